@@ -1,0 +1,11 @@
+//! Build script: link arguments for the Node addon. It must never download or generate anything.
+
+fn main() {
+    if std::env::var_os("CARGO_FEATURE_NODE").is_some() {
+        napi_build::setup();
+        // A worker thread that ends unloads the addon while its threads may still run; keep it mapped (FAULTS §1).
+        if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
+            println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
+        }
+    }
+}
