@@ -1,4 +1,8 @@
 //! Build script: link arguments for the Node addon. It must never download or generate anything.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "cargo speaks to build scripts through the environment only"
+)]
 
 fn main() {
     if std::env::var_os("CARGO_FEATURE_NODE").is_some() {

@@ -1,1 +1,10 @@
-//! stub
+//! `@nexus/agent-engine`: runs agent turns for TypeScript brokers, and never loses, doubles or corrupts one.
+//!
+//! This file owns the list of rooms and must never hold logic. Start at `ARCHITECTURE.md`.
+
+pub mod clock;
+pub mod ledger;
+pub mod model;
+pub mod provider;
+pub mod tools;
+pub mod turn;

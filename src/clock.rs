@@ -1,0 +1,68 @@
+//! Time and ids: the one place that reads a clock.
+//!
+//! Wall time is for people and rows; limits and leases use the monotonic clock, so that a step of the wall clock
+//! harms nothing. Tests pause tokio's clock, or fix the wall clock.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A source of time and of monotonic ULIDs; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Clock {
+    wall: Wall,
+    ids: Arc<Mutex<ulid::Generator>>,
+}
+
+#[derive(Debug, Clone)]
+enum Wall {
+    System,
+    Fixed(i64),
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self { wall: Wall::System, ids: Arc::new(Mutex::new(ulid::Generator::new())) }
+    }
+}
+
+impl Clock {
+    /// A clock that always tells the same wall time, in Unix milliseconds.
+    #[must_use]
+    pub fn fixed(now_ms: i64) -> Self {
+        Self { wall: Wall::Fixed(now_ms), ..Self::default() }
+    }
+
+    /// Unix milliseconds.
+    #[must_use]
+    pub fn now_ms(&self) -> i64 {
+        match self.wall {
+            Wall::System => i64::try_from(since_epoch().as_millis()).unwrap_or(i64::MAX),
+            Wall::Fixed(now) => now,
+        }
+    }
+
+    /// The monotonic clock; stands still in tests that pause tokio's time.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the owner")]
+    pub fn instant(&self) -> tokio::time::Instant {
+        tokio::time::Instant::now()
+    }
+
+    /// A ULID greater than every one this clock made before, also when the wall clock steps back.
+    #[must_use]
+    pub fn new_id(&self) -> String {
+        let millis = u64::try_from(self.now_ms()).unwrap_or(0);
+        let at = UNIX_EPOCH + Duration::from_millis(millis);
+        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        // The generator refuses only when 2^80 ids fell into one millisecond; the next one then borrows the next.
+        match ids.generate_from_datetime(at) {
+            Ok(id) => id.to_string(),
+            Err(overflow) => overflow.commit_overflow_increment().to_string(),
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the owner")]
+fn since_epoch() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}

@@ -1,0 +1,489 @@
+//! Reading what the host hands in: contexts and messages as JSON text, checked field by field.
+//!
+//! Every refusal names the field's path. It must never guess: an unknown block or role is an error, because a dropped
+//! part of a conversation is a silent loss.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, value::RawValue};
+
+use super::{
+    AgentMessage, AgentRole, AssembledContext, Block, Message, Provenance, Role, ThinkingConfig,
+    TokenBudget, ToolDefinition,
+};
+
+/// What is wrong with an input, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{path}`: {message}")]
+pub struct InputError {
+    /// The field: `history[3].content[0].type`.
+    pub path: String,
+    /// What is wrong and what to pass instead.
+    pub message: String,
+}
+
+impl InputError {
+    pub(crate) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into() }
+    }
+}
+
+type Parsed<T> = Result<T, InputError>;
+
+/// What fills the gaps of a message: its id and its time.
+pub struct Defaults<'a> {
+    /// Makes a ULID.
+    pub new_id: &'a mut dyn FnMut() -> String,
+    /// Unix milliseconds.
+    pub now_ms: i64,
+}
+
+/// The longest session label in bytes (RULES §5).
+const MAX_LABEL_BYTES: usize = 512;
+/// A day and a bit would be a mistake in units; this is 30 days.
+const MAX_TIMEOUT_MS: u64 = 30 * 24 * 3_600_000;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawContext<'a> {
+    #[serde(borrow, default)]
+    system_prompt: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    history: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    current_message: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tools: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    model: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    provider: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    thinking_config: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    max_response_tokens: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    temperature: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    token_budget: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    timeout_ms: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    run_id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    session_label: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    parent_turn_id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    role: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    toolset_name: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    permissions_granted: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    source_event_id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    workspace_path: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    target: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    max_iterations: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_timeout_ms: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    coalesce: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    detached: Option<&'a RawValue>,
+}
+
+/// Parses and checks a context.
+///
+/// # Errors
+/// The first field that is missing or wrong, by its path.
+pub fn parse_context(json: &str, defaults: &mut Defaults<'_>) -> Parsed<AssembledContext> {
+    let raw: RawContext<'_> = serde_json::from_str(json)
+        .map_err(|error| InputError::new("context", format!("not a context object: {error}")))?;
+    let timeout_ms: u64 = required("timeoutMs", raw.timeout_ms)?;
+    if timeout_ms == 0 || timeout_ms > MAX_TIMEOUT_MS {
+        return Err(InputError::new(
+            "timeoutMs",
+            format!("`{timeout_ms}` is not a limit; pass 1 to {MAX_TIMEOUT_MS} milliseconds"),
+        ));
+    }
+    let history = raw.history.map(|raw| parse_history(raw, defaults)).transpose()?;
+    let current = raw.current_message.ok_or_else(|| missing("currentMessage"))?;
+    let mut current_message =
+        message("currentMessage", &value("currentMessage", current)?, defaults)?;
+    if current_message.role != Role::User {
+        return Err(InputError::new(
+            "currentMessage.role",
+            format!("`{}` cannot open a turn; pass `user`", current_message.role.as_str()),
+        ));
+    }
+    current_message.sequence = 0;
+    let max_iterations = optional("maxIterations", raw.max_iterations)?.unwrap_or(25);
+    if max_iterations == 0 {
+        return Err(InputError::new(
+            "maxIterations",
+            "`0` allows no call of the model; pass at least 1",
+        ));
+    }
+    let temperature: Option<f64> = optional("temperature", raw.temperature)?;
+    if let Some(value) = temperature
+        && !(0.0..=2.0).contains(&value)
+    {
+        return Err(InputError::new("temperature", format!("`{value}` is outside 0 to 2")));
+    }
+    Ok(AssembledContext {
+        system_prompt: required("systemPrompt", raw.system_prompt)?,
+        history,
+        current_message,
+        tools: parse_tools(raw.tools)?,
+        model: non_empty("model", raw.model)?,
+        provider: non_empty("provider", raw.provider)?,
+        thinking_config: optional::<ThinkingConfig>("thinkingConfig", raw.thinking_config)?,
+        max_response_tokens: positive("maxResponseTokens", raw.max_response_tokens)?,
+        temperature,
+        token_budget: optional::<TokenBudget>("tokenBudget", raw.token_budget)?.unwrap_or_default(),
+        timeout_ms,
+        run_id: non_empty("runId", raw.run_id)?,
+        session_label: session_label(
+            "sessionLabel",
+            &required::<String>("sessionLabel", raw.session_label)?,
+        )?,
+        parent_turn_id: parent("parentTurnId", raw.parent_turn_id)?,
+        role: required::<AgentRole>("role", raw.role)?,
+        toolset_name: required("toolsetName", raw.toolset_name)?,
+        permissions_granted: permissions(raw.permissions_granted)?,
+        source_event_id: optional("sourceEventId", raw.source_event_id)?,
+        workspace_path: required("workspacePath", raw.workspace_path)?,
+        target: raw.target.map(ToOwned::to_owned),
+        max_iterations,
+        tool_timeout_ms: positive("toolTimeoutMs", raw.tool_timeout_ms)?,
+        coalesce: optional("coalesce", raw.coalesce)?.unwrap_or(true),
+        detached: optional("detached", raw.detached)?.unwrap_or(false),
+    })
+}
+
+/// Checks a session label: an opaque key of at most 512 bytes without control characters (RULES §5).
+///
+/// # Errors
+/// When it is empty, too long or has a control character.
+pub fn session_label(path: &str, label: &str) -> Parsed<String> {
+    if label.is_empty() {
+        return Err(InputError::new(path, "is empty; pass a session label"));
+    }
+    if label.len() > MAX_LABEL_BYTES {
+        return Err(InputError::new(
+            path,
+            format!("is {} bytes long; at most {MAX_LABEL_BYTES} are allowed", label.len()),
+        ));
+    }
+    if label.chars().any(char::is_control) {
+        return Err(InputError::new(path, "has a control character; remove it"));
+    }
+    Ok(label.to_owned())
+}
+
+fn missing(path: &str) -> InputError {
+    InputError::new(path, "is missing")
+}
+
+fn value(path: &str, raw: &RawValue) -> Parsed<Value> {
+    serde_json::from_str(raw.get())
+        .map_err(|error| InputError::new(path, format!("is not usable JSON: {error}")))
+}
+
+fn typed<T: DeserializeOwned>(path: &str, raw: &RawValue) -> Parsed<T> {
+    let mut reader = serde_json::Deserializer::from_str(raw.get());
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let inner = error.path().to_string();
+        let path = match inner.as_str() {
+            "." => path.to_owned(),
+            inner if inner.starts_with('[') => format!("{path}{inner}"),
+            inner => format!("{path}.{inner}"),
+        };
+        InputError::new(path, plain(&error.into_inner()))
+    })
+}
+
+/// serde's sentence without the position, and without the value it quotes (it may be a secret).
+fn plain(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" at line ").next().unwrap_or_default();
+    match (text.find("invalid type: "), text.rfind(", expected ")) {
+        (Some(_), Some(at)) => {
+            let kind = text.trim_start_matches("invalid type: ");
+            let kind = kind.split([' ', ',']).next().unwrap_or_default();
+            format!("is a {kind}{}", text.get(at..).unwrap_or_default())
+        }
+        _ => text.to_owned(),
+    }
+}
+
+fn required<T: DeserializeOwned>(path: &str, raw: Option<&RawValue>) -> Parsed<T> {
+    typed(path, raw.ok_or_else(|| missing(path))?)
+}
+
+fn optional<T: DeserializeOwned>(path: &str, raw: Option<&RawValue>) -> Parsed<Option<T>> {
+    raw.filter(|raw| raw.get() != "null").map(|raw| typed(path, raw)).transpose()
+}
+
+fn positive(path: &str, raw: Option<&RawValue>) -> Parsed<Option<u64>> {
+    match optional(path, raw)? {
+        Some(0) => Err(InputError::new(path, "`0` is not usable; pass at least 1 or leave it out")),
+        other => Ok(other),
+    }
+}
+
+fn non_empty(path: &str, raw: Option<&RawValue>) -> Parsed<String> {
+    let text: String = required(path, raw)?;
+    if text.is_empty() { Err(InputError::new(path, "is empty")) } else { Ok(text) }
+}
+
+fn parent(path: &str, raw: Option<&RawValue>) -> Parsed<Option<String>> {
+    match optional::<String>(path, raw)? {
+        Some(id) if id.is_empty() => {
+            Err(InputError::new(path, "is an empty string; pass a turn id, null, or leave it out"))
+        }
+        other => Ok(other),
+    }
+}
+
+fn permissions(raw: Option<&RawValue>) -> Parsed<Box<RawValue>> {
+    let raw = raw.ok_or_else(|| missing("permissionsGranted"))?;
+    if raw.get().starts_with('[') {
+        Ok(raw.to_owned())
+    } else {
+        Err(InputError::new("permissionsGranted", "is not an array; pass the permissions snapshot"))
+    }
+}
+
+fn parse_tools(raw: Option<&RawValue>) -> Parsed<Vec<ToolDefinition>> {
+    let raw = raw.ok_or_else(|| missing("tools"))?;
+    let tools: Vec<ToolDefinition> = typed("tools", raw)?;
+    let mut names = HashSet::with_capacity(tools.len());
+    for (index, tool) in tools.iter().enumerate() {
+        let path = format!("tools[{index}].name");
+        let usable = (1..=64).contains(&tool.name.len())
+            && tool.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        if !usable {
+            return Err(InputError::new(
+                path,
+                format!("`{}` is not a tool name; use 1 to 64 of A-Z a-z 0-9 _ -", tool.name),
+            ));
+        }
+        if !names.insert(tool.name.as_str()) {
+            return Err(InputError::new(path, format!("`{}` is there twice", tool.name)));
+        }
+        if !tool.parameters.get().starts_with('{') {
+            return Err(InputError::new(
+                format!("tools[{index}].parameters"),
+                "is not a JSON Schema object",
+            ));
+        }
+        if tool.timeout_ms == Some(0) {
+            return Err(InputError::new(format!("tools[{index}].timeoutMs"), "`0` leaves no time"));
+        }
+        if tool.retries > 0
+            && matches!(tool.replay, super::ReplayClass::Unsafe | super::ReplayClass::Reconcilable)
+        {
+            return Err(InputError::new(
+                format!("tools[{index}].retries"),
+                "needs `replay: 'pure'` or `'idempotent'`, because a retry repeats the side effect",
+            ));
+        }
+    }
+    Ok(tools)
+}
+
+fn parse_history(raw: &RawValue, defaults: &mut Defaults<'_>) -> Parsed<Vec<Message>> {
+    let items: Vec<&RawValue> = serde_json::from_str(raw.get())
+        .map_err(|_| InputError::new("history", "is not an array of messages"))?;
+    items
+        .into_iter()
+        .enumerate()
+        .map(|(index, raw)| {
+            let path = format!("history[{index}]");
+            let mut message = message(&path, &value(&path, raw)?, defaults)?;
+            message.sequence = u32::try_from(index).unwrap_or(u32::MAX);
+            Ok(message)
+        })
+        .collect()
+}
+
+/// Parses one message: ours, seed 000's flat form, or pi's (`toolResult`, `toolCall`, `thinkingSignature`, …).
+///
+/// # Errors
+/// The first field that is missing or wrong, by its path below `path`.
+pub fn parse_message(path: &str, json: &str, defaults: &mut Defaults<'_>) -> Parsed<Message> {
+    let parsed: Value = serde_json::from_str(json)
+        .map_err(|error| InputError::new(path, format!("is not usable JSON: {error}")))?;
+    message(path, &parsed, defaults)
+}
+
+fn message(path: &str, value: &Value, defaults: &mut Defaults<'_>) -> Parsed<Message> {
+    let Value::Object(fields) = value else {
+        return Err(InputError::new(path, "is not a message object"));
+    };
+    let at = |field: &str| format!("{path}.{field}");
+    let role_name = text(fields.get("role"), &at("role"))?;
+    let role = match role_name.as_str() {
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        "system" => Role::System,
+        "tool" | "toolResult" => Role::Tool,
+        other => {
+            return Err(InputError::new(
+                at("role"),
+                format!("`{other}` is unknown; use `user`, `assistant`, `system` or `tool`"),
+            ));
+        }
+    };
+    let parts = match fields.get("blocks") {
+        Some(Value::Array(_)) => ("blocks", fields.get("blocks")),
+        _ => ("content", fields.get("content")),
+    };
+    let mut blocks = match parts {
+        (_, Some(Value::String(text))) => vec![Block::text(text.clone())],
+        (name, Some(Value::Array(items))) => items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| block(&format!("{}[{index}]", at(name)), item))
+            .collect::<Parsed<Vec<_>>>()?,
+        (_, Some(Value::Null) | None) => return Err(missing(&at("content"))),
+        (name, Some(_)) => {
+            return Err(InputError::new(at(name), "is neither a string nor an array of blocks"));
+        }
+    };
+    if role == Role::Assistant
+        && fields.get("blocks").is_none()
+        && let Some(Value::String(thinking)) = fields.get("thinking")
+    {
+        blocks.insert(
+            0,
+            Block::Thinking { thinking: thinking.clone(), signature: None, provider_data: None },
+        );
+    }
+    let already = matches!(blocks.as_slice(), [Block::ToolResult { .. }]);
+    if role == Role::Tool && !already {
+        blocks = vec![Block::ToolResult {
+            tool_call_id: text(fields.get("toolCallId"), &at("toolCallId"))?,
+            tool_name: optional_text(fields.get("toolName")).unwrap_or_default(),
+            content: blocks,
+            is_error: fields.get("isError").and_then(Value::as_bool).unwrap_or(false),
+        }];
+    }
+    let created_at = fields
+        .get("createdAt")
+        .or_else(|| fields.get("timestamp"))
+        .and_then(Value::as_i64)
+        .unwrap_or(defaults.now_ms);
+    Ok(Message {
+        id: optional_text(fields.get("id"))
+            .filter(|id| !id.is_empty())
+            .unwrap_or_else(|| (defaults.new_id)()),
+        role,
+        blocks,
+        sequence: 0,
+        created_at,
+        provenance: provenance(fields),
+        provider_stop_reason: optional_text(fields.get("providerStopReason")),
+    })
+}
+
+fn provenance(fields: &serde_json::Map<String, Value>) -> Option<Provenance> {
+    if let Some(given) = fields.get("provenance") {
+        return serde_json::from_value(given.clone()).ok();
+    }
+    Some(Provenance {
+        provider: optional_text(fields.get("provider"))?,
+        api: match optional_text(fields.get("api"))?.as_str() {
+            "openai-completions" => "openai-chat".to_owned(),
+            other => other.to_owned(),
+        },
+        model: optional_text(fields.get("model"))?,
+        response_id: optional_text(fields.get("responseId")),
+    })
+}
+
+fn text(value: Option<&Value>, path: &str) -> Parsed<String> {
+    match value {
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(_) => Err(InputError::new(path, "is not a string")),
+        None => Err(missing(path)),
+    }
+}
+
+fn optional_text(value: Option<&Value>) -> Option<String> {
+    value.and_then(Value::as_str).map(ToOwned::to_owned)
+}
+
+fn block(path: &str, value: &Value) -> Parsed<Block> {
+    let at = |field: &str| format!("{path}.{field}");
+    let field = |name: &str| text(value.get(name), &at(name));
+    let provider_data = optional_text(value.get("providerData"));
+    Ok(match field("type")?.as_str() {
+        "text" => Block::Text { text: field("text")?, provider_data },
+        "image" => Block::Image { mime_type: field("mimeType")?, data: field("data")? },
+        "thinking" if value.get("redacted").and_then(Value::as_bool) == Some(true) => {
+            Block::RedactedThinking { data: field("thinkingSignature")? }
+        }
+        "thinking" => Block::Thinking {
+            thinking: field("thinking")?,
+            signature: optional_text(value.get("signature"))
+                .or_else(|| optional_text(value.get("thinkingSignature"))),
+            provider_data,
+        },
+        "redacted_thinking" => Block::RedactedThinking { data: field("data")? },
+        "tool_call" => Block::ToolCall {
+            id: field("id")?,
+            name: field("name")?,
+            arguments_json: field("argumentsJson")?,
+            incomplete: value.get("incomplete").and_then(Value::as_bool).unwrap_or(false),
+            provider_data,
+        },
+        "toolCall" => Block::ToolCall {
+            id: field("id")?,
+            name: field("name")?,
+            arguments_json: value
+                .get("arguments")
+                .map_or_else(|| "{}".to_owned(), Value::to_string),
+            incomplete: false,
+            provider_data: optional_text(value.get("thoughtSignature")),
+        },
+        "tool_result" => Block::ToolResult {
+            tool_call_id: field("toolCallId")?,
+            tool_name: optional_text(value.get("toolName")).unwrap_or_default(),
+            content: match value.get("content") {
+                Some(Value::Array(items)) => items
+                    .iter()
+                    .enumerate()
+                    .map(|(index, item)| block(&format!("{}[{index}]", at("content")), item))
+                    .collect::<Parsed<Vec<_>>>()?,
+                Some(Value::String(text)) => vec![Block::text(text.clone())],
+                _ => return Err(missing(&at("content"))),
+            },
+            is_error: value.get("isError").and_then(Value::as_bool).unwrap_or(false),
+        },
+        "opaque" => Block::Opaque { raw_json: field("rawJson")? },
+        other => {
+            return Err(InputError::new(
+                at("type"),
+                format!(
+                    "`{other}` is unknown; use `text`, `image`, `thinking`, `redacted_thinking`, `tool_call`, \
+                     `tool_result` or `opaque`"
+                ),
+            ));
+        }
+    })
+}
+
+/// Parses the messages of a result that a broker writes itself.
+///
+/// # Errors
+/// The first message that is wrong, by its path.
+pub fn parse_agent_message(path: &str, json: &RawValue) -> Parsed<AgentMessage> {
+    typed(path, json)
+}

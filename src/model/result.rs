@@ -1,0 +1,214 @@
+//! What a run comes to: seed 000's `AgentResult` with the ledger's and the wallet's view of it.
+//!
+//! It must never be half: every field is set for every stop reason.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{AgentError, AgentMessage, TokenUsage};
+
+/// Why the agent stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The agent finished.
+    EndTurn,
+    /// The output cap was reached.
+    MaxTokens,
+    /// The iteration cap was reached while tools were asked for.
+    ToolUse,
+    /// `timeoutMs` passed.
+    Timeout,
+    /// Aborted.
+    Aborted,
+    /// Failed; see `error`.
+    Error,
+}
+
+impl StopReason {
+    /// The name used on every surface.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::MaxTokens => "max_tokens",
+            Self::ToolUse => "tool_use",
+            Self::Timeout => "timeout",
+            Self::Aborted => "aborted",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// Where a tool call stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum ToolCallStatus {
+    /// Not begun.
+    Pending,
+    /// Begun.
+    Running,
+    /// Answered.
+    Completed,
+    /// Failed.
+    Failed,
+}
+
+impl ToolCallStatus {
+    /// The name used on every surface.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Seed 000's `AgentToolCall`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
+#[serde(rename_all = "camelCase")]
+pub struct AgentToolCall {
+    /// The provider's id of the call.
+    pub id: String,
+    /// The tool.
+    pub tool_name: String,
+    /// The arguments the tool got: parsed, coerced and valid; `{}` where they never were.
+    #[cfg_attr(test, ts(type = "Record<string, unknown>"))]
+    pub params: Box<RawValue>,
+    /// What the tool returned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(type = "unknown"))]
+    pub result: Option<Box<RawValue>>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Where it stands.
+    pub status: ToolCallStatus,
+    /// Unix milliseconds.
+    pub started_at: i64,
+    /// Unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<i64>,
+    /// Order within the turn, from 0.
+    pub sequence: u32,
+    /// The session of the subagent this call spawned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spawned_session_label: Option<String>,
+    /// The engine's ULID of the call: the tool's idempotency key and the ledger's id.
+    #[serde(default)]
+    pub call_id: String,
+    /// The assistant message that asked.
+    #[serde(default)]
+    pub message_id: String,
+}
+
+/// One attempt at a provider (RULES §1, `attempts_json`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
+#[serde(rename_all = "camelCase")]
+pub struct Attempt {
+    /// The provider asked.
+    pub provider: String,
+    /// The model asked.
+    pub model: String,
+    /// The auth profile used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile_id: Option<String>,
+    /// True when a complete response came back.
+    pub ok: bool,
+    /// The HTTP status, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The failure's kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<super::FailureKind>,
+    /// How long it took, in milliseconds.
+    pub ms: u64,
+}
+
+/// Seed 000's `CompactionResult`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+#[expect(
+    missing_docs,
+    reason = "seed 000 names and explains these fields; none has a second meaning"
+)]
+pub struct CompactionResult {
+    pub summary: String,
+    pub summarized_through_turn_id: String,
+    pub first_kept_turn_id: String,
+    pub turns_summarized: u64,
+    pub model: String,
+    pub provider: String,
+    pub tokens_before: u64,
+    pub tokens_after: u64,
+    pub summary_tokens: u64,
+    pub summarization_input_tokens: u64,
+    pub summarization_output_tokens: u64,
+    pub duration_ms: u64,
+    #[cfg_attr(test, ts(type = "'context_limit' | 'overflow_recovery'"))]
+    pub trigger: String,
+}
+
+/// Seed 000's `AgentResult`, with what the ledger and the wallet know of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
+#[serde(rename_all = "camelCase")]
+pub struct AgentResult {
+    /// The turn's ULID; also without a ledger.
+    pub turn_id: String,
+    /// The host's id of the run.
+    pub run_id: String,
+    /// All messages in order: the query, assistant messages, tool results.
+    pub messages: Vec<AgentMessage>,
+    /// The blocks of the last assistant message, in order; empty where there is none.
+    pub blocks: Vec<super::Block>,
+    /// All tool calls with their results.
+    pub tool_calls: Vec<AgentToolCall>,
+    /// The sum over all calls of the provider.
+    pub usage: TokenUsage,
+    /// True when a call reported no usage and an estimate was counted.
+    pub usage_estimated: bool,
+    /// The size of the context after the last call, in tokens; null while unknown (RULES §3). Never the sum.
+    pub context_tokens: Option<u64>,
+    /// US dollars by the catalogue's prices; null where a price is unknown, never 0 for it.
+    pub cost: Option<f64>,
+    /// Why the agent stopped.
+    pub stop_reason: StopReason,
+    /// Milliseconds from `run()` to the end.
+    pub duration_ms: u64,
+    /// Why the run failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<AgentError>,
+    /// The compaction that was needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<CompactionResult>,
+    /// True when the ledger has the turn; false without a ledger or after a storage failure.
+    pub persisted: bool,
+    /// Why the ledger does not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persist_error: Option<PersistError>,
+    /// Every attempt at a provider.
+    pub attempts: Vec<Attempt>,
+    /// Steered messages that no model call has seen, because the run ended first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undelivered_steering: Vec<String>,
+}
+
+/// Why the ledger does not have a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct PersistError {
+    /// A stable code: `storage_full`, `stale_head`, …
+    pub code: String,
+    /// What failed and what to do.
+    pub message: String,
+}

@@ -1,0 +1,1 @@
+//! Anthropic Messages: its request, its events. Pure; it must never do I/O.

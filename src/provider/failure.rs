@@ -1,0 +1,58 @@
+//! The failure of one attempt: what class, what was said, and how long to wait.
+//!
+//! Its message is redacted when it is made. It must never hold a header, a key or a prompt.
+
+use std::time::Duration;
+
+use crate::model::{AgentError, ErrorDetail, FailureKind};
+
+/// Why an attempt failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// The class (RULES §2).
+    pub kind: FailureKind,
+    /// The HTTP status, where there was one.
+    pub status: Option<u16>,
+    /// A stable code: the provider's or ours (`stream_truncated`, `idle_timeout`, `connect`, …).
+    pub code: Option<String>,
+    /// What failed; redacted, at most a few hundred characters.
+    pub message: String,
+    /// How long the provider asks to wait.
+    pub retry_after: Option<Duration>,
+    /// The provider's own word on retrying (`x-should-retry`).
+    pub should_retry: Option<bool>,
+}
+
+impl Failure {
+    /// A failure with neither status nor hints.
+    #[must_use]
+    pub fn new(kind: FailureKind, code: &str, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            status: None,
+            code: (!code.is_empty()).then(|| code.to_owned()),
+            message: message.into(),
+            retry_after: None,
+            should_retry: None,
+        }
+    }
+
+    /// The public face of this failure.
+    #[must_use]
+    pub fn to_agent_error(&self) -> AgentError {
+        AgentError {
+            kind: self.kind.agent_kind(),
+            message: self.message.clone(),
+            retryable: self.kind.is_retryable(),
+            detail: ErrorDetail {
+                kind: self.kind,
+                status: self.status,
+                code: self.code.clone(),
+                retry_after_ms: self
+                    .retry_after
+                    .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+            },
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The scripted provider: answers as a script says, for tests and demos. It must never reach the network.

@@ -1,0 +1,1 @@
+//! Deltas to message blocks. It must never parse tool arguments.
