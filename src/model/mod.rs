@@ -2,17 +2,21 @@
 //!
 //! Owns the shapes that several rooms share. It must never do I/O, read a clock or know a provider's wire format.
 
+mod api;
 mod block;
 mod context;
 mod error;
 mod event;
+mod failure;
 mod input;
 mod journal;
 mod message;
+mod response;
 mod result;
 mod tool;
 mod usage;
 
+pub use api::Api;
 pub use block::Block;
 pub use context::{
     AgentRole, AssembledContext, ThinkingConfig, ThinkingEffort, ThinkingMode, TokenBudget,
@@ -21,6 +25,7 @@ pub use error::{
     AgentError, AgentErrorKind, ErrorDetail, FailureKind, StorageError, StorageErrorKind,
 };
 pub use event::{AgentPhase, StreamEvent, ToolStatus};
+pub use failure::Failure;
 pub use input::{
     Defaults, InputError, parse_agent_message, parse_context, parse_message, session_label,
 };
@@ -29,6 +34,7 @@ pub use journal::{
     ToolCallRecord, TurnCommit, TurnStatus, TurnType,
 };
 pub use message::{AgentMessage, Message, Provenance, Role};
+pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
 pub use result::{
     AgentResult, AgentToolCall, Attempt, CompactionResult, PersistError, StopReason, ToolCallStatus,
 };

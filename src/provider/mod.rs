@@ -7,18 +7,17 @@ mod anthropic;
 mod auth;
 mod chat;
 mod classify;
-mod failure;
 mod http;
 mod redact;
 mod request;
-mod response;
 mod scripted;
 mod sse;
 mod wire;
 
-pub use failure::Failure;
-pub use request::{Api, Credential, ModelRequest};
-pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
+pub use crate::model::{
+    Api, BlockStart, Completion, Delta, DeltaSink, Failure, ReportedUsage, Stop,
+};
+pub use request::{Credential, ModelRequest};
 pub use wire::{Decoder, Flow, Wire};
 
 use std::future::Future;

@@ -4,7 +4,7 @@
 
 use std::task::{Context, Poll};
 
-use crate::model::TokenUsage;
+use super::TokenUsage;
 
 /// How a block begins.
 #[derive(Debug, Clone, PartialEq, Eq)]

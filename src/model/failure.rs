@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::model::{AgentError, ErrorDetail, FailureKind};
+use super::{AgentError, ErrorDetail, FailureKind};
 
 /// Why an attempt failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
