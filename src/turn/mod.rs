@@ -1,4 +1,7 @@
 //! The pure decisions of a turn. It must never do I/O, await, or read a clock.
 
 mod accumulate;
+pub(crate) mod estimate;
+pub mod machine;
+mod retry;
 mod transcript;

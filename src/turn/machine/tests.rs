@@ -1,0 +1,366 @@
+//! The machine's promises, each by example and by random histories of events.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+struct World {
+    ids: u32,
+    now: i64,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { ids: 0, now: 1_000 }
+    }
+
+    fn feed(&mut self, machine: &mut Machine, event: Event) -> Step {
+        self.now += 1;
+        let ids = &mut self.ids;
+        let mut new_id = || {
+            *ids += 1;
+            format!("id{ids}")
+        };
+        let mut tick = Tick {
+            now_ms: self.now,
+            new_id: &mut new_id,
+            remaining: Duration::from_secs(60),
+            dice: 0.5,
+        };
+        machine.feed(event, &mut tick)
+    }
+}
+
+fn query() -> Message {
+    Message {
+        id: "q".to_owned(),
+        role: Role::User,
+        blocks: vec![Block::text("hi")],
+        sequence: 0,
+        created_at: 0,
+        provenance: None,
+        provider_stop_reason: None,
+    }
+}
+
+fn reply(id: &str, blocks: Vec<Block>) -> Reply {
+    Reply {
+        message_id: id.to_owned(),
+        blocks,
+        provenance: Provenance {
+            provider: "p".to_owned(),
+            api: "scripted".to_owned(),
+            model: "m".to_owned(),
+            response_id: None,
+        },
+        usage: TokenUsage::new(10, 5, 3, 2, 1),
+        usage_estimated: false,
+    }
+}
+
+fn call(id: &str) -> Block {
+    Block::ToolCall {
+        id: id.to_owned(),
+        name: "t".to_owned(),
+        arguments_json: "{}".to_owned(),
+        incomplete: false,
+        provider_data: None,
+    }
+}
+
+fn replied(id: &str, blocks: Vec<Block>, stop: Stop) -> Event {
+    Event::Replied { reply: reply(id, blocks), stop, stop_raw: "raw".to_owned() }
+}
+
+fn done(text: &str) -> ToolFinish {
+    ToolFinish { content: vec![Block::text(text)], result: None, error: None, params: None }
+}
+
+fn results(machine: &Machine) -> Vec<(String, String, bool)> {
+    machine
+        .messages()
+        .iter()
+        .filter_map(|message| {
+            message.tool_result().map(|(id, failed)| (id.to_owned(), message.content(), failed))
+        })
+        .collect()
+}
+
+#[test]
+fn an_answer_without_calls_ends_the_turn() {
+    let mut world = World::new();
+    let mut machine = Machine::new(query(), 25);
+    assert_eq!(machine.step(), Step::CallModel);
+    let step = world.feed(&mut machine, replied("a", vec![Block::text("hello")], Stop::EndTurn));
+    assert_eq!(step, Step::Done);
+    assert_eq!(machine.outcome(), Some(&Outcome { stop_reason: StopReason::EndTurn, error: None }));
+    assert_eq!(machine.usage(), (TokenUsage::new(10, 5, 3, 2, 1), false, Some(20)));
+}
+
+#[test]
+fn results_stand_in_call_order_whatever_order_the_tools_finish_in() {
+    let mut world = World::new();
+    let mut machine = Machine::new(query(), 25);
+    let step = world.feed(&mut machine, replied("a", vec![call("1"), call("2")], Stop::ToolUse));
+    let Step::RunTools(calls) = step else { panic!("{step:?}") };
+    let (first, second) = (&calls[0], &calls[1]);
+    let finish = |call: &PendingCall, text| Event::ToolFinished {
+        call_id: call.call_id.clone(),
+        finish: done(text),
+    };
+    world.feed(&mut machine, Event::ToolStarted { call_id: first.call_id.clone() });
+    world.feed(&mut machine, Event::ToolStarted { call_id: second.call_id.clone() });
+    assert_eq!(world.feed(&mut machine, finish(second, "two")), Step::AwaitTools);
+    assert_eq!(world.feed(&mut machine, finish(first, "one")), Step::CallModel);
+    assert_eq!(
+        results(&machine),
+        [("1".to_owned(), "one".to_owned(), false), ("2".to_owned(), "two".to_owned(), false)]
+    );
+}
+
+#[test]
+fn a_call_of_an_answer_that_was_cut_is_closed_and_never_run() {
+    for stop in [Stop::MaxTokens, Stop::ContextFull] {
+        let mut world = World::new();
+        let mut machine = Machine::new(query(), 25);
+        let step = world.feed(&mut machine, replied("a", vec![call("1")], stop));
+        assert_eq!(step, Step::Done);
+        assert_eq!(
+            results(&machine),
+            [("1".to_owned(), "This tool was not run (max_tokens).".to_owned(), true)]
+        );
+        assert_eq!(machine.outcome().unwrap().stop_reason, StopReason::MaxTokens);
+    }
+}
+
+#[test]
+fn the_cap_stops_without_another_call_and_closes_what_was_asked() {
+    let mut world = World::new();
+    let mut machine = Machine::new(query(), 1);
+    let step = world.feed(&mut machine, replied("a", vec![call("1")], Stop::ToolUse));
+    assert_eq!(step, Step::Done);
+    assert_eq!(machine.outcome().unwrap().stop_reason, StopReason::ToolUse);
+    let (_, calls) = machine.into_parts();
+    assert_eq!(calls[0].error.as_deref(), Some("iteration_limit"));
+    assert_eq!(calls[0].status, ToolCallStatus::Failed);
+}
+
+#[test]
+fn a_message_that_comes_with_the_last_answer_goes_on_in_the_same_turn() {
+    let mut world = World::new();
+    let mut machine = Machine::new(query(), 25);
+    world.feed(&mut machine, replied("a", vec![Block::text("x")], Stop::EndTurn));
+    let step = world.feed(&mut machine, Event::Steered(vec!["wait".to_owned()]));
+    assert_eq!(step, Step::CallModel);
+    assert_eq!(machine.messages().last().unwrap().content(), "wait");
+}
+
+#[test]
+fn a_paused_answer_is_continued_eight_times_at_most() {
+    let mut world = World::new();
+    let mut machine = Machine::new(query(), 100);
+    for turn in 0..8 {
+        let id = format!("a{turn}");
+        assert_eq!(
+            world.feed(&mut machine, replied(&id, vec![Block::text("x")], Stop::Pause)),
+            Step::CallModel
+        );
+    }
+    assert_eq!(
+        world.feed(&mut machine, replied("z", vec![Block::text("x")], Stop::Pause)),
+        Step::Done
+    );
+}
+
+#[test]
+fn a_failed_turn_moves_the_pointer_only_with_output_or_an_executed_tool() {
+    let failure = || Failure::new(FailureKind::Format, "bad", "bad request");
+    let mut world = World::new();
+    let mut empty = Machine::new(query(), 25);
+    world.feed(
+        &mut empty,
+        Event::AttemptFailed { failure: failure(), partial: None, emitted: false },
+    );
+    assert_eq!(empty.outcome().unwrap().stop_reason, StopReason::Error);
+    assert!(!empty.moves_pointer());
+
+    let mut partial = Machine::new(query(), 25);
+    world.feed(
+        &mut partial,
+        Event::AttemptFailed {
+            failure: failure(),
+            partial: Some(reply("a", vec![Block::text("some")])),
+            emitted: true,
+        },
+    );
+    assert!(partial.moves_pointer());
+}
+
+#[test]
+fn the_state_survives_being_written_down() {
+    let mut world = World::new();
+    let mut machine = Machine::new(query(), 25);
+    world.feed(&mut machine, replied("a", vec![call("1"), call("2")], Stop::ToolUse));
+    let text = serde_json::to_string(&machine).unwrap();
+    let back: Machine = serde_json::from_str(&text).unwrap();
+    assert_eq!(back.step(), machine.step());
+    assert_eq!(back.messages(), machine.messages());
+}
+
+#[derive(Debug, Clone)]
+enum Move {
+    Reply { calls: usize, incomplete: bool, stop: u8 },
+    Fail { kind: u8, emitted: bool },
+    Start(usize),
+    Finish { which: usize, fails: bool },
+    Steer,
+    Abort,
+    Timeout,
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let one = prop_oneof![
+        6 => (0..4usize, any::<bool>(), 0..11u8)
+            .prop_map(|(calls, incomplete, stop)| Move::Reply { calls, incomplete, stop }),
+        2 => (0..4u8, any::<bool>()).prop_map(|(kind, emitted)| Move::Fail { kind, emitted }),
+        4 => (0..4usize).prop_map(Move::Start),
+        8 => (0..4usize, any::<bool>()).prop_map(|(which, fails)| Move::Finish { which, fails }),
+        2 => Just(Move::Steer),
+        1 => Just(Move::Abort),
+        1 => Just(Move::Timeout),
+    ];
+    prop::collection::vec(one, 0..60)
+}
+
+fn stop_of(n: u8) -> Stop {
+    [
+        Stop::EndTurn,
+        Stop::StopSequence,
+        Stop::ToolUse,
+        Stop::ToolUse,
+        Stop::MaxTokens,
+        Stop::ContextFull,
+        Stop::Refusal,
+        Stop::ContentFilter,
+        Stop::Pause,
+        Stop::Other,
+        Stop::MalformedToolCall,
+    ][usize::from(n)]
+}
+
+proptest! {
+    #[test]
+    fn every_call_is_answered_once_and_nothing_follows_the_end(moves in moves(), cap in 1..6u32) {
+        let mut world = World::new();
+        let mut machine = Machine::new(query(), cap);
+        let mut model_calls = 0u32;
+        let mut message = 0;
+        let mut pending: Vec<String> = Vec::new();
+        let mut interrupted = false;
+        for step in moves {
+            let before = machine.step();
+            let event = match step {
+                Move::Reply { calls, incomplete, stop } => {
+                    if before != Step::CallModel {
+                        continue;
+                    }
+                    // Ids repeat on purpose: providers reuse them.
+                    let mut blocks = vec![Block::text("text")];
+                    blocks.extend((0..calls).map(|n| Block::ToolCall {
+                        id: format!("call_{}", n % 2),
+                        name: "t".to_owned(),
+                        arguments_json: "{}".to_owned(),
+                        incomplete,
+                        provider_data: None,
+                    }));
+                    message += 1;
+                    model_calls += 1;
+                    replied(&format!("m{message}"), blocks, stop_of(stop))
+                }
+                Move::Fail { kind, emitted } => {
+                    if before != Step::CallModel {
+                        continue;
+                    }
+                    message += 1;
+                    let kind = [
+                        FailureKind::Network,
+                        FailureKind::Format,
+                        FailureKind::ServerError,
+                        FailureKind::RateLimit,
+                    ][usize::from(kind)];
+                    Event::AttemptFailed {
+                        failure: Failure::new(kind, "", "x"),
+                        partial: emitted.then(|| reply(&format!("m{message}"), vec![Block::text("p")])),
+                        emitted,
+                    }
+                }
+                Move::Start(which) => match pending.get(which) {
+                    Some(call_id) => Event::ToolStarted { call_id: call_id.clone() },
+                    None => continue,
+                },
+                Move::Finish { which, fails } => match pending.get(which) {
+                    Some(call_id) => Event::ToolFinished {
+                        call_id: call_id.clone(),
+                        finish: ToolFinish {
+                            error: fails.then(|| "no".to_owned()),
+                            ..done("r")
+                        },
+                    },
+                    None => continue,
+                },
+                Move::Steer => Event::Steered(vec!["more".to_owned()]),
+                Move::Abort => { interrupted = true; Event::Interrupted { cause: Interrupt::Abort, partial: None } }
+                Move::Timeout => { interrupted = true; Event::Interrupted { cause: Interrupt::Timeout, partial: None } }
+            };
+            let after = world.feed(&mut machine, event);
+            if let Step::RunTools(calls) = &after {
+                pending = calls.iter().map(|call| call.call_id.clone()).collect();
+            }
+            if let Step::Wait(_) = after {
+                world.feed(&mut machine, Event::Waited);
+            }
+            if interrupted {
+                prop_assert_eq!(machine.step(), Step::Done, "nothing follows an interrupt");
+            }
+        }
+        world.feed(&mut machine, Event::Interrupted { cause: Interrupt::Abort, partial: None });
+        prop_assert_eq!(machine.step(), Step::Done);
+        prop_assert!(model_calls <= cap, "{} calls with a cap of {}", model_calls, cap);
+
+        // Every call of an assistant message has exactly one result, directly after it and in call order.
+        let mut expected: Vec<&str> = Vec::new();
+        for message in machine.messages() {
+            match message.role {
+                Role::Assistant => {
+                    prop_assert!(expected.is_empty(), "unanswered before the next answer: {:?}", expected);
+                    expected = message.blocks.iter().filter_map(|block| match block {
+                        Block::ToolCall { id, .. } => Some(id.as_str()),
+                        _ => None,
+                    }).collect();
+                }
+                Role::Tool => {
+                    let (id, _) = message.tool_result().unwrap();
+                    prop_assert!(!expected.is_empty(), "a result without its call");
+                    prop_assert_eq!(expected.remove(0), id);
+                }
+                Role::User | Role::System => prop_assert!(expected.is_empty()),
+            }
+        }
+        prop_assert!(expected.is_empty());
+        let sequences: Vec<u32> = machine.messages().iter().map(|message| message.sequence).collect();
+        prop_assert_eq!(sequences, (0..u32::try_from(machine.messages().len()).unwrap()).collect::<Vec<_>>());
+        let ids: HashSet<&str> = machine.messages().iter().map(|message| message.id.as_str()).collect();
+        prop_assert_eq!(ids.len(), machine.messages().len());
+        let calls = machine.clone().into_parts().1;
+        let by_id: HashMap<&str, &AgentToolCall> =
+            calls.iter().map(|call| (call.call_id.as_str(), call)).collect();
+        prop_assert_eq!(by_id.len(), calls.len());
+        for call in &calls {
+            prop_assert!(matches!(call.status, ToolCallStatus::Completed | ToolCallStatus::Failed));
+            prop_assert!(call.completed_at.is_some());
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Whether a failed attempt is tried again with the same profile, and after how long (RULES §2).
+//!
+//! Pure arithmetic: the clock and the dice are the caller's.
+
+use std::time::Duration;
+
+use crate::model::{Failure, FailureKind};
+
+/// Retries after the first attempt.
+const RETRIES: u32 = 2;
+/// The first delay; doubled each time.
+const BASE: Duration = Duration::from_millis(500);
+/// The longest delay of our own.
+const CAP: Duration = Duration::from_secs(8);
+/// The longest delay a provider may ask for; more counts as a rate limit.
+pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// What the decision needs beside the failure.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts {
+    /// Failed attempts of this call so far, this one included.
+    pub(crate) failures: u32,
+    /// Whether a token of the current assistant message was emitted: two answers are never spliced (RULES §1).
+    pub(crate) emitted: bool,
+    /// Time left of the run.
+    pub(crate) remaining: Duration,
+    /// A number in 0..1, for the jitter.
+    pub(crate) dice: f64,
+}
+
+/// The delay before the next attempt, or `None` to give up.
+pub(crate) fn delay(failure: &Failure, facts: Facts) -> Option<Duration> {
+    let transient = match failure.kind {
+        FailureKind::Timeout
+        | FailureKind::Overloaded
+        | FailureKind::ServerError
+        | FailureKind::Network => true,
+        FailureKind::ContextOverflow
+        | FailureKind::RateLimit
+        | FailureKind::Billing
+        | FailureKind::Auth
+        | FailureKind::AuthPermanent
+        | FailureKind::ModelNotFound
+        | FailureKind::Format
+        | FailureKind::Refusal
+        | FailureKind::Aborted
+        | FailureKind::Storage
+        | FailureKind::Unknown => false,
+    };
+    // A rate limit is for rotation; without a second profile it is worth waiting only where the provider says how long.
+    let told_to_wait = failure.kind == FailureKind::RateLimit
+        && failure.retry_after.is_some_and(|wait| wait <= MAX_RETRY_AFTER);
+    if facts.emitted
+        || facts.failures > RETRIES
+        || failure.should_retry == Some(false)
+        || !(transient || told_to_wait)
+    {
+        return None;
+    }
+    let delay = match failure.retry_after {
+        Some(wait) if wait > MAX_RETRY_AFTER => return None,
+        Some(wait) => wait,
+        None => {
+            let doubled =
+                BASE.saturating_mul(1 << facts.failures.saturating_sub(1).min(8)).min(CAP);
+            doubled.mul_f64(0.8 + 0.4 * facts.dice.clamp(0.0, 1.0))
+        }
+    };
+    (delay < facts.remaining).then_some(delay)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(failures: u32) -> Facts {
+        Facts { failures, emitted: false, remaining: Duration::from_secs(600), dice: 0.5 }
+    }
+
+    fn failure(kind: FailureKind) -> Failure {
+        Failure::new(kind, "", "x")
+    }
+
+    #[test]
+    fn transient_failures_are_retried_twice_with_doubling_delays() {
+        let server = failure(FailureKind::ServerError);
+        assert_eq!(delay(&server, facts(1)), Some(Duration::from_millis(500)));
+        assert_eq!(delay(&server, facts(2)), Some(Duration::from_secs(1)));
+        assert_eq!(delay(&server, facts(3)), None);
+    }
+
+    #[test]
+    fn jitter_stays_within_a_fifth() {
+        let server = failure(FailureKind::Network);
+        assert_eq!(
+            delay(&server, Facts { dice: 0.0, ..facts(1) }),
+            Some(Duration::from_millis(400))
+        );
+        assert_eq!(
+            delay(&server, Facts { dice: 1.0, ..facts(1) }),
+            Some(Duration::from_millis(600))
+        );
+    }
+
+    #[test]
+    fn nothing_is_retried_after_a_token_was_emitted() {
+        assert_eq!(
+            delay(&failure(FailureKind::Network), Facts { emitted: true, ..facts(1) }),
+            None
+        );
+    }
+
+    #[test]
+    fn the_provider_decides_the_wait_up_to_a_minute() {
+        let mut limited = failure(FailureKind::RateLimit);
+        assert_eq!(delay(&limited, facts(1)), None);
+        limited.retry_after = Some(Duration::from_secs(7));
+        assert_eq!(delay(&limited, facts(1)), Some(Duration::from_secs(7)));
+        limited.retry_after = Some(Duration::from_secs(61));
+        assert_eq!(delay(&limited, facts(1)), None);
+    }
+
+    #[test]
+    fn a_wait_longer_than_the_run_is_not_begun() {
+        let server = failure(FailureKind::ServerError);
+        assert_eq!(
+            delay(&server, Facts { remaining: Duration::from_millis(400), ..facts(1) }),
+            None
+        );
+    }
+
+    #[test]
+    fn the_provider_can_forbid_a_retry() {
+        let mut server = failure(FailureKind::ServerError);
+        server.should_retry = Some(false);
+        assert_eq!(delay(&server, facts(1)), None);
+    }
+}
