@@ -10,6 +10,7 @@ mod event;
 mod failure;
 mod input;
 mod journal;
+mod json;
 mod message;
 mod response;
 mod result;
@@ -33,6 +34,7 @@ pub use journal::{
     CommitReceipt, HistoryBase, HistoryTurn, Journal, JournalFuture, SessionHistory,
     ToolCallRecord, TurnCommit, TurnStatus, TurnType,
 };
+pub(crate) use json::repair_surrogates;
 pub use message::{AgentMessage, Message, Provenance, Role};
 pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
 pub use result::{

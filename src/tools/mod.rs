@@ -1,1 +1,19 @@
-//! Tools: registry, validation, and the runtime that runs them. It must never let a tool's failure end a run.
+//! Tools: what is on offer, whether a call's arguments are valid, and how a call is run.
+//!
+//! A tool's failure is an answer for the model. It must never end a run, and nothing here knows JavaScript.
+
+mod arguments;
+mod cache;
+mod coerce;
+mod explain;
+mod gate;
+mod result;
+mod runtime;
+mod schema;
+mod set;
+
+pub use cache::ToolSetCache;
+pub use gate::{Gate, Ticket};
+pub use result::{ToolAnswer, result_cap};
+pub use runtime::{CallEnd, Ending, Invocation, Limits, ToolFuture, ToolHost, run_call};
+pub use set::{Prepared, ToolSet};

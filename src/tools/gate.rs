@@ -1,0 +1,61 @@
+//! Who may run beside whom: parallel tools share, a sequential one is alone, and all are admitted in call order.
+//!
+//! It must never let a later call overtake an earlier one that it may not run beside.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+
+use crate::model::ExecutionMode;
+
+/// All places: a sequential tool takes every one, a parallel tool one.
+const PLACES: u32 = 1 << 16;
+
+/// One per run. Cheap to make.
+#[derive(Debug, Clone)]
+pub struct Gate {
+    places: Arc<Semaphore>,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self { places: Arc::new(Semaphore::new(usize::try_from(PLACES).unwrap_or(1))) }
+    }
+}
+
+impl Gate {
+    /// Queues a call. The order of these calls is the order of admission, whoever awaits the tickets and when.
+    /// Dropping a ticket gives its place back.
+    #[must_use]
+    pub fn queue(&self, mode: ExecutionMode) -> Ticket {
+        let places = match mode {
+            ExecutionMode::Sequential => PLACES,
+            ExecutionMode::Parallel => 1,
+        };
+        let mut admission: Admission =
+            Box::pin(Arc::clone(&self.places).acquire_many_owned(places));
+        // The semaphore is fair from the first poll on, so the first poll happens here.
+        match (&mut admission).now_or_never() {
+            Some(admitted) => Ticket { admission: Box::pin(std::future::ready(admitted)) },
+            None => Ticket { admission },
+        }
+    }
+}
+
+type Admission = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
+
+/// A place in the queue.
+pub struct Ticket {
+    admission: Admission,
+}
+
+impl Ticket {
+    /// Waits for admission. The permit holds the place until it is dropped; `None` never comes, because the gate is
+    /// never closed.
+    pub(super) async fn admitted(self) -> Option<OwnedSemaphorePermit> {
+        self.admission.await.ok()
+    }
+}

@@ -1,0 +1,218 @@
+//! What a tool answered, and how much of it the model gets (RULES §3, "Tool result cap").
+//!
+//! The cap cuts on character boundaries and says what it cut. It must never touch the full result that is kept beside.
+
+use serde_json::value::RawValue;
+
+use crate::model::Block;
+
+/// Characters of an answer at most, whatever the window.
+const MAX_CHARS: usize = 400_000;
+/// Bytes of base64 of an answer's images at most: half of what a request may have (WIRE §1).
+const MAX_IMAGE_BYTES: usize = 16 * 1024 * 1024;
+/// Characters a token stands for (RULES §3, "Estimate").
+const CHARS_PER_TOKEN: u64 = 4;
+/// Room for the marker.
+const MARKER_CHARS: usize = 80;
+/// Characters of a summary (`tool_status`).
+const MAX_SUMMARY: usize = 200;
+
+/// What a tool answered.
+#[derive(Debug, Clone)]
+pub struct ToolAnswer {
+    /// What the model reads: text and images.
+    pub content: Vec<Block>,
+    /// What the tool returned, whole: for the result and the ledger.
+    pub result_json: Option<Box<RawValue>>,
+    /// True when the tool failed; the content says why.
+    pub is_error: bool,
+}
+
+impl ToolAnswer {
+    /// A success with text only.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { content: vec![Block::text(text)], result_json: None, is_error: false }
+    }
+
+    /// A failure, told to the model.
+    #[must_use]
+    pub fn error(message: impl Into<String>) -> Self {
+        Self { is_error: true, ..Self::text(message) }
+    }
+
+    /// The text of the answer: for a failure, why.
+    #[must_use]
+    pub fn message(&self) -> String {
+        let mut out = String::new();
+        for block in &self.content {
+            if let Block::Text { text, .. } = block {
+                if !out.is_empty() {
+                    out.push('\n');
+                }
+                out.push_str(text);
+            }
+        }
+        out
+    }
+
+    /// The first line of text, at most 200 characters; `None` where there is none.
+    #[must_use]
+    pub fn summary(&self) -> Option<String> {
+        self.content.iter().find_map(|block| match block {
+            Block::Text { text, .. } => {
+                let line = text.trim_start().lines().next()?.trim_end();
+                (!line.is_empty()).then(|| line.chars().take(MAX_SUMMARY).collect())
+            }
+            Block::Image { .. }
+            | Block::Thinking { .. }
+            | Block::RedactedThinking { .. }
+            | Block::ToolCall { .. }
+            | Block::ToolResult { .. }
+            | Block::Opaque { .. } => None,
+        })
+    }
+
+    /// Cuts the content to `max_chars` characters of text and to what a request can carry of images. Anything but text
+    /// and images has no place in an answer and is left out. Capping twice is capping once.
+    pub fn cap(&mut self, max_chars: usize) {
+        let total: usize = self
+            .content
+            .iter()
+            .map(|block| match block {
+                Block::Text { text, .. } => text.chars().count(),
+                _ => 0,
+            })
+            .fold(0, usize::saturating_add);
+        let mut room =
+            if total > max_chars { max_chars.saturating_sub(MARKER_CHARS) } else { total };
+        let mut marker = (total > max_chars).then(|| {
+            format!(
+                "\n[… {} of {total} characters were cut here; the full result is kept …]\n",
+                total - room
+            )
+        });
+        let mut image_room = MAX_IMAGE_BYTES;
+        let mut kept = Vec::with_capacity(self.content.len());
+        for block in std::mem::take(&mut self.content) {
+            match block {
+                Block::Text { text, .. } => {
+                    let chars = text.chars().count();
+                    if chars <= room {
+                        room -= chars;
+                        kept.push(Block::text(text));
+                    } else if let Some(marker) = marker.take() {
+                        kept.push(Block::text(middle_cut(&text, chars, room, &marker)));
+                        room = 0;
+                    }
+                }
+                Block::Image { mime_type, data } => match image_room.checked_sub(data.len()) {
+                    Some(left) => {
+                        image_room = left;
+                        kept.push(Block::Image { mime_type, data });
+                    }
+                    None => kept.push(Block::text("[an image was left out: it is too large]")),
+                },
+                Block::Thinking { .. }
+                | Block::RedactedThinking { .. }
+                | Block::ToolCall { .. }
+                | Block::ToolResult { .. }
+                | Block::Opaque { .. } => {}
+            }
+        }
+        self.content = kept;
+    }
+}
+
+/// The head and a shorter tail of `text`, `room` characters together, with the marker between them: outputs say what
+/// they are first and what went wrong last.
+fn middle_cut(text: &str, chars: usize, room: usize, marker: &str) -> String {
+    let tail = room / 4;
+    let head = room - tail;
+    let at = |n: usize| text.char_indices().nth(n).map_or(text.len(), |(at, _)| at);
+    let mut out = String::with_capacity(room + marker.len());
+    out.push_str(text.get(..at(head)).unwrap_or_default());
+    out.push_str(marker);
+    out.push_str(text.get(at(chars - tail)..).unwrap_or_default());
+    out
+}
+
+/// Characters of an answer that a model gets: 30 % of its window, and 400,000.
+#[must_use]
+pub fn result_cap(window_tokens: Option<u64>) -> usize {
+    window_tokens
+        .map(|tokens| tokens.saturating_mul(CHARS_PER_TOKEN) / 10 * 3)
+        .and_then(|chars| usize::try_from(chars).ok())
+        .map_or(MAX_CHARS, |chars| chars.min(MAX_CHARS))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::{MAX_IMAGE_BYTES, ToolAnswer, result_cap};
+    use crate::model::Block;
+
+    fn texts(answer: &ToolAnswer) -> Vec<String> {
+        answer
+            .content
+            .iter()
+            .map(|block| match block {
+                Block::Text { text, .. } => text.clone(),
+                Block::Image { data, .. } => format!("image:{}", data.len()),
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_cap_is_30_percent_of_the_window_and_at_most_400_000() {
+        assert_eq!(result_cap(None), 400_000);
+        assert_eq!(result_cap(Some(200_000)), 240_000);
+        assert_eq!(result_cap(Some(8_000)), 9_600);
+        assert_eq!(result_cap(Some(u64::MAX)), 400_000);
+    }
+
+    #[test]
+    fn a_long_text_is_cut_in_the_middle_on_a_character_boundary_and_says_so() {
+        let mut answer = ToolAnswer::text("ä".repeat(300) + "end");
+        answer.result_json = Some(RawValue::from_string("{\"full\":true}".to_owned()).unwrap());
+        answer.cap(200);
+        let expected = "ä".repeat(90)
+            + "\n[… 183 of 303 characters were cut here; the full result is kept …]\n"
+            + &"ä".repeat(27)
+            + "end";
+        let once = texts(&answer);
+        assert!(expected.chars().count() <= 200);
+        assert_eq!(once, [expected]);
+        answer.cap(200);
+        assert_eq!(texts(&answer), once);
+        assert_eq!(answer.result_json.unwrap().get(), "{\"full\":true}");
+    }
+
+    #[test]
+    fn blocks_share_the_cap_and_images_are_kept() {
+        let image = Block::Image { mime_type: "image/png".into(), data: "AAAA".into() };
+        let mut answer = ToolAnswer::text("a".repeat(100));
+        answer.content.extend([image.clone(), Block::text("b".repeat(200)), Block::text("c")]);
+        answer.cap(200);
+        let marker = "\n[… 181 of 301 characters were cut here; the full result is kept …]\n";
+        assert_eq!(
+            texts(&answer),
+            ["a".repeat(100), "image:4".into(), format!("{}{marker}{}", "b".repeat(15), "bbbbb")]
+        );
+        answer.content = vec![Block::Image {
+            mime_type: "image/png".into(),
+            data: "A".repeat(MAX_IMAGE_BYTES + 1),
+        }];
+        answer.cap(200);
+        assert_eq!(texts(&answer), ["[an image was left out: it is too large]"]);
+    }
+
+    #[test]
+    fn a_summary_is_the_first_line_of_at_most_200_characters() {
+        assert_eq!(ToolAnswer::text("\n one \ntwo").summary(), Some("one".into()));
+        assert_eq!(ToolAnswer::text("x".repeat(300)).summary(), Some("x".repeat(200)));
+        assert_eq!(ToolAnswer::text("").summary(), None);
+    }
+}

@@ -1,0 +1,213 @@
+//! One call, run: admission, the side effect, its time limit, retries, abort and cap.
+//!
+//! However a host behaves, a call has exactly one answer, and it comes in time. It must never start a call after the
+//! abort, and never wait for a host that ignores its signal.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{Ticket, ToolAnswer, result_cap};
+use crate::model::{ReplayClass, ToolDefinition};
+
+/// One execution, as its host sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invocation {
+    /// The engine's ULID of the call: the idempotency key, the same in every retry.
+    pub call_id: String,
+    /// The provider's id of the call.
+    pub provider_call_id: String,
+    /// The tool.
+    pub tool_name: String,
+    /// The arguments: JSON text of an object, valid by the tool's schema.
+    pub arguments_json: String,
+}
+
+/// An execution under way. Dropping it discards the answer.
+pub type ToolFuture = Pin<Box<dyn Future<Output = ToolAnswer> + Send>>;
+
+/// Who runs tools: JavaScript, or a script in tests.
+pub trait ToolHost: Send + Sync {
+    /// Runs one call. `cancel` is cancelled at the call's time limit and at the run's abort; a host that ignores it only
+    /// loses its answer.
+    fn execute(&self, invocation: Invocation, cancel: CancellationToken) -> ToolFuture;
+}
+
+/// What bounds a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Of one execution; `None` where only the deadline bounds it.
+    pub timeout: Option<Duration>,
+    /// When the run's time is up.
+    pub deadline: Option<Instant>,
+    /// How often a failed execution is tried again.
+    pub retries: u32,
+    /// Characters of the answer that the model gets.
+    pub result_chars: usize,
+}
+
+impl Limits {
+    /// The tool's own limit, else the engine's, else the run's remaining time (RULES §1). Retries only where the tool
+    /// declares that a second execution does no harm.
+    #[must_use]
+    pub fn of(
+        tool: &ToolDefinition,
+        engine_timeout: Option<Duration>,
+        deadline: Option<Instant>,
+        window_tokens: Option<u64>,
+    ) -> Self {
+        Self {
+            timeout: tool.timeout_ms.map(Duration::from_millis).or(engine_timeout),
+            deadline,
+            retries: match tool.replay {
+                ReplayClass::Pure | ReplayClass::Idempotent => tool.retries,
+                ReplayClass::Reconcilable | ReplayClass::Unsafe => 0,
+            },
+            result_chars: result_cap(window_tokens),
+        }
+    }
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It answered.
+    Completed,
+    /// It failed, and the answer says why.
+    Failed,
+    /// It took too long; it may have had its effect.
+    TimedOut,
+    /// The run was aborted while it ran; it may have had its effect.
+    Aborted,
+    /// The run was aborted, or its time was up, before it began: it had no effect.
+    NotStarted,
+}
+
+/// A call's one answer.
+#[derive(Debug, Clone)]
+pub struct CallEnd {
+    /// How it ended.
+    pub ending: Ending,
+    /// What the model reads, capped; an error for every ending but [`Ending::Completed`].
+    pub answer: ToolAnswer,
+}
+
+impl CallEnd {
+    fn failed(ending: Ending, message: impl Into<String>) -> Self {
+        Self { ending, answer: ToolAnswer::error(message) }
+    }
+}
+
+/// Runs one call to its end. `on_start` is called once, just before the side effect, and never for a call that does not
+/// start. Dropping the future before that withdraws the call without a trace.
+pub async fn run_call(
+    host: &dyn ToolHost,
+    invocation: Invocation,
+    limits: Limits,
+    ticket: Ticket,
+    abort: &CancellationToken,
+    on_start: impl FnOnce() + Send,
+) -> CallEnd {
+    let place = tokio::select! {
+        biased;
+        () = abort.cancelled() => {
+            return CallEnd::failed(Ending::NotStarted, "Not run: the run was aborted.");
+        }
+        () = until(limits.deadline) => {
+            return CallEnd::failed(Ending::NotStarted, "Not run: the run's time is up.");
+        }
+        place = ticket.admitted() => place,
+    };
+    on_start();
+    let mut retries = limits.retries;
+    let end = loop {
+        match attempt(host, invocation.clone(), limits, abort).await {
+            Attempt::Failed(_) if retries > 0 && !abort.is_cancelled() => retries -= 1,
+            Attempt::Failed(end) | Attempt::Final(end) => break end,
+        }
+    };
+    // Held until the answer is there, and no longer: a host that ignores its time limit must not block the run.
+    drop(place);
+    end
+}
+
+/// What came of one execution.
+enum Attempt {
+    /// A failure that a retry may mend.
+    Failed(CallEnd),
+    /// The call's answer.
+    Final(CallEnd),
+}
+
+async fn attempt(
+    host: &dyn ToolHost,
+    invocation: Invocation,
+    limits: Limits,
+    abort: &CancellationToken,
+) -> Attempt {
+    let cancel = abort.child_token();
+    // Tells the host whenever nobody waits for it any more, also when this future is dropped.
+    let unwanted = cancel.clone().drop_guard();
+    let tool_name = invocation.tool_name.clone();
+    // A host may panic when it is called, or later; either way it is the tool that failed.
+    let execution =
+        AssertUnwindSafe(async { host.execute(invocation, cancel.clone()).await }).catch_unwind();
+    tokio::select! {
+        biased;
+        // An answer that is there counts, even if the abort is there too: its effect has happened.
+        answer = execution => {
+            unwanted.disarm();
+            match answer {
+                Ok(mut answer) => {
+                    answer.cap(limits.result_chars);
+                    if answer.is_error {
+                        Attempt::Failed(CallEnd { ending: Ending::Failed, answer })
+                    } else {
+                        Attempt::Final(CallEnd { ending: Ending::Completed, answer })
+                    }
+                }
+                Err(_) => Attempt::Failed(CallEnd::failed(
+                    Ending::Failed,
+                    format!("Tool {tool_name} panicked."),
+                )),
+            }
+        }
+        () = abort.cancelled() => Attempt::Final(CallEnd::failed(
+            Ending::Aborted,
+            "Aborted: the run was aborted before the tool answered.",
+        )),
+        () = until(limits.deadline) => Attempt::Final(CallEnd::failed(
+            Ending::TimedOut,
+            format!("Tool {tool_name} timed out: the run's time is up."),
+        )),
+        millis = elapsed(limits.timeout) => Attempt::Failed(CallEnd::failed(
+            Ending::TimedOut,
+            format!("Tool {tool_name} timed out after {millis} ms."),
+        )),
+    }
+}
+
+async fn elapsed(limit: Option<Duration>) -> u128 {
+    match limit {
+        Some(limit) => {
+            tokio::time::sleep(limit).await;
+            limit.as_millis()
+        }
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests;
