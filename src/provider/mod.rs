@@ -17,6 +17,7 @@ mod sse;
 mod wire;
 
 pub use failure::Failure;
+pub use http::{HttpClient, HttpProvider, HttpSettings, Timeouts};
 pub use request::{Api, Credential, ModelRequest};
 pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
 pub use wire::{Decoder, Flow, Wire};
