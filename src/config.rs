@@ -76,7 +76,10 @@ mod tests {
     #[test]
     fn a_value_is_trimmed_and_an_empty_one_is_unset() {
         let env = Environment::fixed([("A", " key\n"), ("B", " ")]);
-        assert_eq!((env.get("A"), env.get("B"), env.get("C")), (Some("key".to_owned()), None, None));
+        assert_eq!(
+            (env.get("A"), env.get("B"), env.get("C")),
+            (Some("key".to_owned()), None, None)
+        );
     }
 
     #[test]

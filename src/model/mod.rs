@@ -21,6 +21,7 @@ pub use error::{
     AgentError, AgentErrorKind, ErrorDetail, FailureKind, StorageError, StorageErrorKind,
 };
 pub use event::{AgentPhase, StreamEvent, ToolStatus};
+pub(crate) use input::typed;
 pub use input::{
     Defaults, InputError, parse_agent_message, parse_context, parse_message, session_label,
 };

@@ -9,6 +9,7 @@ mod chat;
 mod classify;
 mod failure;
 mod http;
+mod options;
 mod redact;
 mod request;
 mod response;
@@ -16,10 +17,16 @@ mod scripted;
 mod sse;
 mod wire;
 
+pub use auth::{AuthKey, AuthProfile, AuthType};
 pub use failure::Failure;
 pub use http::{HttpClient, HttpProvider, HttpSettings, Timeouts};
+pub use options::{ProviderOptions, ProviderSet, ProviderSettings, parse_providers};
 pub use request::{Api, Credential, ModelRequest};
 pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
+pub use scripted::{
+    Script, ScriptedCall, ScriptedError, ScriptedParts, ScriptedProvider, ScriptedReplies,
+    ScriptedReply, ScriptedRequest, ScriptedStep, ScriptedStop, ScriptedUsage,
+};
 pub use wire::{Decoder, Flow, Wire};
 
 use std::future::Future;

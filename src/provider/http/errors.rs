@@ -129,4 +129,3 @@ fn find<'e, T: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Optio
     }
     None
 }
-
