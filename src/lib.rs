@@ -3,8 +3,10 @@
 //! This file owns the list of rooms and must never hold logic. Start at `ARCHITECTURE.md`.
 
 pub mod clock;
+pub mod config;
 pub mod ledger;
 pub mod model;
 pub mod provider;
+pub mod telemetry;
 pub mod tools;
 pub mod turn;

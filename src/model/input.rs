@@ -195,7 +195,7 @@ fn value(path: &str, raw: &RawValue) -> Parsed<Value> {
         .map_err(|error| InputError::new(path, format!("is not usable JSON: {error}")))
 }
 
-fn typed<T: DeserializeOwned>(path: &str, raw: &RawValue) -> Parsed<T> {
+pub(crate) fn typed<T: DeserializeOwned>(path: &str, raw: &RawValue) -> Parsed<T> {
     let mut reader = serde_json::Deserializer::from_str(raw.get());
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let inner = error.path().to_string();

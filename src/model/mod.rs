@@ -27,6 +27,7 @@ pub use error::{
 };
 pub use event::{AgentPhase, StreamEvent, ToolStatus};
 pub use failure::Failure;
+pub(crate) use input::typed;
 pub use input::{
     Defaults, InputError, parse_agent_message, parse_context, parse_message, session_label,
 };

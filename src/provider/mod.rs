@@ -8,6 +8,7 @@ mod auth;
 mod chat;
 mod classify;
 mod http;
+mod options;
 mod redact;
 mod request;
 mod scripted;
@@ -17,7 +18,14 @@ mod wire;
 pub use crate::model::{
     Api, BlockStart, Completion, Delta, DeltaSink, Failure, ReportedUsage, Stop,
 };
+pub use auth::{AuthKey, AuthProfile, AuthType};
+pub use http::{HttpClient, HttpProvider, HttpSettings, Timeouts};
+pub use options::{ProviderOptions, ProviderSet, ProviderSettings, parse_providers};
 pub use request::{Credential, ModelRequest};
+pub use scripted::{
+    Script, ScriptedCall, ScriptedError, ScriptedParts, ScriptedProvider, ScriptedReplies,
+    ScriptedReply, ScriptedRequest, ScriptedStep, ScriptedStop, ScriptedUsage,
+};
 pub use wire::{Decoder, Flow, Wire};
 
 use std::future::Future;

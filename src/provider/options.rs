@@ -1,0 +1,332 @@
+//! The options that name providers and keys: read once, checked field by field.
+//!
+//! Every refusal names the field. This file must never open anything, and never print a key or a header's value.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderValue};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::auth::{AuthProfile, Profiles};
+use super::http::{BaseUrl, Connection, HttpSettings, Timeouts, add_header, authorities, proxy};
+use super::scripted::Script;
+use super::{Api, Credential, Failure};
+use crate::config::{Environment, EnvironmentProxy};
+use crate::model::{FailureKind, InputError, typed};
+
+/// One provider, as the options name it. For `anthropic` and `openai` every field has a default.
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct ProviderOptions {
+    /// The API it speaks.
+    pub api: Option<Api>,
+    /// Where it is; the API's path is added to it. https, unless it is this machine.
+    pub base_url: Option<String>,
+    /// Headers sent with every request. Keys belong in `authProfiles`.
+    pub headers: Option<BTreeMap<String, String>>,
+    /// DNS, TCP and TLS together, in milliseconds; 10,000 by default.
+    pub connect_timeout_ms: Option<u64>,
+    /// Until the answer begins, in milliseconds; 120,000 by default.
+    pub header_timeout_ms: Option<u64>,
+    /// Between two pieces of the answer, pings counted, in milliseconds; 300,000 by default.
+    pub idle_timeout_ms: Option<u64>,
+    /// Between two parts of the answer, pings not counted, in milliseconds; 600,000 by default.
+    pub no_progress_timeout_ms: Option<u64>,
+    /// True: `baseUrl` may be plain http to another machine.
+    pub allow_insecure: Option<bool>,
+    /// The value of the `anthropic-version` header.
+    pub anthropic_version: Option<String>,
+    /// `env` for the proxy of the environment, or a proxy's URL; none by default.
+    pub proxy: Option<String>,
+    /// Authorities to trust besides the bundled ones, in PEM.
+    pub ca_certificates: Option<String>,
+    /// What the scripted provider answers; for `api: 'scripted'`.
+    pub script: Option<Script>,
+}
+
+/// What answers under a provider's name.
+pub enum ProviderSettings {
+    /// A service over HTTP.
+    Http {
+        /// The API it speaks.
+        api: Api,
+        /// Where and how.
+        settings: Box<HttpSettings>,
+    },
+    /// A script.
+    Scripted(Script),
+}
+
+/// The providers and keys of an engine.
+pub struct ProviderSet {
+    /// By name.
+    pub providers: BTreeMap<String, ProviderSettings>,
+    profiles: Profiles,
+}
+
+impl ProviderSet {
+    /// What attempts at a provider are sent with; `None` for a server that needs no key.
+    ///
+    /// # Errors
+    /// `missing_key` where the provider is Anthropic's or OpenAI's own, which answer nobody without one.
+    pub fn credential(&self, provider: &str) -> Result<Option<Arc<Credential>>, Failure> {
+        if let Some(credential) = self.profiles.choose(provider) {
+            return Ok(Some(Arc::clone(credential)));
+        }
+        let known = match self.providers.get(provider) {
+            Some(ProviderSettings::Http { settings, .. }) => Known::of_origin(&settings.base),
+            Some(ProviderSettings::Scripted(_)) | None => None,
+        };
+        match known {
+            None => Ok(None),
+            Some(known) => Err(Failure {
+                should_retry: Some(false),
+                ..Failure::new(
+                    FailureKind::Auth,
+                    "missing_key",
+                    format!(
+                        "`{provider}` has no key; pass one in `authProfiles`, or set `{}`",
+                        known.variable
+                    ),
+                )
+            }),
+        }
+    }
+}
+
+/// A service everyone uses, and what need not be said of it.
+struct Known {
+    name: &'static str,
+    api: Api,
+    base_url: &'static str,
+    host: &'static str,
+    variable: &'static str,
+}
+
+const KNOWN: [Known; 2] = [
+    Known {
+        name: "anthropic",
+        api: Api::AnthropicMessages,
+        base_url: "https://api.anthropic.com",
+        host: "api.anthropic.com",
+        variable: "ANTHROPIC_API_KEY",
+    },
+    Known {
+        name: "openai",
+        api: Api::OpenaiChat,
+        base_url: "https://api.openai.com/v1",
+        host: "api.openai.com",
+        variable: "OPENAI_API_KEY",
+    },
+];
+
+impl Known {
+    fn of_name(name: &str) -> Option<&'static Self> {
+        KNOWN.iter().find(|known| known.name == name)
+    }
+
+    /// By where it is, not by its name: another server must not get the usual key.
+    fn of_origin(base: &BaseUrl) -> Option<&'static Self> {
+        KNOWN.iter().find(|known| base.scheme() == "https" && base.host() == known.host)
+    }
+}
+
+/// Reads `providers` and `authProfiles`. Without `providers`, `anthropic` and `openai` are there.
+///
+/// # Errors
+/// The first field that is missing, wrong or unknown, by its path.
+pub fn parse_providers(
+    providers: Option<&RawValue>,
+    auth_profiles: Option<&RawValue>,
+    environment: &Environment,
+) -> Result<ProviderSet, InputError> {
+    let given: BTreeMap<String, ProviderOptions> = match present(providers) {
+        Some(raw) => typed("providers", raw)?,
+        None => {
+            KNOWN.iter().map(|known| (known.name.to_owned(), ProviderOptions::default())).collect()
+        }
+    };
+    let mut set = ProviderSet { providers: BTreeMap::new(), profiles: Profiles::default() };
+    for (name, options) in given {
+        if name.is_empty() || name.chars().any(char::is_control) {
+            return Err(InputError::new("providers", "has a name that is empty or unprintable"));
+        }
+        let settings = check(&name, options, environment)?;
+        set.providers.insert(name, settings);
+    }
+    let profiles: Vec<AuthProfile> = match present(auth_profiles) {
+        Some(raw) => typed("authProfiles", raw)?,
+        None => Vec::new(),
+    };
+    for (index, profile) in profiles.into_iter().enumerate() {
+        if !set.providers.contains_key(&profile.provider) {
+            return Err(InputError::new(
+                format!("authProfiles[{index}].provider"),
+                format!("`{}` is not one of `providers`", profile.provider),
+            ));
+        }
+        set.profiles.add(index, profile, environment)?;
+    }
+    for (name, settings) in &set.providers {
+        if let ProviderSettings::Http { settings, .. } = settings
+            && let Some(known) = Known::of_origin(&settings.base)
+        {
+            set.profiles.add_usual(name, known.variable, environment)?;
+        }
+    }
+    Ok(set)
+}
+
+fn present(raw: Option<&RawValue>) -> Option<&RawValue> {
+    raw.filter(|raw| raw.get() != "null")
+}
+
+fn check(
+    name: &str,
+    options: ProviderOptions,
+    environment: &Environment,
+) -> Result<ProviderSettings, InputError> {
+    let at = |field: &str| format!("providers.{name}.{field}");
+    let known = Known::of_name(name);
+    let Some(api) = options.api.or(known.map(|known| known.api)) else {
+        return Err(InputError::new(
+            at("api"),
+            "is missing; pass `anthropic-messages`, `openai-chat` or `scripted`",
+        ));
+    };
+    if api == Api::Scripted {
+        return scripted(options, at);
+    }
+    if options.script.is_some() {
+        return Err(InputError::new(at("script"), "is for `api: 'scripted'` only"));
+    }
+    if options.anthropic_version.is_some() && api != Api::AnthropicMessages {
+        let message = "is for `api: 'anthropic-messages'` only";
+        return Err(InputError::new(at("anthropicVersion"), message));
+    }
+    let usual = known.filter(|known| known.api == api).map(|known| known.base_url);
+    let Some(base_url) = options.base_url.as_deref().or(usual) else {
+        return Err(InputError::new(
+            at("baseUrl"),
+            "is missing; pass one like `https://api.example.com/v1`",
+        ));
+    };
+    let base = BaseUrl::parse(&at("baseUrl"), base_url, options.allow_insecure.unwrap_or(false))?;
+    let mut headers = HeaderMap::new();
+    for (header, value) in options.headers.iter().flatten() {
+        add_header(&mut headers, &at("headers"), header, value)?;
+    }
+    let defaults = Timeouts::default();
+    let timeouts = Timeouts {
+        connect: limit(&at("connectTimeoutMs"), options.connect_timeout_ms, defaults.connect)?,
+        headers: limit(&at("headerTimeoutMs"), options.header_timeout_ms, defaults.headers)?,
+        idle: limit(&at("idleTimeoutMs"), options.idle_timeout_ms, defaults.idle)?,
+        no_progress: limit(
+            &at("noProgressTimeoutMs"),
+            options.no_progress_timeout_ms,
+            defaults.no_progress,
+        )?,
+    };
+    let connection = Connection {
+        connect_timeout: timeouts.connect,
+        proxy: check_proxy(&at("proxy"), options.proxy, base.scheme(), environment)?,
+        authorities: match options.ca_certificates {
+            None => Vec::new(),
+            Some(pem) => authorities(&pem).ok_or_else(|| {
+                InputError::new(
+                    at("caCertificates"),
+                    "is not PEM with the certificate of an authority",
+                )
+            })?,
+        },
+    };
+    // Other servers speak the version that all of them know (WIRE §1).
+    let version = match options.anthropic_version.as_deref() {
+        Some(version) => version,
+        None if Known::of_origin(&base).is_some() => "2026-10-21",
+        None => "2023-06-01",
+    };
+    let anthropic_version = HeaderValue::from_str(version).map_err(|_| {
+        InputError::new(at("anthropicVersion"), "has a character that no header may have")
+    })?;
+    let settings = HttpSettings { base, headers, timeouts, connection, anthropic_version };
+    Ok(ProviderSettings::Http { api, settings: Box::new(settings) })
+}
+
+fn scripted(
+    options: ProviderOptions,
+    at: impl Fn(&str) -> String,
+) -> Result<ProviderSettings, InputError> {
+    let ProviderOptions {
+        api: _,
+        base_url,
+        headers,
+        connect_timeout_ms,
+        header_timeout_ms,
+        idle_timeout_ms,
+        no_progress_timeout_ms,
+        allow_insecure,
+        anthropic_version,
+        proxy,
+        ca_certificates,
+        script,
+    } = options;
+    let pointless = [
+        ("baseUrl", base_url.is_some()),
+        ("headers", headers.is_some()),
+        ("connectTimeoutMs", connect_timeout_ms.is_some()),
+        ("headerTimeoutMs", header_timeout_ms.is_some()),
+        ("idleTimeoutMs", idle_timeout_ms.is_some()),
+        ("noProgressTimeoutMs", no_progress_timeout_ms.is_some()),
+        ("allowInsecure", allow_insecure.is_some()),
+        ("anthropicVersion", anthropic_version.is_some()),
+        ("proxy", proxy.is_some()),
+        ("caCertificates", ca_certificates.is_some()),
+    ];
+    if let Some((field, _)) = pointless.iter().find(|(_, given)| *given) {
+        return Err(InputError::new(at(field), "means nothing to a scripted provider; remove it"));
+    }
+    match script {
+        Some(script) => Ok(ProviderSettings::Scripted(script)),
+        None => Err(InputError::new(at("script"), "is missing; pass a list of replies")),
+    }
+}
+
+fn limit(path: &str, given: Option<u64>, usual: Duration) -> Result<Duration, InputError> {
+    const DAY_MS: u64 = 24 * 3_600_000;
+    match given {
+        None => Ok(usual),
+        Some(ms) if (1..=DAY_MS).contains(&ms) => Ok(Duration::from_millis(ms)),
+        Some(ms) => {
+            let message = format!("`{ms}` is not a limit; pass 1 to {DAY_MS} milliseconds");
+            Err(InputError::new(path, message))
+        }
+    }
+}
+
+fn check_proxy(
+    path: &str,
+    given: Option<String>,
+    scheme: &str,
+    environment: &Environment,
+) -> Result<Option<EnvironmentProxy>, InputError> {
+    let named = match given {
+        None => return Ok(None),
+        Some(word) if word == "env" => environment.proxy(scheme),
+        Some(url) => Some(EnvironmentProxy { url, except: None }),
+    };
+    let Some(named) = named else { return Ok(None) };
+    let http = named.url.starts_with("http://") || named.url.starts_with("https://");
+    if !http || proxy(&named).is_err() {
+        let message = "is not an http or https proxy; pass `env`, or one like `http://proxy:3128`";
+        return Err(InputError::new(path, message));
+    }
+    Ok(Some(named))
+}
+
+#[cfg(test)]
+mod tests;
