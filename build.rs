@@ -1,5 +1,8 @@
 //! Build script: link arguments for the Node addon. It must never download or generate anything.
-#![expect(clippy::disallowed_methods, reason = "cargo talks to a build script through the environment")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "cargo talks to a build script through the environment"
+)]
 
 fn main() {
     if std::env::var_os("CARGO_FEATURE_NODE").is_some() {
