@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-export CI="${CI:-true}" CARGO_TERM_COLOR=never
+export CI="${CI:-true}" CARGO_TERM_COLOR=never NO_COLOR=1
 export PATH="$PWD/node_modules/.bin:$PATH"
 logs="$PWD/target/test-logs"
 rm -rf "$logs"
@@ -100,7 +100,7 @@ vitest_on() {
 step 'tools' tools
 step 'rustfmt' cargo fmt --all --check
 step 'npm ci' install .
-step 'biome' biome ci .
+step 'biome' biome ci --colors=off .
 step 'licences' node scripts/licences.mjs
 step 'remember generated files' remember
 step 'clippy' cargo clippy --all-targets --locked -- -D warnings
