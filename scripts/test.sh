@@ -45,6 +45,9 @@ tools() {
   for tool in cargo rustc node npm git cc; do
     command -v "$tool" || { echo "\`$tool\` is not installed"; return 1; }
   done
+  if ! { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1; then
+    rustup component add rustfmt clippy || { echo 'install rustfmt and clippy for this Rust'; return 1; }
+  fi
   node -e 'const [a, b] = process.versions.node.split(".").map(Number)
     if (a < 20 || (a === 20 && b < 19)) throw new Error(`Node.js \`${process.version}\` is too old for the test tools: install 20.19 or newer`)'
   # The ledger tests read the file back with another SQLite. Without it they say that they skip.

@@ -48,6 +48,14 @@ function platform(): { binary: string; folder: string } {
   return { binary, folder: binary.slice('agent-engine.'.length, -'.node'.length) }
 }
 
+/** The manifests of `npm/<platform>`. */
+function platformManifests(): { name: string; version: string }[] {
+  const folders = readdirSync(join(root, 'npm'))
+  return folders.map((folder) =>
+    JSON.parse(readFileSync(join(root, 'npm', folder, 'package.json'), 'utf8')),
+  )
+}
+
 let temporary: string
 let project: string
 let environment: NodeJS.ProcessEnv
@@ -67,6 +75,26 @@ function pack(folder: string): Packed {
     npm(folder, 'pack', '--json', '--ignore-scripts', '--pack-destination', temporary),
   )
   return { path: join(temporary, report.filename), files: report.files }
+}
+
+/** The main package as it is published: with every platform package as an optional dependency. */
+function stageMain(): string {
+  const staged = join(temporary, 'main')
+  mkdirSync(staged)
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  for (const name of [...manifest.files, 'LICENSE', 'README.md']) {
+    if (existsSync(join(root, name)))
+      cpSync(join(root, name), join(staged, name), { recursive: true })
+  }
+  const platforms = platformManifests().map(({ name, version }) => [name, version])
+  manifest.optionalDependencies = Object.fromEntries(platforms)
+  writeFileSync(join(staged, 'package.json'), JSON.stringify(manifest, null, 2))
+  // What must not be published, as it may lie about in a working tree.
+  for (const name of ['.env', 'ledger.db', 'src/lib.rs', '__test__/a.spec.ts']) {
+    mkdirSync(dirname(join(staged, name)), { recursive: true })
+    writeFileSync(join(staged, name), 'private')
+  }
+  return staged
 }
 
 const run = (file: string): string =>
@@ -93,7 +121,7 @@ beforeAll(() => {
     npm_config_cache: join(temporary, 'cache'),
   }
 
-  main = pack(root)
+  main = pack(stageMain())
   const { binary, folder } = platform()
   const staged = join(temporary, folder)
   cpSync(join(root, 'npm', folder), staged, { recursive: true })
@@ -106,6 +134,14 @@ beforeAll(() => {
 
 afterAll(() => {
   rmSync(temporary, { recursive: true, force: true })
+})
+
+test('the crate, the package and each platform package have one version', () => {
+  const crate = /^version = "(.*)"$/m.exec(readFileSync(join(root, 'Cargo.toml'), 'utf8'))?.[1]
+  const { version, napi } = createRequire(import.meta.url)('../../package.json')
+  const platforms = platformManifests()
+  expect(platforms).toHaveLength(napi.targets.length)
+  expect(new Set([version, ...platforms.map((each) => each.version)])).toEqual(new Set([crate]))
 })
 
 test('the main package holds the face, the loader and the types, and nothing else', () => {
