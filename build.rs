@@ -1,7 +1,7 @@
 //! Build script: link arguments for the Node addon. It must never download or generate anything.
 #![expect(
     clippy::disallowed_methods,
-    reason = "cargo talks to a build script through the environment"
+    reason = "cargo speaks to build scripts through the environment only"
 )]
 
 fn main() {
