@@ -88,13 +88,14 @@ for (const lock of ['package-lock.json', 'scripts/nodes/package-lock.json']) {
   const folder = dirname(lock)
   for (const [path, entry] of Object.entries(JSON.parse(read(lock)).packages)) {
     if (path === '' || entry.link) continue
-    packages += 1
     const name =
       entry.name ?? path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
     const manifest = join(folder, path, 'package.json')
-    const installed = existsSync(join(root, manifest))
-      ? JSON.parse(read(manifest)).license
-      : undefined
+    const isInstalled = existsSync(join(root, manifest))
+    // The tools' binaries for other platforms: the lock says no more of them than that they exist.
+    if (!entry.license && entry.optional && !isInstalled) continue
+    packages += 1
+    const installed = isInstalled ? JSON.parse(read(manifest)).license : undefined
     let licence = entry.license ?? (typeof installed === 'object' ? installed?.type : installed)
     const known = stated[name]
     if (!licence && known) {

@@ -27,11 +27,19 @@ step() {
   local name="$1" log="$logs/${1//[^A-Za-z0-9]/-}.log" from=$SECONDS
   shift
   printf -- '-- %s\n' "$name"
-  if "$@" >"$log" 2>&1 </dev/null; then
+  # Not `if ( … )`: inside a condition the shell goes on after a failed command.
+  local status
+  set +e
+  (
+    set -e
+    "$@"
+  ) >"$log" 2>&1 </dev/null
+  status=$?
+  set -e
+  if [ "$status" = 0 ]; then
     grep -E '^ *Summary|^test result|^ +Tests ' "$log" || true
     printf '   ok, %d s (%d s in all)\n' $((SECONDS - from)) $((SECONDS - begin))
   else
-    local status=$?
     tail -n 300 "$log"
     printf '   FAILED: %s (exit %d, %d s; the whole output is in %s)\n' "$name" "$status" $((SECONDS - from)) "$log"
     echo failed >"$logs/failed-step"
