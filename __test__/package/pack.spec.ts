@@ -1,0 +1,246 @@
+// Owns the proof that what is published works: the main package and the one for this platform are packed,
+// installed into an empty project without a network, a compiler or any other package, and run.
+// It never builds: the addon under test is the one in the project's root.
+import { execFileSync } from 'node:child_process'
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { delimiter, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const megabyte = 1024 * 1024
+
+interface Packed {
+  path: string
+  files: { path: string; size: number }[]
+}
+
+/** npm itself, run by this very Node.js: nothing of the developer's PATH is needed. */
+function npmScript(): string {
+  const asked = process.env.npm_execpath
+  if (asked?.endsWith('npm-cli.js')) return asked
+  const finder = process.platform === 'win32' ? 'where' : 'which'
+  const npm = execFileSync(finder, ['npm'], { encoding: 'utf8' }).split(/\r?\n/)[0] ?? ''
+  const beside = join(dirname(npm), 'node_modules', 'npm', 'bin', 'npm-cli.js')
+  return existsSync(beside) ? beside : realpathSync(npm)
+}
+
+/** The binary for this machine, and the folder under `npm/` that publishes it. */
+function platform(): { binary: string; folder: string } {
+  const prefix = `agent-engine.${process.platform}-${process.arch}`
+  const binary = readdirSync(root).find((name) => name.startsWith(prefix) && name.endsWith('.node'))
+  if (!binary) throw new Error('there is no addon: run `npm run build`')
+  return { binary, folder: binary.slice('agent-engine.'.length, -'.node'.length) }
+}
+
+/** The manifests of `npm/<platform>`. */
+function platformManifests(): { name: string; version: string }[] {
+  const folders = readdirSync(join(root, 'npm'))
+  return folders.map((folder) =>
+    JSON.parse(readFileSync(join(root, 'npm', folder, 'package.json'), 'utf8')),
+  )
+}
+
+let temporary: string
+let project: string
+let environment: NodeJS.ProcessEnv
+let main: Packed
+let native: Packed
+
+const npm = (cwd: string, ...args: string[]): string =>
+  execFileSync(process.execPath, [npmScript(), ...args], {
+    cwd,
+    env: environment,
+    encoding: 'utf8',
+    maxBuffer: 16 * megabyte,
+  })
+
+function pack(folder: string): Packed {
+  const [report] = JSON.parse(
+    npm(folder, 'pack', '--json', '--ignore-scripts', '--pack-destination', temporary),
+  )
+  return { path: join(temporary, report.filename), files: report.files }
+}
+
+/** The main package as it is published: with every platform package as an optional dependency. */
+function stageMain(): string {
+  const staged = join(temporary, 'main')
+  mkdirSync(staged)
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  for (const name of [...manifest.files, 'LICENSE', 'README.md']) {
+    if (existsSync(join(root, name)))
+      cpSync(join(root, name), join(staged, name), { recursive: true })
+  }
+  const platforms = platformManifests().map(({ name, version }) => [name, version])
+  manifest.optionalDependencies = Object.fromEntries(platforms)
+  writeFileSync(join(staged, 'package.json'), JSON.stringify(manifest, null, 2))
+  // What must not be published, as it may lie about in a working tree.
+  for (const name of ['.env', 'ledger.db', 'src/lib.rs', '__test__/a.spec.ts']) {
+    mkdirSync(dirname(join(staged, name)), { recursive: true })
+    writeFileSync(join(staged, name), 'private')
+  }
+  return staged
+}
+
+const run = (file: string): string =>
+  execFileSync(process.execPath, [file], { cwd: project, env: environment, encoding: 'utf8' })
+
+beforeAll(() => {
+  temporary = mkdtempSync(join(tmpdir(), 'agent-engine-package-'))
+  project = join(temporary, 'project')
+  mkdirSync(project)
+
+  // A PATH with Node.js and nothing else: no cargo, no compiler. Nothing of the developer's npm settings.
+  const bin = join(temporary, 'bin')
+  mkdirSync(bin)
+  if (process.platform === 'win32') copyFileSync(process.execPath, join(bin, 'node.exe'))
+  else symlinkSync(process.execPath, join(bin, 'node'))
+  environment = {
+    PATH: [bin, ...(process.platform === 'win32' ? ['C:\\Windows\\System32'] : [])].join(delimiter),
+    HOME: temporary,
+    USERPROFILE: temporary,
+    TMPDIR: tmpdir(),
+    SystemRoot: process.env.SystemRoot,
+    npm_config_offline: 'true',
+    npm_config_update_notifier: 'false',
+    npm_config_cache: join(temporary, 'cache'),
+  }
+
+  main = pack(stageMain())
+  const { binary, folder } = platform()
+  const staged = join(temporary, folder)
+  cpSync(join(root, 'npm', folder), staged, { recursive: true })
+  copyFileSync(join(root, binary), join(staged, binary))
+  native = pack(staged)
+
+  writeFileSync(join(project, 'package.json'), '{ "name": "empty", "private": true }\n')
+  npm(project, 'install', '--no-audit', '--no-fund', main.path, native.path)
+})
+
+afterAll(() => {
+  rmSync(temporary, { recursive: true, force: true })
+})
+
+test('the crate, the package and each platform package have one version', () => {
+  const crate = /^version = "(.*)"$/m.exec(readFileSync(join(root, 'Cargo.toml'), 'utf8'))?.[1]
+  const { version, napi } = createRequire(import.meta.url)('../../package.json')
+  const platforms = platformManifests()
+  expect(platforms).toHaveLength(napi.targets.length)
+  expect(new Set([version, ...platforms.map((each) => each.version)])).toEqual(new Set([crate]))
+})
+
+test('the main package holds the face, the loader and the types, and nothing else', () => {
+  const { files } = createRequire(import.meta.url)('../../package.json')
+  const expected = files.flatMap((entry: string) => {
+    const path = join(root, entry)
+    if (!entry.endsWith('/')) return [entry]
+    return existsSync(path) ? readdirSync(path).map((name) => entry + name) : []
+  })
+  const always = [
+    'LICENSE',
+    'package.json',
+    ...(existsSync(join(root, 'README.md')) ? ['README.md'] : []),
+  ]
+  expect(main.files.map((file) => file.path).sort()).toEqual([...expected, ...always].sort())
+})
+
+test('the platform package holds the binary, and nothing else', () => {
+  const { binary } = platform()
+  expect(native.files.map((file) => file.path).sort()).toEqual(
+    ['README.md', binary, 'package.json'].sort(),
+  )
+})
+
+test('the binary is at most 10 MB', () => {
+  const { binary } = platform()
+  expect(statSync(join(root, binary)).size).toBeLessThanOrEqual(10 * megabyte)
+})
+
+test('no text in the packages is a key, a path of the build machine or a private package source', () => {
+  const folder = join(project, 'node_modules', '@nexus')
+  const texts = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .map((name) => join(folder, name))
+    .filter((path) => statSync(path).isFile() && !path.endsWith('.node'))
+  expect(texts.length).toBeGreaterThan(4)
+  for (const path of texts) {
+    const text = readFileSync(path, 'utf8')
+    expect(text, path).not.toMatch(
+      /sk-[a-z]{2,4}-[A-Za-z0-9]{8}|_authToken|BEGIN [A-Z ]*PRIVATE KEY/,
+    )
+    expect(text, path).not.toContain(root)
+    expect(text, path).not.toMatch(/sourceMappingURL/)
+  }
+})
+
+test('nothing runs when the packages are installed, and nothing else is installed with them', () => {
+  const { binary, folder } = platform()
+  expect(
+    readdirSync(join(project, 'node_modules')).filter((name) => !name.startsWith('.')),
+  ).toEqual(['@nexus'])
+  const installed = join(project, 'node_modules', '@nexus')
+  expect(readdirSync(installed).sort()).toEqual(['agent-engine', `agent-engine-${folder}`])
+  for (const name of readdirSync(installed)) {
+    const manifest = JSON.parse(readFileSync(join(installed, name, 'package.json'), 'utf8'))
+    const lifecycle = ['preinstall', 'install', 'postinstall', 'prepare', 'prepublish']
+    expect(Object.keys(manifest.scripts ?? {}).filter((key) => lifecycle.includes(key))).toEqual([])
+    expect(manifest.dependencies).toBeUndefined()
+  }
+  expect(readdirSync(join(installed, 'agent-engine'))).not.toContain(binary)
+})
+
+test('the installed package runs from require', () => {
+  writeFileSync(
+    join(project, 'main.cjs'),
+    `const { AgentEngine, scriptedProvider } = require('@nexus/agent-engine')
+     const engine = new AgentEngine({})
+     engine.close().then(() => console.log(typeof scriptedProvider))`,
+  )
+  expect(run('main.cjs')).toBe('function\n')
+})
+
+test('the installed package runs from a named ESM import', () => {
+  writeFileSync(
+    join(project, 'main.mjs'),
+    `import { AgentEngine, scriptedProvider } from '@nexus/agent-engine'
+     const engine = new AgentEngine({})
+     await engine.close()
+     console.log(typeof scriptedProvider)`,
+  )
+  expect(run('main.mjs')).toBe('function\n')
+})
+
+test('a machine without its platform package is told which one is missing', () => {
+  const { folder } = platform()
+  const installed = join(project, 'node_modules', '@nexus', `agent-engine-${folder}`)
+  const aside = join(temporary, 'aside')
+  cpSync(installed, aside, { recursive: true })
+  rmSync(installed, { recursive: true })
+  try {
+    writeFileSync(
+      join(project, 'missing.cjs'),
+      `try { require('@nexus/agent-engine') } catch (error) {
+         const texts = []
+         for (let e = error; e; e = e.cause) texts.push(e.message)
+         console.log(texts.join('\\n'))
+       }`,
+    )
+    expect(run('missing.cjs')).toContain(`@nexus/agent-engine-${folder}`)
+  } finally {
+    cpSync(aside, installed, { recursive: true })
+  }
+})

@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# Everything the project promises, checked: `npm test`, which is also what `.ci/run` calls.
+# It owns the order: what is cheap and breaks often comes first, and the first failure ends it.
+# It must never need more than Rust, Node.js 20.19+, git and a C compiler, never ask a question, and never
+# change a committed file (what it regenerates is compared and, when it differs, left for `git diff`).
+#
+# What compiles, from nothing, in CPU seconds (the wall time on two cores is somewhat over half):
+#   clippy    ~60   metadata of the dependencies, no code; the docs reuse all of it
+#   tests    ~130   dev profile, without napi; shares the build scripts and proc macros with clippy
+#   release  ~230   the published profile, fat LTO; this one addon serves every JavaScript test
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+export CI="${CI:-true}" CARGO_TERM_COLOR=never NO_COLOR=1
+export PATH="$PWD/node_modules/.bin:$PATH"
+logs="$PWD/target/test-logs"
+rm -rf "$logs"
+mkdir -p "$logs"
+
+begin=$SECONDS
+totals() {
+  node scripts/totals.mjs "$logs"
+}
+
+# step NAME COMMAND…: one line when it passes, the end of its output when it fails.
+step() {
+  local name="$1" log="$logs/${1//[^A-Za-z0-9]/-}.log" from=$SECONDS
+  shift
+  printf -- '-- %s\n' "$name"
+  # Not `if ( … )`: inside a condition the shell goes on after a failed command.
+  local status
+  set +e
+  (
+    set -e
+    "$@"
+  ) >"$log" 2>&1 </dev/null
+  status=$?
+  set -e
+  if [ "$status" = 0 ]; then
+    grep -E '^ *Summary|^test result|^ +Tests ' "$log" || true
+    printf '   ok, %d s (%d s in all)\n' $((SECONDS - from)) $((SECONDS - begin))
+  else
+    tail -n 300 "$log"
+    printf '   FAILED: %s (exit %d, %d s; the whole output is in %s)\n' "$name" "$status" $((SECONDS - from)) "$log"
+    echo failed >"$logs/failed-step"
+    totals || true
+    exit 1
+  fi
+}
+
+tools() {
+  local tool
+  for tool in cargo rustc node npm git cc; do
+    command -v "$tool" || { echo "\`$tool\` is not installed"; return 1; }
+  done
+  if ! { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1; then
+    rustup component add rustfmt clippy || { echo 'install rustfmt and clippy for this Rust'; return 1; }
+  fi
+  node -e 'const [a, b] = process.versions.node.split(".").map(Number)
+    if (a < 20 || (a === 20 && b < 19)) throw new Error(`Node.js \`${process.version}\` is too old for the test tools: install 20.19 or newer`)'
+  # The ledger tests read the file back with another SQLite. Without it they say that they skip.
+  if ! command -v sqlite3 && [ "$(id -u)" = 0 ] && command -v apt-get; then
+    export DEBIAN_FRONTEND=noninteractive
+    timeout 120 apt-get update -qq && timeout 120 apt-get install -y -qq --no-install-recommends sqlite3 || true
+  fi
+  command -v sqlite3 || echo 'no sqlite3: the cross-check of the ledger is skipped'
+}
+
+# Installed again only when the lock changed, so that a second `npm test` starts at once.
+install() {
+  local folder="$1" stamp="$1/node_modules/.installed"
+  cmp -s "$folder/package-lock.json" "$stamp" && return 0
+  (cd "$folder" && npm ci --no-audit --no-fund --ignore-scripts)
+  cp "$folder/package-lock.json" "$stamp"
+}
+
+core_tests() {
+  if cargo nextest --version >/dev/null 2>&1; then
+    cargo nextest run --no-default-features --no-fail-fast --locked
+    # nextest does not run the examples in the documentation.
+    cargo test --no-default-features --locked --doc
+  else
+    cargo test --no-default-features --no-fail-fast --locked
+  fi
+}
+
+# Everything that a build writes and git keeps: the same bytes must come out again.
+generated='binding.js binding.d.ts index.d.ts types'
+remember() {
+  rm -rf target/generated
+  mkdir -p target/generated
+  local file
+  for file in $generated; do cp -R "$file" target/generated/; done
+}
+unchanged() {
+  local file bad=0
+  for file in $generated; do diff -ru "target/generated/$file" "$file" || bad=1; done
+  rm -rf target/npm-dirs
+  napi create-npm-dirs --npm-dir target/npm-dirs >/dev/null
+  diff -ru -x "*.node" -x LICENSE npm target/npm-dirs || bad=1
+  [ "$bad" = 0 ] || { echo 'A generated file is not up to date: commit what the build wrote (`npm run build`, `npm run npm-dirs`)'; return 1; }
+}
+
+# The addon tests on one Node.js: the spec files, with the totals as JSON for the last line.
+vitest_on() {
+  local version="$1" node="$2" project="$3"
+  "$node" node_modules/vitest/vitest.mjs run --project "$project" --reporter=default --reporter=json \
+    --outputFile.json="$logs/vitest-$project-$version.json"
+}
+
+step 'tools' tools
+step 'rustfmt' cargo fmt --all --check
+step 'npm ci' install .
+step 'biome' biome ci --colors=off .
+step 'licences' node scripts/licences.mjs
+step 'remember generated files' remember
+step 'clippy' cargo clippy --all-targets --locked -- -D warnings
+step 'docs' env RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --document-private-items --locked
+step 'core tests' core_tests
+step 'release build' npm run --silent build
+step 'generated files' unchanged
+step 'types' tsc -p tsconfig.types.json
+step 'types of the tests' tsc -p tsconfig.json
+step 'other Node.js versions' install scripts/nodes
+node scripts/nodes.mjs >"$logs/nodes"
+while read -r version path; do
+  step "addon tests on Node.js $version" vitest_on "$version" "$path" addon
+done <"$logs/nodes"
+step 'package' vitest_on "$(node -p 'process.versions.node.split(".")[0]')" "$(command -v node)" package
+step 'demo' node scripts/demo.mjs
+printf -- '-- everything passed in %d s\n' $((SECONDS - begin))
+totals

@@ -1,0 +1,38 @@
+// Owns how the JavaScript tests run: `addon` is everything over the built addon, `package` packs
+// and installs it. It must never build anything: `scripts/test.sh` decides which addon is tested.
+import { defineConfig } from 'vitest/config'
+
+// Node itself loads the shipped files, so that a test sees the named exports which a user sees.
+const shipped = [/\/index\.js$/, /\/binding\.js$/, /\/lib\/[^/]+\.js$/, /\.node$/]
+
+const common = {
+  environment: 'node' as const,
+  // A process of its own per file: a crash of the addon fails one file, and leaks do not add up.
+  pool: 'forks' as const,
+  testTimeout: 60_000,
+  hookTimeout: 60_000,
+  server: { deps: { external: shipped } },
+}
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          ...common,
+          name: 'addon',
+          include: ['__test__/**/*.spec.ts'],
+          exclude: ['__test__/package/**'],
+        },
+      },
+      {
+        test: {
+          ...common,
+          name: 'package',
+          include: ['__test__/package/**/*.spec.ts'],
+          testTimeout: 180_000,
+        },
+      },
+    ],
+  },
+})
