@@ -4,6 +4,7 @@
 
 mod api;
 mod block;
+mod catalogue;
 mod context;
 mod error;
 mod event;
@@ -19,6 +20,10 @@ mod usage;
 
 pub use api::Api;
 pub use block::Block;
+pub use catalogue::{
+    Catalogue, CostTier, Matched, Modality, ModelCost, ModelDeclaration, ModelInfo, Resolution,
+    ThinkingCapability,
+};
 pub use context::{
     AgentRole, AssembledContext, ThinkingConfig, ThinkingEffort, ThinkingMode, TokenBudget,
 };
