@@ -82,9 +82,8 @@ pub struct ScriptedParts {
 }
 
 /// One step of a reply. Texts that follow each other belong to one block, also with waits between them.
-#[derive(Clone, serde::Deserialize)]
+#[derive(Clone)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(untagged, rename_all_fields = "camelCase", optional_fields))]
-#[serde(try_from = "StepFields")]
 pub enum ScriptedStep {
     /// More visible text.
     Text {
@@ -281,13 +280,12 @@ struct StepFields {
     truncate: Option<bool>,
 }
 
-impl TryFrom<StepFields> for ScriptedStep {
-    type Error = &'static str;
-
-    fn try_from(fields: StepFields) -> Result<Self, Self::Error> {
+impl<'de> Deserialize<'de> for ScriptedStep {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let fields = StepFields::deserialize(deserializer)?;
         let signature = fields.signature;
         if signature.is_some() && fields.thinking.is_none() {
-            return Err("has a `signature` without `thinking`");
+            return Err(de::Error::custom("has a `signature` without `thinking`"));
         }
         let mut found = Vec::with_capacity(1);
         found.extend(fields.text.map(|text| Self::Text { text }));
@@ -298,14 +296,14 @@ impl TryFrom<StepFields> for ScriptedStep {
         found.extend(fields.usage.map(|usage| Self::Usage { usage }));
         found.extend(fields.stop.map(|stop| Self::Stop { stop }));
         found.extend(fields.error.map(|error| Self::Fail { error }));
-        found
-            .extend(fields.truncate.filter(|yes| *yes).map(|truncate| Self::Truncate { truncate }));
+        let truncate = fields.truncate.filter(|yes| *yes);
+        found.extend(truncate.map(|truncate| Self::Truncate { truncate }));
         match (found.pop(), found.is_empty()) {
             (Some(step), true) => Ok(step),
-            _ => Err(
-                "is not one step; pass exactly one of `text`, `thinking`, `toolCall`, `delayMs`, `gate`, \
-                 `usage`, `stop`, `error` and `truncate: true`",
-            ),
+            _ => Err(de::Error::custom(
+                "is not one step; pass exactly one of `text`, `thinking`, `toolCall`, `delayMs`, `gate`, `usage`, \
+                 `stop`, `error` and `truncate: true`",
+            )),
         }
     }
 }

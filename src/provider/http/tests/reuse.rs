@@ -1,0 +1,59 @@
+//! Sequential calls use one connection, also when the last bytes of an answer come late.
+
+use std::sync::Arc;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::Notify;
+
+use super::server::{Server, WHOLE, ask, chat, chunked, completion, read_request};
+
+#[tokio::test]
+async fn sequential_calls_share_a_connection() {
+    let server = Server::start(|mut socket| async move {
+        while !read_request(&mut socket).await.is_empty() {
+            let bytes = format!("{}0\r\n\r\n", chunked(WHOLE));
+            socket.write_all(bytes.as_bytes()).await.unwrap();
+        }
+    })
+    .await;
+    let provider = chat(&server, "");
+    for _ in 0..5 {
+        assert_eq!(ask(&provider).await, (Ok(completion()), "hello".to_owned()));
+        settle().await;
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_whose_end_comes_late_neither_delays_the_result_nor_costs_the_connection() {
+    let (answered, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (wait, tell) = (Arc::clone(&answered), Arc::clone(&ended));
+    let server = Server::start(move |mut socket| {
+        let (wait, tell) = (Arc::clone(&wait), Arc::clone(&tell));
+        async move {
+            while !read_request(&mut socket).await.is_empty() {
+                socket.write_all(chunked(WHOLE).as_bytes()).await.unwrap();
+                wait.notified().await;
+                socket.write_all(b"0\r\n\r\n").await.unwrap();
+                tell.notify_one();
+            }
+        }
+    })
+    .await;
+    let provider = chat(&server, "");
+    for _ in 0..3 {
+        // The result is here although the answer has not ended.
+        assert_eq!(ask(&provider).await, (Ok(completion()), "hello".to_owned()));
+        answered.notify_one();
+        ended.notified().await;
+        settle().await;
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+/// Lets the connection's task see what the socket already holds; it tells nobody when it is done.
+async fn settle() {
+    for _ in 0..256 {
+        tokio::task::yield_now().await;
+    }
+}
