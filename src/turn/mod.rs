@@ -2,3 +2,5 @@
 
 mod accumulate;
 mod transcript;
+
+pub use accumulate::{Accumulated, Accumulator};
