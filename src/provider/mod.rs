@@ -3,17 +3,18 @@
 //! Owns the wire: HTTP, SSE, authentication, error classification, and one folder per API. It must never know turns or
 //! tools, retry, or decide anything about a run.
 
-mod anthropic;
+pub mod anthropic;
 mod auth;
 mod chat;
 mod classify;
 mod failure;
 mod http;
+pub mod json;
 mod redact;
 mod request;
 mod response;
 mod scripted;
-mod sse;
+pub mod sse;
 mod wire;
 
 pub use failure::Failure;
