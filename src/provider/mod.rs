@@ -3,16 +3,17 @@
 //! Owns the wire: HTTP, SSE, authentication, error classification, and one folder per API. It must never know turns or
 //! tools, retry, or decide anything about a run.
 
-mod anthropic;
+pub mod anthropic;
 mod auth;
 mod chat;
 mod classify;
 mod http;
+pub mod json;
 mod options;
 mod redact;
 mod request;
 mod scripted;
-mod sse;
+pub mod sse;
 mod wire;
 
 pub use crate::model::{

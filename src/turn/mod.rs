@@ -5,3 +5,5 @@ pub(crate) mod estimate;
 pub mod machine;
 mod retry;
 mod transcript;
+
+pub use accumulate::{Accumulated, Accumulator};

@@ -1,0 +1,182 @@
+//! The shapes of Anthropic's answers, borrowed from the bytes they came in. It must never interpret them.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::provider::ReportedUsage;
+use crate::provider::json::{Count, Text};
+
+/// Any event of the stream. One flat shape, so that the hot event (a delta) is parsed once; what is not hot stays raw.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Event<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Text<'a>,
+    #[serde(default)]
+    pub(super) index: Option<u64>,
+    #[serde(borrow, default)]
+    pub(super) delta: Option<DeltaBody<'a>>,
+    #[serde(borrow, default)]
+    pub(super) content_block: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) message: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+/// The `delta` of `content_block_delta` and of `message_delta`.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct DeltaBody<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) text: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) partial_json: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) thinking: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) signature: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) citation: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) stop_reason: Text<'a>,
+}
+
+/// The types alone: what tells an unknown event, which is skipped, from a known one that is broken.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Kinds<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) delta: Option<Kind<'a>>,
+}
+
+/// Anything with a type.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Kind<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Text<'a>,
+}
+
+/// A whole message: the body of an answer that is not a stream, and what `message_start` begins with.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct MessageBody<'a> {
+    #[serde(borrow, default)]
+    pub(super) id: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) model: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) content: Option<Vec<&'a RawValue>>,
+    #[serde(borrow, default)]
+    pub(super) stop_reason: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+/// A content block of a type we know.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ContentBlock<'a> {
+    #[serde(borrow, default)]
+    pub(super) text: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) citations: Option<Vec<&'a RawValue>>,
+    #[serde(borrow, default)]
+    pub(super) thinking: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) signature: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) data: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) id: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) name: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) input: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) caller: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) toolset_name: Option<&'a RawValue>,
+}
+
+/// What of a block's `provider_data` the API takes back. Other APIs' data has none of these fields.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Attached<'a> {
+    #[serde(borrow, default)]
+    pub(super) citations: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) caller: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) toolset_name: Option<&'a RawValue>,
+}
+
+/// The `error` of an error event or body.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ErrorBody<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) message: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) details: Option<ErrorDetails<'a>>,
+}
+
+/// The stable cause of an error.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ErrorDetails<'a> {
+    #[serde(borrow, default)]
+    pub(super) error_code: Text<'a>,
+}
+
+/// Usage, cumulative; what is null or absent has not changed.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct WireUsage {
+    #[serde(default)]
+    input_tokens: Count,
+    #[serde(default)]
+    output_tokens: Count,
+    #[serde(default)]
+    cache_read_input_tokens: Count,
+    #[serde(default)]
+    cache_creation_input_tokens: Count,
+    #[serde(default)]
+    cache_creation: Option<CacheCreation>,
+    #[serde(default)]
+    output_tokens_details: Option<OutputDetails>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct CacheCreation {
+    #[serde(default)]
+    ephemeral_5m_input_tokens: Count,
+    #[serde(default)]
+    ephemeral_1h_input_tokens: Count,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct OutputDetails {
+    #[serde(default)]
+    thinking_tokens: Count,
+}
+
+impl WireUsage {
+    /// Overwrites what this tells of, by the table of WIRE §7.
+    pub(super) fn update(&self, usage: &mut ReportedUsage) {
+        let written = self.cache_creation_input_tokens.0.or_else(|| {
+            let parts = self.cache_creation.as_ref()?;
+            match (parts.ephemeral_5m_input_tokens.0, parts.ephemeral_1h_input_tokens.0) {
+                (None, None) => None,
+                (short, long) => Some(short.unwrap_or(0).saturating_add(long.unwrap_or(0))),
+            }
+        });
+        usage.input = self.input_tokens.0.unwrap_or(usage.input);
+        usage.output = self.output_tokens.0.unwrap_or(usage.output);
+        usage.cached = self.cache_read_input_tokens.0.unwrap_or(usage.cached);
+        usage.cache_write = written.unwrap_or(usage.cache_write);
+        let thought = self.output_tokens_details.as_ref().and_then(|it| it.thinking_tokens.0);
+        usage.reasoning = thought.or(usage.reasoning);
+    }
+}

@@ -1,0 +1,127 @@
+//! JSON at the byte level: what the provider formats share. It must never build a tree.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use memchr::memchr;
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+
+#[cfg(test)]
+mod tests;
+
+/// Writes a JSON string.
+pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
+    // A string has no way to fail, and neither has writing to a vector.
+    let _ = serde_json::to_writer(out, text);
+}
+
+/// Whether a text is one JSON object. Scans without building anything.
+pub(crate) fn is_object(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+        && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// Replaces the escapes of lone surrogates (`"\ud83d"`), which JavaScript accepts and `serde_json` refuses, by
+/// `\ufffd`. Borrows where there is none. The length never changes.
+#[must_use]
+pub fn repair_surrogates(json: &[u8]) -> Cow<'_, [u8]> {
+    let mut out = Cow::Borrowed(json);
+    let mut at = 0;
+    while let Some(found) = json.get(at..).and_then(|rest| memchr(b'\\', rest)) {
+        let escape = at + found;
+        at = escape
+            + match unit(json, escape) {
+                Some(0xd800..=0xdbff)
+                    if matches!(unit(json, escape + 6), Some(0xdc00..=0xdfff)) =>
+                {
+                    12
+                }
+                Some(0xd800..=0xdfff) => {
+                    if let Some(hex) = out.to_mut().get_mut(escape + 2..escape + 6) {
+                        hex.copy_from_slice(b"fffd");
+                    }
+                    6
+                }
+                Some(_) => 6,
+                None => 2,
+            };
+    }
+    out
+}
+
+/// The UTF-16 unit of the `\uXXXX` escape at `at`, if there is one.
+fn unit(json: &[u8], at: usize) -> Option<u16> {
+    let hex = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    u16::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()
+}
+
+/// A string, borrowed from the input where it has no escapes; empty for null and, with `#[serde(default)]`, where absent.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
+
+impl Text<'_> {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string or null")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+
+            fn visit_unit<E: Error>(self) -> Result<Text<'de>, E> {
+                Ok(Text::default())
+            }
+        }
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+/// A token count; `None` for null and for what is no count, because a figure must never cost an answer.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Count(pub(crate) Option<u64>);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct CountVisitor;
+        impl Visitor<'_> for CountVisitor {
+            type Value = Count;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number or null")
+            }
+
+            fn visit_u64<E: Error>(self, count: u64) -> Result<Count, E> {
+                Ok(Count(Some(count)))
+            }
+
+            fn visit_i64<E: Error>(self, count: i64) -> Result<Count, E> {
+                Ok(Count(u64::try_from(count).ok()))
+            }
+
+            fn visit_f64<E: Error>(self, count: f64) -> Result<Count, E> {
+                // `12.0` is a count that went through a float; its text is the exact way back.
+                Ok(Count(format!("{count:.0}").parse().ok()))
+            }
+
+            fn visit_unit<E: Error>(self) -> Result<Count, E> {
+                Ok(Count(None))
+            }
+        }
+        deserializer.deserialize_any(CountVisitor)
+    }
+}

@@ -1,1 +1,0 @@
-//! Deltas to message blocks. It must never parse tool arguments.
