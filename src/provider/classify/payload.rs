@@ -1,0 +1,145 @@
+//! The error payload of any provider: which type, code and message a body names.
+//!
+//! Knows the shapes, not what they mean. It must never read anything but an error: a body without one gives `None`.
+
+use serde_json::{Map, Value};
+
+/// What an error body says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ErrorPayload {
+    /// The provider's error type or status word.
+    pub(crate) error_type: Option<String>,
+    /// The provider's code; of several the most precise.
+    pub(crate) code: Option<String>,
+    /// What it says to people.
+    pub(crate) message: String,
+    /// The HTTP status the body names (OpenRouter reports an upstream's inside a 200).
+    pub(crate) status: Option<u16>,
+    /// `google.rpc.RetryInfo`, verbatim (`"34.4s"`).
+    pub(crate) retry_delay: Option<String>,
+}
+
+/// Reads a body that may be an error: `None` where it is JSON of another kind, or no JSON at all.
+pub(crate) fn parse_error(body: &[u8]) -> Option<ErrorPayload> {
+    let value: Value = serde_json::from_slice(body)
+        .or_else(|_| serde_json::from_str(&String::from_utf8_lossy(body)))
+        .ok()?;
+    from_value(&value)
+}
+
+fn from_value(value: &Value) -> Option<ErrorPayload> {
+    match value {
+        Value::Array(items) => items.first().and_then(from_value),
+        Value::Object(body) => from_object(body),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+fn from_object(body: &Map<String, Value>) -> Option<ErrorPayload> {
+    match body.get("error") {
+        Some(Value::Object(error)) => return Some(from_error(error, body)),
+        // xAI: `{"code": "…", "error": "…"}`; llama.cpp and Ollama: `{"error": "…"}`.
+        Some(Value::String(message)) => {
+            return Some(ErrorPayload { message: message.clone(), ..labels(body) });
+        }
+        _ => {}
+    }
+    // Responses: `{"type": "response.failed", "response": {"error": {…}}}`.
+    if let Some(Value::Object(response)) = body.get("response")
+        && let Some(Value::Object(error)) = response.get("error")
+    {
+        return Some(from_error(error, response));
+    }
+    let is_error = |key: &str| body.get(key).and_then(Value::as_str) == Some("error");
+    let message = ["message", "Message", "detail", "errors", "error_description", "error_msg"]
+        .iter()
+        .find_map(|key| body.get(*key).and_then(text));
+    let is_response = body.contains_key("choices") || body.contains_key("content");
+    match message {
+        Some(message) if !is_response || is_error("object") || is_error("type") => {
+            Some(ErrorPayload { message, ..labels(body) })
+        }
+        None if is_error("object") || is_error("type") => Some(labels(body)),
+        Some(_) | None => None,
+    }
+}
+
+fn from_error(error: &Map<String, Value>, around: &Map<String, Value>) -> ErrorPayload {
+    let mut payload = labels(error);
+    payload.message = ["message", "msg", "detail"]
+        .iter()
+        .find_map(|key| error.get(*key).and_then(text))
+        .unwrap_or_default();
+    if payload.error_type.is_none() {
+        payload.error_type = word(around.get("type")).filter(|name| name != "error");
+    }
+    match error.get("details") {
+        // Anthropic: the stable cause.
+        Some(Value::Object(details)) => {
+            if let Some(code) = word(details.get("error_code")) {
+                payload.code = Some(code);
+            }
+        }
+        // Google.
+        Some(Value::Array(details)) => {
+            payload.retry_delay = details
+                .iter()
+                .find_map(|detail| detail.get("retryDelay").and_then(Value::as_str))
+                .map(str::to_owned);
+        }
+        _ => {}
+    }
+    // Azure.
+    if payload.code.is_none() {
+        payload.code = word(error.get("innererror").and_then(|inner| inner.get("code")));
+    }
+    // OpenRouter: the upstream's class, and the upstream's own words, which say what "Provider returned error" does not.
+    if let Some(Value::Object(metadata)) = error.get("metadata") {
+        for key in ["errorType", "error_type"] {
+            if let Some(kind) = word(metadata.get(key)) {
+                payload.error_type = Some(kind);
+            }
+        }
+        if let Some(raw) = metadata.get("raw").and_then(text) {
+            payload.message = format!("{}: {raw}", payload.message);
+        }
+    }
+    payload
+}
+
+/// Type, code and status of one object; the message is left empty.
+fn labels(object: &Map<String, Value>) -> ErrorPayload {
+    let code = word(object.get("code")).or_else(|| word(object.get("__type")));
+    let error_type = word(object.get("type"))
+        .filter(|name| name != "error")
+        .or_else(|| word(object.get("status")).filter(|status| status.parse::<u16>().is_err()));
+    let status = ["code", "status", "status_code"]
+        .iter()
+        .find_map(|key| word(object.get(*key))?.parse::<u16>().ok())
+        .filter(|status| (400..600).contains(status));
+    ErrorPayload { error_type, code, status, ..ErrorPayload::default() }
+}
+
+fn word(value: Option<&Value>) -> Option<String> {
+    match value? {
+        Value::String(word) if !word.is_empty() => Some(word.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// A message that may be a text, a list of texts or findings, or an object: as one text.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(items) => {
+            let parts: Vec<String> = items.iter().filter_map(text).collect();
+            (!parts.is_empty()).then(|| parts.join("; "))
+        }
+        Value::Object(object) => ["message", "msg", "detail"]
+            .iter()
+            .find_map(|key| object.get(*key).and_then(text))
+            .or_else(|| Some(value.to_string())),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
