@@ -9,16 +9,11 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const npm = process.platform === 'win32' ? 'npm.cmd' : 'npm'
 
 const run = (command, args) => {
-  const { status, error } = spawnSync(command, args, {
+  const { status } = spawnSync(command, args, {
     cwd: root,
     stdio: 'inherit',
     shell: command === npm && process.platform === 'win32',
   })
-  if (error?.code === 'ENOENT') {
-    console.error(
-      `\`${command}\` is not installed: the demo builds the addon, which needs Rust (cargo) and npm`,
-    )
-  }
   if (status !== 0) process.exit(status ?? 1)
 }
 
@@ -44,6 +39,10 @@ if (!existsSync(join(root, 'node_modules', '@napi-rs', 'cli'))) {
   run(npm, ['ci', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error'])
 }
 if (isStale()) {
+  if (spawnSync('cargo', ['--version']).error) {
+    console.error('`cargo` is not installed: the addon is built from source here, which needs Rust')
+    process.exit(1)
+  }
   console.log('Building the addon; the first time this takes two to four minutes …')
   run(npm, ['run', '--silent', 'build:fast'])
 }

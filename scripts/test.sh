@@ -4,10 +4,10 @@
 # It must never need more than Rust, Node.js 20.19+, git and a C compiler, never ask a question, and never
 # change a committed file (what it regenerates is compared and, when it differs, left for `git diff`).
 #
-# What compiles, from nothing, in CPU seconds (the wall time on two cores is somewhat over half):
-#   clippy    ~60   metadata of the dependencies, no code; the docs reuse all of it
-#   tests    ~130   dev profile, without napi; shares the build scripts and proc macros with clippy
-#   release  ~230   the published profile, fat LTO; this one addon serves every JavaScript test
+# What compiles, from nothing, in seconds on two cores (almost all of it the dependencies):
+#   clippy   100   metadata of the dependencies, no code; the docs reuse all of it
+#   tests    115   dev profile, without napi; shares build scripts and proc macros with clippy
+#   release  240   the published profile, fat LTO; this one addon serves every JavaScript test
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
