@@ -40,7 +40,7 @@ pub use journal::{
     CommitReceipt, HistoryBase, HistoryTurn, Journal, JournalFuture, SessionHistory,
     ToolCallRecord, TurnCommit, TurnStatus, TurnType,
 };
-pub(crate) use json::repair_surrogates;
+pub use json::repair_surrogates;
 pub use message::{AgentMessage, Message, Provenance, Role};
 pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
 pub use result::{

@@ -6,7 +6,7 @@
 pub mod anthropic;
 mod auth;
 mod chat;
-mod classify;
+pub(crate) mod classify;
 mod http;
 pub mod json;
 mod options;

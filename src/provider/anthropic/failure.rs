@@ -4,12 +4,10 @@ use serde_json::value::RawValue;
 
 use super::wire::ErrorBody;
 use crate::model::FailureKind;
-use crate::provider::Failure;
+use crate::provider::classify::{ErrorPayload, payload_failure};
 use crate::provider::json::Text;
 use crate::provider::sse::MALFORMED_EVENT;
-
-/// The longest message kept of an error, in characters.
-const MESSAGE_LIMIT: usize = 300;
+use crate::provider::{Api, Failure};
 
 /// The failure an `error` object tells of, in the stream or as a body.
 pub(super) fn from_error(error: &RawValue) -> Failure {
@@ -23,43 +21,14 @@ pub(super) fn from_error(error: &RawValue) -> Failure {
 }
 
 fn failure_from_error(body: &ErrorBody<'_>) -> Failure {
-    let error_type = body.kind.as_str();
-    let error_code = body.details.as_ref().map_or("", |details| details.error_code.as_str());
-    let said = body.message.as_str();
-    let kind = kind_of(error_type, error_code, said);
-    let code = if error_code.is_empty() { error_type } else { error_code };
-    let code = if code.is_empty() { "provider_error" } else { code };
-    let mut message: String = said.chars().take(MESSAGE_LIMIT).collect();
-    if message.is_empty() {
-        message = format!("the provider reported `{code}` without a message");
-    }
-    Failure::new(kind, code, message)
-}
-
-fn kind_of(error_type: &str, error_code: &str, message: &str) -> FailureKind {
-    let said = message.to_ascii_lowercase();
-    if error_code.ends_with("spend_limit_reached") || said.contains("credit balance") {
-        return FailureKind::Billing;
-    }
-    match error_type {
-        "authentication_error" | "permission_error" => FailureKind::Auth,
-        "billing_error" => FailureKind::Billing,
-        "not_found_error" => FailureKind::ModelNotFound,
-        "request_too_large" => FailureKind::ContextOverflow,
-        "rate_limit_error" => FailureKind::RateLimit,
-        "timeout_error" => FailureKind::Timeout,
-        "overloaded_error" => FailureKind::Overloaded,
-        "api_error" => FailureKind::ServerError,
-        "invalid_request_error" => {
-            let overflow = ["prompt is too long", "exceed context limit", "context window"];
-            if overflow.iter().any(|text| said.contains(text)) {
-                FailureKind::ContextOverflow
-            } else {
-                FailureKind::Format
-            }
-        }
-        _ => FailureKind::Unknown,
-    }
+    let given = |text: &Text<'_>| (!text.as_str().is_empty()).then(|| text.as_str().to_owned());
+    let payload = ErrorPayload {
+        error_type: given(&body.kind),
+        code: body.details.as_ref().and_then(|details| given(&details.error_code)),
+        message: body.message.as_str().to_owned(),
+        ..ErrorPayload::default()
+    };
+    payload_failure(Api::AnthropicMessages, &payload)
 }
 
 /// The stream ended before the protocol did.

@@ -1,1 +1,3 @@
+//! The Anthropic wire by example: bodies, messages, events, faults.
+
 

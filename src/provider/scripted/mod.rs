@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::http::http_failure;
+use super::classify::http_failure;
 use super::{
     Api, Attempted, BlockStart, Completion, Credential, Delta, DeltaSink, Failure, ModelRequest,
     Provider,
@@ -247,9 +247,14 @@ impl Player<'_> {
 fn failure(error: &ScriptedError) -> Failure {
     let message = error.message.as_deref().unwrap_or("the script fails here");
     let mut failure = match error.status {
-        Some(status) => {
-            http_failure(Api::Scripted, status, &|_| None, "text/plain", message.as_bytes(), 0)
-        }
+        Some(status) => http_failure(
+            Api::Scripted,
+            status,
+            &|_| None,
+            Some("text/plain"),
+            message.as_bytes(),
+            0,
+        ),
         None => Failure::new(FailureKind::ServerError, "scripted_error", message),
     };
     if let Some(kind) = error.kind {

@@ -1,1 +1,3 @@
+//! The scripted provider: order, gates, failures, and what it records.
+
 
