@@ -8,7 +8,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { install, installed, measure, placeAdapters, workFolder } from './lib/harness.mjs'
-import { OTHERS, OURS, chosen } from './lib/plan.mjs'
+import { chosen, OTHERS, OURS } from './lib/plan.mjs'
 import { measureStart } from './lib/start.mjs'
 import { remarks, table } from './lib/table.mjs'
 
@@ -31,7 +31,10 @@ const { values: options } = parseArgs({
 if (options.help) {
   console.log(fs.readFileSync(path.join(BENCH, 'README.md'), 'utf8'))
 } else {
-  await main()
+  await main().catch((error) => {
+    process.stderr.write(`${error.message}\n`)
+    process.exitCode = 1
+  })
 }
 
 async function main() {
@@ -42,7 +45,9 @@ async function main() {
   const { adapters: present, node, server } = installed(work)
   const engine = path.resolve(process.env.NEXUS_ENGINE ?? path.join(ROOT, 'index.js'))
   const engineError = loadError(node, engine)
-  const ledgers = fs.mkdtempSync(path.join(process.env.NEXUS_BENCH_LEDGERS ?? os.tmpdir(), 'nexus-ledgers-'))
+  const ledgers = fs.mkdtempSync(
+    path.join(process.env.NEXUS_BENCH_LEDGERS ?? os.tmpdir(), 'nexus-ledgers-'),
+  )
   process.on('exit', () => fs.rmSync(ledgers, { recursive: true, force: true }))
   const env = { NEXUS_ENGINE: engine, NEXUS_BENCH_LEDGERS: ledgers }
   const reps = Number(options.reps ?? (options.quick ? 3 : 5))
@@ -53,14 +58,26 @@ async function main() {
   for (const workload of plan) {
     const candidates = [
       ...(engineError ? [] : OURS),
-      ...OTHERS.map(({ adapter, floor }) => (floor ? workload.floor : adapter)).filter((name) => present.has(name)),
+      ...OTHERS.map(({ adapter, floor }) => (floor ? workload.floor : adapter)).filter((name) =>
+        present.has(name),
+      ),
     ]
     const adapters = candidates.filter((name) => wanted.length === 0 || wanted.includes(name))
     results.push({ workload, ...(await measureWorkload(workload, adapters, reps, shared)) })
   }
 
-  const missing = OTHERS.filter(({ adapter, floor }) => !present.has(floor ? 'napi-hub' : adapter)).map(({ title }) => title)
-  const facts = { node: version(node), server, wire: options.wire, reps, missing, engineError, ledgers: path.dirname(ledgers) }
+  const missing = OTHERS.filter(
+    ({ adapter, floor }) => !present.has(floor ? 'napi-hub' : adapter),
+  ).map(({ title }) => title)
+  const facts = {
+    node: version(node),
+    server,
+    wire: options.wire,
+    reps,
+    missing,
+    engineError,
+    ledgers: path.dirname(ledgers),
+  }
   const report = `${table(results)}\n\n${remarks(results, facts)}\n`
   keep(report, results, facts)
   console.log(report)
@@ -71,11 +88,23 @@ async function measureWorkload(workload, adapters, reps, shared) {
   const metric = workload.rows[0].metric
   const told = progress(workload, metric)
   if (workload.id === 'w7') {
-    return measureStart({ ...shared, adapters, reps: Math.max(reps, 3) }, told(adapters.length * Math.max(reps, 3)))
+    return measureStart(
+      { ...shared, adapters, reps: Math.max(reps, 3) },
+      told(adapters.length * Math.max(reps, 3)),
+    )
   }
   const set = { ...workload.set, ...(options.quick ? workload.quick : {}) }
   const run = (names, settings, times) =>
-    measure({ ...shared, workload: workload.workload ?? workload.id, adapters: names, set: settings, reps: times }, told(names.length * times))
+    measure(
+      {
+        ...shared,
+        workload: workload.workload ?? workload.id,
+        adapters: names,
+        set: settings,
+        reps: times,
+      },
+      told(names.length * times),
+    )
   const slow = adapters.filter((name) => workload.slow?.adapters.includes(name))
   const parts = []
   const others = adapters.filter((name) => !slow.includes(name))
@@ -93,7 +122,9 @@ function progress(workload, metric) {
     let done = 0
     return (row) => {
       done += 1
-      const figure = row.error ? `failed: ${row.error.split('\n')[0]}` : `${row[metric]?.toFixed(3) ?? ''} ${metric}`
+      const figure = row.error
+        ? `failed: ${row.error.split('\n')[0]}`
+        : `${row[metric]?.toFixed(3) ?? ''} ${metric}`
       process.stderr.write(`${workload.title} ${done}/${total} ${row.adapter}: ${figure}\n`)
     }
   }

@@ -29,7 +29,10 @@ export function install(work) {
   const step = (folder, command, args) => {
     const cwd = path.join(work, folder)
     process.stderr.write(`${folder}: ${command} ${args.join(' ')}\n`)
-    const { status, error } = spawnSync(command, args, { cwd, stdio: ['ignore', 'ignore', 'inherit'] })
+    const { status, error } = spawnSync(command, args, {
+      cwd,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
     if (status !== 0) throw new Error(`\`${command}\` in \`${cwd}\` ended with ${error ?? status}`)
   }
   for (const peer of PEERS) {
@@ -73,9 +76,21 @@ export function placeAdapters(work, bench) {
 }
 
 /** Runs one workload over the adapters, interleaved. Returns the medians by adapter; `onRun` gets each single run. */
-export async function measure({ work, workload, adapters, set, reps, node, server, nice, wire, env }, onRun) {
+export async function measure(
+  { work, workload, adapters, set, reps, node, server, nice, wire, env },
+  onRun,
+) {
   const out = path.join(work, 'results', `nexus-${process.pid}-${workload}.json`)
-  const args = ['run.mjs', workload, '--adapters', adapters.join(','), '--reps', String(reps), '--wire', wire]
+  const args = [
+    'run.mjs',
+    workload,
+    '--adapters',
+    adapters.join(','),
+    '--reps',
+    String(reps),
+    '--wire',
+    wire,
+  ]
   args.push('--node', node, '--server', server, '--timeout', '600', '--out', out)
   if (nice !== undefined) args.push('--nice', nice)
   for (const [key, value] of Object.entries(set)) args.push('--set', `${key}=${value}`)

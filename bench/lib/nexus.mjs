@@ -145,7 +145,12 @@ async function importHistory(engine, context, messages) {
   let parentTurnId = null
   for (let at = 0; at < messages.length; at += 2) {
     const [query, reply] = [messages[at], messages[at + 1]]
-    const turn = { ...context, runId: `${context.runId}-${at}`, parentTurnId, currentMessage: query }
+    const turn = {
+      ...context,
+      runId: `${context.runId}-${at}`,
+      parentTurnId,
+      currentMessage: query,
+    }
     parentTurnId = await engine.ledger.writeTurn(turn, resultOf(at, [query, reply].filter(Boolean)))
   }
 }
@@ -176,7 +181,9 @@ function resultOf(at, messages) {
 
 /** A file on a disk, removed when the process ends. */
 function ledgerPath() {
-  const folder = fs.mkdtempSync(path.join(process.env.NEXUS_BENCH_LEDGERS ?? os.tmpdir(), 'ledger-'))
+  const folder = fs.mkdtempSync(
+    path.join(process.env.NEXUS_BENCH_LEDGERS ?? os.tmpdir(), 'ledger-'),
+  )
   process.on('exit', () => fs.rmSync(folder, { recursive: true, force: true }))
   return path.join(folder, 'agents.db')
 }

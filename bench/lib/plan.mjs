@@ -33,7 +33,12 @@ export const PLAN = [
         floorWas: 1.57,
         targets: { 'nexus-mem': { ratio: 1.25 } },
       },
-      { title: 'peak RSS, MB', metric: 'rss_peak_mb', floorWas: 59, targets: { 'nexus-mem': { plus: 10 } } },
+      {
+        title: 'peak RSS, MB',
+        metric: 'rss_peak_mb',
+        floorWas: 59,
+        targets: { 'nexus-mem': { plus: 10 } },
+      },
     ],
   },
   {
@@ -136,7 +141,12 @@ export const PLAN = [
         floorWas: 2.1,
         targets: { 'nexus-mem': { max: 3 } },
       },
-      { title: 'peak RSS, MB', metric: 'rss_peak_mb', floorWas: 95, targets: { 'nexus-mem': { max: 110 } } },
+      {
+        title: 'peak RSS, MB',
+        metric: 'rss_peak_mb',
+        floorWas: 95,
+        targets: { 'nexus-mem': { max: 110 } },
+      },
     ],
   },
   {
@@ -189,7 +199,9 @@ export function chosen(only) {
   if (only.length === 0) return PLAN
   const wanted = PLAN.filter(({ id }) => only.some((name) => id === name || id.startsWith(name)))
   if (wanted.length === 0) {
-    throw new Error(`--only \`${only.join(',')}\` names no workload; there are ${PLAN.map(({ id }) => id).join(', ')}`)
+    throw new Error(
+      `--only \`${only.join(',')}\` names no workload; there are ${PLAN.map(({ id }) => id).join(', ')}`,
+    )
   }
   return wanted
 }

@@ -71,7 +71,9 @@ export function measureStart({ work, adapters, reps, node, env }, onRun) {
       })
       fs.rmSync(folder, { recursive: true, force: true })
       const last = child.stdout?.trim().split('\n').pop()
-      const row = last ? JSON.parse(last) : { error: (child.stderr || String(child.error)).slice(-400) }
+      const row = last
+        ? JSON.parse(last)
+        : { error: (child.stderr || String(child.error)).slice(-400) }
       rows.push({ adapter, rep, load: os.loadavg()[0], ...row })
       onRun(rows.at(-1))
     }
@@ -81,7 +83,9 @@ export function measureStart({ work, adapters, reps, node, env }, onRun) {
 
 function medians(rows) {
   const of = (adapter, metric) => {
-    const values = rows.filter((row) => row.adapter === adapter && !row.error).map((row) => row[metric])
+    const values = rows
+      .filter((row) => row.adapter === adapter && !row.error)
+      .map((row) => row[metric])
     return values.sort((a, b) => a - b)[values.length >> 1]
   }
   const bare = of(BARE, 'rss_mb')
@@ -89,7 +93,8 @@ function medians(rows) {
   return Object.fromEntries(
     names.map((name) => {
       const rss = of(name, 'rss_mb')
-      if (rss === undefined) return [name, { error: rows.find((row) => row.adapter === name).error }]
+      if (rss === undefined)
+        return [name, { error: rows.find((row) => row.adapter === name).error }]
       return [name, { import_ms: of(name, 'import_ms'), rss_mb: rss, rss_over_bare_mb: rss - bare }]
     }),
   )

@@ -5,16 +5,19 @@ import { OTHERS, OURS } from './plan.mjs'
 
 /** One line per row of the plan. `results`: `{ workload, summary }` in the order they were measured. */
 export function table(results) {
-  const columns = [
-    ...OURS.map((adapter) => ({ title: adapter, adapter })),
-    ...OTHERS,
-  ].filter((column) =>
-    results.some(({ workload, summary }) => figureOf(column, workload, summary, workload.rows[0].metric) !== undefined),
+  const columns = [...OURS.map((adapter) => ({ title: adapter, adapter })), ...OTHERS].filter(
+    (column) =>
+      results.some(
+        ({ workload, summary }) =>
+          figureOf(column, workload, summary, workload.rows[0].metric) !== undefined,
+      ),
   )
   const lines = results.flatMap(({ workload, summary }) =>
     workload.rows.map((row) => {
       const floor = summary[workload.floor]?.[row.metric]
-      const cells = columns.map((column) => cell(figureOf(column, workload, summary, row.metric), floor, column.floor))
+      const cells = columns.map((column) =>
+        cell(figureOf(column, workload, summary, row.metric), floor, column.floor),
+      )
       const judged = verdicts(row, summary, floor)
       return [`${workload.title}: ${row.title}`, ...cells, judged.target, judged.verdict]
     }),
@@ -45,7 +48,10 @@ function verdicts(row, summary, floor) {
   const judged = Object.entries(row.targets).map(([adapter, target]) => {
     const name = adapter.replace('nexus-', '')
     const figure = summary[adapter]?.[row.metric]
-    return { target: `${name} ${inWords(target)}`, verdict: `${name} ${judge(figure, target, floor, row.floorWas)}` }
+    return {
+      target: `${name} ${inWords(target)}`,
+      verdict: `${name} ${judge(figure, target, floor, row.floorWas)}`,
+    }
   })
   const join = (field) => judged.map((one) => one[field]).join('; ') || '–'
   return { target: join('target'), verdict: join('verdict') }
@@ -81,18 +87,26 @@ export function remarks(results, { node, server, wire, reps, missing, engineErro
   const rows = results.flatMap(({ rows }) => rows)
   const loads = rows.map(({ load }) => load).filter(Number.isFinite)
   const waited = rows.filter((row) => row.wall_ms > 0 && row.wait_ms >= 0)
-  const share = waited.map((row) => row.wait_ms / Math.max(row.wall_ms, row.wait_ms)).sort((a, b) => a - b)
+  const share = waited
+    .map((row) => row.wait_ms / Math.max(row.wall_ms, row.wait_ms))
+    .sort((a, b) => a - b)
   const median = share[share.length >> 1] ?? 0
   const lines = [
     `Medians of ${reps} interleaved runs, ${wire} wire, ${node}, ${server === 'rs' ? 'Rust' : 'Node'} server; in brackets the ratio to napi-floor. Ledgers in \`${ledgers}\`.`,
     `"Met as scaled": over the absolute figure, but the floor is as much slower here than on the reference machine.`,
     `Load average ${Math.min(...loads).toFixed(1)} to ${Math.max(...loads).toFixed(1)}; the median run waited ${(median * 100).toFixed(0)} % of its time for a core${median > 0.1 ? ': **noisy, do not quote**' : ''}.`,
   ]
-  if (missing.length > 0) lines.push(`Not installed, so not measured: ${missing.join(', ')} (\`npm run bench -- --install\`).`)
+  if (missing.length > 0)
+    lines.push(
+      `Not installed, so not measured: ${missing.join(', ')} (\`npm run bench -- --install\`).`,
+    )
   if (engineError) lines.push(`**Our engine was not measured**: ${engineError}`)
   for (const { workload, summary } of results) {
     for (const [adapter, { error }] of Object.entries(summary)) {
-      if (error) lines.push(`${workload.id} ${adapter} failed: \`${error.trim().split('\n')[0].slice(0, 200)}\``)
+      if (error)
+        lines.push(
+          `${workload.id} ${adapter} failed: \`${error.trim().split('\n')[0].slice(0, 200)}\``,
+        )
     }
   }
   return lines.map((line) => `- ${line}`).join('\n')
