@@ -1,4 +1,4 @@
 //! The pure decisions of a turn. It must never do I/O, await, or read a clock.
 
 mod accumulate;
-mod transcript;
+pub(crate) mod transcript;
