@@ -4,6 +4,6 @@ mod accumulate;
 pub(crate) mod estimate;
 pub mod machine;
 mod retry;
-mod transcript;
+pub(crate) mod transcript;
 
 pub use accumulate::{Accumulated, Accumulator};

@@ -1,0 +1,50 @@
+//! User merge: consecutive user messages become one (RULES §4; #12029: nothing is ever dropped).
+//!
+//! It must never merge anything but user messages, and the order of merging must not matter.
+
+use crate::model::{Api, Block, Message, Role};
+
+/// Whether two pieces must be joined because the second begins with a user message where the first ended with one. The
+/// roles are those of projected messages; a piece that came out empty has no border.
+pub(crate) fn needs_merge(prev_last_role: Role, next_first_role: Role, api: Api) -> bool {
+    match api {
+        // Anthropic and many compatible servers merge or refuse them; the rule holds for all.
+        Api::AnthropicMessages | Api::OpenaiChat | Api::Scripted => {
+            prev_last_role == Role::User && next_first_role == Role::User
+        }
+    }
+}
+
+/// Appends a projected piece, merging at the border.
+pub(crate) fn join(transcript: &mut Vec<Message>, piece: Vec<Message>) {
+    for message in piece {
+        push(transcript, message);
+    }
+}
+
+/// Appends one message, merging it into a user message before it.
+pub(super) fn push(transcript: &mut Vec<Message>, message: Message) {
+    match transcript.last_mut() {
+        Some(last) if last.role == Role::User && message.role == Role::User => {
+            append(&mut last.blocks, message.blocks);
+        }
+        _ => transcript.push(message),
+    }
+}
+
+/// Text meets text with a blank line between; everything else stays a block of its own.
+fn append(blocks: &mut Vec<Block>, more: Vec<Block>) {
+    let mut more = more.into_iter();
+    match (blocks.last_mut(), more.next()) {
+        (
+            Some(Block::Text { text, provider_data: None }),
+            Some(Block::Text { text: next, provider_data: None }),
+        ) => {
+            text.push_str("\n\n");
+            text.push_str(&next);
+        }
+        (_, Some(next)) => blocks.push(next),
+        (_, None) => {}
+    }
+    blocks.extend(more);
+}
