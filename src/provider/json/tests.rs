@@ -19,7 +19,8 @@ fn lone_surrogates_become_replacement_characters() {
 
 #[test]
 fn what_needs_no_repair_is_borrowed() {
-    for json in [r#""\ud83d\ude00""#, r#""\\ud83d""#, r#""\u00e9\n\"""#, "plain", "", "\\", "\\u12"] {
+    for json in [r#""\ud83d\ude00""#, r#""\\ud83d""#, r#""\u00e9\n\"""#, "plain", "", "\\", "\\u12"]
+    {
         assert!(matches!(repair_surrogates(json.as_bytes()), Cow::Borrowed(_)), "{json}");
     }
 }

@@ -48,7 +48,8 @@ fn line_ends_of_all_three_kinds_give_the_same_events() {
 
 #[test]
 fn comments_ids_retries_and_unknown_fields_are_ignored() {
-    let stream = b": OPENROUTER PROCESSING\n\nid: 7\nretry: 10\ndatabase: x\nevents: y\n:\ndata: z\n\n";
+    let stream =
+        b": OPENROUTER PROCESSING\n\nid: 7\nretry: 10\ndatabase: x\nevents: y\n:\ndata: z\n\n";
     assert_eq!(parse(stream), events(&[("", "z")]));
 }
 
@@ -68,10 +69,7 @@ fn the_last_name_of_an_event_counts_and_a_name_without_data_is_no_event() {
 #[test]
 fn one_byte_order_mark_is_dropped_and_only_at_the_start() {
     assert_eq!(parse("\u{feff}data: x\n\n".as_bytes()), events(&[("", "x")]));
-    assert_eq!(
-        parse("\u{feff}data: \u{feff}x\n\n".as_bytes()),
-        events(&[("", "\u{feff}x")])
-    );
+    assert_eq!(parse("\u{feff}data: \u{feff}x\n\n".as_bytes()), events(&[("", "\u{feff}x")]));
     assert_eq!(parse("\u{feff}\u{feff}data: x\n\n".as_bytes()), events(&[]));
     assert_eq!(parse(b"\xef\xbbdata: x\n\ndata: y\n\n"), events(&[("", "y")]));
 }
