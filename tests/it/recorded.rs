@@ -85,32 +85,44 @@ pub(crate) struct Outcome {
     pub(crate) result: Result<Completion, Failure>,
 }
 
-/// The recordings of one API's folder; `None`, and a word on it, where the folder is not on this machine.
+/// The project's own cases of one API and, where that folder is on this machine, the recordings.
+pub(crate) fn cases(folder: &str) -> Vec<Case> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(folder);
+    let mut cases = cases_at(&own).unwrap();
+    match cases_at(&recordings(folder)) {
+        Ok(recorded) => cases.extend(recorded),
+        Err(error) => {
+            let folder = recordings(folder);
+            eprintln!("skipped the recordings: `{}`: {error}", folder.display());
+        }
+    }
+    cases
+}
+
+/// Where the recordings of one API are: below `NEXUS_FIXTURES`, else beside the project.
 #[expect(clippy::disallowed_methods, reason = "a test finds its data through the environment")]
-pub(crate) fn cases(folder: &str) -> Option<Vec<Case>> {
+fn recordings(folder: &str) -> PathBuf {
     let root = std::env::var_os("NEXUS_FIXTURES").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/fixtures"),
         PathBuf::from,
     );
-    let root = root.join("recorded/cases").join(folder);
-    let Ok(entries) = std::fs::read_dir(&root) else {
-        eprintln!("skipped: there are no recordings at `{}`", root.display());
-        return None;
+    root.join("recorded/cases").join(folder)
+}
+
+fn cases_at(folder: &Path) -> std::io::Result<Vec<Case>> {
+    let read_case = |folder: &Path| {
+        let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
+        Case {
+            id: folder.file_name().unwrap().to_string_lossy().into_owned(),
+            meta: serde_json::from_slice(&read("response.meta.json")).unwrap(),
+            body: read("response.body"),
+            expected: serde_json::from_slice(&read("expected.json")).unwrap(),
+        }
     };
-    let mut cases: Vec<Case> = entries
-        .map(|entry| {
-            let folder = entry.unwrap().path();
-            let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
-            Case {
-                id: folder.file_name().unwrap().to_string_lossy().into_owned(),
-                meta: serde_json::from_slice(&read("response.meta.json")).unwrap(),
-                body: read("response.body"),
-                expected: serde_json::from_slice(&read("expected.json")).unwrap(),
-            }
-        })
-        .collect();
+    let mut cases: Vec<Case> =
+        std::fs::read_dir(folder)?.map(|entry| read_case(&entry.unwrap().path())).collect();
     cases.sort_by(|a, b| a.id.cmp(&b.id));
-    Some(cases)
+    Ok(cases)
 }
 
 /// Replays a stream in the given chunks, up to the end of the bytes.
