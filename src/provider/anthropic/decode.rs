@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::blocks::Blocks;
 use super::failure;
-use super::wire::{DeltaBody, Event, Kinds, MessageBody, WireUsage};
+use super::wire::{DeltaBody, Event, Kind, Kinds, MessageBody, WireUsage};
 use crate::provider::json::{Text, repair_surrogates};
 use crate::provider::sse::MALFORMED_EVENT;
 use crate::provider::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, ReportedUsage, Stop};
@@ -129,7 +129,8 @@ impl AnthropicDecoder {
         let known = match serde_json::from_str::<Kinds<'_>>(&repaired) {
             Ok(kinds) => match kinds.kind.as_str() {
                 "content_block_delta" => {
-                    kinds.delta.is_none_or(|delta| is_known_delta(delta.kind.as_str()))
+                    let kind = kinds.delta.map(|it| serde_json::from_str::<Kind<'_>>(it.get()));
+                    kind.is_none_or(|it| it.is_ok_and(|it| is_known_delta(it.kind.as_str())))
                 }
                 kind => is_known_event(kind),
             },

@@ -50,7 +50,7 @@ pub(super) struct Kinds<'a> {
     #[serde(borrow, default, rename = "type")]
     pub(super) kind: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) delta: Option<Kind<'a>>,
+    pub(super) delta: Option<&'a RawValue>,
 }
 
 /// Anything with a type.
