@@ -9,6 +9,8 @@ mod chat;
 mod classify;
 mod failure;
 mod http;
+#[cfg(test)]
+mod recorded;
 mod redact;
 mod request;
 mod response;
@@ -16,6 +18,7 @@ mod scripted;
 mod sse;
 mod wire;
 
+pub use chat::{ChatQuirks, ChatWire, MaxTokensField, ReasoningField, SystemRole};
 pub use failure::Failure;
 pub use request::{Api, Credential, ModelRequest};
 pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
