@@ -10,6 +10,8 @@ pub(crate) mod classify;
 mod http;
 pub mod json;
 mod options;
+#[cfg(test)]
+mod recorded;
 mod redact;
 mod request;
 mod scripted;
@@ -19,7 +21,9 @@ mod wire;
 pub use crate::model::{
     Api, BlockStart, Completion, Delta, DeltaSink, Failure, ReportedUsage, Stop,
 };
+pub use anthropic::AnthropicWire;
 pub use auth::{AuthKey, AuthProfile, AuthType};
+pub use chat::{ChatQuirks, ChatWire, MaxTokensField, ReasoningField, SystemRole};
 pub use http::{HttpClient, HttpProvider, HttpSettings, Timeouts};
 pub use options::{ProviderOptions, ProviderSet, ProviderSettings, parse_providers};
 pub use request::{Credential, ModelRequest};

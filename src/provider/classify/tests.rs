@@ -1,15 +1,12 @@
 //! The rules of RULES §2 over real error strings, bodies, headers, and the recorded error responses of five APIs.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{
-    ErrorPayload, error_payload, http_failure, ok_but_not_stream, parse_error, payload_failure,
-};
+use super::{error_payload, http_failure, ok_but_not_stream, parse_error, payload_failure};
 use crate::model::FailureKind;
-use crate::provider::Api;
+use crate::provider::{Api, recorded};
 
 const CHAT: Api = Api::OpenaiChat;
 /// 2026-11-20T00:00:00Z.
@@ -262,16 +259,6 @@ fn a_success_that_is_no_stream_is_a_server_error() {
     }
 }
 
-fn recorded() -> Option<PathBuf> {
-    #[expect(clippy::disallowed_methods, reason = "a test's own setting")]
-    let root = std::env::var_os("NEXUS_FIXTURES").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/fixtures/recorded"),
-        PathBuf::from,
-    );
-    let root = if root.join("recorded").is_dir() { root.join("recorded") } else { root };
-    root.join("cases").is_dir().then_some(root)
-}
-
 /// Which of our kinds a recorded class may be. `permission` has no kind of its own; a 400 that names an unknown model
 /// is recorded as `invalid_request` and is `model_not_found` to us.
 fn agrees(class: &str, kind: FailureKind) -> bool {
@@ -293,48 +280,32 @@ fn agrees(class: &str, kind: FailureKind) -> bool {
 
 #[test]
 fn recorded_errors_of_all_apis_have_their_class() {
-    let Some(root) = recorded() else {
-        println!("skipped: no recorded fixtures");
-        return;
-    };
     let mut ran = 0;
     let mut wrong = Vec::new();
     for api in ["anthropic", "chat", "responses", "google", "bedrock"] {
-        let mut cases: Vec<_> = std::fs::read_dir(root.join("cases").join(api))
-            .unwrap()
-            .map(|e| e.unwrap().path())
-            .collect();
-        cases.sort();
-        for case in cases {
-            let read = |name: &str| std::fs::read(case.join(name)).unwrap();
-            let expected: Value = serde_json::from_slice(&read("expected.json")).unwrap();
-            let error = &expected["error"];
+        for case in recorded::cases(api).unwrap_or_default() {
+            let error = &case.expected["error"];
             if error.is_null() {
                 continue;
             }
-            let meta: Value = serde_json::from_slice(&read("response.meta.json")).unwrap();
-            let body = read("response.body");
-            let status = u16::try_from(meta["status"].as_u64().unwrap()).unwrap();
-            let header = |name: &str| meta["headers"][name].as_str().map(str::to_owned);
-            let kind = if status == 200 {
+            let kind = if case.status() == 200 {
                 // The error of a stream is its last event's data; a whole body is the error itself.
-                let text = String::from_utf8_lossy(&body);
-                let payload = text
-                    .lines()
-                    .filter_map(|line| {
-                        parse_error(line.strip_prefix("data:").unwrap_or(line).trim().as_bytes())
-                    })
+                let payload = recorded::events(&case.body)
+                    .iter()
+                    .filter_map(|(_, data)| parse_error(data))
                     .next_back()
-                    .or_else(|| parse_error(&body))
-                    .unwrap_or_else(ErrorPayload::default);
+                    .or_else(|| parse_error(&case.body))
+                    .unwrap_or_default();
                 payload_failure(CHAT, &payload).kind
             } else {
+                let content_type = case.header("content-type");
+                let header = |name: &str| case.header(name);
                 http_failure(
                     CHAT,
-                    status,
+                    case.status(),
                     &header,
-                    meta["headers"]["content-type"].as_str(),
-                    &body,
+                    content_type.as_deref(),
+                    &case.body,
                     NOW_MS,
                 )
                 .kind
@@ -342,11 +313,7 @@ fn recorded_errors_of_all_apis_have_their_class() {
             ran += 1;
             let class = error["class"].as_str().unwrap();
             if !agrees(class, kind) {
-                wrong.push(format!(
-                    "{}: {} for class {class}: {error}",
-                    case.file_name().unwrap().to_string_lossy(),
-                    kind.as_str()
-                ));
+                wrong.push(format!("{}: {} for {error}", case.name, kind.as_str()));
             }
         }
     }

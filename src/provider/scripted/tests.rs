@@ -1,3 +1,1 @@
 //! The scripted provider: order, gates, failures, and what it records.
-
-

@@ -1,0 +1,123 @@
+//! Which tool call a fragment belongs to, over the numberings of all servers (WIRE §6).
+//!
+//! Id first, then index, then "a new name begins a new call". It must never run two calls into one.
+
+use serde::de::IgnoredAny;
+
+/// The calls of one response, in order of appearance.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    calls: Vec<Call>,
+    /// Index to call; the latest entry of an index counts.
+    indexes: Vec<(u64, usize)>,
+}
+
+/// One call so far.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// Its block.
+    pub(super) block: u32,
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) arguments: String,
+}
+
+impl Call {
+    /// Whether the arguments are a whole JSON object. A prefix of an object never is one.
+    pub(super) fn is_whole(&self) -> bool {
+        self.arguments.trim_start().starts_with('{')
+            && serde_json::from_str::<IgnoredAny>(&self.arguments).is_ok()
+    }
+}
+
+/// What a fragment is about.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A call known before, by its position.
+    Known(usize),
+    /// A call that begins here.
+    New,
+    /// A call that was received whole before, once more.
+    Repeated,
+}
+
+impl Calls {
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Call> {
+        self.calls.iter()
+    }
+
+    pub(super) fn get_mut(&mut self, position: usize) -> Option<&mut Call> {
+        self.calls.get_mut(position)
+    }
+
+    /// Adds a call, and gives its position.
+    pub(super) fn push(&mut self, call: Call) -> usize {
+        self.calls.push(call);
+        self.calls.len() - 1
+    }
+
+    /// Remembers that fragments with `index` belong to the call at `position`.
+    pub(super) fn number(&mut self, index: Option<u64>, position: usize) {
+        if let Some(index) = index
+            && self.by_index(index) != Some(position)
+        {
+            self.indexes.push((index, position));
+        }
+    }
+
+    /// Where a fragment belongs.
+    pub(super) fn place(&self, index: Option<u64>, id: &str, name: &str, arguments: &str) -> Place {
+        let by_id =
+            (!id.is_empty()).then(|| self.calls.iter().rposition(|call| call.id == id)).flatten();
+        if let Some(position) = by_id {
+            return self.same_or_next(position, name, arguments);
+        }
+        let numbered = index.and_then(|index| self.by_index(index));
+        let candidate = match (index, numbered) {
+            (_, Some(position)) => position,
+            // An index not seen before begins a call, if it says which; else it is the last call under a new number.
+            (Some(_), None) if !name.is_empty() || !id.is_empty() => return Place::New,
+            (_, None) => match self.calls.len().checked_sub(1) {
+                Some(last) => last,
+                None => return Place::New,
+            },
+        };
+        let Some(call) = self.calls.get(candidate) else { return Place::New };
+        if name.is_empty() {
+            // Without a name nothing begins, even under a fresh id: some servers number every fragment anew.
+            return Place::Known(candidate);
+        }
+        let other_id = !id.is_empty() && !call.id.is_empty();
+        let other_name = !call.name.is_empty() && call.name != name;
+        if other_id || other_name {
+            return Place::New;
+        }
+        if numbered.is_none() && !id.is_empty() {
+            return Place::New;
+        }
+        self.same_or_next(candidate, name, arguments)
+    }
+
+    /// A named fragment for a call known before: its name once more, the whole call once more, or a second call that
+    /// shares its number.
+    fn same_or_next(&self, position: usize, name: &str, arguments: &str) -> Place {
+        let Some(call) = self.calls.get(position) else { return Place::New };
+        let begins_anew = !name.is_empty() && arguments.trim_start().starts_with('{');
+        if !begins_anew || !call.is_whole() {
+            return Place::Known(position);
+        }
+        // With an id, the same call told again is one; two equal calls without ids are two.
+        if call.name == name && call.arguments == arguments && !call.id.is_empty() {
+            return Place::Repeated;
+        }
+        Place::New
+    }
+
+    fn by_index(&self, index: u64) -> Option<usize> {
+        self.indexes.iter().rev().find(|(known, _)| *known == index).map(|(_, position)| *position)
+    }
+}
