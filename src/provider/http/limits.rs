@@ -32,8 +32,6 @@ pub(super) const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
 pub(super) const ERROR_BODY_BYTES: usize = 64 * 1024;
 /// A whole JSON response.
 pub(super) const UNARY_BYTES: usize = 16 * 1024 * 1024;
-/// A whole stream.
-pub(super) const STREAM_BYTES: usize = 256 * 1024 * 1024;
 /// Header lines of a response.
 pub(super) const HEADER_LINES: usize = 100;
 /// Headers of an HTTP/2 response.

@@ -22,10 +22,10 @@ use reqwest::header::{
     HeaderValue,
 };
 use reqwest::{Method, Request, Response, StatusCode, Url};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::ExposeSecret as _;
 
 use super::{
-    Api, Attempted, Completion, Credential, Decoder, Delta, DeltaSink, Failure, Flow, ModelRequest,
+    Api, Attempted, Completion, Credential, Delta, DeltaSink, Failure, Flow, ModelRequest,
     Provider, Wire,
 };
 use crate::clock::Clock;
@@ -36,9 +36,9 @@ pub(crate) use client::{Connection, authorities, proxy};
 use errors::final_failure;
 pub(crate) use guard::{BaseUrl, add_header};
 pub(crate) use join::http_failure;
-use join::{SseParser, ok_but_not_stream};
+use join::{StreamReader, ok_but_not_stream, redact};
 pub use limits::Timeouts;
-use limits::{ERROR_BODY_BYTES, ERROR_BODY_TIME, STREAM_BYTES, UNARY_BYTES};
+use limits::{ERROR_BODY_BYTES, ERROR_BODY_TIME, UNARY_BYTES};
 use transport::{Collected, Exchange, Remainders, send};
 
 /// What the options say of an HTTP provider, checked.
@@ -116,7 +116,7 @@ impl HttpProvider {
             Content::Json => self.whole(exchange, sink).await,
             Content::Other(kind) => {
                 let collected = exchange.collect(ERROR_BODY_BYTES, Some(ERROR_BODY_TIME)).await?;
-                Err(ok_but_not_stream(self.wire.api(), &kind, &collected.body))
+                Err(ok_but_not_stream(StatusCode::OK.as_u16(), Some(&kind), &collected.body))
             }
         }
     }
@@ -167,9 +167,9 @@ impl HttpProvider {
         let body = body.map(|collected| collected.body).unwrap_or_default();
         let headers = exchange.response.headers();
         let header = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
-        let content_type = header(CONTENT_TYPE.as_str()).unwrap_or_default();
-        let now = self.clock.now_ms();
-        http_failure(self.wire.api(), status.as_u16(), &header, &content_type, &body, now)
+        let content_type = header(CONTENT_TYPE.as_str());
+        let (api, now) = (self.wire.api(), self.clock.now_ms());
+        http_failure(api, status.as_u16(), &header, content_type.as_deref(), &body, now)
     }
 
     async fn whole(
@@ -189,24 +189,18 @@ impl HttpProvider {
         mut exchange: Exchange<'_>,
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, Failure> {
-        let mut decoder = self.wire.decoder();
-        let mut parser = SseParser::default();
+        let mut reader = StreamReader::new(self.wire.decoder());
         let mut sink = Counting { sink, deltas: 0 };
-        let mut bytes = 0_usize;
         loop {
             let piece = match exchange.next().await {
                 Ok(Some(piece)) => piece,
-                Ok(None) => return decoder.end(&mut sink),
+                Ok(None) => return reader.end(&mut sink),
                 // Some servers hang up right after the terminal event, before the connection's own end.
-                Err(failure) => return decoder.end(&mut sink).map_err(|_| failure),
+                Err(failure) => return reader.end(&mut sink).map_err(|_| failure),
             };
-            bytes = bytes.saturating_add(piece.len());
-            if bytes > STREAM_BYTES {
-                return Err(too_large(self.settings.base.origin(), STREAM_BYTES));
-            }
             let before = sink.deltas;
-            if feed(&mut parser, &piece, decoder.as_mut(), &mut sink)? == Flow::End {
-                let completion = decoder.end(&mut sink);
+            if reader.feed(&piece, &mut sink)? == Flow::End {
+                let completion = reader.end(&mut sink);
                 self.remainders.finish(exchange);
                 return completion;
             }
@@ -238,16 +232,6 @@ impl Provider for HttpProvider {
             outcome.map_err(|failure| without_key(failure, credential))
         })
     }
-}
-
-/// Hands one piece of the socket to the parser, and its events to the decoder.
-fn feed(
-    parser: &mut SseParser,
-    piece: &[u8],
-    decoder: &mut dyn Decoder,
-    sink: &mut dyn DeltaSink,
-) -> Result<Flow, Failure> {
-    parser.feed(piece, &mut |name, data| decoder.event(name, data, sink))
 }
 
 /// Counts the deltas, so that pings can be told from progress.
@@ -338,14 +322,10 @@ fn credential_header(
 
 /// Some servers quote the key they refuse.
 fn without_key(mut failure: Failure, credential: Option<&Credential>) -> Failure {
-    let secret = credential.map(|credential| &credential.secret);
-    let secret = secret.map(SecretString::expose_secret).filter(|secret| secret.len() >= 4);
-    if let Some(secret) = secret {
-        for text in [Some(&mut failure.message), failure.code.as_mut()].into_iter().flatten() {
-            if text.contains(secret) {
-                *text = text.replace(secret, "[redacted]");
-            }
-        }
+    if let Some(credential) = credential {
+        let keys = [credential.secret.expose_secret()];
+        failure.message = redact(&failure.message, &keys);
+        failure.code = failure.code.map(|code| redact(&code, &keys));
     }
     failure
 }

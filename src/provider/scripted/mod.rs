@@ -247,9 +247,7 @@ impl Player<'_> {
 fn failure(error: &ScriptedError) -> Failure {
     let message = error.message.as_deref().unwrap_or("the script fails here");
     let mut failure = match error.status {
-        Some(status) => {
-            http_failure(Api::Scripted, status, &|_| None, "text/plain", message.as_bytes(), 0)
-        }
+        Some(status) => http_failure(Api::Scripted, status, &|_| None, None, message.as_bytes(), 0),
         None => Failure::new(FailureKind::ServerError, "scripted_error", message),
     };
     if let Some(kind) = error.kind {
