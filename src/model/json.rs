@@ -39,3 +39,13 @@ fn unit(json: &[u8], at: usize) -> Option<u16> {
     let hex = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
     u16::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()
 }
+
+/// As [`repair_surrogates`], of a text.
+#[must_use]
+pub(crate) fn repair_text(json: &str) -> Cow<'_, str> {
+    match repair_surrogates(json.as_bytes()) {
+        Cow::Borrowed(_) => Cow::Borrowed(json),
+        // Only ASCII was written over ASCII.
+        Cow::Owned(repaired) => String::from_utf8(repaired).map_or(Cow::Borrowed(json), Cow::Owned),
+    }
+}

@@ -41,6 +41,7 @@ pub use journal::{
     ToolCallRecord, TurnCommit, TurnStatus, TurnType,
 };
 pub use json::repair_surrogates;
+pub(crate) use json::repair_text;
 pub use message::{AgentMessage, Message, Provenance, Role};
 pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
 pub use result::{

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::model::repair_surrogates;
+use crate::model::repair_text;
 
 /// The longest arguments in bytes.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -39,10 +39,10 @@ pub(super) fn parse(text: &str) -> Result<Arguments<'_>, String> {
     let (text, value) = match serde_json::from_str::<Value>(text) {
         Ok(value) => (Cow::Borrowed(text), value),
         Err(error) => {
-            let repaired = repair_surrogates(text.as_bytes());
-            match (serde_json::from_slice(&repaired), String::from_utf8(repaired.into_owned())) {
-                (Ok(value), Ok(repaired)) => (Cow::Owned(repaired), value),
-                _ => return Err(format!("the arguments are not valid JSON: {error}")),
+            let repaired = repair_text(text);
+            match serde_json::from_str(&repaired) {
+                Ok(value) => (repaired, value),
+                Err(_) => return Err(format!("the arguments are not valid JSON: {error}")),
             }
         }
     };

@@ -168,8 +168,7 @@ impl HttpProvider {
         let headers = exchange.response.headers();
         let header = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
         let content_type = header(CONTENT_TYPE.as_str());
-        let now = self.clock.now_ms();
-        let api = self.wire.api();
+        let (api, now) = (self.wire.api(), self.clock.now_ms());
         http_failure(api, status.as_u16(), &header, content_type.as_deref(), &body, now)
     }
 
@@ -323,9 +322,10 @@ fn credential_header(
 
 /// Some servers quote the key they refuse.
 fn without_key(mut failure: Failure, credential: Option<&Credential>) -> Failure {
-    let Some(credential) = credential else { return failure };
-    let keys = [credential.secret.expose_secret()];
-    failure.message = redact(&failure.message, &keys);
-    failure.code = failure.code.map(|code| redact(&code, &keys));
+    if let Some(credential) = credential {
+        let keys = [credential.secret.expose_secret()];
+        failure.message = redact(&failure.message, &keys);
+        failure.code = failure.code.map(|code| redact(&code, &keys));
+    }
     failure
 }

@@ -24,6 +24,7 @@ use crate::model::{FailureKind, Message};
 use gates::Gates;
 use record::Record;
 pub use record::ScriptedRequest;
+use script::Reply;
 pub use script::{
     Script, ScriptedCall, ScriptedError, ScriptedParts, ScriptedReplies, ScriptedReply,
     ScriptedStep, ScriptedStop, ScriptedUsage,
@@ -31,7 +32,7 @@ pub use script::{
 
 /// A provider that answers from a script.
 pub struct ScriptedProvider {
-    replies: Vec<(Vec<ScriptedStep>, Option<u32>)>,
+    replies: Vec<Reply>,
     repeat: bool,
     calls: AtomicUsize,
     call_ids: AtomicUsize,
@@ -48,7 +49,7 @@ impl ScriptedProvider {
             Script::Whole(ScriptedReplies { replies, repeat }) => (replies, repeat == Some(true)),
         };
         Self {
-            replies: replies.into_iter().map(ScriptedReply::into_steps).collect(),
+            replies: replies.into_iter().map(Reply::from).collect(),
             repeat,
             calls: AtomicUsize::new(0),
             call_ids: AtomicUsize::new(0),
@@ -68,7 +69,7 @@ impl ScriptedProvider {
         self.record.to_json()
     }
 
-    fn next_reply(&self) -> Result<(usize, &(Vec<ScriptedStep>, Option<u32>)), Failure> {
+    fn next_reply(&self) -> Result<(usize, &Reply), Failure> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let at = if self.repeat { call.checked_rem(self.replies.len()) } else { Some(call) };
         let reply = at.and_then(|at| self.replies.get(at)).ok_or_else(|| {
@@ -88,17 +89,17 @@ impl ScriptedProvider {
         request: &ModelRequest,
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, Failure> {
-        let (call, (steps, chunk_size)) = self.next_reply()?;
+        let (call, reply) = self.next_reply()?;
         let mut player = Player {
             sink,
-            chunk_size: chunk_size.and_then(|size| usize::try_from(size).ok()),
+            chunk_size: reply.chunk_size.and_then(|size| usize::try_from(size).ok()),
             open: None,
             blocks: 0,
         };
         let response_id = format!("scripted_{}", call + 1);
         player.sink.delta(Delta::Started { response_id: &response_id, model: &request.model });
         let mut stop = ScriptedStop::EndTurn;
-        for step in steps {
+        for step in &reply.steps {
             match step {
                 ScriptedStep::Text { text } => {
                     let index = player.block(Kind::Text);
@@ -247,14 +248,7 @@ impl Player<'_> {
 fn failure(error: &ScriptedError) -> Failure {
     let message = error.message.as_deref().unwrap_or("the script fails here");
     let mut failure = match error.status {
-        Some(status) => http_failure(
-            Api::Scripted,
-            status,
-            &|_| None,
-            Some("text/plain"),
-            message.as_bytes(),
-            0,
-        ),
+        Some(status) => http_failure(Api::Scripted, status, &|_| None, None, message.as_bytes(), 0),
         None => Failure::new(FailureKind::ServerError, "scripted_error", message),
     };
     if let Some(kind) = error.kind {

@@ -238,16 +238,28 @@ impl From<ScriptedUsage> for ReportedUsage {
     }
 }
 
-impl ScriptedReply {
-    /// The steps, and the size of pieces.
-    pub(super) fn into_steps(self) -> (Vec<ScriptedStep>, Option<u32>) {
-        let parts = match self {
-            Self::Text(text) => return (vec![ScriptedStep::Text { text }], None),
-            Self::Parts(parts) => *parts,
+/// A reply as it is played.
+pub(super) struct Reply {
+    pub(super) steps: Vec<ScriptedStep>,
+    pub(super) chunk_size: Option<u32>,
+}
+
+impl From<ScriptedReply> for Reply {
+    fn from(reply: ScriptedReply) -> Self {
+        let mut parts = match reply {
+            ScriptedReply::Text(text) => ScriptedParts { text: Some(text), ..Default::default() },
+            ScriptedReply::Parts(parts) => *parts,
         };
-        if let Some(steps) = parts.steps {
-            return (steps, parts.chunk_size);
-        }
+        let chunk_size = parts.chunk_size;
+        let steps = parts.steps.take().unwrap_or_else(|| parts.into_steps());
+        Self { steps, chunk_size }
+    }
+}
+
+impl ScriptedParts {
+    /// The fields in their order, but for `steps`.
+    fn into_steps(self) -> Vec<ScriptedStep> {
+        let parts = self;
         let mut steps = Vec::new();
         steps.extend(parts.gate.map(|gate| ScriptedStep::Gate { gate }));
         steps.extend(parts.delay_ms.map(|delay_ms| ScriptedStep::Delay { delay_ms }));
@@ -261,7 +273,7 @@ impl ScriptedReply {
         steps.extend(parts.usage.map(|usage| ScriptedStep::Usage { usage }));
         steps.extend(parts.error.map(|error| ScriptedStep::Fail { error }));
         steps.extend(parts.stop_reason.map(|stop| ScriptedStep::Stop { stop }));
-        (steps, parts.chunk_size)
+        steps
     }
 }
 
@@ -352,8 +364,7 @@ impl<'de> Deserialize<'de> for ScriptedReply {
                 if parts.chunk_size == Some(0) {
                     return Err(de::Error::custom("`chunkSize` is 0; pass at least 1"));
                 }
-                let beside = ScriptedParts { chunk_size: None, steps: None, ..parts.clone() };
-                if parts.steps.is_some() && !ScriptedReply::Parts(Box::new(beside)).is_blank() {
+                if parts.steps.is_some() && !parts.clone().into_steps().is_empty() {
                     return Err(de::Error::custom(
                         "has `steps` beside other parts; put them into `steps`",
                     ));
@@ -363,11 +374,5 @@ impl<'de> Deserialize<'de> for ScriptedReply {
         }
 
         deserializer.deserialize_any(ReplyVisitor)
-    }
-}
-
-impl ScriptedReply {
-    fn is_blank(self) -> bool {
-        self.into_steps().0.is_empty()
     }
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::{Piece, Target};
-use crate::model::{Api, Block, Message, Role, repair_surrogates};
+use crate::model::{Api, Block, Message, Role, repair_text};
 
 /// The longest tool name all APIs take.
 const MAX_NAME: usize = 64;
@@ -143,7 +143,7 @@ fn object(arguments_json: &str) -> Cow<'_, str> {
     if is_object(arguments_json) {
         return Cow::Borrowed(arguments_json);
     }
-    let repaired = repair_surrogates(arguments_json);
+    let repaired = repair_text(arguments_json);
     if is_object(&repaired) { repaired } else { Cow::Borrowed("{}") }
 }
 
