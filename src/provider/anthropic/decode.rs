@@ -129,8 +129,10 @@ impl AnthropicDecoder {
         let known = match serde_json::from_str::<Kinds<'_>>(&repaired) {
             Ok(kinds) => match kinds.kind.as_str() {
                 "content_block_delta" => {
-                    let kind = kinds.delta.map(|it| serde_json::from_str::<Kind<'_>>(it.get()));
-                    kind.is_none_or(|it| it.is_ok_and(|it| is_known_delta(it.kind.as_str())))
+                    match kinds.delta.map(|it| serde_json::from_str::<Kind<'_>>(it.get())) {
+                        Some(Ok(delta)) => is_known_delta(delta.kind.as_str()),
+                        Some(Err(_)) | None => true,
+                    }
                 }
                 kind => is_known_event(kind),
             },
