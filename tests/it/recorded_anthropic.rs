@@ -2,6 +2,7 @@
 //!
 //! It must never accept a difference that is not named and explained here.
 
+use nexus_agent_engine::model::Block;
 use nexus_agent_engine::provider::anthropic::AnthropicWire;
 use nexus_agent_engine::provider::{Completion, Failure};
 
@@ -133,4 +134,60 @@ fn a_recording_that_ends_twice_completes_once() {
         twice.extend_from_slice(&case.body);
         assert_eq!(replay_chunks(&twice, usize::MAX), whole, "{}", case.id);
     }
+}
+
+/// The events of a stream, as texts that end with their blank line.
+fn events(body: &[u8]) -> Vec<&str> {
+    let text = std::str::from_utf8(body).unwrap();
+    let mut start = 0;
+    let cut = |end| {
+        let event = &text[start..end];
+        start = end;
+        event
+    };
+    event_ends(body).into_iter().map(cut).collect()
+}
+
+#[test]
+fn an_event_that_comes_twice_changes_nothing_unless_it_carries_content() {
+    for case in streams() {
+        let whole = replay(&AnthropicWire, [case.body.as_slice()]);
+        let events = events(&case.body);
+        for (at, event) in events.iter().enumerate() {
+            if event.contains("\"content_block_delta\"") {
+                continue;
+            }
+            let (head, tail) = events.split_at(at);
+            let doubled = [head.concat(), (*event).to_owned(), tail.concat()].concat();
+            let outcome = replay(&AnthropicWire, [doubled.as_bytes()]);
+            if whole.result.is_ok() && !case.body.ends_with(b"\n\n") {
+                // The event left without its blank line is not among `events`.
+                assert_eq!(outcome.accumulated.blocks, whole.accumulated.blocks, "{}", case.id);
+            } else {
+                assert_eq!(outcome, whole, "{} with event {at} twice", case.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn events_in_the_wrong_order_never_panic_nor_make_up_a_call() {
+    for case in streams() {
+        let whole = replay(&AnthropicWire, [case.body.as_slice()]);
+        let begun = whole.accumulated.blocks.iter().filter(|block| is_call(block)).count();
+        let mut events = events(&case.body);
+        for at in 1..events.len() {
+            events.swap(at - 1, at);
+            let swapped = replay(&AnthropicWire, [events.concat().as_bytes()]);
+            assert!(complete_calls(&swapped.accumulated).len() <= begun, "{} at {at}", case.id);
+            events.swap(at - 1, at);
+        }
+        events.reverse();
+        let reversed = replay(&AnthropicWire, [events.concat().as_bytes()]);
+        assert_eq!(complete_calls(&reversed.accumulated).len(), 0, "{} reversed", case.id);
+    }
+}
+
+fn is_call(block: &Block) -> bool {
+    matches!(block, Block::ToolCall { .. })
 }

@@ -46,7 +46,7 @@ pub(super) struct Blocks {
     blocks: Vec<Block>,
     /// The newest block of each of the provider's indexes.
     positions: HashMap<u64, usize>,
-    /// The message's beginning was repeated: a block that begins again is a repetition too.
+    /// The message's beginning was repeated after blocks had begun.
     replayed: bool,
 }
 
@@ -55,8 +55,9 @@ impl Blocks {
         !self.blocks.is_empty()
     }
 
+    /// The message's beginning came again: what begins again from here on is a repetition.
     pub(super) fn set_replayed(&mut self) {
-        self.replayed = true;
+        self.replayed = self.any_begun();
     }
 
     /// A block begins, perhaps with content. One that has begun already is not begun again; an index that is used

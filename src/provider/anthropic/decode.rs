@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::blocks::Blocks;
 use super::failure;
-use super::wire::{DeltaBody, Event, Kind, Kinds, MessageBody, WireUsage};
+use super::wire::{DeltaBody, Event, Kind, Kinds, MessageBody, WireUsage, canonical_delta};
 use crate::provider::json::{Text, repair_surrogates};
 use crate::provider::sse::MALFORMED_EVENT;
 use crate::provider::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, ReportedUsage, Stop};
@@ -32,6 +32,10 @@ impl Decoder for AnthropicDecoder {
         data: &[u8],
         sink: &mut dyn DeltaSink,
     ) -> Result<Flow, Failure> {
+        if let Some((index, delta)) = canonical_delta(data) {
+            self.blocks.delta(index, &delta, sink);
+            return Ok(Flow::More);
+        }
         let applied = match serde_json::from_slice::<Event<'_>>(data) {
             Ok(event) => self.apply(name, &event, sink),
             Err(_) => return self.repaired_event(name, data, sink),
@@ -129,8 +133,10 @@ impl AnthropicDecoder {
         let known = match serde_json::from_str::<Kinds<'_>>(&repaired) {
             Ok(kinds) => match kinds.kind.as_str() {
                 "content_block_delta" => {
-                    let kind = kinds.delta.map(|it| serde_json::from_str::<Kind<'_>>(it.get()));
-                    kind.is_none_or(|it| it.is_ok_and(|it| is_known_delta(it.kind.as_str())))
+                    match kinds.delta.map(|it| serde_json::from_str::<Kind<'_>>(it.get())) {
+                        Some(Ok(delta)) => is_known_delta(delta.kind.as_str()),
+                        Some(Err(_)) | None => true,
+                    }
                 }
                 kind => is_known_event(kind),
             },

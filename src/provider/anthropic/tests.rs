@@ -9,7 +9,7 @@ use crate::model::{
     Block, FailureKind, Message, Role, ThinkingConfig, ThinkingEffort, ThinkingMode, ToolDefinition,
 };
 use crate::provider::sse::StreamReader;
-use crate::provider::{Completion, Failure, ModelRequest, Stop, Wire};
+use crate::provider::{Completion, Delta, DeltaSink, Failure, Flow, ModelRequest, Stop, Wire};
 use crate::turn::{Accumulated, Accumulator};
 
 fn message(role: Role, blocks: Vec<Block>) -> Message {
@@ -379,7 +379,6 @@ fn a_call_whose_first_fragments_were_lost_never_closes() {
 
 #[test]
 fn noise_of_an_unknown_name_is_skipped_and_noise_of_a_known_one_fails() {
-    use crate::provider::Flow;
     let mut sink = Accumulator::new();
     let mut decoder = AnthropicWire.decoder();
     for (name, data) in [("novelty", &b"\xff\x00"[..]), ("", b"[DONE]"), ("ping", b"{")] {
@@ -414,4 +413,56 @@ fn an_error_keeps_its_stable_cause_and_a_bounded_message() {
     );
     let (_, outcome) = replay(&[r#"{"error":"boom"}"#]);
     assert_eq!(outcome, Err(Failure::new(FailureKind::Unknown, "provider_error", "boom")));
+}
+
+/// The deltas as the sink gets them, without the blocks around them.
+fn deltas_of(data: &str) -> (Vec<String>, Result<Flow, Failure>) {
+    #[derive(Default)]
+    struct Log(Vec<String>);
+    impl DeltaSink for Log {
+        fn delta(&mut self, delta: Delta<'_>) {
+            self.0.push(format!("{delta:?}"));
+        }
+    }
+    let mut log = Log::default();
+    let outcome = AnthropicWire.decoder().event("content_block_delta", data.as_bytes(), &mut log);
+    (log.0, outcome)
+}
+
+#[test]
+fn a_delta_means_the_same_in_every_json_form() {
+    let literals =
+        ["\"\"", "\"a\"", r#""a\n\"}}""#, r#""\ud83e\udd80""#, r#""\ud83e""#, "null", "\"é🦀\""];
+    for (kind, field) in [
+        ("text_delta", "text"),
+        ("thinking_delta", "thinking"),
+        ("input_json_delta", "partial_json"),
+    ] {
+        for literal in literals {
+            let canonical = format!(
+                r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"{kind}","{field}":{literal}}}}}"#
+            );
+            let spaced = format!("{} }} ", canonical.strip_suffix('}').unwrap());
+            let reordered = format!(
+                r#"{{"delta":{{"{field}":{literal},"type":"{kind}"}},"index":0, "type":"content_block_delta"}}"#
+            );
+            let extended = format!(
+                r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"{kind}","{field}":{literal},"x":"y"}}}}"#
+            );
+            let expected = deltas_of(&reordered);
+            for form in [canonical, spaced, extended] {
+                assert_eq!(deltas_of(&form), expected, "{form}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_only_looks_like_a_delta_is_refused() {
+    let start = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"#;
+    for end in ["\"a\"}", "\"a}}", "a}}", "\"a\" \"b\"}}", "7}}", "\"\u{1}\"}}"] {
+        let (deltas, outcome) = deltas_of(&format!("{start}{end}"));
+        let code = outcome.unwrap_err().code;
+        assert_eq!((deltas, code.as_deref()), (Vec::new(), Some("malformed_event")), "{end}");
+    }
 }

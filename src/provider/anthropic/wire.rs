@@ -1,5 +1,8 @@
 //! The shapes of Anthropic's answers, borrowed from the bytes they came in. It must never interpret them.
 
+use std::borrow::Cow;
+
+use memchr::memchr;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -42,6 +45,29 @@ pub(super) struct DeltaBody<'a> {
     pub(super) citation: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) stop_reason: Text<'a>,
+}
+
+/// A delta in the very form Anthropic writes it, which is nearly every event of a stream: only its one string is parsed.
+/// `None` for every other form; [`Event`] reads that.
+pub(super) fn canonical_delta(data: &[u8]) -> Option<(u64, DeltaBody<'_>)> {
+    let rest = data.strip_prefix(b"{\"type\":\"content_block_delta\",\"index\":")?;
+    let (index, rest) = rest.split_at_checked(memchr(b',', rest)?)?;
+    let index = std::str::from_utf8(index).ok()?.parse().ok()?;
+    let rest = rest.strip_prefix(b",\"delta\":{\"type\":\"")?;
+    let rest = rest.trim_ascii_end().strip_suffix(b"}")?.trim_ascii_end().strip_suffix(b"}")?;
+    let kind = |name| Text(Cow::Borrowed(name));
+    // What is left is one JSON string, or the event is not of this form.
+    let text = |literal| serde_json::from_slice::<Text<'_>>(literal).ok();
+    let body = if let Some(literal) = rest.strip_prefix(b"text_delta\",\"text\":") {
+        DeltaBody { kind: kind("text_delta"), text: text(literal)?, ..DeltaBody::default() }
+    } else if let Some(literal) = rest.strip_prefix(b"input_json_delta\",\"partial_json\":") {
+        let partial_json = text(literal)?;
+        DeltaBody { kind: kind("input_json_delta"), partial_json, ..DeltaBody::default() }
+    } else {
+        let literal = rest.strip_prefix(b"thinking_delta\",\"thinking\":")?;
+        DeltaBody { kind: kind("thinking_delta"), thinking: text(literal)?, ..DeltaBody::default() }
+    };
+    Some((index, body))
 }
 
 /// The types alone: what tells an unknown event, which is skipped, from a known one that is broken.
