@@ -15,6 +15,8 @@ use crate::provider::{
     Api, BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, Flow, Stop,
 };
 
+const MALFORMED: &str = "malformed_event";
+
 /// Decodes one chat completion.
 #[derive(Debug, Default)]
 pub(super) struct ChatDecoder {
@@ -51,7 +53,13 @@ impl Decoder for ChatDecoder {
         if data.is_empty() {
             return Ok(Flow::More);
         }
-        read(data, |chunk| self.chunk(name, data, chunk, sink))??;
+        match read(data, |chunk| self.chunk(name, data, chunk, sink)) {
+            // What an error event says need not be JSON.
+            Err(failure) if name == "error" && failure.code.as_deref() == Some(MALFORMED) => {
+                return Err(unnamed_error(data));
+            }
+            outcome => outcome??,
+        }
         Ok(Flow::More)
     }
 
@@ -405,7 +413,7 @@ fn read<T>(data: &[u8], take: impl FnOnce(Chunk<'_>) -> T) -> Result<T, Failure>
     }
     Err(Failure::new(
         FailureKind::ServerError,
-        "malformed_event",
+        MALFORMED,
         format!(
             "the provider sent `{}` bytes that are no chat completion (line {}, column {}); ask again",
             data.len(),
