@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Heard, decode, stream, unary};
@@ -339,5 +340,44 @@ fn usage_of_every_vendor_counts_each_token_once() {
     for (usage, expected) in cases {
         let shown = usage.to_string();
         assert_eq!(read(usage), expected, "{shown}");
+    }
+}
+
+fn own(name: &str) -> Vec<recorded::Event> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/chat");
+    recorded::events(&std::fs::read(folder.join(name)).unwrap())
+}
+
+proptest! {
+    #[test]
+    fn events_lost_doubled_or_out_of_order_never_break_a_block(
+        picks in proptest::collection::vec((0..5_usize, any::<proptest::sample::Index>()), 0..24),
+    ) {
+        let streams = ["parallel-tool-calls.sse", "openrouter-reasoning-details.sse", "azure-filtered.sse", "refusal.sse", "error-mid-stream.sse"].map(own);
+        let events: Vec<_> = picks.iter().map(|(stream, index)| index.get(&streams[*stream])).collect();
+        // The sink checks that every delta has its open block.
+        let (_, ended) = decode(events.iter().map(|(name, data)| (name.as_str(), data.as_slice())));
+        let is_end = |data: &[u8]| {
+            let text = String::from_utf8_lossy(data);
+            text.contains("[DONE]") || text.contains("\"finish_reason\":\"")
+        };
+        let saw_end = events.iter().any(|(_, data)| is_end(data));
+        prop_assert!(saw_end || ended.is_err());
+    }
+
+    #[test]
+    fn no_bytes_are_too_strange(data in proptest::collection::vec(any::<u8>(), 0..80), name in "[a-z]{0,5}") {
+        let _ = decode([(name.as_str(), data.as_slice())]);
+        let _ = unary(&data);
+    }
+
+    #[test]
+    fn a_stream_with_any_byte_changed_is_decoded_or_refused(at in any::<proptest::sample::Index>(), byte in any::<u8>()) {
+        let mut events = own("parallel-tool-calls.sse");
+        let position = at.index(events.len());
+        let data = &mut events[position].1;
+        let at = at.index(data.len());
+        data[at] = byte;
+        let _ = decode(events.iter().map(|(name, data)| (name.as_str(), data.as_slice())));
     }
 }
