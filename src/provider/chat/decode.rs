@@ -6,14 +6,13 @@
 use std::borrow::Cow;
 
 use super::calls::{Call, Calls, Place};
+use super::parse::{MALFORMED, read};
 use super::reasoning::Reasoning;
 use super::usage;
 use super::wire::{CallPiece, Choice, Chunk, Content, FunctionPiece, Piece};
 use crate::model::FailureKind;
 use crate::provider::classify::{ErrorPayload, parse_error, payload_failure};
-use crate::provider::{
-    Api, BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, Flow, Stop,
-};
+use crate::provider::{BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, Flow, Stop};
 
 /// Decodes one chat completion.
 #[derive(Debug, Default)]
@@ -51,7 +50,13 @@ impl Decoder for ChatDecoder {
         if data.is_empty() {
             return Ok(Flow::More);
         }
-        read(data, |chunk| self.chunk(name, data, chunk, sink))??;
+        match read(data, |chunk| self.chunk(name, data, chunk, sink)) {
+            // What an error event says need not be JSON.
+            Err(failure) if name == "error" && failure.code.as_deref() == Some(MALFORMED) => {
+                return Err(unnamed_error(data));
+            }
+            outcome => outcome??,
+        }
         Ok(Flow::More)
     }
 
@@ -84,7 +89,7 @@ impl Decoder for ChatDecoder {
         read(body, |chunk| {
             if !chunk.choices.told || chunk.error.is_some() || &*chunk.object.0 == "error" {
                 return Err(match parse_error(body) {
-                    Some(payload) => payload_failure(Api::OpenaiChat, &payload),
+                    Some(payload) => payload_failure(&payload),
                     None => Failure::new(
                         FailureKind::ServerError,
                         "not_a_response",
@@ -112,7 +117,7 @@ impl ChatDecoder {
             // After the finish reason the answer is whole: what fails then is not the answer.
             if self.finish.is_none() {
                 match parse_error(data) {
-                    Some(payload) => return Err(payload_failure(Api::OpenaiChat, &payload)),
+                    Some(payload) => return Err(payload_failure(&payload)),
                     None if is_error => return Err(unnamed_error(data)),
                     None => {}
                 }
@@ -169,7 +174,7 @@ impl ChatDecoder {
         if let Some(payload) = failed
             && self.finish.is_none()
         {
-            let mut failure = payload_failure(Api::OpenaiChat, &payload);
+            let mut failure = payload_failure(&payload);
             if failure.kind == FailureKind::Unknown {
                 failure.kind = FailureKind::ServerError;
             }
@@ -377,86 +382,8 @@ impl ChatDecoder {
     }
 }
 
-/// Parses one event, repairing what can be repaired without guessing, and hands it on.
-fn read<T>(data: &[u8], take: impl FnOnce(Chunk<'_>) -> T) -> Result<T, Failure> {
-    let first = match serde_json::from_slice::<Chunk<'_>>(data) {
-        Ok(chunk) => return Ok(take(chunk)),
-        Err(error) => error,
-    };
-    let repaired = repair(data);
-    if let Ok(chunk) = serde_json::from_slice::<Chunk<'_>>(&repaired) {
-        return Ok(take(chunk));
-    }
-    match serde_json::from_slice::<serde_json::Value>(&repaired) {
-        // A second key of the same name: the last one counts, as everywhere in JSON.
-        Ok(value @ serde_json::Value::Object(_)) => {
-            let text = value.to_string();
-            if let Ok(chunk) = serde_json::from_str::<Chunk<'_>>(&text) {
-                return Ok(take(chunk));
-            }
-        }
-        // Some gateways answer a list with the error in it.
-        Ok(value) => {
-            if let Some(payload) = parse_error(value.to_string().as_bytes()) {
-                return Err(payload_failure(Api::OpenaiChat, &payload));
-            }
-        }
-        Err(_) => {}
-    }
-    Err(Failure::new(
-        FailureKind::ServerError,
-        "malformed_event",
-        format!(
-            "the provider sent `{}` bytes that are no chat completion (line {}, column {}); ask again",
-            data.len(),
-            first.line(),
-            first.column()
-        ),
-    ))
-}
-
-/// Bytes serde_json refuses though JavaScript accepts them: invalid UTF-8 and lone surrogates become U+FFFD.
-fn repair(data: &[u8]) -> Cow<'_, [u8]> {
-    let text = String::from_utf8_lossy(data);
-    let mut out = String::with_capacity(text.len());
-    let mut rest: &str = &text;
-    while let Some(at) = rest.find('\\') {
-        let (before, escape) = rest.split_at(at);
-        out.push_str(before);
-        let code = |text: &str| {
-            let digits = text.strip_prefix("\\u")?.get(..4)?;
-            u16::from_str_radix(digits, 16).ok()
-        };
-        let taken = match code(escape) {
-            Some(0xD800..=0xDBFF) => {
-                let second = escape.get(6..).and_then(code);
-                if second.is_some_and(|second| (0xDC00..=0xDFFF).contains(&second)) {
-                    out.push_str(escape.get(..12).unwrap_or(""));
-                    12
-                } else {
-                    out.push_str("\\ufffd");
-                    6
-                }
-            }
-            Some(0xDC00..=0xDFFF) => {
-                out.push_str("\\ufffd");
-                6
-            }
-            _ => {
-                // The escaped character goes along, so that `\\ud800` stays a backslash and letters.
-                let taken = 1 + escape.chars().nth(1).map_or(0, char::len_utf8);
-                out.push_str(escape.get(..taken).unwrap_or(""));
-                taken
-            }
-        };
-        rest = escape.get(taken..).unwrap_or("");
-    }
-    out.push_str(rest);
-    Cow::Owned(out.into_bytes())
-}
-
 fn unnamed_error(data: &[u8]) -> Failure {
     let message = String::from_utf8_lossy(data).into_owned();
     let payload = ErrorPayload { message, ..ErrorPayload::default() };
-    payload_failure(Api::OpenaiChat, &payload)
+    payload_failure(&payload)
 }

@@ -6,6 +6,7 @@ mod body;
 mod calls;
 mod decode;
 mod encode;
+mod parse;
 mod quirks;
 mod reasoning;
 mod usage;

@@ -22,7 +22,7 @@ const MESSAGE_LIMIT: usize = 300;
 /// More of an error's text is not read: no provider hides the cause behind 8 KiB of words.
 const TEXT_LIMIT: usize = 8 * 1024;
 
-/// The kind an error means. One table serves all APIs, because gateways answer in each other's words. `status` is the response's, or the one the payload names; `None` inside a stream.
+/// [`kind_of`] for the decoders of an API.
 pub(crate) fn error_payload(
     _api: Api,
     status: Option<u16>,
@@ -30,8 +30,17 @@ pub(crate) fn error_payload(
     code: Option<&str>,
     message: &str,
 ) -> FailureKind {
-    let message = message.get(..message.floor_char_boundary(TEXT_LIMIT)).unwrap_or(message);
-    let text = pattern::normalize(message);
+    kind_of(status, error_type, code, message)
+}
+
+/// The kind an error means. One table serves all APIs, because gateways answer in each other's words. `status` is the response's, or the one the payload names; `None` inside a stream.
+fn kind_of(
+    status: Option<u16>,
+    error_type: Option<&str>,
+    code: Option<&str>,
+    message: &str,
+) -> FailureKind {
+    let text = pattern::normalize(head(message));
     let has = |patterns: &[&str]| pattern::contains_any(&text, patterns);
     let codes: Vec<String> =
         [code, error_type].into_iter().flatten().map(pattern::normalize).collect();
@@ -116,9 +125,8 @@ pub(crate) fn error_payload(
 }
 
 /// The failure an error inside a 200 means: an error event of a stream, or an error body.
-pub(crate) fn payload_failure(api: Api, payload: &ErrorPayload) -> Failure {
-    let kind = error_payload(
-        api,
+pub(crate) fn payload_failure(payload: &ErrorPayload) -> Failure {
+    let kind = kind_of(
         payload.status,
         payload.error_type.as_deref(),
         payload.code.as_deref(),
@@ -141,7 +149,7 @@ pub(crate) fn payload_failure(api: Api, payload: &ErrorPayload) -> Failure {
 
 /// The failure an HTTP error response means. `body` is at most its first 64 KiB; `now_ms` is Unix time.
 pub(crate) fn http_failure(
-    api: Api,
+    _api: Api,
     status: u16,
     header: &dyn Fn(&str) -> Option<String>,
     content_type: Option<&str>,
@@ -161,8 +169,7 @@ pub(crate) fn http_failure(
             .and_then(|name| name.split(':').next().map(str::to_owned))
             .filter(|name| !name.is_empty());
     }
-    let mut kind = error_payload(
-        api,
+    let mut kind = kind_of(
         Some(status),
         payload.error_type.as_deref(),
         payload.code.as_deref(),
@@ -202,8 +209,11 @@ pub(crate) fn http_failure(
     }
 }
 
-/// The failure a success status means whose body is neither a stream nor a response: a page, nothing, or noise.
+/// The failure a success status means whose body is neither a stream nor a response: an error, a page, nothing, noise.
 pub(crate) fn ok_but_not_stream(status: u16, content_type: Option<&str>, body: &[u8]) -> Failure {
+    if let Some(payload) = parse_error(body) {
+        return Failure { status: Some(status), ..payload_failure(&payload) };
+    }
     let text = String::from_utf8_lossy(body);
     let (code, message) = if text.trim().is_empty() {
         ("empty_response", format!("the server answered `{status}` with an empty body"))
@@ -225,9 +235,17 @@ pub(crate) fn ok_but_not_stream(status: u16, content_type: Option<&str>, body: &
     Failure { status: Some(status), ..Failure::new(FailureKind::ServerError, code, message) }
 }
 
+/// The part of a text that is read.
+fn head(text: &str) -> &str {
+    let mut end = text.len().min(TEXT_LIMIT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or(text)
+}
+
 fn clean(message: &str) -> String {
-    let head = message.get(..message.floor_char_boundary(TEXT_LIMIT)).unwrap_or(message);
-    clip(&redact(head, &[]), MESSAGE_LIMIT)
+    clip(&redact(head(message), &[]), MESSAGE_LIMIT)
 }
 
 /// The most precise word that is not a mere number.
@@ -250,7 +268,7 @@ fn payload_wait(payload: &ErrorPayload) -> Option<std::time::Duration> {
 
 /// The title of a web page (empty where it has none); `None` where the body is none.
 fn html_title(content_type: Option<&str>, text: &str) -> Option<String> {
-    let head = text.get(..text.floor_char_boundary(TEXT_LIMIT)).unwrap_or(text).trim_start();
+    let head = head(text).trim_start();
     let lower = head.to_ascii_lowercase();
     let declared = content_type.is_some_and(|kind| kind.to_ascii_lowercase().contains("text/html"));
     let is_page = lower.starts_with("<!doctype html")

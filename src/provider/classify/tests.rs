@@ -104,7 +104,8 @@ fn payloads_of_all_shapes_are_read() {
 fn waits_are_believed_where_they_make_sense() {
     let wait = |headers: &[(&str, &str)]| failure(429, headers, "{}").retry_after;
     let ms = |ms: u64| Some(Duration::from_millis(ms));
-    let cases: &[(&[(&str, &str)], Option<Duration>)] = &[
+    type Headers<'a> = &'a [(&'a str, &'a str)];
+    let cases: &[(Headers<'_>, Option<Duration>)] = &[
         (&[("retry-after", "7")], ms(7_000)),
         (&[("retry-after", "1.5")], ms(1_500)),
         (&[("retry-after", "Fri, 20 Nov 2026 00:00:30 GMT")], ms(30_000)),
@@ -234,6 +235,16 @@ fn an_empty_error_says_its_status() {
 }
 
 #[test]
+fn an_error_in_a_success_is_classified() {
+    let body = br#"{"object":"error","message":"Rate limit reached, try again in 2s"}"#;
+    let failure = ok_but_not_stream(200, Some("text/plain"), body);
+    assert_eq!(
+        (failure.kind, failure.status, failure.retry_after),
+        (FailureKind::RateLimit, Some(200), Some(Duration::from_secs(2)))
+    );
+}
+
+#[test]
 fn a_success_that_is_no_stream_is_a_server_error() {
     let cases = [
         (
@@ -296,7 +307,7 @@ fn recorded_errors_of_all_apis_have_their_class() {
                     .next_back()
                     .or_else(|| parse_error(&case.body))
                     .unwrap_or_default();
-                payload_failure(CHAT, &payload).kind
+                payload_failure(&payload).kind
             } else {
                 let content_type = case.header("content-type");
                 let header = |name: &str| case.header(name);
