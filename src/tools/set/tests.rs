@@ -245,6 +245,58 @@ fn patterns_run_in_bounded_time_also_with_look_around() {
     assert!(set.prepare("t", r#"{"linear":"aa","ahead":"aa"}"#).is_ok());
 }
 
+#[test]
+fn references_cannot_multiply_the_work() {
+    // A language of filters: every level has alternatives that refer back.
+    let filter = json!({
+        "type": "object",
+        "properties": {"v": {"$ref": "#/$defs/f"}},
+        "$defs": {"f": {"anyOf": [
+            {"type": "object", "properties": {"all": {"$ref": "#/$defs/f"}}, "required": ["all"]},
+            {"type": "object", "properties": {"all": {"$ref": "#/$defs/f"}, "some": {}}, "required": ["some"]},
+            {"type": "integer"},
+        ]}},
+    });
+    let nested = |levels: usize, leaf: &str| {
+        format!("{{\"v\":{}{leaf}{}}}", "{\"all\":".repeat(levels), "}".repeat(levels))
+    };
+    let set = set(&filter);
+    assert!(set.prepare("t", &nested(60, "1")).is_ok());
+    assert_eq!(set.prepare("t", &nested(3, "\"7\"")).unwrap().arguments_json, nested(3, "7"));
+    let refusal = set.prepare("t", &nested(60, "\"x\"")).unwrap_err();
+    assert!(refusal.contains("nested too deeply"), "{refusal}");
+
+    let doubling = |levels: usize| {
+        let mut defs = serde_json::Map::new();
+        for n in 0..levels {
+            let next = json!({"$ref": format!("#/$defs/a{}", n + 1)});
+            defs.insert(format!("a{n}"), json!({"allOf": [next, next]}));
+        }
+        defs.insert(format!("a{levels}"), json!({"type": "string"}));
+        json!({"$ref": "#/$defs/a0", "$defs": defs})
+    };
+    let chain = {
+        let mut defs = serde_json::Map::new();
+        for n in 0..4_000 {
+            defs.insert(format!("a{n}"), json!({"$ref": format!("#/$defs/a{}", n + 1)}));
+        }
+        defs.insert("a4000".to_owned(), json!({}));
+        json!({"$ref": "#/$defs/a0", "$defs": defs})
+    };
+    for hostile in [doubling(40), chain] {
+        let refused = ToolSet::compile(&[tool("t", &hostile.to_string())]);
+        assert_eq!(refused.unwrap_err().path, "tools[0].parameters");
+    }
+    for harmless in [
+        json!({"anyOf": [{"$ref": "#"}, {"type": "string"}]}),
+        // TypeBox's way of recursion.
+        json!({"$id": "Node", "type": "object", "properties": {"nodes": {"type": "array", "items": {"$ref": "Node"}}}}),
+        doubling(4),
+    ] {
+        assert!(ToolSet::compile(&[tool("t", &harmless.to_string())]).is_ok(), "{harmless}");
+    }
+}
+
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
