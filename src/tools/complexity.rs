@@ -5,48 +5,61 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Subschemas with all references written out.
 const MAX_EXPANDED: u64 = 100_000;
 /// Levels of subschemas and references: compiling recurses into them.
 const MAX_LEVELS: usize = 256;
-/// Alternatives that explaining one refusal may try.
-const MAX_TRIED: usize = 4_096;
+/// Errors that explaining one refusal may make.
+const MAX_ERRORS: usize = 20_000;
 
-/// How deep a value may be for its refusal to be explained; `None` where any depth is cheap.
-pub(super) type ExplainDepth = Option<usize>;
+/// What explaining a refusal costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cost {
+    /// How many subschemas judge one and the same value at most, where none refers back to itself.
+    fan: usize,
+    /// Where one does: the most alternatives at one place. Each level of a value tries all of the level above again.
+    recursive: Option<usize>,
+}
 
 /// Measures a schema.
 ///
 /// # Errors
 /// Where it is too deep, or its references multiply beyond use.
-pub(super) fn measure(schema: &Value) -> Result<ExplainDepth, String> {
+pub(super) fn measure(schema: &Value) -> Result<Cost, String> {
     let mut names = HashMap::new();
     collect_names(schema, &mut names);
     let mut walk = Walk { root: schema, names, seen: HashMap::new(), recursive: false, widest: 1 };
-    let expanded = walk.expanded(schema, 0)?;
+    let Size { expanded, fan } = walk.size(schema, 0)?;
     if expanded > MAX_EXPANDED {
         return Err(format!(
             "comes to more than {MAX_EXPANDED} subschemas when its references are followed"
         ));
     }
-    if !walk.recursive || walk.widest < 2 {
-        return Ok(None);
-    }
-    // Each level of the value tries every alternative of the level above once more.
-    let depth = std::iter::successors(Some(walk.widest), |tried| tried.checked_mul(walk.widest))
-        .take_while(|&tried| tried <= MAX_TRIED)
-        .count();
-    Ok(Some(depth.max(1)))
+    Ok(Cost { fan, recursive: walk.recursive.then_some(walk.widest) })
 }
 
-/// The levels of arrays and objects in a value.
-pub(super) fn depth(value: &Value) -> usize {
+/// Whether a refused value is too much to be coerced and explained.
+pub(super) fn is_too_much(value: &Value, cost: Cost) -> bool {
+    let (levels, values) = extent(value);
+    let levels = u32::try_from(levels).unwrap_or(u32::MAX);
+    let again = cost.recursive.map_or(1, |widest| widest.saturating_pow(levels));
+    values.saturating_mul(cost.fan).saturating_mul(again) > MAX_ERRORS
+}
+
+/// The levels of arrays and objects in a value, and how many values it holds.
+fn extent(value: &Value) -> (usize, usize) {
+    fn inside<'a>(values: impl Iterator<Item = &'a Value>) -> (usize, usize) {
+        let (levels, count) = values
+            .map(extent)
+            .fold((0, 1), |(levels, count), inner| (inner.0.max(levels), inner.1 + count));
+        (levels + 1, count)
+    }
     match value {
-        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+        Value::Object(fields) => inside(fields.values()),
+        Value::Array(items) => inside(items.iter()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (0, 1),
     }
 }
 
@@ -68,18 +81,25 @@ fn collect_names<'a>(node: &'a Value, names: &mut HashMap<&'a str, &'a Value>) {
     }
 }
 
+/// What a subschema comes to with its references followed.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    expanded: u64,
+    fan: usize,
+}
+
 struct Walk<'a> {
     root: &'a Value,
     names: HashMap<&'a str, &'a Value>,
-    /// By address: the size of a subschema, or `None` while it is being measured.
-    seen: HashMap<*const Value, Option<u64>>,
+    /// By address; `None` while a subschema is being measured.
+    seen: HashMap<*const Value, Option<Size>>,
     recursive: bool,
     /// The most alternatives at one place.
     widest: usize,
 }
 
 impl<'a> Walk<'a> {
-    fn expanded(&mut self, node: &'a Value, level: usize) -> Result<u64, String> {
+    fn size(&mut self, node: &'a Value, level: usize) -> Result<Size, String> {
         if level > MAX_LEVELS {
             return Err(format!("is more than {MAX_LEVELS} levels deep, references included"));
         }
@@ -90,42 +110,63 @@ impl<'a> Walk<'a> {
                     Some(Some(known)) => return Ok(*known),
                     Some(None) => {
                         self.recursive = true;
-                        return Ok(0);
+                        return Ok(Size { expanded: 0, fan: 0 });
                     }
                     None => {}
                 }
                 self.seen.insert(address, None);
-                let mut total: u64 = 1;
-                let mut alternatives = 0;
-                for (key, value) in fields {
-                    let inner = match (key.as_str(), value) {
-                        ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
-                            self.target(reference)
-                        }
-                        // Not schemas, or only reached by reference.
-                        (
-                            "enum" | "const" | "default" | "examples" | "$defs" | "definitions",
-                            _,
-                        ) => None,
-                        ("anyOf" | "oneOf" | "allOf", Value::Array(items)) => {
-                            alternatives += items.len();
-                            Some(value)
-                        }
-                        _ => Some(value),
-                    };
-                    if let Some(inner) = inner {
-                        total = total.saturating_add(self.expanded(inner, level + 1)?);
-                    }
-                }
-                self.widest = self.widest.max(alternatives);
-                self.seen.insert(address, Some(total));
-                Ok(total)
+                let size = self.object(fields, level)?;
+                self.seen.insert(address, Some(size));
+                Ok(size)
             }
-            Value::Array(items) => items.iter().try_fold(0_u64, |sum, item| {
-                Ok(sum.saturating_add(self.expanded(item, level + 1)?))
-            }),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(0),
+            Value::Array(items) => {
+                let mut size = Size { expanded: 0, fan: 0 };
+                for item in items {
+                    let inner = self.size(item, level + 1)?;
+                    size.expanded = size.expanded.saturating_add(inner.expanded);
+                    size.fan = size.fan.saturating_add(inner.fan);
+                }
+                Ok(size)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                Ok(Size { expanded: 0, fan: 0 })
+            }
         }
+    }
+
+    fn object(&mut self, fields: &'a Map<String, Value>, level: usize) -> Result<Size, String> {
+        let mut expanded: u64 = 1;
+        // Judged by the subschemas beside each other, and by those of what is inside.
+        let (mut beside, mut inside) = (0_usize, 1);
+        let mut alternatives = 0;
+        for (key, value) in fields {
+            let key = key.as_str();
+            let (same_value, inner) = match (key, value) {
+                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
+                    (true, self.target(reference))
+                }
+                // Not schemas, or only reached by reference.
+                ("enum" | "const" | "default" | "examples" | "$defs" | "definitions", _) => {
+                    (false, None)
+                }
+                ("anyOf" | "oneOf" | "allOf", Value::Array(items)) => {
+                    alternatives += items.len();
+                    (true, Some(value))
+                }
+                ("not" | "if" | "then" | "else" | "dependentSchemas", _) => (true, Some(value)),
+                _ => (false, Some(value)),
+            };
+            let Some(inner) = inner else { continue };
+            let size = self.size(inner, level + 1)?;
+            expanded = expanded.saturating_add(size.expanded);
+            if same_value {
+                beside = beside.saturating_add(size.fan);
+            } else {
+                inside = inside.max(size.fan);
+            }
+        }
+        self.widest = self.widest.max(alternatives);
+        Ok(Size { expanded, fan: beside.saturating_add(inside) })
     }
 
     fn target(&self, reference: &str) -> Option<&'a Value> {

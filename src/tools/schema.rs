@@ -8,7 +8,7 @@ use jsonschema::{
 };
 use serde_json::Value;
 
-use super::complexity::{self, ExplainDepth};
+use super::complexity::{self, Cost};
 use super::explain::short;
 
 /// The largest schema in bytes.
@@ -21,11 +21,11 @@ const MAX_BACKTRACKS: usize = 50_000;
 /// Characters of a refusal.
 const MAX_WHY: usize = 200;
 
-/// A compiled schema, and how deep a value may be for its refusal to be explained.
+/// A compiled schema, and what explaining its refusals costs.
 #[derive(Debug)]
 pub(super) struct Schema {
     pub(super) validator: Validator,
-    pub(super) explain_depth: ExplainDepth,
+    pub(super) cost: Cost,
 }
 
 /// Compiles a schema.
@@ -39,7 +39,7 @@ pub(super) fn compile(json: &str) -> Result<Schema, String> {
     if !schema.is_object() {
         return Err("is not a JSON Schema object".to_owned());
     }
-    let explain_depth = complexity::measure(&schema)?;
+    let cost = complexity::measure(&schema)?;
     let base = options(&schema);
     let linear =
         PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
@@ -51,7 +51,7 @@ pub(super) fn compile(json: &str) -> Result<Schema, String> {
         .with_pattern_options(linear)
         .build(&schema)
         .or_else(|_| base.with_pattern_options(bounded).build(&schema))
-        .map(|validator| Schema { validator, explain_depth })
+        .map(|validator| Schema { validator, cost })
         .map_err(|error| refusal(&error))
 }
 

@@ -66,7 +66,7 @@ impl ToolSet {
     pub fn prepare(&self, name: &str, arguments_json: &str) -> Result<Prepared, String> {
         let found =
             self.by_name.get(name).and_then(|&index| Some((index, self.schemas.get(index)?)));
-        let Some((index, Schema { validator, explain_depth })) = found else {
+        let Some((index, Schema { validator, cost })) = found else {
             return Err(self.not_found(name));
         };
         let arguments::Arguments { text, mut value } = arguments::parse(arguments_json)
@@ -74,8 +74,8 @@ impl ToolSet {
         if validator.is_valid(&value) {
             return Ok(Prepared { index, arguments_json: text.into_owned() });
         }
-        if explain_depth.is_some_and(|limit| complexity::depth(&value) > limit) {
-            let why = "does not match the tool's schema, and is nested too deeply to say where";
+        if complexity::is_too_much(&value, *cost) {
+            let why = "does not match the tool's schema, and is too large or too deep to say where";
             return Err(explain::unusable(name, why, arguments_json));
         }
         coerce::coerce(validator, &mut value);

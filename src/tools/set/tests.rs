@@ -263,8 +263,10 @@ fn references_cannot_multiply_the_work() {
     let set = set(&filter);
     assert!(set.prepare("t", &nested(60, "1")).is_ok());
     assert_eq!(set.prepare("t", &nested(3, "\"7\"")).unwrap().arguments_json, nested(3, "7"));
+    let wide = format!("[{}]", vec!["\"x\""; 9_000].join(","));
+    assert!(set.prepare("t", &nested(5, &wide)).is_err());
     let refusal = set.prepare("t", &nested(60, "\"x\"")).unwrap_err();
-    assert!(refusal.contains("nested too deeply"), "{refusal}");
+    assert!(refusal.contains("too deep to say where"), "{refusal}");
 
     let doubling = |levels: usize| {
         let mut defs = serde_json::Map::new();
@@ -295,6 +297,25 @@ fn references_cannot_multiply_the_work() {
     ] {
         assert!(ToolSet::compile(&[tool("t", &harmless.to_string())]).is_ok(), "{harmless}");
     }
+}
+
+#[test]
+fn large_arguments_are_validated_but_not_explained() {
+    let set = set(&json!({"properties": {"v": {"items": {"type": "number"}}}}));
+    let given = |item: &str, count: usize| format!("{{\"v\":[{}]}}", vec![item; count].join(","));
+    assert!(set.prepare("t", &given("1", 1_000_000)).is_ok());
+    let refusal = set.prepare("t", &given("\"5\"", 1_000_000)).unwrap_err();
+    assert!(refusal.contains("too large or too deep"), "{refusal}");
+    assert_eq!(set.prepare("t", &given("\"5\"", 500)).unwrap().arguments_json, given("5", 500));
+}
+
+#[test]
+fn every_union_in_a_list_is_coerced() {
+    let item = json!({"anyOf": [{"type": "number"}, {"type": "array"}]});
+    let set = set(&json!({"properties": {"v": {"type": "array", "items": item}}}));
+    let given = json!({"v": vec!["5"; 200]}).to_string();
+    let expected = json!({"v": vec![5; 200]}).to_string();
+    assert_eq!(set.prepare("t", &given).unwrap().arguments_json, expected);
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
