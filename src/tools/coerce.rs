@@ -103,7 +103,11 @@ fn remedy(error: &ValidationError<'_>) -> Remedy {
         },
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
             let ways: Vec<Vec<Fix>> = context.iter().filter_map(|errors| branch(errors)).collect();
-            if ways.is_empty() { Remedy::None } else { Remedy::Any(ways) }
+            match ways.len() {
+                0 => Remedy::None,
+                1 => Remedy::One(ways.into_iter().flatten().collect()),
+                _ => Remedy::Any(ways),
+            }
         }
         // Only types are coerced; every other refusal stands.
         _ => Remedy::None,

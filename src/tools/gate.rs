@@ -59,3 +59,31 @@ impl Ticket {
         self.admission.await.ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::Gate;
+    use crate::model::ExecutionMode::{Parallel, Sequential};
+
+    #[test]
+    fn a_dropped_ticket_and_a_finished_call_give_their_places_back_in_order() {
+        let gate = Gate::default();
+        let first = gate.queue(Sequential).admitted().now_or_never().flatten();
+        assert!(first.is_some());
+        let withdrawn = gate.queue(Sequential);
+        let mut third = Box::pin(gate.queue(Parallel).admitted());
+        let mut fourth = Box::pin(gate.queue(Sequential).admitted());
+        assert!((&mut third).now_or_never().is_none());
+        drop(withdrawn);
+        assert!((&mut third).now_or_never().is_none());
+        drop(first);
+        assert!((&mut fourth).now_or_never().is_none(), "later than the third");
+        let third = third.now_or_never().flatten();
+        assert!(third.is_some());
+        assert!((&mut fourth).now_or_never().is_none(), "not beside the third");
+        drop(third);
+        assert!(fourth.now_or_never().flatten().is_some());
+    }
+}

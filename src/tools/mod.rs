@@ -5,6 +5,7 @@
 mod arguments;
 mod cache;
 mod coerce;
+mod complexity;
 mod explain;
 mod gate;
 mod result;

@@ -8,6 +8,7 @@ use jsonschema::{
 };
 use serde_json::Value;
 
+use super::complexity::{self, Cost};
 use super::explain::short;
 
 /// The largest schema in bytes.
@@ -20,8 +21,15 @@ const MAX_BACKTRACKS: usize = 50_000;
 /// Characters of a refusal.
 const MAX_WHY: usize = 200;
 
+/// A compiled schema, and what explaining its refusals costs.
+#[derive(Debug)]
+pub(super) struct Schema {
+    pub(super) validator: Validator,
+    pub(super) cost: Cost,
+}
+
 /// Compiles a schema.
-pub(super) fn compile(json: &str) -> Result<Validator, String> {
+pub(super) fn compile(json: &str) -> Result<Schema, String> {
     if json.len() > MAX_BYTES {
         return Err(format!("is {} bytes long; at most {MAX_BYTES} are allowed", json.len()));
     }
@@ -31,6 +39,7 @@ pub(super) fn compile(json: &str) -> Result<Validator, String> {
     if !schema.is_object() {
         return Err("is not a JSON Schema object".to_owned());
     }
+    let cost = complexity::measure(&schema)?;
     let base = options(&schema);
     let linear =
         PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
@@ -42,6 +51,7 @@ pub(super) fn compile(json: &str) -> Result<Validator, String> {
         .with_pattern_options(linear)
         .build(&schema)
         .or_else(|_| base.with_pattern_options(bounded).build(&schema))
+        .map(|validator| Schema { validator, cost })
         .map_err(|error| refusal(&error))
 }
 

@@ -5,9 +5,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use jsonschema::Validator;
-
-use super::{arguments, coerce, explain, schema};
+use super::schema::{self, Schema};
+use super::{arguments, coerce, complexity, explain};
 use crate::model::{InputError, ToolDefinition};
 
 /// Names told to the model when it asks for a tool that is not there.
@@ -17,7 +16,7 @@ const MAX_NAMES: usize = 64;
 #[derive(Debug)]
 pub struct ToolSet {
     tools: Arc<[ToolDefinition]>,
-    validators: Vec<Validator>,
+    schemas: Vec<Schema>,
     by_name: HashMap<String, usize>,
 }
 
@@ -37,7 +36,7 @@ impl ToolSet {
     /// # Errors
     /// `tools[i].parameters`, where a schema is too large, is not JSON Schema, or refers to something outside itself.
     pub fn compile(tools: &[ToolDefinition]) -> Result<Arc<Self>, InputError> {
-        let validators = tools
+        let schemas = tools
             .iter()
             .enumerate()
             .map(|(index, tool)| {
@@ -51,7 +50,7 @@ impl ToolSet {
             .collect::<Result<Vec<_>, _>>()?;
         let by_name =
             tools.iter().enumerate().map(|(index, tool)| (tool.name.clone(), index)).collect();
-        Ok(Arc::new(Self { tools: tools.into(), validators, by_name }))
+        Ok(Arc::new(Self { tools: tools.into(), schemas, by_name }))
     }
 
     /// The tools in the order they were given.
@@ -66,14 +65,18 @@ impl ToolSet {
     /// What the model is told: which tool is missing, or which path failed and what was expected there.
     pub fn prepare(&self, name: &str, arguments_json: &str) -> Result<Prepared, String> {
         let found =
-            self.by_name.get(name).and_then(|&index| Some((index, self.validators.get(index)?)));
-        let Some((index, validator)) = found else {
+            self.by_name.get(name).and_then(|&index| Some((index, self.schemas.get(index)?)));
+        let Some((index, Schema { validator, cost })) = found else {
             return Err(self.not_found(name));
         };
         let arguments::Arguments { text, mut value } = arguments::parse(arguments_json)
             .map_err(|why| explain::unusable(name, &why, arguments_json))?;
         if validator.is_valid(&value) {
             return Ok(Prepared { index, arguments_json: text.into_owned() });
+        }
+        if complexity::is_too_much(&value, *cost) {
+            let why = "does not match the tool's schema, and is too large or too deep to say where";
+            return Err(explain::unusable(name, why, arguments_json));
         }
         coerce::coerce(validator, &mut value);
         match explain::refusal(name, validator, &value, arguments_json) {

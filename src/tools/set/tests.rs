@@ -245,6 +245,79 @@ fn patterns_run_in_bounded_time_also_with_look_around() {
     assert!(set.prepare("t", r#"{"linear":"aa","ahead":"aa"}"#).is_ok());
 }
 
+#[test]
+fn references_cannot_multiply_the_work() {
+    // A language of filters: every level has alternatives that refer back.
+    let filter = json!({
+        "type": "object",
+        "properties": {"v": {"$ref": "#/$defs/f"}},
+        "$defs": {"f": {"anyOf": [
+            {"type": "object", "properties": {"all": {"$ref": "#/$defs/f"}}, "required": ["all"]},
+            {"type": "object", "properties": {"all": {"$ref": "#/$defs/f"}, "some": {}}, "required": ["some"]},
+            {"type": "integer"},
+        ]}},
+    });
+    let nested = |levels: usize, leaf: &str| {
+        format!("{{\"v\":{}{leaf}{}}}", "{\"all\":".repeat(levels), "}".repeat(levels))
+    };
+    let set = set(&filter);
+    assert!(set.prepare("t", &nested(60, "1")).is_ok());
+    assert_eq!(set.prepare("t", &nested(3, "\"7\"")).unwrap().arguments_json, nested(3, "7"));
+    let wide = format!("[{}]", vec!["\"x\""; 9_000].join(","));
+    assert!(set.prepare("t", &nested(5, &wide)).is_err());
+    let refusal = set.prepare("t", &nested(60, "\"x\"")).unwrap_err();
+    assert!(refusal.contains("too deep to say where"), "{refusal}");
+
+    let doubling = |levels: usize| {
+        let mut defs = serde_json::Map::new();
+        for n in 0..levels {
+            let next = json!({"$ref": format!("#/$defs/a{}", n + 1)});
+            defs.insert(format!("a{n}"), json!({"allOf": [next, next]}));
+        }
+        defs.insert(format!("a{levels}"), json!({"type": "string"}));
+        json!({"$ref": "#/$defs/a0", "$defs": defs})
+    };
+    let chain = {
+        let mut defs = serde_json::Map::new();
+        for n in 0..4_000 {
+            defs.insert(format!("a{n}"), json!({"$ref": format!("#/$defs/a{}", n + 1)}));
+        }
+        defs.insert("a4000".to_owned(), json!({}));
+        json!({"$ref": "#/$defs/a0", "$defs": defs})
+    };
+    for hostile in [doubling(40), chain] {
+        let refused = ToolSet::compile(&[tool("t", &hostile.to_string())]);
+        assert_eq!(refused.unwrap_err().path, "tools[0].parameters");
+    }
+    for harmless in [
+        json!({"anyOf": [{"$ref": "#"}, {"type": "string"}]}),
+        // TypeBox's way of recursion.
+        json!({"$id": "Node", "type": "object", "properties": {"nodes": {"type": "array", "items": {"$ref": "Node"}}}}),
+        doubling(4),
+    ] {
+        assert!(ToolSet::compile(&[tool("t", &harmless.to_string())]).is_ok(), "{harmless}");
+    }
+}
+
+#[test]
+fn large_arguments_are_validated_but_not_explained() {
+    let set = set(&json!({"properties": {"v": {"items": {"type": "number"}}}}));
+    let given = |item: &str, count: usize| format!("{{\"v\":[{}]}}", vec![item; count].join(","));
+    assert!(set.prepare("t", &given("1", 1_000_000)).is_ok());
+    let refusal = set.prepare("t", &given("\"5\"", 1_000_000)).unwrap_err();
+    assert!(refusal.contains("too large or too deep"), "{refusal}");
+    assert_eq!(set.prepare("t", &given("\"5\"", 500)).unwrap().arguments_json, given("5", 500));
+}
+
+#[test]
+fn every_union_in_a_list_is_coerced() {
+    let item = json!({"anyOf": [{"type": "number"}, {"type": "array"}]});
+    let set = set(&json!({"properties": {"v": {"type": "array", "items": item}}}));
+    let given = json!({"v": vec!["5"; 200]}).to_string();
+    let expected = json!({"v": vec![5; 200]}).to_string();
+    assert_eq!(set.prepare("t", &given).unwrap().arguments_json, expected);
+}
+
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
