@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::{Client, Request, Response, Version};
+use reqwest::{Client, Request, Response};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::errors::{body_failure, request_failure, timeout};
@@ -159,20 +159,21 @@ pub(super) struct Collected {
 /// Answers whose terminal event has come, but not yet their last byte.
 ///
 /// The connection can be used again only after that byte, which often comes a packet later. Waiting would delay the
-/// result and hanging up would cost the next call a handshake, so the answer is kept until the next call.
+/// result; hanging up would cost the next call a handshake, or count as a reset stream in HTTP/2. So the answer is kept
+/// until the next call.
 #[derive(Default)]
 pub(super) struct Remainders {
     kept: Mutex<Vec<(Response, Instant)>>,
 }
 
 impl Remainders {
-    const MOST: usize = 16;
+    const MOST: usize = 256;
     const KEPT_FOR: Duration = Duration::from_secs(10);
 
     /// Takes an answer whose rest does not matter.
     pub(super) fn finish(&self, exchange: Exchange<'_>) {
         let Exchange { mut response, clock, .. } = exchange;
-        if response.version() > Version::HTTP_11 || ended(&mut response) {
+        if ended(&mut response) {
             return;
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

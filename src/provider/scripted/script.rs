@@ -147,7 +147,7 @@ pub struct ScriptedCall {
     pub name: String,
     /// The arguments; `{}` where absent.
     #[serde(default)]
-    #[cfg_attr(test, ts(type = "unknown"))]
+    #[cfg_attr(test, ts(optional, type = "unknown"))]
     pub arguments: Option<Box<RawValue>>,
     /// The arguments as text, sent as it is, so that it need not be JSON.
     #[serde(default)]

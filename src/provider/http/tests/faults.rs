@@ -180,7 +180,11 @@ async fn a_page_or_nothing_instead_of_a_stream_is_an_error() {
         let server = Server::answering(bytes).await;
         let (outcome, text) = ask(&chat(&server, "")).await;
         let failure = outcome.unwrap_err();
-        assert_eq!((failure.status, text.as_str()), (Some(200), ""));
+        assert_eq!(
+            (failure.kind, failure.status, text.as_str()),
+            (ServerError, Some(200), ""),
+            "{failure:?}"
+        );
     }
 }
 
@@ -245,8 +249,8 @@ async fn one_endless_event_is_cut_at_16_mib_and_the_socket_closed() {
     })
     .await;
     let (outcome, text) = ask(&chat(&server, "")).await;
-    assert!(outcome.is_err());
-    assert_eq!(text, "");
+    let failure = outcome.unwrap_err();
+    assert_eq!((failure.code.as_deref(), text.as_str()), (Some("event_too_large"), ""));
 }
 
 #[tokio::test]
@@ -259,7 +263,7 @@ async fn an_endless_stream_is_cut_at_the_total_cap() {
     })
     .await;
     let (outcome, _) = ask(&chat(&server, "")).await;
-    assert_eq!(outcome.unwrap_err().kind, ServerError);
+    assert_eq!(outcome.unwrap_err().code.as_deref(), Some("stream_too_large"));
 }
 
 #[tokio::test]
