@@ -48,6 +48,14 @@ impl Clock {
         tokio::time::Instant::now()
     }
 
+    /// A number in 0..1, for jitter.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "32 bits fit a double")]
+    pub fn dice(&self) -> f64 {
+        let bits = ulid::Ulid::generate().random() & u128::from(u32::MAX);
+        bits as f64 / (f64::from(u32::MAX) + 1.0)
+    }
+
     /// A ULID greater than every one this clock made before, also when the wall clock steps back.
     #[must_use]
     pub fn new_id(&self) -> String {

@@ -4,6 +4,8 @@
 
 pub mod clock;
 pub mod config;
+pub mod engine;
+pub mod error;
 pub mod ledger;
 pub mod model;
 pub mod provider;

@@ -112,6 +112,8 @@ pub struct AssembledContext {
     pub current_message: Message,
     /// The tools on offer.
     pub tools: Vec<ToolDefinition>,
+    /// The JSON text they came as: what a compiled set is kept by.
+    pub tools_json: String,
     /// The model's id.
     pub model: String,
     /// The provider's name in the engine's options.

@@ -140,6 +140,7 @@ pub fn parse_context(json: &str, defaults: &mut Defaults<'_>) -> Parsed<Assemble
         history,
         current_message,
         tools: parse_tools(raw.tools)?,
+        tools_json: raw.tools.map(|raw| raw.get().to_owned()).unwrap_or_default(),
         model: non_empty("model", raw.model)?,
         provider: non_empty("provider", raw.provider)?,
         thinking_config: optional::<ThinkingConfig>("thinkingConfig", raw.thinking_config)?,

@@ -153,6 +153,9 @@ pub trait Journal: Send + Sync {
         known: Option<&'a str>,
     ) -> JournalFuture<'a, SessionHistory>;
 
+    /// The session's newest turn; `None` for a session without one, or for none.
+    fn head<'a>(&'a self, session_label: &'a str) -> JournalFuture<'a, Option<String>>;
+
     /// Commits a finished turn: all or nothing.
     fn commit(&self, turn: Box<TurnCommit>) -> JournalFuture<'_, CommitReceipt>;
 }

@@ -2,7 +2,7 @@
 //!
 //! Pure arithmetic. It must never be mixed with what a provider reported without saying so.
 
-use crate::model::{Block, Message};
+use crate::model::Block;
 
 /// What an image counts.
 const IMAGE_TOKENS: u64 = 1_200;
@@ -32,12 +32,6 @@ pub(crate) fn block_tokens(blocks: &[Block]) -> u64 {
             Block::Opaque { raw_json } => text_tokens(raw_json),
         }
     })
-}
-
-/// Tokens of messages.
-#[must_use]
-pub(crate) fn message_tokens(messages: &[Message]) -> u64 {
-    messages.iter().fold(0, |sum, message| sum + block_tokens(&message.blocks))
 }
 
 fn count(n: usize) -> u64 {

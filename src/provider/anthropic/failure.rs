@@ -4,10 +4,10 @@ use serde_json::value::RawValue;
 
 use super::wire::ErrorBody;
 use crate::model::FailureKind;
+use crate::provider::Failure;
 use crate::provider::classify::{ErrorPayload, payload_failure};
 use crate::provider::json::Text;
 use crate::provider::sse::MALFORMED_EVENT;
-use crate::provider::{Api, Failure};
 
 /// The failure an `error` object tells of, in the stream or as a body.
 pub(super) fn from_error(error: &RawValue) -> Failure {
@@ -28,7 +28,7 @@ fn failure_from_error(body: &ErrorBody<'_>) -> Failure {
         message: body.message.as_str().to_owned(),
         ..ErrorPayload::default()
     };
-    payload_failure(Api::AnthropicMessages, &payload)
+    payload_failure(&payload)
 }
 
 /// The stream ended before the protocol did.

@@ -52,6 +52,14 @@ pub struct HttpSettings {
     pub(crate) anthropic_version: HeaderValue,
 }
 
+impl HttpSettings {
+    /// The host requests go to: what a compatible server is recognised by.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.base.host()
+    }
+}
+
 /// A provider reached over HTTP.
 pub struct HttpProvider {
     wire: Box<dyn Wire>,

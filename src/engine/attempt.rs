@@ -1,0 +1,70 @@
+//! One attempt's deltas on their way to the reader and into the message.
+//!
+//! It owns what had come when an attempt is cut, because the attempt's own future is gone by then.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::sink::{EventQueue, RecordKind};
+use crate::clock::Clock;
+use crate::model::{AgentPhase, Delta, DeltaSink};
+use crate::turn::Accumulator;
+
+/// Takes the deltas of one attempt.
+pub(crate) struct Attempt {
+    queue: Arc<EventQueue>,
+    clock: Clock,
+    message_id: String,
+    accumulator: Accumulator,
+    emitted: bool,
+}
+
+impl Attempt {
+    pub(crate) fn new(queue: Arc<EventQueue>, clock: Clock, message_id: String) -> Self {
+        Self { queue, clock, message_id, accumulator: Accumulator::default(), emitted: false }
+    }
+
+    /// Whether a token reached the reader: from then on the attempt is never repeated (RULES §1).
+    pub(crate) fn emitted(&self) -> bool {
+        self.emitted
+    }
+
+    pub(crate) fn into_accumulator(self) -> Accumulator {
+        self.accumulator
+    }
+
+    fn emit(&mut self, kind: RecordKind, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        if !self.emitted {
+            self.emitted = true;
+            self.queue.phase(AgentPhase::Streaming, self.clock.now_ms());
+            self.queue.message(&self.message_id);
+        }
+        self.queue.delta(kind, text);
+    }
+}
+
+impl DeltaSink for Attempt {
+    fn delta(&mut self, delta: Delta<'_>) {
+        match &delta {
+            Delta::Text { text, .. } => self.emit(RecordKind::Token, text),
+            Delta::Thinking { text, .. } => self.emit(RecordKind::Reasoning, text),
+            Delta::Started { .. }
+            | Delta::BlockStart { .. }
+            | Delta::Signature { .. }
+            | Delta::Arguments { .. }
+            | Delta::CallIdentity { .. }
+            | Delta::ProviderData { .. }
+            | Delta::OpaqueJson { .. }
+            | Delta::BlockStop { .. }
+            | Delta::Usage(_) => {}
+        }
+        self.accumulator.apply(&delta);
+    }
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.queue.poll_ready(cx)
+    }
+}

@@ -1,0 +1,289 @@
+//! The bounded event queue of one run: deltas and control records in order, numbered, merged when a reader lags.
+//!
+//! It owns `seq` and the merge rule of RULES §1 (more than 4,096 events behind: adjacent deltas of one kind and message
+//! merge, nothing else does, nothing is dropped). It must never block the run or know who reads.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crate::model::{AgentPhase, StreamEvent};
+
+/// A reader this far behind gets merged deltas.
+pub const MERGE_ABOVE: usize = 4_096;
+
+/// What a record is. The numbers are the wire of the JavaScript boundary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RecordKind {
+    /// Visible text of the current message.
+    Token = 0,
+    /// Reasoning of the current message.
+    Reasoning = 1,
+    /// The id of the message the deltas that follow belong to.
+    Message = 2,
+    /// A [`StreamEvent`] as JSON.
+    Event = 3,
+    /// A phase of `onAgentEvent` as JSON.
+    Phase = 4,
+    /// The run's result as JSON: the last record.
+    Result = 5,
+    /// A tool to run, as JSON.
+    Tool = 6,
+    /// The engine's id of a call that is not waited for any more.
+    ToolCancel = 7,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Record {
+    kind: RecordKind,
+    seq_from: u64,
+    seq: u64,
+    bytes: usize,
+    units: usize,
+}
+
+/// Told when a queue has something for its reader.
+pub trait Notify: Send + Sync {
+    /// The queue has records. `news` is false where the reader was told before and has not drained since; `urgent` is
+    /// false for deltas that may wait a few milliseconds for company.
+    fn ready(&self, queue: &Arc<EventQueue>, news: bool, urgent: bool);
+}
+
+#[derive(Default)]
+struct Inner {
+    records: std::collections::VecDeque<Record>,
+    /// The records' texts, one after the other.
+    text: String,
+    seq: u64,
+    deltas: usize,
+    /// Whether the reader knows that there is something.
+    listed: bool,
+    /// The next delta is the first of its message: it is never delayed.
+    fresh: bool,
+    /// Delivered and not yet consumed; counted only where the socket waits for the reader.
+    unread: usize,
+    waiting: Option<Waker>,
+    closed: bool,
+}
+
+/// What a reader takes: records of several runs, and one text they point into by UTF-16 offsets.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The texts of all records.
+    pub text: String,
+    /// Five numbers a record: run, kind, first seq, last seq, end of its text in UTF-16 units.
+    pub rows: Vec<u32>,
+    units: usize,
+}
+
+impl Batch {
+    /// Numbers per record.
+    pub const WIDTH: usize = 5;
+
+    /// Empties it, keeping its memory.
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.rows.clear();
+        self.units = 0;
+    }
+}
+
+/// The queue of one run.
+pub struct EventQueue {
+    run: u32,
+    /// False: the socket waits for a slow reader instead of merging.
+    coalesce: bool,
+    notify: Arc<dyn Notify>,
+    inner: Mutex<Inner>,
+}
+
+impl std::fmt::Debug for EventQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EventQueue").field("run", &self.run).finish_non_exhaustive()
+    }
+}
+
+impl EventQueue {
+    /// An empty queue for the reader's run number `run`.
+    #[must_use]
+    pub fn new(run: u32, coalesce: bool, notify: Arc<dyn Notify>) -> Arc<Self> {
+        Arc::new(Self { run, coalesce, notify, inner: Mutex::default() })
+    }
+
+    /// The reader's number of this run.
+    #[must_use]
+    pub fn run(&self) -> u32 {
+        self.run
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Announces the message that the next deltas belong to.
+    pub fn message(self: &Arc<Self>, id: &str) {
+        let mut inner = self.lock();
+        inner.fresh = true;
+        Self::push(&mut inner, RecordKind::Message, 0, id);
+        // No wake: the first delta follows at once and is urgent.
+    }
+
+    /// Adds a delta of the current message.
+    pub fn delta(self: &Arc<Self>, kind: RecordKind, text: &str) {
+        let mut inner = self.lock();
+        inner.seq += 1;
+        let seq = inner.seq;
+        let units = utf16_units(text);
+        let merge = self.coalesce && inner.deltas >= MERGE_ABOVE;
+        match inner.records.back_mut() {
+            Some(last) if merge && last.kind == kind => {
+                last.seq = seq;
+                last.bytes += text.len();
+                last.units += units;
+                inner.text.push_str(text);
+            }
+            _ => {
+                inner.records.push_back(Record {
+                    kind,
+                    seq_from: seq,
+                    seq,
+                    bytes: text.len(),
+                    units,
+                });
+                inner.text.push_str(text);
+                inner.deltas += 1;
+            }
+        }
+        let urgent = std::mem::take(&mut inner.fresh);
+        self.tell(inner, urgent);
+    }
+
+    /// Adds a stream event, made with its number.
+    pub fn event(self: &Arc<Self>, make: impl FnOnce(u64) -> StreamEvent) {
+        let mut inner = self.lock();
+        inner.seq += 1;
+        let seq = inner.seq;
+        let json = serde_json::to_string(&make(seq)).unwrap_or_default();
+        Self::push(&mut inner, RecordKind::Event, seq, &json);
+        self.tell(inner, true);
+    }
+
+    /// Adds a phase of the run's life.
+    pub fn phase(self: &Arc<Self>, phase: AgentPhase, now_ms: i64) {
+        let name = match phase {
+            AgentPhase::Start => "start",
+            AgentPhase::Streaming => "streaming",
+            AgentPhase::ToolUse => "tool_use",
+            AgentPhase::CompactionStart => "compaction_start",
+            AgentPhase::CompactionEnd => "compaction_end",
+            AgentPhase::End => "end",
+        };
+        let mut inner = self.lock();
+        let json = format!("{{\"phase\":\"{name}\",\"timestamp\":{now_ms}}}");
+        Self::push(&mut inner, RecordKind::Phase, 0, &json);
+        // Phases ride with the event that follows them.
+    }
+
+    /// Adds a record for the host: a tool to run, a call to give up, the result.
+    pub fn host(self: &Arc<Self>, kind: RecordKind, text: &str) {
+        let mut inner = self.lock();
+        Self::push(&mut inner, kind, 0, text);
+        self.tell(inner, true);
+    }
+
+    fn push(inner: &mut Inner, kind: RecordKind, seq: u64, text: &str) {
+        let units = utf16_units(text);
+        inner.records.push_back(Record { kind, seq_from: seq, seq, bytes: text.len(), units });
+        inner.text.push_str(text);
+    }
+
+    fn tell(self: &Arc<Self>, mut inner: MutexGuard<'_, Inner>, urgent: bool) {
+        if inner.closed {
+            inner.records.clear();
+            inner.text.clear();
+            inner.deltas = 0;
+            return;
+        }
+        let news = !std::mem::replace(&mut inner.listed, true);
+        drop(inner);
+        if news || urgent {
+            self.notify.ready(self, news, urgent);
+        }
+    }
+
+    /// Moves at most `room` records into `batch`. Returns true when some are left.
+    pub fn drain(&self, batch: &mut Batch, room: usize) -> bool {
+        let mut inner = self.lock();
+        let taken = room.min(inner.records.len());
+        let mut bytes = 0;
+        for record in inner.records.drain(..taken) {
+            bytes += record.bytes;
+            batch.units += record.units;
+            batch.rows.extend([
+                self.run,
+                u32::from(record.kind as u8),
+                u32::try_from(record.seq_from).unwrap_or(u32::MAX),
+                u32::try_from(record.seq).unwrap_or(u32::MAX),
+                u32::try_from(batch.units).unwrap_or(u32::MAX),
+            ]);
+        }
+        if inner.records.is_empty() {
+            batch.text.push_str(&inner.text);
+            inner.text.clear();
+            inner.text.shrink_to(1 << 16);
+            inner.deltas = 0;
+            inner.listed = false;
+        } else {
+            let rest = inner.text.split_off(bytes);
+            batch.text.push_str(&std::mem::replace(&mut inner.text, rest));
+            inner.deltas = inner.deltas.saturating_sub(taken);
+        }
+        if !self.coalesce {
+            inner.unread += taken;
+        }
+        !inner.records.is_empty()
+    }
+
+    /// The reader has consumed `count` records (told only where `coalesce` is off).
+    pub fn consumed(&self, count: usize) {
+        let mut inner = self.lock();
+        inner.unread = inner.unread.saturating_sub(count);
+        if inner.unread + inner.records.len() <= MERGE_ABOVE
+            && let Some(waker) = inner.waiting.take()
+        {
+            waker.wake();
+        }
+    }
+
+    /// Nobody reads any more: the socket must not wait, and records are no longer kept.
+    pub fn close(&self) {
+        let mut inner = self.lock();
+        inner.closed = true;
+        inner.records.clear();
+        inner.text = String::new();
+        if let Some(waker) = inner.waiting.take() {
+            waker.wake();
+        }
+    }
+
+    /// Ready while the reader keeps up, or where deltas may merge.
+    pub fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.coalesce {
+            return Poll::Ready(());
+        }
+        let mut inner = self.lock();
+        if inner.closed || inner.unread + inner.records.len() <= MERGE_ABOVE {
+            Poll::Ready(())
+        } else {
+            inner.waiting = Some(cx.waker().clone());
+            Poll::Pending
+        }
+    }
+}
+
+fn utf16_units(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.encode_utf16().count() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! The queue's promises: numbers without a gap, nothing lost, merging only where a reader lags.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Default)]
+struct Count {
+    news: AtomicUsize,
+    urgent: AtomicUsize,
+}
+
+impl Notify for Count {
+    fn ready(&self, _queue: &Arc<EventQueue>, news: bool, urgent: bool) {
+        self.news.fetch_add(usize::from(news), Ordering::Relaxed);
+        self.urgent.fetch_add(usize::from(urgent), Ordering::Relaxed);
+    }
+}
+
+fn queue(coalesce: bool) -> (Arc<EventQueue>, Arc<Count>) {
+    let count = Arc::new(Count::default());
+    (EventQueue::new(7, coalesce, Arc::clone(&count) as Arc<dyn Notify>), count)
+}
+
+#[derive(Debug, PartialEq)]
+struct Row {
+    kind: u32,
+    from: u32,
+    to: u32,
+    text: String,
+}
+
+fn read(queue: &EventQueue, room: usize) -> (Vec<Row>, bool) {
+    let mut batch = Batch::default();
+    let more = queue.drain(&mut batch, room);
+    let units: Vec<u16> = batch.text.encode_utf16().collect();
+    let mut start = 0;
+    let rows = batch
+        .rows
+        .chunks(Batch::WIDTH)
+        .map(|row| {
+            assert_eq!(row[0], 7);
+            let end = row[4] as usize;
+            let text = String::from_utf16(&units[start..end]).unwrap();
+            start = end;
+            Row { kind: row[1], from: row[2], to: row[3], text }
+        })
+        .collect();
+    assert_eq!(start, units.len());
+    (rows, more)
+}
+
+#[test]
+fn the_first_delta_of_a_message_is_urgent_and_the_next_ones_are_not() {
+    let (queue, count) = queue(true);
+    queue.message("m1");
+    queue.delta(RecordKind::Token, "a");
+    queue.delta(RecordKind::Token, "b");
+    assert_eq!(count.news.load(Ordering::Relaxed), 1);
+    assert_eq!(count.urgent.load(Ordering::Relaxed), 1);
+    let (rows, more) = read(&queue, 10);
+    assert!(!more);
+    let row = |kind, seq, text: &str| Row { kind, from: seq, to: seq, text: text.to_owned() };
+    assert_eq!(rows, [row(2, 0, "m1"), row(0, 1, "a"), row(0, 2, "b")]);
+}
+
+#[test]
+fn a_lagging_reader_gets_merged_deltas_and_every_character() {
+    let (queue, _) = queue(true);
+    for _ in 0..MERGE_ABOVE + 100 {
+        queue.delta(RecordKind::Token, "é");
+    }
+    queue.delta(RecordKind::Reasoning, "r");
+    queue.delta(RecordKind::Token, "x");
+    let (rows, _) = read(&queue, usize::MAX);
+    assert_eq!(rows.len(), MERGE_ABOVE + 2);
+    let merged = &rows[MERGE_ABOVE - 1];
+    assert_eq!((merged.from, merged.to), (4096, 4196));
+    assert_eq!(merged.text, "é".repeat(101));
+    assert_eq!(rows.last().unwrap().text, "x");
+}
+
+#[test]
+fn without_merging_the_socket_waits_until_the_reader_has_consumed() {
+    let (queue, _) = queue(false);
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..=MERGE_ABOVE {
+        queue.delta(RecordKind::Token, "a");
+    }
+    assert!(queue.poll_ready(&mut cx).is_pending());
+    let (rows, _) = read(&queue, usize::MAX);
+    assert_eq!(rows.len(), MERGE_ABOVE + 1);
+    assert!(queue.poll_ready(&mut cx).is_pending(), "taken is not consumed");
+    queue.consumed(1);
+    assert!(queue.poll_ready(&mut cx).is_ready());
+}
+
+#[test]
+fn a_queue_nobody_reads_any_more_keeps_nothing_and_blocks_nobody() {
+    let (queue, _) = queue(false);
+    for _ in 0..=MERGE_ABOVE {
+        queue.delta(RecordKind::Token, "a");
+    }
+    queue.close();
+    assert!(queue.poll_ready(&mut Context::from_waker(Waker::noop())).is_ready());
+    queue.delta(RecordKind::Token, "late");
+    assert_eq!(read(&queue, usize::MAX), (Vec::new(), false));
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_room_the_reader_gets_every_record_in_order(
+        texts in prop::collection::vec(("[a-zé上😀]{0,6}", 0..3u8), 0..80),
+        rooms in prop::collection::vec(1..9usize, 1..40),
+    ) {
+        let (queue, _) = queue(true);
+        let mut got: Vec<Row> = Vec::new();
+        let mut rooms = rooms.into_iter().cycle();
+        let mut expected = Vec::new();
+        let mut seq = 0;
+        for (n, (text, kind)) in texts.iter().enumerate() {
+            match kind {
+                0 | 1 => {
+                    seq += 1;
+                    let kind = if *kind == 0 { RecordKind::Token } else { RecordKind::Reasoning };
+                    queue.delta(kind, text);
+                    expected.push(Row { kind: kind as u32, from: seq, to: seq, text: text.clone() });
+                }
+                _ => {
+                    queue.host(RecordKind::Tool, text);
+                    expected.push(Row { kind: 6, from: 0, to: 0, text: text.clone() });
+                }
+            }
+            if n % 3 == 0 {
+                got.extend(read(&queue, rooms.next().unwrap()).0);
+            }
+        }
+        while { let (rows, more) = read(&queue, rooms.next().unwrap()); got.extend(rows); more } {}
+        prop_assert_eq!(got, expected);
+    }
+}

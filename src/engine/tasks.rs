@@ -1,0 +1,61 @@
+//! Every task of the engine: spawned here, counted here, waited for at close.
+//!
+//! It owns the runtime. Nothing else may spawn.
+
+use std::future::Future;
+use std::sync::OnceLock;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio_util::task::TaskTracker;
+
+static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
+
+/// Threads that run tasks: I/O-bound work needs few, and each costs memory.
+const WORKERS: usize = 2;
+
+/// The tasks of one engine.
+#[derive(Debug, Clone)]
+pub struct Tasks {
+    handle: Handle,
+    tracker: TaskTracker,
+}
+
+impl Tasks {
+    /// Tasks on the process's shared runtime, which is made at first use and never torn down: a worker thread of Node may
+    /// end while others go on. `None` when the system gives no threads.
+    #[must_use]
+    pub fn shared() -> Option<Self> {
+        let runtime = RUNTIME.get_or_init(|| {
+            Builder::new_multi_thread()
+                .worker_threads(WORKERS)
+                .thread_name("agent-engine")
+                .enable_all()
+                .build()
+                .ok()
+        });
+        runtime.as_ref().map(|runtime| Self::on(runtime.handle().clone()))
+    }
+
+    /// Tasks on a given runtime.
+    #[must_use]
+    pub fn on(handle: Handle) -> Self {
+        Self { handle, tracker: TaskTracker::new() }
+    }
+
+    /// Another set of tasks on the same runtime, waited for apart.
+    #[must_use]
+    pub fn sibling(&self) -> Self {
+        Self::on(self.handle.clone())
+    }
+
+    /// Runs a task.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tracker.spawn_on(task, &self.handle);
+    }
+
+    /// Waits until every task has ended. New ones may still be spawned; the caller closes the doors first.
+    pub async fn finished(&self) {
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+}
