@@ -24,6 +24,7 @@ pub use event::{AgentPhase, StreamEvent, ToolStatus};
 pub use input::{
     Defaults, InputError, parse_agent_message, parse_context, parse_message, session_label,
 };
+pub(crate) use input::{optional, required};
 pub use journal::{
     CommitReceipt, HistoryBase, HistoryTurn, Journal, JournalFuture, SessionHistory,
     ToolCallRecord, TurnCommit, TurnStatus, TurnType,
