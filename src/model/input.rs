@@ -223,11 +223,14 @@ fn plain(error: &serde_json::Error) -> String {
     }
 }
 
-fn required<T: DeserializeOwned>(path: &str, raw: Option<&RawValue>) -> Parsed<T> {
+pub(crate) fn required<T: DeserializeOwned>(path: &str, raw: Option<&RawValue>) -> Parsed<T> {
     typed(path, raw.ok_or_else(|| missing(path))?)
 }
 
-fn optional<T: DeserializeOwned>(path: &str, raw: Option<&RawValue>) -> Parsed<Option<T>> {
+pub(crate) fn optional<T: DeserializeOwned>(
+    path: &str,
+    raw: Option<&RawValue>,
+) -> Parsed<Option<T>> {
     raw.filter(|raw| raw.get() != "null").map(|raw| typed(path, raw)).transpose()
 }
 

@@ -36,6 +36,7 @@ pub(crate) use input::typed;
 pub use input::{
     Defaults, InputError, parse_agent_message, parse_context, parse_message, session_label,
 };
+pub(crate) use input::{optional, required};
 pub use journal::{
     CommitReceipt, HistoryBase, HistoryTurn, Journal, JournalFuture, SessionHistory,
     ToolCallRecord, TurnCommit, TurnStatus, TurnType,
