@@ -66,7 +66,6 @@ fn network(code: &str, message: String) -> Failure {
 
 fn tls_failure(error: &rustls::Error, origin: &str) -> Failure {
     match error {
-        // The peer hung up in the handshake, or speaks something else: as with any connection, another try may do.
         rustls::Error::InvalidCertificate(why) => final_failure(
             FailureKind::Network,
             "tls_certificate",

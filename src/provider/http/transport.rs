@@ -113,7 +113,7 @@ impl Exchange<'_> {
         self.last_delta = now;
     }
 
-    /// Reads up to `cap` bytes of the body within `limit`; `None` where it is longer.
+    /// Reads up to `cap` bytes of the body within `limit`; it is not whole where either was not enough.
     pub(super) async fn collect(
         &mut self,
         cap: usize,

@@ -72,6 +72,19 @@ async fn a_certificate_for_another_name_is_refused_for_good() {
 }
 
 #[tokio::test]
+async fn a_server_that_speaks_no_tls_is_refused_for_good() {
+    let server = Server::start(|mut socket| async move {
+        let _ = socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        read_request(&mut socket).await;
+    })
+    .await;
+    let base = format!("https://localhost:{}", server.address.port());
+    let expected =
+        (FailureKind::Network, "tls_handshake".to_owned(), None, Some(false), String::new());
+    assert_eq!(fails(&provider(&base, Api::OpenaiChat, "")).await, expected);
+}
+
+#[tokio::test]
 async fn a_named_authority_is_trusted_over_tls_1_2_and_1_3() {
     const VERSIONS: [&[&rustls::SupportedProtocolVersion]; 2] =
         [&[&rustls::version::TLS12], &[&rustls::version::TLS13]];
