@@ -7,6 +7,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
+import { measureAlone } from './lib/alone.mjs'
 import { install, installed, measure, placeAdapters, workFolder } from './lib/harness.mjs'
 import { chosen, OTHERS, OURS } from './lib/plan.mjs'
 import { measureStart } from './lib/start.mjs'
@@ -39,9 +40,12 @@ if (options.help) {
 
 async function main() {
   const plan = chosen(list(options.only))
-  const work = workFolder(path.resolve(ROOT, process.env.NEXUS_BENCH ?? '../shared/bench'))
+  const work = workFolder(path.resolve(ROOT, '../shared/bench'))
+  if (work === undefined && options.install) {
+    throw new Error('nothing to install; set NEXUS_BENCH to the shared bench')
+  }
   if (options.install) install(work)
-  placeAdapters(work, BENCH)
+  if (work !== undefined) placeAdapters(work, BENCH)
   const { adapters: present, node, server } = installed(work)
   const engine = path.resolve(process.env.NEXUS_ENGINE ?? path.join(ROOT, 'index.js'))
   const engineError = loadError(node, engine)
@@ -66,10 +70,14 @@ async function main() {
     results.push({ workload, ...(await measureWorkload(workload, adapters, reps, shared)) })
   }
 
+  if (results.every(({ rows }) => rows.length === 0)) {
+    throw new Error(`nothing could be measured: ${engineError ?? 'no such adapter is installed'}`)
+  }
   const missing = OTHERS.filter(
     ({ adapter, floor }) => !present.has(floor ? 'napi-hub' : adapter),
   ).map(({ title }) => title)
   const facts = {
+    alone: work === undefined,
     node: version(node),
     server,
     wire: options.wire,
@@ -78,7 +86,7 @@ async function main() {
     engineError,
     ledgers: path.dirname(ledgers),
   }
-  const report = `${table(results)}\n\n${remarks(results, facts)}\n`
+  const report = `${table(results, options.wire)}\n\n${remarks(results, facts)}\n`
   keep(report, results, facts)
   console.log(report)
 }
@@ -89,13 +97,13 @@ async function measureWorkload(workload, adapters, reps, shared) {
   const told = progress(workload, metric)
   if (workload.id === 'w7') {
     return measureStart(
-      { ...shared, adapters, reps: Math.max(reps, 3) },
-      told(adapters.length * Math.max(reps, 3)),
+      { ...shared, work: shared.work ?? os.tmpdir(), adapters, reps: Math.max(reps, 3) },
+      told,
     )
   }
   const set = { ...workload.set, ...(options.quick ? workload.quick : {}) }
   const run = (names, settings, times) =>
-    measure(
+    (shared.work === undefined ? measureAlone : measure)(
       {
         ...shared,
         workload: workload.workload ?? workload.id,

@@ -8,15 +8,20 @@ import path from 'node:path'
 
 const PEERS = ['floor', 'node24', 'pi054', 'pilatest']
 
-/** The folder to run in: `NEXUS_BENCH_WORK`, an installed one in the temp folder, or a fresh copy of `source` there. */
-export function workFolder(source) {
+/**
+ * The folder to run in: `NEXUS_BENCH_WORK`, an installed one in the temp folder, or a fresh copy of `NEXUS_BENCH` or
+ * `beside` there. Undefined where there is none to copy.
+ */
+export function workFolder(beside) {
   const isHarness = (folder) => fs.existsSync(path.join(folder, 'worker.mjs'))
   const given = process.env.NEXUS_BENCH_WORK
   const installed = path.join(os.tmpdir(), 'bench')
   if (!given && isHarness(installed)) return installed
   const work = given ?? path.join(os.tmpdir(), 'nexus-bench')
   if (isHarness(work)) return work
+  const source = process.env.NEXUS_BENCH ?? beside
   if (!isHarness(source)) {
+    if (process.env.NEXUS_BENCH === undefined) return undefined
     throw new Error(`no bench in \`${source}\`; set NEXUS_BENCH to the folder with worker.mjs`)
   }
   const leaveOut = new Set(['node_modules', 'target', 'results'])
@@ -49,6 +54,7 @@ export function install(work) {
 
 /** What can be measured beside us, and with which Node. */
 export function installed(work) {
+  if (work === undefined) return { adapters: new Set(), node: process.execPath, server: 'js' }
   const has = (file) => fs.existsSync(path.join(work, file))
   const node24 = path.join(work, 'peers/node24/node_modules/node/bin/node')
   const adapters = new Set(['floor-http'])

@@ -56,9 +56,10 @@ function program({ load, use = '' }) {
 }
 
 /** Measures every adapter `reps` times; the same shape as the harness's: medians by adapter. */
-export function measureStart({ work, adapters, reps, node, env }, onRun) {
+export function measureStart({ work, adapters, reps, node, env }, told) {
   const rows = []
   const list = scripts(work, env.NEXUS_ENGINE, adapters)
+  const onRun = told(list.length * reps)
   const core = os.cpus().length > 1 ? '1' : '0'
   for (let rep = 0; rep < reps; rep++) {
     for (const [adapter, script] of rep % 2 ? [...list].reverse() : list) {

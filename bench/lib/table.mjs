@@ -4,7 +4,7 @@
 import { OTHERS, OURS } from './plan.mjs'
 
 /** One line per row of the plan. `results`: `{ workload, summary }` in the order they were measured. */
-export function table(results) {
+export function table(results, wire) {
   const columns = [...OURS.map((adapter) => ({ title: adapter, adapter })), ...OTHERS].filter(
     (column) =>
       results.some(
@@ -18,7 +18,8 @@ export function table(results) {
       const cells = columns.map((column) =>
         cell(figureOf(column, workload, summary, row.metric), floor, column.floor),
       )
-      const judged = verdicts(row, summary, floor)
+      // The targets are set for the Anthropic wire.
+      const judged = verdicts(wire === 'anthropic' ? row : { ...row, targets: {} }, summary, floor)
       return [`${workload.title}: ${row.title}`, ...cells, judged.target, judged.verdict]
     }),
   )
@@ -83,7 +84,10 @@ function times(ratio) {
 }
 
 /** What a reader must know before believing the table. */
-export function remarks(results, { node, server, wire, reps, missing, engineError, ledgers }) {
+export function remarks(
+  results,
+  { alone, node, server, wire, reps, missing, engineError, ledgers },
+) {
   const rows = results.flatMap(({ rows }) => rows)
   const loads = rows.map(({ load }) => load).filter(Number.isFinite)
   const waited = rows.filter((row) => row.wall_ms > 0 && row.wait_ms >= 0)
@@ -96,10 +100,14 @@ export function remarks(results, { node, server, wire, reps, missing, engineErro
     `"Met as scaled": over the absolute figure, but the floor is as much slower here than on the reference machine.`,
     `Load average ${Math.min(...loads).toFixed(1)} to ${Math.max(...loads).toFixed(1)}; the median run waited ${(median * 100).toFixed(0)} % of its time for a core${median > 0.1 ? ': **noisy, do not quote**' : ''}.`,
   ]
-  if (missing.length > 0)
+  if (alone) {
     lines.push(
-      `Not installed, so not measured: ${missing.join(', ')} (\`npm run bench -- --install\`).`,
+      'No shared bench here: our engine alone, over a server of this project. Set NEXUS_BENCH.',
     )
+  } else if (missing.length > 0) {
+    const names = missing.join(', ')
+    lines.push(`Not installed, so not measured: ${names} (\`npm run bench -- --install\`).`)
+  }
   if (engineError) lines.push(`**Our engine was not measured**: ${engineError}`)
   for (const { workload, summary } of results) {
     for (const [adapter, { error }] of Object.entries(summary)) {

@@ -298,6 +298,14 @@ async fn only_declared_tools_are_retried_with_the_same_key() {
     }
 }
 
+#[test]
+fn a_call_can_move_between_threads() {
+    fn is_send<T: Send>(_: &T) {}
+    let (host, abort) = (Script::default(), CancellationToken::new());
+    let ticket = Gate::default().queue(ExecutionMode::Parallel);
+    is_send(&run_call(&host, invocation(0), LIMITS, ticket, &abort, || {}));
+}
+
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         (0..1_500_u64).prop_map(Act::Answer),

@@ -4,14 +4,18 @@
 
 use crate::model::{Api, Block, Message, Role};
 
-/// Whether two pieces must be joined because the second begins with a user message where the first ended with one. The
-/// roles are those of projected messages; a piece that came out empty has no border.
+/// Whether two pieces must be joined and encoded together, because the API wants one message where the first ends and the
+/// second begins. The roles are those of projected messages; a piece that came out empty has no border.
+///
+/// Two assistant messages are never joined: the first was sent as it is (a paused answer), and its bytes stay.
 pub(crate) fn needs_merge(prev_last_role: Role, next_first_role: Role, api: Api) -> bool {
+    let users = prev_last_role == Role::User && next_first_role == Role::User;
     match api {
-        // Anthropic and many compatible servers merge or refuse them; the rule holds for all.
-        Api::AnthropicMessages | Api::OpenaiChat | Api::Scripted => {
-            prev_last_role == Role::User && next_first_role == Role::User
+        // Tool results are the user's there, and what the user says comes after them in the same message.
+        Api::AnthropicMessages => {
+            users || (prev_last_role == Role::Tool && next_first_role == Role::User)
         }
+        Api::OpenaiChat | Api::Scripted => users,
     }
 }
 

@@ -272,6 +272,21 @@ fn users_are_merged_hosts_are_marked_and_images_are_kept() {
 }
 
 #[test]
+fn pieces_meet_in_one_message_only_where_the_user_speaks_on() {
+    use Role::{Assistant, System, Tool, User};
+    let merged = |api| -> Vec<(Role, Role)> {
+        [User, Assistant, System, Tool]
+            .into_iter()
+            .flat_map(|left| [User, Assistant, System, Tool].map(|right| (left, right)))
+            .filter(|&(left, right)| needs_merge(left, right, api))
+            .collect()
+    };
+    assert_eq!(merged(Api::AnthropicMessages), [(User, User), (Tool, User)]);
+    assert_eq!(merged(Api::OpenaiChat), [(User, User)]);
+    assert_eq!(merged(Api::Scripted), [(User, User)]);
+}
+
+#[test]
 fn a_transcript_that_asks_nothing_is_refused_before_it_is_sent() {
     assert_eq!(sendable(None), Err(TranscriptError::Empty));
     assert_eq!(
@@ -435,7 +450,7 @@ fn any_api() -> impl Strategy<Value = Api> {
     prop_oneof![Just(Api::AnthropicMessages), Just(Api::OpenaiChat)]
 }
 
-/// The texts of users and hosts, trimmed of nothing.
+/// The texts of users and hosts.
 fn said(messages: &[Message]) -> Vec<&str> {
     messages
         .iter()
