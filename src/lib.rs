@@ -8,7 +8,11 @@ pub mod engine;
 pub mod error;
 pub mod ledger;
 pub mod model;
+#[cfg(feature = "node")]
+pub mod node;
 pub mod provider;
 pub mod telemetry;
 pub mod tools;
 pub mod turn;
+#[cfg(test)]
+mod typescript;

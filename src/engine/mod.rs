@@ -25,7 +25,8 @@ pub use tasks::Tasks;
 use crate::clock::Clock;
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{
-    AgentPhase, AssembledContext, Catalogue, Failure, InputError, Journal, StreamEvent,
+    AgentPhase, Api, AssembledContext, Catalogue, Failure, InputError, Journal, ModelInfo,
+    StreamEvent,
 };
 use crate::provider::{Credential, Provider};
 use crate::tools::{ToolHost, ToolSetCache};
@@ -127,21 +128,7 @@ impl Engine {
                 },
             )
         })?;
-        let model = self
-            .catalogue
-            .resolve_for(&context.provider, entry.provider.api(), &context.model)
-            .ok_or_else(|| {
-                EngineError::at(
-                    ErrorCode::UnknownModel,
-                    InputError {
-                        path: "model".to_owned(),
-                        message: format!(
-                            "`{}` of `{}` is not in the catalogue; declare its `contextWindow` in the engine's `models`",
-                            context.model, context.provider
-                        ),
-                    },
-                )
-            })?;
+        let model = self.model(&context, entry.provider.api())?;
         let tool_set = self
             .tool_sets
             .get_or_compile(&context.tools_json, &context.tools)
@@ -154,7 +141,7 @@ impl Engine {
             tool_set,
             provider: Arc::clone(&entry.provider),
             credential: entry.credential.clone(),
-            model: model.model,
+            model,
             queue: Arc::clone(&queue),
             control: Arc::clone(&control),
             host,
@@ -171,6 +158,29 @@ impl Engine {
         });
         self.tasks.spawn(run.drive());
         Ok(control)
+    }
+
+    /// What is known of the context's model.
+    fn model(&self, context: &AssembledContext, api: Api) -> Result<Arc<ModelInfo>, EngineError> {
+        /// A script has no window of its own.
+        const SCRIPTED_WINDOW: u64 = 200_000;
+        if let Some(found) = self.catalogue.resolve_for(&context.provider, api, &context.model) {
+            return Ok(found.model);
+        }
+        if api == Api::Scripted {
+            let (provider, model) = (&context.provider, &context.model);
+            return Ok(Arc::new(ModelInfo::safe_defaults(provider, api, model, SCRIPTED_WINDOW)));
+        }
+        Err(EngineError::at(
+            ErrorCode::UnknownModel,
+            InputError {
+                path: "model".to_owned(),
+                message: format!(
+                    "`{}` of `{}` is not in the catalogue; declare its `contextWindow` in the engine's `models`",
+                    context.model, context.provider
+                ),
+            },
+        ))
     }
 
     /// Takes no more runs and waits until the running ones have committed.

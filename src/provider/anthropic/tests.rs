@@ -401,16 +401,17 @@ fn noise_of_an_unknown_name_is_skipped_and_noise_of_a_known_one_fails() {
 
 #[test]
 fn an_error_keeps_its_stable_cause_and_a_bounded_message() {
-    let said = "x".repeat(10_000);
+    let said = "word ".repeat(2_000);
     let error = format!(
         r#"{{"type":"error","error":{{"type":"rate_limit_error","message":"{said}","details":{{"error_code":"enforced_spend_limit_reached"}}}}}}"#
     );
     let (_, outcome) = replay(&[&error]);
     let failure = outcome.unwrap_err();
     assert_eq!(
-        (failure.kind, failure.code.as_deref(), failure.message.len()),
-        (FailureKind::Billing, Some("enforced_spend_limit_reached"), 300)
+        (failure.kind, failure.code.as_deref()),
+        (FailureKind::Billing, Some("enforced_spend_limit_reached"))
     );
+    assert!((200..=310).contains(&failure.message.chars().count()), "{}", failure.message);
     let (_, outcome) = replay(&[r#"{"error":"boom"}"#]);
     assert_eq!(outcome, Err(Failure::new(FailureKind::Unknown, "provider_error", "boom")));
 }

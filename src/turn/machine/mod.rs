@@ -338,11 +338,19 @@ impl Machine {
         self.usage_estimated |= reply.usage_estimated;
     }
 
-    fn push_reply(&mut self, reply: Reply, stop_raw: Option<String>, tick: &mut Tick<'_>) {
+    fn push_reply(&mut self, mut reply: Reply, stop_raw: Option<String>, tick: &mut Tick<'_>) {
         if reply.blocks.is_empty() {
             return;
         }
         self.batch = self.calls.len();
+        for block in &mut reply.blocks {
+            // Some servers give a call no id; without one its result could not be told to belong to it.
+            if let Block::ToolCall { id, .. } = block
+                && id.is_empty()
+            {
+                *id = format!("call_{}", (tick.new_id)());
+            }
+        }
         for block in &reply.blocks {
             if let Block::ToolCall { id, name, arguments_json, .. } = block {
                 let sequence = u32::try_from(self.calls.len()).unwrap_or(u32::MAX);

@@ -1,0 +1,83 @@
+// Engines and contexts for tests: the smallest that are whole, with what a test changes.
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  AgentEngine,
+  type AgentEngineOptions,
+  type AgentRun,
+  type AssembledContext,
+  type ScriptedReply,
+  type StreamEvent,
+  scriptedProvider,
+} from '../../index.js'
+
+let runs = 0
+
+/** A whole context for the provider `test`. */
+export function context(changes: Partial<AssembledContext> = {}): AssembledContext {
+  return {
+    systemPrompt: 'You are a test.',
+    currentMessage: { role: 'user', content: 'hi' },
+    tools: [],
+    model: 'test-model',
+    provider: 'test',
+    tokenBudget: {},
+    timeoutMs: 30_000,
+    runId: `run-${++runs}`,
+    sessionLabel: 'agent:main:main',
+    role: 'unified',
+    toolsetName: 'test',
+    permissionsGranted: [],
+    workspacePath: '/tmp',
+    ...changes,
+  }
+}
+
+/** What the engine must know of the test model. */
+export const testModel = {
+  provider: 'test',
+  id: 'test-model',
+  contextWindow: 200_000,
+  maxOutputTokens: 8_192,
+}
+
+/** An engine whose provider `test` is a server at `url`. */
+export function engineAt(
+  url: string,
+  options: AgentEngineOptions = {},
+  provider: Record<string, unknown> = {},
+): AgentEngine {
+  return new AgentEngine({
+    providers: { test: { api: 'anthropic-messages', baseUrl: url, ...provider } },
+    authProfiles: [{ id: 'p1', provider: 'test', type: 'api_key', key: 'sk-test-canary-0123456789' }],
+    models: [testModel],
+    ...options,
+  })
+}
+
+/** An engine whose provider `test` answers as the script says. */
+export function scriptedEngine(replies: ScriptedReply[], options: AgentEngineOptions = {}) {
+  const provider = scriptedProvider(replies)
+  const engine = new AgentEngine({ providers: { test: provider }, models: [testModel], ...options })
+  return { engine, provider }
+}
+
+/** Reads a run to its end. */
+export async function readAll(run: AgentRun): Promise<StreamEvent[]> {
+  const events: StreamEvent[] = []
+  for await (const event of run) events.push(event)
+  return events
+}
+
+/** The text of the token events. */
+export function textOf(events: StreamEvent[]): string {
+  return events.map((event) => (event.type === 'token' ? event.text : '')).join('')
+}
+
+/** A folder that is gone after the test. */
+export function tempDir(): { path: string; file: string; remove: () => void } {
+  const path = mkdtempSync(join(tmpdir(), 'agent-engine-test-'))
+  return { path, file: join(path, 'agent.db'), remove: () => rmSync(path, { recursive: true, force: true }) }
+}

@@ -1,0 +1,8 @@
+'use strict'
+// The public face of @nexus/agent-engine. It owns the list of exports and holds no logic; see `lib/`.
+
+const { AgentEngine } = require('./lib/engine.js')
+const { AgentEngineError } = require('./lib/errors.js')
+const { scriptedProvider } = require('./lib/scripted.js')
+
+module.exports = { AgentEngine, AgentEngineError, scriptedProvider }

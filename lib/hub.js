@@ -1,0 +1,122 @@
+'use strict'
+// The one queue between Rust and this JavaScript environment: woken, it drains every run in one crossing.
+// It must never throw into the wake, starve the event loop, or keep the process alive when nothing runs.
+
+const { performance } = require('node:perf_hooks')
+const native = require('../binding.js')
+const { AgentEngineError } = require('./errors.js')
+
+const HEADER = 2
+const WIDTH = 5
+/** A drain that took longer gives way to timers and I/O. */
+const SLICE_MS = 8
+
+const rows = new Uint32Array(HEADER + WIDTH * 4096)
+const runs = new Map()
+const requests = new Map()
+let nextRun = 1
+let nextRequest = 1
+let hub
+let alive
+let busy = 0
+let sliceStart = 0
+
+function nativeHub() {
+  if (hub === undefined) {
+    hub = new native.NativeHub(wake)
+    // What keeps the process alive while something runs: a timer that never fires, held only then.
+    alive = setInterval(() => {}, 2 ** 30)
+    alive.unref()
+  }
+  return hub
+}
+
+function hold() {
+  if (busy++ === 0) alive.ref()
+}
+
+function letGo() {
+  if (--busy === 0) alive.unref()
+}
+
+function wake() {
+  sliceStart = performance.now()
+  drain()
+}
+
+function drain() {
+  for (;;) {
+    const text = hub.drain(rows)
+    const count = rows[0]
+    const more = rows[1] !== 0
+    let start = 0
+    for (let i = 0, p = HEADER; i < count; i++, p += WIDTH) {
+      const end = rows[p + 4]
+      const number = rows[p]
+      if (number === 0) {
+        reply(text.slice(start, end))
+      } else {
+        const run = runs.get(number)
+        if (run !== undefined) run.record(rows[p + 1], rows[p + 2], rows[p + 3], text, start, end)
+      }
+      start = end
+    }
+    if (!more) return
+    if (sliceOver()) {
+      setImmediate(wake)
+      return
+    }
+  }
+}
+
+/** Whether this turn of the event loop has worked long enough. */
+function sliceOver() {
+  return performance.now() - sliceStart > SLICE_MS
+}
+
+function newSlice() {
+  sliceStart = performance.now()
+}
+
+/** Registers a run under a new number. */
+function addRun(run) {
+  let number = nextRun
+  while (runs.has(number) || number === 0) number = (number + 1) >>> 0
+  nextRun = (number + 1) >>> 0
+  runs.set(number, run)
+  return number
+}
+
+function removeRun(number) {
+  runs.delete(number)
+}
+
+/** Sends a request to the native side; the answer comes through the queue. */
+function request(send) {
+  nativeHub()
+  const id = nextRequest
+  nextRequest = nextRequest === 0xffffffff ? 1 : nextRequest + 1
+  return new Promise((resolve, reject) => {
+    requests.set(id, { resolve, reject })
+    hold()
+    try {
+      send(id)
+    } catch (error) {
+      requests.delete(id)
+      letGo()
+      reject(error)
+    }
+  })
+}
+
+function reply(json) {
+  const { id, ok, error } = JSON.parse(json)
+  const waiting = requests.get(id)
+  if (waiting === undefined) return
+  requests.delete(id)
+  letGo()
+  if (error) waiting.reject(new AgentEngineError(error.code, error.message, error.field))
+  else waiting.resolve(ok)
+}
+
+module.exports = { nativeHub, addRun, removeRun, request, hold, letGo, sliceOver, newSlice }

@@ -1,0 +1,289 @@
+'use strict'
+// One run as its caller holds it: an async iterator of stream events, a result, a stream handle.
+// It must never lose an event, hand one out twice, or let a throw of the caller's code reach the process.
+
+const hub = require('./hub.js')
+const { runTool } = require('./tools.js')
+
+const TOKEN = 0
+const REASONING = 1
+const MESSAGE = 2
+const EVENT = 3
+const PHASE = 4
+const RESULT = 5
+const TOOL = 6
+const TOOL_CANCEL = 7
+
+/** A reader this far behind gets merged deltas (RULES §1). */
+const MERGE_ABOVE = 4096
+/** Events handed out between two looks at the clock. */
+const CHECK_EVERY = 256
+
+const DONE = Object.freeze({ value: undefined, done: true })
+
+class AgentRun {
+  #number
+  #native = hub.nativeHub()
+  #tools
+  #callbacks
+  #detached
+  #coalesce
+  #signal
+  #onAbort
+  #listeners = []
+  #buffer = []
+  #head = 0
+  #waiting = []
+  #served = 0
+  #reading = true
+  #ended = false
+  #messageId = ''
+  #calls = new Map()
+  #values = new Map()
+  #settle
+  #warned = false
+
+  constructor({ tools, callbacks, detached, coalesce, signal }) {
+    this.#tools = tools
+    this.#callbacks = callbacks
+    this.#detached = detached
+    this.#coalesce = coalesce
+    this.#signal = signal
+    this.result = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject }
+    })
+    // Nobody has to await the result: a run that is only iterated is not an unhandled rejection.
+    this.result.catch(() => {})
+    this.stream = Object.freeze({
+      onEvent: (callback) => this.#onEvent(callback),
+      abort: () => this.abort(),
+      steer: (message) => this.steer(message),
+      isStreaming: () => !this.#ended && this.#native.isStreaming(this.#number),
+      isCompacting: () => false,
+    })
+  }
+
+  /** @internal Begins: `start(number)` makes the native run. */
+  begin(start) {
+    this.#number = hub.addRun(this)
+    try {
+      start(this.#number)
+    } catch (error) {
+      hub.removeRun(this.#number)
+      throw error
+    }
+    hub.hold()
+    if (this.#signal !== undefined && this.#signal !== null) {
+      if (this.#signal.aborted) {
+        this.abort()
+      } else {
+        this.#onAbort = () => this.abort()
+        this.#signal.addEventListener('abort', this.#onAbort, { once: true })
+      }
+    }
+    return this
+  }
+
+  abort() {
+    if (!this.#ended) this.#native.abort(this.#number)
+  }
+
+  steer(message) {
+    if (typeof message !== 'string' || message === '' || this.#ended) return false
+    return this.#native.steer(this.#number, message)
+  }
+
+  [Symbol.asyncIterator]() {
+    return this
+  }
+
+  next() {
+    if (this.#head < this.#buffer.length) {
+      const value = this.#take()
+      if (++this.#served % CHECK_EVERY === 0 && hub.sliceOver()) {
+        // A reader of ready events never leaves the microtask queue: let timers and I/O have their turn.
+        return new Promise((resolve) => {
+          setImmediate(() => {
+            hub.newSlice()
+            resolve({ value, done: false })
+          })
+        })
+      }
+      return Promise.resolve({ value, done: false })
+    }
+    if (this.#ended || !this.#reading) return Promise.resolve(DONE)
+    return new Promise((resolve) => this.#waiting.push(resolve))
+  }
+
+  return(value) {
+    this.#stopReading()
+    return Promise.resolve({ value, done: true })
+  }
+
+  throw(error) {
+    this.#stopReading()
+    return Promise.reject(error)
+  }
+
+  #stopReading() {
+    if (!this.#reading) return
+    this.#reading = false
+    if (!this.#coalesce && !this.#ended) this.#native.consumed(this.#number, 0xffffffff)
+    this.#buffer = []
+    this.#head = 0
+    for (const resolve of this.#waiting.splice(0)) resolve(DONE)
+    if (!this.#detached) this.abort()
+  }
+
+  #take() {
+    const value = this.#buffer[this.#head]
+    this.#buffer[this.#head++] = undefined
+    if (this.#head === this.#buffer.length) {
+      this.#buffer = []
+      this.#head = 0
+    }
+    if (!this.#coalesce && !this.#ended) this.#native.consumed(this.#number, 1)
+    return value
+  }
+
+  /** @internal One record of the queue. */
+  record(kind, seqFrom, seq, text, start, end) {
+    switch (kind) {
+      case TOKEN:
+        this.#delta('token', text.slice(start, end), seqFrom, seq)
+        break
+      case REASONING:
+        this.#delta('reasoning', text.slice(start, end), seqFrom, seq)
+        break
+      case MESSAGE:
+        this.#messageId = text.slice(start, end)
+        break
+      case EVENT:
+        this.#deliver(JSON.parse(text.slice(start, end)))
+        break
+      case PHASE:
+        this.#call('onAgentEvent', JSON.parse(text.slice(start, end)))
+        break
+      case RESULT:
+        this.#finish(JSON.parse(text.slice(start, end)))
+        break
+      case TOOL:
+        this.#runTool(JSON.parse(text.slice(start, end)))
+        break
+      case TOOL_CANCEL:
+        this.#calls.get(text.slice(start, end))?.abort()
+        break
+    }
+  }
+
+  #delta(type, text, seqFrom, seq) {
+    const messageId = this.#messageId
+    const event =
+      seqFrom === seq ? { type, text, messageId, seq } : { type, text, messageId, seq, seqFrom }
+    if (type === 'token') this.#call('onPartialReply', { text, messageId })
+    else this.#call('onReasoningStream', { text })
+    this.#deliver(event)
+  }
+
+  #deliver(event) {
+    if (event.type === 'tool_status') {
+      const { toolCallId, toolName, status, summary } = event
+      this.#call('onToolResult', { toolCallId, toolName, status, summary })
+    }
+    for (const listener of this.#listeners) this.#invoke(listener, event)
+    if (!this.#reading) {
+      if (!this.#coalesce && !this.#ended) this.#native.consumed(this.#number, 1)
+      return
+    }
+    const resolve = this.#waiting.shift()
+    if (resolve !== undefined) {
+      if (!this.#coalesce) this.#native.consumed(this.#number, 1)
+      resolve({ value: event, done: false })
+      return
+    }
+    const last = this.#buffer[this.#buffer.length - 1]
+    if (
+      this.#coalesce &&
+      this.#buffer.length - this.#head > MERGE_ABOVE &&
+      (event.type === 'token' || event.type === 'reasoning') &&
+      last.type === event.type &&
+      last.messageId === event.messageId
+    ) {
+      this.#buffer[this.#buffer.length - 1] = {
+        ...last,
+        text: last.text + event.text,
+        seq: event.seq,
+        seqFrom: last.seqFrom ?? last.seq,
+      }
+      return
+    }
+    this.#buffer.push(event)
+  }
+
+  #onEvent(callback) {
+    if (typeof callback !== 'function') throw new TypeError('onEvent takes a function')
+    this.#listeners.push(callback)
+  }
+
+  #call(name, payload) {
+    const callback = this.#callbacks?.[name]
+    if (typeof callback === 'function') this.#invoke(callback, payload)
+  }
+
+  /** Calls the caller's code. What it throws is told as a process warning, once a run, and harms nothing. */
+  #invoke(callback, payload) {
+    try {
+      const returned = callback(payload)
+      if (typeof returned?.then === 'function') returned.then(undefined, (error) => this.#warn(error))
+    } catch (error) {
+      this.#warn(error)
+    }
+  }
+
+  #warn(error) {
+    if (this.#warned) return
+    this.#warned = true
+    let detail = 'unreadable error'
+    try {
+      detail = String(error?.message ?? error)
+    } catch {}
+    process.emitWarning(`a callback of an agent run threw: ${detail}`, {
+      code: 'AGENT_ENGINE_CALLBACK',
+    })
+  }
+
+  #runTool(call) {
+    const tool = this.#tools.get(call.name)
+    const controller = new AbortController()
+    this.#calls.set(call.callId, controller)
+    const onUpdate = (partial) => {
+      this.#call('onToolUpdate', { toolCallId: call.toolCallId, toolName: call.name, partial })
+    }
+    runTool(tool, call, controller.signal, onUpdate).then(({ json, value }) => {
+      this.#calls.delete(call.callId)
+      if (this.#ended) return
+      if (value !== undefined) this.#values.set(call.callId, value)
+      this.#native.answerTool(this.#number, call.callId, json)
+    })
+  }
+
+  #finish(result) {
+    this.#ended = true
+    this.#native.release(this.#number)
+    hub.removeRun(this.#number)
+    if (this.#onAbort !== undefined) this.#signal.removeEventListener('abort', this.#onAbort)
+    for (const call of result.toolCalls) {
+      // The caller gets back the very object its tool returned, with details that JSON cannot hold.
+      const value = this.#values.get(call.callId)
+      if (value !== undefined && call.status === 'completed') call.result = value
+    }
+    for (const controller of this.#calls.values()) controller.abort()
+    this.#calls.clear()
+    this.#values.clear()
+    this.#settle.resolve(result)
+    for (const resolve of this.#waiting.splice(0)) resolve(DONE)
+    hub.letGo()
+  }
+}
+
+module.exports = { AgentRun }

@@ -1,0 +1,120 @@
+'use strict'
+// Tools that live in JavaScript: what the model is told of them, running them, and reading what they return.
+// Whatever a tool does (throws, never answers, returns a circular object) becomes an answer for the model.
+
+const { AgentEngineError } = require('./errors.js')
+
+/** The largest answer that crosses to the engine, in UTF-16 units. */
+const MAX_ANSWER = 32 * 1024 * 1024
+
+/** Checks the tools of a context and returns what crosses to the native side, and a map to run them by. */
+function readTools(tools) {
+  if (!Array.isArray(tools)) {
+    throw new AgentEngineError('invalid_context', '`tools`: is not an array; pass `[]` for none', 'tools')
+  }
+  const byName = new Map()
+  const definitions = tools.map((tool, index) => {
+    const at = (field) => `tools[${index}]${field}`
+    if (tool === null || typeof tool !== 'object') {
+      throw new AgentEngineError('invalid_tool', `\`${at('')}\`: is not a tool object`, at(''))
+    }
+    if (typeof tool.name !== 'string') {
+      throw new AgentEngineError('invalid_tool', `\`${at('.name')}\`: is missing`, at('.name'))
+    }
+    if (typeof tool.execute !== 'function' && typeof tool.run !== 'function') {
+      const field = at('.execute')
+      const message = `\`${field}\`: is not a function; give \`execute(toolCallId, params, signal, onUpdate)\` or \`run(params, call)\``
+      throw new AgentEngineError('invalid_tool', message, field)
+    }
+    byName.set(tool.name, tool)
+    return {
+      name: tool.name,
+      description: tool.description ?? '',
+      parameters: tool.parameters ?? { type: 'object', properties: {} },
+      executionMode: tool.executionMode,
+      timeoutMs: tool.timeoutMs,
+      replay: tool.replay,
+      retries: tool.retries,
+    }
+  })
+  return { definitions, byName }
+}
+
+/** Runs one call and returns the JSON of its answer, and the value as the tool returned it. */
+async function runTool(tool, call, signal, onUpdate) {
+  try {
+    const value =
+      typeof tool.execute === 'function'
+        ? await tool.execute(call.toolCallId, call.arguments, signal, onUpdate)
+        : await tool.run(call.arguments, {
+            toolCallId: call.toolCallId,
+            idempotencyKey: call.callId,
+            signal,
+            onUpdate,
+          })
+    const json = answer(value)
+    if (json.length > MAX_ANSWER) {
+      return { json: failure(`the tool returned ${json.length} characters; at most ${MAX_ANSWER} are allowed`) }
+    }
+    return { json, value }
+  } catch (error) {
+    return { json: failure(messageOf(error)) }
+  }
+}
+
+function answer(value) {
+  if (typeof value === 'string') return JSON.stringify({ content: [text(value)], resultJson: JSON.stringify(value), isError: false })
+  if (isPiResult(value)) {
+    const content = value.content.map(block)
+    return JSON.stringify({
+      content,
+      resultJson: withDetails(content, value.details),
+      isError: value.isError === true,
+    })
+  }
+  const json = JSON.stringify(value)
+  if (json === undefined) {
+    throw new TypeError(`the tool returned ${typeof value}; return a string, JSON, or { content: [...] }`)
+  }
+  return JSON.stringify({ content: [text(json)], resultJson: json, isError: false })
+}
+
+function isPiResult(value) {
+  return value !== null && typeof value === 'object' && Array.isArray(value.content)
+}
+
+/** The stored result. Details are the host's own and need not be JSON: they stay with the result in this process. */
+function withDetails(content, details) {
+  try {
+    return JSON.stringify({ content, details })
+  } catch {
+    return JSON.stringify({ content })
+  }
+}
+
+function text(value) {
+  return { type: 'text', text: value }
+}
+
+function block(item, index) {
+  if (item?.type === 'text' && typeof item.text === 'string') return text(item.text)
+  if (item?.type === 'image' && typeof item.data === 'string' && typeof item.mimeType === 'string') {
+    return { type: 'image', mimeType: item.mimeType, data: item.data }
+  }
+  throw new TypeError(`content[${index}] of the tool's result is neither a text nor an image block`)
+}
+
+function failure(message) {
+  return JSON.stringify({ content: [text(message)], isError: true })
+}
+
+function messageOf(error) {
+  try {
+    const message = error instanceof Error || typeof error?.message === 'string' ? error.message : String(error)
+    return message === '' ? 'the tool failed without a message' : message.slice(0, 65536)
+  } catch {
+    return 'the tool failed with an error that cannot be read'
+  }
+}
+
+module.exports = { readTools, runTool }

@@ -1,0 +1,296 @@
+//! The hub: one queue, one wake and one cleanup for all runs of a JavaScript environment (NAPI §0).
+//!
+//! Tokio threads mark queues and wake JavaScript; JavaScript drains them all in one crossing. The thread-safe function is
+//! weak and is dropped on the JavaScript thread only. It must never keep a process alive or call into an environment
+//! that ends.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use napi::bindgen_prelude::{Env, Function, Uint32ArraySlice};
+use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
+use napi::{Result, Status};
+use napi_derive::napi;
+use tokio::sync::Notify as Signal;
+use tokio::time::Instant;
+
+use super::tool_host::ToolAnswers;
+use crate::clock::Clock;
+use crate::engine::{Batch, EventQueue, Notify, RecordKind, RunControl, Tasks};
+
+type Wake = ThreadsafeFunction<(), (), (), Status, false, true>;
+
+/// A delta that is not the first of its message waits at most this long for company, counted from the last wake: an
+/// idle stream is told at once, a flood costs one wake per window (PERF, "What the measurements say" 2).
+const WINDOW: Duration = Duration::from_millis(2);
+/// Records per crossing.
+const MAX_RECORDS: usize = 4_096;
+/// Numbers before the records: their count, and 1 when more are left.
+const HEADER: usize = 2;
+
+/// One run as its environment sees it.
+pub(super) struct RunEntry {
+    pub(super) queue: Arc<EventQueue>,
+    pub(super) control: Arc<RunControl>,
+    pub(super) answers: Arc<ToolAnswers>,
+}
+
+struct Inner {
+    /// Queues with records, in the order they got them.
+    dirty: Vec<Arc<EventQueue>>,
+    /// A wake is on its way.
+    waking: bool,
+    /// A wake is due at the end of the window.
+    delayed: bool,
+    last_wake: Instant,
+    runs: HashMap<u32, RunEntry>,
+    batch: Batch,
+}
+
+/// What tokio threads share with the hub.
+pub(super) struct HubCore {
+    clock: Clock,
+    inner: Mutex<Inner>,
+    wake: RwLock<Option<Wake>>,
+    pace: Signal,
+    /// Answers to requests that are no runs (ledger reads, close): run number 0.
+    replies: std::sync::OnceLock<Arc<EventQueue>>,
+}
+
+impl HubCore {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send_wake(&self) {
+        let wake = self.wake.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(wake) = wake.as_ref() {
+            wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
+        }
+    }
+
+    /// Sends the delayed wake when its window is over.
+    async fn pace(self: Arc<Self>) {
+        loop {
+            self.pace.notified().await;
+            if self.wake.read().unwrap_or_else(PoisonError::into_inner).is_none() {
+                return;
+            }
+            let due = self.lock().last_wake + WINDOW;
+            tokio::time::sleep_until(due).await;
+            let send = {
+                let mut inner = self.lock();
+                let send = inner.delayed && !inner.waking;
+                inner.delayed = false;
+                if send {
+                    inner.waking = true;
+                    inner.last_wake = self.clock.instant();
+                }
+                send
+            };
+            if send {
+                self.send_wake();
+            }
+        }
+    }
+
+    pub(super) fn add_run(&self, run: u32, entry: RunEntry) {
+        self.lock().runs.insert(run, entry);
+    }
+
+    pub(super) fn with_run<T>(&self, run: u32, read: impl FnOnce(&RunEntry) -> T) -> Option<T> {
+        self.lock().runs.get(&run).map(read)
+    }
+
+    /// Forgets a run whose result was taken.
+    pub(super) fn release(&self, run: u32) {
+        let entry = self.lock().runs.remove(&run);
+        if let Some(entry) = entry {
+            entry.queue.close();
+        }
+    }
+
+    /// Answers a request: `{"id":…,"ok":…}` or `{"id":…,"error":…}`.
+    pub(super) fn reply(self: &Arc<Self>, json: &str) {
+        if let Some(replies) = self.replies.get() {
+            replies.host(RecordKind::Event, json);
+        }
+    }
+
+    /// The environment ends: nothing may call it any more, and nothing of it goes on.
+    fn shut(&self) {
+        *self.wake.write().unwrap_or_else(PoisonError::into_inner) = None;
+        let runs = std::mem::take(&mut self.lock().runs);
+        for entry in runs.into_values() {
+            entry.control.abort();
+            entry.queue.close();
+        }
+        self.pace.notify_one();
+    }
+}
+
+impl Notify for HubCore {
+    fn ready(&self, queue: &Arc<EventQueue>, news: bool, urgent: bool) {
+        let send = {
+            let mut inner = self.lock();
+            if news {
+                inner.dirty.push(Arc::clone(queue));
+            }
+            if inner.waking {
+                false
+            } else {
+                let now = self.clock.instant();
+                if urgent || now.saturating_duration_since(inner.last_wake) >= WINDOW {
+                    inner.waking = true;
+                    inner.last_wake = now;
+                    true
+                } else {
+                    if !std::mem::replace(&mut inner.delayed, true) {
+                        self.pace.notify_one();
+                    }
+                    false
+                }
+            }
+        };
+        if send {
+            self.send_wake();
+        }
+    }
+}
+
+/// The queue and the wake of one JavaScript environment. Made once by `index.js`.
+/// @internal
+#[napi]
+pub struct NativeHub {
+    core: Arc<HubCore>,
+    tasks: Tasks,
+}
+
+impl NativeHub {
+    pub(super) fn core(&self) -> &Arc<HubCore> {
+        &self.core
+    }
+
+    pub(super) fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+}
+
+#[napi]
+impl NativeHub {
+    /// `wake` is called when there is something to drain; it must not throw.
+    #[napi(constructor, catch_unwind)]
+    pub fn new(env: &Env, wake: Function<'_, (), ()>) -> Result<Self> {
+        let tasks = Tasks::shared().ok_or_else(|| {
+            napi::Error::from_reason(
+                "{\"code\":\"internal\",\"message\":\"the system gives no threads\"}",
+            )
+        })?;
+        let wake: Wake = wake.build_threadsafe_function().weak::<true>().build()?;
+        let clock = Clock::default();
+        let core = Arc::new(HubCore {
+            inner: Mutex::new(Inner {
+                dirty: Vec::new(),
+                waking: false,
+                delayed: false,
+                last_wake: clock.instant(),
+                runs: HashMap::new(),
+                batch: Batch::default(),
+            }),
+            clock,
+            wake: RwLock::new(Some(wake)),
+            pace: Signal::new(),
+            replies: std::sync::OnceLock::new(),
+        });
+        let notify: Arc<dyn Notify> = Arc::clone(&core) as Arc<dyn Notify>;
+        // The hub holds the queue and the queue the hub: both live until the environment ends, and the cleanup below
+        // takes them apart.
+        let _ = core.replies.set(EventQueue::new(0, true, notify));
+        env.add_env_cleanup_hook(Arc::clone(&core), |core| core.shut())?;
+        tasks.spawn(Arc::clone(&core).pace());
+        Ok(Self { core, tasks })
+    }
+
+    /// Moves records into `rows` (count, more, then five numbers each: run, kind, first seq, last seq, end of text) and
+    /// returns their texts as one string.
+    #[napi(catch_unwind)]
+    pub fn drain(&self, mut rows: Uint32ArraySlice<'_>) -> String {
+        // SAFETY: JavaScript calls this synchronously with an array of its own, which nothing else reads or writes until
+        // the call returns, and which is never shared with another thread.
+        #[expect(
+            unsafe_code,
+            reason = "writing into a caller's typed array saves a copy per crossing"
+        )]
+        let rows = unsafe { rows.as_mut() };
+        let capacity = (rows.len().saturating_sub(HEADER) / Batch::WIDTH).min(MAX_RECORDS);
+        let mut inner = self.core.lock();
+        let Inner { dirty, batch, waking, delayed, .. } = &mut *inner;
+        batch.clear();
+        *waking = false;
+        *delayed = false;
+        let mut left = Vec::new();
+        for queue in dirty.drain(..) {
+            let room = capacity.saturating_sub(batch.rows.len() / Batch::WIDTH);
+            if room == 0 || queue.drain(batch, room) {
+                left.push(queue);
+            }
+        }
+        let more = !left.is_empty();
+        *dirty = left;
+        let count = batch.rows.len() / Batch::WIDTH;
+        for (slot, value) in rows.iter_mut().skip(HEADER).zip(&batch.rows) {
+            *slot = *value;
+        }
+        for (slot, value) in
+            rows.iter_mut().zip([u32::try_from(count).unwrap_or(u32::MAX), u32::from(more)])
+        {
+            *slot = value;
+        }
+        std::mem::take(&mut batch.text)
+    }
+
+    /// Ends a run as aborted.
+    #[napi(catch_unwind)]
+    pub fn abort(&self, run: u32) {
+        if let Some(control) = self.core.with_run(run, |entry| Arc::clone(&entry.control)) {
+            control.abort();
+        }
+    }
+
+    /// Queues a message for the run's next tool boundary; false when it takes none any more.
+    #[napi(catch_unwind)]
+    pub fn steer(&self, run: u32, message: String) -> bool {
+        self.core
+            .with_run(run, |entry| Arc::clone(&entry.control))
+            .is_some_and(|control| control.steer(&message))
+    }
+
+    /// Whether the run still works on its answer.
+    #[napi(catch_unwind)]
+    pub fn is_streaming(&self, run: u32) -> bool {
+        self.core.with_run(run, |entry| entry.control.is_streaming()).unwrap_or(false)
+    }
+
+    /// The reader has consumed `count` records of a run that does not merge.
+    #[napi(catch_unwind)]
+    pub fn consumed(&self, run: u32, count: u32) {
+        if let Some(queue) = self.core.with_run(run, |entry| Arc::clone(&entry.queue)) {
+            queue.consumed(usize::try_from(count).unwrap_or(usize::MAX));
+        }
+    }
+
+    /// Nobody reads the run's deltas any more; they are not kept, and its socket does not wait.
+    #[napi(catch_unwind)]
+    pub fn release(&self, run: u32) {
+        self.core.release(run);
+    }
+
+    /// Answers a tool: `{"content":[blocks],"resultJson":text?,"isError":bool}`.
+    #[napi(catch_unwind)]
+    pub fn answer_tool(&self, run: u32, call_id: String, answer: String) {
+        if let Some(answers) = self.core.with_run(run, |entry| Arc::clone(&entry.answers)) {
+            answers.answer(&call_id, &answer);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The ledger's methods for JavaScript: a name and JSON arguments in, an answer through the hub.
+//!
+//! It must never read or write on the JavaScript thread.
+
+use std::sync::Arc;
+
+use napi::Result;
+use napi_derive::napi;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::engine::NativeEngine;
+use super::{js_error, reply};
+use crate::error::{EngineError, ErrorCode};
+use crate::ledger::{Ledger, QueryLimits};
+use crate::model::{InputError, session_label};
+
+#[derive(Deserialize)]
+struct Label {
+    label: String,
+}
+
+#[derive(Deserialize)]
+struct Id {
+    id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Fork {
+    turn_id: String,
+    #[serde(default)]
+    label: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Query {
+    sql: String,
+    params: Box<RawValue>,
+}
+
+#[derive(Deserialize)]
+struct WriteTurn {
+    context: Box<RawValue>,
+    result: Box<RawValue>,
+}
+
+type Answer = std::result::Result<String, EngineError>;
+
+fn arguments<T: DeserializeOwned>(json: &str) -> std::result::Result<T, EngineError> {
+    serde_json::from_str(json).map_err(|error| {
+        let message = error.to_string();
+        let message = message.split(" at line ").next().unwrap_or_default().to_owned();
+        EngineError::at(
+            ErrorCode::InvalidContext,
+            InputError { path: "arguments".to_owned(), message },
+        )
+    })
+}
+
+fn json(value: &impl Serialize) -> Answer {
+    serde_json::to_string(value)
+        .map_err(|error| EngineError::new(ErrorCode::Internal, error.to_string()))
+}
+
+#[napi]
+impl NativeEngine {
+    /// Asks the ledger; the answer comes for request `id`. A wrong argument is thrown here.
+    #[napi(catch_unwind)]
+    pub fn ledger(&self, id: u32, method: String, args: String) -> Result<()> {
+        self.ask(id, &method, &args).map_err(|error| js_error(&error))
+    }
+}
+
+impl NativeEngine {
+    fn ask(&self, id: u32, method: &str, args: &str) -> std::result::Result<(), EngineError> {
+        let ledger = self
+            .ledger
+            .clone()
+            .ok_or_else(|| EngineError::new(ErrorCode::NoLedger, "the engine has no ledger"))?;
+        match method {
+            "session" => {
+                let Label { label } = arguments(args)?;
+                self.answer(id, async move { json(&ledger.session(&label).await?) });
+            }
+            "history" => {
+                let Label { label } = arguments(args)?;
+                self.answer(id, async move { json(&ledger.messages(&label).await?) });
+            }
+            "turn" => {
+                let Id { id: turn } = arguments(args)?;
+                self.answer(id, async move { json(&ledger.turn(&turn).await?) });
+            }
+            "fork" => {
+                let Fork { turn_id, label } = arguments(args)?;
+                if let Some(label) = &label {
+                    session_label("label", label)
+                        .map_err(|error| EngineError::at(ErrorCode::InvalidLabel, error))?;
+                }
+                self.answer(
+                    id,
+                    async move { json(&ledger.fork(&turn_id, label.as_deref()).await?) },
+                );
+            }
+            "query" => {
+                let Query { sql, params } = arguments(args)?;
+                self.answer(id, async move {
+                    let params = params.get().to_owned();
+                    json(&ledger.query(sql, params, QueryLimits::default()).await?)
+                });
+            }
+            "writeTurn" => self.write_turn(id, ledger, args)?,
+            other => {
+                return Err(EngineError::new(
+                    ErrorCode::Internal,
+                    format!("the ledger has no method `{other}`"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn write_turn(
+        &self,
+        id: u32,
+        ledger: Arc<Ledger>,
+        args: &str,
+    ) -> std::result::Result<(), EngineError> {
+        let WriteTurn { context, result } = arguments(args)?;
+        let context = self.context(context.get())?;
+        let turn = ledger.turn_of(&context, result.get()).map_err(EngineError::context)?;
+        self.answer(id, async move { json(&ledger.write_turn(turn).await?.turn_id) });
+        Ok(())
+    }
+
+    fn answer(&self, id: u32, work: impl Future<Output = Answer> + Send + 'static) {
+        let hub = Arc::clone(self.hub());
+        self.tasks().spawn(async move { reply(&hub, id, work.await) });
+    }
+}

@@ -1,0 +1,37 @@
+//! The napi shell: the only room that knows JavaScript. `index.js` is the public face over it.
+//!
+//! Owns the hub, conversion and errors at the edge. It must never decide anything about a run. Structured data crosses
+//! as JSON text; nothing is `async fn(&self)`, because a worker that ends frees what such a future borrows (NAPI §2).
+
+mod engine;
+mod hub;
+mod ledger;
+mod tool_host;
+
+use std::sync::Arc;
+
+use crate::error::EngineError;
+use hub::HubCore;
+
+/// The JavaScript error of an engine error: its reason is JSON that `index.js` turns into an `AgentEngineError`.
+fn js_error(error: &EngineError) -> napi::Error {
+    napi::Error::from_reason(error_json(error))
+}
+
+fn error_json(error: &EngineError) -> String {
+    serde_json::json!({
+        "code": error.code.as_str(),
+        "field": error.field,
+        "message": error.message,
+    })
+    .to_string()
+}
+
+/// Answers request `id` of this environment with JSON text, or with an error.
+fn reply(hub: &Arc<HubCore>, id: u32, answer: Result<String, EngineError>) {
+    let json = match answer {
+        Ok(value) => format!("{{\"id\":{id},\"ok\":{value}}}"),
+        Err(error) => format!("{{\"id\":{id},\"error\":{}}}", error_json(&error)),
+    };
+    hub.reply(&json);
+}

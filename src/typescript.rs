@@ -1,0 +1,98 @@
+//! The TypeScript of the data types, from the Rust types themselves (tests only).
+//!
+//! Owns `types/model.d.ts`: a test fails while the file is not what the types say; `UPDATE_TYPES=1` writes it. It must
+//! never hold a type of its own.
+
+use ts_rs::{Config, TS};
+
+use crate::ledger::{HistoryMessage, QueryResult, SessionRow, Truncation, TurnError, TurnRow};
+use crate::model::*;
+use crate::provider::*;
+
+fn declaration<T: TS>(config: &Config) -> String {
+    let docs = T::docs().unwrap_or_default();
+    format!("{docs}export {}\n", T::decl(config))
+}
+
+macro_rules! declarations {
+    ($($name:ty),* $(,)?) => {{
+        let config = Config::new().with_large_int("number");
+        [$(declaration::<$name>(&config)),*].join("\n")
+    }};
+}
+
+#[test]
+fn the_typescript_declarations_are_what_the_rust_types_say() {
+    let wanted = declarations![
+        // Messages and context.
+        Role,
+        Block,
+        Provenance,
+        AgentMessage,
+        AgentRole,
+        ThinkingConfig,
+        ThinkingMode,
+        ThinkingEffort,
+        TokenBudget,
+        ExecutionMode,
+        ReplayClass,
+        // Events.
+        StreamEvent,
+        ToolStatus,
+        AgentPhase,
+        // Results.
+        AgentResult,
+        StopReason,
+        AgentToolCall,
+        ToolCallStatus,
+        TokenUsage,
+        Attempt,
+        AgentError,
+        AgentErrorKind,
+        ErrorDetail,
+        FailureKind,
+        PersistError,
+        CompactionResult,
+        // Options.
+        Api,
+        ProviderOptions,
+        AuthProfile,
+        AuthType,
+        AuthKey,
+        ModelDeclaration,
+        ModelInfo,
+        Modality,
+        ThinkingCapability,
+        ModelCost,
+        CostTier,
+        // The scripted provider.
+        Script,
+        ScriptedReplies,
+        ScriptedReply,
+        ScriptedParts,
+        ScriptedStep,
+        ScriptedCall,
+        ScriptedUsage,
+        ScriptedError,
+        ScriptedStop,
+        ScriptedRequest<'static>,
+        // The ledger.
+        SessionRow,
+        TurnRow,
+        TurnError,
+        HistoryMessage,
+        QueryResult,
+        Truncation,
+    ];
+    let wanted = format!("// Written by the test in src/typescript.rs. Do not edit.\n\n{wanted}");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/types/model.d.ts");
+    #[expect(clippy::disallowed_methods, reason = "a switch of this test, not of the engine")]
+    if std::env::var_os("UPDATE_TYPES").is_some() {
+        std::fs::write(path, &wanted).unwrap();
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        found == wanted,
+        "`types/model.d.ts` is not what the Rust types say; run `npm run types` and commit it"
+    );
+}

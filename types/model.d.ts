@@ -1,0 +1,1423 @@
+// Written by the test in src/typescript.rs. Do not edit.
+
+/**
+ * Who speaks.
+ */
+export type Role = "user" | "assistant" | "system" | "tool";
+
+/**
+ * One part of a message. The JSON texts inside (`argumentsJson`, `rawJson`, `providerData`) are verbatim (DESIGN §3).
+ */
+export type Block = { "type": "text", 
+/**
+ * The text.
+ */
+text: string, 
+/**
+ * JSON text of what else the provider attached to this part (citations, ids, phases), replayed verbatim.
+ */
+providerData?: string, } | { "type": "image", 
+/**
+ * `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+ */
+mimeType: string, 
+/**
+ * The bytes in base64.
+ */
+data: string, } | { "type": "thinking", 
+/**
+ * The reasoning text; may be empty where the provider shows only a signature.
+ */
+thinking: string, 
+/**
+ * The provider's signature, byte for byte.
+ */
+signature?: string, 
+/**
+ * JSON text of what else the provider attached (reasoning details, the field it came in).
+ */
+providerData?: string, } | { "type": "redacted_thinking", 
+/**
+ * The encrypted text, byte for byte.
+ */
+data: string, } | { "type": "tool_call", 
+/**
+ * The provider's id of the call; unique only within its message.
+ */
+id: string, 
+/**
+ * The tool's name.
+ */
+name: string, 
+/**
+ * The arguments as the provider sent them: JSON text, not yet validated.
+ */
+argumentsJson: string, 
+/**
+ * True when the response ended before this block closed; such a call is never run (FAULTS §0.3).
+ */
+incomplete: boolean, 
+/**
+ * JSON text of what else the provider attached (a thought signature).
+ */
+providerData?: string, } | { "type": "tool_result", 
+/**
+ * The provider's id of the call this answers.
+ */
+toolCallId: string, 
+/**
+ * The tool's name.
+ */
+toolName: string, 
+/**
+ * Text and image blocks.
+ */
+content: Array<Block>, 
+/**
+ * True when the tool failed; the content then says why.
+ */
+isError: boolean, } | { "type": "opaque", 
+/**
+ * The block's JSON text.
+ */
+rawJson: string, };
+
+/**
+ * Where an assistant message came from: what decides whether opaque blocks may be replayed (RULES §4).
+ */
+export type Provenance = { 
+/**
+ * The provider's name in the engine's options.
+ */
+provider: string, 
+/**
+ * The wire API: `anthropic-messages`, `openai-chat`, …
+ */
+api: string, 
+/**
+ * The model that was asked.
+ */
+model: string, 
+/**
+ * The provider's id of the response.
+ */
+responseId?: string, };
+
+/**
+ * Seed 000's `AgentMessage`, with the blocks it was derived from.
+ */
+export type AgentMessage = { 
+/**
+ * The engine's ULID.
+ */
+id: string, 
+/**
+ * Who speaks.
+ */
+role: Role, 
+/**
+ * The visible text.
+ */
+content: string, 
+/**
+ * Order within the turn, from 0.
+ */
+sequence: number, 
+/**
+ * Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * The shown reasoning (assistant messages).
+ */
+thinking?: string, 
+/**
+ * The provider's id of the call this answers (tool messages).
+ */
+toolCallId?: string, 
+/**
+ * True when the tool failed (tool messages).
+ */
+isError?: boolean, 
+/**
+ * The parts, in order: what the ledger stores and the provider gets back.
+ */
+blocks: Array<Block>, 
+/**
+ * Where an assistant message came from.
+ */
+provenance?: Provenance, 
+/**
+ * The provider's own stop reason (assistant messages).
+ */
+providerStopReason?: string, };
+
+/**
+ * Which part the agent plays.
+ */
+export type AgentRole = "manager" | "worker" | "unified";
+
+/**
+ * How much the model may think. Exactly one way is used, by what the model supports.
+ */
+export type ThinkingConfig = { 
+/**
+ * `enabled` (with `budgetTokens`), `adaptive` or `disabled`.
+ */
+type?: ThinkingMode, 
+/**
+ * Tokens the model may think, at least 1,024.
+ */
+budgetTokens?: number, 
+/**
+ * How hard to think, for models that take an effort.
+ */
+effort?: ThinkingEffort, };
+
+/**
+ * The ways to ask for thinking.
+ */
+export type ThinkingMode = "enabled" | "adaptive" | "disabled";
+
+/**
+ * The effort levels of the providers' APIs.
+ */
+export type ThinkingEffort = "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max";
+
+/**
+ * Seed 000's budget, in tokens, as context assembly calculated it.
+ */
+export type TokenBudget = { 
+/**
+ * The model's window.
+ */
+modelLimit?: number, 
+/**
+ * Kept free for the answer.
+ */
+reserveResponse?: number, 
+/**
+ * Kept free for tool definitions and results.
+ */
+reserveTools?: number, 
+/**
+ * What is left for the context.
+ */
+available?: number, 
+/**
+ * What the context uses.
+ */
+used?: number, 
+/**
+ * `available - used`.
+ */
+remaining?: number, };
+
+/**
+ * How a tool may run beside the others of the same message (RULES §1).
+ */
+export type ExecutionMode = "sequential" | "parallel";
+
+/**
+ * What may be done with a call whose outcome is unknown after a crash (DESIGN §4).
+ */
+export type ReplayClass = "pure" | "idempotent" | "reconcilable" | "unsafe";
+
+/**
+ * One event of a run's stream. `seq` counts from 1 without a gap.
+ */
+export type StreamEvent = { "type": "stream_start", 
+/**
+ * The host's id of the run.
+ */
+runId: string, 
+/**
+ * The session the run belongs to.
+ */
+sessionLabel: string, 
+/**
+ * What the context gave as `target`, or null.
+ */
+target: DeliveryTarget, 
+/**
+ * The event's number.
+ */
+seq: number, } | { "type": "token", 
+/**
+ * The text.
+ */
+text: string, 
+/**
+ * The assistant message it belongs to.
+ */
+messageId: string, 
+/**
+ * The event's number; the last one where deltas were merged.
+ */
+seq: number, 
+/**
+ * The first number, where deltas were merged (a reader more than 4,096 events behind).
+ */
+seqFrom?: number, } | { "type": "tool_status", 
+/**
+ * The tool.
+ */
+toolName: string, 
+/**
+ * The provider's id of the call.
+ */
+toolCallId: string, 
+/**
+ * What happened.
+ */
+status: ToolStatus, 
+/**
+ * One line about the outcome, at most 200 characters.
+ */
+summary?: string, 
+/**
+ * The assistant message that asked.
+ */
+messageId: string, 
+/**
+ * The event's number.
+ */
+seq: number, } | { "type": "reasoning", 
+/**
+ * The text.
+ */
+text: string, 
+/**
+ * The assistant message it belongs to.
+ */
+messageId: string, 
+/**
+ * The event's number; the last one where deltas were merged.
+ */
+seq: number, 
+/**
+ * The first number, where deltas were merged.
+ */
+seqFrom?: number, } | { "type": "stream_end", 
+/**
+ * The host's id of the run.
+ */
+runId: string, 
+/**
+ * True exactly once, after the commit.
+ */
+final: boolean, 
+/**
+ * The event's number.
+ */
+seq: number, } | { "type": "stream_error", 
+/**
+ * The error's message.
+ */
+error: string, 
+/**
+ * Whether any token of this run was delivered.
+ */
+partial: boolean, 
+/**
+ * The event's number.
+ */
+seq: number, };
+
+/**
+ * What happened to a tool call.
+ */
+export type ToolStatus = "started" | "completed" | "failed";
+
+/**
+ * The phases of `onAgentEvent`.
+ */
+export type AgentPhase = "start" | "streaming" | "tool_use" | "compaction_start" | "compaction_end" | "end";
+
+/**
+ * Seed 000's `AgentResult`, with what the ledger and the wallet know of it.
+ */
+export type AgentResult = { 
+/**
+ * The turn's ULID; also without a ledger.
+ */
+turnId: string, 
+/**
+ * The host's id of the run.
+ */
+runId: string, 
+/**
+ * All messages in order: the query, assistant messages, tool results.
+ */
+messages: Array<AgentMessage>, 
+/**
+ * The blocks of the last assistant message, in order; empty where there is none.
+ */
+blocks: Array<Block>, 
+/**
+ * All tool calls with their results.
+ */
+toolCalls: Array<AgentToolCall>, 
+/**
+ * The sum over all calls of the provider.
+ */
+usage: TokenUsage, 
+/**
+ * True when a call reported no usage and an estimate was counted.
+ */
+usageEstimated: boolean, 
+/**
+ * The size of the context after the last call, in tokens; null while unknown (RULES §3). Never the sum.
+ */
+contextTokens?: number, 
+/**
+ * US dollars by the catalogue's prices; null where a price is unknown, never 0 for it.
+ */
+cost?: number, 
+/**
+ * Why the agent stopped.
+ */
+stopReason: StopReason, 
+/**
+ * Milliseconds from `run()` to the end.
+ */
+durationMs: number, 
+/**
+ * Why the run failed.
+ */
+error?: AgentError, 
+/**
+ * The compaction that was needed.
+ */
+compaction?: CompactionResult, 
+/**
+ * True when the ledger has the turn; false without a ledger or after a storage failure.
+ */
+persisted: boolean, 
+/**
+ * Why the ledger does not have it.
+ */
+persistError?: PersistError, 
+/**
+ * Every attempt at a provider.
+ */
+attempts: Array<Attempt>, 
+/**
+ * Steered messages that no model call has seen, because the run ended first.
+ */
+undeliveredSteering: Array<string>, };
+
+/**
+ * Why the agent stopped.
+ */
+export type StopReason = "end_turn" | "max_tokens" | "tool_use" | "timeout" | "aborted" | "error";
+
+/**
+ * Seed 000's `AgentToolCall`.
+ */
+export type AgentToolCall = { 
+/**
+ * The provider's id of the call.
+ */
+id: string, 
+/**
+ * The tool.
+ */
+toolName: string, 
+/**
+ * The arguments the tool got: parsed, coerced and valid; `{}` where they never were.
+ */
+params: Record<string, unknown>, 
+/**
+ * What the tool returned.
+ */
+result?: unknown, 
+/**
+ * Why it failed.
+ */
+error?: string, 
+/**
+ * Where it stands.
+ */
+status: ToolCallStatus, 
+/**
+ * Unix milliseconds.
+ */
+startedAt: number, 
+/**
+ * Unix milliseconds.
+ */
+completedAt?: number, 
+/**
+ * Order within the turn, from 0.
+ */
+sequence: number, 
+/**
+ * The session of the subagent this call spawned.
+ */
+spawnedSessionLabel?: string, 
+/**
+ * The engine's ULID of the call: the tool's idempotency key and the ledger's id.
+ */
+callId: string, 
+/**
+ * The assistant message that asked.
+ */
+messageId: string, };
+
+/**
+ * Where a tool call stands.
+ */
+export type ToolCallStatus = "pending" | "running" | "completed" | "failed";
+
+/**
+ * Tokens of one call, or summed over the calls of a turn. `total = input + output + cached + cacheWrite`.
+ */
+export type TokenUsage = { 
+/**
+ * Prompt tokens that were neither read from nor written to the cache.
+ */
+inputTokens: number, 
+/**
+ * Generated tokens, reasoning included.
+ */
+outputTokens: number, 
+/**
+ * Prompt tokens read from the provider's cache.
+ */
+cachedInputTokens: number, 
+/**
+ * Prompt tokens written to the provider's cache.
+ */
+cacheWriteTokens: number, 
+/**
+ * The part of `outputTokens` that was reasoning; 0 where the provider does not tell.
+ */
+reasoningTokens: number, 
+/**
+ * The sum of the first four.
+ */
+totalTokens: number, };
+
+/**
+ * One attempt at a provider (RULES §1, `attempts_json`).
+ */
+export type Attempt = { 
+/**
+ * The provider asked.
+ */
+provider: string, 
+/**
+ * The model asked.
+ */
+model: string, 
+/**
+ * The auth profile used.
+ */
+profileId?: string, 
+/**
+ * True when a complete response came back.
+ */
+ok: boolean, 
+/**
+ * The HTTP status, where there was one.
+ */
+status?: number, 
+/**
+ * The failure's kind.
+ */
+reason?: FailureKind, 
+/**
+ * How long it took, in milliseconds.
+ */
+ms: number, };
+
+/**
+ * Seed 000's `AgentError`, with `detail`.
+ */
+export type AgentError = { 
+/**
+ * The seed's kind.
+ */
+kind: AgentErrorKind, 
+/**
+ * What failed and what to do about it; redacted.
+ */
+message: string, 
+/**
+ * Whether the broker may try the run again.
+ */
+retryable: boolean, 
+/**
+ * The finer kind and its facts.
+ */
+detail: ErrorDetail, };
+
+/**
+ * Seed 000's closed set.
+ */
+export type AgentErrorKind = "context_overflow" | "auth_failure" | "rate_limit" | "model_error" | "timeout" | "compaction_failure" | "unknown";
+
+/**
+ * What is known beyond the kind.
+ */
+export type ErrorDetail = { 
+/**
+ * The finer kind.
+ */
+kind: FailureKind, 
+/**
+ * The HTTP status, where there was one.
+ */
+status?: number, 
+/**
+ * A stable code: the provider's, or the engine's (`stream_truncated`, `idle_timeout`, `stale_head`, …).
+ */
+code?: string, 
+/**
+ * How long the provider asks to wait, in milliseconds.
+ */
+retryAfterMs?: number, };
+
+/**
+ * The finer kinds of RULES §2, and the engine's own.
+ */
+export type FailureKind = "context_overflow" | "rate_limit" | "overloaded" | "server_error" | "timeout" | "network" | "billing" | "auth" | "auth_permanent" | "model_not_found" | "format" | "refusal" | "aborted" | "storage" | "unknown";
+
+/**
+ * Why the ledger does not have a turn.
+ */
+export type PersistError = { 
+/**
+ * A stable code: `storage_full`, `stale_head`, …
+ */
+code: string, 
+/**
+ * What failed and what to do.
+ */
+message: string, };
+
+/**
+ * Seed 000's `CompactionResult`.
+ */
+export type CompactionResult = { summary: string, summarizedThroughTurnId: string, firstKeptTurnId: string, turnsSummarized: number, model: string, provider: string, tokensBefore: number, tokensAfter: number, summaryTokens: number, summarizationInputTokens: number, summarizationOutputTokens: number, durationMs: number, trigger: 'context_limit' | 'overflow_recovery', };
+
+/**
+ * The wire APIs the engine speaks.
+ */
+export type Api = "anthropic-messages" | "openai-chat" | "scripted";
+
+/**
+ * One provider, as the options name it. For `anthropic` and `openai` every field has a default.
+ */
+export type ProviderOptions = { 
+/**
+ * The API it speaks.
+ */
+api?: Api, 
+/**
+ * Where it is; the API's path is added to it. https, unless it is this machine.
+ */
+baseUrl?: string, 
+/**
+ * Headers sent with every request. Keys belong in `authProfiles`.
+ */
+headers?: { [key in string]: string }, 
+/**
+ * DNS, TCP and TLS together, in milliseconds; 10,000 by default.
+ */
+connectTimeoutMs?: number, 
+/**
+ * Until the answer begins, in milliseconds; 120,000 by default.
+ */
+headerTimeoutMs?: number, 
+/**
+ * Between two pieces of the answer, pings counted, in milliseconds; 300,000 by default.
+ */
+idleTimeoutMs?: number, 
+/**
+ * Between two parts of the answer, pings not counted, in milliseconds; 600,000 by default.
+ */
+noProgressTimeoutMs?: number, 
+/**
+ * True: `baseUrl` may be plain http to another machine.
+ */
+allowInsecure?: boolean, 
+/**
+ * The value of the `anthropic-version` header.
+ */
+anthropicVersion?: string, 
+/**
+ * `env` for the proxy of the environment, or a proxy's URL; none by default.
+ */
+proxy?: string, 
+/**
+ * Authorities to trust besides the bundled ones, in PEM.
+ */
+caCertificates?: string, 
+/**
+ * What the scripted provider answers; for `api: 'scripted'`.
+ */
+script?: Script, };
+
+/**
+ * One key of one provider, as the options name it.
+ */
+export type AuthProfile = { 
+/**
+ * A name for logs and attempts, such as `anthropic:work`.
+ */
+id: string, 
+/**
+ * The provider's name in `providers`.
+ */
+provider: string, 
+/**
+ * What the key is: `api_key` (default), or `token` for one that travels as `authorization: Bearer`.
+ */
+type?: AuthType, 
+/**
+ * The key, or the environment variable that holds it.
+ */
+key: AuthKey, };
+
+/**
+ * What a key is.
+ */
+export type AuthType = "api_key" | "token";
+
+/**
+ * Where the key is.
+ */
+export type AuthKey = string | { 
+/**
+ * The name.
+ */
+env: string, };
+
+/**
+ * What a host says of a model. Fields left out keep what the catalogue knows of it.
+ */
+export type ModelDeclaration = { 
+/**
+ * The provider's name in the options.
+ */
+provider: string, 
+/**
+ * The name that requests carry.
+ */
+id: string, 
+/**
+ * The wire API, so that what is known of the model elsewhere on that API is used here too, but for the price.
+ */
+api?: Api, 
+/**
+ * The name for people.
+ */
+name?: string, 
+/**
+ * Tokens of prompt and answer together. Needed where the catalogue does not know the model.
+ */
+contextWindow?: number, 
+/**
+ * Tokens of prompt, where they are capped below the window.
+ */
+maxInputTokens?: number, 
+/**
+ * Tokens of one answer.
+ */
+maxOutputTokens?: number, 
+/**
+ * What a prompt may hold.
+ */
+input?: Array<Modality>, 
+/**
+ * Whether it can think.
+ */
+reasoning?: boolean, 
+/**
+ * How it may be asked to think.
+ */
+thinking?: ThinkingCapability, 
+/**
+ * False where the provider refuses a temperature.
+ */
+temperature?: boolean, 
+/**
+ * Prices; 0 says that it is free.
+ */
+cost?: ModelCost, 
+/**
+ * Other names of the same model.
+ */
+aliases?: Array<string>, };
+
+/**
+ * One model at one provider.
+ */
+export type ModelInfo = { 
+/**
+ * Who serves it: `anthropic`, `openrouter`, …; `open` for weights that anyone may serve.
+ */
+provider: string, 
+/**
+ * The name that requests carry. After a resolution by suffix this is the catalogue's name, not the one asked for.
+ */
+id: string, 
+/**
+ * The wire API the provider speaks for it: `anthropic-messages`, `openai-chat`, `openai-responses`,
+ * `google-generative-ai` or `bedrock-converse`; null where a declaration left it open.
+ */
+api: string | null, 
+/**
+ * The name for people.
+ */
+name: string, 
+/**
+ * Tokens of prompt and answer together.
+ */
+contextWindow: number, 
+/**
+ * Tokens of prompt, where the provider caps them below the window.
+ */
+maxInputTokens: number | null, 
+/**
+ * Tokens of one answer, thinking included.
+ */
+maxOutputTokens: number, 
+/**
+ * What a prompt may hold.
+ */
+input: Array<Modality>, 
+/**
+ * Whether it can think.
+ */
+reasoning: boolean, 
+/**
+ * How it may be asked to think; null where it cannot or where that is unknown.
+ */
+thinking: ThinkingCapability | null, 
+/**
+ * False where the provider refuses a temperature: leave the field out then.
+ */
+temperature: boolean, 
+/**
+ * Prices; null where they are unknown.
+ */
+cost: ModelCost | null, 
+/**
+ * Other names of the same model at this provider.
+ */
+aliases: Array<string>, 
+/**
+ * The day the provider stops serving it, `YYYY-MM-DD`, where announced.
+ */
+retires: string | null, 
+/**
+ * Where the facts are from: a key of the data file's `sources`, `declared`, or `assumed`.
+ */
+source: string, };
+
+/**
+ * A kind of prompt content.
+ */
+export type Modality = "text" | "image";
+
+/**
+ * The ways a model may be asked to think.
+ */
+export type ThinkingCapability = { 
+/**
+ * It takes `adaptive`: the model decides.
+ */
+adaptive: boolean, 
+/**
+ * It takes a budget in tokens.
+ */
+budget: boolean, 
+/**
+ * The efforts it takes, weakest first; empty where it takes none.
+ */
+efforts: Array<ThinkingEffort>, 
+/**
+ * Whether thinking can be switched off.
+ */
+canDisable: boolean, };
+
+/**
+ * Prices in US dollars per million tokens. A price that is null is unknown.
+ */
+export type ModelCost = { 
+/**
+ * Prompt tokens outside the cache.
+ */
+input: number, 
+/**
+ * Generated tokens, thinking included.
+ */
+output: number, 
+/**
+ * Prompt tokens read from the cache.
+ */
+cacheRead: number | null, 
+/**
+ * Prompt tokens written to the cache for its usual time (5 minutes at Anthropic).
+ */
+cacheWrite: number | null, 
+/**
+ * Prompt tokens written to the cache for an hour.
+ */
+cacheWrite1h: number | null, 
+/**
+ * Other prices for long prompts.
+ */
+tiers: Array<CostTier>, };
+
+/**
+ * The prices of a call whose whole prompt is longer than a step. They hold for all of its tokens.
+ */
+export type CostTier = { 
+/**
+ * The step, in tokens of prompt, cached ones included.
+ */
+inputTokensAbove: number, 
+/**
+ * As [`ModelCost::input`].
+ */
+input: number, 
+/**
+ * As [`ModelCost::output`].
+ */
+output: number, 
+/**
+ * As [`ModelCost::cache_read`].
+ */
+cacheRead: number | null, 
+/**
+ * As [`ModelCost::cache_write`].
+ */
+cacheWrite: number | null, 
+/**
+ * As [`ModelCost::cache_write_1h`].
+ */
+cacheWrite1h: number | null, };
+
+/**
+ * What a scripted provider answers: one reply per call, in order.
+ */
+export type Script = Array<ScriptedReply> | ScriptedReplies;
+
+/**
+ * The replies, and what comes after the last.
+ */
+export type ScriptedReplies = { 
+/**
+ * The replies.
+ */
+replies: Array<ScriptedReply>, 
+/**
+ * True: begin again after the last. Otherwise further calls fail with `script_exhausted`.
+ */
+repeat?: boolean, };
+
+/**
+ * One reply.
+ */
+export type ScriptedReply = string | ScriptedParts;
+
+/**
+ * The parts of a reply. They come in the order of these fields; `steps` instead gives an order of its own.
+ */
+export type ScriptedParts = { 
+/**
+ * Waits at this gate first, until the test opens it.
+ */
+gate?: string, 
+/**
+ * Waits this long, in milliseconds.
+ */
+delayMs?: number, 
+/**
+ * Shown reasoning.
+ */
+thinking?: string, 
+/**
+ * Its signature.
+ */
+signature?: string, 
+/**
+ * Visible text.
+ */
+text?: string, 
+/**
+ * Calls of tools.
+ */
+toolCalls?: Array<ScriptedCall>, 
+/**
+ * The usage reported; none where absent.
+ */
+usage?: ScriptedUsage, 
+/**
+ * Fails here.
+ */
+error?: ScriptedError, 
+/**
+ * Why it stops; `tool_use` with tool calls, else `end_turn`.
+ */
+stopReason?: ScriptedStop, 
+/**
+ * Text, thinking and arguments come in pieces of this many characters; whole where absent.
+ */
+chunkSize?: number, 
+/**
+ * An exact order; only `chunkSize` goes with it.
+ */
+steps?: Array<ScriptedStep>, };
+
+/**
+ * One step of a reply. Texts that follow each other belong to one block, also with waits between them.
+ */
+export type ScriptedStep = { 
+/**
+ * The text.
+ */
+text: string, } | { 
+/**
+ * The text.
+ */
+thinking: string, 
+/**
+ * The block's signature.
+ */
+signature?: string, } | { 
+/**
+ * The call.
+ */
+toolCall: ScriptedCall, } | { 
+/**
+ * Milliseconds.
+ */
+delayMs: number, } | { 
+/**
+ * The gate.
+ */
+gate: string, } | { 
+/**
+ * The counts.
+ */
+usage: ScriptedUsage, } | { 
+/**
+ * Why.
+ */
+stop: ScriptedStop, } | { 
+/**
+ * How.
+ */
+error: ScriptedError, } | { 
+/**
+ * Always `true`.
+ */
+truncate: true, };
+
+/**
+ * A call of a tool.
+ */
+export type ScriptedCall = { 
+/**
+ * The provider's id of the call; `call_1`, `call_2`, … where absent.
+ */
+id?: string, 
+/**
+ * The tool.
+ */
+name: string, 
+/**
+ * The arguments; `{}` where absent.
+ */
+arguments?: unknown, 
+/**
+ * The arguments as text, sent as it is, so that it need not be JSON.
+ */
+argumentsText?: string, };
+
+/**
+ * Token counts, as `TokenUsage` names them; 0 where absent.
+ */
+export type ScriptedUsage = { 
+/**
+ * Prompt tokens outside the cache.
+ */
+inputTokens?: number, 
+/**
+ * Generated tokens, reasoning included.
+ */
+outputTokens?: number, 
+/**
+ * Read from the cache.
+ */
+cachedInputTokens?: number, 
+/**
+ * Written to the cache.
+ */
+cacheWriteTokens?: number, 
+/**
+ * The reasoning part of the output.
+ */
+reasoningTokens?: number, };
+
+/**
+ * A failure, by its kind or by an HTTP status.
+ */
+export type ScriptedError = { 
+/**
+ * The kind; else `status` decides, else `server_error`.
+ */
+kind?: FailureKind, 
+/**
+ * The HTTP status.
+ */
+status?: number, 
+/**
+ * A stable code.
+ */
+code?: string, 
+/**
+ * What it says.
+ */
+message?: string, 
+/**
+ * How long it asks to wait, in milliseconds.
+ */
+retryAfterMs?: number, };
+
+/**
+ * Why a reply stops.
+ */
+export type ScriptedStop = "end_turn" | "stop_sequence" | "tool_use" | "max_tokens" | "context_full" | "refusal" | "content_filter" | "pause" | "malformed_tool_call" | "error" | "other";
+
+/**
+ * One request, as the assertions see it.
+ */
+export type ScriptedRequest = { 
+/**
+ * The model asked for.
+ */
+model: string, 
+/**
+ * The system prompt.
+ */
+system: string, 
+/**
+ * The messages, as the transcript projected them.
+ */
+messages: Array<unknown>, 
+/**
+ * The names of the tools on offer.
+ */
+tools: Array<string>, 
+/**
+ * Cap of the answer in tokens.
+ */
+maxTokens: number, 
+/**
+ * Sampling temperature.
+ */
+temperature?: number, 
+/**
+ * The auth profile used.
+ */
+profileId?: string, };
+
+/**
+ * A session: a label that points at a turn.
+ */
+export type SessionRow = { 
+/**
+ * The label, which is the key.
+ */
+label: string, 
+/**
+ * The turn the next one follows; null until the first turn.
+ */
+threadId: string | null, 
+/**
+ * The persona; `default` where none was inherited.
+ */
+personaId: string, 
+/**
+ * True for the session of a subagent.
+ */
+isSubagent: boolean, 
+/**
+ * The session that spawned this one.
+ */
+parentSessionLabel: string | null, 
+/**
+ * The turn in which it was spawned.
+ */
+parentTurnId: string | null, 
+/**
+ * The tool call that spawned it.
+ */
+spawnToolCallId: string | null, 
+/**
+ * What the subagent was asked to do.
+ */
+taskDescription: string | null, 
+/**
+ * How far the subagent is.
+ */
+taskStatus: 'pending' | 'running' | 'completed' | 'failed' | 'aborted' | null, 
+/**
+ * What routes messages here.
+ */
+routingKey: string | null, 
+/**
+ * What made the session, where it was not a run.
+ */
+origin: string | null, 
+/**
+ * The session's id in the system it came from.
+ */
+originSessionId: string | null, 
+/**
+ * Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * Unix milliseconds.
+ */
+updatedAt: number, 
+/**
+ * Whether it is in use.
+ */
+status: 'active' | 'archived', };
+
+/**
+ * A turn with its messages and tool calls.
+ */
+export type TurnRow = { 
+/**
+ * The turn's ULID.
+ */
+id: string, 
+/**
+ * The turn it follows; null for a root.
+ */
+parentTurnId: string | null, 
+/**
+ * A run, or a summary of earlier turns.
+ */
+turnType: 'normal' | 'compaction', 
+/**
+ * How it ended.
+ */
+status: 'pending' | 'streaming' | 'completed' | 'aborted' | 'failed', 
+/**
+ * The session it was run in.
+ */
+sessionLabel: string, 
+/**
+ * The host's id of the run.
+ */
+runId: string, 
+/**
+ * Turns above it: 0 for a root.
+ */
+depth: number, 
+/**
+ * True when a turn follows it.
+ */
+hasChildren: boolean, 
+/**
+ * Unix milliseconds.
+ */
+startedAt: number, 
+/**
+ * Unix milliseconds.
+ */
+completedAt: number | null, 
+/**
+ * The model.
+ */
+model: string | null, 
+/**
+ * The provider.
+ */
+provider: string | null, 
+/**
+ * The part the agent played.
+ */
+role: AgentRole, 
+/**
+ * The toolset's name.
+ */
+toolsetName: string | null, 
+/**
+ * The names of the tools on offer.
+ */
+toolsAvailable: Array<string>, 
+/**
+ * The permissions snapshot, as it was given.
+ */
+permissionsGranted: unknown, 
+/**
+ * The permissions that were used, where the host recorded them.
+ */
+permissionsUsed: unknown, 
+/**
+ * The sum over the turn's calls of the provider.
+ */
+usage: TokenUsage, 
+/**
+ * True when a part of it was estimated.
+ */
+usageEstimated: boolean, 
+/**
+ * The tokens of this turn and all above it.
+ */
+threadTokens: number, 
+/**
+ * The size of the context after the last call; null while unknown.
+ */
+contextTokens: number | null, 
+/**
+ * US dollars; null where a price is unknown.
+ */
+cost: number | null, 
+/**
+ * The ids of the messages that asked.
+ */
+queryMessageIds: Array<string>, 
+/**
+ * The id of the final assistant message.
+ */
+responseMessageId: string | null, 
+/**
+ * How many tool calls it has.
+ */
+toolCallCount: number, 
+/**
+ * The event that triggered it.
+ */
+sourceEventId: string | null, 
+/**
+ * The workspace's root.
+ */
+workspacePath: string | null, 
+/**
+ * Why the agent stopped.
+ */
+stopReason: StopReason | null, 
+/**
+ * Why it failed.
+ */
+error: TurnError | null, 
+/**
+ * Every attempt at a provider.
+ */
+attempts: Array<Attempt>, 
+/**
+ * What a compaction turn summarised.
+ */
+compaction: CompactionResult | null, 
+/**
+ * The messages, in order.
+ */
+messages: Array<AgentMessage>, 
+/**
+ * The tool calls, in order.
+ */
+toolCalls: Array<AgentToolCall>, };
+
+/**
+ * Why a stored turn failed.
+ */
+export type TurnError = { 
+/**
+ * Seed 000's kind.
+ */
+kind: AgentErrorKind, 
+/**
+ * What failed and what to do about it.
+ */
+message: string, 
+/**
+ * Whether the run may be tried again.
+ */
+retryable: boolean, };
+
+/**
+ * A message of a session's history, with the turn it belongs to.
+ */
+export type HistoryMessage = { 
+/**
+ * The turn.
+ */
+turnId: string, 
+/**
+ * The engine's ULID.
+ */
+id: string, 
+/**
+ * Who speaks.
+ */
+role: Role, 
+/**
+ * The visible text.
+ */
+content: string, 
+/**
+ * Order within the turn, from 0.
+ */
+sequence: number, 
+/**
+ * Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * The shown reasoning (assistant messages).
+ */
+thinking?: string, 
+/**
+ * The provider's id of the call this answers (tool messages).
+ */
+toolCallId?: string, 
+/**
+ * True when the tool failed (tool messages).
+ */
+isError?: boolean, 
+/**
+ * The parts, in order: what the ledger stores and the provider gets back.
+ */
+blocks: Array<Block>, 
+/**
+ * Where an assistant message came from.
+ */
+provenance?: Provenance, 
+/**
+ * The provider's own stop reason (assistant messages).
+ */
+providerStopReason?: string, };
+
+/**
+ * The answer of `ledger.query`.
+ */
+export type QueryResult = { 
+/**
+ * The columns' names in order; a repeated one carries a number.
+ */
+columns: Array<string>, 
+/**
+ * The rows, each an object by column. Integers beyond 2^53 and infinite numbers are strings, blobs are hex.
+ */
+rows: Record<string, string | number | null>[], 
+/**
+ * Why rows are missing; null when none are.
+ */
+truncated: Truncation | null, };
+
+/**
+ * The limit at which a result was cut.
+ */
+export type Truncation = "rows" | "bytes";
