@@ -1,1 +1,282 @@
-//! The ledger: turns in SQLite, all or nothing. It must never hold a transaction across an await.
+//! The ledger: turns in SQLite, all or nothing.
+//!
+//! Owns the file, its schema, the commit of a turn and every read of it. It must never hold a transaction across an
+//! await, and never open a file that another SQLite in this process holds (FAULTS §0.1): on Linux that is checked; on
+//! macOS and Windows the rule is the host's to keep.
+
+mod commit;
+mod connection;
+mod error;
+mod file;
+mod history;
+mod query;
+mod readers;
+mod registry;
+mod rows;
+mod schema;
+mod sessions;
+mod stored;
+mod write_turn;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use self::error::{Stored, closed};
+use self::registry::Core;
+use crate::clock::Clock;
+use crate::model::{
+    self, AgentMessage, AssembledContext, CommitReceipt, InputError, Journal, JournalFuture,
+    SessionHistory, StorageError, StorageErrorKind, TurnCommit,
+};
+
+pub use self::query::{QueryLimits, QueryResult, QueryRow, Truncation};
+pub use self::rows::{HistoryMessage, SessionRow, TurnError, TurnRow};
+
+/// How far a commit waits for the disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Synchronous {
+    /// An acknowledged turn survives a power cut.
+    #[default]
+    Full,
+    /// An acknowledged turn survives a crash of the process, and may be lost by a power cut.
+    Normal,
+}
+
+impl Synchronous {
+    fn pragma(self) -> &'static str {
+        match self {
+            Self::Full => "FULL",
+            Self::Normal => "NORMAL",
+        }
+    }
+}
+
+/// Where the ledger is and how it is written.
+#[derive(Debug, Clone)]
+pub struct LedgerOptions {
+    /// The file. Its folder is created, for the owner alone, where it is missing.
+    pub path: PathBuf,
+    /// How far a commit waits for the disk. The first to open a ledger in a process decides for all.
+    pub synchronous: Synchronous,
+}
+
+/// A handle to an open ledger. Handles of one file share one writer and one set of readers.
+pub struct Ledger {
+    core: Mutex<Option<Arc<Core>>>,
+    clock: Clock,
+}
+
+impl std::fmt::Debug for Ledger {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Ledger").finish_non_exhaustive()
+    }
+}
+
+impl Ledger {
+    /// Opens the ledger, or creates it whole. Blocks on the disk.
+    ///
+    /// # Errors
+    /// A file that is foreign, newer, damaged, empty, read-only, on a network file system or held by another SQLite in
+    /// this process; it is left byte for byte as it was.
+    pub fn open(options: &LedgerOptions, clock: Clock) -> Result<Arc<Self>, StorageError> {
+        let core = registry::acquire(&options.path, options.synchronous, &clock)?;
+        Ok(Arc::new(Self { core: Mutex::new(Some(core)), clock }))
+    }
+
+    /// The ledger's own ULID, which stays with the file.
+    ///
+    /// # Errors
+    /// `ledger_closed`.
+    pub fn ledger_id(&self) -> Result<String, StorageError> {
+        Ok(self.core()?.ledger_id.clone())
+    }
+
+    /// The session of that label.
+    ///
+    /// # Errors
+    /// Any of storage.
+    pub async fn session(&self, label: &str) -> Result<Option<SessionRow>, StorageError> {
+        let label = label.to_owned();
+        self.core()?.readers.run(move |connection| rows::session(connection, &label)).await
+    }
+
+    /// The messages that a next call would see, of a session by its label or of a turn by its id, oldest first.
+    ///
+    /// # Errors
+    /// `unknown_session` when it is neither, and any of storage.
+    pub async fn messages(&self, of: &str) -> Result<Vec<HistoryMessage>, StorageError> {
+        let of = of.to_owned();
+        let read = move |connection: &rusqlite::Connection| {
+            let mut history = history::session_history(connection, &of, None, None)?;
+            if !history.exists {
+                history = history::session_history(connection, &of, Some(&of), None).map_err(
+                    |error| match error.kind {
+                        StorageErrorKind::UnknownTurn => unknown_session(&of),
+                        _ => error,
+                    },
+                )?;
+            }
+            Ok(history)
+        };
+        let history =
+            self.core()?.readers.run(|connection| readers::snapshot(connection, read)).await?;
+        let turns = history.turns.into_iter();
+        Ok(turns
+            .flat_map(|turn| {
+                turn.messages.into_iter().map(move |message| HistoryMessage {
+                    turn_id: turn.id.clone(),
+                    message: AgentMessage::from(message),
+                })
+            })
+            .collect())
+    }
+
+    /// The turn of that id, with its messages and tool calls.
+    ///
+    /// # Errors
+    /// Any of storage.
+    pub async fn turn(&self, id: &str) -> Result<Option<TurnRow>, StorageError> {
+        let id = id.to_owned();
+        let read = move |connection: &rusqlite::Connection| rows::turn(connection, &id);
+        self.core()?.readers.run(|connection| readers::snapshot(connection, read)).await
+    }
+
+    /// A new session that begins at the turn `turn_id`; its label is `fork-<ulid>` where none is given.
+    ///
+    /// # Errors
+    /// `unknown_turn`; `storage_constraint` for a label that is taken or not usable; any of storage.
+    pub async fn fork(
+        &self,
+        turn_id: &str,
+        label: Option<&str>,
+    ) -> Result<SessionRow, StorageError> {
+        let label = match label {
+            Some(label) => model::session_label("label", label).map_err(|error| {
+                StorageError::new(StorageErrorKind::Constraint, error.to_string())
+            })?,
+            None => format!("fork-{}", self.clock.new_id()),
+        };
+        let (turn_id, now) = (turn_id.to_owned(), self.clock.now_ms());
+        let work = move |connection: &rusqlite::Connection| {
+            sessions::fork(connection, &turn_id, &label, now)?;
+            rows::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
+        };
+        self.core()?.writer.submit(work).await
+    }
+
+    /// One read-only SQL statement over the ledger. `params` is the JSON text of an array.
+    ///
+    /// # Errors
+    /// `invalid_query` for everything that is not one valid read within `limits.time`; any of storage.
+    pub async fn query(
+        &self,
+        sql: String,
+        params: String,
+        limits: QueryLimits,
+    ) -> Result<QueryResult, StorageError> {
+        let clock = self.clock.clone();
+        self.core()?
+            .queries
+            .run(move |connection| query::run(connection, &sql, &params, limits, &clock))
+            .await
+    }
+
+    /// What `writeTurn(context, result)` of a broker asks for, checked field by field; commit it with
+    /// [`Ledger::write_turn`].
+    ///
+    /// # Errors
+    /// The first field of `result` that is missing or wrong, by its path.
+    pub fn turn_of(
+        &self,
+        context: &AssembledContext,
+        result: &str,
+    ) -> Result<TurnCommit, InputError> {
+        write_turn::from_parts(context, result, &self.clock)
+    }
+
+    /// Commits the turn of a broker: it follows the context's parent, or the session's head where that names none.
+    ///
+    /// # Errors
+    /// `stale_head` when the session is somewhere else; see [`Journal::commit`].
+    pub async fn write_turn(&self, turn: TurnCommit) -> Result<CommitReceipt, StorageError> {
+        let clock = self.clock.clone();
+        let work = move |connection: &rusqlite::Connection| {
+            let head = sessions::head(connection, &turn.session_label)?.flatten();
+            let mut turn = turn.clone();
+            turn.parent_turn_id = turn.parent_turn_id.or_else(|| head.clone());
+            // A session without a turn has no head that could have moved.
+            turn.expected_head = head.and(turn.parent_turn_id.clone());
+            commit::commit_turn(connection, &turn, &clock)
+        };
+        self.core()?.writer.submit(work).await
+    }
+
+    /// Waits for what was handed over, and, with the last handle, checkpoints and closes the files. Every later call
+    /// is refused; a second `close` does nothing.
+    ///
+    /// # Errors
+    /// None today; the files are closed in every case.
+    pub async fn close(&self) -> Result<(), StorageError> {
+        match self.take() {
+            None => Ok(()),
+            Some(core) => {
+                let done = tokio::task::spawn_blocking(move || registry::release(&core)).await;
+                done.map_err(|_| closed())
+            }
+        }
+    }
+
+    fn core(&self) -> Stored<Arc<Core>> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(closed)
+    }
+
+    fn take(&self) -> Option<Arc<Core>> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        if let Some(core) = self.take() {
+            registry::release(&core);
+        }
+    }
+}
+
+impl Journal for Ledger {
+    fn history<'a>(
+        &'a self,
+        session_label: &'a str,
+        at: Option<&'a str>,
+        known: Option<&'a str>,
+    ) -> JournalFuture<'a, SessionHistory> {
+        Box::pin(async move {
+            let label = session_label.to_owned();
+            let (at, known) = (at.map(ToOwned::to_owned), known.map(ToOwned::to_owned));
+            let read = move |connection: &rusqlite::Connection| {
+                history::session_history(connection, &label, at.as_deref(), known.as_deref())
+            };
+            self.core()?.readers.run(|connection| readers::snapshot(connection, read)).await
+        })
+    }
+
+    fn commit(&self, turn: Box<TurnCommit>) -> JournalFuture<'_, CommitReceipt> {
+        let clock = self.clock.clone();
+        // Handed over before the future is first polled, so that dropping it undoes nothing.
+        let handed = self.core().map(|core| {
+            core.writer.submit(move |connection| commit::commit_turn(connection, &turn, &clock))
+        });
+        Box::pin(async move { handed?.await })
+    }
+}
+
+fn unknown_session(label: &str) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::UnknownSession,
+        format!("`{label}` is neither a session nor a turn of the ledger"),
+    )
+}

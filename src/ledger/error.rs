@@ -1,0 +1,81 @@
+//! What SQLite and the file system say, as the ledger's own kinds and sentences.
+//!
+//! It must never pass on a value that was bound to a statement: those are prompts.
+
+use rusqlite::ErrorCode;
+
+use crate::model::{StorageError, StorageErrorKind};
+
+/// The result of everything in this room.
+pub(crate) type Stored<T> = Result<T, StorageError>;
+
+/// An error of SQLite while `doing` something ("commit the turn").
+pub(super) fn sqlite(doing: &str, error: &rusqlite::Error) -> StorageError {
+    let kind = kind_of(error);
+    StorageError::new(kind, format!("could not {doing}: {error}; {}", remedy(kind)))
+}
+
+/// An error of the file system while `doing` something.
+pub(super) fn file(doing: &str, error: &std::io::Error) -> StorageError {
+    use std::io::ErrorKind;
+    let kind = match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => StorageErrorKind::ReadOnly,
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StorageErrorKind::Full,
+        _ => StorageErrorKind::Io,
+    };
+    StorageError::new(kind, format!("could not {doing}: {error}; {}", remedy(kind)))
+}
+
+/// The ledger was closed, or its writer is gone.
+pub(super) fn closed() -> StorageError {
+    StorageError::new(
+        StorageErrorKind::Closed,
+        "the ledger is closed; open a new engine to use it again",
+    )
+}
+
+/// A stored value that this version cannot read.
+pub(super) fn damaged(what: &str) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::Corrupt,
+        format!("{what}; the ledger is damaged: restore a backup"),
+    )
+}
+
+/// The class of an error of SQLite. Errors of our own row decoding count as damage.
+fn kind_of(error: &rusqlite::Error) -> StorageErrorKind {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StorageErrorKind::Full,
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StorageErrorKind::ReadOnly,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StorageErrorKind::Locked,
+        Some(ErrorCode::NotADatabase) => StorageErrorKind::Foreign,
+        Some(ErrorCode::DatabaseCorrupt) => StorageErrorKind::Corrupt,
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig) => StorageErrorKind::Constraint,
+        Some(_) => StorageErrorKind::Io,
+        None => match error {
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::InvalidColumnType(..) => StorageErrorKind::Corrupt,
+            _ => StorageErrorKind::Io,
+        },
+    }
+}
+
+fn remedy(kind: StorageErrorKind) -> &'static str {
+    match kind {
+        StorageErrorKind::Full => "free space on the disk and try again",
+        StorageErrorKind::ReadOnly => "make the ledger's file and folder writable",
+        StorageErrorKind::Locked => "another process holds the lock; try again",
+        StorageErrorKind::Foreign => "pass the path of a ledger, or of a file that does not exist",
+        StorageErrorKind::Newer => "update `@nexus/agent-engine`",
+        StorageErrorKind::Corrupt => "restore a backup",
+        StorageErrorKind::Constraint => "the row breaks a rule of the schema",
+        StorageErrorKind::InUse
+        | StorageErrorKind::StaleHead
+        | StorageErrorKind::UnknownTurn
+        | StorageErrorKind::UnknownSession
+        | StorageErrorKind::InvalidQuery
+        | StorageErrorKind::Closed
+        | StorageErrorKind::Io => "check the disk and the ledger's path",
+    }
+}

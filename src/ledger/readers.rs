@@ -1,0 +1,132 @@
+//! A small pool of read-only connections, used from blocking threads.
+//!
+//! A read must never hold its transaction across an await: a pinned reader makes the log grow (FAULTS §3).
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::Connection;
+
+use super::error::{Stored, closed, sqlite};
+use crate::model::{StorageError, StorageErrorKind};
+
+/// Opens one more connection.
+type Opener = Box<dyn Fn() -> Stored<Connection> + Send + Sync>;
+
+/// Connections that are lent out one at a time, opened when first needed.
+pub(super) struct Readers {
+    open: Opener,
+    most: usize,
+    state: Mutex<State>,
+    returned: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    idle: Vec<Connection>,
+    lent: usize,
+    closed: bool,
+}
+
+impl Readers {
+    /// A pool of at most `most` connections.
+    pub(super) fn new(
+        most: usize,
+        open: impl Fn() -> Stored<Connection> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            open: Box::new(open),
+            most,
+            state: Mutex::default(),
+            returned: Condvar::new(),
+        })
+    }
+
+    /// Runs `read` on a blocking thread.
+    pub(super) async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        read: impl FnOnce(&mut Connection) -> Stored<T> + Send + 'static,
+    ) -> Stored<T> {
+        let pool = Arc::clone(self);
+        tokio::task::spawn_blocking(move || pool.with(read)).await.unwrap_or_else(|_| {
+            Err(StorageError::new(
+                StorageErrorKind::Io,
+                "the read was cut off by the end of its runtime, or by a bug; try again",
+            ))
+        })
+    }
+
+    /// Runs `read` here, waiting for a connection.
+    pub(super) fn with<T>(&self, read: impl FnOnce(&mut Connection) -> Stored<T>) -> Stored<T> {
+        let mut lease = self.lend()?;
+        match lease.connection.as_mut() {
+            Some(connection) => read(connection),
+            None => Err(closed()),
+        }
+    }
+
+    /// Closes the idle connections and waits for those that are lent.
+    pub(super) fn stop(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.idle.clear();
+        while state.lent > 0 {
+            state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lend(&self) -> Stored<Lease<'_>> {
+        let mut state = self.lock();
+        while !state.closed && state.lent >= self.most {
+            state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.closed {
+            return Err(closed());
+        }
+        state.lent += 1;
+        let idle = state.idle.pop();
+        drop(state);
+        let mut lease = Lease { pool: self, connection: None };
+        lease.connection = Some(match idle {
+            Some(connection) => connection,
+            None => (self.open)()?,
+        });
+        Ok(lease)
+    }
+}
+
+/// Gives the connection back, also when the read panics.
+struct Lease<'a> {
+    pool: &'a Readers,
+    connection: Option<Connection>,
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let mut state = self.pool.lock();
+        state.lent = state.lent.saturating_sub(1);
+        if let Some(connection) = self.connection.take()
+            && !state.closed
+            && connection.is_autocommit()
+        {
+            state.idle.push(connection);
+        }
+        drop(state);
+        self.pool.returned.notify_all();
+    }
+}
+
+/// One consistent view over several statements.
+pub(super) fn snapshot<T>(
+    connection: &mut Connection,
+    read: impl FnOnce(&Connection) -> Stored<T>,
+) -> Stored<T> {
+    let transaction =
+        connection.transaction().map_err(|error| sqlite("read the ledger", &error))?;
+    let value = read(&transaction)?;
+    transaction.finish().map_err(|error| sqlite("read the ledger", &error))?;
+    Ok(value)
+}

@@ -1,0 +1,94 @@
+//! Every ledger that is open in this process, by the identity of its file: two engines on one path share one.
+//!
+//! Two sets of connections on one file would be safe with one SQLite, but two writers would fight for the lock; and the
+//! check for a second SQLite library must know which descriptors are ours. It must never open a file twice.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use super::connection::{self, Purpose};
+use super::error::Stored;
+use super::file::{self, FileId};
+use super::readers::Readers;
+use super::writer::Writer;
+use super::{Synchronous, query, schema};
+use crate::clock::Clock;
+
+/// Connections for our own reads.
+const READERS: usize = 4;
+/// Connections for the host's SQL.
+const QUERIES: usize = 2;
+
+/// An open ledger: its writer and its readers.
+pub(super) struct Core {
+    id: FileId,
+    pub(super) ledger_id: String,
+    pub(super) writer: Writer,
+    pub(super) readers: Arc<Readers>,
+    pub(super) queries: Arc<Readers>,
+}
+
+struct Entry {
+    core: Arc<Core>,
+    handles: usize,
+}
+
+/// Opening and closing happen one at a time, so that nobody meets a ledger half open or half closed.
+static OPEN: LazyLock<Mutex<HashMap<FileId, Entry>>> = LazyLock::new(Mutex::default);
+
+/// Opens the ledger at `path`, or shares the one that is open. Each call needs one [`release`].
+pub(super) fn acquire(path: &Path, synchronous: Synchronous, clock: &Clock) -> Stored<Arc<Core>> {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = file::resolve(path)?;
+    file::check_file_system(&path)?;
+    let found = match file::identify(&path)? {
+        Some(found) => Some(found),
+        None => {
+            connection::create(&path, clock)?;
+            file::identify(&path)?
+        }
+    };
+    let Some((id, length)) = found else {
+        return Err(super::error::damaged(&format!(
+            "the ledger `{}` vanished while it was opened",
+            path.display()
+        )));
+    };
+    if let Some(entry) = open.get_mut(&id) {
+        entry.handles += 1;
+        return Ok(Arc::clone(&entry.core));
+    }
+    file::check_not_held(&path)?;
+    file::check_header(&path, length)?;
+    let connection = connection::open(&path, Purpose::Write(synchronous))?;
+    let ledger_id = schema::ledger_id(&connection)?;
+    let reader = path.clone();
+    let core = Arc::new(Core {
+        id: id.clone(),
+        ledger_id,
+        writer: Writer::start(connection)?,
+        readers: Readers::new(READERS, move || connection::open(&reader, Purpose::Read)),
+        queries: Readers::new(QUERIES, move || {
+            let connection = connection::open(&path, Purpose::Read)?;
+            query::guard(connection)
+        }),
+    });
+    open.insert(id, Entry { core: Arc::clone(&core), handles: 1 });
+    Ok(core)
+}
+
+/// Gives a handle back; the last one waits for pending jobs, checkpoints and closes the files.
+pub(super) fn release(core: &Core) {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(entry) = open.get_mut(&core.id) {
+        entry.handles -= 1;
+        if entry.handles == 0 {
+            // Readers first: the writer's last checkpoint then empties the log.
+            core.readers.stop();
+            core.queries.stop();
+            core.writer.stop();
+            open.remove(&core.id);
+        }
+    }
+}

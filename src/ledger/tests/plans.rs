@@ -1,0 +1,48 @@
+//! Every statement the API runs finds its rows by an index.
+
+use rusqlite::Connection;
+
+use super::*;
+use crate::ledger::{history, rows};
+
+fn plan(connection: &Connection, sql: &str) -> String {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let count = statement.parameter_count();
+    let steps = statement
+        .query_map(rusqlite::params_from_iter(vec!["x"; count]), |row| row.get::<_, String>(3))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect::<Vec<_>>();
+    steps.join("; ")
+}
+
+#[test]
+fn no_statement_scans_a_table_or_sorts() {
+    let fixture = Fixture::new();
+    let core = fixture.ledger.core().unwrap();
+    core.readers
+        .with(|connection| {
+            for sql in [
+                rows::SESSION,
+                rows::TURN,
+                rows::TOOL_CALLS,
+                rows::COMPACTION,
+                history::MESSAGES,
+                "SELECT thread_id FROM sessions WHERE label = ?1",
+                "SELECT parent_turn_id, status, turn_type FROM turns WHERE id = ?1",
+                "SELECT depth, thread_tokens FROM turns WHERE id = ?1",
+                "SELECT s.persona_id FROM turns t JOIN sessions s ON s.label = t.session_label WHERE t.id = ?1",
+                "SELECT first_kept_turn_id, summarized_through_turn_id FROM compactions WHERE turn_id = ?1",
+                "SELECT total_tokens, depth, persona_id, thread_key FROM threads WHERE turn_id = ?1",
+            ] {
+                let plan = plan(connection, sql);
+                assert!(plan.contains("SEARCH"), "{sql}: {plan}");
+                assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{sql}: {plan}");
+            }
+            // The ancestry walks by the key; it scans only its own queue.
+            let walk = plan(connection, "SELECT ancestry FROM threads WHERE turn_id = ?1");
+            assert!(!walk.contains("SCAN turns") && !walk.contains("SCAN p"), "{walk}");
+            Ok(())
+        })
+        .unwrap();
+}

@@ -1,0 +1,224 @@
+//! The one writer: a thread that takes all waiting jobs into one transaction and answers them after its commit.
+//!
+//! Group commit shares one fsync between sessions. A job's failure undoes that job alone; it must never be possible
+//! for a job to be answered before its transaction is on disk.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+use rusqlite::hooks::Wal;
+use tokio::sync::{mpsc, oneshot};
+
+use super::error::{self, Stored, closed, sqlite};
+use crate::model::{StorageError, StorageErrorKind};
+
+/// Jobs that may wait; a caller beyond them waits to hand its job over.
+const QUEUE: usize = 1_024;
+/// Jobs of one transaction: more would hold the write lock too long for other processes.
+const GROUP: usize = 256;
+/// Pages in the log from which the writer checkpoints.
+const CHECKPOINT_PAGES: i32 = 1_000;
+
+/// Work that was handed to the writer.
+trait Job: Send {
+    /// Does the work inside the transaction; may be called again after a rollback. False when it failed by itself.
+    fn run(&mut self, connection: &Connection) -> bool;
+    /// Tells the caller, with the transaction's failure if it had one.
+    fn answer(self: Box<Self>, failure: Option<&StorageError>);
+}
+
+struct Task<T, F> {
+    work: F,
+    outcome: Option<Stored<T>>,
+    reply: oneshot::Sender<Stored<T>>,
+}
+
+impl<T: Send, F: FnMut(&Connection) -> Stored<T> + Send> Job for Task<T, F> {
+    fn run(&mut self, connection: &Connection) -> bool {
+        let outcome =
+            catch_unwind(AssertUnwindSafe(|| (self.work)(connection))).unwrap_or_else(|_| {
+                Err(StorageError::new(
+                    StorageErrorKind::Io,
+                    "the ledger's writer met a bug and wrote nothing; please report it",
+                ))
+            });
+        let succeeded = outcome.is_ok();
+        self.outcome = Some(outcome);
+        succeeded
+    }
+
+    fn answer(self: Box<Self>, failure: Option<&StorageError>) {
+        let outcome = match (self.outcome, failure) {
+            (Some(Err(own)), _) => Err(own),
+            (_, Some(failure)) => Err(failure.clone()),
+            (Some(Ok(value)), None) => Ok(value),
+            (None, None) => Err(closed()),
+        };
+        // Nobody may be listening: a dropped future does not undo a commit.
+        let _ = self.reply.send(outcome);
+    }
+}
+
+/// The handle to the writer's thread.
+pub(super) struct Writer {
+    sender: Mutex<Option<mpsc::Sender<Box<dyn Job>>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    stopping: Arc<AtomicBool>,
+}
+
+impl Writer {
+    /// Starts the thread, which owns `connection` from now on.
+    pub(super) fn start(mut connection: Connection) -> Stored<Self> {
+        let log_pages = Arc::new(AtomicI32::new(0));
+        let seen = Arc::clone(&log_pages);
+        connection
+            .wal_hook(Some(move |_: &mut Wal, pages| {
+                seen.store(pages, Ordering::Relaxed);
+                Ok(())
+            }))
+            .map_err(|error| sqlite("watch the ledger's log", &error))?;
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let stopping = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stopping);
+        let thread = std::thread::Builder::new()
+            .name("ledger-writer".to_owned())
+            .spawn(move || serve(&connection, receiver, &log_pages, &told))
+            .map_err(|error| error::file("start the ledger's writer", &error))?;
+        Ok(Self { sender: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)), stopping })
+    }
+
+    /// Hands work over at once where there is room, and tells what came of it. Dropping the future then changes
+    /// nothing.
+    pub(super) fn submit<T, F>(&self, work: F) -> impl Future<Output = Stored<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnMut(&Connection) -> Stored<T> + Send + 'static,
+    {
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (reply, answer) = oneshot::channel();
+        let job: Box<dyn Job> = Box::new(Task { work, outcome: None, reply });
+        // Kept only by a future whose job found no room.
+        let left = match &sender {
+            None => Err(closed()),
+            Some(sender) => match sender.try_send(job) {
+                Ok(()) => Ok(None),
+                Err(mpsc::error::TrySendError::Full(job)) => Ok(Some(job)),
+                Err(mpsc::error::TrySendError::Closed(_)) => Err(closed()),
+            },
+        };
+        let waiting = left.map(|left| left.zip(sender));
+        async move {
+            if let Some((job, sender)) = waiting? {
+                sender.send(job).await.map_err(|_| closed())?;
+            }
+            answer.await.map_err(|_| closed())?
+        }
+    }
+
+    /// Waits for the jobs handed over, checkpoints and closes the connection. Later jobs are refused.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(sender) = sender {
+            // Wakes the thread, whoever else still has a sender. Where there is no room it is awake.
+            let (reply, _) = oneshot::channel();
+            let _ = sender.try_send(Box::new(Task {
+                work: |_: &Connection| Ok(()),
+                outcome: None,
+                reply,
+            }));
+        }
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // The thread catches the panics of its jobs and has none of its own.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(
+    connection: &Connection,
+    mut receiver: mpsc::Receiver<Box<dyn Job>>,
+    log_pages: &AtomicI32,
+    stopping: &AtomicBool,
+) {
+    let mut group = Vec::new();
+    while let Some(first) = receiver.blocking_recv() {
+        group.push(first);
+        while group.len() < GROUP
+            && let Ok(next) = receiver.try_recv()
+        {
+            group.push(next);
+        }
+        commit(connection, std::mem::take(&mut group));
+        if stopping.load(Ordering::Acquire) {
+            // What is queued is still served; nothing more gets in.
+            receiver.close();
+        }
+        if log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES {
+            // A checkpoint that cannot finish now (a reader, a full disk) is tried after the next commit.
+            let _ = connection
+                .wal_checkpoint_v2(Some(rusqlite::MAIN_DB), rusqlite::wal::CheckpointMode::PASSIVE);
+        }
+    }
+    let _ = connection
+        .wal_checkpoint_v2(Some(rusqlite::MAIN_DB), rusqlite::wal::CheckpointMode::TRUNCATE);
+}
+
+/// Commits the jobs together; where the transaction itself fails, one by one, so that one job that does not fit the
+/// disk takes no other with it.
+fn commit(connection: &Connection, mut jobs: Vec<Box<dyn Job>>) {
+    let (failure, begun) = transact(connection, &mut jobs);
+    if failure.is_none() || !begun || jobs.len() < 2 {
+        for job in jobs {
+            job.answer(failure.as_ref());
+        }
+        return;
+    }
+    for job in jobs {
+        let mut alone = vec![job];
+        let (failure, _) = transact(connection, &mut alone);
+        for job in alone {
+            job.answer(failure.as_ref());
+        }
+    }
+}
+
+/// One transaction around `jobs`: why it did not commit, and whether it began.
+fn transact(connection: &Connection, jobs: &mut [Box<dyn Job>]) -> (Option<StorageError>, bool) {
+    let execute = |sql: &str| {
+        connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute(()))
+            .map_err(|error| sqlite("commit to the ledger", &error))
+    };
+    if let Err(error) = execute("BEGIN IMMEDIATE") {
+        return (Some(error), false);
+    }
+    let ended = (|| {
+        for job in jobs {
+            execute("SAVEPOINT job")?;
+            if !job.run(connection) {
+                // A full disk or an I/O error ends the whole transaction, savepoints included.
+                if connection.is_autocommit() {
+                    return Err(StorageError::new(
+                        StorageErrorKind::Io,
+                        "the ledger's transaction was rolled back; check the disk and try again",
+                    ));
+                }
+                execute("ROLLBACK TO job")?;
+            }
+            execute("RELEASE job")?;
+        }
+        execute("COMMIT")
+    })();
+    if !connection.is_autocommit() {
+        // If this fails too, SQLite has rolled back by itself, or the next BEGIN says what is wrong.
+        let _ = execute("ROLLBACK");
+    }
+    (ended.err(), true)
+}
