@@ -127,7 +127,7 @@ console.log(`\n\n${dim('the turn, as the ledger has it')}`)
 const turn = await engine.ledger.turn(result.turnId)
 console.log(`turn ${turn.id}  ${turn.status}  stop ${turn.stopReason}  parent ${turn.parentTurnId ?? 'none'}`)
 console.log(
-  `tokens ${turn.inputTokens} in + ${turn.cachedInputTokens} cached + ${turn.outputTokens} out = ${turn.totalTokens}` +
+  `tokens ${turn.usage.inputTokens} in + ${turn.usage.cachedInputTokens} cached + ${turn.usage.outputTokens} out = ${turn.usage.totalTokens}` +
     `  context ${turn.contextTokens}  cost ${turn.cost ?? 'unpriced'}`,
 )
 for (const message of turn.messages) {

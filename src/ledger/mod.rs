@@ -264,6 +264,16 @@ impl Journal for Ledger {
         })
     }
 
+    fn head<'a>(&'a self, session_label: &'a str) -> JournalFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let label = session_label.to_owned();
+            let read = move |connection: &mut rusqlite::Connection| {
+                Ok(sessions::head(connection, &label)?.flatten())
+            };
+            self.core()?.readers.run(read).await
+        })
+    }
+
     fn commit(&self, turn: Box<TurnCommit>) -> JournalFuture<'_, CommitReceipt> {
         let clock = self.clock.clone();
         // Handed over before the future is first polled, so that dropping it undoes nothing.
