@@ -26,8 +26,7 @@ pub(crate) async fn run(run: &Run, machine: &mut Machine, calls: Vec<PendingCall
     let gate = Gate::default();
     let begun = Mutex::new(Vec::new());
     // Queued in call order: the order of admission (RULES §1, "Tool execution").
-    let queued: Vec<(&PendingCall, Result<(Prepared, Ticket), String>)> =
-        calls.iter().map(|call| (call, admit(run, &gate, call))).collect();
+    let queued: Vec<_> = calls.iter().map(|call| (call, admit(run, &gate, call))).collect();
     let mut open: FuturesUnordered<_> = queued
         .into_iter()
         .map(|(call, admitted)| {

@@ -304,10 +304,11 @@ async fn aborted_at(
     let rig = Rig::new(&script);
     let mut run = rig.start(&json!({}));
     reach(&mut run, &rig).await;
-    let before = tokio::time::Instant::now();
+    let clock = Clock::default();
+    let before = clock.instant();
     run.control.abort();
     let (result, events) = run.end().await;
-    assert!(before.elapsed() <= Duration::from_millis(250));
+    assert!(clock.instant() - before <= Duration::from_millis(250));
     assert_eq!(result["stopReason"], "aborted");
     assert_eq!(events.last().unwrap(), "end true");
     assert!(result.get("error").is_none());

@@ -22,17 +22,6 @@ const MESSAGE_LIMIT: usize = 300;
 /// More of an error's text is not read: no provider hides the cause behind 8 KiB of words.
 const TEXT_LIMIT: usize = 8 * 1024;
 
-/// [`kind_of`] for the decoders of an API.
-pub(crate) fn error_payload(
-    _api: Api,
-    status: Option<u16>,
-    error_type: Option<&str>,
-    code: Option<&str>,
-    message: &str,
-) -> FailureKind {
-    kind_of(status, error_type, code, message)
-}
-
 /// The kind an error means. One table serves all APIs, because gateways answer in each other's words. `status` is the response's, or the one the payload names; `None` inside a stream.
 fn kind_of(
     status: Option<u16>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{error_payload, http_failure, ok_but_not_stream, parse_error, payload_failure};
+use super::{http_failure, kind_of, ok_but_not_stream, parse_error, payload_failure};
 use crate::model::FailureKind;
 use crate::provider::{Api, recorded};
 
@@ -27,8 +27,7 @@ fn every_real_string_of_the_corpus_has_its_kind() {
         .iter()
         .filter_map(|case| {
             let status = case["status"].as_u64().map(|status| u16::try_from(status).unwrap());
-            let kind = error_payload(
-                CHAT,
+            let kind = kind_of(
                 status,
                 case["type"].as_str(),
                 case["code"].as_str(),

@@ -8,6 +8,7 @@ use crate::model::{Api, Block, Message, Role};
 /// second begins. The roles are those of projected messages; a piece that came out empty has no border.
 ///
 /// Two assistant messages are never joined: the first was sent as it is (a paused answer), and its bytes stay.
+#[cfg(test)]
 pub(crate) fn needs_merge(prev_last_role: Role, next_first_role: Role, api: Api) -> bool {
     let users = prev_last_role == Role::User && next_first_role == Role::User;
     match api {

@@ -8,7 +8,9 @@ mod ids;
 mod merge;
 mod pair;
 
-pub(crate) use merge::{join, needs_merge};
+pub(crate) use merge::join;
+#[cfg(test)]
+pub(crate) use merge::needs_merge;
 
 use ids::WireIds;
 
@@ -137,6 +139,7 @@ fn spoken(role: Role, line: &str, near: &Message) -> Message {
 }
 
 /// A whole transcript at once: what the pieces must add up to.
+#[cfg(test)]
 pub(crate) fn project_all(
     target: Target,
     turns: &[HistoryTurn],

@@ -10,9 +10,6 @@ use crate::model::{HistoryTurn, Message, Role};
 use crate::provider::Provider;
 use crate::turn::transcript::{Projector, Target, TranscriptError, join, sendable};
 
-/// Small pieces are joined once there are this many.
-const MAX_PIECES: usize = 32;
-
 /// The encoded conversation of one session with one model.
 #[derive(Debug, Clone)]
 pub(crate) struct Conversation {
@@ -74,24 +71,21 @@ impl Conversation {
         let closed = std::mem::replace(&mut self.open, rest);
         let piece = provider.encode_messages(&closed);
         if !piece.is_empty() {
-            self.pieces.push(piece);
-        }
-        if self.pieces.len() > MAX_PIECES {
-            self.join();
+            self.keep(piece);
         }
     }
 
-    /// Joins all pieces but the first, which is the large one.
-    fn join(&mut self) {
-        let tail = self.pieces.split_off(1);
-        let mut joined = BytesMut::with_capacity(tail.iter().map(|piece| piece.len() + 1).sum());
-        for piece in tail {
-            if !joined.is_empty() {
-                joined.extend_from_slice(b",");
-            }
+    /// Keeps a piece. Neighbours of like size are joined, so that there are few pieces however long the conversation, and
+    /// a byte is copied a logarithmic number of times over its life.
+    fn keep(&mut self, mut piece: Bytes) {
+        while let Some(last) = self.pieces.pop_if(|last| last.len() <= 2 * piece.len()) {
+            let mut joined = BytesMut::with_capacity(last.len() + 1 + piece.len());
+            joined.extend_from_slice(&last);
+            joined.extend_from_slice(b",");
             joined.extend_from_slice(&piece);
+            piece = joined.freeze();
         }
-        self.pieces.push(joined.freeze());
+        self.pieces.push(piece);
     }
 
     /// The pieces of a request, none empty.
@@ -106,3 +100,6 @@ impl Conversation {
         pieces
     }
 }
+
+#[cfg(test)]
+mod tests;
