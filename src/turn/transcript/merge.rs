@@ -2,7 +2,9 @@
 //!
 //! It must never merge anything but user messages, and the order of merging must not matter.
 
-use crate::model::{Api, Block, Message, Role};
+#[cfg(test)]
+use crate::model::Api;
+use crate::model::{Block, Message, Role};
 
 /// Whether two pieces must be joined and encoded together, because the API wants one message where the first ends and the
 /// second begins. The roles are those of projected messages; a piece that came out empty has no border.

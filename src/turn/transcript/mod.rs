@@ -14,9 +14,7 @@ pub(crate) use merge::needs_merge;
 
 use ids::WireIds;
 
-use crate::model::{
-    Api, Block, Failure, FailureKind, HistoryTurn, Message, Provenance, Role, TurnStatus,
-};
+use crate::model::{Api, Block, Failure, FailureKind, Message, Provenance, Role, TurnStatus};
 
 /// Said for the user where a transcript would begin with the assistant.
 const BOOTSTRAP: &str = "(The conversation continues from an earlier point.)";
@@ -142,7 +140,7 @@ fn spoken(role: Role, line: &str, near: &Message) -> Message {
 #[cfg(test)]
 pub(crate) fn project_all(
     target: Target,
-    turns: &[HistoryTurn],
+    turns: &[crate::model::HistoryTurn],
     current: &[Message],
 ) -> Vec<Message> {
     let mut projector = Projector::new(target);
