@@ -56,7 +56,9 @@ function script() {
     {
       steps: [
         { text: '11.5 °C is too cold. ' },
-        { toolCall: { id: 'call_2', name: 'set_heating', arguments: { room: 'cellar', on: true } } },
+        {
+          toolCall: { id: 'call_2', name: 'set_heating', arguments: { room: 'cellar', on: true } },
+        },
         { usage: { inputTokens: 96, outputTokens: 31, cachedInputTokens: 412 } },
       ],
     },
@@ -125,13 +127,17 @@ for await (const event of run) {
 const result = await run.result
 console.log(`\n\n${dim('the turn, as the ledger has it')}`)
 const turn = await engine.ledger.turn(result.turnId)
-console.log(`turn ${turn.id}  ${turn.status}  stop ${turn.stopReason}  parent ${turn.parentTurnId ?? 'none'}`)
+console.log(
+  `turn ${turn.id}  ${turn.status}  stop ${turn.stopReason}  parent ${turn.parentTurnId ?? 'none'}`,
+)
 console.log(
   `tokens ${turn.usage.inputTokens} in + ${turn.usage.cachedInputTokens} cached + ${turn.usage.outputTokens} out = ${turn.usage.totalTokens}` +
     `  context ${turn.contextTokens}  cost ${turn.cost ?? 'unpriced'}`,
 )
 for (const message of turn.messages) {
-  console.log(`  ${String(message.sequence).padStart(2)} ${message.role.padEnd(9)} ${message.content.slice(0, 90)}`)
+  console.log(
+    `  ${String(message.sequence).padStart(2)} ${message.role.padEnd(9)} ${message.content.slice(0, 90)}`,
+  )
 }
 for (const call of turn.toolCalls) {
   console.log(`  call ${call.toolName} ${JSON.stringify(call.params)} → ${call.status}`)

@@ -30,7 +30,11 @@ class AgentEngine {
 
   get ledger() {
     if (this.#ledger === undefined) {
-      throw new AgentEngineError('no_ledger', 'the engine has no ledger; pass `ledger: { path }`', 'ledger')
+      throw new AgentEngineError(
+        'no_ledger',
+        'the engine has no ledger; pass `ledger: { path }`',
+        'ledger',
+      )
     }
     return this.#ledger
   }
@@ -40,8 +44,16 @@ class AgentEngine {
       throw new AgentEngineError('invalid_context', '`context`: is not an object', 'context')
     }
     const { abortSignal, tools, ...rest } = context
-    if (abortSignal !== undefined && abortSignal !== null && typeof abortSignal.addEventListener !== 'function') {
-      throw new AgentEngineError('invalid_context', '`abortSignal`: is not an AbortSignal', 'abortSignal')
+    if (
+      abortSignal !== undefined &&
+      abortSignal !== null &&
+      typeof abortSignal.addEventListener !== 'function'
+    ) {
+      throw new AgentEngineError(
+        'invalid_context',
+        '`abortSignal`: is not an AbortSignal',
+        'abortSignal',
+      )
     }
     const { definitions, byName } = readTools(tools)
     const json = toJson({ ...rest, tools: definitions })

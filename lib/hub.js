@@ -39,6 +39,11 @@ function letGo() {
   if (--busy === 0) alive.unref()
 }
 
+/** Drains once the caller's code is done: what a run tells at its start comes without a wake. */
+function drainSoon() {
+  queueMicrotask(wake)
+}
+
 function wake() {
   sliceStart = performance.now()
   drain()
@@ -119,4 +124,14 @@ function reply(json) {
   else waiting.resolve(ok)
 }
 
-module.exports = { nativeHub, addRun, removeRun, request, hold, letGo, sliceOver, newSlice }
+module.exports = {
+  nativeHub,
+  drainSoon,
+  addRun,
+  removeRun,
+  request,
+  hold,
+  letGo,
+  sliceOver,
+  newSlice,
+}

@@ -56,7 +56,11 @@ function toJson(value, code = 'invalid_context') {
   try {
     return JSON.stringify(value)
   } catch (error) {
-    throw new AgentEngineError(code, `the argument cannot be written as JSON: ${error.message}`, 'context')
+    throw new AgentEngineError(
+      code,
+      `the argument cannot be written as JSON: ${error.message}`,
+      'context',
+    )
   }
 }
 

@@ -71,6 +71,8 @@ class AgentRun {
     } catch (error) {
       hub.removeRun(this.#number)
       throw error
+    } finally {
+      hub.drainSoon()
     }
     hub.hold()
     if (this.#signal !== undefined && this.#signal !== null) {
@@ -234,7 +236,8 @@ class AgentRun {
   #invoke(callback, payload) {
     try {
       const returned = callback(payload)
-      if (typeof returned?.then === 'function') returned.then(undefined, (error) => this.#warn(error))
+      if (typeof returned?.then === 'function')
+        returned.then(undefined, (error) => this.#warn(error))
     } catch (error) {
       this.#warn(error)
     }

@@ -13,7 +13,11 @@ class ScriptedProvider {
 
   constructor(replies, options) {
     if (!Array.isArray(replies)) {
-      throw new AgentEngineError('invalid_options', '`script`: is not an array of replies', 'script')
+      throw new AgentEngineError(
+        'invalid_options',
+        '`script`: is not an array of replies',
+        'script',
+      )
     }
     this.#replies = replies
     this.#options = options

@@ -10,7 +10,11 @@ const MAX_ANSWER = 32 * 1024 * 1024
 /** Checks the tools of a context and returns what crosses to the native side, and a map to run them by. */
 function readTools(tools) {
   if (!Array.isArray(tools)) {
-    throw new AgentEngineError('invalid_context', '`tools`: is not an array; pass `[]` for none', 'tools')
+    throw new AgentEngineError(
+      'invalid_context',
+      '`tools`: is not an array; pass `[]` for none',
+      'tools',
+    )
   }
   const byName = new Map()
   const definitions = tools.map((tool, index) => {
@@ -54,7 +58,11 @@ async function runTool(tool, call, signal, onUpdate) {
           })
     const json = answer(value)
     if (json.length > MAX_ANSWER) {
-      return { json: failure(`the tool returned ${json.length} characters; at most ${MAX_ANSWER} are allowed`) }
+      return {
+        json: failure(
+          `the tool returned ${json.length} characters; at most ${MAX_ANSWER} are allowed`,
+        ),
+      }
     }
     return { json, value }
   } catch (error) {
@@ -63,7 +71,12 @@ async function runTool(tool, call, signal, onUpdate) {
 }
 
 function answer(value) {
-  if (typeof value === 'string') return JSON.stringify({ content: [text(value)], resultJson: JSON.stringify(value), isError: false })
+  if (typeof value === 'string')
+    return JSON.stringify({
+      content: [text(value)],
+      resultJson: JSON.stringify(value),
+      isError: false,
+    })
   if (isPiResult(value)) {
     const content = value.content.map(block)
     return JSON.stringify({
@@ -74,7 +87,9 @@ function answer(value) {
   }
   const json = JSON.stringify(value)
   if (json === undefined) {
-    throw new TypeError(`the tool returned ${typeof value}; return a string, JSON, or { content: [...] }`)
+    throw new TypeError(
+      `the tool returned ${typeof value}; return a string, JSON, or { content: [...] }`,
+    )
   }
   return JSON.stringify({ content: [text(json)], resultJson: json, isError: false })
 }
@@ -98,7 +113,11 @@ function text(value) {
 
 function block(item, index) {
   if (item?.type === 'text' && typeof item.text === 'string') return text(item.text)
-  if (item?.type === 'image' && typeof item.data === 'string' && typeof item.mimeType === 'string') {
+  if (
+    item?.type === 'image' &&
+    typeof item.data === 'string' &&
+    typeof item.mimeType === 'string'
+  ) {
     return { type: 'image', mimeType: item.mimeType, data: item.data }
   }
   throw new TypeError(`content[${index}] of the tool's result is neither a text nor an image block`)
@@ -110,7 +129,8 @@ function failure(message) {
 
 function messageOf(error) {
   try {
-    const message = error instanceof Error || typeof error?.message === 'string' ? error.message : String(error)
+    const message =
+      error instanceof Error || typeof error?.message === 'string' ? error.message : String(error)
     return message === '' ? 'the tool failed without a message' : message.slice(0, 65536)
   } catch {
     return 'the tool failed with an error that cannot be read'

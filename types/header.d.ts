@@ -31,7 +31,13 @@ export type PiContent =
   | { type: 'text'; text: string; textSignature?: string }
   | { type: 'image'; data: string; mimeType: string }
   | { type: 'thinking'; thinking: string; thinkingSignature?: string; redacted?: boolean }
-  | { type: 'toolCall'; id: string; name: string; arguments: Record<string, unknown>; thoughtSignature?: string }
+  | {
+      type: 'toolCall'
+      id: string
+      name: string
+      arguments: Record<string, unknown>
+      thoughtSignature?: string
+    }
 
 /** A message of `@mariozechner/pi-ai`. */
 export interface PiMessage {
@@ -48,7 +54,10 @@ export interface PiMessage {
 
 /** What a tool gives back in pi's shape. `details` is the host's own: it never reaches the model. */
 export interface AgentToolResult<Details = unknown> {
-  content: readonly ({ type: 'text'; text: string } | { type: 'image'; data: string; mimeType: string })[]
+  content: readonly (
+    | { type: 'text'; text: string }
+    | { type: 'image'; data: string; mimeType: string }
+  )[]
   details?: Details
   isError?: boolean
 }
@@ -300,4 +309,3 @@ export declare function scriptedProvider(
   replies: readonly ScriptedReply[],
   options?: { repeat?: boolean },
 ): ScriptedProvider
-

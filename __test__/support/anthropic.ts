@@ -46,9 +46,13 @@ export const anthropic = {
     anthropic.delta(index, { type: 'input_json_delta', partial_json: JSON.stringify(input) }) +
     anthropic.blockStop(index),
   messageDelta: (stop: string, { output = 5 }: Usage = {}) =>
-    event('message_delta', { delta: { stop_reason: stop, stop_sequence: null }, usage: { output_tokens: output } }),
+    event('message_delta', {
+      delta: { stop_reason: stop, stop_sequence: null },
+      usage: { output_tokens: output },
+    }),
   stop: () => event('message_stop', {}),
-  end: (stop = 'end_turn', usage: Usage = {}) => anthropic.messageDelta(stop, usage) + anthropic.stop(),
+  end: (stop = 'end_turn', usage: Usage = {}) =>
+    anthropic.messageDelta(stop, usage) + anthropic.stop(),
   ping: () => event('ping', {}),
   error: (type: string, message: string) => event('error', { error: { type, message } }),
   /** A whole answer of text. */

@@ -6,10 +6,12 @@ const chunk = (fields: object) =>
 export const chat = {
   delta: (delta: object) => chunk({ choices: [{ index: 0, delta, finish_reason: null }] }),
   text: (...parts: string[]) =>
-    chat.delta({ role: 'assistant', content: '' }) + parts.map((content) => chat.delta({ content })).join(''),
+    chat.delta({ role: 'assistant', content: '' }) +
+    parts.map((content) => chat.delta({ content })).join(''),
   toolCall: (index: number, id: string, name: string, args: string) =>
-    chat.delta({ tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] }) +
-    chat.delta({ tool_calls: [{ index, function: { arguments: args } }] }),
+    chat.delta({
+      tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }],
+    }) + chat.delta({ tool_calls: [{ index, function: { arguments: args } }] }),
   finish: (reason: string) => chunk({ choices: [{ index: 0, delta: {}, finish_reason: reason }] }),
   usage: (prompt: number, completion: number, cached = 0) =>
     chunk({
@@ -22,9 +24,12 @@ export const chat = {
       },
     }),
   done: () => 'data: [DONE]\n\n',
-  answer: (text: string) => chat.text(text) + chat.finish('stop') + chat.usage(12, 3, 2) + chat.done(),
+  answer: (text: string) =>
+    chat.text(text) + chat.finish('stop') + chat.usage(12, 3, 2) + chat.done(),
   calls: (...calls: [string, string, unknown][]) =>
-    calls.map(([id, name, args], index) => chat.toolCall(index, id, name, JSON.stringify(args))).join('') +
+    calls
+      .map(([id, name, args], index) => chat.toolCall(index, id, name, JSON.stringify(args)))
+      .join('') +
     chat.finish('tool_calls') +
     chat.usage(12, 3) +
     chat.done(),

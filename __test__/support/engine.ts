@@ -51,7 +51,9 @@ export function engineAt(
 ): AgentEngine {
   return new AgentEngine({
     providers: { test: { api: 'anthropic-messages', baseUrl: url, ...provider } },
-    authProfiles: [{ id: 'p1', provider: 'test', type: 'api_key', key: 'sk-test-canary-0123456789' }],
+    authProfiles: [
+      { id: 'p1', provider: 'test', type: 'api_key', key: 'sk-test-canary-0123456789' },
+    ],
     models: [testModel],
     ...options,
   })
@@ -79,5 +81,9 @@ export function textOf(events: StreamEvent[]): string {
 /** A folder that is gone after the test. */
 export function tempDir(): { path: string; file: string; remove: () => void } {
   const path = mkdtempSync(join(tmpdir(), 'agent-engine-test-'))
-  return { path, file: join(path, 'agent.db'), remove: () => rmSync(path, { recursive: true, force: true }) }
+  return {
+    path,
+    file: join(path, 'agent.db'),
+    remove: () => rmSync(path, { recursive: true, force: true }),
+  }
 }

@@ -15,8 +15,8 @@ mod sink;
 mod tasks;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use control::RunControl;
 pub use sink::{Batch, EventQueue, MERGE_ABOVE, Notify, RecordKind};
@@ -72,6 +72,8 @@ pub struct Engine {
     providers: HashMap<String, ProviderEntry>,
     catalogue: Catalogue,
     tool_sets: ToolSetCache,
+    /// Models that were looked up, by provider and name.
+    models: Mutex<HashMap<(String, String), Arc<ModelInfo>>>,
     tasks: Tasks,
     closed: AtomicBool,
 }
@@ -91,6 +93,7 @@ impl Engine {
             providers: parts.providers,
             catalogue: parts.catalogue,
             tool_sets: ToolSetCache::default(),
+            models: Mutex::default(),
             tasks: parts.tasks,
             closed: AtomicBool::new(false),
         }
@@ -160,16 +163,35 @@ impl Engine {
         Ok(control)
     }
 
+    fn models(&self) -> MutexGuard<'_, HashMap<(String, String), Arc<ModelInfo>>> {
+        self.models.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What is known of the context's model.
     fn model(&self, context: &AssembledContext, api: Api) -> Result<Arc<ModelInfo>, EngineError> {
         /// A script has no window of its own.
         const SCRIPTED_WINDOW: u64 = 200_000;
-        if let Some(found) = self.catalogue.resolve_for(&context.provider, api, &context.model) {
-            return Ok(found.model);
+        /// More names than an engine is asked for in its life; past it, names are looked up each time.
+        const MOST_KEPT: usize = 1_000;
+        let (provider, model) = (&context.provider, &context.model);
+        let name = (provider.clone(), model.clone());
+        if let Some(kept) = self.models().get(&name) {
+            return Ok(Arc::clone(kept));
         }
-        if api == Api::Scripted {
-            let (provider, model) = (&context.provider, &context.model);
-            return Ok(Arc::new(ModelInfo::safe_defaults(provider, api, model, SCRIPTED_WINDOW)));
+        let found =
+            self.catalogue.resolve_for(provider, api, model).map(|found| found.model).or_else(
+                || {
+                    (api == Api::Scripted).then(|| {
+                        Arc::new(ModelInfo::safe_defaults(provider, api, model, SCRIPTED_WINDOW))
+                    })
+                },
+            );
+        if let Some(found) = found {
+            let mut models = self.models();
+            if models.len() < MOST_KEPT {
+                models.insert(name, Arc::clone(&found));
+            }
+            return Ok(found);
         }
         Err(EngineError::at(
             ErrorCode::UnknownModel,

@@ -197,9 +197,11 @@ impl NativeEngine {
         Self::build(hub, &options).map_err(|error| js_error(&error))
     }
 
-    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`.
+    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`. The caller drains the hub before it gives
+    /// up the thread, whether this throws or not: the start of a run then costs no wake.
     #[napi(catch_unwind)]
     pub fn run(&self, run: u32, context: String) -> Result<()> {
+        self.hub.expect_drain();
         self.start(run, &context).map_err(|error| js_error(&error))
     }
 

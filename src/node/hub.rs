@@ -95,6 +95,11 @@ impl HubCore {
         }
     }
 
+    /// JavaScript will drain of itself before it does anything else: nothing has to wake it until then.
+    pub(super) fn expect_drain(&self) {
+        self.lock().waking = true;
+    }
+
     pub(super) fn add_run(&self, run: u32, entry: RunEntry) {
         self.lock().runs.insert(run, entry);
     }
