@@ -45,6 +45,10 @@ pub(super) fn open(path: &Path, purpose: Purpose) -> Stored<Connection> {
             set(&connection, DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
         }
     });
+    if opened.is_err() && !file::has_log(path) {
+        // Nothing to fold in: closing may take away the empty companions that opening made.
+        set(&connection, DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+    }
     opened.map(|()| connection)
 }
 
