@@ -185,12 +185,12 @@ fn floor_one_turn(bencher: divan::Bencher<'_, '_>, mode: &str) {
         for (index, (role, content)) in
             [("user", &user), ("assistant", &answer), ("tool", &result), ("assistant", &answer)].into_iter().enumerate()
         {
-            run("INSERT INTO messages VALUES (?1, ?2, ?3, ?4, ?5, ?6)", &[&ids[index + 1], &ids[0], &role, content, &index, &at]);
+            run("INSERT INTO messages VALUES (?1, ?2, ?3, ?4, ?5, ?6)", &[&ids[index + 1], &ids[0], &role, content, &sequence(index), &at]);
         }
         for index in 0..2 {
             run(
                 "INSERT INTO tool_calls VALUES (?1, ?2, ?3, 'read', '{\"path\":\"/home/me/space/a.ts\"}', ?4, 'completed', ?5, ?5, ?6)",
-                &[&ids[index + 5], &ids[0], &ids[2], &result, &at, &index],
+                &[&ids[index + 5], &ids[0], &ids[2], &result, &at, &sequence(index)],
             );
         }
         run(
@@ -298,4 +298,8 @@ fn size() {
         file / content,
         file / TURNS as f64
     );
+}
+
+fn sequence(index: usize) -> i64 {
+    i64::try_from(index).unwrap()
 }
