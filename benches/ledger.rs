@@ -4,8 +4,8 @@
 //! on a file system in memory, where a sync costs nothing.
 
 #![expect(
-    missing_docs,
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     clippy::disallowed_methods,
     clippy::print_stdout,
     reason = "a benchmark: it may stop at the first error, opens a plain database as its floor, and prints"
