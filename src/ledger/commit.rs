@@ -5,35 +5,33 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::compaction;
 use super::error::{Stored, sqlite};
 use super::sessions::{self, DEFAULT_PERSONA};
 use super::stored;
 use crate::clock::Clock;
 use crate::model::{
-    AgentErrorKind, Block, CommitReceipt, CompactionResult, Message, Role, StopReason,
-    StorageError, StorageErrorKind, TokenUsage, ToolCallRecord, TurnCommit, TurnStatus, TurnType,
+    AgentErrorKind, CommitReceipt, Message, StopReason, StorageError, StorageErrorKind, TokenUsage,
+    ToolCallRecord, TurnCommit, TurnStatus, TurnType,
 };
 
-/// How a summary begins when it stands in a context (RULES §3).
-const SUMMARY_PREFIX: &str = "[Previous conversation summary]:";
-
 /// What of the parent a child continues.
-struct Parent {
-    depth: i64,
-    thread_tokens: i64,
+pub(super) struct Parent {
+    pub(super) depth: i64,
+    pub(super) thread_tokens: i64,
 }
 
 /// A row of `turns`; the compaction's and the run's differ only here.
-struct Row<'a> {
-    id: &'a str,
-    parent_turn_id: Option<&'a str>,
-    turn_type: TurnType,
-    status: TurnStatus,
-    stop_reason: StopReason,
-    model: &'a str,
-    provider: &'a str,
-    usage: TokenUsage,
-    completed_at: i64,
+pub(super) struct Row<'a> {
+    pub(super) id: &'a str,
+    pub(super) parent_turn_id: Option<&'a str>,
+    pub(super) turn_type: TurnType,
+    pub(super) status: TurnStatus,
+    pub(super) stop_reason: StopReason,
+    pub(super) model: &'a str,
+    pub(super) provider: &'a str,
+    pub(super) usage: TokenUsage,
+    pub(super) completed_at: i64,
 }
 
 /// Writes the turn, its messages and tool calls, and moves the session's pointer as RULES §1 says.
@@ -66,7 +64,7 @@ pub(super) fn commit_turn(
         sessions::create(connection, &turn.session_label, &persona, turn.completed_at)?;
     }
     let mut new_head = head;
-    if let Some(compaction) = &turn.compaction {
+    if let Some(result) = &turn.compaction {
         let Some(before) = parent_id.as_deref() else {
             return Err(StorageError::new(
                 StorageErrorKind::Constraint,
@@ -77,7 +75,7 @@ pub(super) fn commit_turn(
             ));
         };
         let id = clock.new_id();
-        parent = Some(write_compaction(connection, turn, compaction, (&id, before), clock)?);
+        parent = Some(compaction::write_turn(connection, turn, result, (&id, before), clock)?);
         move_pointer(connection, turn, &id)?;
         parent_id = Some(id.clone());
         new_head = Some(id);
@@ -100,11 +98,11 @@ pub(super) fn commit_turn(
     for call in &turn.tool_calls {
         insert_tool_call(connection, &turn.turn_id, call, clock)?;
     }
-    if let Some(compaction) = &turn.compaction
+    if let Some(result) = &turn.compaction
         && let Some(id) = &parent_id
     {
         // Last, because the first kept turn may be this very turn.
-        insert_compaction(connection, id, compaction)?;
+        compaction::write_row(connection, id, result)?;
     }
     if turn.move_pointer {
         move_pointer(connection, turn, &turn.turn_id)?;
@@ -153,7 +151,7 @@ fn is_compaction_of(connection: &Connection, head: &str, turn: &TurnCommit) -> b
     }
 }
 
-fn parent_of(connection: &Connection, id: &str) -> Stored<Parent> {
+pub(super) fn parent_of(connection: &Connection, id: &str) -> Stored<Parent> {
     connection
         .prepare_cached("SELECT depth, thread_tokens FROM turns WHERE id = ?1")
         .and_then(|mut statement| {
@@ -175,7 +173,7 @@ pub(super) fn unknown_turn(id: &str) -> StorageError {
     )
 }
 
-fn insert_turn(
+pub(super) fn insert_turn(
     connection: &Connection,
     turn: &TurnCommit,
     row: &Row<'_>,
@@ -243,7 +241,11 @@ fn insert_turn(
         .map_err(|error| sqlite(&format!("write turn `{}`", row.id), &error))
 }
 
-fn insert_message(connection: &Connection, turn_id: &str, message: &Message) -> Stored<()> {
+pub(super) fn insert_message(
+    connection: &Connection,
+    turn_id: &str,
+    message: &Message,
+) -> Stored<()> {
     let columns = stored::encode(message)?;
     let from = message.provenance.as_ref();
     let provenance = [
@@ -319,96 +321,12 @@ fn insert_tool_call(
         .map_err(|error| sqlite(&format!("write tool call `{}`", call.id), &error))
 }
 
-/// The compaction's own turn, between the old head and the run's turn, holding the summary as its message.
-fn write_compaction(
-    connection: &Connection,
-    turn: &TurnCommit,
-    compaction: &CompactionResult,
-    (id, before): (&str, &str),
-    clock: &Clock,
-) -> Stored<Parent> {
-    let parent = parent_of(connection, before)?;
-    let usage = TokenUsage::new(
-        compaction.summarization_input_tokens,
-        compaction.summarization_output_tokens,
-        0,
-        0,
-        0,
-    );
-    let completed_at = turn.started_at.saturating_add(integer(compaction.duration_ms));
-    let row = Row {
-        id,
-        parent_turn_id: Some(before),
-        turn_type: TurnType::Compaction,
-        status: TurnStatus::Completed,
-        stop_reason: StopReason::EndTurn,
-        model: &compaction.model,
-        provider: &compaction.provider,
-        usage,
-        completed_at,
-    };
-    insert_turn(connection, turn, &row, Some(&parent))?;
-    let text = if compaction.summary.starts_with(SUMMARY_PREFIX) {
-        compaction.summary.clone()
-    } else {
-        format!("{SUMMARY_PREFIX}\n\n{}", compaction.summary)
-    };
-    let summary = Message {
-        id: clock.new_id(),
-        role: Role::User,
-        blocks: vec![Block::text(text)],
-        sequence: 0,
-        created_at: completed_at,
-        provenance: None,
-        provider_stop_reason: None,
-    };
-    insert_message(connection, id, &summary)?;
-    Ok(Parent {
-        depth: parent.depth + 1,
-        thread_tokens: parent.thread_tokens.saturating_add(integer(usage.total_tokens)),
-    })
-}
-
-fn insert_compaction(
-    connection: &Connection,
-    id: &str,
-    compaction: &CompactionResult,
-) -> Stored<()> {
-    connection
-        .prepare_cached(
-            "INSERT INTO compactions (turn_id, summary, summarized_through_turn_id, first_kept_turn_id,
-               turns_summarized, model, provider, tokens_before, tokens_after, summary_tokens,
-               summarization_input_tokens, summarization_output_tokens, duration_ms, \"trigger\")
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-        )
-        .and_then(|mut statement| {
-            statement.execute(params![
-                id,
-                compaction.summary,
-                compaction.summarized_through_turn_id,
-                compaction.first_kept_turn_id,
-                integer(compaction.turns_summarized),
-                compaction.model,
-                compaction.provider,
-                integer(compaction.tokens_before),
-                integer(compaction.tokens_after),
-                integer(compaction.summary_tokens),
-                integer(compaction.summarization_input_tokens),
-                integer(compaction.summarization_output_tokens),
-                integer(compaction.duration_ms),
-                compaction.trigger,
-            ])
-        })
-        .map(drop)
-        .map_err(|error| sqlite(&format!("write the compaction `{id}`"), &error))
-}
-
 fn move_pointer(connection: &Connection, turn: &TurnCommit, to: &str) -> Stored<()> {
     sessions::move_pointer(connection, &turn.session_label, to, turn.completed_at)
 }
 
 /// SQLite's integers are signed; a count beyond them is a provider's mistake, and the largest there is.
-fn integer(count: u64) -> i64 {
+pub(super) fn integer(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 

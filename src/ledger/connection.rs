@@ -45,6 +45,10 @@ pub(super) fn open(path: &Path, purpose: Purpose) -> Stored<Connection> {
             set(&connection, DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
         }
     });
+    if opened.is_err() && !file::has_log(path) {
+        // Nothing to fold in: closing may take away the empty companions that opening made.
+        set(&connection, DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+    }
     opened.map(|()| connection)
 }
 
@@ -65,6 +69,8 @@ fn open_raw(path: &Path, purpose: Purpose) -> Stored<Connection> {
     set(&connection, DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     set(&connection, DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
     set(&connection, DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    // Without it the bundled library compiles a statement anew each time a value is bound to it.
+    set(&connection, DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     for (limit, value) in
         [(Limit::SQLITE_LIMIT_LENGTH, MAX_LENGTH), (Limit::SQLITE_LIMIT_ATTACHED, 0)]
     {

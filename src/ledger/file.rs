@@ -148,10 +148,31 @@ pub(super) fn companion(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Whether there is a log with something in it.
+pub(super) fn has_log(path: &Path) -> bool {
+    fs::metadata(companion(path, "-wal")).is_ok_and(|metadata| metadata.len() > 0)
+}
+
+/// Refuses a ledger that this process may not write, before SQLite would fall back to reading.
+#[cfg(unix)]
+pub(super) fn check_writable(path: &Path) -> Stored<()> {
+    use rustix::fs::{Access, access};
+    let folder = path.parent().unwrap_or(path);
+    access(path, Access::READ_OK | Access::WRITE_OK)
+        .and_then(|()| access(folder, Access::WRITE_OK | Access::EXEC_OK))
+        .map_err(|error| {
+            error::file(&format!("write to the ledger `{}`", path.display()), &error.into())
+        })
+}
+
+#[cfg(not(unix))]
+pub(super) fn check_writable(_path: &Path) -> Stored<()> {
+    Ok(())
+}
+
 /// Refuses to create a ledger next to a log that belongs to a lost one: SQLite would replay it into the new file.
 pub(super) fn check_no_orphan_log(path: &Path) -> Stored<()> {
-    let orphan = fs::metadata(companion(path, "-wal")).is_ok_and(|metadata| metadata.len() > 0);
-    if orphan && !path.exists() {
+    if has_log(path) && !path.exists() {
         return Err(refuse(
             StorageErrorKind::Corrupt,
             path,
@@ -192,6 +213,10 @@ pub(super) fn check_header(path: &Path, length: u64) -> Stored<()> {
             "is a SQLite file of another application; pass another path",
         ));
     }
+    // Without a log the header's own count must fit; with one, SQLite knows which pages stand in it.
+    if !has_log(path) && shorter_than_said(&header, length) {
+        return Err(refuse(StorageErrorKind::Corrupt, path, "is cut short; restore a backup"));
+    }
     match big_endian(&header, 60).and_then(|version| usize::try_from(version).ok()) {
         Some(version) if version > schema::MIGRATIONS.len() => Err(schema::newer(version)),
         _ => Ok(()),
@@ -209,6 +234,15 @@ fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(read)
+}
+
+fn shorter_than_said(header: &[u8; 100], length: u64) -> bool {
+    // One size does not fit the two bytes: 65,536 stands there as 1.
+    let page = match u64::from(header[16]) << 8 | u64::from(header[17]) {
+        1 => 65_536,
+        size => size,
+    };
+    big_endian(header, 28).is_some_and(|pages| u64::from(pages) * page > length)
 }
 
 fn big_endian(header: &[u8], at: usize) -> Option<u32> {

@@ -5,6 +5,7 @@
 //! macOS and Windows the rule is the host's to keep.
 
 mod commit;
+mod compaction;
 mod connection;
 mod error;
 mod file;

@@ -60,6 +60,7 @@ pub(super) fn acquire(path: &Path, synchronous: Synchronous, clock: &Clock) -> S
         return Ok(Arc::clone(&entry.core));
     }
     file::check_not_held(&path)?;
+    file::check_writable(&path)?;
     file::check_header(&path, length)?;
     let connection = connection::open(&path, Purpose::Write(synchronous))?;
     let ledger_id = schema::ledger_id(&connection)?;

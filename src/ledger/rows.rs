@@ -207,7 +207,7 @@ pub(super) fn turn(connection: &Connection, id: &str) -> Stored<Option<TurnRow>>
     let failed = |error| sqlite(&format!("read turn `{id}`"), &error);
     let found = connection
         .prepare_cached(TURN)
-        .and_then(|mut statement| statement.query_row((id,), |row| turn_row(row)).optional())
+        .and_then(|mut statement| statement.query_row((id,), turn_row).optional())
         .map_err(failed)?;
     let Some(turn) = found else { return Ok(None) };
     let mut turn = turn?;

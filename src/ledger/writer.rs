@@ -169,56 +169,89 @@ fn serve(
         .wal_checkpoint_v2(Some(rusqlite::MAIN_DB), rusqlite::wal::CheckpointMode::TRUNCATE);
 }
 
-/// Commits the jobs together; where the transaction itself fails, one by one, so that one job that does not fit the
-/// disk takes no other with it.
+/// Commits the jobs together. Savepoints copy every page they touch, so they are used only when a job has failed; and
+/// where the transaction itself fails, each job is tried alone, so that one that does not fit the disk takes no other
+/// with it.
 fn commit(connection: &Connection, mut jobs: Vec<Box<dyn Job>>) {
-    let (failure, begun) = transact(connection, &mut jobs);
-    if failure.is_none() || !begun || jobs.len() < 2 {
-        for job in jobs {
-            job.answer(failure.as_ref());
-        }
-        return;
+    let single = jobs.len() == 1;
+    let mut end = transact(connection, &mut jobs, Isolation::Together);
+    if matches!(end, End::JobFailed) && !single {
+        end = transact(connection, &mut jobs, Isolation::Apart);
     }
-    for job in jobs {
-        let mut alone = vec![job];
-        let (failure, _) = transact(connection, &mut alone);
-        for job in alone {
-            job.answer(failure.as_ref());
+    match end {
+        // A job that failed by itself holds its own error.
+        End::Committed | End::JobFailed => jobs.into_iter().for_each(|job| job.answer(None)),
+        End::NotBegun(error) => jobs.into_iter().for_each(|job| job.answer(Some(&error))),
+        End::Failed(error) if single => {
+            jobs.into_iter().for_each(|job| job.answer(Some(&error)));
         }
+        End::Failed(_) => jobs.into_iter().for_each(|job| commit(connection, vec![job])),
     }
 }
 
-/// One transaction around `jobs`: why it did not commit, and whether it began.
-fn transact(connection: &Connection, jobs: &mut [Box<dyn Job>]) -> (Option<StorageError>, bool) {
-    let execute = |sql: &str| {
-        connection
-            .prepare_cached(sql)
-            .and_then(|mut statement| statement.execute(()))
-            .map_err(|error| sqlite("commit to the ledger", &error))
-    };
-    if let Err(error) = execute("BEGIN IMMEDIATE") {
-        return (Some(error), false);
+/// Whether a job that fails undoes the transaction or only itself.
+#[derive(Clone, Copy)]
+enum Isolation {
+    Together,
+    Apart,
+}
+
+/// How a transaction ended.
+enum End {
+    Committed,
+    /// A job failed and, without savepoints, everything was rolled back.
+    JobFailed,
+    /// The lock was not to be had.
+    NotBegun(StorageError),
+    /// The transaction could not be committed, or SQLite gave it up: a full disk, an I/O error.
+    Failed(StorageError),
+}
+
+fn transact(connection: &Connection, jobs: &mut [Box<dyn Job>], isolation: Isolation) -> End {
+    if let Err(error) = execute(connection, "BEGIN IMMEDIATE") {
+        return End::NotBegun(error);
     }
-    let ended = (|| {
-        for job in jobs {
-            execute("SAVEPOINT job")?;
-            if !job.run(connection) {
-                // A full disk or an I/O error ends the whole transaction, savepoints included.
-                if connection.is_autocommit() {
-                    return Err(StorageError::new(
-                        StorageErrorKind::Io,
-                        "the ledger's transaction was rolled back; check the disk and try again",
-                    ));
-                }
-                execute("ROLLBACK TO job")?;
-            }
-            execute("RELEASE job")?;
-        }
-        execute("COMMIT")
-    })();
+    let end = run_jobs(connection, jobs, isolation).unwrap_or_else(End::Failed);
     if !connection.is_autocommit() {
         // If this fails too, SQLite has rolled back by itself, or the next BEGIN says what is wrong.
-        let _ = execute("ROLLBACK");
+        let _ = execute(connection, "ROLLBACK");
     }
-    (ended.err(), true)
+    end
+}
+
+fn run_jobs(
+    connection: &Connection,
+    jobs: &mut [Box<dyn Job>],
+    isolation: Isolation,
+) -> Stored<End> {
+    for job in jobs {
+        match isolation {
+            Isolation::Together => {
+                if !job.run(connection) {
+                    return Ok(End::JobFailed);
+                }
+            }
+            Isolation::Apart => {
+                execute(connection, "SAVEPOINT job")?;
+                if !job.run(connection) {
+                    if connection.is_autocommit() {
+                        return Err(StorageError::new(
+                            StorageErrorKind::Io,
+                            "the ledger's transaction was rolled back; check the disk and try again",
+                        ));
+                    }
+                    execute(connection, "ROLLBACK TO job")?;
+                }
+                execute(connection, "RELEASE job")?;
+            }
+        }
+    }
+    execute(connection, "COMMIT").map(|_| End::Committed)
+}
+
+fn execute(connection: &Connection, sql: &str) -> Stored<usize> {
+    connection
+        .prepare_cached(sql)
+        .and_then(|mut statement| statement.execute(()))
+        .map_err(|error| sqlite("commit to the ledger", &error))
 }

@@ -1,6 +1,7 @@
 //! Random commits, forks and reads against a small model in memory.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use proptest::prelude::*;
 
@@ -100,12 +101,12 @@ async fn replay(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 }
                 let turn = turn % oracle.turns.len();
                 let result = ledger.fork(&format!("t{turn}"), Some(&label)).await;
-                if oracle.heads.contains_key(&label) {
-                    prop_assert_eq!(result.unwrap_err().kind, StorageErrorKind::Constraint);
-                } else {
+                if let Entry::Vacant(free) = oracle.heads.entry(label) {
                     prop_assert_eq!(result.unwrap().thread_id, Some(format!("t{turn}")));
-                    oracle.heads.insert(label, Some(turn));
+                    free.insert(Some(turn));
                     oracle.moves += 1;
+                } else {
+                    prop_assert_eq!(result.unwrap_err().kind, StorageErrorKind::Constraint);
                 }
             }
             Step::Again { turn: again } if !oracle.turns.is_empty() => {

@@ -1,6 +1,6 @@
 //! Every statement the API runs finds its rows by an index.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, StatementStatus};
 
 use super::*;
 use crate::ledger::{history, rows};
@@ -42,6 +42,29 @@ fn no_statement_scans_a_table_or_sorts() {
             // The ancestry walks by the key; it scans only its own queue.
             let walk = plan(connection, "SELECT ancestry FROM threads WHERE turn_id = ?1");
             assert!(!walk.contains("SCAN turns") && !walk.contains("SCAN p"), "{walk}");
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_statement_is_compiled_once_however_often_it_runs() {
+    let fixture = Fixture::new();
+    fixture.commit(turn("t0", "main", None)).await.unwrap();
+    for number in 1..10 {
+        let parent = format!("t{}", number - 1);
+        fixture.commit(turn(&format!("t{number}"), "main", Some(&parent))).await.unwrap();
+    }
+    fixture
+        .ledger
+        .core()
+        .unwrap()
+        .readers
+        .with(|connection| {
+            history::session_history(connection, "main", None, None).unwrap();
+            let statement = connection.prepare_cached(history::MESSAGES).unwrap();
+            assert_eq!(statement.get_status(StatementStatus::Run), 10);
+            assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
             Ok(())
         })
         .unwrap();

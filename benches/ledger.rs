@@ -1,0 +1,305 @@
+//! The ledger's figures (PERF.md, W6): one turn of nine rows, 64 sessions at once, long histories, size.
+//!
+//! Each commit stands beside its floor: the same nine rows through rusqlite alone, on this thread. It must never run
+//! on a file system in memory, where a sync costs nothing.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a benchmark: it may stop at the first error, opens a plain database as its floor, and prints"
+)]
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::sync::Arc;
+
+use divan::counter::ItemsCount;
+use nexus_agent_engine::clock::Clock;
+use nexus_agent_engine::ledger::{Ledger, LedgerOptions, Synchronous};
+use nexus_agent_engine::model::{
+    AgentRole, Block, Journal, Message, Provenance, Role, StopReason, TokenUsage, ToolCallRecord,
+    ToolCallStatus, TurnCommit, TurnStatus,
+};
+use rusqlite::Connection;
+use serde_json::value::RawValue;
+use tokio::runtime::Runtime;
+
+fn main() {
+    println!("load average {}", std::fs::read_to_string("/proc/loadavg").unwrap_or_default());
+    size();
+    divan::main();
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().build().unwrap()
+}
+
+fn open(path: &Path, synchronous: Synchronous) -> Arc<Ledger> {
+    Ledger::open(&LedgerOptions { path: path.to_owned(), synchronous }, Clock::default()).unwrap()
+}
+
+fn text(length: usize) -> String {
+    "The quick brown fox jumps over the lazy dog. ".repeat(length / 45 + 1)[..length].to_owned()
+}
+
+/// The turn of PERF.md: a question of 200 characters, two answers of 400, a result of 600, two calls.
+fn turn(clock: &Clock, label: &str, parent: Option<String>) -> Box<TurnCommit> {
+    let id = clock.new_id();
+    let message = |role, sequence, blocks| Message {
+        id: clock.new_id(),
+        role,
+        blocks,
+        sequence,
+        created_at: 1_780_000_000_000,
+        provenance: (role == Role::Assistant).then(|| Provenance {
+            provider: "anthropic".to_owned(),
+            api: "anthropic-messages".to_owned(),
+            model: "claude-sonnet-4".to_owned(),
+            response_id: None,
+        }),
+        provider_stop_reason: None,
+    };
+    let asked = |name: &str, call: &str, arguments: &str| Block::ToolCall {
+        id: call.to_owned(),
+        name: name.to_owned(),
+        arguments_json: arguments.to_owned(),
+        incomplete: false,
+        provider_data: None,
+    };
+    let (read, list) = (r#"{"path":"/home/me/space/a.ts"}"#, r#"{"command":"ls -la"}"#);
+    let messages = vec![
+        message(Role::User, 0, vec![Block::text(text(200))]),
+        message(
+            Role::Assistant,
+            1,
+            vec![
+                Block::text(text(400)),
+                asked("read", "call_0", read),
+                asked("bash", "call_1", list),
+            ],
+        ),
+        message(
+            Role::Tool,
+            2,
+            vec![Block::ToolResult {
+                tool_call_id: "call_0".to_owned(),
+                tool_name: "read".to_owned(),
+                content: vec![Block::text(text(600))],
+                is_error: false,
+            }],
+        ),
+        message(Role::Assistant, 3, vec![Block::text(text(400))]),
+    ];
+    let call = |sequence, name: &str, params: &str| ToolCallRecord {
+        id: format!("call_{sequence}"),
+        tool_name: name.to_owned(),
+        params: RawValue::from_string(params.to_owned()).unwrap(),
+        result: Some(
+            RawValue::from_string(serde_json::json!({ "text": text(600) }).to_string()).unwrap(),
+        ),
+        error: None,
+        status: ToolCallStatus::Completed,
+        started_at: 1,
+        completed_at: Some(2),
+        sequence,
+        spawned_session_label: None,
+        call_id: clock.new_id(),
+        message_id: messages[1].id.clone(),
+    };
+    Box::new(TurnCommit {
+        run_id: clock.new_id(),
+        session_label: label.to_owned(),
+        expected_head: parent.clone(),
+        parent_turn_id: parent,
+        move_pointer: true,
+        status: TurnStatus::Completed,
+        stop_reason: StopReason::EndTurn,
+        started_at: 1_780_000_000_000,
+        completed_at: 1_780_000_000_005,
+        provider: "anthropic".to_owned(),
+        model: "claude-sonnet-4".to_owned(),
+        role: AgentRole::Unified,
+        toolset_name: "full".to_owned(),
+        tools_available: ["read", "write", "edit", "bash", "grep", "find", "ls", "task"]
+            .map(str::to_owned)
+            .to_vec(),
+        permissions_granted: r#"[{"fs":["read","write"],"net":[]}]"#.to_owned(),
+        usage: TokenUsage::new(1_000, 200, 900, 100, 0),
+        usage_estimated: false,
+        context_tokens: Some(2_200),
+        cost: Some(0.01),
+        query_message_ids: vec![messages[0].id.clone()],
+        response_message_id: Some(messages[3].id.clone()),
+        source_event_id: Some(format!("ev{id}")),
+        workspace_path: "/home/me/space".to_owned(),
+        error: None,
+        attempts: Vec::new(),
+        tool_calls: vec![call(0, "read", read), call(1, "bash", list)],
+        messages,
+        compaction: None,
+        turn_id: id,
+    })
+}
+
+#[divan::bench(args = ["FULL", "NORMAL"], sample_count = 500)]
+fn commit_one_turn(bencher: divan::Bencher<'_, '_>, mode: &str) {
+    let (folder, runtime, clock) = (folder(), runtime(), Clock::default());
+    let synchronous = if mode == "FULL" { Synchronous::Full } else { Synchronous::Normal };
+    let ledger = open(&folder.path().join("ledger.db"), synchronous);
+    let head = RefCell::new(None);
+    bencher.with_inputs(|| turn(&clock, "main", head.borrow().clone())).bench_local_values(
+        |turn| {
+            *head.borrow_mut() = runtime.block_on(ledger.commit(turn)).unwrap().head;
+        },
+    );
+}
+
+/// The same nine rows, prepared once, without a thread, a check or a message of ours.
+#[divan::bench(args = ["FULL", "NORMAL"], sample_count = 500)]
+fn floor_one_turn(bencher: divan::Bencher<'_, '_>, mode: &str) {
+    let (folder, clock) = (folder(), Clock::default());
+    let connection = Connection::open(folder.path().join("floor.db")).unwrap();
+    connection
+        .execute_batch(&format!("PRAGMA journal_mode = WAL; PRAGMA synchronous = {mode}; {FLOOR}"))
+        .unwrap();
+    let (user, answer, result) = (text(200), text(400), text(600));
+    let now = Cell::new(1_780_000_000_000_i64);
+    let parent = RefCell::new(None::<String>);
+    bencher.with_inputs(|| std::array::from_fn::<_, 7, _>(|_| clock.new_id())).bench_local_refs(|ids| {
+        now.set(now.get() + 1);
+        let run = |sql: &str, params: &[&dyn rusqlite::ToSql]| {
+            connection.prepare_cached(sql).unwrap().execute(params).unwrap();
+        };
+        let at = now.get();
+        run("BEGIN IMMEDIATE", &[]);
+        run(
+            "INSERT INTO turns VALUES (?1, ?2, 'normal', 'completed', ?3, ?3, 'claude-sonnet-4', 'anthropic', 'unified', 'full', ?4, 1000, 200, 900, 100, 0, 2200, ?5, ?5)",
+            &[&ids[0], &*parent.borrow(), &at, &r#"["read","write","edit","bash","grep","find","ls","task"]"#, &ids[1]],
+        );
+        for (index, (role, content)) in
+            [("user", &user), ("assistant", &answer), ("tool", &result), ("assistant", &answer)].into_iter().enumerate()
+        {
+            run("INSERT INTO messages VALUES (?1, ?2, ?3, ?4, ?5, ?6)", &[&ids[index + 1], &ids[0], &role, content, &sequence(index), &at]);
+        }
+        for index in 0..2 {
+            run(
+                "INSERT INTO tool_calls VALUES (?1, ?2, ?3, 'read', '{\"path\":\"/home/me/space/a.ts\"}', ?4, 'completed', ?5, ?5, ?6)",
+                &[&ids[index + 5], &ids[0], &ids[2], &result, &at, &sequence(index)],
+            );
+        }
+        run(
+            "INSERT INTO sessions VALUES ('main', ?1, ?2) ON CONFLICT (label) DO UPDATE SET thread_id = ?1, updated_at = ?2",
+            &[&ids[0], &at],
+        );
+        run("INSERT INTO session_history (session_label, thread_id, changed_at) VALUES ('main', ?1, ?2)", &[&ids[0], &at]);
+        run("COMMIT", &[]);
+        *parent.borrow_mut() = Some(ids[0].clone());
+    });
+}
+
+const FLOOR: &str = "
+CREATE TABLE turns (id TEXT PRIMARY KEY, parent TEXT, turn_type TEXT, status TEXT, started_at INTEGER, completed_at INTEGER, model TEXT, provider TEXT, role TEXT, toolset TEXT, tools TEXT, a INTEGER, b INTEGER, c INTEGER, d INTEGER, e INTEGER, f INTEGER, query TEXT, response TEXT) STRICT;
+CREATE TABLE messages (id TEXT PRIMARY KEY, turn_id TEXT, role TEXT, content TEXT, sequence INTEGER, created_at INTEGER, UNIQUE (turn_id, sequence)) STRICT;
+CREATE TABLE tool_calls (id TEXT PRIMARY KEY, turn_id TEXT, message_id TEXT, tool_name TEXT, params TEXT, result TEXT, status TEXT, started_at INTEGER, completed_at INTEGER, sequence INTEGER, UNIQUE (turn_id, sequence)) STRICT;
+CREATE TABLE sessions (label TEXT PRIMARY KEY, thread_id TEXT, updated_at INTEGER) STRICT, WITHOUT ROWID;
+CREATE TABLE session_history (id INTEGER PRIMARY KEY, session_label TEXT, thread_id TEXT, changed_at INTEGER) STRICT;
+";
+
+#[divan::bench(args = ["FULL", "NORMAL"], sample_count = 50)]
+fn commit_64_sessions(bencher: divan::Bencher<'_, '_>, mode: &str) {
+    let (folder, runtime, clock) = (folder(), runtime(), Clock::default());
+    let synchronous = if mode == "FULL" { Synchronous::Full } else { Synchronous::Normal };
+    let ledger = open(&folder.path().join("ledger.db"), synchronous);
+    let heads = RefCell::new(vec![None; 64]);
+    bencher
+        .counter(ItemsCount::new(64_usize))
+        .with_inputs(|| {
+            let heads = heads.borrow();
+            let turns = heads.iter().enumerate();
+            turns
+                .map(|(at, head)| turn(&clock, &format!("s{at}"), head.clone()))
+                .collect::<Vec<_>>()
+        })
+        .bench_local_values(|turns| {
+            let commits = turns.into_iter().map(|turn| ledger.commit(turn));
+            let receipts = runtime.block_on(futures_util::future::join_all(commits));
+            *heads.borrow_mut() =
+                receipts.into_iter().map(|receipt| receipt.unwrap().head).collect();
+        });
+}
+
+/// A ledger of one thread with so many turns of four messages; the head but one, and the head.
+fn thread(folder: &Path, runtime: &Runtime, turns: usize) -> (Arc<Ledger>, [Option<String>; 2]) {
+    let clock = Clock::default();
+    let ledger = open(&folder.join("ledger.db"), Synchronous::Normal);
+    let mut heads = [None, None];
+    for _ in 0..turns {
+        let [_, head] = heads;
+        let receipt = runtime.block_on(ledger.commit(turn(&clock, "main", head.clone()))).unwrap();
+        heads = [head, receipt.head];
+    }
+    (ledger, heads)
+}
+
+#[divan::bench(args = [2_000, 20_000], sample_count = 20)]
+fn history_of_messages(bencher: divan::Bencher<'_, '_>, messages: usize) {
+    let (folder, runtime) = (folder(), runtime());
+    let (ledger, _) = thread(folder.path(), &runtime, messages / 4);
+    bencher.bench_local(|| {
+        let history = runtime.block_on(ledger.history("main", None, None)).unwrap();
+        assert_eq!(history.turns.len(), messages / 4);
+        history
+    });
+}
+
+#[divan::bench(args = [20_000], sample_count = 100)]
+fn history_after_a_known_head(bencher: divan::Bencher<'_, '_>, messages: usize) {
+    let (folder, runtime) = (folder(), runtime());
+    let (ledger, [known, _]) = thread(folder.path(), &runtime, messages / 4);
+    bencher.bench_local(|| {
+        let history = runtime.block_on(ledger.history("main", None, known.as_deref())).unwrap();
+        assert_eq!(history.turns.len(), 1);
+        history
+    });
+}
+
+#[divan::bench(sample_count = 100)]
+fn fork_a_turn(bencher: divan::Bencher<'_, '_>) {
+    let (folder, runtime) = (folder(), runtime());
+    let (ledger, [_, head]) = thread(folder.path(), &runtime, 1_000);
+    let head = head.unwrap();
+    bencher.bench_local(|| runtime.block_on(ledger.fork(&head, None)).unwrap());
+}
+
+/// The file against what was put into it: texts, arguments, results, and all ids and JSON columns of the seeds.
+fn size() {
+    const TURNS: usize = 10_000;
+    let (folder, runtime) = (folder(), runtime());
+    let (ledger, _) = thread(folder.path(), &runtime, TURNS);
+    let texts = "SELECT (SELECT sum(length(CAST(content AS BLOB)) + coalesce(length(thinking), 0)) FROM messages)
+       + (SELECT sum(length(params_json) + length(result_json)) FROM tool_calls) AS bytes";
+    let result = runtime
+        .block_on(ledger.query(texts.to_owned(), "[]".to_owned(), Default::default()))
+        .unwrap();
+    let content = serde_json::to_value(&result.rows).unwrap()[0]["bytes"].as_f64().unwrap();
+    runtime.block_on(ledger.close()).unwrap();
+    #[expect(clippy::cast_precision_loss, reason = "sizes far below 2^53")]
+    let file = std::fs::metadata(folder.path().join("ledger.db")).unwrap().len() as f64;
+    println!(
+        "{TURNS} turns: file {:.1} MB, texts {:.1} MB, ratio {:.2}, {:.0} bytes per turn",
+        file / 1e6,
+        content / 1e6,
+        file / content,
+        file / TURNS as f64
+    );
+}
+
+fn sequence(index: usize) -> i64 {
+    i64::try_from(index).unwrap()
+}
