@@ -53,6 +53,6 @@ export declare class NativeHub {
   consumed(run: number, count: number): void
   /** Nobody reads the run's deltas any more; they are not kept, and its socket does not wait. */
   release(run: number): void
-  /** Answers a tool: `{"content":[blocks],"resultJson":text?,"isError":bool}`. */
-  answerTool(run: number, callId: string, answer: string): void
+  /** Answers one execution of a tool: `{"content":[blocks],"resultJson":text?,"isError":bool}`. */
+  answerTool(run: number, execution: number, answer: string): void
 }

@@ -37,8 +37,9 @@ class AgentRun {
   #served = 0
   #reading = true
   #ended = false
+  #aborted = false
   #messageId = ''
-  #calls = new Map()
+  #executions = new Map()
   #values = new Map()
   #settle
   #warned = false
@@ -87,7 +88,9 @@ class AgentRun {
   }
 
   abort() {
-    if (!this.#ended) this.#native.abort(this.#number)
+    if (this.#ended) return
+    this.#aborted = true
+    this.#native.abort(this.#number)
   }
 
   steer(message) {
@@ -173,7 +176,7 @@ class AgentRun {
         this.#runTool(JSON.parse(text.slice(start, end)))
         break
       case TOOL_CANCEL:
-        this.#calls.get(text.slice(start, end))?.abort()
+        this.#cancelTool(Number(text.slice(start, end)))
         break
     }
   }
@@ -256,18 +259,27 @@ class AgentRun {
   }
 
   #runTool(call) {
-    const tool = this.#tools.get(call.name)
+    // The request may have been on its way when the run was aborted: no tool begins after that.
+    if (this.#aborted) return
+    const { execution, callId, toolCallId, name } = call
     const controller = new AbortController()
-    this.#calls.set(call.callId, controller)
+    this.#executions.set(execution, controller)
+    // Told only while somebody waits: after a time limit, an abort or the end there is no call to tell of.
     const onUpdate = (partial) => {
-      this.#call('onToolUpdate', { toolCallId: call.toolCallId, toolName: call.name, partial })
+      if (!this.#executions.has(execution)) return
+      this.#call('onToolUpdate', { toolCallId, toolName: name, partial })
     }
-    runTool(tool, call, controller.signal, onUpdate).then(({ json, value }) => {
-      this.#calls.delete(call.callId)
-      if (this.#ended) return
-      if (value !== undefined) this.#values.set(call.callId, value)
-      this.#native.answerTool(this.#number, call.callId, json)
+    runTool(this.#tools.get(name), call, controller.signal, onUpdate).then(({ json, value }) => {
+      if (!this.#executions.delete(execution)) return
+      if (value !== undefined) this.#values.set(callId, value)
+      this.#native.answerTool(this.#number, execution, json)
     })
+  }
+
+  #cancelTool(execution) {
+    const controller = this.#executions.get(execution)
+    this.#executions.delete(execution)
+    controller?.abort()
   }
 
   #finish(result) {
@@ -278,10 +290,9 @@ class AgentRun {
     for (const call of result.toolCalls) {
       // The caller gets back the very object its tool returned, with details that JSON cannot hold.
       const value = this.#values.get(call.callId)
-      if (value !== undefined && call.status === 'completed') call.result = value
+      if (value !== undefined && call.result !== undefined) call.result = value
     }
-    for (const controller of this.#calls.values()) controller.abort()
-    this.#calls.clear()
+    for (const execution of [...this.#executions.keys()]) this.#cancelTool(execution)
     this.#values.clear()
     this.#settle.resolve(result)
     for (const resolve of this.#waiting.splice(0)) resolve(DONE)

@@ -6,15 +6,13 @@ const { AgentEngineError } = require('./errors.js')
 
 /** The largest answer that crosses to the engine, in UTF-16 units. */
 const MAX_ANSWER = 32 * 1024 * 1024
+/** The longest error message that is kept. */
+const MAX_MESSAGE = 65536
 
 /** Checks the tools of a context and returns what crosses to the native side, and a map to run them by. */
 function readTools(tools) {
   if (!Array.isArray(tools)) {
-    throw new AgentEngineError(
-      'invalid_context',
-      '`tools`: is not an array; pass `[]` for none',
-      'tools',
-    )
+    throw new AgentEngineError('invalid_context', '`tools`: is not an array; pass `[]` for none', 'tools')
   }
   const byName = new Map()
   const definitions = tools.map((tool, index) => {
@@ -56,30 +54,21 @@ async function runTool(tool, call, signal, onUpdate) {
             signal,
             onUpdate,
           })
-    const json = answer(value)
-    if (json.length > MAX_ANSWER) {
-      return {
-        json: failure(
-          `the tool returned ${json.length} characters; at most ${MAX_ANSWER} are allowed`,
-        ),
-      }
-    }
-    return { json, value }
+    return { json: answer(value), value }
   } catch (error) {
     return { json: failure(messageOf(error)) }
   }
 }
 
 function answer(value) {
-  if (typeof value === 'string')
-    return JSON.stringify({
-      content: [text(value)],
-      resultJson: JSON.stringify(value),
-      isError: false,
-    })
+  if (typeof value === 'string') {
+    check(value.length)
+    return checked({ content: [text(value)], resultJson: JSON.stringify(value), isError: false })
+  }
   if (isPiResult(value)) {
     const content = value.content.map(block)
-    return JSON.stringify({
+    check(content.reduce((sum, item) => sum + (item.text ?? item.data).length, 0))
+    return checked({
       content,
       resultJson: withDetails(content, value.details),
       isError: value.isError === true,
@@ -87,24 +76,37 @@ function answer(value) {
   }
   const json = JSON.stringify(value)
   if (json === undefined) {
-    throw new TypeError(
-      `the tool returned ${typeof value}; return a string, JSON, or { content: [...] }`,
-    )
+    throw new TypeError(`the tool returned ${typeof value}; return a string, JSON, or { content: [...] }`)
   }
-  return JSON.stringify({ content: [text(json)], resultJson: json, isError: false })
+  check(json.length)
+  return checked({ content: [text(json)], resultJson: json, isError: false })
+}
+
+/** Before anything is made of it: a copy of what is too large would be too large too. */
+function check(length) {
+  if (length > MAX_ANSWER) {
+    throw new RangeError(`the tool returned ${length} characters; at most ${MAX_ANSWER} are allowed`)
+  }
+}
+
+function checked(parts) {
+  const json = JSON.stringify(parts)
+  // Its text is in there twice: to be told, and to be kept.
+  check(json.length / 2)
+  return json
 }
 
 function isPiResult(value) {
   return value !== null && typeof value === 'object' && Array.isArray(value.content)
 }
 
-/** The stored result. Details are the host's own and need not be JSON: they stay with the result in this process. */
+/** The stored result. Details are the host's own and need not be JSON, or small: they stay in this process then. */
 function withDetails(content, details) {
   try {
-    return JSON.stringify({ content, details })
-  } catch {
-    return JSON.stringify({ content })
-  }
+    const json = JSON.stringify({ content, details })
+    if (json.length <= MAX_ANSWER) return json
+  } catch {}
+  return JSON.stringify({ content })
 }
 
 function text(value) {
@@ -113,11 +115,7 @@ function text(value) {
 
 function block(item, index) {
   if (item?.type === 'text' && typeof item.text === 'string') return text(item.text)
-  if (
-    item?.type === 'image' &&
-    typeof item.data === 'string' &&
-    typeof item.mimeType === 'string'
-  ) {
+  if (item?.type === 'image' && typeof item.data === 'string' && typeof item.mimeType === 'string') {
     return { type: 'image', mimeType: item.mimeType, data: item.data }
   }
   throw new TypeError(`content[${index}] of the tool's result is neither a text nor an image block`)
@@ -129,12 +127,18 @@ function failure(message) {
 
 function messageOf(error) {
   try {
-    const message =
-      error instanceof Error || typeof error?.message === 'string' ? error.message : String(error)
-    return message === '' ? 'the tool failed without a message' : message.slice(0, 65536)
+    const message = wordsOf(error)
+    return message === '' ? 'the tool failed without a message' : message.slice(0, MAX_MESSAGE)
   } catch {
     return 'the tool failed with an error that cannot be read'
   }
+}
+
+function wordsOf(error) {
+  if (error === undefined || error === null) return ''
+  if (typeof error.message === 'string') return error.message
+  if (typeof error === 'object' && !(error instanceof Error)) return JSON.stringify(error) ?? ''
+  return String(error)
 }
 
 module.exports = { readTools, runTool }

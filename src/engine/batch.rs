@@ -123,8 +123,8 @@ async fn one(
     let Some(tool) = run.tool_set.tools().get(prepared.index) else {
         return failed(format!("Tool {} not found", call.tool_name));
     };
-    let limits =
-        Limits::of(tool, run.tool_timeout(), Some(run.deadline()), Some(run.model.context_window));
+    // The run's own time is the batch's guard: a call that it ends is one the run leaves open (RULES §1).
+    let limits = Limits::of(tool, run.tool_timeout(), None, Some(run.model.context_window));
     let params = RawValue::from_string(prepared.arguments_json.clone()).ok();
     let invocation = Invocation {
         call_id: call.call_id.clone(),

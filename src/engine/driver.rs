@@ -106,6 +106,9 @@ impl Run {
         let mut step = machine.step();
         loop {
             step = match step {
+                // A tool's limit may end with the run's: the next call would be sent for nothing.
+                Step::CallModel if self.remaining().is_zero() => self
+                    .feed(machine, Event::Interrupted { cause: Interrupt::Timeout, partial: None }),
                 Step::CallModel => {
                     let steered = self.control.take();
                     if !steered.is_empty() {

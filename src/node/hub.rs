@@ -291,11 +291,11 @@ impl NativeHub {
         self.core.release(run);
     }
 
-    /// Answers a tool: `{"content":[blocks],"resultJson":text?,"isError":bool}`.
+    /// Answers one execution of a tool: `{"content":[blocks],"resultJson":text?,"isError":bool}`.
     #[napi(catch_unwind)]
-    pub fn answer_tool(&self, run: u32, call_id: String, answer: String) {
+    pub fn answer_tool(&self, run: u32, execution: u32, answer: String) {
         if let Some(answers) = self.core.with_run(run, |entry| Arc::clone(&entry.answers)) {
-            answers.answer(&call_id, &answer);
+            answers.answer(execution, &answer);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! It must never hold a JavaScript value: those stay in `index.js`.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -11,12 +11,13 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{EventQueue, RecordKind};
-use crate::model::Block;
+use crate::model::{Block, repair_text};
 use crate::tools::{Invocation, ToolAnswer, ToolFuture, ToolHost};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Request<'a> {
+    execution: u32,
     call_id: &'a str,
     tool_call_id: &'a str,
     name: &'a str,
@@ -32,22 +33,46 @@ struct Answer {
     is_error: bool,
 }
 
-/// The calls of one run that JavaScript has not answered yet.
+/// The executions of one run that JavaScript has not answered yet, by their number: a call that is tried again has
+/// another number each time, so that a late answer of the first try never stands in for the second.
 #[derive(Default)]
 pub(super) struct ToolAnswers {
-    waiting: Mutex<HashMap<String, oneshot::Sender<ToolAnswer>>>,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    last: u32,
+    senders: HashMap<u32, oneshot::Sender<ToolAnswer>>,
 }
 
 impl ToolAnswers {
-    /// Hands an answer to whoever waits; a late one is dropped (RULES §6, "Abort").
-    pub(super) fn answer(&self, call_id: &str, json: &str) {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(call_id);
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new execution: its number, and where its answer comes.
+    fn expect(&self) -> (u32, oneshot::Receiver<ToolAnswer>) {
+        let (send, answer) = oneshot::channel();
+        let mut waiting = self.lock();
+        waiting.last = waiting.last.wrapping_add(1);
+        let execution = waiting.last;
+        waiting.senders.insert(execution, send);
+        (execution, answer)
+    }
+
+    /// Hands an answer to whoever waits; a late one is dropped (RULES §6, "Abort"). Lone surrogate halves, which a cut
+    /// through a JavaScript string leaves, become U+FFFD.
+    pub(super) fn answer(&self, execution: u32, json: &str) {
+        let waiting = self.lock().senders.remove(&execution);
         let Some(waiting) = waiting else { return };
-        let answer = serde_json::from_str::<Answer>(json).map_or_else(
+        let answer = serde_json::from_str::<Answer>(&repair_text(json)).map_or_else(
             |error| failed(&format!("the tool's answer could not be read: {error}")),
             |answer| ToolAnswer {
                 content: answer.content,
-                result_json: answer.result_json.and_then(|text| RawValue::from_string(text).ok()),
+                result_json: answer
+                    .result_json
+                    .and_then(|text| RawValue::from_string(repair_text(&text).into_owned()).ok()),
                 is_error: answer.is_error,
             },
         );
@@ -66,20 +91,15 @@ pub(super) struct JsToolHost {
 /// Tells JavaScript that a call is not waited for any more, unless it was answered.
 struct Outstanding<'a> {
     host: &'a JsToolHost,
-    call_id: &'a str,
+    execution: u32,
     answered: bool,
 }
 
 impl Drop for Outstanding<'_> {
     fn drop(&mut self) {
         if !self.answered {
-            self.host
-                .answers
-                .waiting
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(self.call_id);
-            self.host.queue.host(RecordKind::ToolCancel, self.call_id);
+            self.host.answers.lock().senders.remove(&self.execution);
+            self.host.queue.host(RecordKind::ToolCancel, &self.execution.to_string());
         }
     }
 }
@@ -92,15 +112,10 @@ impl ToolHost for JsToolHost {
             else {
                 return failed("the arguments are not JSON");
             };
-            let (send, answer) = oneshot::channel();
-            host.answers
-                .waiting
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(invocation.call_id.clone(), send);
-            let mut outstanding =
-                Outstanding { host: &host, call_id: &invocation.call_id, answered: false };
+            let (execution, answer) = host.answers.expect();
+            let mut outstanding = Outstanding { host: &host, execution, answered: false };
             let request = Request {
+                execution,
                 call_id: &invocation.call_id,
                 tool_call_id: &invocation.provider_call_id,
                 name: &invocation.tool_name,

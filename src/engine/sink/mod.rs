@@ -29,7 +29,7 @@ pub enum RecordKind {
     Result = 5,
     /// A tool to run, as JSON.
     Tool = 6,
-    /// The engine's id of a call that is not waited for any more.
+    /// The number of a tool's execution that is not waited for any more.
     ToolCancel = 7,
 }
 

@@ -1,0 +1,97 @@
+// Runs of tools against a script: what the model asks for goes in, what it is told comes out.
+// It must never look inside the engine: everything is read from results, events and requests.
+
+import type {
+  AgentEngineOptions,
+  AgentResult,
+  AgentTool,
+  AgentToolCall,
+  AssembledContext,
+  Block,
+  PlainTool,
+  ScriptedCall,
+  ScriptedReply,
+  StreamEvent,
+} from '../../index.js'
+import { context, readAll, scriptedEngine } from './engine.js'
+
+/** What the model was told of one call. */
+export interface Told {
+  toolCallId: string
+  toolName: string
+  content: Block[]
+  isError: boolean
+}
+
+export interface ToolRun {
+  result: AgentResult
+  events: StreamEvent[]
+  /** Calls of the model. */
+  requests: number
+  /** The tool results of the last request, in its order. */
+  told: Told[]
+}
+
+/** The reply of a model that asks for tools: `[name, arguments]` each. */
+export function asks(...calls: [name: string, args?: unknown][]): ScriptedReply {
+  return { toolCalls: calls.map(([name, args]): ScriptedCall => ({ name, arguments: args ?? {} })) }
+}
+
+/** Runs `replies`, and then, where they are used up, a reply `done`. */
+export async function runTools(
+  tools: AgentTool[],
+  replies: ScriptedReply[],
+  changes: Partial<AssembledContext> = {},
+  options: AgentEngineOptions = {},
+): Promise<ToolRun> {
+  const { engine, provider } = scriptedEngine([...replies, 'done'], options)
+  const run = engine.run(context({ tools, ...changes }))
+  const events = await readAll(run)
+  const result = await run.result
+  const requests = provider.requests
+  await engine.close()
+  return { result, events, requests: requests.length, told: toldIn(requests.at(-1)?.messages ?? []) }
+}
+
+/** The tool results among the messages of a request. */
+export function toldIn(messages: readonly unknown[]): Told[] {
+  return (messages as { blocks: Block[] }[])
+    .flatMap((message) => message.blocks)
+    .filter((block) => block.type === 'tool_result')
+    .map(({ toolCallId, toolName, content, isError }) => ({
+      toolCallId,
+      toolName,
+      content: content as Block[],
+      isError: isError ?? false,
+    }))
+}
+
+/** A plain tool around a function. */
+export function tool(
+  name: string,
+  run: PlainTool['run'],
+  more: Partial<Omit<PlainTool, 'name' | 'run'>> = {},
+): PlainTool {
+  return { name, run, ...more }
+}
+
+/** The text of what the model was told. */
+export function textOf(told: Told | undefined): string {
+  return (told?.content ?? []).map((block) => (block.type === 'text' ? block.text : '')).join('')
+}
+
+/** What a test compares of a call: the fields that do not differ from run to run. */
+export function outline({ id, toolName, params, result, error, status, sequence }: AgentToolCall) {
+  return { id, toolName, params, result, error, status, sequence }
+}
+
+/** A promise with its functions. */
+export function deferred<T>() {
+  let resolve: (value: T) => void = () => {}
+  let reject: (error: unknown) => void = () => {}
+  const promise = new Promise<T>((yes, no) => {
+    resolve = yes
+    reject = no
+  })
+  return { promise, resolve, reject }
+}
