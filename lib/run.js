@@ -36,6 +36,10 @@ class AgentRun {
   #waiting = []
   #served = 0
   #reading = true
+  /** Somebody has asked for events. Before that the socket waits for nobody (RULES §1, "Backpressure"). */
+  #read = false
+  /** Events in the buffer that the native side counts as consumed. */
+  #told = 0
   #ended = false
   #messageId = ''
   #calls = new Map()
@@ -63,23 +67,20 @@ class AgentRun {
     })
   }
 
-  /** @internal Begins: `start(number)` makes the native run. */
+  /** @internal Begins: `start(number, aborted)` makes the native run. */
   begin(start) {
+    const aborted = this.#signal?.aborted === true
     this.#number = hub.addRun(this)
     try {
-      start(this.#number)
+      start(this.#number, aborted)
     } catch (error) {
       hub.removeRun(this.#number)
       throw error
     }
     hub.hold()
-    if (this.#signal !== undefined && this.#signal !== null) {
-      if (this.#signal.aborted) {
-        this.abort()
-      } else {
-        this.#onAbort = () => this.abort()
-        this.#signal.addEventListener('abort', this.#onAbort, { once: true })
-      }
+    if (!aborted && this.#signal !== undefined && this.#signal !== null) {
+      this.#onAbort = () => this.abort()
+      this.#signal.addEventListener('abort', this.#onAbort, { once: true })
     }
     return this
   }
@@ -98,6 +99,7 @@ class AgentRun {
   }
 
   next() {
+    this.#read = true
     if (this.#head < this.#buffer.length) {
       const value = this.#take()
       if (++this.#served % CHECK_EVERY === 0 && hub.sliceOver()) {
@@ -142,7 +144,10 @@ class AgentRun {
       this.#buffer = []
       this.#head = 0
     }
-    if (!this.#coalesce && !this.#ended) this.#native.consumed(this.#number, 1)
+    if (!this.#coalesce && !this.#ended) {
+      if (this.#told > 0) this.#told--
+      else this.#native.consumed(this.#number, 1)
+    }
     return value
   }
 
@@ -171,7 +176,7 @@ class AgentRun {
         this.#runTool(JSON.parse(text.slice(start, end)))
         break
       case TOOL_CANCEL:
-        this.#calls.get(text.slice(start, end))?.abort()
+        this.#cancelTool(text.slice(start, end))
         break
     }
   }
@@ -218,6 +223,10 @@ class AgentRun {
       return
     }
     this.#buffer.push(event)
+    if (!this.#coalesce && !this.#read) {
+      this.#told++
+      this.#native.consumed(this.#number, 1)
+    }
   }
 
   #onEvent(callback) {
@@ -257,14 +266,23 @@ class AgentRun {
     const controller = new AbortController()
     this.#calls.set(call.callId, controller)
     const onUpdate = (partial) => {
+      // What nobody waits for any more is not told either.
+      if (this.#calls.get(call.callId) !== controller) return
       this.#call('onToolUpdate', { toolCallId: call.toolCallId, toolName: call.name, partial })
     }
     runTool(tool, call, controller.signal, onUpdate).then(({ json, value }) => {
+      // A late answer: the call was given up, and may be running again under the same id.
+      if (this.#calls.get(call.callId) !== controller) return
       this.#calls.delete(call.callId)
-      if (this.#ended) return
       if (value !== undefined) this.#values.set(call.callId, value)
       this.#native.answerTool(this.#number, call.callId, json)
     })
+  }
+
+  #cancelTool(callId) {
+    const controller = this.#calls.get(callId)
+    this.#calls.delete(callId)
+    controller?.abort()
   }
 
   #finish(result) {
@@ -277,8 +295,7 @@ class AgentRun {
       const value = this.#values.get(call.callId)
       if (value !== undefined && call.status === 'completed') call.result = value
     }
-    for (const controller of this.#calls.values()) controller.abort()
-    this.#calls.clear()
+    for (const callId of [...this.#calls.keys()]) this.#cancelTool(callId)
     this.#values.clear()
     this.#settle.resolve(result)
     for (const resolve of this.#waiting.splice(0)) resolve(DONE)
