@@ -16,11 +16,8 @@ export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-was
 export declare class NativeEngine {
   /** `options` is the JSON of `AgentEngineOptions`. */
   constructor(hub: NativeHub, options: string)
-  /**
-   * Starts run number `run`; `context` is the JSON of an `AssembledContext`. The caller drains the hub before it gives
-   * up the thread, whether this throws or not: the start of a run then costs no wake.
-   */
-  run(run: number, context: string): void
+  /** Starts run number `run`; `context` is the JSON of an `AssembledContext`. `aborted`: its signal is aborted already. */
+  run(run: number, context: string, aborted: boolean): void
   /** Opens a gate of a scripted provider. */
   openGate(provider: string, gate: string): void
   /** The requests a scripted provider got, as a JSON array. */
@@ -49,7 +46,7 @@ export declare class NativeHub {
   steer(run: number, message: string): boolean
   /** Whether the run still works on its answer. */
   isStreaming(run: number): boolean
-  /** The reader has consumed `count` records of a run that does not merge. */
+  /** The reader has consumed `count` events of a run that does not merge. */
   consumed(run: number, count: number): void
   /** Nobody reads the run's deltas any more; they are not kept, and its socket does not wait. */
   release(run: number): void

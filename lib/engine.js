@@ -64,7 +64,7 @@ class AgentEngine {
       coalesce: rest.coalesce !== false,
       signal: abortSignal,
     })
-    return run.begin((number) => guarded(() => this.#native.run(number, json)))
+    return run.begin((number, aborted) => guarded(() => this.#native.run(number, json, aborted)))
   }
 
   close() {

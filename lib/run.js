@@ -36,6 +36,10 @@ class AgentRun {
   #waiting = []
   #served = 0
   #reading = true
+  /** Somebody has asked for events. Before that the socket waits for nobody (RULES §1, "Backpressure"). */
+  #read = false
+  /** Events in the buffer that the native side counts as consumed. */
+  #told = 0
   #ended = false
   #aborted = false
   #messageId = ''
@@ -64,11 +68,12 @@ class AgentRun {
     })
   }
 
-  /** @internal Begins: `start(number)` makes the native run. */
+  /** @internal Begins: `start(number, aborted)` makes the native run. */
   begin(start) {
+    const aborted = this.#signal?.aborted === true
     this.#number = hub.addRun(this)
     try {
-      start(this.#number)
+      start(this.#number, aborted)
     } catch (error) {
       hub.removeRun(this.#number)
       throw error
@@ -76,13 +81,9 @@ class AgentRun {
       hub.drainSoon()
     }
     hub.hold()
-    if (this.#signal !== undefined && this.#signal !== null) {
-      if (this.#signal.aborted) {
-        this.abort()
-      } else {
-        this.#onAbort = () => this.abort()
-        this.#signal.addEventListener('abort', this.#onAbort, { once: true })
-      }
+    if (!aborted && this.#signal !== undefined && this.#signal !== null) {
+      this.#onAbort = () => this.abort()
+      this.#signal.addEventListener('abort', this.#onAbort, { once: true })
     }
     return this
   }
@@ -103,6 +104,7 @@ class AgentRun {
   }
 
   next() {
+    this.#read = true
     if (this.#head < this.#buffer.length) {
       const value = this.#take()
       if (++this.#served % CHECK_EVERY === 0 && hub.sliceOver()) {
@@ -147,7 +149,10 @@ class AgentRun {
       this.#buffer = []
       this.#head = 0
     }
-    if (!this.#coalesce && !this.#ended) this.#native.consumed(this.#number, 1)
+    if (!this.#coalesce && !this.#ended) {
+      if (this.#told > 0) this.#told--
+      else this.#native.consumed(this.#number, 1)
+    }
     return value
   }
 
@@ -176,7 +181,7 @@ class AgentRun {
         this.#runTool(JSON.parse(text.slice(start, end)))
         break
       case TOOL_CANCEL:
-        this.#cancelTool(Number(text.slice(start, end)))
+        this.#cancelTool(text.slice(start, end))
         break
     }
   }
@@ -223,6 +228,10 @@ class AgentRun {
       return
     }
     this.#buffer.push(event)
+    if (!this.#coalesce && !this.#read) {
+      this.#told++
+      this.#native.consumed(this.#number, 1)
+    }
   }
 
   #onEvent(callback) {
@@ -266,19 +275,22 @@ class AgentRun {
     this.#executions.set(execution, controller)
     // Told only while somebody waits: after a time limit, an abort or the end there is no call to tell of.
     const onUpdate = (partial) => {
-      if (!this.#executions.has(execution)) return
-      this.#call('onToolUpdate', { toolCallId, toolName: name, partial })
+      // What nobody waits for any more is not told either.
+      if (this.#calls.get(call.callId) !== controller) return
+      this.#call('onToolUpdate', { toolCallId: call.toolCallId, toolName: call.name, partial })
     }
-    runTool(this.#tools.get(name), call, controller.signal, onUpdate).then(({ json, value }) => {
-      if (!this.#executions.delete(execution)) return
-      if (value !== undefined) this.#values.set(callId, value)
-      this.#native.answerTool(this.#number, execution, json)
+    runTool(tool, call, controller.signal, onUpdate).then(({ json, value }) => {
+      // A late answer: the call was given up, and may be running again under the same id.
+      if (this.#calls.get(call.callId) !== controller) return
+      this.#calls.delete(call.callId)
+      if (value !== undefined) this.#values.set(call.callId, value)
+      this.#native.answerTool(this.#number, call.callId, json)
     })
   }
 
-  #cancelTool(execution) {
-    const controller = this.#executions.get(execution)
-    this.#executions.delete(execution)
+  #cancelTool(callId) {
+    const controller = this.#calls.get(callId)
+    this.#calls.delete(callId)
     controller?.abort()
   }
 
@@ -292,7 +304,7 @@ class AgentRun {
       const value = this.#values.get(call.callId)
       if (value !== undefined && call.result !== undefined) call.result = value
     }
-    for (const execution of [...this.#executions.keys()]) this.#cancelTool(execution)
+    for (const callId of [...this.#calls.keys()]) this.#cancelTool(callId)
     this.#values.clear()
     this.#settle.resolve(result)
     for (const resolve of this.#waiting.splice(0)) resolve(DONE)

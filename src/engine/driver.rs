@@ -427,10 +427,7 @@ impl Run {
         if outcome::is_failure(stop) {
             let error =
                 result.error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
-            let partial = result.messages.iter().any(|message| {
-                message.role == crate::model::Role::Assistant
-                    && (!message.content.is_empty() || message.thinking.is_some())
-            });
+            let partial = self.queue.spoke();
             self.queue.event(|seq| StreamEvent::StreamError { error, partial, seq });
         } else {
             self.message_ended(true);

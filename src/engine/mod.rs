@@ -99,7 +99,8 @@ impl Engine {
         }
     }
 
-    /// Starts a run and returns at once. `stream_start` is in the queue when this returns.
+    /// Starts a run and returns at once. `stream_start` is in the queue when this returns. A `control` that is aborted
+    /// already makes a run that asks nobody.
     ///
     /// # Errors
     /// The engine is closed, the provider or the model is unknown, or a tool's schema does not compile. Nothing was
@@ -109,7 +110,8 @@ impl Engine {
         context: AssembledContext,
         host: Arc<dyn ToolHost>,
         queue: Arc<EventQueue>,
-    ) -> Result<Arc<RunControl>, EngineError> {
+        control: Arc<RunControl>,
+    ) -> Result<(), EngineError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(EngineError::new(
                 ErrorCode::EngineClosed,
@@ -136,7 +138,6 @@ impl Engine {
             .tool_sets
             .get_or_compile(&context.tools_json, &context.tools)
             .map_err(EngineError::context)?;
-        let control = Arc::new(RunControl::default());
         let clock = &self.core.clock;
         let run = Run {
             turn_id: clock.new_id(),
@@ -146,7 +147,7 @@ impl Engine {
             credential: entry.credential.clone(),
             model,
             queue: Arc::clone(&queue),
-            control: Arc::clone(&control),
+            control,
             host,
             started: clock.instant(),
             started_ms: clock.now_ms(),
@@ -160,7 +161,7 @@ impl Engine {
             seq,
         });
         self.tasks.spawn(run.drive());
-        Ok(control)
+        Ok(())
     }
 
     fn models(&self) -> MutexGuard<'_, HashMap<(String, String), Arc<ModelInfo>>> {

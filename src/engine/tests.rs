@@ -177,7 +177,8 @@ impl Rig {
         let bell = Arc::new(Bell::default());
         let queue = EventQueue::new(1, true, Arc::clone(&bell) as Arc<dyn Notify>);
         let host = Arc::clone(&self.host) as Arc<dyn ToolHost>;
-        let control = self.engine.start(context, host, Arc::clone(&queue)).unwrap();
+        let control = Arc::new(RunControl::default());
+        self.engine.start(context, host, Arc::clone(&queue), Arc::clone(&control)).unwrap();
         Started { control, queue, bell, seen: Vec::new() }
     }
 }

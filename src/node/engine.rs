@@ -17,7 +17,7 @@ use super::tool_host::{JsToolHost, ToolAnswers};
 use super::{js_error, reply};
 use crate::clock::Clock;
 use crate::config::Environment;
-use crate::engine::{Engine, EngineParts, EventQueue, Notify, ProviderEntry, Tasks};
+use crate::engine::{Engine, EngineParts, EventQueue, Notify, ProviderEntry, RunControl, Tasks};
 use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Ledger, LedgerOptions, Synchronous};
 use crate::model::{
@@ -169,13 +169,23 @@ impl NativeEngine {
         parse_context(json, &mut defaults).map_err(EngineError::context)
     }
 
-    fn start(&self, run: u32, context: &str) -> std::result::Result<(), EngineError> {
+    fn start(
+        &self,
+        run: u32,
+        context: &str,
+        aborted: bool,
+    ) -> std::result::Result<(), EngineError> {
         let context = self.context(context)?;
         let notify = Arc::clone(&self.hub) as Arc<dyn Notify>;
         let queue = EventQueue::new(run, context.coalesce, notify);
         let answers = Arc::new(ToolAnswers::default());
         let host = JsToolHost { queue: Arc::clone(&queue), answers: Arc::clone(&answers) };
-        let control = self.engine.start(context, Arc::new(host), Arc::clone(&queue))?;
+        let control = Arc::new(RunControl::default());
+        if aborted {
+            // Before the run's task exists, so that it asks nobody.
+            control.abort();
+        }
+        self.engine.start(context, Arc::new(host), Arc::clone(&queue), Arc::clone(&control))?;
         self.hub.add_run(run, RunEntry { queue, control, answers });
         Ok(())
     }
@@ -197,12 +207,10 @@ impl NativeEngine {
         Self::build(hub, &options).map_err(|error| js_error(&error))
     }
 
-    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`. The caller drains the hub before it gives
-    /// up the thread, whether this throws or not: the start of a run then costs no wake.
+    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`. `aborted`: its signal is aborted already.
     #[napi(catch_unwind)]
-    pub fn run(&self, run: u32, context: String) -> Result<()> {
-        self.hub.expect_drain();
-        self.start(run, &context).map_err(|error| js_error(&error))
+    pub fn run(&self, run: u32, context: String, aborted: bool) -> Result<()> {
+        self.start(run, &context, aborted).map_err(|error| js_error(&error))
     }
 
     /// Opens a gate of a scripted provider.

@@ -43,6 +43,10 @@ struct Inner {
     waking: bool,
     /// A wake is due at the end of the window.
     delayed: bool,
+    /// The environment has ended: nothing is kept for it.
+    shut: bool,
+    /// Answers to requests that are no runs (ledger reads, close): run number 0.
+    replies: Option<Arc<EventQueue>>,
     last_wake: Instant,
     runs: HashMap<u32, RunEntry>,
     batch: Batch,
@@ -54,8 +58,6 @@ pub(super) struct HubCore {
     inner: Mutex<Inner>,
     wake: RwLock<Option<Wake>>,
     pace: Signal,
-    /// Answers to requests that are no runs (ledger reads, close): run number 0.
-    replies: std::sync::OnceLock<Arc<EventQueue>>,
 }
 
 impl HubCore {
@@ -118,7 +120,8 @@ impl HubCore {
 
     /// Answers a request: `{"id":…,"ok":…}` or `{"id":…,"error":…}`.
     pub(super) fn reply(self: &Arc<Self>, json: &str) {
-        if let Some(replies) = self.replies.get() {
+        let replies = self.lock().replies.clone();
+        if let Some(replies) = replies {
             replies.host(RecordKind::Event, json);
         }
     }
@@ -126,10 +129,20 @@ impl HubCore {
     /// The environment ends: nothing may call it any more, and nothing of it goes on.
     fn shut(&self) {
         *self.wake.write().unwrap_or_else(PoisonError::into_inner) = None;
-        let runs = std::mem::take(&mut self.lock().runs);
+        let (runs, queues) = {
+            let mut inner = self.lock();
+            inner.shut = true;
+            // Queues hold this hub: what it holds of them is given up here, or neither would ever be freed.
+            let mut queues = std::mem::take(&mut inner.dirty);
+            queues.extend(inner.replies.take());
+            (std::mem::take(&mut inner.runs), queues)
+        };
         for entry in runs.into_values() {
             entry.control.abort();
             entry.queue.close();
+        }
+        for queue in queues {
+            queue.close();
         }
         self.pace.notify_one();
     }
@@ -139,6 +152,9 @@ impl Notify for HubCore {
     fn ready(&self, queue: &Arc<EventQueue>, news: bool, urgent: bool) {
         let send = {
             let mut inner = self.lock();
+            if inner.shut {
+                return;
+            }
             if news {
                 inner.dirty.push(Arc::clone(queue));
             }
@@ -199,6 +215,8 @@ impl NativeHub {
                 dirty: Vec::new(),
                 waking: false,
                 delayed: false,
+                shut: false,
+                replies: None,
                 last_wake: clock.instant(),
                 runs: HashMap::new(),
                 batch: Batch::default(),
@@ -206,12 +224,11 @@ impl NativeHub {
             clock,
             wake: RwLock::new(Some(wake)),
             pace: Signal::new(),
-            replies: std::sync::OnceLock::new(),
         });
         let notify: Arc<dyn Notify> = Arc::clone(&core) as Arc<dyn Notify>;
         // The hub holds the queue and the queue the hub: both live until the environment ends, and the cleanup below
         // takes them apart.
-        let _ = core.replies.set(EventQueue::new(0, true, notify));
+        core.lock().replies = Some(EventQueue::new(0, true, notify));
         env.add_env_cleanup_hook(Arc::clone(&core), |core| core.shut())?;
         tasks.spawn(Arc::clone(&core).pace());
         Ok(Self { core, tasks })
@@ -235,12 +252,17 @@ impl NativeHub {
         *waking = false;
         *delayed = false;
         let mut left = Vec::new();
+        let mut halved = None;
         for queue in dirty.drain(..) {
             let room = capacity.saturating_sub(batch.rows.len() / Batch::WIDTH);
-            if room == 0 || queue.drain(batch, room) {
+            if room == 0 {
                 left.push(queue);
+            } else if queue.drain(batch, room) {
+                halved = Some(queue);
             }
         }
+        // Behind the others, so that a flood never keeps them waiting.
+        left.extend(halved);
         let more = !left.is_empty();
         *dirty = left;
         let count = batch.rows.len() / Batch::WIDTH;
@@ -277,7 +299,7 @@ impl NativeHub {
         self.core.with_run(run, |entry| entry.control.is_streaming()).unwrap_or(false)
     }
 
-    /// The reader has consumed `count` records of a run that does not merge.
+    /// The reader has consumed `count` events of a run that does not merge.
     #[napi(catch_unwind)]
     pub fn consumed(&self, run: u32, count: u32) {
         if let Some(queue) = self.core.with_run(run, |entry| Arc::clone(&entry.queue)) {

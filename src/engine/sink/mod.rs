@@ -60,8 +60,10 @@ struct Inner {
     listed: bool,
     /// The next delta is the first of its message: it is never delayed.
     fresh: bool,
-    /// Delivered and not yet consumed; counted only where the socket waits for the reader.
+    /// Events delivered and not yet consumed; counted only where the socket waits for the reader.
     unread: usize,
+    /// A delta was added.
+    spoke: bool,
     waiting: Option<Waker>,
     closed: bool,
 }
@@ -132,6 +134,7 @@ impl EventQueue {
     pub fn delta(self: &Arc<Self>, kind: RecordKind, text: &str) {
         let mut inner = self.lock();
         inner.seq += 1;
+        inner.spoke = true;
         let seq = inner.seq;
         let units = utf16_units(text);
         let merge = self.coalesce && inner.deltas >= MERGE_ABOVE;
@@ -216,8 +219,11 @@ impl EventQueue {
         let mut inner = self.lock();
         let taken = room.min(inner.records.len());
         let mut bytes = 0;
+        let mut events = 0;
         for record in inner.records.drain(..taken) {
             bytes += record.bytes;
+            // The other records are for the host, which consumes them as they come.
+            events += usize::from(record.seq != 0);
             batch.units += record.units;
             batch.rows.extend([
                 self.run,
@@ -239,12 +245,12 @@ impl EventQueue {
             inner.deltas = inner.deltas.saturating_sub(taken);
         }
         if !self.coalesce {
-            inner.unread += taken;
+            inner.unread += events;
         }
         !inner.records.is_empty()
     }
 
-    /// The reader has consumed `count` records (told only where `coalesce` is off).
+    /// The reader has consumed `count` events (told only where `coalesce` is off).
     pub fn consumed(&self, count: usize) {
         let mut inner = self.lock();
         inner.unread = inner.unread.saturating_sub(count);
@@ -253,6 +259,11 @@ impl EventQueue {
         {
             waker.wake();
         }
+    }
+
+    /// Whether a delta of this run was ever told.
+    pub fn spoke(&self) -> bool {
+        self.lock().spoke
     }
 
     /// Nobody reads any more: the socket must not wait, and records are no longer kept.
