@@ -16,7 +16,10 @@ export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-was
 export declare class NativeEngine {
   /** `options` is the JSON of `AgentEngineOptions`. */
   constructor(hub: NativeHub, options: string)
-  /** Starts run number `run`; `context` is the JSON of an `AssembledContext`. `aborted`: its signal is aborted already. */
+  /**
+   * Starts run number `run`; `context` is the JSON of an `AssembledContext`. `aborted`: its signal is aborted already. The
+   * caller drains the hub before it gives up the thread, whether this throws or not: the start of a run costs no wake.
+   */
   run(run: number, context: string, aborted: boolean): void
   /** Opens a gate of a scripted provider. */
   openGate(provider: string, gate: string): void

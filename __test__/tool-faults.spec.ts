@@ -104,7 +104,11 @@ test.each<[string, PlainTool['run'], string | RegExp]>([
     () => ({ toJSON: thrower(new Error('toJSON')) }),
     'toJSON',
   ],
-  ['returns an object whose toJSON gives nothing', () => ({ toJSON: () => undefined }), /return a string/],
+  [
+    'returns an object whose toJSON gives nothing',
+    () => ({ toJSON: () => undefined }),
+    /return a string/,
+  ],
   ['returns a thenable whose then throws', () => ({ then: thrower(new Error('then')) }), 'then'],
   [
     'returns a thenable whose then cannot be read',
@@ -133,41 +137,69 @@ test.each<[string, PlainTool['run'], string | RegExp]>([
   ],
   [
     'returns an image of 40 MB',
-    () => ({ content: [{ type: 'image', data: 'A'.repeat(40 * 1024 * 1024), mimeType: 'image/png' }] }),
+    () => ({
+      content: [{ type: 'image', data: 'A'.repeat(40 * 1024 * 1024), mimeType: 'image/png' }],
+    }),
     'the tool returned 41943040 characters; at most 33554432 are allowed',
   ],
   [
     'returns content of unknown blocks',
-    () => ({ content: [{ type: 'text', text: 'ok' }, { type: 'audio', data: '' }] }),
+    () => ({
+      content: [
+        { type: 'text', text: 'ok' },
+        { type: 'audio', data: '' },
+      ],
+    }),
     "content[1] of the tool's result is neither a text nor an image block",
   ],
   ['returns content of null', () => ({ content: [null] }), /content\[0\] of the tool's result/],
-  ['returns content of strings', () => ({ content: ['text'] }), /content\[0\] of the tool's result/],
-  ['returns text that is no text', () => ({ content: [{ type: 'text', text: 5 }] }), /content\[0\]/],
-  ['returns an image without data', () => ({ content: [{ type: 'image', mimeType: 'image/png' }] }), /content\[0\]/],
-])('a tool that %s: the model is told why, the tool beside it and the run go on', async (_, run, why) => {
-  const { result, told, requests, events } = await runTools(
-    [tool('broken', run), tool('sound', () => 'fine')],
-    [asks(['broken'], ['sound'])],
-  )
-  expect(requests).toBe(2)
-  expect(result.stopReason).toBe('end_turn')
-  expect(told.map((one) => [one.toolName, one.isError])).toEqual([
-    ['broken', true],
-    ['sound', false],
-  ])
-  const message = textOf(told[0])
-  if (typeof why === 'string') expect(message).toBe(why)
-  else expect(message).toMatch(why)
-  expect(result.toolCalls[0]).toMatchObject({ status: 'failed', error: message })
-  expect(result.toolCalls[0]?.result).toBeUndefined()
-  expect(
-    events.flatMap((event) => (event.type === 'tool_status' ? [`${event.toolName} ${event.status}`] : [])),
-  ).toEqual(['broken started', 'broken failed', 'sound started', 'sound completed'])
-})
+  [
+    'returns content of strings',
+    () => ({ content: ['text'] }),
+    /content\[0\] of the tool's result/,
+  ],
+  [
+    'returns text that is no text',
+    () => ({ content: [{ type: 'text', text: 5 }] }),
+    /content\[0\]/,
+  ],
+  [
+    'returns an image without data',
+    () => ({ content: [{ type: 'image', mimeType: 'image/png' }] }),
+    /content\[0\]/,
+  ],
+])(
+  'a tool that %s: the model is told why, the tool beside it and the run go on',
+  async (_, run, why) => {
+    const { result, told, requests, events } = await runTools(
+      [tool('broken', run), tool('sound', () => 'fine')],
+      [asks(['broken'], ['sound'])],
+    )
+    expect(requests).toBe(2)
+    expect(result.stopReason).toBe('end_turn')
+    expect(told.map((one) => [one.toolName, one.isError])).toEqual([
+      ['broken', true],
+      ['sound', false],
+    ])
+    const message = textOf(told[0])
+    if (typeof why === 'string') expect(message).toBe(why)
+    else expect(message).toMatch(why)
+    expect(result.toolCalls[0]).toMatchObject({ status: 'failed', error: message })
+    expect(result.toolCalls[0]?.result).toBeUndefined()
+    expect(
+      events.flatMap((event) =>
+        event.type === 'tool_status' ? [`${event.toolName} ${event.status}`] : [],
+      ),
+    ).toEqual(['broken started', 'broken failed', 'sound started', 'sound completed'])
+  },
+)
 
 test('the same faults in pi’s shape are failures too', async () => {
-  const faults: (() => unknown)[] = [thrower(new Error('sync')), () => Promise.reject('async'), () => undefined]
+  const faults: (() => unknown)[] = [
+    thrower(new Error('sync')),
+    () => Promise.reject('async'),
+    () => undefined,
+  ]
   const tools = faults.map((execute, index) => ({
     name: `pi_${index}`,
     description: '',
@@ -218,7 +250,14 @@ test('3,000 levels are JSON that the ledger and the result hold', async () => {
 })
 
 test('details that JSON cannot hold never fail a call', async () => {
-  for (const details of [5n, circular(), hostile(), deep(100_000), () => 1, 'x'.repeat(40 * 1024 * 1024)]) {
+  for (const details of [
+    5n,
+    circular(),
+    hostile(),
+    deep(100_000),
+    () => 1,
+    'x'.repeat(40 * 1024 * 1024),
+  ]) {
     const value = { content: [{ type: 'text', text: 'ok' }], details }
     const { result, told } = await runTools([tool('t', () => value)], [asks(['t'])])
     expect(told[0]?.isError).toBe(false)
@@ -272,7 +311,10 @@ test('answers and updates after the time limit are discarded, whether they fulfi
       { timeoutMs: 20, executionMode: 'parallel' },
     ),
   )
-  const { engine, provider } = scriptedEngine([asks(['late_0'], ['late_1']), { gate: 'go', text: 'done' }])
+  const { engine, provider } = scriptedEngine([
+    asks(['late_0'], ['late_1']),
+    { gate: 'go', text: 'done' },
+  ])
   const run = engine.run(context({ tools }), { onToolUpdate: (payload) => updates.push(payload) })
   const events: StreamEvent[] = []
   for await (const event of run) {
@@ -406,7 +448,9 @@ test('a call of a response that was cut off is never executed', async () => {
     whole.slice(0, whole.indexOf('event: message_stop')),
     half,
     half + anthropic.end('max_tokens'),
-    anthropic.start() + anthropic.toolUse(0, 'c1', 't', { command: 'ls' }) + anthropic.end('max_tokens'),
+    anthropic.start() +
+      anthropic.toolUse(0, 'c1', 't', { command: 'ls' }) +
+      anthropic.end('max_tokens'),
   ]
   for (const body of bodies) {
     const server = await testServer(sse(body))
@@ -419,7 +463,12 @@ test('a call of a response that was cut off is never executed', async () => {
   }
   const chatCalls = chat.calls(['c1', 't', { command: 'ls' }])
   for (const body of [
-    chatCalls.slice(0, chatCalls.indexOf('data: {"id":"chatcmpl-1","object":"chat.completion.chunk","model":"gpt-test","choices":[{"index":0,"delta":{},')),
+    chatCalls.slice(
+      0,
+      chatCalls.indexOf(
+        'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","model":"gpt-test","choices":[{"index":0,"delta":{},',
+      ),
+    ),
     chat.toolCall(0, 'c1', 't', '{"command":"ls"}') + chat.finish('length') + chat.done(),
     chat.toolCall(0, 'c1', 't', '{"command":"rm -rf /home/u') + chat.finish('length') + chat.done(),
   ]) {
@@ -447,14 +496,18 @@ test('the same call id twice in one answer: both are answered, the model sees ea
     sse(anthropic.answer('ok')),
   )
   const engine = engineAt(server.url)
-  const result = await engine.run(context({ tools: [tool('t', ({ n }: { n: number }) => `n=${n}`)] })).result
+  const result = await engine.run(
+    context({ tools: [tool('t', ({ n }: { n: number }) => `n=${n}`)] }),
+  ).result
   await engine.close()
   await server.close()
   expect(result.stopReason).toBe('end_turn')
   expect(new Set(result.toolCalls.map((call) => call.callId)).size).toBe(result.toolCalls.length)
   const sent = server.seen[1]?.body.messages
   const uses = sent.at(-2).content.filter((block: { type: string }) => block.type === 'tool_use')
-  const results = sent.at(-1).content.filter((block: { type: string }) => block.type === 'tool_result')
+  const results = sent
+    .at(-1)
+    .content.filter((block: { type: string }) => block.type === 'tool_result')
   const ids = uses.map((block: { id: string }) => block.id)
   expect(new Set(ids).size).toBe(ids.length)
   expect(results.map((block: { tool_use_id: string }) => block.tool_use_id)).toEqual(ids)

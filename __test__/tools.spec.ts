@@ -71,7 +71,11 @@ test("a result in pi's shape is told by its content; the very object, details in
 })
 
 test('a pi result that says isError is a failure for the model, and the call keeps the object with its details', async () => {
-  const value = { content: [{ type: 'text', text: 'no such row' }], details: { row: 7 }, isError: true }
+  const value = {
+    content: [{ type: 'text', text: 'no such row' }],
+    details: { row: 7 },
+    isError: true,
+  }
   const { result, told } = await runTools([tool('t', () => value)], [asks(['t'])])
   expect(told).toEqual([
     { toolCallId: 'call_1', toolName: 't', content: text('no such row'), isError: true },
@@ -158,7 +162,13 @@ test('the model is offered name, description and schema; label and policy stay h
   await engine.run(
     context({
       tools: [
-        { name: 'read', label: 'Secret label', description: 'Reads.', parameters, execute: () => '' },
+        {
+          name: 'read',
+          label: 'Secret label',
+          description: 'Reads.',
+          parameters,
+          execute: () => '',
+        },
         { name: 'plain', label: 'Other label', timeoutMs: 5, run: () => '' },
       ],
     }),
@@ -235,32 +245,33 @@ test.each([
   [undefined, 25],
   [1, 1],
   [3, 3],
-])('with maxIterations %s the model is called %i times, and then every pending call is closed', async (maxIterations, calls) => {
-  let executed = 0
-  const { engine, provider } = scriptedEngine(
-    Array.from({ length: 30 }, () => asks(['again'])),
-  )
-  const run = engine.run(
-    context({
-      tools: [
-        tool('again', () => {
-          executed++
-          return 'ok'
-        }),
-      ],
-      ...(maxIterations === undefined ? {} : { maxIterations }),
-    }),
-  )
-  const events = await readAll(run)
-  const result = await run.result
-  await engine.close()
-  expect(provider.requests).toHaveLength(calls)
-  expect(result.stopReason).toBe('tool_use')
-  expect(executed).toBe(calls - 1)
-  expect(result.toolCalls).toHaveLength(calls)
-  expect(result.toolCalls.at(-1)).toMatchObject({ status: 'failed', error: 'iteration_limit' })
-  expect(events.at(-1)).toMatchObject({ type: 'stream_end', final: true })
-})
+])(
+  'with maxIterations %s the model is called %i times, and then every pending call is closed',
+  async (maxIterations, calls) => {
+    let executed = 0
+    const { engine, provider } = scriptedEngine(Array.from({ length: 30 }, () => asks(['again'])))
+    const run = engine.run(
+      context({
+        tools: [
+          tool('again', () => {
+            executed++
+            return 'ok'
+          }),
+        ],
+        ...(maxIterations === undefined ? {} : { maxIterations }),
+      }),
+    )
+    const events = await readAll(run)
+    const result = await run.result
+    await engine.close()
+    expect(provider.requests).toHaveLength(calls)
+    expect(result.stopReason).toBe('tool_use')
+    expect(executed).toBe(calls - 1)
+    expect(result.toolCalls).toHaveLength(calls)
+    expect(result.toolCalls.at(-1)).toMatchObject({ status: 'failed', error: 'iteration_limit' })
+    expect(events.at(-1)).toMatchObject({ type: 'stream_end', final: true })
+  },
+)
 
 test('results are told in call order, whatever the order of finishing', async () => {
   const gates = Object.fromEntries(['a', 'b', 'c'].map((name) => [name, deferred<string>()]))
@@ -290,8 +301,16 @@ test('results are told in call order, whatever the order of finishing', async ()
   ])
   expect(result.toolCalls.map((call) => call.toolName)).toEqual(['a', 'b', 'c'])
   const statuses = events.flatMap((event) => (event.type === 'tool_status' ? [event] : []))
-  expect(statuses.map((event) => event.status).slice(0, 3)).toEqual(['started', 'started', 'started'])
-  expect(statuses.slice(3).map((event) => event.status)).toEqual(['completed', 'completed', 'completed'])
+  expect(statuses.map((event) => event.status).slice(0, 3)).toEqual([
+    'started',
+    'started',
+    'started',
+  ])
+  expect(statuses.slice(3).map((event) => event.status)).toEqual([
+    'completed',
+    'completed',
+    'completed',
+  ])
 })
 
 test('sequential tools never overlap, and begin in call order', async () => {
@@ -360,29 +379,40 @@ test('a sequential call waits for the parallel ones before it, and those after i
 })
 
 test.each<[string, Partial<PlainTool>, object, object]>([
-  ["the tool's own timeoutMs", { timeoutMs: 30 }, { toolTimeoutMs: 60_000 }, { toolTimeoutMs: 60_000 }],
+  [
+    "the tool's own timeoutMs",
+    { timeoutMs: 30 },
+    { toolTimeoutMs: 60_000 },
+    { toolTimeoutMs: 60_000 },
+  ],
   ["the context's toolTimeoutMs", {}, { toolTimeoutMs: 30 }, { toolTimeoutMs: 60_000 }],
   ["the engine's toolTimeoutMs", {}, {}, { toolTimeoutMs: 30 }],
-])('%s bounds a tool that never answers; its signal is aborted and the run goes on', async (_, policy, changes, options) => {
-  let signal: AbortSignal | undefined
-  const never = tool(
-    'never',
-    (_, call) => {
-      signal = call.signal
-      return new Promise(() => {})
-    },
-    policy,
-  )
-  const { result, told, requests } = await runTools([never], [asks(['never'])], changes, options)
-  expect(requests).toBe(2)
-  expect(told[0]).toMatchObject({ isError: true, content: text('Tool never timed out after 30 ms.') })
-  expect(result.toolCalls[0]).toMatchObject({
-    status: 'failed',
-    error: 'Tool never timed out after 30 ms.',
-  })
-  expect(result.stopReason).toBe('end_turn')
-  expect(signal?.aborted).toBe(true)
-})
+])(
+  '%s bounds a tool that never answers; its signal is aborted and the run goes on',
+  async (_, policy, changes, options) => {
+    let signal: AbortSignal | undefined
+    const never = tool(
+      'never',
+      (_, call) => {
+        signal = call.signal
+        return new Promise(() => {})
+      },
+      policy,
+    )
+    const { result, told, requests } = await runTools([never], [asks(['never'])], changes, options)
+    expect(requests).toBe(2)
+    expect(told[0]).toMatchObject({
+      isError: true,
+      content: text('Tool never timed out after 30 ms.'),
+    })
+    expect(result.toolCalls[0]).toMatchObject({
+      status: 'failed',
+      error: 'Tool never timed out after 30 ms.',
+    })
+    expect(result.stopReason).toBe('end_turn')
+    expect(signal?.aborted).toBe(true)
+  },
+)
 
 test("without a limit the run's remaining time bounds a tool, and the run ends as a timeout", async () => {
   const never = tool('never', () => new Promise(() => {}))
@@ -393,26 +423,29 @@ test("without a limit the run's remaining time bounds a tool, and the run ends a
   expect(events.at(-1)?.type).toBe('stream_error')
 })
 
-test.each(['pure', 'idempotent'] as const)('a %s tool is tried again as often as it declares, with the same idempotency key', async (replay) => {
-  const keys: string[] = []
-  const flaky = tool(
-    'flaky',
-    (_, call) => {
-      keys.push(call.idempotencyKey)
-      if (keys.length < 3) throw new Error(`try ${keys.length}`)
-      return 'third time'
-    },
-    { replay, retries: 2 },
-  )
-  const { result, told, events } = await runTools([flaky], [asks(['flaky'])])
-  expect(keys).toHaveLength(3)
-  expect(new Set(keys)).toEqual(new Set([result.toolCalls[0]?.callId]))
-  expect(textOf(told[0])).toBe('third time')
-  expect(told[0]?.isError).toBe(false)
-  expect(
-    events.flatMap((event) => (event.type === 'tool_status' ? [event.status] : [])),
-  ).toEqual(['started', 'completed'])
-})
+test.each(['pure', 'idempotent'] as const)(
+  'a %s tool is tried again as often as it declares, with the same idempotency key',
+  async (replay) => {
+    const keys: string[] = []
+    const flaky = tool(
+      'flaky',
+      (_, call) => {
+        keys.push(call.idempotencyKey)
+        if (keys.length < 3) throw new Error(`try ${keys.length}`)
+        return 'third time'
+      },
+      { replay, retries: 2 },
+    )
+    const { result, told, events } = await runTools([flaky], [asks(['flaky'])])
+    expect(keys).toHaveLength(3)
+    expect(new Set(keys)).toEqual(new Set([result.toolCalls[0]?.callId]))
+    expect(textOf(told[0])).toBe('third time')
+    expect(told[0]?.isError).toBe(false)
+    expect(events.flatMap((event) => (event.type === 'tool_status' ? [event.status] : []))).toEqual(
+      ['started', 'completed'],
+    )
+  },
+)
 
 test('retries end: the last failure is told', async () => {
   let tries = 0
@@ -554,10 +587,7 @@ test('an own key `__proto__` in the arguments reaches the tool as a key', async 
 test('the text before the calls, the calls and their results are one turn in result and ledger', async () => {
   const dir = tempDir()
   const { engine } = scriptedEngine(
-    [
-      { text: 'Let me see. ', toolCalls: [{ name: 't', arguments: { n: 1 } }] },
-      { text: 'Done.' },
-    ],
+    [{ text: 'Let me see. ', toolCalls: [{ name: 't', arguments: { n: 1 } }] }, { text: 'Done.' }],
     { ledger: { path: dir.file } },
   )
   const details = { only: () => 'here' }

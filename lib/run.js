@@ -181,7 +181,7 @@ class AgentRun {
         this.#runTool(JSON.parse(text.slice(start, end)))
         break
       case TOOL_CANCEL:
-        this.#cancelTool(text.slice(start, end))
+        this.#cancelTool(Number(text.slice(start, end)))
         break
     }
   }
@@ -275,22 +275,19 @@ class AgentRun {
     this.#executions.set(execution, controller)
     // Told only while somebody waits: after a time limit, an abort or the end there is no call to tell of.
     const onUpdate = (partial) => {
-      // What nobody waits for any more is not told either.
-      if (this.#calls.get(call.callId) !== controller) return
-      this.#call('onToolUpdate', { toolCallId: call.toolCallId, toolName: call.name, partial })
+      if (!this.#executions.has(execution)) return
+      this.#call('onToolUpdate', { toolCallId, toolName: name, partial })
     }
-    runTool(tool, call, controller.signal, onUpdate).then(({ json, value }) => {
-      // A late answer: the call was given up, and may be running again under the same id.
-      if (this.#calls.get(call.callId) !== controller) return
-      this.#calls.delete(call.callId)
-      if (value !== undefined) this.#values.set(call.callId, value)
-      this.#native.answerTool(this.#number, call.callId, json)
+    runTool(this.#tools.get(name), call, controller.signal, onUpdate).then(({ json, value }) => {
+      if (!this.#executions.delete(execution)) return
+      if (value !== undefined) this.#values.set(callId, value)
+      this.#native.answerTool(this.#number, execution, json)
     })
   }
 
-  #cancelTool(callId) {
-    const controller = this.#calls.get(callId)
-    this.#calls.delete(callId)
+  #cancelTool(execution) {
+    const controller = this.#executions.get(execution)
+    this.#executions.delete(execution)
     controller?.abort()
   }
 
@@ -304,7 +301,7 @@ class AgentRun {
       const value = this.#values.get(call.callId)
       if (value !== undefined && call.result !== undefined) call.result = value
     }
-    for (const callId of [...this.#calls.keys()]) this.#cancelTool(callId)
+    for (const execution of [...this.#executions.keys()]) this.#cancelTool(execution)
     this.#values.clear()
     this.#settle.resolve(result)
     for (const resolve of this.#waiting.splice(0)) resolve(DONE)

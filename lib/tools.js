@@ -12,7 +12,11 @@ const MAX_MESSAGE = 65536
 /** Checks the tools of a context and returns what crosses to the native side, and a map to run them by. */
 function readTools(tools) {
   if (!Array.isArray(tools)) {
-    throw new AgentEngineError('invalid_context', '`tools`: is not an array; pass `[]` for none', 'tools')
+    throw new AgentEngineError(
+      'invalid_context',
+      '`tools`: is not an array; pass `[]` for none',
+      'tools',
+    )
   }
   const byName = new Map()
   const definitions = tools.map((tool, index) => {
@@ -76,7 +80,9 @@ function answer(value) {
   }
   const json = JSON.stringify(value)
   if (json === undefined) {
-    throw new TypeError(`the tool returned ${typeof value}; return a string, JSON, or { content: [...] }`)
+    throw new TypeError(
+      `the tool returned ${typeof value}; return a string, JSON, or { content: [...] }`,
+    )
   }
   check(json.length)
   return checked({ content: [text(json)], resultJson: json, isError: false })
@@ -85,7 +91,9 @@ function answer(value) {
 /** Before anything is made of it: a copy of what is too large would be too large too. */
 function check(length) {
   if (length > MAX_ANSWER) {
-    throw new RangeError(`the tool returned ${length} characters; at most ${MAX_ANSWER} are allowed`)
+    throw new RangeError(
+      `the tool returned ${length} characters; at most ${MAX_ANSWER} are allowed`,
+    )
   }
 }
 
@@ -115,7 +123,11 @@ function text(value) {
 
 function block(item, index) {
   if (item?.type === 'text' && typeof item.text === 'string') return text(item.text)
-  if (item?.type === 'image' && typeof item.data === 'string' && typeof item.mimeType === 'string') {
+  if (
+    item?.type === 'image' &&
+    typeof item.data === 'string' &&
+    typeof item.mimeType === 'string'
+  ) {
     return { type: 'image', mimeType: item.mimeType, data: item.data }
   }
   throw new TypeError(`content[${index}] of the tool's result is neither a text nor an image block`)

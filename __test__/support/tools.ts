@@ -50,7 +50,12 @@ export async function runTools(
   const result = await run.result
   const requests = provider.requests
   await engine.close()
-  return { result, events, requests: requests.length, told: toldIn(requests.at(-1)?.messages ?? []) }
+  return {
+    result,
+    events,
+    requests: requests.length,
+    told: toldIn(requests.at(-1)?.messages ?? []),
+  }
 }
 
 /** The tool results among the messages of a request. */

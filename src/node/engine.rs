@@ -207,9 +207,11 @@ impl NativeEngine {
         Self::build(hub, &options).map_err(|error| js_error(&error))
     }
 
-    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`. `aborted`: its signal is aborted already.
+    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`. `aborted`: its signal is aborted already. The
+    /// caller drains the hub before it gives up the thread, whether this throws or not: the start of a run costs no wake.
     #[napi(catch_unwind)]
     pub fn run(&self, run: u32, context: String, aborted: bool) -> Result<()> {
+        self.hub.expect_drain();
         self.start(run, &context, aborted).map_err(|error| js_error(&error))
     }
 
