@@ -299,7 +299,7 @@ describe('usage', () => {
     server.use(sse(chat.calls(['call_1', 'echo', {}])), sse(chat.answer('done')))
     const { result } = await runOnce({ tools: [echo] })
     expect([result.usage.totalTokens, result.contextTokens]).toEqual([30, 15])
-    expect(result.cost ?? null).toBeNull()
+    expect(result.cost).toBeNull()
   })
 
   test('may come with the last choice or after it, and that is not reported is estimated', async () => {

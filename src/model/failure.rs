@@ -44,7 +44,8 @@ impl Failure {
         AgentError {
             kind: self.kind.agent_kind(),
             message: self.message.clone(),
-            retryable: self.kind.is_retryable(),
+            // What would fail again as it is (a certificate, a page in place of an answer) says so itself.
+            retryable: self.should_retry.unwrap_or_else(|| self.kind.is_retryable()),
             detail: ErrorDetail {
                 kind: self.kind,
                 status: self.status,

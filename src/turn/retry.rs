@@ -2,6 +2,7 @@
 //!
 //! Pure arithmetic: the clock and the dice are the caller's.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::model::{Failure, FailureKind};
@@ -28,9 +29,17 @@ pub(crate) struct Facts {
     pub(crate) dice: f64,
 }
 
-/// The delay before the next attempt, or `None` to give up.
-pub(crate) fn delay(failure: &Failure, facts: Facts) -> Option<Duration> {
-    let transient = match failure.kind {
+/// The failure as it is told and acted on: a wait that is longer than we wait is a rate limit, whatever failed (RULES §2).
+pub(crate) fn judged(failure: &Failure) -> Cow<'_, Failure> {
+    if is_transient(failure.kind) && failure.retry_after.is_some_and(|wait| wait > MAX_RETRY_AFTER)
+    {
+        return Cow::Owned(Failure { kind: FailureKind::RateLimit, ..failure.clone() });
+    }
+    Cow::Borrowed(failure)
+}
+
+fn is_transient(kind: FailureKind) -> bool {
+    match kind {
         FailureKind::Timeout
         | FailureKind::Overloaded
         | FailureKind::ServerError
@@ -46,15 +55,18 @@ pub(crate) fn delay(failure: &Failure, facts: Facts) -> Option<Duration> {
         | FailureKind::Aborted
         | FailureKind::Storage
         | FailureKind::Unknown => false,
-    };
+    }
+}
+
+/// The delay before the next attempt, or `None` to give up.
+pub(crate) fn delay(failure: &Failure, facts: Facts) -> Option<Duration> {
     // A rate limit is for rotation; without a second profile it is worth waiting only where the provider says how long.
     let told_to_wait = failure.kind == FailureKind::RateLimit
         && failure.retry_after.is_some_and(|wait| wait <= MAX_RETRY_AFTER);
-    if facts.emitted
-        || facts.failures > RETRIES
-        || failure.should_retry == Some(false)
-        || !(transient || told_to_wait)
-    {
+    // The provider's own word goes before what its status means in general (WIRE §1).
+    let worth_it =
+        failure.should_retry.unwrap_or_else(|| is_transient(failure.kind) || told_to_wait);
+    if facts.emitted || facts.failures > RETRIES || !worth_it {
         return None;
     }
     let delay = match failure.retry_after {
@@ -127,6 +139,27 @@ mod tests {
             delay(&server, Facts { remaining: Duration::from_millis(400), ..facts(1) }),
             None
         );
+    }
+
+    #[test]
+    fn a_wait_of_more_than_a_minute_is_a_rate_limit() {
+        let mut server = failure(FailureKind::ServerError);
+        server.retry_after = Some(Duration::from_secs(60));
+        assert_eq!(judged(&server).kind, FailureKind::ServerError);
+        server.retry_after = Some(Duration::from_secs(61));
+        assert_eq!(judged(&server).kind, FailureKind::RateLimit);
+        assert_eq!(delay(&judged(&server), facts(1)), None);
+        let billing = Failure { kind: FailureKind::Billing, ..server };
+        assert_eq!(judged(&billing).kind, FailureKind::Billing);
+    }
+
+    #[test]
+    fn the_provider_can_ask_for_a_retry() {
+        let mut wrong = failure(FailureKind::Format);
+        wrong.should_retry = Some(true);
+        assert_eq!(delay(&wrong, facts(1)), Some(Duration::from_millis(500)));
+        assert_eq!(delay(&wrong, facts(3)), None);
+        assert_eq!(delay(&wrong, Facts { emitted: true, ..facts(1) }), None);
     }
 
     #[test]

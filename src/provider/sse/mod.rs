@@ -293,6 +293,7 @@ fn event_too_large() -> Failure {
     over("event_too_large", "one event of the response is longer than 16 MiB")
 }
 
+/// As with a whole answer that is too large: another try would cost as much and meet the same server.
 fn over(code: &str, message: &str) -> Failure {
-    Failure::new(FailureKind::ServerError, code, message)
+    Failure { should_retry: Some(false), ..Failure::new(FailureKind::ServerError, code, message) }
 }

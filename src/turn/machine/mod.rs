@@ -474,6 +474,7 @@ impl Machine {
         if self.is_finished() {
             return;
         }
+        let failure = &*retry::judged(failure);
         self.failures = self.failures.saturating_add(1);
         if let Some(partial) = &partial {
             // A failed call that reported usage is paid for as well (RULES §6).
