@@ -4,11 +4,12 @@
 
 const native = require('../binding.js')
 const hub = require('./hub.js')
+const { readContext, toJson } = require('./context.js')
 const { AgentEngineError, guarded } = require('./errors.js')
-const { Ledger, toJson } = require('./ledger.js')
+const { Ledger } = require('./ledger.js')
+const { readOptions } = require('./options.js')
 const { AgentRun } = require('./run.js')
 const { ScriptedProvider } = require('./scripted.js')
-const { readTools } = require('./tools.js')
 
 class AgentEngine {
   #native
@@ -16,12 +17,8 @@ class AgentEngine {
   #ledger
 
   constructor(options = {}) {
-    if (options === null || typeof options !== 'object') {
-      throw new AgentEngineError('invalid_options', '`options`: is not an object', 'options')
-    }
-    this.#native = guarded(
-      () => new native.NativeEngine(hub.nativeHub(), toJson(options, 'invalid_options')),
-    )
+    const json = readOptions(options)
+    this.#native = guarded(() => new native.NativeEngine(hub.nativeHub(), json))
     for (const [name, provider] of Object.entries(options.providers ?? {})) {
       if (provider instanceof ScriptedProvider) provider.attach(this.#native, name)
     }
@@ -40,29 +37,14 @@ class AgentEngine {
   }
 
   run(context, callbacks) {
-    if (context === null || typeof context !== 'object') {
-      throw new AgentEngineError('invalid_context', '`context`: is not an object', 'context')
-    }
-    const { abortSignal, tools, ...rest } = context
-    if (
-      abortSignal !== undefined &&
-      abortSignal !== null &&
-      typeof abortSignal.addEventListener !== 'function'
-    ) {
-      throw new AgentEngineError(
-        'invalid_context',
-        '`abortSignal`: is not an AbortSignal',
-        'abortSignal',
-      )
-    }
-    const { definitions, byName } = readTools(tools)
-    const json = toJson({ ...rest, tools: definitions })
+    const { fields, tools, signal } = readContext(context)
+    const json = toJson(fields, 'context')
     const run = new AgentRun({
-      tools: byName,
+      tools,
       callbacks,
-      detached: rest.detached === true,
-      coalesce: rest.coalesce !== false,
-      signal: abortSignal,
+      detached: fields.detached === true,
+      coalesce: fields.coalesce !== false,
+      signal,
     })
     return run.begin((number, aborted) => guarded(() => this.#native.run(number, json, aborted)))
   }

@@ -3,8 +3,7 @@
 // It must never open the file itself: a second SQLite in the process destroys it (FAULTS §0.1).
 
 const hub = require('./hub.js')
-const { AgentEngineError } = require('./errors.js')
-const { readTools } = require('./tools.js')
+const { readContext, toJson } = require('./context.js')
 
 class Ledger {
   #native
@@ -14,11 +13,11 @@ class Ledger {
   }
 
   #ask(method, args) {
-    return hub.request((id) => this.#native.ledger(id, method, toJson(args)))
+    return hub.request((id) => this.#native.ledger(id, method, toJson(args, 'arguments')))
   }
 
   async writeTurn(context, result) {
-    return this.#ask('writeTurn', { context: contextJson(context), result })
+    return this.#ask('writeTurn', { context: readContext(context).fields, result })
   }
 
   async session(label) {
@@ -42,26 +41,4 @@ class Ledger {
   }
 }
 
-/** A context as it crosses: without functions and signals. */
-function contextJson(context) {
-  if (context === null || typeof context !== 'object') {
-    throw new AgentEngineError('invalid_context', '`context`: is not an object', 'context')
-  }
-  const { abortSignal, tools, ...rest } = context
-  return { ...rest, tools: readTools(tools).definitions }
-}
-
-/** JSON of what the caller gave; what JSON cannot hold is a typed error. */
-function toJson(value, code = 'invalid_context') {
-  try {
-    return JSON.stringify(value)
-  } catch (error) {
-    throw new AgentEngineError(
-      code,
-      `the argument cannot be written as JSON: ${error.message}`,
-      'context',
-    )
-  }
-}
-
-module.exports = { Ledger, toJson }
+module.exports = { Ledger }

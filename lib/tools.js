@@ -20,30 +20,51 @@ function readTools(tools) {
   }
   const byName = new Map()
   const definitions = tools.map((tool, index) => {
-    const at = (field) => `tools[${index}]${field}`
-    if (tool === null || typeof tool !== 'object') {
-      throw new AgentEngineError('invalid_tool', `\`${at('')}\`: is not a tool object`, at(''))
-    }
-    if (typeof tool.name !== 'string') {
-      throw new AgentEngineError('invalid_tool', `\`${at('.name')}\`: is missing`, at('.name'))
-    }
-    if (typeof tool.execute !== 'function' && typeof tool.run !== 'function') {
-      const field = at('.execute')
-      const message = `\`${field}\`: is not a function; give \`execute(toolCallId, params, signal, onUpdate)\` or \`run(params, call)\``
-      throw new AgentEngineError('invalid_tool', message, field)
-    }
-    byName.set(tool.name, tool)
-    return {
-      name: tool.name,
-      description: tool.description ?? '',
-      parameters: tool.parameters ?? { type: 'object', properties: {} },
-      executionMode: tool.executionMode,
-      timeoutMs: tool.timeoutMs,
-      replay: tool.replay,
-      retries: tool.retries,
+    const path = `tools[${index}]`
+    try {
+      const definition = readTool(tool, path)
+      byName.set(definition.name, tool)
+      return definition
+    } catch (error) {
+      if (error instanceof AgentEngineError) throw error
+      throw refused(path, 'cannot be read')
     }
   })
   return { definitions, byName }
+}
+
+function readTool(tool, path) {
+  if (tool === null || typeof tool !== 'object') throw refused(path, 'is not a tool object')
+  const { name, description, parameters, executionMode, timeoutMs, replay, retries } = tool
+  if (name === undefined || name === null) throw refused(`${path}.name`, 'is missing')
+  if (typeof name !== 'string') throw refused(`${path}.name`, 'is not a string')
+  if (typeof tool.execute !== 'function' && typeof tool.run !== 'function') {
+    throw refused(
+      `${path}.execute`,
+      'is not a function; give `execute(toolCallId, params, signal, onUpdate)` or `run(params, call)`',
+    )
+  }
+  const definition = {
+    name,
+    description: description ?? '',
+    parameters: parameters ?? { type: 'object', properties: {} },
+    executionMode,
+    timeoutMs,
+    replay,
+    retries,
+  }
+  for (const [field, value] of Object.entries(definition)) {
+    const lost = typeof value === 'function' || typeof value === 'symbol'
+    if (lost) throw refused(`${path}.${field}`, `is a ${typeof value}`)
+    if (typeof value === 'number' && !Number.isFinite(value)) {
+      throw refused(`${path}.${field}`, 'is not a finite number; leave it out for the default')
+    }
+  }
+  return definition
+}
+
+function refused(field, why) {
+  return new AgentEngineError('invalid_tool', `\`${field}\`: ${why}`, field)
 }
 
 /** Runs one call and returns the JSON of its answer, and the value as the tool returned it. */

@@ -78,7 +78,7 @@ impl EngineError {
     pub fn context(error: InputError) -> Self {
         let code = if error.path == "sessionLabel" {
             ErrorCode::InvalidLabel
-        } else if error.path.starts_with("tools") {
+        } else if error.path == "tools" || error.path.starts_with("tools[") {
             ErrorCode::InvalidTool
         } else {
             ErrorCode::InvalidContext

@@ -159,7 +159,7 @@ pub fn parse_context(json: &str, defaults: &mut Defaults<'_>) -> Parsed<Assemble
         permissions_granted: permissions(raw.permissions_granted)?,
         source_event_id: optional("sourceEventId", raw.source_event_id)?,
         workspace_path: required("workspacePath", raw.workspace_path)?,
-        target: raw.target.map(ToOwned::to_owned),
+        target: raw.target.map(|raw| value("target", raw).map(|_| raw.to_owned())).transpose()?,
         max_iterations,
         tool_timeout_ms: positive("toolTimeoutMs", raw.tool_timeout_ms)?,
         coalesce: optional("coalesce", raw.coalesce)?.unwrap_or(true),
@@ -210,7 +210,7 @@ pub(crate) fn typed<T: DeserializeOwned>(path: &str, raw: &RawValue) -> Parsed<T
 }
 
 /// serde's sentence without the position, and without the value it quotes (it may be a secret).
-fn plain(error: &serde_json::Error) -> String {
+pub(crate) fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.split(" at line ").next().unwrap_or_default();
     match (text.find("invalid type: "), text.rfind(", expected ")) {
@@ -258,6 +258,8 @@ fn parent(path: &str, raw: Option<&RawValue>) -> Parsed<Option<String>> {
 fn permissions(raw: Option<&RawValue>) -> Parsed<Box<RawValue>> {
     let raw = raw.ok_or_else(|| missing("permissionsGranted"))?;
     if raw.get().starts_with('[') {
+        // Read for its depth only: what is kept and handed on must be readable again (FAULTS §2.5).
+        value("permissionsGranted", raw)?;
         Ok(raw.to_owned())
     } else {
         Err(InputError::new("permissionsGranted", "is not an array; pass the permissions snapshot"))
@@ -376,7 +378,7 @@ fn message(path: &str, value: &Value, defaults: &mut Defaults<'_>) -> Parsed<Mes
             tool_call_id: text(fields.get("toolCallId"), &at("toolCallId"))?,
             tool_name: optional_text(fields.get("toolName")).unwrap_or_default(),
             content: blocks,
-            is_error: fields.get("isError").and_then(Value::as_bool).unwrap_or(false),
+            is_error: flag(fields.get("isError"), &at("isError"))?,
         }];
     }
     let created_at = fields
@@ -417,6 +419,14 @@ fn text(value: Option<&Value>, path: &str) -> Parsed<String> {
         Some(Value::String(text)) => Ok(text.clone()),
         Some(_) => Err(InputError::new(path, "is not a string")),
         None => Err(missing(path)),
+    }
+}
+
+fn flag(value: Option<&Value>, path: &str) -> Parsed<bool> {
+    match value {
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(Value::Null) | None => Ok(false),
+        Some(_) => Err(InputError::new(path, "is not true or false")),
     }
 }
 
@@ -469,7 +479,7 @@ fn block(path: &str, value: &Value) -> Parsed<Block> {
                 Some(Value::String(text)) => vec![Block::text(text.clone())],
                 _ => return Err(missing(&at("content"))),
             },
-            is_error: value.get("isError").and_then(Value::as_bool).unwrap_or(false),
+            is_error: flag(value.get("isError"), &at("isError"))?,
         },
         "opaque" => Block::Opaque { raw_json: field("rawJson")? },
         other => {

@@ -22,7 +22,7 @@ use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Ledger, LedgerOptions, Synchronous};
 use crate::model::{
     AssembledContext, Catalogue, Defaults, InputError, Journal, ModelDeclaration, parse_context,
-    repair_surrogates, typed,
+    plain, repair_surrogates, typed,
 };
 use crate::provider::{
     AnthropicWire, Api, ChatQuirks, ChatWire, HttpClient, HttpProvider, Provider, ProviderSettings,
@@ -89,10 +89,15 @@ impl NativeEngine {
             serde_path_to_error::deserialize(&mut reader).map_err(|error| {
                 let path = error.path().to_string();
                 let path = if path == "." { "options".to_owned() } else { path };
-                let message = error.into_inner().to_string();
-                let message = message.split(" at line ").next().unwrap_or_default().to_owned();
+                let message = plain(&error.into_inner());
                 EngineError::option(InputError { path, message })
             })?;
+        if options.tool_timeout_ms == Some(0) {
+            return Err(EngineError::option(InputError {
+                path: "toolTimeoutMs".to_owned(),
+                message: "`0` leaves no time; pass at least 1 or leave it out".to_owned(),
+            }));
+        }
         let clock = Clock::default();
         let set = parse_providers(options.providers, options.auth_profiles, &environment)
             .map_err(EngineError::option)?;
