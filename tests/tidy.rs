@@ -68,7 +68,22 @@ fn sources() -> Vec<Source> {
         let code = if is_test { String::new() } else { without_tests(&without_prose(&text)) };
         Source { path, room, text, code, is_test }
     };
-    files("src", &[".rs"]).iter().map(read).collect()
+    let mut sources: Vec<Source> = files("src", &[".rs"]).iter().map(read).collect();
+    let only_tests: Vec<String> = sources.iter().flat_map(test_modules).collect();
+    for source in sources.iter_mut().filter(|source| only_tests.contains(&source.path)) {
+        source.is_test = true;
+        source.code.clear();
+    }
+    sources
+}
+
+/// The files that `#[cfg(test)] mod name;` takes in: they are tests, whatever their name.
+fn test_modules(source: &Source) -> Vec<String> {
+    let folder = source.path.trim_end_matches("/lib.rs").trim_end_matches("/mod.rs");
+    let folder = folder.trim_end_matches(".rs");
+    let modules = source.text.split("#[cfg(test)]\nmod ").skip(1);
+    let names = modules.filter_map(|rest| rest.split_once(';').map(|(name, _)| name));
+    names.map(|name| format!("{folder}/{name}.rs")).collect()
 }
 
 /// Replaces comments and the contents of strings by spaces, so that a word in them is not taken for code.
