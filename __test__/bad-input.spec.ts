@@ -55,7 +55,9 @@ async function traces() {
 }
 
 /** The refusal of a context, which must leave no trace. */
-async function refusal(fields: unknown): Promise<{ code: string; field?: string; message: string }> {
+async function refusal(
+  fields: unknown,
+): Promise<{ code: string; field?: string; message: string }> {
   const given =
     fields !== null && typeof fields === 'object' && !Array.isArray(fields)
       ? Object.defineProperties(context(), Object.getOwnPropertyDescriptors(fields))
@@ -81,7 +83,15 @@ async function thrownAsync(call: () => AgentRun): Promise<AgentEngineError> {
   throw new Error('it was accepted')
 }
 
-const wrongs = { null: null, number: 5, boolean: true, object: { a: 1 }, array: [1], function: () => 1, symbol: Symbol('s') }
+const wrongs = {
+  null: null,
+  number: 5,
+  boolean: true,
+  object: { a: 1 },
+  array: [1],
+  function: () => 1,
+  symbol: Symbol('s'),
+}
 
 describe('required fields', () => {
   const strings = [
@@ -123,8 +133,18 @@ describe('required fields', () => {
     ['a fractional timeout', { timeoutMs: 1.5 }, 'invalid_context', 'timeoutMs'],
     ['a timeout of NaN', { timeoutMs: Number.NaN }, 'invalid_context', 'timeoutMs'],
     ['an endless timeout', { timeoutMs: Number.POSITIVE_INFINITY }, 'invalid_context', 'timeoutMs'],
-    ['a timeout beyond 30 days', { timeoutMs: 31 * 24 * 3_600_000 }, 'invalid_context', 'timeoutMs'],
-    ['permissions that are no list', { permissionsGranted: {} }, 'invalid_context', 'permissionsGranted'],
+    [
+      'a timeout beyond 30 days',
+      { timeoutMs: 31 * 24 * 3_600_000 },
+      'invalid_context',
+      'timeoutMs',
+    ],
+    [
+      'permissions that are no list',
+      { permissionsGranted: {} },
+      'invalid_context',
+      'permissionsGranted',
+    ],
     ['permissions of null', { permissionsGranted: null }, 'invalid_context', 'permissionsGranted'],
     ['tools of null', { tools: null }, 'invalid_context', 'tools'],
     ['tools that are no list', { tools: {} }, 'invalid_context', 'tools'],
@@ -206,12 +226,24 @@ describe('contexts that are no contexts', () => {
   test.each<[string, Fields, string]>([
     ['a BigInt', { target: { id: 5n } }, 'target'],
     ['a circle', { target: circular }, 'target'],
-    ['a circle in the history', { history: [{ role: 'user', content: 'x', extra: circular }] }, 'history'],
+    [
+      'a circle in the history',
+      { history: [{ role: 'user', content: 'x', extra: circular }] },
+      'history',
+    ],
     ['100,000 levels', { target: deep(100_000) }, 'target'],
     ['200 levels in the target', { target: deep(200) }, 'target'],
     ['200 levels in the permissions', { permissionsGranted: deep(200) }, 'permissionsGranted'],
-    ['200 levels in a message', { currentMessage: { role: 'user', content: 'x', more: deep(200) } }, 'currentMessage'],
-    ['200 levels in the history', { history: [{ role: 'user', content: deep(200) }] }, 'history[0]'],
+    [
+      '200 levels in a message',
+      { currentMessage: { role: 'user', content: 'x', more: deep(200) } },
+      'currentMessage',
+    ],
+    [
+      '200 levels in the history',
+      { history: [{ role: 'user', content: deep(200) }] },
+      'history[0]',
+    ],
     [
       'a toJSON that throws',
       {
@@ -269,7 +301,9 @@ describe('provider, model, label, parent', () => {
   test('a model without a window is refused, with what to do', async () => {
     const { code, field, message } = await refusal({ model: 'nobody-knows' })
     expect([code, field]).toEqual(['unknown_model', 'model'])
-    expect(message).toContain('`nobody-knows` of `test` is not in the catalogue; declare its `contextWindow`')
+    expect(message).toContain(
+      '`nobody-knows` of `test` is not in the catalogue; declare its `contextWindow`',
+    )
   })
 
   test.each([
@@ -299,13 +333,31 @@ describe('history and message', () => {
     ['no content', { role: 'user' }, 'history[1].content'],
     ['content of a number', { role: 'user', content: 5 }, 'history[1].content'],
     ['content of an object', { role: 'user', content: {} }, 'history[1].content'],
-    ['a block without a type', { role: 'user', content: [{ text: 'x' }] }, 'history[1].content[0].type'],
-    ['an unknown block', { role: 'user', content: [{ type: 'video' }] }, 'history[1].content[0].type'],
+    [
+      'a block without a type',
+      { role: 'user', content: [{ text: 'x' }] },
+      'history[1].content[0].type',
+    ],
+    [
+      'an unknown block',
+      { role: 'user', content: [{ type: 'video' }] },
+      'history[1].content[0].type',
+    ],
     ['a block of text', { role: 'user', content: ['x'] }, 'history[1].content[0].type'],
-    ['a text block without text', { role: 'user', content: [{ type: 'text' }] }, 'history[1].content[0].text'],
+    [
+      'a text block without text',
+      { role: 'user', content: [{ type: 'text' }] },
+      'history[1].content[0].text',
+    ],
     [
       'the second of two blocks',
-      { role: 'user', content: [{ type: 'text', text: 'x' }, { type: 'image', data: 5, mimeType: 'a' }] },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'x' },
+          { type: 'image', data: 5, mimeType: 'a' },
+        ],
+      },
       'history[1].content[1].data',
     ],
     ['a result without its call', { role: 'tool', content: 'x' }, 'history[1].toolCallId'],
@@ -363,21 +415,61 @@ describe('tools', () => {
     ['a schema of text', { name: 't', run, parameters: 'object' }, 'tools[1].parameters'],
     ['a schema of a list', { name: 't', run, parameters: [] }, 'tools[1].parameters'],
     ['a schema of a function', { name: 't', run, parameters: () => ({}) }, 'tools[1].parameters'],
-    ['a schema with a BigInt', { name: 't', run, parameters: { const: 5n } }, 'tools[1].parameters'],
+    [
+      'a schema with a BigInt',
+      { name: 't', run, parameters: { const: 5n } },
+      'tools[1].parameters',
+    ],
     ['an unknown type', { name: 't', run, parameters: { type: 'strnig' } }, 'tools[1].parameters'],
-    ['properties of a list', { name: 't', run, parameters: { properties: [] } }, 'tools[1].parameters'],
-    ['a pattern that does not compile', { name: 't', run, parameters: { properties: { a: { type: 'string', pattern: '(' } } } }, 'tools[1].parameters'],
-    ['a remote $ref', { name: 't', run, parameters: { $ref: 'https://example.com/schema.json' } }, 'tools[1].parameters'],
-    ['a $ref to a file', { name: 't', run, parameters: { $ref: 'file:///etc/passwd' } }, 'tools[1].parameters'],
-    ['a $ref to nothing', { name: 't', run, parameters: { $ref: '#/$defs/none' } }, 'tools[1].parameters'],
-    ['a schema of 300 KB', { name: 't', run, parameters: { description: 'x'.repeat(300_000) } }, 'tools[1].parameters'],
-    ['an unknown execution mode', { name: 't', run, executionMode: 'Parallel' }, 'tools[1].executionMode'],
+    [
+      'properties of a list',
+      { name: 't', run, parameters: { properties: [] } },
+      'tools[1].parameters',
+    ],
+    [
+      'a pattern that does not compile',
+      { name: 't', run, parameters: { properties: { a: { type: 'string', pattern: '(' } } } },
+      'tools[1].parameters',
+    ],
+    [
+      'a remote $ref',
+      { name: 't', run, parameters: { $ref: 'https://example.com/schema.json' } },
+      'tools[1].parameters',
+    ],
+    [
+      'a $ref to a file',
+      { name: 't', run, parameters: { $ref: 'file:///etc/passwd' } },
+      'tools[1].parameters',
+    ],
+    [
+      'a $ref to nothing',
+      { name: 't', run, parameters: { $ref: '#/$defs/none' } },
+      'tools[1].parameters',
+    ],
+    [
+      'a schema of 300 KB',
+      { name: 't', run, parameters: { description: 'x'.repeat(300_000) } },
+      'tools[1].parameters',
+    ],
+    [
+      'an unknown execution mode',
+      { name: 't', run, executionMode: 'Parallel' },
+      'tools[1].executionMode',
+    ],
     ['a limit of 0', { name: 't', run, timeoutMs: 0 }, 'tools[1].timeoutMs'],
     ['a limit of text', { name: 't', run, timeoutMs: '5' }, 'tools[1].timeoutMs'],
-    ['an endless limit', { name: 't', run, timeoutMs: Number.POSITIVE_INFINITY }, 'tools[1].timeoutMs'],
+    [
+      'an endless limit',
+      { name: 't', run, timeoutMs: Number.POSITIVE_INFINITY },
+      'tools[1].timeoutMs',
+    ],
     ['an unknown replay', { name: 't', run, replay: 'maybe' }, 'tools[1].replay'],
     ['retries without replay', { name: 't', run, retries: 1 }, 'tools[1].retries'],
-    ['retries of an unsafe tool', { name: 't', run, retries: 1, replay: 'unsafe' }, 'tools[1].retries'],
+    [
+      'retries of an unsafe tool',
+      { name: 't', run, retries: 1, replay: 'unsafe' },
+      'tools[1].retries',
+    ],
     ['negative retries', { name: 't', run, retries: -1, replay: 'pure' }, 'tools[1].retries'],
     [
       'a name that cannot be read',
@@ -408,7 +500,11 @@ describe('tools', () => {
 })
 
 describe('options', () => {
-  const http = (more: Fields = {}) => ({ api: 'anthropic-messages', baseUrl: 'http://127.0.0.1:1', ...more })
+  const http = (more: Fields = {}) => ({
+    api: 'anthropic-messages',
+    baseUrl: 'http://127.0.0.1:1',
+    ...more,
+  })
   test.each<[string, unknown, string]>([
     ['null', null, 'options'],
     ['a text', 'options', 'options'],
@@ -422,32 +518,73 @@ describe('options', () => {
     ['a provider of a list', { providers: { p: ['anthropic-messages'] } }, 'providers.p'],
     ['a provider of text', { providers: { p: 'anthropic' } }, 'providers.p'],
     ['a provider of null', { providers: { p: null } }, 'providers.p'],
-    ['a provider without an API', { providers: { p: { baseUrl: 'http://127.0.0.1:1' } } }, 'providers.p.api'],
-    ['a provider without a URL', { providers: { p: { api: 'openai-chat' } } }, 'providers.p.baseUrl'],
+    [
+      'a provider without an API',
+      { providers: { p: { baseUrl: 'http://127.0.0.1:1' } } },
+      'providers.p.api',
+    ],
+    [
+      'a provider without a URL',
+      { providers: { p: { api: 'openai-chat' } } },
+      'providers.p.baseUrl',
+    ],
     ['an unknown API', { providers: { p: http({ api: 'anthropic' }) } }, 'providers.p.api'],
-    ['a mistyped field of a provider', { providers: { p: http({ baseURL: 'x' }) } }, 'providers.p.baseURL'],
-    ['a URL that is none', { providers: { p: http({ baseUrl: 'localhost' }) } }, 'providers.p.baseUrl'],
-    ['plain http to another machine', { providers: { p: http({ baseUrl: 'http://example.com' }) } }, 'providers.p.baseUrl'],
-    ['a header with a line break', { providers: { p: http({ headers: { 'x-a': 'b\r\nc: d' } }) } }, 'providers.p.headers.x-a'],
+    [
+      'a mistyped field of a provider',
+      { providers: { p: http({ baseURL: 'x' }) } },
+      'providers.p.baseURL',
+    ],
+    [
+      'a URL that is none',
+      { providers: { p: http({ baseUrl: 'localhost' }) } },
+      'providers.p.baseUrl',
+    ],
+    [
+      'plain http to another machine',
+      { providers: { p: http({ baseUrl: 'http://example.com' }) } },
+      'providers.p.baseUrl',
+    ],
+    [
+      'a header with a line break',
+      { providers: { p: http({ headers: { 'x-a': 'b\r\nc: d' } }) } },
+      'providers.p.headers.x-a',
+    ],
     ['a limit of 0', { providers: { p: http({ idleTimeoutMs: 0 }) } }, 'providers.p.idleTimeoutMs'],
     ['profiles of an object', { providers: { p: http() }, authProfiles: {} }, 'authProfiles'],
-    ['a profile of a list', { providers: { p: http() }, authProfiles: [['a', 'p']] }, 'authProfiles[0]'],
+    [
+      'a profile of a list',
+      { providers: { p: http() }, authProfiles: [['a', 'p']] },
+      'authProfiles[0]',
+    ],
     [
       'a profile of an unknown provider',
-      { providers: { p: http() }, authProfiles: [{ id: 'a', provider: 'q', type: 'api_key', key: 'k' }] },
+      {
+        providers: { p: http() },
+        authProfiles: [{ id: 'a', provider: 'q', type: 'api_key', key: 'k' }],
+      },
       'authProfiles[0].provider',
     ],
     [
       'a key from a variable that is not set',
       {
         providers: { p: http() },
-        authProfiles: [{ id: 'a', provider: 'p', type: 'api_key', key: { env: 'AGENT_ENGINE_NO_SUCH_VARIABLE' } }],
+        authProfiles: [
+          {
+            id: 'a',
+            provider: 'p',
+            type: 'api_key',
+            key: { env: 'AGENT_ENGINE_NO_SUCH_VARIABLE' },
+          },
+        ],
       },
       'authProfiles[0].key',
     ],
     [
       'an empty key',
-      { providers: { p: http() }, authProfiles: [{ id: 'a', provider: 'p', type: 'api_key', key: '' }] },
+      {
+        providers: { p: http() },
+        authProfiles: [{ id: 'a', provider: 'p', type: 'api_key', key: '' }],
+      },
       'authProfiles[0].key',
     ],
     [
@@ -463,8 +600,16 @@ describe('options', () => {
     ['an empty path', { ledger: { path: '' } }, 'ledger.path'],
     ['no path', { ledger: {} }, 'ledger'],
     ['a mistyped field of the ledger', { ledger: { path: 'x.db', sync: 'full' } }, 'ledger.sync'],
-    ['an unknown synchronous', { ledger: { path: 'x.db', synchronous: 'off' } }, 'ledger.synchronous'],
-    ['a mistyped step of a script', { providers: { p: scriptedProvider([{ txet: 'x' } as never]) } }, 'providers.p.script.replies[0].txet'],
+    [
+      'an unknown synchronous',
+      { ledger: { path: 'x.db', synchronous: 'off' } },
+      'ledger.synchronous',
+    ],
+    [
+      'a mistyped step of a script',
+      { providers: { p: scriptedProvider([{ txet: 'x' } as never]) } },
+      'providers.p.script.replies[0].txet',
+    ],
   ])('%s is refused', (_, options, field) => {
     const refused = thrown(() => new AgentEngine(options as AgentEngineOptions))
     expect(refused.code).toBe('invalid_options')
@@ -512,7 +657,9 @@ describe('options', () => {
 
 describe('a closed engine', () => {
   test('refuses runs at once, also while it closes; closing twice is closing once', async () => {
-    const { engine: closing } = scriptedEngine(['hi'], { ledger: { path: join(dir.path, 'closed.db') } })
+    const { engine: closing } = scriptedEngine(['hi'], {
+      ledger: { path: join(dir.path, 'closed.db') },
+    })
     const running = closing.run(context())
     const first = closing.close()
     expect(thrown(() => closing.run(context())).code).toBe('engine_closed')
@@ -557,7 +704,9 @@ test('what is odd but usable is accepted: lone surrogates as U+FFFD, unknown fie
 
 test('a refused context leaves the context as it was, and the engine usable', async () => {
   const { engine: other } = scriptedEngine(['ok'])
-  const given = Object.freeze(context({ tools: Object.freeze([Object.freeze(tool('t', () => ''))]) }))
+  const given = Object.freeze(
+    context({ tools: Object.freeze([Object.freeze(tool('t', () => ''))]) }),
+  )
   expect(thrown(() => other.run({ ...given, model: '' })).field).toBe('model')
   expect((await other.run(given).result).stopReason).toBe('end_turn')
   await other.close()

@@ -273,7 +273,10 @@ test('a tool that reports progress after it was given up is not heard', async ()
       return new Promise(() => {})
     },
   }
-  const { engine } = scriptedEngine([{ toolCalls: [{ name: 'stubborn' }] }, { gate: 'go', text: 'done' }])
+  const { engine } = scriptedEngine([
+    { toolCalls: [{ name: 'stubborn' }] },
+    { gate: 'go', text: 'done' },
+  ])
   const updates: unknown[] = []
   const run = closing(engine).run(context({ tools: [stubborn] }), {
     onToolUpdate: ({ partial }) => updates.push(partial),

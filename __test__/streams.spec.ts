@@ -52,7 +52,13 @@ test('a turn with thinking, text and a tool is told in order, each event numbere
   const result = await run.result
   const [first, second] = result.messages.filter((message) => message.role === 'assistant')
   expect(events).toEqual([
-    { type: 'stream_start', runId: 'r1', sessionLabel: 'agent:main:main', target: { chat: 7 }, seq: 1 },
+    {
+      type: 'stream_start',
+      runId: 'r1',
+      sessionLabel: 'agent:main:main',
+      target: { chat: 7 },
+      seq: 1,
+    },
     { type: 'reasoning', text: 'Let me see.', messageId: first.id, seq: 2 },
     { type: 'token', text: 'One ', messageId: first.id, seq: 3 },
     { type: 'token', text: 'moment.', messageId: first.id, seq: 4 },
@@ -82,10 +88,13 @@ test('a turn with thinking, text and a tool is told in order, each event numbere
 
 test('stream_start is delivered before the provider is asked', async () => {
   const held = gate()
-  const server = await serving(async (response, seen) => {
-    await held.wait
-    await sse(anthropic.answer('first'))(response, seen)
-  }, sse(anthropic.answer('second')))
+  const server = await serving(
+    async (response, seen) => {
+      await held.wait
+      await sse(anthropic.answer('first'))(response, seen)
+    },
+    sse(anthropic.answer('second')),
+  )
   const engine = closing(engineAt(server.url, { ledger: { path: folder().file } }))
   const first = engine.run(context())
   // Its session is held by the first run: it cannot have asked when its event is read.
@@ -125,17 +134,33 @@ const ends: [string, Handler[], Partial<Parameters<typeof context>[0]>, object][
   ],
   [
     'error',
-    [status(400, { type: 'error', error: { type: 'invalid_request_error', message: 'no such field' } })],
+    [
+      status(400, {
+        type: 'error',
+        error: { type: 'invalid_request_error', message: 'no such field' },
+      }),
+    ],
     {},
     { type: 'stream_error', partial: false },
   ],
   [
     'error',
-    [sse(anthropic.start() + anthropic.blockStart(0, { type: 'text', text: '' }) + anthropic.delta(0, { type: 'text_delta', text: 'half' }))],
+    [
+      sse(
+        anthropic.start() +
+          anthropic.blockStart(0, { type: 'text', text: '' }) +
+          anthropic.delta(0, { type: 'text_delta', text: 'half' }),
+      ),
+    ],
     {},
     { type: 'stream_error', partial: true },
   ],
-  ['timeout', [sseThenHold(anthropic.start())], { timeoutMs: 200 }, { type: 'stream_error', partial: false }],
+  [
+    'timeout',
+    [sseThenHold(anthropic.start())],
+    { timeoutMs: 200 },
+    { type: 'stream_error', partial: false },
+  ],
   [
     'timeout',
     [
@@ -149,17 +174,20 @@ const ends: [string, Handler[], Partial<Parameters<typeof context>[0]>, object][
     { type: 'stream_error', partial: true },
   ],
 ]
-test.each(ends)('a run that stops with %s has one terminal event, last (%#)', async (stop, handlers, changes, terminal) => {
-  const server = await serving(...handlers)
-  const engine = closing(engineAt(server.url))
-  const run = engine.run(context(changes))
-  const events = await readAll(run)
-  expectGapless(events)
-  expect(events.filter(isTerminal)).toEqual([expect.objectContaining(terminal)])
-  expect(events.at(-1)).toMatchObject(terminal)
-  expect(await run.next()).toEqual({ value: undefined, done: true })
-  expect((await run.result).stopReason).toBe(stop)
-})
+test.each(ends)(
+  'a run that stops with %s has one terminal event, last (%#)',
+  async (stop, handlers, changes, terminal) => {
+    const server = await serving(...handlers)
+    const engine = closing(engineAt(server.url))
+    const run = engine.run(context(changes))
+    const events = await readAll(run)
+    expectGapless(events)
+    expect(events.filter(isTerminal)).toEqual([expect.objectContaining(terminal)])
+    expect(events.at(-1)).toMatchObject(terminal)
+    expect(await run.next()).toEqual({ value: undefined, done: true })
+    expect((await run.result).stopReason).toBe(stop)
+  },
+)
 
 test('the error event tells what the result tells', async () => {
   const body = { type: 'error', error: { type: 'invalid_request_error', message: 'bad field `x`' } }
@@ -257,7 +285,9 @@ test.each(['end_turn', 'error', 'aborted'])(
 )
 
 test('several next() at once get the events in order, and one that comes late gets the end', async () => {
-  const server = await serving(sse(anthropic.start() + anthropic.text(0, 'a', 'b') + anthropic.end()))
+  const server = await serving(
+    sse(anthropic.start() + anthropic.text(0, 'a', 'b') + anthropic.end()),
+  )
   const engine = closing(engineAt(server.url))
   const run = engine.run(context())
   const asked = Array.from({ length: 7 }, () => run.next())
@@ -347,17 +377,20 @@ test.each([true, false])('a detached run goes on after a break (coalesce %s)', a
   expect(result.messages.at(-1)?.content.length).toBe(20_001)
 })
 
-test.each([true, false])('a run nobody iterates ends, and its events can be read then (coalesce %s)', async (coalesce) => {
-  const { engine } = flood(10_000, '😀')
-  const run = closing(engine).run(context({ coalesce }))
-  const result = await run.result
-  expect(result.stopReason).toBe('end_turn')
-  const events = await readAll(run)
-  expectGapless(events)
-  expect(textOf(events)).toBe('😀'.repeat(10_000))
-  expect(events.filter(isTerminal)).toEqual([events.at(-1)])
-  expect(events.length < 10_000).toBe(coalesce)
-})
+test.each([true, false])(
+  'a run nobody iterates ends, and its events can be read then (coalesce %s)',
+  async (coalesce) => {
+    const { engine } = flood(10_000, '😀')
+    const run = closing(engine).run(context({ coalesce }))
+    const result = await run.result
+    expect(result.stopReason).toBe('end_turn')
+    const events = await readAll(run)
+    expectGapless(events)
+    expect(textOf(events)).toBe('😀'.repeat(10_000))
+    expect(events.filter(isTerminal)).toEqual([events.at(-1)])
+    expect(events.length < 10_000).toBe(coalesce)
+  },
+)
 
 test('a reader far behind gets merged deltas and every character', async () => {
   const { engine } = flood(20_000, 'é')
@@ -402,7 +435,15 @@ test('deltas merge only with their own kind and message, for the reader and for 
     expect(ids.size).toBe(2)
     for (const event of told) if (event.type === 'token') expect(event.text).toMatch(/^(😀+|z+)$/u)
   }
-  expect(types).toEqual(['stream_start', 'reasoning', 'token', 'stream_end', 'tool_status', 'token', 'stream_end'])
+  expect(types).toEqual([
+    'stream_start',
+    'reasoning',
+    'token',
+    'stream_end',
+    'tool_status',
+    'token',
+    'stream_end',
+  ])
 })
 
 test('a thread that was busy for the whole run loses nothing', async () => {
@@ -515,10 +556,11 @@ test('a flood does not keep a short run waiting until it is over', async () => {
 
 test('five hundred runs at once each get their own events whole', async () => {
   const server = await serving((response, seen) =>
-    sse(anthropic.answer(`you are ${seen.body.messages.at(-1).content[0]?.text ?? seen.body.messages.at(-1).content}`))(
-      response,
-      seen,
-    ),
+    sse(
+      anthropic.answer(
+        `you are ${seen.body.messages.at(-1).content[0]?.text ?? seen.body.messages.at(-1).content}`,
+      ),
+    )(response, seen),
   )
   const engine = closing(engineAt(server.url))
   const answers = await Promise.all(

@@ -21,7 +21,9 @@ async function check(parameters: unknown, args: unknown): Promise<Checked> {
   const { engine, provider } = scriptedEngine([
     {
       toolCalls: [
-        typeof args === 'string' ? { name: 't', argumentsText: args } : { name: 't', arguments: args },
+        typeof args === 'string'
+          ? { name: 't', argumentsText: args }
+          : { name: 't', arguments: args },
       ],
     },
     'done',
@@ -44,7 +46,11 @@ async function check(parameters: unknown, args: unknown): Promise<Checked> {
   await engine.close()
   expect(result.stopReason).toBe('end_turn')
   expect(told?.isError).toBe(got === undefined)
-  return { got, told: told?.isError ? textOf(told) : undefined, params: result.toolCalls[0]?.params }
+  return {
+    got,
+    told: told?.isError ? textOf(told) : undefined,
+    params: result.toolCalls[0]?.params,
+  }
 }
 
 const object = (properties: Record<string, unknown>, more: object = {}) => ({
@@ -111,7 +117,9 @@ test('every failing path is told, with what was received', async () => {
   expect(told).toContain("\n  - path: must have required property 'path'")
   expect(told).toContain('\n  - limit: must be integer')
   expect(told).toContain('\n  - edits/1/line: must be integer')
-  expect(told).toContain('\n\nReceived arguments:\n{"limit":"many","edits":[{"line":1},{"line":"x"}]}')
+  expect(told).toContain(
+    '\n\nReceived arguments:\n{"limit":"many","edits":[{"line":1},{"line":"x"}]}',
+  )
 })
 
 test('what is told of refused arguments is short, however long they are', async () => {
@@ -126,7 +134,13 @@ test('nested values and the items of arrays are coerced where they are', async (
     map: Type.Record(Type.String(), Type.Integer()),
   })
   const { got } = await check(parameters, {
-    outer: { inner: [{ n: '1', b: 'true' }, { n: 2, b: 0 }], more: 'kept' },
+    outer: {
+      inner: [
+        { n: '1', b: 'true' },
+        { n: 2, b: 0 },
+      ],
+      more: 'kept',
+    },
     pair: ['3', 4],
     map: { a: '5' },
   })
@@ -154,7 +168,10 @@ test('a valid value is never touched, whatever else is coerced', async () => {
 test('extra keys are kept; with additionalProperties false they are refused', async () => {
   const args = { n: 1, extra: true }
   expect((await check(Type.Object({ n: Type.Number() }), args)).got).toEqual(args)
-  const { told } = await check(Type.Object({ n: Type.Number() }, { additionalProperties: false }), args)
+  const { told } = await check(
+    Type.Object({ n: Type.Number() }, { additionalProperties: false }),
+    args,
+  )
   expect(told).toContain("root: must NOT have additional properties ('extra')")
 })
 
@@ -168,7 +185,10 @@ test('$defs and $ref are followed, also where they refer back to themselves', as
     { tree: { $ref: '#/$defs/node' } },
     {
       $defs: {
-        node: object({ n: { type: 'integer' }, next: { $ref: '#/$defs/node' } }, { required: ['n'] }),
+        node: object(
+          { n: { type: 'integer' }, next: { $ref: '#/$defs/node' } },
+          { required: ['n'] },
+        ),
       },
       required: ['tree'],
     },
@@ -204,7 +224,9 @@ test('anyOf, oneOf, enum and const: what fits is taken, what can be coerced is, 
       ],
     },
   })
-  expect((await check(shapes, { v: { kind: 'a', n: '1' } })).got).toEqual({ v: { kind: 'a', n: 1 } })
+  expect((await check(shapes, { v: { kind: 'a', n: '1' } })).got).toEqual({
+    v: { kind: 'a', n: 1 },
+  })
   expect((await check(shapes, { v: { kind: 'c' } })).got).toBeUndefined()
   const { told } = await check(object({ v: { enum: ['x', 'y'] } }), { v: 'z' })
   expect(told).toContain('v: must be equal to one of the allowed values: ["x","y"]')
@@ -244,7 +266,10 @@ test('a lone surrogate in the arguments becomes U+FFFD', async () => {
 })
 
 test('large integers of the model reach the tool as JavaScript reads them', async () => {
-  const { got } = await check(object({}), '{"exact":9007199254740991,"beyond":12345678901234567890}')
+  const { got } = await check(
+    object({}),
+    '{"exact":9007199254740991,"beyond":12345678901234567890}',
+  )
   // biome-ignore lint/correctness/noPrecisionLoss: that is how JavaScript reads it
   expect(got).toEqual({ exact: 9_007_199_254_740_991, beyond: 12_345_678_901_234_567_890 })
   const { told } = await check(object({}), '{"f":1e400}')
@@ -252,10 +277,9 @@ test('large integers of the model reach the tool as JavaScript reads them', asyn
 })
 
 test('a pattern that explodes is bounded, and the run goes on', async () => {
-  const { got, told } = await check(
-    Type.Object({ s: Type.String({ pattern: '^(a+)+$' }) }),
-    { s: `${'a'.repeat(60)}!` },
-  )
+  const { got, told } = await check(Type.Object({ s: Type.String({ pattern: '^(a+)+$' }) }), {
+    s: `${'a'.repeat(60)}!`,
+  })
   expect(got).toBeUndefined()
   expect(told).toContain('must match pattern')
 })
@@ -287,7 +311,25 @@ test('the coercions are those of pi 0.54.0 itself, value by value, but that no v
     union: Type.Union([Type.Number(), Type.Boolean()]),
     nullable: Type.Union([Type.String(), Type.Null()]),
   }
-  const values = ['5', ' 5 ', '5.5', '', 'abc', 'true', 'false', 0, 1, 7, 5.5, true, false, null, [], ['a', 1], {}]
+  const values = [
+    '5',
+    ' 5 ',
+    '5.5',
+    '',
+    'abc',
+    'true',
+    'false',
+    0,
+    1,
+    7,
+    5.5,
+    true,
+    false,
+    null,
+    [],
+    ['a', 1],
+    {},
+  ]
   const differences: string[] = []
   for (const [name, schema] of Object.entries(schemas)) {
     for (const v of values) {
@@ -303,7 +345,9 @@ test('the coercions are those of pi 0.54.0 itself, value by value, but that no v
       }
       const { got } = await check(parameters, { v })
       if (JSON.stringify(theirs) !== JSON.stringify(got)) {
-        differences.push(`${name} ${JSON.stringify(v)}: pi ${JSON.stringify(theirs)}, here ${JSON.stringify(got)}`)
+        differences.push(
+          `${name} ${JSON.stringify(v)}: pi ${JSON.stringify(theirs)}, here ${JSON.stringify(got)}`,
+        )
       }
     }
   }

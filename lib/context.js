@@ -30,12 +30,20 @@ function readContext(context) {
   }
   const { abortSignal, tools, ...rest } = fieldsOf(context)
   if (abortSignal !== undefined && abortSignal !== null && !isSignal(abortSignal)) {
-    throw new AgentEngineError('invalid_context', '`abortSignal`: is not an AbortSignal', 'abortSignal')
+    throw new AgentEngineError(
+      'invalid_context',
+      '`abortSignal`: is not an AbortSignal',
+      'abortSignal',
+    )
   }
   for (const field of OPTIONAL) refuseLost(rest[field], field, 'invalid_context')
   for (const field of OBJECTS) refuseList(rest[field], field, 'invalid_context')
   const { definitions, byName } = readTools(tools)
-  return { fields: { ...rest, tools: definitions }, tools: byName, signal: abortSignal ?? undefined }
+  return {
+    fields: { ...rest, tools: definitions },
+    tools: byName,
+    signal: abortSignal ?? undefined,
+  }
 }
 
 /** The caller's own fields, each read once. */
@@ -52,7 +60,11 @@ function fieldsOf(context) {
 }
 
 function isSignal(value) {
-  return typeof value === 'object' && typeof value.addEventListener === 'function' && typeof value.aborted === 'boolean'
+  return (
+    typeof value === 'object' &&
+    typeof value.addEventListener === 'function' &&
+    typeof value.aborted === 'boolean'
+  )
 }
 
 /** Refuses what JSON would lose. */
@@ -65,7 +77,8 @@ function refuseLost(value, field, code) {
 }
 
 function refuseList(value, field, code) {
-  if (Array.isArray(value)) throw new AgentEngineError(code, `\`${field}\`: is a list, not an object`, field)
+  if (Array.isArray(value))
+    throw new AgentEngineError(code, `\`${field}\`: is a list, not an object`, field)
 }
 
 /** JSON of what the caller gave; what JSON cannot hold is a typed error at its field, or else at `root`. */
