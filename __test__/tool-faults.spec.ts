@@ -284,7 +284,6 @@ test('a long answer is cut for the model in the middle; the caller and the ledge
 
 test('resolving twice, or resolving and then throwing, answers once', async () => {
   const twice = tool('twice', () => ({
-    // biome-ignore lint/suspicious/noThenProperty: a thenable that breaks its contract is the point
     then(resolve: (value: string) => void, reject: (error: Error) => void) {
       resolve('first')
       resolve('second')

@@ -30,7 +30,7 @@ pub(super) enum Purpose {
     Read,
 }
 
-/// Opens the ledger at `path`, which [`file`] has checked. Migrates it when `purpose` is writing.
+/// Opens the ledger at `path`, which `ledger::file` has checked. Migrates it when `purpose` is writing.
 ///
 /// # Errors
 /// A file that SQLite finds foreign, newer, damaged or read-only, left as it was.
