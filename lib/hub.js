@@ -4,7 +4,7 @@
 
 const { performance } = require('node:perf_hooks')
 const native = require('../binding.js')
-const { AgentEngineError } = require('./errors.js')
+const { AgentEngineError, fromNative } = require('./errors.js')
 
 const HEADER = 2
 const WIDTH = 5
@@ -109,7 +109,7 @@ function request(send) {
     } catch (error) {
       requests.delete(id)
       letGo()
-      reject(error)
+      reject(fromNative(error))
     }
   })
 }

@@ -17,28 +17,56 @@ class Ledger {
   }
 
   async writeTurn(context, result) {
+    if (result === null || typeof result !== 'object') throw wrong('result', 'an object')
     return this.#ask('writeTurn', { context: readContext(context).fields, result })
   }
 
   async session(label) {
-    return this.#ask('session', { label })
+    return this.#ask('session', { label: text('label', label, 'invalid_label') })
   }
 
   async history(labelOrTurnId) {
-    return this.#ask('history', { label: labelOrTurnId })
+    return this.#ask('history', { label: text('labelOrTurnId', labelOrTurnId) })
   }
 
   async turn(id) {
-    return this.#ask('turn', { id })
+    return this.#ask('turn', { id: text('id', id) })
   }
 
   async fork(turnId, label) {
-    return this.#ask('fork', { turnId, label })
+    const given = label !== undefined && label !== null
+    return this.#ask('fork', {
+      turnId: text('turnId', turnId),
+      label: given ? text('label', label, 'invalid_label') : undefined,
+    })
   }
 
   async query(sql, params = []) {
+    text('sql', sql, 'invalid_query')
+    if (!Array.isArray(params)) throw wrong('params', 'an array of values', 'invalid_query')
+    for (let index = 0; index < params.length; index++) {
+      if (!bindable(params[index])) {
+        const what = 'a string, a finite number, a boolean or null'
+        throw wrong(`params[${index}]`, what, 'invalid_query')
+      }
+    }
     return this.#ask('query', { sql, params })
   }
+}
+
+function wrong(field, what, code = 'invalid_context') {
+  return new AgentEngineError(code, `\`${field}\`: is not ${what}`, field)
+}
+
+function text(field, value, code) {
+  if (typeof value !== 'string') throw wrong(field, 'a string', code)
+  return value
+}
+
+/** What SQLite can be given as it is. JSON would turn the rest into null or into nothing. */
+function bindable(value) {
+  if (typeof value === 'number') return Number.isFinite(value)
+  return value === null || typeof value === 'string' || typeof value === 'boolean'
 }
 
 module.exports = { Ledger }

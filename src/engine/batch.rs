@@ -33,9 +33,13 @@ pub(crate) async fn run(run: &Run, machine: &mut Machine, calls: Vec<PendingCall
             let (skip, begun) = (&skip, &begun);
             async move {
                 let started = AtomicBool::new(false);
+                let params = admitted.as_ref().ok().and_then(|(prepared, _)| params_of(prepared));
                 let on_start = || {
                     started.store(true, Ordering::Release);
-                    begun.lock().unwrap_or_else(PoisonError::into_inner).push(call.call_id.clone());
+                    begun
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((call.call_id.clone(), params));
                     tell(run, call, ToolStatus::Started, None);
                     run.control.batch_started();
                 };
@@ -54,8 +58,8 @@ pub(crate) async fn run(run: &Run, machine: &mut Machine, calls: Vec<PendingCall
     let mut step = Step::AwaitTools;
     loop {
         let next = run.guard(open.next()).await;
-        for call_id in begun.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            run.feed(machine, Event::ToolStarted { call_id });
+        for (call_id, params) in begun.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            run.feed(machine, Event::ToolStarted { call_id, params });
         }
         match next {
             Ok(Some((call, finish))) => {
@@ -112,6 +116,11 @@ fn admit(run: &Run, gate: &Gate, call: &PendingCall) -> Result<(Prepared, Ticket
     Ok((prepared, gate.queue(mode)))
 }
 
+/// The arguments as the result and the ledger keep them.
+fn params_of(prepared: &Prepared) -> Option<Box<RawValue>> {
+    RawValue::from_string(prepared.arguments_json.clone()).ok()
+}
+
 /// Runs one call that was admitted.
 async fn one(
     run: &Run,
@@ -125,7 +134,6 @@ async fn one(
     };
     // The run's own time is the batch's guard: a call that it ends is one the run leaves open (RULES §1).
     let limits = Limits::of(tool, run.tool_timeout(), None, Some(run.model.context_window));
-    let params = RawValue::from_string(prepared.arguments_json.clone()).ok();
     let invocation = Invocation {
         call_id: call.call_id.clone(),
         provider_call_id: call.provider_call_id.clone(),
@@ -135,13 +143,13 @@ async fn one(
     let abort = run.control.abort_token();
     let end = run_call(run.host.as_ref(), invocation, limits, ticket, &abort, on_start).await;
     let error = end.answer.is_error.then(|| end.answer.message());
-    ToolFinish { content: end.answer.content, result: end.answer.result_json, error, params }
+    ToolFinish { content: end.answer.content, result: end.answer.result_json, error }
 }
 
 /// A call that never began: what the model is told is the error.
 fn failed(told: String) -> ToolFinish {
     let error = Some(told.clone());
-    ToolFinish { content: vec![Block::text(told)], result: None, error, params: None }
+    ToolFinish { content: vec![Block::text(told)], result: None, error }
 }
 
 fn first_text(content: &[Block]) -> Option<String> {

@@ -220,6 +220,10 @@ impl Run {
         if let Some(history) = &self.context.history {
             let head = journal.head(label).await?;
             let parent = self.parent(&head)?;
+            if head.is_none() && parent.is_some() {
+                // A session that begins at a turn of another one, which must be there before anything is sent.
+                journal.history(label, parent.as_deref(), None).await?;
+            }
             let mut conversation = Conversation::new(target);
             conversation.push_flat(history, provider);
             return Ok(Session {

@@ -14,7 +14,7 @@ use super::engine::NativeEngine;
 use super::{js_error, reply};
 use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Ledger, QueryLimits};
-use crate::model::{InputError, session_label};
+use crate::model::{InputError, repair_surrogates, session_label};
 
 #[derive(Deserialize)]
 struct Label {
@@ -75,6 +75,9 @@ impl NativeEngine {
 
 impl NativeEngine {
     fn ask(&self, id: u32, method: &str, args: &str) -> std::result::Result<(), EngineError> {
+        // As for a context: a lone surrogate half becomes U+FFFD, so that what was written is found again.
+        let repaired = repair_surrogates(args.as_bytes());
+        let args = std::str::from_utf8(&repaired).unwrap_or(args);
         let ledger = self
             .ledger
             .clone()

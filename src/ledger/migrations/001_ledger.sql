@@ -104,7 +104,9 @@ BEGIN
 END;
 
 CREATE TABLE messages (
-  id TEXT PRIMARY KEY NOT NULL,
+  -- The engine's ULID, or the host's own id of its message: a message that is sent again keeps it, so it is unique only
+  -- within its turn.
+  id TEXT NOT NULL,
   turn_id TEXT NOT NULL REFERENCES turns (id),
   role TEXT NOT NULL CHECK (role IN ('user', 'assistant', 'system', 'tool')),
   source TEXT,
@@ -127,6 +129,7 @@ CREATE TABLE messages (
   -- The frame of the blocks: their texts stand in the two columns above and are named here by their length in bytes.
   -- NULL for a message that is one plain text block.
   blocks_json TEXT,
+  UNIQUE (turn_id, id),
   UNIQUE (turn_id, sequence)
 ) STRICT;
 
@@ -135,7 +138,7 @@ CREATE TABLE tool_calls (
   id TEXT PRIMARY KEY NOT NULL,
   provider_call_id TEXT NOT NULL,
   turn_id TEXT NOT NULL REFERENCES turns (id),
-  message_id TEXT REFERENCES messages (id),
+  message_id TEXT,
   tool_name TEXT NOT NULL,
   tool_number INTEGER,
   status TEXT NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'running', 'completed', 'failed')),
@@ -146,7 +149,8 @@ CREATE TABLE tool_calls (
   error TEXT,
   params_json TEXT NOT NULL,
   result_json TEXT,
-  UNIQUE (turn_id, sequence)
+  UNIQUE (turn_id, sequence),
+  FOREIGN KEY (turn_id, message_id) REFERENCES messages (turn_id, id)
 ) STRICT;
 
 CREATE TABLE session_history (

@@ -62,8 +62,6 @@ pub struct ToolFinish {
     pub result: Option<Box<RawValue>>,
     /// Why it failed.
     pub error: Option<String>,
-    /// The arguments it got; `None` where they never were valid.
-    pub params: Option<Box<RawValue>>,
 }
 
 /// What happened.
@@ -93,6 +91,8 @@ pub enum Event {
     ToolStarted {
         /// The engine's id of the call.
         call_id: String,
+        /// The arguments it gets, as the result and the ledger keep them.
+        params: Option<Box<RawValue>>,
     },
     /// A tool call ended.
     ToolFinished {
@@ -165,6 +165,8 @@ enum State {
 struct Call {
     row: AgentToolCall,
     arguments_json: String,
+    /// Whether its side effect has begun, however it ended.
+    executed: bool,
     /// What the model reads; `None` while the call is open.
     answer: Option<Vec<Block>>,
 }
@@ -251,7 +253,7 @@ impl Machine {
                 self.messages
                     .iter()
                     .any(|message| message.role == Role::Assistant && !message.content().is_empty())
-                    || self.calls.iter().any(|call| call.row.status == ToolCallStatus::Completed)
+                    || self.calls.iter().any(|call| call.executed)
             }
             None => false,
         }
@@ -276,7 +278,7 @@ impl Machine {
                     self.state = State::Ready;
                 }
             }
-            Event::ToolStarted { call_id } => self.tool_started(&call_id, tick),
+            Event::ToolStarted { call_id, params } => self.tool_started(&call_id, params, tick),
             Event::ToolFinished { call_id, finish } => self.tool_finished(&call_id, finish, tick),
             Event::Steered(texts) => self.steered(texts, tick),
             Event::Interrupted { cause, partial } => self.interrupted(cause, partial, tick),
@@ -370,6 +372,7 @@ impl Machine {
                         message_id: reply.message_id.clone(),
                     },
                     arguments_json: arguments_json.clone(),
+                    executed: false,
                     answer: None,
                 });
             }
@@ -497,12 +500,16 @@ impl Machine {
         self.finish(StopReason::Error, Some(failure.to_agent_error()));
     }
 
-    fn tool_started(&mut self, call_id: &str, tick: &Tick<'_>) {
+    fn tool_started(&mut self, call_id: &str, params: Option<Box<RawValue>>, tick: &Tick<'_>) {
         if let Some(call) = self.calls.iter_mut().find(|call| call.row.call_id == call_id)
             && call.row.status == ToolCallStatus::Pending
         {
             call.row.status = ToolCallStatus::Running;
             call.row.started_at = tick.now_ms;
+            call.executed = true;
+            if let Some(params) = params {
+                call.row.params = params;
+            }
         }
     }
 
@@ -523,9 +530,6 @@ impl Machine {
         call.row.completed_at = Some(tick.now_ms);
         call.row.result = finish.result;
         call.row.error = finish.error;
-        if let Some(params) = finish.params {
-            call.row.params = params;
-        }
         call.answer = Some(finish.content);
         if self.open_batch().all(|call| call.answer.is_some()) {
             self.push_results(tick);

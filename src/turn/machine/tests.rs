@@ -76,7 +76,12 @@ fn replied(id: &str, blocks: Vec<Block>, stop: Stop) -> Event {
 }
 
 fn done(text: &str) -> ToolFinish {
-    ToolFinish { content: vec![Block::text(text)], result: None, error: None, params: None }
+    ToolFinish { content: vec![Block::text(text)], result: None, error: None }
+}
+
+fn started(call: &PendingCall) -> Event {
+    let params = RawValue::from_string(r#"{"x":1}"#.to_owned()).ok();
+    Event::ToolStarted { call_id: call.call_id.clone(), params }
 }
 
 fn results(machine: &Machine) -> Vec<(String, String, bool)> {
@@ -111,14 +116,31 @@ fn results_stand_in_call_order_whatever_order_the_tools_finish_in() {
         call_id: call.call_id.clone(),
         finish: done(text),
     };
-    world.feed(&mut machine, Event::ToolStarted { call_id: first.call_id.clone() });
-    world.feed(&mut machine, Event::ToolStarted { call_id: second.call_id.clone() });
+    world.feed(&mut machine, started(first));
+    world.feed(&mut machine, started(second));
     assert_eq!(world.feed(&mut machine, finish(second, "two")), Step::AwaitTools);
     assert_eq!(world.feed(&mut machine, finish(first, "one")), Step::CallModel);
     assert_eq!(
         results(&machine),
         [("1".to_owned(), "one".to_owned(), false), ("2".to_owned(), "two".to_owned(), false)]
     );
+}
+
+#[test]
+fn a_turn_that_fails_after_a_tool_began_moves_the_pointer_however_the_tool_ended() {
+    let mut world = World::new();
+    let mut machine = Machine::new(query(), 25);
+    let step = world.feed(&mut machine, replied("a", vec![call("1"), call("2")], Stop::ToolUse));
+    let Step::RunTools(calls) = step else { panic!("{step:?}") };
+    let mut untouched = machine.clone();
+    world.feed(&mut untouched, Event::Interrupted { cause: Interrupt::Timeout, partial: None });
+    assert!(!untouched.moves_pointer());
+    world.feed(&mut machine, started(&calls[0]));
+    world.feed(&mut machine, Event::Interrupted { cause: Interrupt::Timeout, partial: None });
+    assert!(machine.moves_pointer());
+    let rows: Vec<_> = machine.into_parts().1;
+    let params: Vec<&str> = rows.iter().map(|row| row.params.get()).collect();
+    assert_eq!(params, [r#"{"x":1}"#, "{}"]);
 }
 
 #[test]
@@ -298,7 +320,7 @@ proptest! {
                     }
                 }
                 Move::Start(which) => match pending.get(which) {
-                    Some(call_id) => Event::ToolStarted { call_id: call_id.clone() },
+                    Some(call_id) => Event::ToolStarted { call_id: call_id.clone(), params: None },
                     None => continue,
                 },
                 Move::Finish { which, fails } => match pending.get(which) {
