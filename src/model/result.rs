@@ -198,7 +198,7 @@ pub struct AgentResult {
     /// Every attempt at a provider.
     pub attempts: Vec<Attempt>,
     /// Steered messages that no model call has seen, because the run ended first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub undelivered_steering: Vec<String>,
 }
 
