@@ -40,7 +40,7 @@ class AgentEngine {
       throw new AgentEngineError('invalid_context', '`context`: is not an object', 'context')
     }
     const { abortSignal, tools, ...rest } = context
-    if (abortSignal !== undefined && abortSignal !== null && typeof abortSignal.addEventListener !== 'function') {
+    if (abortSignal !== undefined && abortSignal !== null && !isSignal(abortSignal)) {
       throw new AgentEngineError('invalid_context', '`abortSignal`: is not an AbortSignal', 'abortSignal')
     }
     const { definitions, byName } = readTools(tools)
@@ -59,6 +59,10 @@ class AgentEngine {
     this.#closing ??= hub.request((id) => this.#native.close(id))
     return this.#closing
   }
+}
+
+function isSignal(value) {
+  return typeof value.addEventListener === 'function' && typeof value.removeEventListener === 'function'
 }
 
 // `await using engine = …` where the runtime has it.
