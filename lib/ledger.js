@@ -4,6 +4,7 @@
 
 const hub = require('./hub.js')
 const { readContext, toJson } = require('./context.js')
+const { AgentEngineError } = require('./errors.js')
 
 class Ledger {
   #native

@@ -3,6 +3,7 @@
 // It must never lose an event, hand one out twice, or let a throw of the caller's code reach the process.
 
 const hub = require('./hub.js')
+const signals = require('./signals.js')
 const { runTool } = require('./tools.js')
 
 const TOKEN = 0
@@ -29,7 +30,6 @@ class AgentRun {
   #detached
   #coalesce
   #signal
-  #onAbort
   #listeners = []
   #buffer = []
   #head = 0
@@ -81,10 +81,7 @@ class AgentRun {
       hub.drainSoon()
     }
     hub.hold()
-    if (!aborted && this.#signal !== undefined && this.#signal !== null) {
-      this.#onAbort = () => this.abort()
-      this.#signal.addEventListener('abort', this.#onAbort, { once: true })
-    }
+    if (!aborted && this.#signal) signals.listen(this.#signal, this)
     return this
   }
 
@@ -295,7 +292,7 @@ class AgentRun {
     this.#ended = true
     this.#native.release(this.#number)
     hub.removeRun(this.#number)
-    if (this.#onAbort !== undefined) this.#signal.removeEventListener('abort', this.#onAbort)
+    if (this.#signal) signals.unlisten(this.#signal, this)
     for (const call of result.toolCalls) {
       // The caller gets back the very object its tool returned, with details that JSON cannot hold.
       const value = this.#values.get(call.callId)

@@ -13,7 +13,7 @@ use super::control::RunControl;
 use super::conversation::Conversation;
 use super::outcome::{self, Ended};
 use super::prefix::PrefixKey;
-use super::sessions::Lane;
+use super::sessions::{Lane, Place};
 use super::sink::{EventQueue, RecordKind};
 use super::{Core, batch};
 use crate::model::ModelInfo;
@@ -71,12 +71,12 @@ struct Session {
 }
 
 impl Run {
-    /// Runs to the end: commit, terminal event, result.
-    pub(crate) async fn drive(self) {
+    /// Runs to the end: commit, terminal event, result. `place` is the run's in its session's queue, where there is one.
+    pub(crate) async fn drive(self, place: Option<Place>) {
         let mut spent = Spent::of(&self.model);
         let mut machine =
             Machine::new(self.context.current_message.clone(), self.context.max_iterations);
-        let mut session = match self.guard(self.open_session()).await {
+        let mut session = match self.guard(self.open_session(place)).await {
             Ok(Ok(session)) => Some(session),
             Ok(Err(error)) => {
                 self.feed(&mut machine, Event::Broken(storage_error(&error)));
@@ -198,14 +198,14 @@ impl Run {
     }
 
     /// Waits for the session's turn, then reads what its history has become.
-    async fn open_session(&self) -> Result<Session, StorageError> {
+    async fn open_session(&self, place: Option<Place>) -> Result<Session, StorageError> {
         let provider = self.provider.as_ref();
         let target = Target {
             api: provider.api(),
             provider: self.context.provider.clone(),
             model: self.context.model.clone(),
         };
-        let Some(journal) = &self.core.journal else {
+        let (Some(journal), Some(place)) = (&self.core.journal, place) else {
             let mut conversation = Conversation::new(target);
             conversation.push_flat(self.context.history.as_deref().unwrap_or_default(), provider);
             return Ok(Session {
@@ -216,7 +216,7 @@ impl Run {
             });
         };
         let label = &self.context.session_label;
-        let lane = self.core.sessions.enter(label).await;
+        let lane = place.enter().await;
         if let Some(history) = &self.context.history {
             let head = journal.head(label).await?;
             let parent = self.parent(&head)?;

@@ -153,6 +153,8 @@ impl Engine {
             started_ms: clock.now_ms(),
             context,
         };
+        let place =
+            self.core.journal.as_ref().map(|_| self.core.sessions.queue(&run.context.session_label));
         queue.phase(AgentPhase::Start, run.started_ms);
         queue.event(|seq| StreamEvent::StreamStart {
             run_id: run.context.run_id.clone(),
@@ -160,7 +162,7 @@ impl Engine {
             target: run.context.target.clone(),
             seq,
         });
-        self.tasks.spawn(run.drive());
+        self.tasks.spawn(run.drive(place));
         Ok(())
     }
 

@@ -3,7 +3,10 @@
 //! It orders the runs of this process only; the ledger's compare-and-set guards against other processes.
 
 use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use tokio::sync::OwnedMutexGuard;
 
@@ -15,16 +18,35 @@ pub(crate) struct Sessions {
     lanes: Lanes,
 }
 
+/// A place in a session's queue. Dropping it leaves the queue.
+pub(crate) struct Place {
+    turn: Turn,
+    // After what holds the lane: fields are dropped in this order.
+    entry: Entry,
+}
+
+enum Turn {
+    Held(OwnedMutexGuard<()>),
+    Waiting(Pin<Box<dyn Future<Output = OwnedMutexGuard<()>> + Send>>),
+}
+
 /// The right to run a session; the next one goes on when it is dropped.
 pub(crate) struct Lane {
+    _guard: OwnedMutexGuard<()>,
+    _entry: Entry,
+}
+
+/// The session's entry among the lanes, which goes with the last that needs it.
+struct Entry {
     lanes: Lanes,
     label: String,
-    guard: Option<OwnedMutexGuard<()>>,
 }
 
 impl Sessions {
-    /// Waits for the session, first come, first served.
-    pub(crate) async fn enter(&self, label: &str) -> Lane {
+    /// Queues for the session at once, so that runs have their turns in the order they were started in, whichever of
+    /// their tasks comes first.
+    pub(crate) fn queue(&self, label: &str) -> Place {
+        let entry = Entry { lanes: Arc::clone(&self.lanes), label: label.to_owned() };
         let lane = Arc::clone(
             self.lanes
                 .lock()
@@ -32,8 +54,13 @@ impl Sessions {
                 .entry(label.to_owned())
                 .or_default(),
         );
-        let guard = lane.lock_owned().await;
-        Lane { lanes: Arc::clone(&self.lanes), label: label.to_owned(), guard: Some(guard) }
+        let mut waiting: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(lane.lock_owned());
+        // The first poll takes the place; who waits for it later brings the waker.
+        let turn = match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(guard) => Turn::Held(guard),
+            Poll::Pending => Turn::Waiting(waiting),
+        };
+        Place { turn, entry }
     }
 
     #[cfg(test)]
@@ -42,9 +69,22 @@ impl Sessions {
     }
 }
 
-impl Drop for Lane {
+impl Place {
+    /// Waits for the session.
+    pub(crate) async fn enter(self) -> Lane {
+        // Bound in this order, so that a wait that is given up drops the place before its entry.
+        let entry = self.entry;
+        let turn = self.turn;
+        let guard = match turn {
+            Turn::Held(guard) => guard,
+            Turn::Waiting(waiting) => waiting.await,
+        };
+        Lane { _guard: guard, _entry: entry }
+    }
+}
+
+impl Drop for Entry {
     fn drop(&mut self) {
-        self.guard = None;
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         // Held by the map alone: nobody runs it and nobody waits.
         if lanes.get(&self.label).is_some_and(|lane| Arc::strong_count(lane) == 1) {
@@ -60,18 +100,42 @@ mod tests {
     #[tokio::test]
     async fn a_session_runs_one_at_a_time_and_leaves_nothing_behind() {
         let sessions = Sessions::default();
-        let first = sessions.enter("a").await;
-        let other = sessions.enter("b").await;
-        let waiting = {
-            let sessions = sessions.clone();
-            async move { sessions.enter("a").await }
-        };
+        let first = sessions.queue("a").enter().await;
+        let other = sessions.queue("b").enter().await;
+        let waiting = sessions.queue("a").enter();
         tokio::pin!(waiting);
         assert!(futures_util::poll!(&mut waiting).is_pending());
         drop(first);
         let second = waiting.await;
         drop(second);
         drop(other);
+        assert_eq!(sessions.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn turns_come_in_the_order_of_queueing_not_of_waiting() {
+        let sessions = Sessions::default();
+        let running = sessions.queue("a").enter().await;
+        let (second, third) = (sessions.queue("a"), sessions.queue("a"));
+        let mut third = Box::pin(third.enter());
+        assert!(futures_util::poll!(&mut third).is_pending());
+        drop(running);
+        assert!(futures_util::poll!(&mut third).is_pending());
+        drop(second.enter().await);
+        drop(third.await);
+        assert_eq!(sessions.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn who_leaves_the_queue_leaves_no_lane_behind() {
+        let sessions = Sessions::default();
+        let running = sessions.queue("a").enter().await;
+        let place = sessions.queue("a");
+        let mut waiting = Box::pin(sessions.queue("a").enter());
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        drop(running);
+        drop(place);
+        drop(waiting);
         assert_eq!(sessions.len(), 0);
     }
 }

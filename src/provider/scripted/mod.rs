@@ -240,7 +240,10 @@ impl Player<'_> {
         }
     }
 
+    /// Waits for the reader, and now and then for the runtime: a script has no socket that would make it yield, and an
+    /// abort could not reach it.
     async fn ready(&mut self) {
+        tokio::task::consume_budget().await;
         poll_fn(|cx| self.sink.poll_ready(cx)).await;
     }
 }
