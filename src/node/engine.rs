@@ -21,8 +21,8 @@ use crate::engine::{Engine, EngineParts, EventQueue, Notify, ProviderEntry, Task
 use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Ledger, LedgerOptions, Synchronous};
 use crate::model::{
-    AssembledContext, Catalogue, Defaults, InputError, Journal, ModelDeclaration, parse_context,
-    repair_surrogates, typed,
+    AssembledContext, Catalogue, Defaults, InputError, Journal, ModelDeclaration, input_error,
+    parse_context, repair_surrogates, typed,
 };
 use crate::provider::{
     AnthropicWire, Api, ChatQuirks, ChatWire, HttpClient, HttpProvider, Provider, ProviderSettings,
@@ -89,9 +89,7 @@ impl NativeEngine {
             serde_path_to_error::deserialize(&mut reader).map_err(|error| {
                 let path = error.path().to_string();
                 let path = if path == "." { "options".to_owned() } else { path };
-                let message = error.into_inner().to_string();
-                let message = message.split(" at line ").next().unwrap_or_default().to_owned();
-                EngineError::option(InputError { path, message })
+                EngineError::option(input_error(path, &error.into_inner()))
             })?;
         let clock = Clock::default();
         let set = parse_providers(options.providers, options.auth_profiles, &environment)
