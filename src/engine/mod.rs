@@ -153,8 +153,11 @@ impl Engine {
             started_ms: clock.now_ms(),
             context,
         };
-        let place =
-            self.core.journal.as_ref().map(|_| self.core.sessions.queue(&run.context.session_label));
+        let place = self
+            .core
+            .journal
+            .as_ref()
+            .map(|_| self.core.sessions.queue(&run.context.session_label));
         queue.phase(AgentPhase::Start, run.started_ms);
         queue.event(|seq| StreamEvent::StreamStart {
             run_id: run.context.run_id.clone(),

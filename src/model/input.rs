@@ -205,21 +205,42 @@ pub(crate) fn typed<T: DeserializeOwned>(path: &str, raw: &RawValue) -> Parsed<T
             inner if inner.starts_with('[') => format!("{path}{inner}"),
             inner => format!("{path}.{inner}"),
         };
-        InputError::new(path, plain(&error.into_inner()))
+        input_error(path, &error.into_inner())
     })
 }
 
+/// What serde says of the value at `path`, with the name of a missing field in the path.
+pub(crate) fn input_error(path: String, error: &serde_json::Error) -> InputError {
+    let text = plain(error);
+    match text.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+        Some(field) => missing(&format!("{path}.{field}")),
+        None => InputError::new(path, text),
+    }
+}
+
+/// The longest value of a closed set that an error repeats, with its backticks.
+const LONGEST_WORD: usize = 22;
+
 /// serde's sentence without the position, and without the value it quotes (it may be a secret).
-pub(crate) fn plain(error: &serde_json::Error) -> String {
+fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    let text = text.split(" at line ").next().unwrap_or_default();
-    match (text.find("invalid type: "), text.rfind(", expected ")) {
-        (Some(_), Some(at)) => {
-            let kind = text.trim_start_matches("invalid type: ");
-            let kind = kind.split([' ', ',']).next().unwrap_or_default();
-            format!("is a {kind}{}", text.get(at..).unwrap_or_default())
-        }
-        _ => text.to_owned(),
+    // The position comes last; what is quoted may itself say " at line ".
+    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
+    let expected = text.rfind(", expected ").and_then(|at| text.get(at..)).unwrap_or_default();
+    let names = |what: &str| text.strip_prefix(what).filter(|_| !expected.is_empty());
+    if let Some(kind) = names("invalid type: ") {
+        let kind = kind.split([' ', ',']).next().unwrap_or_default();
+        format!("is a {kind}{expected}")
+    } else if names("invalid value: ").is_some() {
+        format!("has a value that cannot be used{expected}")
+    } else if let Some(given) = names("unknown variant ") {
+        // A short word helps who mistyped it; what is longer than any of ours may be a key in the wrong place.
+        let given = given.split(", expected ").next().unwrap_or_default();
+        let word = given.len() <= LONGEST_WORD
+            && given.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"`-_".contains(&byte));
+        format!("{} is not known{expected}", if word { given } else { "this value" })
+    } else {
+        text.to_owned()
     }
 }
 

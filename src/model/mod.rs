@@ -33,12 +33,11 @@ pub use error::{
 pub use event::{AgentPhase, StreamEvent, ToolStatus};
 pub use failure::Failure;
 #[cfg(feature = "node")]
-pub(crate) use input::plain;
-pub(crate) use input::typed;
+pub(crate) use input::input_error;
 pub use input::{
     Defaults, InputError, parse_agent_message, parse_context, parse_message, session_label,
 };
-pub(crate) use input::{optional, required};
+pub(crate) use input::{optional, required, typed};
 pub use journal::{
     CommitReceipt, HistoryBase, HistoryTurn, Journal, JournalFuture, SessionHistory,
     ToolCallRecord, TurnCommit, TurnStatus, TurnType,

@@ -21,8 +21,8 @@ use crate::engine::{Engine, EngineParts, EventQueue, Notify, ProviderEntry, RunC
 use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Ledger, LedgerOptions, Synchronous};
 use crate::model::{
-    AssembledContext, Catalogue, Defaults, InputError, Journal, ModelDeclaration, parse_context,
-    plain, repair_surrogates, typed,
+    AssembledContext, Catalogue, Defaults, InputError, Journal, ModelDeclaration, input_error,
+    parse_context, repair_surrogates, typed,
 };
 use crate::provider::{
     AnthropicWire, Api, ChatQuirks, ChatWire, HttpClient, HttpProvider, Provider, ProviderSettings,
@@ -89,8 +89,7 @@ impl NativeEngine {
             serde_path_to_error::deserialize(&mut reader).map_err(|error| {
                 let path = error.path().to_string();
                 let path = if path == "." { "options".to_owned() } else { path };
-                let message = plain(&error.into_inner());
-                EngineError::option(InputError { path, message })
+                EngineError::option(input_error(path, &error.into_inner()))
             })?;
         if options.tool_timeout_ms == Some(0) {
             return Err(EngineError::option(InputError {

@@ -204,7 +204,7 @@ fn a_typo_is_refused_with_its_path() {
     let text = refused("{}", Some(r#"[{"id":"a","provider":"p","keyy":"k"}]"#));
     assert!(text.starts_with("`authProfiles[0].keyy`: unknown field `keyy`"), "{text}");
     let text = refused(r#"{"x":{"api":"openai"}}"#, None);
-    assert!(text.starts_with("`providers.x.api`: unknown variant `openai`"), "{text}");
+    assert!(text.starts_with("`providers.x.api`: `openai` is not known"), "{text}");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn every_wrong_profile_is_refused_with_its_path() {
         (profile(r#""key":"""#), "`authProfiles[0].key`: is empty; pass the key"),
         (profile(r#""key":"sk-very-secret-0123456789 x""#), "`authProfiles[0].key`: is no key: it has a space, or a character that no header may have"),
         (profile(r#""key":{"file":"sk-very-secret-0123456789"}"#), "`authProfiles[0].key`: is not `{ env: 'NAME' }`"),
-        (profile(r#""type":"api_key""#), "`authProfiles[0]`: missing field `key`"),
+        (profile(r#""type":"api_key""#), "`authProfiles[0].key`: is missing"),
         (r#"[{"id":"a","provider":"nobody","key":"k"}]"#.to_owned(), "`authProfiles[0].provider`: `nobody` is not one of `providers`"),
         (r#"[{"id":"","provider":"openai","key":"k"}]"#.to_owned(), "`authProfiles[0].id`: is empty"),
         (
