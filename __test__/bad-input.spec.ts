@@ -443,7 +443,7 @@ describe('options', () => {
         providers: { p: http() },
         authProfiles: [{ id: 'a', provider: 'p', type: 'api_key', key: { env: 'AGENT_ENGINE_NO_SUCH_VARIABLE' } }],
       },
-      'authProfiles[0].key',
+      'authProfiles[0].key.env',
     ],
     [
       'an empty key',
