@@ -373,6 +373,43 @@ describe('history and message', () => {
       'history[1].content[0].id',
     ],
     [
+      'a call whose arguments are text',
+      { role: 'assistant', content: [{ type: 'toolCall', id: 'c', name: 't', arguments: '{"a":1}' }] },
+      'history[1].content[0].arguments',
+    ],
+    [
+      'a call in a message of the user',
+      { role: 'user', content: [{ type: 'toolCall', id: 'c', name: 't', arguments: {} }] },
+      'history[1].content[0].type',
+    ],
+    [
+      'a result in a message of the assistant',
+      { role: 'assistant', content: [{ type: 'tool_result', toolCallId: 'c', content: 'x' }] },
+      'history[1].content[0].type',
+    ],
+    [
+      'a result inside a result',
+      {
+        role: 'tool',
+        content: [
+          {
+            type: 'tool_result',
+            toolCallId: 'c',
+            content: [{ type: 'tool_result', toolCallId: 'd', content: 'x' }],
+          },
+        ],
+      },
+      'history[1].content[0].content[0].type',
+    ],
+    [
+      'an opaque block that is no JSON',
+      { role: 'assistant', content: [{ type: 'opaque', rawJson: '}, {' }] },
+      'history[1].content[0].rawJson',
+    ],
+    ['an id of a number', { id: 5, role: 'user', content: 'x' }, 'history[1].id'],
+    ['a time of text', { role: 'user', content: 'x', createdAt: 'now' }, 'history[1].createdAt'],
+    ['thinking of a number', { role: 'assistant', content: 'x', thinking: 5 }, 'history[1].thinking'],
+    [
       'isError of text',
       { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x', isError: 'false' },
       'history[1].isError',
@@ -577,7 +614,7 @@ describe('options', () => {
           },
         ],
       },
-      'authProfiles[0].key',
+      'authProfiles[0].key.env',
     ],
     [
       'an empty key',

@@ -56,7 +56,7 @@ argumentsJson: string,
 /**
  * True when the response ended before this block closed; such a call is never run (FAULTS §0.3).
  */
-incomplete: boolean, 
+incomplete?: boolean, 
 /**
  * JSON text of what else the provider attached (a thought signature).
  */

@@ -51,6 +51,7 @@ pub enum Block {
         arguments_json: String,
         /// True when the response ended before this block closed; such a call is never run (FAULTS §0.3).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        #[cfg_attr(test, ts(optional, as = "Option<bool>"))]
         incomplete: bool,
         /// JSON text of what else the provider attached (a thought signature).
         #[serde(default, skip_serializing_if = "Option::is_none")]

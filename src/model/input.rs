@@ -377,7 +377,10 @@ fn message(path: &str, value: &Value, defaults: &mut Defaults<'_>) -> Parsed<Mes
         (name, Some(Value::Array(items))) => items
             .iter()
             .enumerate()
-            .map(|(index, item)| block(&format!("{}[{index}]", at(name)), item))
+            .map(|(index, item)| {
+                let path = format!("{}[{index}]", at(name));
+                block(&path, item).and_then(|block| placed(&path, role, block))
+            })
             .collect::<Parsed<Vec<_>>>()?,
         (_, Some(Value::Null) | None) => return Err(missing(&at("content"))),
         (name, Some(_)) => {
@@ -386,29 +389,23 @@ fn message(path: &str, value: &Value, defaults: &mut Defaults<'_>) -> Parsed<Mes
     };
     if role == Role::Assistant
         && fields.get("blocks").is_none()
-        && let Some(Value::String(thinking)) = fields.get("thinking")
+        && let Some(thinking) = checked_text(fields.get("thinking"), &at("thinking"))?
     {
-        blocks.insert(
-            0,
-            Block::Thinking { thinking: thinking.clone(), signature: None, provider_data: None },
-        );
+        blocks.insert(0, Block::Thinking { thinking, signature: None, provider_data: None });
     }
     let already = matches!(blocks.as_slice(), [Block::ToolResult { .. }]);
     if role == Role::Tool && !already {
         blocks = vec![Block::ToolResult {
             tool_call_id: text(fields.get("toolCallId"), &at("toolCallId"))?,
-            tool_name: optional_text(fields.get("toolName")).unwrap_or_default(),
+            tool_name: checked_text(fields.get("toolName"), &at("toolName"))?.unwrap_or_default(),
             content: blocks,
             is_error: flag(fields.get("isError"), &at("isError"))?,
         }];
     }
-    let created_at = fields
-        .get("createdAt")
-        .or_else(|| fields.get("timestamp"))
-        .and_then(Value::as_i64)
-        .unwrap_or(defaults.now_ms);
+    let time = if fields.contains_key("createdAt") { "createdAt" } else { "timestamp" };
+    let created_at = unix_ms(fields.get(time), &at(time))?.unwrap_or(defaults.now_ms);
     Ok(Message {
-        id: optional_text(fields.get("id"))
+        id: checked_text(fields.get("id"), &at("id"))?
             .filter(|id| !id.is_empty())
             .unwrap_or_else(|| (defaults.new_id)()),
         role,
@@ -440,6 +437,46 @@ fn text(value: Option<&Value>, path: &str) -> Parsed<String> {
         Some(Value::String(text)) => Ok(text.clone()),
         Some(_) => Err(InputError::new(path, "is not a string")),
         None => Err(missing(path)),
+    }
+}
+
+/// A block where a message of this role may have it. Elsewhere no provider takes it, and it would be lost.
+fn placed(path: &str, role: Role, block: Block) -> Parsed<Block> {
+    let refused = match (&block, role) {
+        (
+            Block::ToolCall { .. } | Block::Thinking { .. } | Block::RedactedThinking { .. },
+            Role::User | Role::System | Role::Tool,
+        ) => Some("assistant"),
+        (Block::ToolResult { .. }, Role::Assistant | Role::System) => Some("tool"),
+        _ => None,
+    };
+    match refused {
+        None => Ok(block),
+        Some(owner) => Err(InputError::new(
+            format!("{path}.type"),
+            format!("belongs into a message of role `{owner}`, not of `{}`", role.as_str()),
+        )),
+    }
+}
+
+/// A text that may be left out.
+fn checked_text(value: Option<&Value>, path: &str) -> Parsed<Option<String>> {
+    match value {
+        Some(Value::Null) | None => Ok(None),
+        some => text(some, path).map(Some),
+    }
+}
+
+/// Unix milliseconds; a fraction, as `performance` gives it, is cut off.
+fn unix_ms(value: Option<&Value>, path: &str) -> Parsed<Option<i64>> {
+    match value {
+        Some(Value::Null) | None => Ok(None),
+        Some(Value::Number(number)) => number
+            .as_i64()
+            .or_else(|| number.to_string().split('.').next()?.parse().ok())
+            .map(Some)
+            .ok_or_else(|| InputError::new(path, "is not a time in Unix milliseconds")),
+        Some(_) => Err(InputError::new(path, "is not a number of Unix milliseconds")),
     }
 }
 
@@ -482,9 +519,14 @@ fn block(path: &str, value: &Value) -> Parsed<Block> {
         "toolCall" => Block::ToolCall {
             id: field("id")?,
             name: field("name")?,
-            arguments_json: value
-                .get("arguments")
-                .map_or_else(|| "{}".to_owned(), Value::to_string),
+            arguments_json: match value.get("arguments") {
+                Some(Value::Null) | None => "{}".to_owned(),
+                Some(arguments @ Value::Object(_)) => arguments.to_string(),
+                Some(_) => {
+                    let message = "is not an object; pass parsed arguments, or `argumentsJson`";
+                    return Err(InputError::new(at("arguments"), message));
+                }
+            },
             incomplete: false,
             provider_data: optional_text(value.get("thoughtSignature")),
         },
@@ -495,14 +537,30 @@ fn block(path: &str, value: &Value) -> Parsed<Block> {
                 Some(Value::Array(items)) => items
                     .iter()
                     .enumerate()
-                    .map(|(index, item)| block(&format!("{}[{index}]", at("content")), item))
+                    .map(|(index, item)| {
+                        let path = format!("{}[{index}]", at("content"));
+                        match block(&path, item)? {
+                            part @ (Block::Text { .. } | Block::Image { .. }) => Ok(part),
+                            _ => Err(InputError::new(
+                                format!("{path}.type"),
+                                "has no place in a result; use `text` and `image`",
+                            )),
+                        }
+                    })
                     .collect::<Parsed<Vec<_>>>()?,
                 Some(Value::String(text)) => vec![Block::text(text.clone())],
                 _ => return Err(missing(&at("content"))),
             },
             is_error: flag(value.get("isError"), &at("isError"))?,
         },
-        "opaque" => Block::Opaque { raw_json: field("rawJson")? },
+        "opaque" => {
+            let raw_json = field("rawJson")?;
+            // It goes into a request as it is.
+            if serde_json::from_str::<Value>(&raw_json).is_err() {
+                return Err(InputError::new(at("rawJson"), "is not JSON"));
+            }
+            Block::Opaque { raw_json }
+        }
         other => {
             return Err(InputError::new(
                 at("type"),
