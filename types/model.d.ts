@@ -369,11 +369,11 @@ usageEstimated: boolean,
 /**
  * The size of the context after the last call, in tokens; null while unknown (RULES §3). Never the sum.
  */
-contextTokens?: number, 
+contextTokens: number | null, 
 /**
  * US dollars by the catalogue's prices; null where a price is unknown, never 0 for it.
  */
-cost?: number, 
+cost: number | null, 
 /**
  * Why the agent stopped.
  */

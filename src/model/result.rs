@@ -177,8 +177,10 @@ pub struct AgentResult {
     /// True when a call reported no usage and an estimate was counted.
     pub usage_estimated: bool,
     /// The size of the context after the last call, in tokens; null while unknown (RULES §3). Never the sum.
+    #[cfg_attr(test, ts(optional = false))]
     pub context_tokens: Option<u64>,
     /// US dollars by the catalogue's prices; null where a price is unknown, never 0 for it.
+    #[cfg_attr(test, ts(optional = false))]
     pub cost: Option<f64>,
     /// Why the agent stopped.
     pub stop_reason: StopReason,
@@ -198,7 +200,7 @@ pub struct AgentResult {
     /// Every attempt at a provider.
     pub attempts: Vec<Attempt>,
     /// Steered messages that no model call has seen, because the run ended first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub undelivered_steering: Vec<String>,
 }
 
