@@ -2,6 +2,7 @@
 // One run as its caller holds it: an async iterator of stream events, a result, a stream handle.
 // It must never lose an event, hand one out twice, or let a throw of the caller's code reach the process.
 
+const { AgentEngineError } = require('./errors.js')
 const hub = require('./hub.js')
 const signals = require('./signals.js')
 const { runTool } = require('./tools.js')
@@ -14,6 +15,7 @@ const PHASE = 4
 const RESULT = 5
 const TOOL = 6
 const TOOL_CANCEL = 7
+const DEFECT = 8
 
 /** A reader this far behind gets merged deltas (RULES §1). */
 const MERGE_ABOVE = 4096
@@ -180,6 +182,10 @@ class AgentRun {
       case TOOL_CANCEL:
         this.#cancelTool(Number(text.slice(start, end)))
         break
+      case DEFECT:
+        this.#end()
+        this.#settle.reject(new AgentEngineError('internal', text.slice(start, end)))
+        break
     }
   }
 
@@ -289,18 +295,23 @@ class AgentRun {
   }
 
   #finish(result) {
-    this.#ended = true
-    this.#native.release(this.#number)
-    hub.removeRun(this.#number)
-    if (this.#signal) signals.unlisten(this.#signal, this)
     for (const call of result.toolCalls) {
       // The caller gets back the very object its tool returned, with details that JSON cannot hold.
       const value = this.#values.get(call.callId)
       if (value !== undefined && call.result !== undefined) call.result = value
     }
+    this.#end()
+    this.#settle.resolve(result)
+  }
+
+  /** Nothing comes any more: gives back what the run held, and ends who waits for events. */
+  #end() {
+    this.#ended = true
+    this.#native.release(this.#number)
+    hub.removeRun(this.#number)
+    if (this.#signal) signals.unlisten(this.#signal, this)
     for (const execution of [...this.#executions.keys()]) this.#cancelTool(execution)
     this.#values.clear()
-    this.#settle.resolve(result)
     for (const resolve of this.#waiting.splice(0)) resolve(DONE)
     hub.letGo()
   }

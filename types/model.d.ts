@@ -395,7 +395,8 @@ compaction?: CompactionResult,
  */
 persisted: boolean, 
 /**
- * Why the ledger does not have it.
+ * Why the ledger does not have it; with `persisted` and `stale_head`: it has the turn, but another process had moved
+ * the session on, whose pointer stayed.
  */
 persistError?: PersistError, 
 /**

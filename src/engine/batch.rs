@@ -10,10 +10,12 @@ use std::sync::{Mutex, PoisonError};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
+use tracing::Instrument as _;
 
 use super::driver::Run;
 use super::outcome;
 use crate::model::{Block, StreamEvent, ToolStatus};
+use crate::telemetry;
 use crate::tools::{Gate, Invocation, Limits, Prepared, Ticket, run_call};
 use crate::turn::machine::{Event, Interrupt, Machine, PendingCall, Step, ToolFinish};
 
@@ -141,7 +143,10 @@ async fn one(
         arguments_json: prepared.arguments_json,
     };
     let abort = run.control.abort_token();
-    let end = run_call(run.host.as_ref(), invocation, limits, ticket, &abort, on_start).await;
+    let span = telemetry::tool_span(&call.tool_name, &call.call_id);
+    let end = run_call(run.host.as_ref(), invocation, limits, ticket, &abort, on_start)
+        .instrument(span)
+        .await;
     let error = end.answer.is_error.then(|| end.answer.message());
     ToolFinish { content: end.answer.content, result: end.answer.result_json, error }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use super::attempt::Attempt;
 use super::control::RunControl;
@@ -20,9 +21,10 @@ use crate::model::ModelInfo;
 use crate::model::{
     AgentError, AgentErrorKind, AgentPhase, AgentResult, AssembledContext, Attempt as AttemptRow,
     ErrorDetail, Failure, FailureKind, HistoryBase, Provenance, ReportedUsage, StopReason,
-    StorageError, StreamEvent,
+    StorageError, StorageErrorKind, StreamEvent, TurnCommit,
 };
 use crate::provider::{Credential, ModelRequest, Provider};
+use crate::telemetry;
 use crate::tools::{ToolHost, ToolSet};
 use crate::turn::estimate;
 use crate::turn::machine::{Event, Interrupt, Machine, PendingCall, Reply, Step, Tick};
@@ -263,7 +265,7 @@ impl Run {
             (Some(given), None) => Ok(Some(given.clone())),
             (Some(given), Some(head)) if given == head => Ok(Some(given.clone())),
             (Some(given), Some(head)) => Err(StorageError::new(
-                crate::model::StorageErrorKind::StaleHead,
+                StorageErrorKind::StaleHead,
                 format!(
                     "`parentTurnId` is `{given}`, but the session's head is `{head}`; read the head again, or fork"
                 ),
@@ -304,7 +306,10 @@ impl Run {
         let mut sink =
             Attempt::new(Arc::clone(&self.queue), self.core.clock.clone(), message_id.clone());
         let began = self.core.clock.instant();
-        let answer = self.guard(self.provider.stream(&request, credential, &mut sink)).await;
+        let attempt = u32::try_from(spent.attempts.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let span = telemetry::call_span(&self.context.provider, &self.context.model, attempt);
+        let call = self.provider.stream(&request, credential, &mut sink).instrument(span);
+        let answer = self.guard(call).await;
         let ms = millis(self.core.clock.instant().saturating_duration_since(began));
         let emitted = sink.emitted();
         let accumulated = sink.into_accumulator().finish();
@@ -335,7 +340,12 @@ impl Run {
         };
         let (status, reason) = match &answer {
             Ok(Ok(completion)) => (Some(completion.status), None),
-            Ok(Err(failure)) => (failure.status, Some(failure.kind)),
+            Ok(Err(failure)) => {
+                let code = failure.code.as_deref().unwrap_or_default();
+                let kind = failure.kind.as_str();
+                telemetry::call_failed(&self.context.provider, kind, code, failure.status);
+                (failure.status, Some(failure.kind))
+            }
             Err(Interrupt::Abort) => (None, Some(FailureKind::Aborted)),
             Err(Interrupt::Timeout) => (None, Some(FailureKind::Timeout)),
         };
@@ -417,12 +427,21 @@ impl Run {
                 commit.parent_turn_id =
                     journal.head(&self.context.session_label).await.unwrap_or_default();
             }
-            match journal.commit(commit).await {
-                Ok(_) => result.persisted = true,
-                Err(error) => result.persist_error = Some(outcome::persist_error(&error)),
+            let span = telemetry::commit_span(&self.turn_id);
+            let aside = TurnCommit { move_pointer: false, ..commit.as_ref().clone() };
+            let mut committed = journal.commit(commit).instrument(span).await;
+            if let Err(error) = &committed {
+                telemetry::storage_failed(error.kind.code());
+                result.persist_error = Some(outcome::persist_error(error));
+                if error.kind == StorageErrorKind::StaleHead {
+                    // Another process moved the session meanwhile: the turn is kept beside its thread, which is not forked.
+                    committed = journal.commit(Box::new(aside)).await;
+                }
             }
+            result.persisted = committed.is_ok();
         }
         drop(session);
+        telemetry::run_ended(&self.turn_id, stop.as_str(), result.duration_ms);
         self.tell_end(stop, &result);
     }
 

@@ -15,8 +15,12 @@ mod sink;
 mod tasks;
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt as _;
+use tracing::Instrument as _;
 
 pub use control::RunControl;
 pub use sink::{Batch, EventQueue, MERGE_ABOVE, Notify, RecordKind};
@@ -29,6 +33,7 @@ use crate::model::{
     StreamEvent,
 };
 use crate::provider::{Credential, Provider};
+use crate::telemetry;
 use crate::tools::{ToolHost, ToolSetCache};
 use driver::Run;
 
@@ -85,8 +90,10 @@ impl Engine {
         Self {
             core: Arc::new(Core {
                 clock: parts.clock,
+                sessions: sessions::Sessions::of(
+                    parts.journal.as_ref().map(|journal| journal.id()).unwrap_or_default(),
+                ),
                 journal: parts.journal,
-                sessions: sessions::Sessions::default(),
                 prefixes: prefix::PrefixCache::default(),
                 tool_timeout_ms: parts.tool_timeout_ms,
             }),
@@ -165,7 +172,22 @@ impl Engine {
             target: run.context.target.clone(),
             seq,
         });
-        self.tasks.spawn(run.drive(place));
+        let span = telemetry::run_span(
+            &run.turn_id,
+            &run.context.run_id,
+            &run.context.provider,
+            &run.context.model,
+        );
+        let task = AssertUnwindSafe(run.drive(place).instrument(span)).catch_unwind();
+        self.tasks.spawn(async move {
+            if task.await.is_err() {
+                // A defect of ours must not leave the host waiting: its result is rejected.
+                queue.host(
+                    RecordKind::Defect,
+                    "a run ended by a defect of the engine; its turn was not committed",
+                );
+            }
+        });
         Ok(())
     }
 

@@ -1,21 +1,27 @@
 //! One run per session: the next one waits until the running one has committed (RULES §5, §6).
 //!
-//! It orders the runs of this process only; the ledger's compare-and-set guards against other processes.
+//! It orders the runs of this process, over all engines on one ledger; the ledger's compare-and-set guards against other
+//! processes.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use tokio::sync::OwnedMutexGuard;
 
 type Lanes = Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>>;
 
-/// The lanes of all sessions that are running or waited for; a lane without either is dropped.
-#[derive(Clone, Default)]
+/// The lanes of the process, by ledger and session.
+static LANES: LazyLock<Lanes> = LazyLock::new(Lanes::default);
+
+/// The lanes of one ledger's sessions that are running or waited for; a lane without either is dropped.
+#[derive(Clone)]
 pub(crate) struct Sessions {
     lanes: Lanes,
+    /// The ledger's ULID, before every label.
+    ledger: String,
 }
 
 /// A place in a session's queue. Dropping it leaves the queue.
@@ -43,16 +49,19 @@ struct Entry {
 }
 
 impl Sessions {
+    /// The lanes of a ledger, shared with every engine of the process that uses it.
+    pub(crate) fn of(ledger: String) -> Self {
+        Self { lanes: Arc::clone(&LANES), ledger }
+    }
+
     /// Queues for the session at once, so that runs have their turns in the order they were started in, whichever of
     /// their tasks comes first.
     pub(crate) fn queue(&self, label: &str) -> Place {
-        let entry = Entry { lanes: Arc::clone(&self.lanes), label: label.to_owned() };
+        // No control character is in a label or an id.
+        let name = format!("{}\0{label}", self.ledger);
+        let entry = Entry { lanes: Arc::clone(&self.lanes), label: name.clone() };
         let lane = Arc::clone(
-            self.lanes
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .entry(label.to_owned())
-                .or_default(),
+            self.lanes.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default(),
         );
         let mut waiting: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(lane.lock_owned());
         // The first poll takes the place; who waits for it later brings the waker.
@@ -65,7 +74,8 @@ impl Sessions {
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).len()
+        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.keys().filter(|name| name.starts_with(&self.ledger)).count()
     }
 }
 
@@ -99,7 +109,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_runs_one_at_a_time_and_leaves_nothing_behind() {
-        let sessions = Sessions::default();
+        let sessions = Sessions::of("test 1".to_owned());
         let first = sessions.queue("a").enter().await;
         let other = sessions.queue("b").enter().await;
         let waiting = sessions.queue("a").enter();
@@ -114,7 +124,7 @@ mod tests {
 
     #[tokio::test]
     async fn turns_come_in_the_order_of_queueing_not_of_waiting() {
-        let sessions = Sessions::default();
+        let sessions = Sessions::of("test 2".to_owned());
         let running = sessions.queue("a").enter().await;
         let (second, third) = (sessions.queue("a"), sessions.queue("a"));
         let mut third = Box::pin(third.enter());
@@ -128,7 +138,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_leaves_the_queue_leaves_no_lane_behind() {
-        let sessions = Sessions::default();
+        let sessions = Sessions::of("test 3".to_owned());
         let running = sessions.queue("a").enter().await;
         let place = sessions.queue("a");
         let mut waiting = Box::pin(sessions.queue("a").enter());

@@ -53,6 +53,10 @@ impl Journal for Memory {
         })
     }
 
+    fn id(&self) -> String {
+        format!("{:p}", self)
+    }
+
     fn head<'a>(&'a self, _session_label: &'a str) -> JournalFuture<'a, Option<String>> {
         Box::pin(
             async move { Ok(self.turns.lock().unwrap().last().map(|turn| turn.turn_id.clone())) },

@@ -265,6 +265,11 @@ impl Journal for Ledger {
         })
     }
 
+    fn id(&self) -> String {
+        // Closed, it serves nobody; the name only has to be its own.
+        self.ledger_id().unwrap_or_else(|_| self.clock.new_id())
+    }
+
     fn head<'a>(&'a self, session_label: &'a str) -> JournalFuture<'a, Option<String>> {
         Box::pin(async move {
             let label = session_label.to_owned();

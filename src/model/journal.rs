@@ -156,6 +156,9 @@ pub trait Journal: Send + Sync {
     /// The session's newest turn; `None` for a session without one, or for none.
     fn head<'a>(&'a self, session_label: &'a str) -> JournalFuture<'a, Option<String>>;
 
+    /// What tells this ledger from every other: handles of one file give the same.
+    fn id(&self) -> String;
+
     /// Commits a finished turn: all or nothing.
     fn commit(&self, turn: Box<TurnCommit>) -> JournalFuture<'_, CommitReceipt>;
 }

@@ -194,7 +194,8 @@ pub struct AgentResult {
     pub compaction: Option<CompactionResult>,
     /// True when the ledger has the turn; false without a ledger or after a storage failure.
     pub persisted: bool,
-    /// Why the ledger does not have it.
+    /// Why the ledger does not have it; with `persisted` and `stale_head`: it has the turn, but another process had moved
+    /// the session on, whose pointer stayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persist_error: Option<PersistError>,
     /// Every attempt at a provider.

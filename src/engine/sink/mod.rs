@@ -31,6 +31,8 @@ pub enum RecordKind {
     Tool = 6,
     /// The number of a tool's execution that is not waited for any more.
     ToolCancel = 7,
+    /// What a defect of the engine did: instead of the result.
+    Defect = 8,
 }
 
 #[derive(Debug, Clone, Copy)]
