@@ -2,6 +2,7 @@
 //!
 //! Fields are ids, names and counts. A prompt, an answer, a header or a key must never be one.
 
+pub use tracing::Instrument;
 use tracing::{Level, Span};
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};

@@ -7,10 +7,10 @@ use std::future::{Future, pending};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::telemetry::Instrument as _;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
-use tracing::Instrument as _;
 
 use super::driver::Run;
 use super::outcome;

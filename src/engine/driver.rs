@@ -6,8 +6,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::telemetry::Instrument as _;
 use tokio::time::Instant;
-use tracing::Instrument as _;
 
 use super::attempt::Attempt;
 use super::control::RunControl;
