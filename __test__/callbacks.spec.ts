@@ -310,5 +310,7 @@ test('a late answer of a first try never stands for the second', async () => {
   const { engine } = scriptedEngine([{ toolCalls: [{ name: 'flaky' }] }, 'done'])
   const result = await closing(engine).run(context({ tools: [flaky] })).result
   expect(result.toolCalls).toMatchObject([{ status: 'completed', result: 'from the second try' }])
+  // What the model was told and what the caller gets are the same answer.
+  expect(result.messages.find(({ role }) => role === 'tool')?.content).toBe('from the second try')
   expect(tries.map(({ signal }) => signal.aborted)).toEqual([true, false])
 })

@@ -69,9 +69,9 @@ test.each([false, true])('a thousand short runs leave the process where it was (
   const ended = await child('flat.mjs', ledger ? [folder().file] : [], ['--expose-gc'])
   expect({ code: ended.code, signal: ended.signal, err: ended.err }).toEqual({ code: 0, signal: null, err: '' })
   const { heap, rss, resources } = JSON.parse(ended.out)
-  // A leak of 2 KiB a run would show: 800 runs lie between the two medians.
-  expect(heap).toBeLessThan(1.5 * MIB)
-  expect(rss).toBeLessThan(12 * MIB)
+  // A leak of 1 KiB a run would show: 600 runs lie between the two medians.
+  expect(heap).toBeLessThan(0.5 * MIB)
+  expect(rss).toBeLessThan(8 * MIB)
   expect(resources).toEqual([])
 })
 
