@@ -32,10 +32,12 @@ pub use error::{
 };
 pub use event::{AgentPhase, StreamEvent, ToolStatus};
 pub use failure::Failure;
+#[cfg(feature = "node")]
+pub(crate) use input::input_error;
+pub(crate) use input::typed;
 pub use input::{
     Defaults, InputError, parse_agent_message, parse_context, parse_message, session_label,
 };
-pub(crate) use input::{input_error, typed};
 pub(crate) use input::{optional, required};
 pub use journal::{
     CommitReceipt, HistoryBase, HistoryTurn, Journal, JournalFuture, SessionHistory,
