@@ -2,7 +2,14 @@
 // It asserts on the raw requests of a loopback server and must never look inside the engine.
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { AgentEngineOptions, AgentTool, AssembledContext, Block } from '../index.js'
+import type {
+  AgentEngineOptions,
+  AgentTool,
+  AssembledContext,
+  Block,
+  ThinkingCapability,
+  ThinkingConfig,
+} from '../index.js'
 import { anthropic } from './support/anthropic.js'
 import { context, engineAt, readAll, tempDir, testModel, textOf } from './support/engine.js'
 import { type Seen, sse, type TestServer, testServer } from './support/server.js'
@@ -137,6 +144,37 @@ describe('the request', () => {
       [{ type: 'adaptive' }, { effort: 'xhigh' }],
       [{ type: 'disabled' }, undefined],
       [undefined, undefined],
+    ])
+  })
+
+  test('asks for thinking in the one way the model takes, within the cap of the answer', async () => {
+    const able = (id: string, thinking: Partial<ThinkingCapability>) => ({
+      ...testModel,
+      id,
+      thinking: { adaptive: false, budget: false, efforts: [], canDisable: true, ...thinking },
+    })
+    const models = [
+      testModel,
+      able('adaptive', { adaptive: true, efforts: ['low', 'high'], canDisable: false }),
+      able('budget', { budget: true }),
+    ]
+    const asked: [string, ThinkingConfig][] = [
+      ['adaptive', { type: 'enabled', budgetTokens: 2_048 }],
+      ['adaptive', { type: 'disabled' }],
+      ['adaptive', { effort: 'medium' }],
+      ['budget', { type: 'adaptive', effort: 'low' }],
+      ['budget', { type: 'enabled', budgetTokens: 50_000 }],
+      ['test-model', { type: 'enabled', budgetTokens: 50_000 }],
+    ]
+    for (const [model, thinkingConfig] of asked)
+      await runOnce({ model, thinkingConfig }, { models })
+    expect(server.seen.map(({ body }) => [body.thinking, body.output_config])).toEqual([
+      [{ type: 'adaptive' }, undefined],
+      [undefined, undefined],
+      [undefined, { effort: 'low' }],
+      [{ type: 'enabled', budget_tokens: 2_048 }, undefined],
+      [{ type: 'enabled', budget_tokens: 8_191 }, undefined],
+      [{ type: 'enabled', budget_tokens: 8_191 }, undefined],
     ])
   })
 

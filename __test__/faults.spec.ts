@@ -581,20 +581,26 @@ describe('events out of order', () => {
 })
 
 describe('many runs', () => {
-  test('one after the other share one connection', async () => {
+  // A call so soon that the last answer's connection is not yet free may open one more, and never one a call.
+  test('one after the other share their connection', async () => {
     const engine = engineAt(server.url)
     for (let run = 0; run < 20; run++) {
       const { stopReason } = await engine.run(context()).result
       expect(stopReason).toBe('end_turn')
     }
     await engine.close()
-    expect([server.seen.length, server.connections()]).toEqual([20, 1])
+    expect(server.seen).toHaveLength(20)
+    expect(server.connections()).toBeLessThanOrEqual(2)
   })
 
-  test('the calls of a loop of tools share one connection', async () => {
-    server.use(...[0, 1, 2].map((n) => sse(anthropic.calls([`toolu_${n}`, 'note', {}]))), said)
+  test('the calls of a loop of tools share their connection', async () => {
+    server.use(
+      ...Array.from({ length: 20 }, (_, n) => sse(anthropic.calls([`toolu_${n}`, 'note', {}]))),
+      said,
+    )
     await runOnce({ tools: [{ name: 'note', run: () => 'ok' }] })
-    expect([server.seen.length, server.connections()]).toEqual([4, 1])
+    expect(server.seen).toHaveLength(21)
+    expect(server.connections()).toBeLessThanOrEqual(2)
   })
 
   test('200 at once all finish', async () => {

@@ -292,14 +292,16 @@ impl Run {
                 emitted: false,
             };
         }
+        let max_tokens = self.max_tokens();
+        let thinking = self.context.thinking_config.as_ref();
         let request = ModelRequest {
             model: self.context.model.clone(),
             system: self.context.system_prompt.clone(),
             tools: Arc::clone(self.tool_set.tools()),
             messages: conversation.pieces(self.provider.as_ref()),
-            max_tokens: self.max_tokens(),
+            max_tokens,
             temperature: self.context.temperature.filter(|_| self.model.temperature),
-            thinking: self.context.thinking_config.clone(),
+            thinking: thinking.and_then(|asked| self.model.thinking_for(asked, max_tokens)),
             reasoning_model: self.model.reasoning,
         };
         let message_id = self.core.clock.new_id();

@@ -4,7 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Api, ThinkingEffort, TokenUsage};
+use super::thinking;
+use crate::model::{Api, ThinkingConfig, ThinkingEffort, TokenUsage};
 
 /// One model at one provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -131,6 +132,13 @@ pub struct CostTier {
 const ASSUMED_OUTPUT_TOKENS: u64 = 8_192;
 
 impl ModelInfo {
+    /// What to ask of the model where the host asked for `asked` and caps the answer at `max_tokens`: the one way of
+    /// thinking it takes, or nothing.
+    #[must_use]
+    pub fn thinking_for(&self, asked: &ThinkingConfig, max_tokens: u64) -> Option<ThinkingConfig> {
+        thinking::fit(asked, self.thinking.as_ref(), max_tokens)
+    }
+
     /// What to assume of a model nobody knows, for which the host named a window: text only, no thinking, no price.
     #[must_use]
     pub fn safe_defaults(provider: &str, api: Api, id: &str, context_window: u64) -> Self {

@@ -15,6 +15,7 @@ mod info;
 mod names;
 #[cfg(test)]
 mod tests;
+mod thinking;
 
 pub use declare::ModelDeclaration;
 pub use info::{CostTier, Modality, ModelCost, ModelInfo, ThinkingCapability};

@@ -160,6 +160,15 @@ impl HttpProvider {
         Ok(http)
     }
 
+    /// What an error of this attempt must not repeat.
+    fn keys<'a>(&'a self, credential: Option<&'a Credential>) -> Vec<&'a str> {
+        let headers = self.settings.headers.iter().filter(|(name, _)| holds_key(name));
+        headers
+            .filter_map(|(_, value)| value.to_str().ok())
+            .chain(credential.map(|credential| credential.secret.expose_secret()))
+            .collect()
+    }
+
     async fn refused(&self, exchange: &mut Exchange<'_>) -> Failure {
         let status = exchange.response.status();
         if status.is_redirection() {
@@ -237,7 +246,7 @@ impl Provider for HttpProvider {
     ) -> Attempted<'a> {
         Box::pin(async move {
             let outcome = self.attempt(request, credential, sink).await;
-            outcome.map_err(|failure| without_key(failure, credential))
+            outcome.map_err(|failure| without_keys(failure, &self.keys(credential)))
         })
     }
 }
@@ -329,11 +338,13 @@ fn credential_header(
 }
 
 /// Some servers quote the key they refuse.
-fn without_key(mut failure: Failure, credential: Option<&Credential>) -> Failure {
-    if let Some(credential) = credential {
-        let keys = [credential.secret.expose_secret()];
-        failure.message = redact(&failure.message, &keys);
-        failure.code = failure.code.map(|code| redact(&code, &keys));
-    }
+fn without_keys(mut failure: Failure, keys: &[&str]) -> Failure {
+    failure.message = redact(&failure.message, keys);
+    failure.code = failure.code.map(|code| redact(&code, keys));
     failure
+}
+
+/// Whether a header of the options holds a key, by its name: gateways have names of their own (`api-key`, `cf-access-token`).
+fn holds_key(name: &HeaderName) -> bool {
+    ["key", "token", "secret", "auth", "password"].iter().any(|word| name.as_str().contains(word))
 }
