@@ -45,9 +45,9 @@ CREATE TABLE turns (
   provider TEXT,
   role TEXT NOT NULL DEFAULT 'unified' CHECK (role IN ('manager', 'worker', 'unified')),
   toolset_name TEXT,
-  tools_available TEXT CHECK (json_valid(tools_available)),
-  permissions_granted TEXT CHECK (json_valid(permissions_granted)),
-  permissions_used TEXT CHECK (json_valid(permissions_used)),
+  tools_available TEXT CHECK (tools_available IS NULL OR json_valid(tools_available)),
+  permissions_granted TEXT CHECK (permissions_granted IS NULL OR json_valid(permissions_granted)),
+  permissions_used TEXT CHECK (permissions_used IS NULL OR json_valid(permissions_used)),
   input_tokens INTEGER NOT NULL DEFAULT 0,
   output_tokens INTEGER NOT NULL DEFAULT 0,
   cached_input_tokens INTEGER NOT NULL DEFAULT 0,
@@ -59,7 +59,7 @@ CREATE TABLE turns (
   context_tokens INTEGER,
   -- US dollars; NULL where a price is unknown, never 0 for it.
   cost REAL,
-  query_message_ids TEXT CHECK (json_valid(query_message_ids)),
+  query_message_ids TEXT CHECK (query_message_ids IS NULL OR json_valid(query_message_ids)),
   response_message_id TEXT,
   tool_call_count INTEGER NOT NULL DEFAULT 0,
   source_event_id TEXT,
@@ -71,7 +71,7 @@ CREATE TABLE turns (
                           'compaction_failure', 'unknown')),
   error_message TEXT,
   error_retryable INTEGER CHECK (error_retryable IN (0, 1)),
-  attempts_json TEXT CHECK (json_valid(attempts_json)),
+  attempts_json TEXT CHECK (attempts_json IS NULL OR json_valid(attempts_json)),
   CHECK (parent_turn_id <> id)
 ) STRICT;
 
