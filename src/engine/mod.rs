@@ -5,11 +5,14 @@
 
 mod attempt;
 mod batch;
+mod call;
 mod control;
 mod conversation;
 mod driver;
+mod ending;
 mod outcome;
 mod prefix;
+mod session;
 mod sessions;
 mod sink;
 mod tasks;

@@ -121,3 +121,8 @@ pub(crate) fn summary(text: &str) -> Option<String> {
     let line = text.lines().find(|line| !line.trim().is_empty())?.trim();
     Some(line.chars().take(200).collect())
 }
+
+/// Milliseconds of a duration.
+pub(crate) fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

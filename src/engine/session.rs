@@ -1,0 +1,121 @@
+//! Opening a session for a run: its turn in the queue, its head, and the conversation that leads to it.
+//!
+//! It must never write: the head it read is what the commit compares.
+
+use super::conversation::Conversation;
+use super::driver::Run;
+use super::prefix::PrefixKey;
+use super::sessions::{Lane, Place};
+use crate::model::{
+    AgentError, AgentErrorKind, ErrorDetail, FailureKind, HistoryBase, StorageError,
+    StorageErrorKind,
+};
+use crate::turn::transcript::Target;
+
+/// What is known of the session a run continues.
+pub(crate) struct Session {
+    pub(crate) conversation: Conversation,
+    /// The head that `conversation` ends at, before this run's own messages.
+    pub(crate) expected_head: Option<String>,
+    pub(crate) parent_turn_id: Option<String>,
+    _lane: Option<Lane>,
+}
+
+impl Run {
+    fn prefix_key(&self) -> PrefixKey {
+        PrefixKey {
+            session_label: self.context.session_label.clone(),
+            api: self.provider.api(),
+            provider: self.context.provider.clone(),
+            model: self.context.model.clone(),
+        }
+    }
+
+    /// Waits for the session's turn, then reads what its history has become.
+    pub(crate) async fn open_session(&self, place: Option<Place>) -> Result<Session, StorageError> {
+        let provider = self.provider.as_ref();
+        let target = Target {
+            api: provider.api(),
+            provider: self.context.provider.clone(),
+            model: self.context.model.clone(),
+        };
+        let (Some(journal), Some(place)) = (&self.core.journal, place) else {
+            let mut conversation = Conversation::new(target);
+            conversation.push_flat(self.context.history.as_deref().unwrap_or_default(), provider);
+            return Ok(Session {
+                conversation,
+                expected_head: None,
+                parent_turn_id: self.context.parent_turn_id.clone(),
+                _lane: None,
+            });
+        };
+        let label = &self.context.session_label;
+        let lane = place.enter().await;
+        if let Some(history) = &self.context.history {
+            let head = journal.head(label).await?;
+            let parent = self.parent(&head)?;
+            if head.is_none() && parent.is_some() {
+                // A session that begins at a turn of another one, which must be there before anything is sent.
+                journal.history(label, parent.as_deref(), None).await?;
+            }
+            let mut conversation = Conversation::new(target);
+            conversation.push_flat(history, provider);
+            return Ok(Session {
+                conversation,
+                expected_head: head,
+                parent_turn_id: parent,
+                _lane: Some(lane),
+            });
+        }
+        let kept = self.core.prefixes.take(&self.prefix_key());
+        let known = kept.as_ref().map(|(head, _)| head.as_str());
+        let mut history = journal.history(label, None, known).await?;
+        let head = history.head.clone();
+        let parent = self.parent(&head)?;
+        if head.is_none() && parent.is_some() {
+            // A session that begins at a turn of another one.
+            history = journal.history(label, parent.as_deref(), None).await?;
+        }
+        let mut conversation = match (history.base, kept) {
+            (HistoryBase::Known, Some((_, conversation))) => conversation,
+            (HistoryBase::Known, None) | (HistoryBase::Root, _) => Conversation::new(target),
+        };
+        for turn in &history.turns {
+            conversation.push_turn(turn, provider);
+        }
+        if let Some(head) = &head {
+            // Kept as it is before this run's own messages: what they come to is read back from the ledger.
+            self.core.prefixes.put(self.prefix_key(), head.clone(), conversation.clone());
+        }
+        Ok(Session { conversation, expected_head: head, parent_turn_id: parent, _lane: Some(lane) })
+    }
+
+    /// The turn this one follows: the session's head, which a given parent must agree with (RULES §5, "Pointer write").
+    fn parent(&self, head: &Option<String>) -> Result<Option<String>, StorageError> {
+        match (&self.context.parent_turn_id, head) {
+            (None, head) => Ok(head.clone()),
+            (Some(given), None) => Ok(Some(given.clone())),
+            (Some(given), Some(head)) if given == head => Ok(Some(given.clone())),
+            (Some(given), Some(head)) => Err(StorageError::new(
+                StorageErrorKind::StaleHead,
+                format!(
+                    "`parentTurnId` is `{given}`, but the session's head is `{head}`; read the head again, or fork"
+                ),
+            )),
+        }
+    }
+}
+
+pub(crate) fn storage_error(error: &StorageError) -> AgentError {
+    AgentError {
+        kind: AgentErrorKind::Unknown,
+        message: error.message.clone(),
+        retryable: false,
+        detail: ErrorDetail {
+            kind: FailureKind::Storage,
+            status: None,
+            code: Some(error.kind.code().to_owned()),
+            retry_after_ms: None,
+        },
+    }
+}
