@@ -10,6 +10,8 @@ import path from 'node:path'
 /** What every adapter of ours says of itself. */
 export const info = { kind: 'engine', wires: ['anthropic', 'chat'], packages: null }
 
+/** Asked once: Node asks the system eighteen things for it. */
+const WORKSPACE = os.tmpdir()
 const PROVIDERS = { anthropic: 'anthropic', chat: 'openai' }
 /** The longest history (20,000 messages) is about a million tokens: the window must not be what is measured. */
 const WINDOW = { contextWindow: 10_000_000, maxOutputTokens: 32_000 }
@@ -55,7 +57,7 @@ export function makeNexus({ baseURL, wire, params }, { ledger, reading }) {
       role: 'unified',
       toolsetName: 'bench',
       permissionsGranted: [],
-      workspacePath: os.tmpdir(),
+      workspacePath: WORKSPACE,
     }
   }
 
