@@ -21,7 +21,14 @@ afterEach(async () => {
 
 function scripted(replies: ScriptedReply[] = []) {
   const folder = tempDir()
-  const cost = { input: 1, output: 10, cacheRead: 0.5, cacheWrite: 2, cacheWrite1h: null, tiers: [] }
+  const cost = {
+    input: 1,
+    output: 10,
+    cacheRead: 0.5,
+    cacheWrite: 2,
+    cacheWrite1h: null,
+    tiers: [],
+  }
   const made = scriptedEngine(replies, {
     ledger: { path: folder.file },
     models: [{ ...testModel, cost }],
@@ -137,154 +144,157 @@ describe('a turn with tools', () => {
     })
   })
 
-  test.skipIf(!sqlite3)('has the columns of the seeds, as another SQLite reads them (sqlite3)', async () => {
-    const { engine, file } = scripted(twoTools)
-    const since = Date.now()
-    const result = await engine.run(context(whole)).result
-    await engine.close()
-    const [query, asking, added, failed, answer] = result.messages
-    const [addCall, failsCall] = result.toolCalls
-    const turns = rows(file, 'SELECT * FROM turns')
-    expect(normal(turns, since)).toEqual([
-      {
-        id: '#1',
-        parent_turn_id: null,
-        turn_type: 'normal',
-        status: 'completed',
-        has_children: 0,
-        depth: 0,
-        thread_tokens: 3615,
-        session_label: 'agent:main:dm:+1',
-        run_id: 'run-1',
-        started_at: 'now',
-        completed_at: 'now',
-        model: 'test-model',
-        provider: 'test',
-        role: 'manager',
-        toolset_name: 'everyday',
-        tools_available: '["add","fails"]',
-        permissions_granted: '[{"resource":"fs","write":false}]',
-        permissions_used: null,
-        input_tokens: 1010,
-        output_tokens: 105,
-        cached_input_tokens: 2000,
-        cache_write_tokens: 500,
-        reasoning_tokens: 40,
-        total_tokens: 3615,
-        usage_estimated: 0,
-        context_tokens: 15,
-        cost: result.cost,
-        query_message_ids: `["${query?.id}"]`,
-        response_message_id: '#2',
-        tool_call_count: 2,
-        source_event_id: 'event-9',
-        workspace_path: '/work/space',
-        stop_reason: 'end_turn',
-        error_kind: null,
-        error_message: null,
-        error_retryable: null,
-        attempts_json: JSON.stringify(result.attempts),
-      },
-    ])
-    expect([turns[0]?.id, turns[0]?.response_message_id]).toEqual([result.turnId, answer?.id])
-    expect(
-      rows(
-        file,
-        `SELECT id, turn_id, role, content, thinking, sequence, created_at, tool_call_id, is_error, provider, api,
+  test.skipIf(!sqlite3)(
+    'has the columns of the seeds, as another SQLite reads them (sqlite3)',
+    async () => {
+      const { engine, file } = scripted(twoTools)
+      const since = Date.now()
+      const result = await engine.run(context(whole)).result
+      await engine.close()
+      const [query, asking, added, failed, answer] = result.messages
+      const [addCall, failsCall] = result.toolCalls
+      const turns = rows(file, 'SELECT * FROM turns')
+      expect(normal(turns, since)).toEqual([
+        {
+          id: '#1',
+          parent_turn_id: null,
+          turn_type: 'normal',
+          status: 'completed',
+          has_children: 0,
+          depth: 0,
+          thread_tokens: 3615,
+          session_label: 'agent:main:dm:+1',
+          run_id: 'run-1',
+          started_at: 'now',
+          completed_at: 'now',
+          model: 'test-model',
+          provider: 'test',
+          role: 'manager',
+          toolset_name: 'everyday',
+          tools_available: '["add","fails"]',
+          permissions_granted: '[{"resource":"fs","write":false}]',
+          permissions_used: null,
+          input_tokens: 1010,
+          output_tokens: 105,
+          cached_input_tokens: 2000,
+          cache_write_tokens: 500,
+          reasoning_tokens: 40,
+          total_tokens: 3615,
+          usage_estimated: 0,
+          context_tokens: 15,
+          cost: result.cost,
+          query_message_ids: `["${query?.id}"]`,
+          response_message_id: '#2',
+          tool_call_count: 2,
+          source_event_id: 'event-9',
+          workspace_path: '/work/space',
+          stop_reason: 'end_turn',
+          error_kind: null,
+          error_message: null,
+          error_retryable: null,
+          attempts_json: JSON.stringify(result.attempts),
+        },
+      ])
+      expect([turns[0]?.id, turns[0]?.response_message_id]).toEqual([result.turnId, answer?.id])
+      expect(
+        rows(
+          file,
+          `SELECT id, turn_id, role, content, thinking, sequence, created_at, tool_call_id, is_error, provider, api,
            model, response_id, stop_reason FROM messages ORDER BY sequence`,
-      ),
-    ).toEqual(
-      [query, asking, added, failed, answer].map((message, sequence) => ({
-        id: message?.id,
-        turn_id: result.turnId,
-        role: ['user', 'assistant', 'tool', 'tool', 'assistant'][sequence],
-        content: ['hi', 'adding', '{"sum":3}', 'no such file', 'it is 3'][sequence],
-        thinking: message === asking ? 'both' : null,
-        sequence,
-        created_at: message?.createdAt,
-        tool_call_id: message?.role === 'tool' ? 'call_0' : null,
-        is_error: message?.role === 'tool' ? Number(message === failed) : null,
-        provider: message?.role === 'assistant' ? 'test' : null,
-        api: message?.role === 'assistant' ? 'scripted' : null,
-        model: message?.role === 'assistant' ? 'test-model' : null,
-        response_id: [null, 'scripted_1', null, null, 'scripted_2'][sequence],
-        stop_reason: [null, 'tool_use', null, null, 'end_turn'][sequence],
-      })),
-    )
-    expect(
-      rows(
-        file,
-        `SELECT id, provider_call_id, turn_id, message_id, tool_name, status, spawned_session_label, started_at,
+        ),
+      ).toEqual(
+        [query, asking, added, failed, answer].map((message, sequence) => ({
+          id: message?.id,
+          turn_id: result.turnId,
+          role: ['user', 'assistant', 'tool', 'tool', 'assistant'][sequence],
+          content: ['hi', 'adding', '{"sum":3}', 'no such file', 'it is 3'][sequence],
+          thinking: message === asking ? 'both' : null,
+          sequence,
+          created_at: message?.createdAt,
+          tool_call_id: message?.role === 'tool' ? 'call_0' : null,
+          is_error: message?.role === 'tool' ? Number(message === failed) : null,
+          provider: message?.role === 'assistant' ? 'test' : null,
+          api: message?.role === 'assistant' ? 'scripted' : null,
+          model: message?.role === 'assistant' ? 'test-model' : null,
+          response_id: [null, 'scripted_1', null, null, 'scripted_2'][sequence],
+          stop_reason: [null, 'tool_use', null, null, 'end_turn'][sequence],
+        })),
+      )
+      expect(
+        rows(
+          file,
+          `SELECT id, provider_call_id, turn_id, message_id, tool_name, status, spawned_session_label, started_at,
            completed_at, sequence, error, params_json, result_json FROM tool_calls ORDER BY sequence`,
-      ),
-    ).toEqual([
-      {
-        id: addCall?.callId,
-        provider_call_id: 'call_0',
-        turn_id: result.turnId,
-        message_id: asking?.id,
-        tool_name: 'add',
-        status: 'completed',
-        spawned_session_label: null,
-        started_at: addCall?.startedAt,
-        completed_at: addCall?.completedAt,
-        sequence: 0,
-        error: null,
-        params_json: '{"a":1,"b":2}',
-        result_json: '{"sum":3}',
-      },
-      {
-        id: failsCall?.callId,
-        provider_call_id: 'call_0',
-        turn_id: result.turnId,
-        message_id: asking?.id,
-        tool_name: 'fails',
-        status: 'failed',
-        spawned_session_label: null,
-        started_at: failsCall?.startedAt,
-        completed_at: failsCall?.completedAt,
-        sequence: 1,
-        error: 'no such file',
-        params_json: '{}',
-        result_json: null,
-      },
-    ])
-    expect(rows(file, 'SELECT * FROM threads')).toEqual([
-      {
-        turn_id: result.turnId,
-        ancestry: `["${result.turnId}"]`,
-        total_tokens: 3615,
-        depth: 0,
-        persona_id: 'default',
-        thread_key: `agent:main:dm:+1/${result.turnId}`,
-      },
-    ])
-    expect(normal(rows(file, 'SELECT * FROM sessions'), since)).toEqual([
-      {
-        label: 'agent:main:dm:+1',
-        thread_id: '#1',
-        persona_id: 'default',
-        is_subagent: 0,
-        parent_session_label: null,
-        parent_turn_id: null,
-        spawn_tool_call_id: null,
-        task_description: null,
-        task_status: null,
-        routing_key: null,
-        origin: null,
-        origin_session_id: null,
-        created_at: 'now',
-        updated_at: 'now',
-        status: 'active',
-      },
-    ])
-    expect(rows(file, 'SELECT session_label, thread_id FROM session_history')).toEqual([
-      { session_label: 'agent:main:dm:+1', thread_id: result.turnId },
-    ])
-    expect(rows(file, 'PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }])
-    expect(rows(file, 'PRAGMA foreign_key_check')).toEqual([])
-    expect(rows(file, 'PRAGMA journal_mode')).toEqual([{ journal_mode: 'wal' }])
-  })
+        ),
+      ).toEqual([
+        {
+          id: addCall?.callId,
+          provider_call_id: 'call_0',
+          turn_id: result.turnId,
+          message_id: asking?.id,
+          tool_name: 'add',
+          status: 'completed',
+          spawned_session_label: null,
+          started_at: addCall?.startedAt,
+          completed_at: addCall?.completedAt,
+          sequence: 0,
+          error: null,
+          params_json: '{"a":1,"b":2}',
+          result_json: '{"sum":3}',
+        },
+        {
+          id: failsCall?.callId,
+          provider_call_id: 'call_0',
+          turn_id: result.turnId,
+          message_id: asking?.id,
+          tool_name: 'fails',
+          status: 'failed',
+          spawned_session_label: null,
+          started_at: failsCall?.startedAt,
+          completed_at: failsCall?.completedAt,
+          sequence: 1,
+          error: 'no such file',
+          params_json: '{}',
+          result_json: null,
+        },
+      ])
+      expect(rows(file, 'SELECT * FROM threads')).toEqual([
+        {
+          turn_id: result.turnId,
+          ancestry: `["${result.turnId}"]`,
+          total_tokens: 3615,
+          depth: 0,
+          persona_id: 'default',
+          thread_key: `agent:main:dm:+1/${result.turnId}`,
+        },
+      ])
+      expect(normal(rows(file, 'SELECT * FROM sessions'), since)).toEqual([
+        {
+          label: 'agent:main:dm:+1',
+          thread_id: '#1',
+          persona_id: 'default',
+          is_subagent: 0,
+          parent_session_label: null,
+          parent_turn_id: null,
+          spawn_tool_call_id: null,
+          task_description: null,
+          task_status: null,
+          routing_key: null,
+          origin: null,
+          origin_session_id: null,
+          created_at: 'now',
+          updated_at: 'now',
+          status: 'active',
+        },
+      ])
+      expect(rows(file, 'SELECT session_label, thread_id FROM session_history')).toEqual([
+        { session_label: 'agent:main:dm:+1', thread_id: result.turnId },
+      ])
+      expect(rows(file, 'PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }])
+      expect(rows(file, 'PRAGMA foreign_key_check')).toEqual([])
+      expect(rows(file, 'PRAGMA journal_mode')).toEqual([{ journal_mode: 'wal' }])
+    },
+  )
 })
 
 describe('what a run ends in', () => {
@@ -431,7 +441,12 @@ describe('what a run ends in', () => {
     expect(await ledger.history('agent:main:main')).toEqual([])
     const result = await engine.run(context()).result
     const [one, two] = await Promise.all([failed, result].map(({ turnId }) => ledger.turn(turnId)))
-    expect([one?.parentTurnId, one?.depth, two?.parentTurnId, two?.depth]).toEqual([null, 0, null, 0])
+    expect([one?.parentTurnId, one?.depth, two?.parentTurnId, two?.depth]).toEqual([
+      null,
+      0,
+      null,
+      0,
+    ])
     const history = await ledger.query('SELECT thread_id FROM session_history ORDER BY id')
     expect(history.rows).toEqual([{ thread_id: result.turnId }])
   })
@@ -454,7 +469,9 @@ describe('what a run ends in', () => {
 })
 
 test('turns chain: parent, depth, tokens of the thread, ancestry and the log of the pointer', async () => {
-  const { engine, ledger } = scripted([1, 2, 3].map((n) => ({ text: `${n}`, usage: { outputTokens: n } })))
+  const { engine, ledger } = scripted(
+    [1, 2, 3].map((n) => ({ text: `${n}`, usage: { outputTokens: n } })),
+  )
   const ids = []
   for (let run = 0; run < 3; run++) ids.push((await engine.run(context()).result).turnId)
   const [a, b, c] = ids
@@ -463,18 +480,47 @@ test('turns chain: parent, depth, tokens of the thread, ancestry and the log of 
      FROM turns t JOIN threads v ON v.turn_id = t.id ORDER BY t.depth`,
   )
   expect(rows.map((row) => ({ ...row, ancestry: JSON.parse(String(row.ancestry)) }))).toEqual([
-    { id: a, parent_turn_id: null, depth: 0, has_children: 1, ancestry: [a], total_tokens: 1, thread_depth: 0 },
-    { id: b, parent_turn_id: a, depth: 1, has_children: 1, ancestry: [a, b], total_tokens: 3, thread_depth: 1 },
-    { id: c, parent_turn_id: b, depth: 2, has_children: 0, ancestry: [a, b, c], total_tokens: 6, thread_depth: 2 },
+    {
+      id: a,
+      parent_turn_id: null,
+      depth: 0,
+      has_children: 1,
+      ancestry: [a],
+      total_tokens: 1,
+      thread_depth: 0,
+    },
+    {
+      id: b,
+      parent_turn_id: a,
+      depth: 1,
+      has_children: 1,
+      ancestry: [a, b],
+      total_tokens: 3,
+      thread_depth: 1,
+    },
+    {
+      id: c,
+      parent_turn_id: b,
+      depth: 2,
+      has_children: 0,
+      ancestry: [a, b, c],
+      total_tokens: 6,
+      thread_depth: 2,
+    },
   ])
-  const moves = await ledger.query('SELECT session_label, thread_id FROM session_history ORDER BY id')
-  expect(moves.rows).toEqual(ids.map((thread_id) => ({ session_label: 'agent:main:main', thread_id })))
+  const moves = await ledger.query(
+    'SELECT session_label, thread_id FROM session_history ORDER BY id',
+  )
+  expect(moves.rows).toEqual(
+    ids.map((thread_id) => ({ session_label: 'agent:main:main', thread_id })),
+  )
   expect([...ids].sort()).toEqual(ids)
 })
 
 test('what a provider wants back is kept byte for byte', async () => {
   // Key order, spacing, escapes, a large integer and a number JavaScript cannot hold: none survives a parse.
-  const raw = '{"type":"server_tool_use","id":"srv_1","name":"web","input":{ "z":1,"a":"\\u00e9\\/","n":12345678901234567890,"f":1.0 }}'
+  const raw =
+    '{"type":"server_tool_use","id":"srv_1","name":"web","input":{ "z":1,"a":"\\u00e9\\/","n":12345678901234567890,"f":1.0 }}'
   const args = '{ "b" : 2.50, "a":"\\u0041" }'
   const server = await testServer(
     sse(
@@ -494,7 +540,11 @@ test('what a provider wants back is kept byte for byte', async () => {
   )
   const folder = tempDir()
   const engine = engineAt(server.url, { ledger: { path: folder.file } })
-  cleanups.push(folder.remove, () => server.close(), () => engine.close())
+  cleanups.push(
+    folder.remove,
+    () => server.close(),
+    () => engine.close(),
+  )
   const take = { name: 'take', run: () => 'taken' }
   const result = await engine.run(context({ tools: [take] })).result
   const blocks = [
@@ -526,7 +576,10 @@ describe('writeTurn', () => {
     const since = Date.now()
     const id = await ledger.writeTurn(context({ runId: 'r' }), plain)
     const turn = await ledger.turn(id)
-    expect([turn?.startedAt, turn?.completedAt]).toEqual([(turn?.completedAt ?? 0) - 50, turn?.completedAt])
+    expect([turn?.startedAt, turn?.completedAt]).toEqual([
+      (turn?.completedAt ?? 0) - 50,
+      turn?.completedAt,
+    ])
     expect(normal({ ...turn, startedAt: 0 }, since)).toEqual({
       id: '#1',
       parentTurnId: null,
@@ -567,7 +620,11 @@ describe('writeTurn', () => {
     })
     const next = await engine.run(context()).result
     expect((await ledger.turn(next.turnId))?.parentTurnId).toBe(id)
-    expect(provider.requests[0]?.messages).toMatchObject([{ id: 'm-1' }, { id: 'm-2' }, { role: 'user' }])
+    expect(provider.requests[0]?.messages).toMatchObject([
+      { id: 'm-1' },
+      { id: 'm-2' },
+      { role: 'user' },
+    ])
   })
 
   test('takes a whole result of a run and reads back the same', async () => {
@@ -601,7 +658,11 @@ describe('writeTurn', () => {
     const server = await testServer(sse(anthropic.answer('ok')))
     const folder = tempDir()
     const engine = engineAt(server.url, { ledger: { path: folder.file } })
-    cleanups.push(folder.remove, () => server.close(), () => engine.close())
+    cleanups.push(
+      folder.remove,
+      () => server.close(),
+      () => engine.close(),
+    )
     await engine.ledger.writeTurn(context({ tools: [add] }), {
       ...plain,
       messages: [
@@ -656,10 +717,15 @@ describe('writeTurn', () => {
       code: 'stale_head',
     })
     const elsewhere = { sessionLabel: 'another', parentTurnId: 'nowhere' }
-    expect(await refusal(ledger.writeTurn(context(elsewhere), plain))).toEqual({ code: 'unknown_turn' })
+    expect(await refusal(ledger.writeTurn(context(elsewhere), plain))).toEqual({
+      code: 'unknown_turn',
+    })
     expect(await ledger.session('another')).toBeNull()
     expect((await ledger.session('agent:main:main'))?.threadId).toBe(third)
-    const branch = await ledger.writeTurn(context({ sessionLabel: 'another', parentTurnId: first }), plain)
+    const branch = await ledger.writeTurn(
+      context({ sessionLabel: 'another', parentTurnId: first }),
+      plain,
+    )
     expect((await ledger.turn(branch))?.depth).toBe(1)
     expect((await ledger.query('SELECT count(*) AS turns FROM turns')).rows).toEqual([{ turns: 4 }])
   })
@@ -699,7 +765,10 @@ describe('writeTurn', () => {
     const { engine, ledger, provider } = scripted(['ok'])
     const say = (text: string) => ({
       ...plain,
-      messages: plain.messages.map((message) => ({ ...message, content: `${text} ${message.role}` })),
+      messages: plain.messages.map((message) => ({
+        ...message,
+        content: `${text} ${message.role}`,
+      })),
     })
     const one = await ledger.writeTurn(context(), say('one'))
     const two = await ledger.writeTurn(context(), say('two'))
@@ -721,7 +790,11 @@ describe('writeTurn', () => {
     const three = await ledger.writeTurn(context(), { ...say('three'), compaction })
     const parent = (await ledger.turn(three))?.parentTurnId ?? ''
     const turn = await ledger.turn(parent)
-    expect([turn?.turnType, turn?.parentTurnId, turn?.compaction]).toEqual(['compaction', two, compaction])
+    expect([turn?.turnType, turn?.parentTurnId, turn?.compaction]).toEqual([
+      'compaction',
+      two,
+      compaction,
+    ])
     await engine.run(context()).result
     const sent = provider.requests[0]?.messages as { blocks: { text: string }[] }[]
     expect(sent.map((message) => message.blocks.map((block) => block.text))).toEqual([
@@ -749,7 +822,10 @@ describe('writeTurn', () => {
     ['result.messages[1].content', (result) => delete result.messages[1].content],
     ['result.messages[1].sequence', (result) => (result.messages[1].sequence = 0)],
     ['result.messages[1].createdAt', (result) => delete result.messages[1].createdAt],
-    ['result.messages[1].blocks[0].type', (result) => (result.messages[1].blocks = [{ type: 'x' }])],
+    [
+      'result.messages[1].blocks[0].type',
+      (result) => (result.messages[1].blocks = [{ type: 'x' }]),
+    ],
     ['result.toolCalls', (result) => delete result.toolCalls],
     ['result.toolCalls[0].params', (result) => (result.toolCalls = [{ ...call, params: [] }])],
     ['result.toolCalls[0].status', (result) => (result.toolCalls = [{ ...call, status: 'ok' }])],
@@ -762,7 +838,10 @@ describe('writeTurn', () => {
     const { ledger } = scripted()
     const result = structuredClone(plain)
     spoil(result)
-    expect(await refusal(ledger.writeTurn(context(), result))).toEqual({ code: 'invalid_context', field })
+    expect(await refusal(ledger.writeTurn(context(), result))).toEqual({
+      code: 'invalid_context',
+      field,
+    })
     expect((await ledger.query('SELECT count(*) AS turns FROM turns')).rows).toEqual([{ turns: 0 }])
   })
 
@@ -833,7 +912,8 @@ describe('query', () => {
 
   test('says when rows are left out', async () => {
     const { ledger } = scripted()
-    const counting = 'WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT i FROM n'
+    const counting =
+      'WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT i FROM n'
     const many = await ledger.query(counting, [10_001])
     expect([many.rows.length, many.truncated]).toEqual([10_000, 'rows'])
     const wide = await ledger.query(`SELECT hex(zeroblob(4000000)) AS h FROM (${counting})`, [9])
@@ -901,7 +981,9 @@ describe('query', () => {
   test('a query without end is stopped, and others go on meanwhile', async () => {
     const { engine, ledger } = scripted(['ok'])
     const endless = refusal(
-      ledger.query('WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n'),
+      ledger.query(
+        'WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n',
+      ),
     )
     const result = await engine.run(context()).result
     expect((await ledger.turn(result.turnId))?.status).toBe('completed')
@@ -952,7 +1034,9 @@ describe('the other reads', () => {
   test('without a ledger, asking for it says what to pass', () => {
     const engine = new AgentEngine({ providers: { test: scriptedProvider([]) } })
     cleanups.push(() => engine.close())
-    expect(() => engine.ledger).toThrow(expect.objectContaining({ code: 'no_ledger', field: 'ledger' }))
+    expect(() => engine.ledger).toThrow(
+      expect.objectContaining({ code: 'no_ledger', field: 'ledger' }),
+    )
   })
 })
 

@@ -47,7 +47,11 @@ const add = {
 
 function scripted(replies: ScriptedReply[], options: AgentEngineOptions = {}) {
   const folder = tempDir()
-  const made = scriptedEngine(replies, { ledger: { path: folder.file }, models: [priced], ...options })
+  const made = scriptedEngine(replies, {
+    ledger: { path: folder.file },
+    models: [priced],
+    ...options,
+  })
   cleanups.push(folder.remove, () => made.engine.close())
   return made
 }
@@ -431,14 +435,18 @@ test('aborted while a tool runs: its call is closed, and what it returns later i
       messageId: '#3',
     },
   ])
-  expect(result.messages.slice(2).map((message: any) => [message.toolCallId, message.content])).toEqual([
+  expect(
+    result.messages.slice(2).map((message: any) => [message.toolCallId, message.content]),
+  ).toEqual([
     ['a', 'The run ended (aborted) while this tool ran; its outcome is unknown.'],
     ['b', 'This tool was not run (aborted).'],
   ])
 })
 
 test('error: nothing but the query, and the finer kind beside the kind', async () => {
-  const { engine } = scripted([{ error: { status: 400, code: 'bad_thing', message: 'no such thing' } }])
+  const { engine } = scripted([
+    { error: { status: 400, code: 'bad_thing', message: 'no such thing' } },
+  ])
   const since = Date.now()
   const result = await engine.run(context({ runId: 'r' })).result
   expect(normal(result, since)).toEqual({
@@ -479,7 +487,11 @@ test('the context is that of the last call that succeeded, also when a later one
     { error: { status: 400, message: 'no' } },
   ])
   const result = await engine.run(context({ tools: [add] })).result
-  expect([result.stopReason, result.contextTokens, result.usage.totalTokens]).toEqual(['error', 3600, 3600])
+  expect([result.stopReason, result.contextTokens, result.usage.totalTokens]).toEqual([
+    'error',
+    3600,
+    3600,
+  ])
 })
 
 test('without a price the cost is null, and without reported usage the usage is marked as estimated', async () => {

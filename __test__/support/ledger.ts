@@ -44,13 +44,13 @@ export function normal<T>(value: T, since: number): any {
 }
 
 /** The code and field of the AgentEngineError a promise rejects with. */
-export async function refusal(promise: Promise<unknown>): Promise<{ code: string; field?: string }> {
+export async function refusal(
+  promise: Promise<unknown>,
+): Promise<{ code: string; field?: string }> {
   const error = await promise.then(
     () => expect.fail('it was not refused'),
     (error: unknown) => error as { name: string; code: string; field?: string },
   )
   expect(error).toMatchObject({ name: 'AgentEngineError', message: expect.stringMatching(/\S/) })
-  return error.field === undefined
-    ? { code: error.code }
-    : { code: error.code, field: error.field }
+  return error.field === undefined ? { code: error.code } : { code: error.code, field: error.field }
 }

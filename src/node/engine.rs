@@ -241,8 +241,11 @@ impl NativeEngine {
         let (engine, ledger, hub) =
             (Arc::clone(&self.engine), self.ledger.clone(), Arc::clone(&self.hub));
         engine.refuse_runs();
-        self.tasks.spawn(async move {
+        // What was asked of the ledger before is answered first. The task that waits for it is not one of them.
+        let asked = self.tasks.clone();
+        self.tasks.sibling().spawn(async move {
             engine.close().await;
+            asked.finished().await;
             let closed = match ledger {
                 Some(ledger) => ledger.close().await,
                 None => Ok(()),
