@@ -233,16 +233,22 @@ describe('an AbortSignal', () => {
       { id: 'toolu_2', status: 'failed', error: 'aborted' },
     ])
     expect(
-      told.flatMap((event) => (event.type === 'tool_status' ? `${event.toolCallId}:${event.status}` : [])),
+      told.flatMap((event) =>
+        event.type === 'tool_status' ? `${event.toolCallId}:${event.status}` : [],
+      ),
     ).toEqual(['toolu_1:started', 'toolu_1:failed'])
     await expectNoMoreThan(1, all)
   })
 
   test('while some tools of a message are done: what they answered is kept', async () => {
-    const all = await rig(sse(anthropic.calls(['a', 'quick', {}], ['b', 'deaf', {}], ['c', 'quick', {}])))
+    const all = await rig(
+      sse(anthropic.calls(['a', 'quick', {}], ['b', 'deaf', {}], ['c', 'quick', {}])),
+    )
     const quick: PlainTool = { name: 'quick', run: () => 'done' }
     const deaf: PlainTool = { name: 'deaf', run: () => new Promise(() => {}) }
-    const run = all.engine.run(context({ tools: [quick, deaf], abortSignal: all.controller.signal }))
+    const run = all.engine.run(
+      context({ tools: [quick, deaf], abortSignal: all.controller.signal }),
+    )
     await until(run, (event) => isStart(event) && 'toolCallId' in event && event.toolCallId === 'b')
     const result = await aborts(all.engine, run, () => all.controller.abort())
     expect(result.toolCalls.map(({ id, status: how, error }) => [id, how, error])).toEqual([
@@ -257,7 +263,8 @@ describe('an AbortSignal', () => {
     const answered = gate()
     const overloaded = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }
     const all = await rig((response, seen) => {
-      if (seen.body.messages.at(-1).content === 'other') return sse(anthropic.answer('other'))(response, seen)
+      if (seen.body.messages.at(-1).content === 'other')
+        return sse(anthropic.answer('other'))(response, seen)
       response.on('finish', answered.open)
       return status(529, overloaded, { 'retry-after': '30' })(response, seen)
     })
@@ -309,7 +316,9 @@ describe('an AbortSignal', () => {
     all.controller.abort()
     for (const run of runs) run.abort()
     expect(results.map((result) => result.stopReason)).toEqual(Array(20).fill('end_turn'))
-    const rows = await all.engine.ledger.query("select count(*) as n from turns where status = 'completed'")
+    const rows = await all.engine.ledger.query(
+      "select count(*) as n from turns where status = 'completed'",
+    )
     expect(rows.rows).toEqual([{ n: 20 }])
     await new Promise(setImmediate)
     expect(seen).toEqual([])
@@ -462,22 +471,23 @@ describe('steering', () => {
 
   test('during the last answer goes on in the same turn', async () => {
     const more = gate()
-    const all = await rig(async (response) => {
-      response.writeHead(200, { 'content-type': 'text/event-stream' })
-      response.write(halfText)
-      await more.wait
-      response.end(anthropic.blockStop(0) + anthropic.end())
-    }, sse(anthropic.answer('and that')))
+    const all = await rig(
+      async (response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.write(halfText)
+        await more.wait
+        response.end(anthropic.blockStop(0) + anthropic.end())
+      },
+      sse(anthropic.answer('and that')),
+    )
     const run = all.engine.run(context())
     await until(run, isToken)
     expect(run.stream.steer('And that?')).toBe(true)
     more.open()
     const events = await readAll(run)
-    expect(events.map((event) => (event.type === 'stream_end' ? event.final : event.type))).toEqual([
-      false,
-      'token',
-      true,
-    ])
+    expect(events.map((event) => (event.type === 'stream_end' ? event.final : event.type))).toEqual(
+      [false, 'token', true],
+    )
     const result = await run.result
     expect(result.messages.map(({ role, content }) => [role, content])).toEqual([
       ['user', 'hi'],
@@ -542,7 +552,9 @@ describe('steering', () => {
       if (turns % 3 === 2) await new Promise(setImmediate)
       const taken = run.steer('more')
       const result = await run.result
-      const told = result.messages.some(({ role, content }) => role === 'user' && content === 'more')
+      const told = result.messages.some(
+        ({ role, content }) => role === 'user' && content === 'more',
+      )
       const back = result.undeliveredSteering.includes('more')
       expect(told !== back).toBe(taken)
       expect(told || back).toBe(taken)

@@ -374,7 +374,10 @@ describe('history and message', () => {
     ],
     [
       'a call whose arguments are text',
-      { role: 'assistant', content: [{ type: 'toolCall', id: 'c', name: 't', arguments: '{"a":1}' }] },
+      {
+        role: 'assistant',
+        content: [{ type: 'toolCall', id: 'c', name: 't', arguments: '{"a":1}' }],
+      },
       'history[1].content[0].arguments',
     ],
     [
@@ -408,7 +411,11 @@ describe('history and message', () => {
     ],
     ['an id of a number', { id: 5, role: 'user', content: 'x' }, 'history[1].id'],
     ['a time of text', { role: 'user', content: 'x', createdAt: 'now' }, 'history[1].createdAt'],
-    ['thinking of a number', { role: 'assistant', content: 'x', thinking: 5 }, 'history[1].thinking'],
+    [
+      'thinking of a number',
+      { role: 'assistant', content: 'x', thinking: 5 },
+      'history[1].thinking',
+    ],
     [
       'isError of text',
       { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x', isError: 'false' },

@@ -39,7 +39,12 @@ test.each(['exit', 'exitInTool', 'exitInCallback', 'exitInCommit', 'exitAtOnce']
   async (way) => {
     for (let n = 0; n < 5; n++) {
       const { file } = folder()
-      expect(await child('exit.mjs', [way, file])).toEqual({ code: 7, signal: null, out: '', err: '' })
+      expect(await child('exit.mjs', [way, file])).toEqual({
+        code: 7,
+        signal: null,
+        out: '',
+        err: '',
+      })
       // Whatever was being written then: a turn is there with its messages, or not at all.
       const { engine } = scriptedEngine([], { ledger: { path: file } })
       const { rows } = await engine.ledger.query(
@@ -65,15 +70,22 @@ test('what a program drops is collected', async () => {
   })
 })
 
-test.each([false, true])('a thousand short runs leave the process where it was (ledger: %s)', async (ledger) => {
-  const ended = await child('flat.mjs', ledger ? [folder().file] : [], ['--expose-gc'])
-  expect({ code: ended.code, signal: ended.signal, err: ended.err }).toEqual({ code: 0, signal: null, err: '' })
-  const { heap, rss, resources } = JSON.parse(ended.out)
-  // A leak of 1 KiB a run would show: 600 runs lie between the two medians.
-  expect(heap).toBeLessThan(0.5 * MIB)
-  expect(rss).toBeLessThan(8 * MIB)
-  expect(resources).toEqual([])
-})
+test.each([false, true])(
+  'a thousand short runs leave the process where it was (ledger: %s)',
+  async (ledger) => {
+    const ended = await child('flat.mjs', ledger ? [folder().file] : [], ['--expose-gc'])
+    expect({ code: ended.code, signal: ended.signal, err: ended.err }).toEqual({
+      code: 0,
+      signal: null,
+      err: '',
+    })
+    const { heap, rss, resources } = JSON.parse(ended.out)
+    // A leak of 1 KiB a run would show: 600 runs lie between the two medians.
+    expect(heap).toBeLessThan(0.5 * MIB)
+    expect(rss).toBeLessThan(8 * MIB)
+    expect(resources).toEqual([])
+  },
+)
 
 test('a closed engine takes no run, and closing again is the same close', async () => {
   const { engine } = scriptedEngine(['x'])
@@ -85,7 +97,9 @@ test('a closed engine takes no run, and closing again is the same close', async 
 
 test('close waits for the runs that go on, and their ledger', async () => {
   const { file } = folder()
-  const { engine, provider } = scriptedEngine([{ gate: 'go', text: 'done' }], { ledger: { path: file } })
+  const { engine, provider } = scriptedEngine([{ gate: 'go', text: 'done' }], {
+    ledger: { path: file },
+  })
   const run = engine.run(context())
   const order: string[] = []
   const closed = engine.close().then(() => order.push('closed'))

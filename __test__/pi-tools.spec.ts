@@ -3,7 +3,7 @@
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { AgentTool as PiAgentTool, AgentToolResult } from '@mariozechner/pi-agent-core'
+import type { AgentToolResult, AgentTool as PiAgentTool } from '@mariozechner/pi-agent-core'
 import type { Message as PiAiMessage } from '@mariozechner/pi-ai'
 import { createCodingTools } from '@mariozechner/pi-coding-agent'
 import { Type } from '@sinclair/typebox'
@@ -78,7 +78,11 @@ test('the same day over HTTP, with Anthropic and with OpenAI chat: the servers s
     const isAnthropic = api === 'anthropic-messages'
     const server = await testServer(
       ...rounds.map(([name, args], index) =>
-        sse(isAnthropic ? anthropic.calls([`call${index}`, name, args]) : chat.calls([`call${index}`, name, args])),
+        sse(
+          isAnthropic
+            ? anthropic.calls([`call${index}`, name, args])
+            : chat.calls([`call${index}`, name, args]),
+        ),
       ),
       sse(isAnthropic ? anthropic.answer('All done.') : chat.answer('All done.')),
     )
@@ -96,7 +100,10 @@ test('the same day over HTTP, with Anthropic and with OpenAI chat: the servers s
     expect(server.seen).toHaveLength(5)
     const first = server.seen[0]?.body
     const offered = isAnthropic
-      ? first.tools.map((one: { name: string; input_schema: unknown }) => [one.name, one.input_schema])
+      ? first.tools.map((one: { name: string; input_schema: unknown }) => [
+          one.name,
+          one.input_schema,
+        ])
       : first.tools.map((one: { function: { name: string; parameters: unknown } }) => [
           one.function.name,
           one.function.parameters,
@@ -129,7 +136,9 @@ test('a failing read, a failing edit and a failing command are told as errors, i
   )
   const { result, told, requests } = await runTools(tools, [asks(...failing)])
   expect(requests).toBe(2)
-  expect(told.map((one) => [one.isError, textOf(one)])).toEqual(own.map((message) => [true, message]))
+  expect(told.map((one) => [one.isError, textOf(one)])).toEqual(
+    own.map((message) => [true, message]),
+  )
   expect(textOf(told[2])).toContain('Command exited with code 3')
   expect(result.toolCalls.map((call) => [call.status, call.error])).toEqual(
     own.map((message) => ['failed', message]),
@@ -137,7 +146,10 @@ test('a failing read, a failing edit and a failing command are told as errors, i
 })
 
 test('arguments are validated and coerced before pi’s tools see them', async () => {
-  writeFileSync(join(cwd, 'long.txt'), Array.from({ length: 50 }, (_, n) => `line ${n + 1}`).join('\n'))
+  writeFileSync(
+    join(cwd, 'long.txt'),
+    Array.from({ length: 50 }, (_, n) => `line ${n + 1}`).join('\n'),
+  )
   const { told, result } = await runTools(createCodingTools(cwd), [
     asks(
       ['read', { path: 'long.txt', offset: '10', limit: '2' }],
@@ -208,7 +220,13 @@ test('what bash prints while it runs is told to onToolUpdate', async () => {
 
 test('an abort while bash runs kills its processes; the run ends as aborted and the call is closed', async () => {
   const server = await testServer(
-    sse(anthropic.calls(['c1', 'bash', { command: 'echo $$ > pid; echo started; sleep 300; echo ended > after' }])),
+    sse(
+      anthropic.calls([
+        'c1',
+        'bash',
+        { command: 'echo $$ > pid; echo started; sleep 300; echo ended > after' },
+      ]),
+    ),
   )
   const engine = engineAt(server.url, { ledger: { path: dir.file } })
   let settled: Promise<unknown> | undefined
@@ -257,7 +275,10 @@ test('a time limit of ours ends pi’s bash too, and the model is told', async (
 })
 
 test('a tool typed by pi, with a TypeBox schema, runs as it stands', async () => {
-  const parameters = Type.Object({ city: Type.String(), days: Type.Optional(Type.Integer({ minimum: 1 })) })
+  const parameters = Type.Object({
+    city: Type.String(),
+    days: Type.Optional(Type.Integer({ minimum: 1 })),
+  })
   const weather: PiAgentTool<typeof parameters, { source: string }> = {
     name: 'weather',
     label: 'Weather',
@@ -272,7 +293,10 @@ test('a tool typed by pi, with a TypeBox schema, runs as it stands', async () =>
       }
     },
   }
-  const { told, result } = await runTools([weather], [asks(['weather', { city: 'Oslo', days: '3' }])])
+  const { told, result } = await runTools(
+    [weather],
+    [asks(['weather', { city: 'Oslo', days: '3' }])],
+  )
   expect(textOf(told[0])).toBe('Oslo: sun for 3 days')
   expect(result.toolCalls[0]?.result).toMatchObject({ details: { source: 'window' } })
 })
@@ -328,7 +352,9 @@ test('a history of pi messages is sent as the conversation it is', async () => {
   await server.close()
   expect(result.stopReason).toBe('end_turn')
   const plain = JSON.parse(
-    JSON.stringify(server.seen[0]?.body.messages, (key, value) => (key === 'cache_control' ? undefined : value)),
+    JSON.stringify(server.seen[0]?.body.messages, (key, value) =>
+      key === 'cache_control' ? undefined : value,
+    ),
   )
   expect(plain).toMatchObject([
     { role: 'user' },

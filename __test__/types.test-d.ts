@@ -66,7 +66,11 @@ withoutModel satisfies AssembledContext
 ;({ ...smallest, sesionLabel: 'typo' }) satisfies AssembledContext
 // @ts-expect-error no such way to think
 ;({ ...smallest, thinkingConfig: { type: 'loud' } }) satisfies AssembledContext
-;({ ...smallest, parentTurnId: null, abortSignal: new AbortController().signal }) satisfies AssembledContext
+;({
+  ...smallest,
+  parentTurnId: null,
+  abortSignal: new AbortController().signal,
+}) satisfies AssembledContext
 
 // Seed 000's context, every field of it.
 
@@ -79,16 +83,25 @@ const seed = {
   thinkingConfig: { type: 'enabled', budgetTokens: 2048 },
   maxResponseTokens: 1,
   temperature: 1,
-  tokenBudget: { modelLimit: 1, reserveResponse: 1, reserveTools: 1, available: 1, used: 0, remaining: 1 },
+  tokenBudget: {
+    modelLimit: 1,
+    reserveResponse: 1,
+    reserveTools: 1,
+    available: 1,
+    used: 0,
+    remaining: 1,
+  },
   parentTurnId: 'turn',
   sourceEventId: 'event',
   target: { platform: 'x' },
 } satisfies AssembledContext
 
 // Constants that nobody may change are accepted, too.
-
 ;({ ...smallest, history: Object.freeze([]), tools: Object.freeze([]) }) satisfies AssembledContext
-const frozen = { ...smallest, history: [{ role: 'user', content: [{ type: 'text', text: 'q' }] }] } as const
+const frozen = {
+  ...smallest,
+  history: [{ role: 'user', content: [{ type: 'text', text: 'q' }] }],
+} as const
 frozen satisfies AssembledContext
 
 // Runs.
@@ -97,7 +110,8 @@ const engine = new AgentEngine()
 const run = engine.run(seed, {
   onPartialReply: ({ text, messageId }) => is<Same<typeof text, string>>() && messageId,
   onReasoningStream: ({ text }) => text.length,
-  onToolResult: ({ status, summary }) => is<Same<typeof status, 'started' | 'completed' | 'failed'>>() && summary,
+  onToolResult: ({ status, summary }) =>
+    is<Same<typeof status, 'started' | 'completed' | 'failed'>>() && summary,
   onAgentEvent: ({ phase, timestamp }) => `${phase} ${timestamp.toFixed()}`,
   onToolUpdate: ({ partial }) => is<Same<typeof partial, unknown>>(),
 })
@@ -225,7 +239,9 @@ const options: AgentEngineOptions = {
   providers: {
     anthropic: {},
     local: { api: 'openai-chat', baseUrl: 'http://127.0.0.1:8080/v1', headers: { 'x-a': 'b' } },
-    demo: scriptedProvider(['hi', { text: 'a', toolCalls: [{ name: 't', arguments: { a: 1 } }] }], { repeat: true }),
+    demo: scriptedProvider(['hi', { text: 'a', toolCalls: [{ name: 't', arguments: { a: 1 } }] }], {
+      repeat: true,
+    }),
   },
   authProfiles: [
     { id: 'a', provider: 'anthropic', type: 'api_key', key: { env: 'KEY' } },

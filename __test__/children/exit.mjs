@@ -54,7 +54,11 @@ const ways = {
     engine.close()
   },
   async exit() {
-    const { engine } = scripted([{ text: 'x'.repeat(5_000_000), chunkSize: 1 }], { ledger }, { repeat: true })
+    const { engine } = scripted(
+      [{ text: 'x'.repeat(5_000_000), chunkSize: 1 }],
+      { ledger },
+      { repeat: true },
+    )
     const runs = many(engine, 20)
     await Promise.all(runs.map((run) => run.next()))
     await runs[0].next()

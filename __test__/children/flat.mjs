@@ -26,7 +26,8 @@ for (let n = 0; n < RUNS; n++) {
   let events = 0
   for await (const _ of run) events++
   const { stopReason } = await run.result
-  if (stopReason !== 'end_turn' || events !== 16) throw new Error(`${stopReason} after ${events} events`)
+  if (stopReason !== 'end_turn' || events !== 16)
+    throw new Error(`${stopReason} after ${events} events`)
   if (n % SAMPLE_EVERY === 0) {
     globalThis.gc()
     const memory = process.memoryUsage()
@@ -37,5 +38,7 @@ for (let n = 0; n < RUNS; n++) {
 // The first fifth warms caches up.
 const fifth = heap.length / 5
 const growth = (samples) => median(samples.slice(-fifth)) - median(samples.slice(fifth, 2 * fifth))
-const resources = process.getActiveResourcesInfo().filter((name) => name !== 'TTYWrap' && name !== 'PipeWrap')
+const resources = process
+  .getActiveResourcesInfo()
+  .filter((name) => name !== 'TTYWrap' && name !== 'PipeWrap')
 writeSync(1, JSON.stringify({ heap: growth(heap), rss: growth(rss), resources }))

@@ -9,7 +9,10 @@ const tools = [{ name: 'echo', run: (params) => params }]
 const ways = {
   async ends() {
     const { engine } = scripted(
-      [{ text: 'abc', toolCalls: [{ name: 'echo', arguments: { name } }], chunkSize: 1 }, `done ${name}`],
+      [
+        { text: 'abc', toolCalls: [{ name: 'echo', arguments: { name } }], chunkSize: 1 },
+        `done ${name}`,
+      ],
       { ledger },
       { repeat: true },
     )
@@ -40,7 +43,8 @@ const ways = {
         const run = engine.run(context({ sessionLabel: `${name}-${n}`, tools }))
         if (n % 2 === 0) for await (const _ of run);
         await run.result
-        if (n % 3 === 0 && ledger !== undefined) await engine.ledger.query('select count(*) from turns')
+        if (n % 3 === 0 && ledger !== undefined)
+          await engine.ledger.query('select count(*) from turns')
         // Some are left behind without being read, and some are aborted.
         if (n % 4 === 0) engine.run(context({ sessionLabel: `${name}-left`, tools })).abort()
       }

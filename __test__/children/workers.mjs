@@ -5,8 +5,10 @@ import { Worker } from 'node:worker_threads'
 
 const [way, file, count] = process.argv.slice(2)
 const script = new URL('./worker.mjs', import.meta.url)
-const say = (value) => writeSync(1, `${typeof value === 'string' ? value : JSON.stringify(value)}\n`)
-const start = (kind, name) => new Worker(script, { workerData: { way: kind, name, file: file || undefined } })
+const say = (value) =>
+  writeSync(1, `${typeof value === 'string' ? value : JSON.stringify(value)}\n`)
+const start = (kind, name) =>
+  new Worker(script, { workerData: { way: kind, name, file: file || undefined } })
 
 async function three() {
   const workers = ['a', 'b', 'c'].map((name) => start('ends', name))
