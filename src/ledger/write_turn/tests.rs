@@ -150,7 +150,7 @@ fn every_wrong_field_is_named() {
         ("/toolCalls/1/status", Some(json!("done")), "result.toolCalls[1].status"),
         ("/toolCalls/1/params", Some(json!([])), "result.toolCalls[1].params"),
         ("/toolCalls/1/sequence", Some(json!(0)), "result.toolCalls[1].sequence"),
-        ("/toolCalls/0/toolName", None, "result.toolCalls[0]"),
+        ("/toolCalls/0/toolName", None, "result.toolCalls[0].toolName"),
         ("/usage", None, "result.usage"),
         ("/usage/inputTokens", Some(json!(-1)), "result.usage.inputTokens"),
         ("/stopReason", Some(json!("stop")), "result.stopReason"),
