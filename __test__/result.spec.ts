@@ -176,6 +176,7 @@ test('end_turn: messages, blocks, tool calls, the sum of usage, cost, context si
     stopReason: 'end_turn',
     durationMs: 0,
     persisted: true,
+    undeliveredSteering: [],
     attempts: [good, good],
   })
 })
@@ -254,6 +255,7 @@ test('max_tokens: the cut call is closed and never run', async () => {
     stopReason: 'max_tokens',
     durationMs: 0,
     persisted: true,
+    undeliveredSteering: [],
     attempts: [good],
   })
   expect(ran).toBe(0)
@@ -301,6 +303,7 @@ test('tool_use: at the iteration cap the pending call is closed without another 
     stopReason: 'tool_use',
     durationMs: 0,
     persisted: true,
+    undeliveredSteering: [],
     attempts: [good, good],
   })
   expect(provider.requests).toHaveLength(2)
@@ -340,6 +343,7 @@ test('timeout: what was said is kept, and the error is retryable', async () => {
       detail: { kind: 'timeout', code: 'run_timeout' },
     },
     persisted: true,
+    undeliveredSteering: [],
     attempts: [{ provider: 'test', model: 'test-model', ok: false, reason: 'timeout', ms: 0 }],
   })
   expect(result.durationMs).toBeGreaterThanOrEqual(150)
@@ -383,6 +387,7 @@ test('aborted: partial text is kept, there is no error', async () => {
     stopReason: 'aborted',
     durationMs: 0,
     persisted: true,
+    undeliveredSteering: [],
     attempts: [{ provider: 'test', model: 'test-model', ok: false, reason: 'aborted', ms: 0 }],
   })
 })
@@ -468,6 +473,7 @@ test('error: nothing but the query, and the finer kind beside the kind', async (
       detail: { kind: 'format', status: 400, code: 'bad_thing' },
     },
     persisted: true,
+    undeliveredSteering: [],
     attempts: [
       {
         provider: 'test',
@@ -531,6 +537,7 @@ test('without a ledger the result is the same, and says that nothing is kept', a
     stopReason: 'end_turn',
     durationMs: 0,
     persisted: false,
+    undeliveredSteering: [],
     attempts: [good],
   })
 })
@@ -596,6 +603,7 @@ test('over HTTP: the profile, the status, the response id and every kind of usag
     stopReason: 'end_turn',
     durationMs: 0,
     persisted: false,
+    undeliveredSteering: [],
     attempts: [
       {
         provider: 'test',
