@@ -701,12 +701,12 @@ error?: AgentError,
  */
 compaction?: CompactionResult, 
 /**
- * True when the ledger has the turn; false without a ledger or after a storage failure.
+ * True when the ledger has the turn where it belongs; false without a ledger or with a `persistError`.
  */
 persisted: boolean, 
 /**
- * Why the ledger does not have it; with `persisted` and `stale_head`: it has the turn, but another process had moved
- * the session on, whose pointer stayed.
+ * Why the ledger does not have it. With `stale_head` it does, beside the session's thread: another process had moved the
+ * session on meanwhile, and its pointer stayed.
  */
 persistError?: PersistError, 
 /**

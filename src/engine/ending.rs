@@ -60,7 +60,7 @@ impl Run {
                     committed = journal.commit(Box::new(aside)).await;
                 }
             }
-            result.persisted = committed.is_ok();
+            result.persisted = committed.is_ok() && result.persist_error.is_none();
         }
         drop(session);
         telemetry::run_ended(&self.turn_id, stop.as_str(), result.duration_ms);

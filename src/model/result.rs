@@ -192,10 +192,10 @@ pub struct AgentResult {
     /// The compaction that was needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction: Option<CompactionResult>,
-    /// True when the ledger has the turn; false without a ledger or after a storage failure.
+    /// True when the ledger has the turn where it belongs; false without a ledger or with a `persistError`.
     pub persisted: bool,
-    /// Why the ledger does not have it; with `persisted` and `stale_head`: it has the turn, but another process had moved
-    /// the session on, whose pointer stayed.
+    /// Why the ledger does not have it. With `stale_head` it does, beside the session's thread: another process had moved the
+    /// session on meanwhile, and its pointer stayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persist_error: Option<PersistError>,
     /// Every attempt at a provider.
