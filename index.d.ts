@@ -618,6 +618,10 @@ runId: string,
  */
 final: boolean, 
 /**
+ * The assistant message that ended; absent where the run has none.
+ */
+messageId?: string, 
+/**
  * The event's number.
  */
 seq: number, } | { "type": "stream_error", 

@@ -62,7 +62,7 @@ test('a turn with thinking, text and a tool is told in order, each event numbere
     { type: 'reasoning', text: 'Let me see.', messageId: first.id, seq: 2 },
     { type: 'token', text: 'One ', messageId: first.id, seq: 3 },
     { type: 'token', text: 'moment.', messageId: first.id, seq: 4 },
-    { type: 'stream_end', runId: 'r1', final: false, seq: 5 },
+    { type: 'stream_end', runId: 'r1', final: false, messageId: first.id, seq: 5 },
     {
       type: 'tool_status',
       toolName: 'echo',
@@ -81,7 +81,7 @@ test('a turn with thinking, text and a tool is told in order, each event numbere
       seq: 7,
     },
     { type: 'token', text: 'Done.', messageId: second.id, seq: 8 },
-    { type: 'stream_end', runId: 'r1', final: true, seq: 9 },
+    { type: 'stream_end', runId: 'r1', final: true, messageId: second.id, seq: 9 },
   ])
   expect(result).toMatchObject({ stopReason: 'end_turn', runId: 'r1' })
 })

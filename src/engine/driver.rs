@@ -14,7 +14,9 @@ use super::session::{Session, storage_error};
 use super::sessions::Place;
 use super::sink::EventQueue;
 use super::{Core, batch};
-use crate::model::{AgentPhase, AssembledContext, Failure, ModelInfo, StopReason, StreamEvent};
+use crate::model::{
+    AgentPhase, AssembledContext, Failure, ModelInfo, Role, StopReason, StreamEvent,
+};
 use crate::provider::{Credential, Provider};
 use crate::tools::{ToolHost, ToolSet};
 use crate::turn::machine::{Event, Interrupt, Machine, PendingCall, Step, Tick};
@@ -85,7 +87,7 @@ impl Run {
                     let event = self.call_model(&session.conversation, spent).await;
                     let next = self.feed(machine, event);
                     if matches!(next, Step::RunTools(_) | Step::CallModel) {
-                        self.message_ended(false);
+                        self.message_ended(last_answer(machine), false);
                     }
                     next
                 }
@@ -111,7 +113,7 @@ impl Run {
                     match self.feed(machine, Event::Steered(steered.clone())) {
                         Step::Done => return steered,
                         next => {
-                            self.message_ended(false);
+                            self.message_ended(last_answer(machine), false);
                             next
                         }
                     }
@@ -145,10 +147,11 @@ impl Run {
         machine.feed(event, &mut tick)
     }
 
-    pub(crate) fn message_ended(&self, last: bool) {
+    pub(crate) fn message_ended(&self, message_id: Option<String>, last: bool) {
         self.queue.event(|seq| StreamEvent::StreamEnd {
             run_id: self.context.run_id.clone(),
             r#final: last,
+            message_id,
             seq,
         });
     }
@@ -166,4 +169,10 @@ impl Run {
         self.queue.phase(AgentPhase::ToolUse, self.core.clock.now_ms());
         batch::run(self, machine, calls).await
     }
+}
+
+/// The id of the newest assistant message.
+fn last_answer(machine: &Machine) -> Option<String> {
+    let answer = machine.messages().iter().rfind(|message| message.role == Role::Assistant)?;
+    Some(answer.id.clone())
 }

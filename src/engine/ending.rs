@@ -8,7 +8,7 @@ use super::outcome::{self, Ended, millis};
 use super::session::Session;
 use super::sink::RecordKind;
 use crate::model::{
-    AgentPhase, AgentResult, StopReason, StorageErrorKind, StreamEvent, TurnCommit,
+    AgentPhase, AgentResult, Role, StopReason, StorageErrorKind, StreamEvent, TurnCommit,
 };
 use crate::telemetry::{self, Instrument as _};
 use crate::turn::machine::Machine;
@@ -75,7 +75,8 @@ impl Run {
             let partial = self.queue.spoke();
             self.queue.event(|seq| StreamEvent::StreamError { error, partial, seq });
         } else {
-            self.message_ended(true);
+            let answer = result.messages.iter().rfind(|message| message.role == Role::Assistant);
+            self.message_ended(answer.map(|message| message.id.clone()), true);
         }
         let json = serde_json::to_string(result).unwrap_or_default();
         self.queue.host(RecordKind::Result, &json);

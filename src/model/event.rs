@@ -68,6 +68,9 @@ pub enum StreamEvent {
         run_id: String,
         /// True exactly once, after the commit.
         r#final: bool,
+        /// The assistant message that ended; absent where the run has none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message_id: Option<String>,
         /// The event's number.
         seq: u64,
     },
