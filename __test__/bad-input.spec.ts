@@ -634,15 +634,15 @@ describe('options', () => {
     [
       'a profile without an id',
       { providers: { p: http() }, authProfiles: [{ provider: 'p', type: 'api_key', key: 'k' }] },
-      'authProfiles[0]',
+      'authProfiles[0].id',
     ],
-    ['a model without an id', { models: [{ provider: 'p', contextWindow: 5 }] }, 'models[0]'],
+    ['a model without an id', { models: [{ provider: 'p', contextWindow: 5 }] }, 'models[0].id'],
     ['a model of a list', { models: [['p', 'm', 5]] }, 'models[0]'],
     ['a ledger of text', { ledger: 'agent.db' }, 'ledger'],
     ['a ledger of a list', { ledger: ['agent.db'] }, 'ledger'],
     ['a ledger that is true', { ledger: true }, 'ledger'],
     ['an empty path', { ledger: { path: '' } }, 'ledger.path'],
-    ['no path', { ledger: {} }, 'ledger'],
+    ['no path', { ledger: {} }, 'ledger.path'],
     ['a mistyped field of the ledger', { ledger: { path: 'x.db', sync: 'full' } }, 'ledger.sync'],
     [
       'an unknown synchronous',
