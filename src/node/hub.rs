@@ -23,7 +23,7 @@ type Wake = ThreadsafeFunction<(), (), (), Status, false, true>;
 
 /// A delta that is not the first of its message waits at most this long for company, counted from the last wake: an
 /// idle stream is told at once, a flood costs one wake per window (PERF, "What the measurements say" 2).
-const WINDOW: Duration = Duration::from_millis(2);
+const WINDOW: Duration = Duration::from_millis(4);
 /// Records per crossing.
 const MAX_RECORDS: usize = 4_096;
 /// Numbers before the records: their count, and 1 when more are left.
