@@ -188,10 +188,12 @@ describe('an AbortSignal', () => {
   test('while a tool runs that heeds its signal', async () => {
     const all = await rig(sse(anthropic.calls(['toolu_1', 'wait', {}])))
     let heard: unknown
+    const begun = gate()
     const wait: PlainTool = {
       name: 'wait',
       run: (_, { signal }) =>
         new Promise((_resolve, reject) => {
+          begun.open()
           signal.addEventListener('abort', () => {
             heard = signal.aborted
             reject(new Error('stopped'))
@@ -199,7 +201,8 @@ describe('an AbortSignal', () => {
         }),
     }
     const run = all.engine.run(context({ tools: [wait], abortSignal: all.controller.signal }))
-    await until(run, isStart)
+    // `started` is told before the tool is called, and an abort between the two keeps it from beginning.
+    await begun.wait
     const result = await aborts(all.engine, run, () => all.controller.abort())
     expect(heard).toBe(true)
     expect(result.toolCalls).toMatchObject([{ id: 'toolu_1', status: 'failed', error: 'aborted' }])
@@ -209,11 +212,13 @@ describe('an AbortSignal', () => {
   test('while a tool runs that ignores its signal: its late answer is discarded', async () => {
     const all = await rig(sse(anthropic.calls(['toolu_1', 'deaf', {}], ['toolu_2', 'deaf', {}])))
     const late = gate()
+    const begun = gate()
     let calls = 0
     const deaf: PlainTool = {
       name: 'deaf',
       run: async () => {
         calls++
+        begun.open()
         await late.wait
         return 'too late'
       },
@@ -221,7 +226,8 @@ describe('an AbortSignal', () => {
     const run = all.engine.run(context({ tools: [deaf], abortSignal: all.controller.signal }))
     const told: StreamEvent[] = []
     run.stream.onEvent((event) => told.push(event))
-    await until(run, isStart)
+    // `started` is told before the tool is called, and an abort between the two keeps it from beginning.
+    await begun.wait
     const result = await aborts(all.engine, run, () => all.controller.abort())
     const before = told.length
     late.open()
