@@ -82,7 +82,8 @@ test.each([false, true])(
     const { heap, rss, resources } = JSON.parse(ended.out)
     // A leak of 1 KiB a run would show: 600 runs lie between the two medians.
     expect(heap).toBeLessThan(0.5 * MIB)
-    expect(rss).toBeLessThan(8 * MIB)
+    // SQLite keeps up to 2,000 pages of 4 KiB a connection, and fills them as the file grows: a cache, capped, not a leak.
+    expect(rss).toBeLessThan((ledger ? 24 : 8) * MIB)
     expect(resources).toEqual([])
   },
 )
