@@ -82,8 +82,8 @@ test.each([false, true])(
     const { heap, rss, resources } = JSON.parse(ended.out)
     // A leak of 1 KiB a run would show: 600 runs lie between the two medians.
     expect(heap).toBeLessThan(0.5 * MIB)
-    // What the system counts moves by itself: V8's young space on Node 24, the page cache that SQLite fills (2,000 pages a
-    // connection, capped). 40 KiB a run would show.
+    // Raised from 8 MiB after Node 24 passed it now and then, with a ledger and without; why is not established. A native
+    // leak shows only from 40 KiB a run.
     expect(rss).toBeLessThan(24 * MIB)
     expect(resources).toEqual([])
   },
