@@ -14,13 +14,21 @@ export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-was
  * @internal
  */
 export declare class NativeEngine {
+  /** Compacts the session that `options` names, and answers request `id` with the result or null. */
+  compact(id: number, options: string): void
+  /** Ends the compaction of request `id`, which then writes nothing. */
+  cancelCompaction(id: number): void
   /** `options` is the JSON of `AgentEngineOptions`. */
   constructor(hub: NativeHub, options: string)
   /**
-   * Starts run number `run`; `context` is the JSON of an `AssembledContext`. `aborted`: its signal is aborted already. The
-   * caller drains the hub before it gives up the thread, whether this throws or not: the start of a run costs no wake.
+   * Starts run number `run`; `context` is the JSON of an `AssembledContext`. `aborted`: its signal is aborted already.
+   * `hooked`: it has an `onRequest`. The caller drains the hub before it gives up the thread, whether this throws or not: the start of a run costs no wake.
    */
-  run(run: number, context: string, aborted: boolean): void
+  run(run: number, context: string, aborted: boolean, hooked: boolean): void
+  /** The models of the catalogue that `filter`, the JSON of a `ModelFilter`, lets through: a JSON array. */
+  models(filter: string): string
+  /** Counts the tokens that a context would send, and answers request `id`. What is wrong with the context is thrown. */
+  countTokens(id: number, context: string, exact: boolean): void
   /** Opens a gate of a scripted provider. */
   openGate(provider: string, gate: string): void
   /** The requests a scripted provider got, as a JSON array. */
@@ -29,6 +37,14 @@ export declare class NativeEngine {
   close(id: number): void
   /** Asks the ledger; the answer comes for request `id`. A wrong argument is thrown here. */
   ledger(id: number, method: string, args: string): void
+  /** Lists the interrupted turns as a JSON array; answers request `id`. */
+  recover(id: number): void
+  /** The kept context of an interrupted turn as JSON; answers request `id`. */
+  interruptedContext(id: number, turn: string): void
+  /** Goes on with an interrupted turn as run number `run`; otherwise as `run`. */
+  resume(run: number, turn: string, context: string, aborted: boolean, hooked: boolean): void
+  /** Closes an interrupted turn as failed; answers request `id`. */
+  discard(id: number, turn: string): void
 }
 
 /**
@@ -49,10 +65,14 @@ export declare class NativeHub {
   steer(run: number, message: string): boolean
   /** Whether the run still works on its answer. */
   isStreaming(run: number): boolean
+  /** Whether the run compacts its context right now. */
+  isCompacting(run: number): boolean
   /** The reader has consumed `count` events of a run that does not merge. */
   consumed(run: number, count: number): void
   /** Nobody reads the run's deltas any more; they are not kept, and its socket does not wait. */
   release(run: number): void
   /** Answers one execution of a tool: `{"content":[blocks],"resultJson":text?,"isError":bool}`. */
   answerTool(run: number, execution: number, answer: string): void
+  /** Answers `onRequest`: the JSON of the body to send, nothing to send it as it is, or why it must not be sent. */
+  answerRequest(run: number, number: number, body?: string | undefined | null, error?: string | undefined | null): void
 }

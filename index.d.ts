@@ -72,7 +72,22 @@ export interface ToolPolicy {
   replay?: ReplayClass
   /** How often a failed execution is tried again; only with `replay: 'pure' | 'idempotent'`. */
   retries?: number
+  /**
+   * Tells what became of a call that a crash left in doubt; only with `replay: 'reconcilable'`. A throw, or anything else
+   * than these, is `unknown`: the model is then told that the outcome is unknown.
+   */
+  reconcile?(
+    idempotencyKey: string,
+    params: any,
+    call: ToolCallInfo,
+  ): Reconciled | Promise<Reconciled>
 }
+
+/** What a tool knows of a call in doubt: it had its effect (and this is its result), it had none (it is run), or neither. */
+export type Reconciled =
+  | { outcome: 'done'; result: unknown }
+  | { outcome: 'not_done' }
+  | { outcome: 'unknown' }
 
 /** A tool in pi's `AgentTool` shape; pi's own tools work unchanged. A throw is told to the model. */
 export interface PiTool extends ToolPolicy {
@@ -86,6 +101,8 @@ export interface PiTool extends ToolPolicy {
     params: any,
     signal?: AbortSignal,
     onUpdate?: (partial: any) => void,
+    /** What pi's tools do not take: the idempotency key among it. */
+    call?: ToolCallInfo,
   ): unknown
 }
 
@@ -126,6 +143,21 @@ export interface AssembledContext {
   /** A name among the engine's providers. */
   provider: string
   thinkingConfig?: ThinkingConfig
+  /** Whether the model must call tools. Default: it decides. */
+  toolChoice?: ToolChoice
+  /** False: at most one call of a tool per answer, where the provider's API can be told. */
+  parallelToolCalls?: boolean
+  /** Holds the answer's text to JSON, where the provider's API can. */
+  responseFormat?: ResponseFormat
+  /** Texts the answer stops at. */
+  stopSequences?: readonly string[]
+  promptCache?: PromptCache
+  /** What the provider keeps with the request; `user_id` goes where its API names the user. */
+  metadata?: Readonly<Record<string, string>>
+  /** Headers for this turn's requests, besides the provider's. */
+  headers?: Readonly<Record<string, string>>
+  /** Tools that the provider runs (web search, code execution), as its API writes them. */
+  providerTools?: readonly Readonly<Record<string, unknown>>[]
   /** Cap of one answer in tokens. Default: 32,000, or what the model allows. */
   maxResponseTokens?: number
   /** 0 to 2; left out for models that refuse it. */
@@ -150,11 +182,23 @@ export interface AssembledContext {
   maxIterations?: number
   /** Limit of one tool in milliseconds, where the tool names none. */
   toolTimeoutMs?: number
+  /** Looks at each request before it is sent; in place of the engine's. */
+  onRequest?: OnRequest
   /** False: a slow reader slows the socket instead of getting merged deltas. Default true. */
   coalesce?: boolean
   /** True: leaving the iterator does not abort the run. */
   detached?: boolean
 }
+
+/**
+ * Looks at a request before it is sent over HTTP, and may put another body in place of its own: what it returns is sent,
+ * byte for byte as `JSON.stringify` writes it. Nothing returned sends the body as it was, also when it was changed in
+ * place. Keys are in headers, which it never sees. A throw, or anything else returned, fails the run: `error.detail.code`
+ * is `on_request_failed`, and nothing is sent.
+ */
+export type OnRequest = (
+  request: OutgoingRequest,
+) => object | undefined | void | Promise<object | undefined | void>
 
 /** Callbacks of a run, instead of or besides the iterator. A throw in one harms nothing; it is told as a process warning. */
 export interface AgentEngineCallbacks {
@@ -175,7 +219,7 @@ export interface AgentEngineCallbacks {
 export interface BrokerStreamHandle {
   onEvent(callback: (event: StreamEvent) => void): void
   abort(): void
-  /** Injects a message at the next tool boundary. False when the run takes none any more: queue it then. */
+  /** Injects a message at the next tool boundary. False when the run takes none any more, or compacts: queue it then. */
   steer(message: string): boolean
   isStreaming(): boolean
   isCompacting(): boolean
@@ -200,15 +244,120 @@ export interface AgentRun extends AsyncIterableIterator<StreamEvent> {
   [Symbol.asyncIterator](): AgentRun
 }
 
+export interface LedgerOptions {
+  /** The file. Several processes may use it at once. */
+  path: string
+  /** `normal`: the last turns may be lost by a power cut, never by a crash. Default `full`. */
+  synchronous?: 'full' | 'normal'
+  /**
+   * `full` (default): a turn is written as it goes on, so that it can be resumed after a crash, and one process at a time
+   * runs a session. `final`: it is written once, when it has ended.
+   */
+  journal?: 'full' | 'final'
+  /** How long a session stays with a process that gives no sign of life, in milliseconds. Default 15,000. */
+  leaseMs?: number
+}
+
+/** What {@link AgentEngine.resume} takes: what is not kept, or may be given anew. The rest is as the turn began. */
+export interface ResumeOptions {
+  /** The tools, with their functions. Left out: none. */
+  tools?: readonly AgentTool[]
+  callbacks?: AgentEngineCallbacks
+  /** Headers are not kept: they may be secret. */
+  headers?: Readonly<Record<string, string>>
+  /** Where the turn was begun with a history of the host's. Left out: the session's, from the ledger. */
+  history?: readonly Message[]
+  /** The time from now on. Left out: all of what the turn began with, anew. */
+  timeoutMs?: number
+  toolTimeoutMs?: number
+  abortSignal?: AbortSignal
+}
+
+/** What became of an interrupted turn when the engine was opened. */
+export type RecoveredTurn =
+  | { turn: InterruptedTurn; outcome: 'resumed'; run: AgentRun }
+  | { turn: InterruptedTurn; outcome: 'discarded' | 'left' }
+  | { turn: InterruptedTurn; outcome: 'failed'; error: unknown }
+
 export interface AgentEngineOptions {
   /** Where turns are kept. Left out, nothing is. */
-  ledger?: { path: string; synchronous?: 'full' | 'normal' }
-  /** Left out: `anthropic` and `openai`, with their keys from `ANTHROPIC_API_KEY` and `OPENAI_API_KEY`. */
+  ledger?: LedgerOptions
+  /**
+   * What becomes of turns that a crash has interrupted, when the engine is opened. `list` (default): nothing, see
+   * {@link AgentEngine.recover}. `discard`: they are closed. `resume`: they go on with what `toolsFor` gives; those whose
+   * session has gone on without them are closed.
+   */
+  recovery?: 'list' | 'resume' | 'discard'
+  /** The tools of a turn that is resumed at open; null leaves it as it is. */
+  toolsFor?: (
+    turn: InterruptedTurn,
+  ) => ResumeOptions | null | undefined | Promise<ResumeOptions | null | undefined>
+  /**
+   * Left out: `anthropic` and `openai`, with their keys from `ANTHROPIC_API_KEY` and `OPENAI_API_KEY`. A known service needs its name
+   * only: `{ groq: {}, ollama: {} }`; docs/services.md lists them.
+   */
   providers?: Readonly<Record<string, ProviderOptions | ScriptedProvider>>
   authProfiles?: readonly AuthProfile[]
   models?: readonly ModelDeclaration[]
   /** Limit of one tool in milliseconds, where neither the tool nor the context names one. */
   toolTimeoutMs?: number
+  /** Looks at each request before it is sent, where the context names no `onRequest` of its own. */
+  onRequest?: OnRequest
+  /** How room is made in a full window. `false`: never; what does not fit ends with `context_overflow`. */
+  compaction?: CompactionOptions | false
+  /** When a run is warned of its window, or refused for it. */
+  contextGuard?: ContextGuard
+}
+
+/** A way to make room. `tool_result_truncation` cuts results short in memory only; the ledger keeps everything always. */
+export type CompactionStrategy =
+  | 'summary'
+  | 'sliding_window'
+  | 'hard_clear'
+  | 'tool_result_truncation'
+
+/**
+ * How room is made in a full window: before a call that would not fit, and after one that the provider has refused.
+ * Sessions in the ledger are compacted; of a `history` that the context gives, nothing is, only the running turn itself.
+ */
+export interface CompactionOptions {
+  /** Tried in order, until there is room. Default `['summary']`. */
+  strategies?: readonly CompactionStrategy[]
+  /** The summariser's model; the run's by default. */
+  model?: string
+  /** The summariser's provider; needs `model`. */
+  provider?: string
+  /** What the summariser should mind. */
+  instructions?: string
+  /** Compactions after a refused prompt, at most 3. Default 1. */
+  maxOverflowRecoveries?: number
+  /** Limit of one compaction in milliseconds. Default 300,000. */
+  timeoutMs?: number
+  /** `myclaw`: the last 10 messages stay, and the summary has no sections. */
+  preset?: 'myclaw'
+}
+
+/** Seed 001's guard, in tokens. */
+export interface ContextGuard {
+  /** The share of the window from which `result.warnings` says so. Default 0.8. */
+  warnThreshold?: number
+  /** The most tokens a prompt may have, whatever the window. */
+  hardLimit?: number
+  /** The least room that must be left for the answer. Default 0. */
+  minAvailable?: number
+  /** Runs are refused below this window. Default 16,000. */
+  minWindow?: number
+}
+
+/** What {@link AgentEngine.compact} takes. */
+export interface CompactOptions {
+  /** What the summariser should mind; in place of the engine's. */
+  instructions?: string
+  /** The summariser's model. Default: the engine's option, or that of the session's last answer. */
+  model?: string
+  provider?: string
+  /** Ends it; nothing is written then. */
+  signal?: AbortSignal
 }
 
 /**
@@ -225,9 +374,59 @@ export declare class AgentEngine {
   constructor(options?: AgentEngineOptions)
   /** @throws {AgentEngineError} before anything is written or sent: `invalid_context`, `unknown_model`, … with `field`. */
   run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun
+  /** What is known of models: built in, or declared in the options. By provider and name. */
+  models(filter?: ModelFilter): ModelInfo[]
+  /**
+   * How many tokens the first call of a run of `context` would send: system prompt, tools, history (the session's in the
+   * ledger, where the context names none) and current message. An estimate, unless `exact` is asked for and the provider's
+   * API can count: then it is asked. Nothing is written, and no run of the session is waited for.
+   *
+   * Rejects with an {@link AgentEngineError}: as `run` throws, or `provider_failed` with the provider's `error`.
+   *
+   * @example
+   * const { tokens, promptLimit } = await engine.countTokens(context)
+   * if (tokens > promptLimit * 0.8) await compact()
+   */
+  countTokens(context: AssembledContext, options?: { exact?: boolean }): Promise<TokenCount>
+  /**
+   * Compacts a session between its turns: all but its newest turns become a summary. Null where there is nothing to
+   * summarise. Rejects with the signal's reason when it came first, and with `compaction_failed` when no summary would do;
+   * the history is as it was then.
+   *
+   * @example
+   * const done = await engine.compact('agent:main:main', { instructions: 'Keep every invoice number.' })
+   * if (done) console.log(`${done.tokensBefore} -> ${done.tokensAfter}`)
+   */
+  compact(label: string, options?: CompactOptions): Promise<CompactionResult | null>
   /** The ledger. @throws {AgentEngineError} `no_ledger` */
   readonly ledger: Ledger
-  /** Takes no more runs, waits for the running ones to commit, closes the ledger. */
+  /**
+   * The turns that were begun, have not ended and run nowhere, oldest first: their process is gone or lost its lease.
+   *
+   * @example
+   * for (const turn of await engine.recover()) {
+   *   const run = await engine.resume(turn.turnId, { tools })
+   *   console.log((await run.result).stopReason)
+   * }
+   */
+  recover(): Promise<InterruptedTurn[]>
+  /**
+   * Goes on with an interrupted turn from its last commit point, in the same turn. Tools that finished are not run again.
+   * Calls whose outcome is in doubt: `pure` and `idempotent` ones run again with the same idempotency key, `reconcilable`
+   * ones are asked through `reconcile`, `unsafe` ones are told the model as `outcome_unknown`.
+   *
+   * @throws {AgentEngineError} `unknown_turn` for a turn that is not interrupted; what {@link AgentEngine.run} throws.
+   */
+  resume(turnId: string, options?: ResumeOptions): Promise<AgentRun>
+  /**
+   * Closes an interrupted turn as failed with the code `interrupted`. What it produced stays.
+   *
+   * @throws {AgentEngineError} `unknown_turn` for a turn that is not interrupted.
+   */
+  discard(turnId: string): Promise<void>
+  /** What `recovery` did when the engine was opened; empty for `list`. */
+  readonly recovered: Promise<RecoveredTurn[]>
+  /** Takes no more runs, waits for the running ones to commit, closes the connections and the ledger. */
   close(): Promise<void>
 }
 
@@ -241,13 +440,25 @@ export interface Ledger {
   turn(id: string): Promise<TurnRow | null>
   /** A new session that goes on from `turnId`. Default label: `fork-<ulid>`. */
   fork(turnId: string, label?: string): Promise<SessionRow>
+  /**
+   * Takes the session's last compaction back: its pointer goes to the turn before it, so that every message is in the
+   * context again. Turns that came after it stay in the ledger, beside the thread. Null where there is none to take back.
+   */
+  uncompact(label: string): Promise<SessionRow | null>
   /** Read-only SQL. Never open the file with another SQLite in this process. */
   query(sql: string, params?: readonly (string | number | boolean | null)[]): Promise<QueryResult>
 }
 
 /** A result as a broker may have it: seed 000's fields; the engine's own are optional. */
 export type AgentResultInput = Pick<AgentResult, 'stopReason' | 'durationMs' | 'usage'> &
-  Partial<Omit<AgentResult, 'stopReason' | 'durationMs' | 'usage' | 'messages' | 'toolCalls'>> & {
+  Partial<
+    Omit<
+      AgentResult,
+      'stopReason' | 'durationMs' | 'usage' | 'messages' | 'toolCalls' | 'compaction'
+    >
+  > & {
+    /** Without `compactionType`, a summary. */
+    compaction?: Omit<CompactionResult, 'compactionType'> & Partial<CompactionResult>
     messages: readonly (Omit<AgentMessage, 'blocks'> & { blocks?: Block[] })[]
     toolCalls: readonly (Omit<AgentToolCall, 'callId' | 'messageId'> & {
       callId?: string
@@ -276,9 +487,12 @@ export type AgentEngineErrorCode =
   | 'storage_constraint'
   | 'storage_io'
   | 'stale_head'
+  | 'stale_writer'
   | 'unknown_turn'
   | 'unknown_session'
   | 'invalid_query'
+  | 'provider_failed'
+  | 'compaction_failed'
   | 'internal'
 
 /** A call was refused before anything was written or sent, or the ledger failed. */
@@ -287,6 +501,8 @@ export declare class AgentEngineError extends Error {
   readonly code: AgentEngineErrorCode
   /** The path of the field that is wrong: `history[3].content`. */
   readonly field?: string
+  /** With `provider_failed`: what the provider, or the way to it, said. */
+  readonly error?: AgentError
 }
 
 /** A model that answers as a script says: for tests and demos, without key or network. */
@@ -524,6 +740,50 @@ used?: number,
 remaining?: number, };
 
 /**
+ * Whether the model must, may or may not call tools.
+ */
+export type ToolChoice = 'auto' | 'none' | 'required' | { 
+/**
+ * Its name.
+ */
+name: string, };
+
+/**
+ * The form of the answer's text, where the API can hold the model to one.
+ */
+export type ResponseFormat = { "type": "json_object" } | { "type": "json_schema", 
+/**
+ * `[A-Za-z0-9_-]{1,64}`; `answer` where left out.
+ */
+name?: string, 
+/**
+ * The JSON Schema.
+ */
+schema: unknown, 
+/**
+ * Whether the provider must hold the model to it exactly; true where left out.
+ */
+strict?: boolean, };
+
+/**
+ * The provider's prompt cache.
+ */
+export type PromptCache = { 
+/**
+ * How long it is kept; `5m` where left out.
+ */
+ttl?: CacheTtl, 
+/**
+ * What requests that share a prefix have in common, for APIs that route by it; derived from the session where left out.
+ */
+key?: string, };
+
+/**
+ * How long the provider may keep the prompt.
+ */
+export type CacheTtl = "off" | "5m" | "1h";
+
+/**
  * How a tool may run beside the others of the same message (RULES §1).
  */
 export type ExecutionMode = "sequential" | "parallel";
@@ -720,7 +980,16 @@ attempts: Array<Attempt>,
 /**
  * Steered messages that no model call has seen, because the run ended first.
  */
-undeliveredSteering: Array<string>, };
+undeliveredSteering: Array<string>, 
+/**
+ * The budget as it was after the last call: what the model takes, what is kept free, and what the context uses. Absent
+ * where no call was about to be made.
+ */
+tokenBudget?: TokenBudget, 
+/**
+ * What the context asked for and the requests could not say; what the guard and a failed compaction have to say.
+ */
+warnings: Array<RunWarning>, };
 
 /**
  * Why the agent stopped.
@@ -813,6 +1082,39 @@ reasoningTokens: number,
  * The sum of the first four.
  */
 totalTokens: number, };
+
+/**
+ * How many tokens a context would send: the answer of `countTokens`.
+ */
+export type TokenCount = { 
+/**
+ * Tokens of the whole prompt: the provider's count where `exact`, else the sum of the three estimates below.
+ */
+tokens: number, 
+/**
+ * Whether the provider counted.
+ */
+exact: boolean, 
+/**
+ * Estimate of the system prompt.
+ */
+systemTokens: number, 
+/**
+ * Estimate of the tools' names, descriptions and schemas.
+ */
+toolTokens: number, 
+/**
+ * Estimate of the history and the current message, as the model would see them.
+ */
+messageTokens: number, 
+/**
+ * The model's window: prompt and answer together.
+ */
+window: number, 
+/**
+ * The most tokens that a prompt may have.
+ */
+promptLimit: number, };
 
 /**
  * One attempt at a provider (RULES §1, `attempts_json`).
@@ -913,17 +1215,178 @@ code: string,
 message: string, };
 
 /**
+ * Something the engine did otherwise than the context asked, without failing for it. Told once a run.
+ */
+export type RunWarning = { 
+/**
+ * A stable code: `unsupported_option`.
+ */
+code: string, 
+/**
+ * The context's field, where it is about one: `temperature`, `metadata.team`.
+ */
+field?: string, 
+/**
+ * What was left out, and why.
+ */
+message: string, };
+
+/**
+ * What a host is shown of a request.
+ */
+export type OutgoingRequest = { 
+/**
+ * The provider's name among the engine's.
+ */
+provider: string, 
+/**
+ * The model asked.
+ */
+model: string, 
+/**
+ * The API that the body is written for.
+ */
+api: Api, 
+/**
+ * Where it goes; the values of a query are left out, because one may be a key.
+ */
+url: string, 
+/**
+ * The body, as the provider's API has it.
+ */
+body: Record<string, any>, 
+/**
+ * The attempt of the run, from 1.
+ */
+attempt: number, 
+/**
+ * The run.
+ */
+runId: string, };
+
+/**
  * Seed 000's `CompactionResult`.
  */
-export type CompactionResult = { summary: string, summarizedThroughTurnId: string, firstKeptTurnId: string, turnsSummarized: number, model: string, provider: string, tokensBefore: number, tokensAfter: number, summaryTokens: number, summarizationInputTokens: number, summarizationOutputTokens: number, durationMs: number, trigger: 'context_limit' | 'overflow_recovery', };
+export type CompactionResult = { summary: string, summarizedThroughTurnId: string, firstKeptTurnId: string, turnsSummarized: number, model: string, provider: string, tokensBefore: number, tokensAfter: number, summaryTokens: number, summarizationInputTokens: number, summarizationOutputTokens: number, durationMs: number, trigger: 'context_limit' | 'overflow_recovery', 
+/**
+ * What made the room.
+ */
+compactionType: 'summary' | 'sliding_window' | 'hard_clear' | 'tool_result_truncation', };
+
+/**
+ * A turn that was begun, has not ended, and runs nowhere: its process is gone, or lost its lease.
+ */
+export type InterruptedTurn = { 
+/**
+ * The turn's ULID: what `resume` and `discard` take.
+ */
+turnId: string, 
+/**
+ * The host's id of the run.
+ */
+runId: string, 
+/**
+ * Its session.
+ */
+sessionLabel: string, 
+/**
+ * The turn it follows; null for a root.
+ */
+parentTurnId: string | null, 
+/**
+ * False: the session has gone on without it, so it can only be discarded.
+ */
+resumable: boolean, 
+/**
+ * Unix milliseconds.
+ */
+startedAt: number, 
+/**
+ * The provider.
+ */
+provider: string, 
+/**
+ * The model.
+ */
+model: string, 
+/**
+ * Complete answers of the model so far.
+ */
+iterations: number, 
+/**
+ * The messages so far, in order.
+ */
+messages: Array<AgentMessage>, 
+/**
+ * The tool calls so far, in order.
+ */
+toolCalls: Array<InterruptedCall>, };
+
+/**
+ * A tool call of an interrupted turn.
+ */
+export type InterruptedCall = { 
+/**
+ * What its tool declared may be done with it.
+ */
+replay: ReplayClass, 
+/**
+ * The provider's id of the call.
+ */
+id: string, 
+/**
+ * The tool.
+ */
+toolName: string, 
+/**
+ * The arguments the tool got: parsed, coerced and valid; `{}` where they never were.
+ */
+params: Record<string, unknown>, 
+/**
+ * What the tool returned.
+ */
+result?: unknown, 
+/**
+ * Why it failed.
+ */
+error?: string, 
+/**
+ * Where it stands.
+ */
+status: ToolCallStatus, 
+/**
+ * Unix milliseconds.
+ */
+startedAt: number, 
+/**
+ * Unix milliseconds.
+ */
+completedAt?: number, 
+/**
+ * Order within the turn, from 0.
+ */
+sequence: number, 
+/**
+ * The session of the subagent this call spawned.
+ */
+spawnedSessionLabel?: string, 
+/**
+ * The engine's ULID of the call: the tool's idempotency key and the ledger's id.
+ */
+callId: string, 
+/**
+ * The assistant message that asked.
+ */
+messageId: string, };
 
 /**
  * The wire APIs the engine speaks.
  */
-export type Api = "anthropic-messages" | "openai-chat" | "scripted";
+export type Api = "anthropic-messages" | "openai-chat" | "openai-responses" | "google-generative-ai" | "bedrock-converse" | "scripted";
 
 /**
- * One provider, as the options name it. For `anthropic` and `openai` every field has a default.
+ * One provider, as the options name it. Under the name of a known service (`groq`, `openrouter`, `ollama`, …) every field
+ * has a default.
  */
 export type ProviderOptions = { 
 /**
@@ -934,6 +1397,22 @@ api?: Api,
  * Where it is; the API's path is added to it. https, unless it is this machine.
  */
 baseUrl?: string, 
+/**
+ * The AWS region, for `api: 'bedrock-converse'`; by default the one in `baseUrl`, else that of `AWS_REGION`.
+ */
+region?: string, 
+/**
+ * The service it is (`vllm`, `azure`, …), where neither the host of `baseUrl` nor the provider's name tells.
+ */
+flavor?: string, 
+/**
+ * The `api-version` of Azure, such as `2024-10-21`; without one `/openai/v1` is asked.
+ */
+apiVersion?: string, 
+/**
+ * The deployment of Azure, for a dated `apiVersion`; the model's name by default.
+ */
+deployment?: string, 
 /**
  * Headers sent with every request. Keys belong in `authProfiles`.
  */
@@ -988,27 +1467,51 @@ id: string,
  */
 provider: string, 
 /**
- * What the key is: `api_key` (default), or `token` for one that travels as `authorization: Bearer`.
+ * What the key is: `api_key` (default), `token` for one that travels as `authorization: Bearer`, or `aws` for one
+ * that signs requests (Bedrock).
  */
 type?: AuthType, 
 /**
- * The key, or the environment variable that holds it.
+ * The key, or the environment variable that holds it. For `aws` it may be left out: `AWS_ACCESS_KEY_ID`,
+ * `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN` are then read.
  */
-key: AuthKey, };
+key?: AuthKey, };
 
 /**
  * What a key is.
  */
-export type AuthType = "api_key" | "token";
+export type AuthType = "api_key" | "token" | "aws";
 
 /**
  * Where the key is.
  */
-export type AuthKey = string | { 
+export type AuthKey = KeyText | AwsKey;
+
+/**
+ * A secret, or the environment variable that holds it.
+ */
+export type KeyText = string | { 
 /**
  * The name.
  */
 env: string, };
+
+/**
+ * An AWS access key.
+ */
+export type AwsKey = { 
+/**
+ * The key's id.
+ */
+accessKeyId: KeyText, 
+/**
+ * The secret key.
+ */
+secretAccessKey: KeyText, 
+/**
+ * The token of temporary credentials.
+ */
+sessionToken?: KeyText, };
 
 /**
  * What a host says of a model. Fields left out keep what the catalogue knows of it.
@@ -1132,6 +1635,27 @@ retires: string | null,
  * Where the facts are from: a key of the data file's `sources`, `declared`, or `assumed`.
  */
 source: string, };
+
+/**
+ * What the models listed must have; all of them where nothing is named.
+ */
+export type ModelFilter = { 
+/**
+ * Who serves it.
+ */
+provider?: string, 
+/**
+ * The API that its provider speaks for it.
+ */
+api?: Api, 
+/**
+ * Whether it can think.
+ */
+reasoning?: boolean, 
+/**
+ * What a prompt may hold.
+ */
+input?: Modality, };
 
 /**
  * A kind of prompt content.
@@ -1660,7 +2184,11 @@ message: string,
 /**
  * Whether the run may be tried again.
  */
-retryable: boolean, };
+retryable: boolean, 
+/**
+ * The stable code: the provider's, or the engine's (`interrupted`, `run_timeout`, …); null where there is none.
+ */
+code: string | null, };
 
 /**
  * A message of a session's history, with the turn it belongs to.

@@ -9,6 +9,8 @@ const common = {
   environment: 'node' as const,
   // A process of its own per file: a crash of the addon fails one file, and leaks do not add up.
   pool: 'forks' as const,
+  // Most of a test is waiting: for servers, children, the disk.
+  maxWorkers: 2,
   testTimeout: 60_000,
   hookTimeout: 60_000,
   server: { deps: { external: shipped } },

@@ -193,6 +193,7 @@ describe('a turn with tools', () => {
           error_message: null,
           error_retryable: null,
           attempts_json: JSON.stringify(result.attempts),
+          error_code: null,
         },
       ])
       expect([turns[0]?.id, turns[0]?.response_message_id]).toEqual([result.turnId, answer?.id])
@@ -285,6 +286,7 @@ describe('a turn with tools', () => {
           created_at: 'now',
           updated_at: 'now',
           status: 'active',
+          opening: 0,
         },
       ])
       expect(rows(file, 'SELECT session_label, thread_id FROM session_history')).toEqual([
@@ -301,11 +303,17 @@ describe('what a run ends in', () => {
   const never: ScriptedReply = { steps: [{ text: 'so far' }, { gate: 'never' }] }
   const asks: ScriptedReply = { toolCalls: [{ id: 'a', name: 'add', arguments: { a: 1, b: 1 } }] }
   const refused: ScriptedReply = { error: { status: 400, code: 'bad', message: 'no such thing' } }
-  const formatError = { kind: 'model_error', message: 'no such thing', retryable: false }
+  const formatError = {
+    kind: 'model_error',
+    message: 'no such thing',
+    retryable: false,
+    code: 'bad',
+  }
   const timedOut = {
     kind: 'timeout',
     message: 'the run reached `timeoutMs`; raise it, or ask for less',
     retryable: true,
+    code: 'run_timeout',
   }
   const cases: [string, ScriptedReply[], Partial<AssembledContext>, object][] = [
     ['an answer', ['ok'], {}, { status: 'completed', stopReason: 'end_turn', moved: true }],
@@ -329,7 +337,7 @@ describe('what a run ends in', () => {
     ],
     [
       'an error after a text',
-      [{ text: 'so far', error: { status: 400, message: 'no such thing' } }],
+      [{ text: 'so far', error: { status: 400, code: 'bad', message: 'no such thing' } }],
       {},
       { status: 'failed', stopReason: 'error', error: formatError, moved: true },
     ],
@@ -756,7 +764,7 @@ describe('writeTurn', () => {
     expect((await ledger.session('agent:main:main'))?.threadId).toBe(spoken)
     const turns = await Promise.all([silent, spoken].map((id) => ledger.turn(id)))
     expect(turns.map((turn) => [turn?.status, turn?.error, turn?.parentTurnId])).toEqual([
-      ['failed', error, first],
+      ['failed', { ...error, code: null }, first],
       ['failed', null, first],
     ])
   })
@@ -793,7 +801,7 @@ describe('writeTurn', () => {
     expect([turn?.turnType, turn?.parentTurnId, turn?.compaction]).toEqual([
       'compaction',
       two,
-      compaction,
+      { ...compaction, compactionType: 'summary' },
     ])
     await engine.run(context()).result
     const sent = provider.requests[0]?.messages as { blocks: { text: string }[] }[]

@@ -1,7 +1,7 @@
 // What the engine knows of models, seen from outside: limits, prices and names, and what an unknown one gets.
 // It must never depend on the price of a model of the catalogue: those change.
 
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { AgentEngine, type AgentEngineError, type ModelDeclaration } from '../index.js'
 import { anthropic } from './support/anthropic.js'
 import { context, engineAt } from './support/engine.js'
@@ -152,4 +152,52 @@ test.each([
 ])('the declaration %j is refused at its field', (declaration, field) => {
   const refused = refusal(() => known([declaration as ModelDeclaration]))
   expect([refused.code, refused.field]).toEqual(['invalid_options', field])
+})
+
+describe('models()', () => {
+  test('lists the catalogue by provider and name, declared ones in place of built-in ones', async () => {
+    const engine = known([
+      { provider: 'anthropic', id: 'claude-haiku-4-5', maxOutputTokens: 777 },
+      { provider: 'zebra', id: 'own', contextWindow: 50_000 },
+    ])
+    const models = engine.models()
+    const names = models.map(({ provider, id }) => `${provider} ${id}`)
+    expect(names).toEqual([...names].sort((a, b) => (a < b ? -1 : 1)))
+    expect(new Set(names).size).toBe(names.length)
+    expect(models.at(-1)).toMatchObject({ provider: 'zebra', id: 'own', source: 'declared' })
+    expect(
+      models.find(({ id, provider }) => `${provider}/${id}` === 'anthropic/claude-haiku-4-5'),
+    ).toMatchObject({
+      maxOutputTokens: 777,
+      api: 'anthropic-messages',
+    })
+    await engine.close()
+  })
+
+  test('lists what a filter lets through', async () => {
+    const engine = known([{ provider: 'zebra', id: 'own', contextWindow: 50_000 }])
+    const all = engine.models()
+    expect(engine.models({ provider: 'zebra' }).map(({ id }) => id)).toEqual(['own'])
+    expect(engine.models({ provider: 'nobody' })).toEqual([])
+    expect(engine.models({ provider: 'anthropic', reasoning: true, input: 'image' })).toEqual(
+      all.filter(
+        ({ provider, reasoning, input }) =>
+          provider === 'anthropic' && reasoning && input.includes('image'),
+      ),
+    )
+    expect(engine.models({ api: 'openai-chat' })).toEqual(
+      all.filter(({ api }) => api === 'openai-chat'),
+    )
+    const refusals = [{ provider: 7 }, { colour: 'red' }, { api: 'none' }, [], null].map((filter) =>
+      refusal(() => engine.models(filter as never)),
+    )
+    expect(refusals.map(({ code, field }) => `${code} ${field}`)).toEqual([
+      'invalid_options filter.provider',
+      'invalid_options filter.colour',
+      'invalid_options filter.api',
+      'invalid_options filter',
+      'invalid_options filter',
+    ])
+    await engine.close()
+  })
 })

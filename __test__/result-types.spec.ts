@@ -31,10 +31,19 @@ test('a plain result has every required field, null for a cost that nobody knows
     },
     usageEstimated: false,
     contextTokens: 9,
+    tokenBudget: {
+      modelLimit: 200_000,
+      reserveResponse: 8_192,
+      reserveTools: 0,
+      available: 191_808,
+      used: 9,
+      remaining: 191_799,
+    },
     cost: null,
     stopReason: 'end_turn',
     persisted: false,
     undeliveredSteering: [],
+    warnings: [],
   })
   await engine.close()
 })

@@ -172,11 +172,13 @@ test('end_turn: messages, blocks, tool calls, the sum of usage, cost, context si
     },
     usageEstimated: false,
     contextTokens: 15,
+    tokenBudget: expect.objectContaining({ modelLimit: 200_000 }),
     cost: (1000 * 1 + 100 * 10 + 2000 * 0.5 + 500 * 2 + 10 * 1 + 5 * 10) / 1e6,
     stopReason: 'end_turn',
     durationMs: 0,
     persisted: true,
     undeliveredSteering: [],
+    warnings: [],
     attempts: [good, good],
   })
 })
@@ -251,11 +253,13 @@ test('max_tokens: the cut call is closed and never run', async () => {
     usage: { ...usage, totalTokens: 3600 },
     usageEstimated: false,
     contextTokens: 3600,
+    tokenBudget: expect.objectContaining({ modelLimit: 200_000 }),
     cost: 0.004,
     stopReason: 'max_tokens',
     durationMs: 0,
     persisted: true,
     undeliveredSteering: [],
+    warnings: [],
     attempts: [good],
   })
   expect(ran).toBe(0)
@@ -299,11 +303,13 @@ test('tool_use: at the iteration cap the pending call is closed without another 
     },
     usageEstimated: false,
     contextTokens: 3600,
+    tokenBudget: expect.objectContaining({ modelLimit: 200_000 }),
     cost: 0.008,
     stopReason: 'tool_use',
     durationMs: 0,
     persisted: true,
     undeliveredSteering: [],
+    warnings: [],
     attempts: [good, good],
   })
   expect(provider.requests).toHaveLength(2)
@@ -333,6 +339,7 @@ test('timeout: what was said is kept, and the error is retryable', async () => {
     usage: { ...usage, totalTokens: 3600 },
     usageEstimated: false,
     contextTokens: null,
+    tokenBudget: expect.objectContaining({ modelLimit: 200_000 }),
     cost: 0.004,
     stopReason: 'timeout',
     durationMs: 0,
@@ -344,6 +351,7 @@ test('timeout: what was said is kept, and the error is retryable', async () => {
     },
     persisted: true,
     undeliveredSteering: [],
+    warnings: [],
     attempts: [{ provider: 'test', model: 'test-model', ok: false, reason: 'timeout', ms: 0 }],
   })
   expect(result.durationMs).toBeGreaterThanOrEqual(150)
@@ -383,11 +391,13 @@ test('aborted: partial text is kept, there is no error', async () => {
     usage: { ...usage, totalTokens: 3600 },
     usageEstimated: false,
     contextTokens: null,
+    tokenBudget: expect.objectContaining({ modelLimit: 200_000 }),
     cost: 0.004,
     stopReason: 'aborted',
     durationMs: 0,
     persisted: true,
     undeliveredSteering: [],
+    warnings: [],
     attempts: [{ provider: 'test', model: 'test-model', ok: false, reason: 'aborted', ms: 0 }],
   })
 })
@@ -463,6 +473,7 @@ test('error: nothing but the query, and the finer kind beside the kind', async (
     usage: noUsage,
     usageEstimated: false,
     contextTokens: null,
+    tokenBudget: expect.objectContaining({ modelLimit: 200_000 }),
     cost: 0,
     stopReason: 'error',
     durationMs: 0,
@@ -474,6 +485,7 @@ test('error: nothing but the query, and the finer kind beside the kind', async (
     },
     persisted: true,
     undeliveredSteering: [],
+    warnings: [],
     attempts: [
       {
         provider: 'test',
@@ -533,11 +545,13 @@ test('without a ledger the result is the same, and says that nothing is kept', a
     usage: { ...usage, totalTokens: 3600 },
     usageEstimated: false,
     contextTokens: 3600,
+    tokenBudget: expect.objectContaining({ modelLimit: 200_000 }),
     cost: 0.004,
     stopReason: 'end_turn',
     durationMs: 0,
     persisted: false,
     undeliveredSteering: [],
+    warnings: [],
     attempts: [good],
   })
 })
@@ -599,11 +613,13 @@ test('over HTTP: the profile, the status, the response id and every kind of usag
     },
     usageEstimated: false,
     contextTokens: 3600,
+    tokenBudget: expect.objectContaining({ modelLimit: 200_000 }),
     cost: 0.004,
     stopReason: 'end_turn',
     durationMs: 0,
     persisted: false,
     undeliveredSteering: [],
+    warnings: [],
     attempts: [
       {
         provider: 'test',

@@ -3,7 +3,13 @@
 
 import { Type } from '@sinclair/typebox'
 import { expect, test } from 'vitest'
-import type { AgentToolCall, PlainTool, ToolCallInfo } from '../index.js'
+import {
+  AgentEngine,
+  type AgentToolCall,
+  type PlainTool,
+  scriptedProvider,
+  type ToolCallInfo,
+} from '../index.js'
 import { anthropic } from './support/anthropic.js'
 import { chat } from './support/chat.js'
 import { context, engineAt, readAll, scriptedEngine, tempDir } from './support/engine.js'
@@ -95,7 +101,7 @@ test.each([
   expect(result.toolCalls[0]?.status).toBe('completed')
 })
 
-test("a tool in pi's shape gets the provider's call id, its arguments, a signal and onUpdate", async () => {
+test("a tool in pi's shape gets the provider's call id, its arguments, a signal, onUpdate, and its idempotency key", async () => {
   const seen: unknown[][] = []
   const updates: unknown[] = []
   const partial = { content: [], details: { done: 0.5 } }
@@ -119,7 +125,13 @@ test("a tool in pi's shape gets the provider's call id, its arguments, a signal 
   })
   const result = await run.result
   await engine.close()
-  expect(seen).toEqual([['toolu_7', { n: 1 }, expect.any(AbortSignal), expect.any(Function)]])
+  const info = {
+    toolCallId: 'toolu_7',
+    idempotencyKey: result.toolCalls[0]?.callId,
+    signal: expect.any(AbortSignal),
+    onUpdate: expect.any(Function),
+  }
+  expect(seen).toEqual([['toolu_7', { n: 1 }, expect.any(AbortSignal), expect.any(Function), info]])
   expect((seen[0]?.[2] as AbortSignal).aborted).toBe(false)
   expect(updates).toEqual([{ toolCallId: 'toolu_7', toolName: 'pi_tool', partial }])
   expect((updates[0] as { partial: unknown }).partial).toBe(partial)
@@ -612,10 +624,14 @@ test('the text before the calls, the calls and their results are one turn in res
 })
 
 test('two runs at once keep their tools apart', async () => {
-  const { engine } = scriptedEngine([asks(['t']), asks(['t']), 'done', 'done'])
+  // A script each: one for both would be handed out in whatever order the calls come.
+  const script = () => scriptedProvider([asks(['t']), 'done'])
+  const engine = new AgentEngine({ providers: { left: script(), right: script() } })
   const results = await Promise.all(
     ['left', 'right'].map(
-      (side) => engine.run(context({ sessionLabel: side, tools: [tool('t', () => side)] })).result,
+      (side) =>
+        engine.run(context({ sessionLabel: side, provider: side, tools: [tool('t', () => side)] }))
+          .result,
     ),
   )
   await engine.close()

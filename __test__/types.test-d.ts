@@ -19,6 +19,7 @@ import {
   type HistoryMessage,
   type Ledger,
   type Message,
+  type ModelInfo,
   type QueryResult,
   type ScriptedProvider,
   type SessionRow,
@@ -268,11 +269,39 @@ const scripted: ScriptedProvider = scriptedProvider([])
 scripted.open('gate')
 is<Same<(typeof scripted.requests)[number]['model'], string>>()
 
+// Requests.
+
+const asking: Pick<AssembledContext, 'onRequest' | 'responseFormat' | 'promptCache'> = {
+  onRequest: async ({ provider, attempt, body }) => {
+    is<Same<typeof provider, string>>()
+    is<Same<typeof attempt, number>>()
+    return { ...body, extra: 1 }
+  },
+  responseFormat: { type: 'json_schema', schema: { type: 'object' } },
+  promptCache: { ttl: '1h' },
+}
+new AgentEngine({ onRequest: () => {} })
+// @ts-expect-error a body is an object
+new AgentEngine({ onRequest: () => 'text' })
+// @ts-expect-error no such time
+asking.promptCache = { ttl: '2h' }
+
+export async function counts(engine: AgentEngine, context: AssembledContext) {
+  const { tokens, exact } = await engine.countTokens(context, { exact: true })
+  is<Same<typeof tokens, number>>()
+  is<Same<typeof exact, boolean>>()
+  const [model] = engine.models({ provider: 'anthropic', reasoning: true })
+  is<Same<typeof model, ModelInfo>>()
+  const { warnings } = await engine.run(context).result
+  is<Same<(typeof warnings)[number]['code'], string>>()
+}
+
 // Errors.
 
 export function handle(error: unknown): string {
   if (error instanceof AgentEngineError) {
     const { code, field, message } = error
+    is<Same<typeof error.error, AgentError | undefined>>()
     is<Same<typeof code, AgentEngineErrorCode>>()
     is<Same<typeof field, string | undefined>>()
     // @ts-expect-error no such code

@@ -19,8 +19,8 @@ use divan::counter::ItemsCount;
 use nexus_agent_engine::clock::Clock;
 use nexus_agent_engine::ledger::{Ledger, LedgerOptions, Synchronous};
 use nexus_agent_engine::model::{
-    AgentRole, Block, Journal, Message, Provenance, Role, StopReason, TokenUsage, ToolCallRecord,
-    ToolCallStatus, TurnCommit, TurnStatus,
+    AgentRole, Block, Journal, Message, OnStaleHead, Provenance, Role, StopReason, TokenUsage,
+    ToolCallRecord, ToolCallStatus, TurnCommit, TurnStatus,
 };
 use rusqlite::Connection;
 use serde_json::value::RawValue;
@@ -41,7 +41,11 @@ fn runtime() -> Runtime {
 }
 
 fn open(path: &Path, synchronous: Synchronous) -> Arc<Ledger> {
-    Ledger::open(&LedgerOptions { path: path.to_owned(), synchronous }, Clock::default()).unwrap()
+    Ledger::open(
+        &LedgerOptions { synchronous, ..LedgerOptions::at(path.to_owned()) },
+        Clock::default(),
+    )
+    .unwrap()
 }
 
 fn text(length: usize) -> String {
@@ -142,7 +146,10 @@ fn turn(clock: &Clock, label: &str, parent: Option<String>) -> Box<TurnCommit> {
         attempts: Vec::new(),
         tool_calls: vec![call(0, "read", read), call(1, "bash", list)],
         messages,
+        tool_call_count: 2,
         compaction: None,
+        epoch: None,
+        on_stale_head: OnStaleHead::Refuse,
         turn_id: id,
     })
 }

@@ -9,6 +9,14 @@ const { readTools } = require('./tools.js')
 const OPTIONAL = [
   'history',
   'thinkingConfig',
+  'toolChoice',
+  'parallelToolCalls',
+  'responseFormat',
+  'stopSequences',
+  'promptCache',
+  'metadata',
+  'headers',
+  'providerTools',
   'maxResponseTokens',
   'temperature',
   'tokenBudget',
@@ -21,14 +29,19 @@ const OPTIONAL = [
   'detached',
 ]
 /** Fields that are objects: native parsing would read a list as their fields in order. */
-const OBJECTS = ['thinkingConfig', 'tokenBudget']
+const OBJECTS = [
+  'thinkingConfig',
+  'tokenBudget',
+  'responseFormat',
+  'promptCache',
+  'metadata',
+  'headers',
+]
 
 /** A context as it crosses, without functions and signals, and the tools by their names. */
 function readContext(context) {
-  if (context === null || typeof context !== 'object' || Array.isArray(context)) {
-    throw new AgentEngineError('invalid_context', '`context`: is not an object', 'context')
-  }
-  const { abortSignal, tools, ...rest } = fieldsOf(context)
+  refuseOther(context, 'context', 'invalid_context')
+  const { abortSignal, onRequest, tools, ...rest } = fieldsOf(context)
   if (abortSignal !== undefined && abortSignal !== null && !isSignal(abortSignal)) {
     throw new AgentEngineError(
       'invalid_context',
@@ -43,7 +56,15 @@ function readContext(context) {
     fields: { ...rest, tools: definitions },
     tools: byName,
     signal: abortSignal ?? undefined,
+    onRequest: readHook(onRequest, 'invalid_context'),
   }
+}
+
+/** The caller's `onRequest`, where there is one. */
+function readHook(hook, code) {
+  if (hook === undefined || hook === null) return undefined
+  if (typeof hook === 'function') return hook
+  throw new AgentEngineError(code, '`onRequest`: is not a function', 'onRequest')
 }
 
 /** The caller's own fields, each read once. */
@@ -73,6 +94,13 @@ function refuseLost(value, field, code) {
   if (type === 'function' || type === 'symbol' || (type === 'number' && !Number.isFinite(value))) {
     const what = type === 'number' ? 'is not a finite number' : `is a ${type}`
     throw new AgentEngineError(code, `\`${field}\`: ${what}; leave it out for the default`, field)
+  }
+}
+
+/** Refuses what is no plain object. */
+function refuseOther(value, field, code) {
+  if (value === null || typeof value !== 'object' || Array.isArray(value)) {
+    throw new AgentEngineError(code, `\`${field}\`: is not an object`, field)
   }
 }
 
@@ -122,4 +150,4 @@ function reason(error) {
   }
 }
 
-module.exports = { readContext, toJson, refuseLost, refuseList }
+module.exports = { readContext, readHook, toJson, refuseLost, refuseList, refuseOther }

@@ -4,25 +4,32 @@
 
 const native = require('../binding.js')
 const hub = require('./hub.js')
-const { readContext, toJson } = require('./context.js')
+const { compact } = require('./compaction.js')
+const { readContext, refuseOther, toJson } = require('./context.js')
 const { AgentEngineError, guarded } = require('./errors.js')
 const { Ledger } = require('./ledger.js')
 const { readOptions } = require('./options.js')
+const { recoverAtOpen, resumption } = require('./recovery.js')
 const { AgentRun } = require('./run.js')
 const { ScriptedProvider } = require('./scripted.js')
 
 class AgentEngine {
   #native
+  #onRequest
   #closing
   #ledger
 
   constructor(options = {}) {
-    const json = readOptions(options)
+    const { json, onRequest } = readOptions(options)
+    this.#onRequest = onRequest
     this.#native = guarded(() => new native.NativeEngine(hub.nativeHub(), json))
     for (const [name, provider] of Object.entries(options.providers ?? {})) {
       if (provider instanceof ScriptedProvider) provider.attach(this.#native, name)
     }
     if (options.ledger) this.#ledger = new Ledger(this.#native)
+    this.recovered = recoverAtOpen(this, options)
+    // Nobody has to await it: what failed is in its list, and a ledger that cannot be read says so at the next call.
+    this.recovered.catch(() => {})
   }
 
   get ledger() {
@@ -37,7 +44,13 @@ class AgentEngine {
   }
 
   run(context, callbacks) {
-    const { fields, tools, signal } = readContext(context)
+    return this.#begin(context, callbacks, (number, json, aborted, hooked) =>
+      this.#native.run(number, json, aborted, hooked),
+    )
+  }
+
+  #begin(context, callbacks, start, drain) {
+    const { fields, tools, signal, onRequest = this.#onRequest } = readContext(context)
     const json = toJson(fields, 'context')
     const run = new AgentRun({
       tools,
@@ -45,8 +58,53 @@ class AgentEngine {
       detached: fields.detached === true,
       coalesce: fields.coalesce !== false,
       signal,
+      onRequest,
     })
-    return run.begin((number, aborted) => guarded(() => this.#native.run(number, json, aborted)))
+    const hooked = onRequest !== undefined
+    const native = (number, aborted) => guarded(() => start(number, json, aborted, hooked))
+    return run.begin(native, drain)
+  }
+
+  models(filter = {}) {
+    refuseOther(filter, 'filter', 'invalid_options')
+    const json = toJson(filter, 'filter', 'invalid_options')
+    return JSON.parse(guarded(() => this.#native.models(json)))
+  }
+
+  async countTokens(context, options = {}) {
+    refuseOther(options, 'options', 'invalid_options')
+    const { exact = false } = options
+    if (typeof exact !== 'boolean') {
+      throw new AgentEngineError('invalid_options', '`exact`: is not true or false', 'exact')
+    }
+    const json = toJson(readContext(context).fields, 'context')
+    return hub.request((id) => this.#native.countTokens(id, json, exact))
+  }
+
+  /** Compacts a session between its turns; see `lib/compaction.js`. */
+  async compact(label, options = {}) {
+    return compact(this.#native, label, options)
+  }
+
+  /** The turns that a crash has interrupted. */
+  recover() {
+    return hub.request((id) => this.#native.recover(id))
+  }
+
+  /** Goes on with an interrupted turn. A promise, because its context is read from the ledger first. */
+  async resume(turnId, options = {}) {
+    const { callbacks, ...fields } = resumption(turnId, options)
+    const kept = await hub.request((id) => this.#native.interruptedContext(id, turnId))
+    const start = (number, json, aborted, hooked) =>
+      this.#native.resume(number, turnId, json, aborted, hooked)
+    return this.#begin({ ...kept, ...fields }, callbacks, start, hub.drainLater)
+  }
+
+  /** Closes an interrupted turn as failed, keeping what it produced. */
+  async discard(turnId) {
+    if (typeof turnId !== 'string')
+      throw new AgentEngineError('invalid_context', '`turnId`: is not a string', 'turnId')
+    await hub.request((id) => this.#native.discard(id, turnId))
   }
 
   close() {

@@ -44,6 +44,11 @@ function drainSoon() {
   queueMicrotask(wake)
 }
 
+/** Drains once those who wait for a promise have gone on: they may still add listeners. */
+function drainLater() {
+  setImmediate(wake)
+}
+
 function wake() {
   sliceStart = performance.now()
   drain()
@@ -120,13 +125,15 @@ function reply(json) {
   if (waiting === undefined) return
   requests.delete(id)
   letGo()
-  if (error) waiting.reject(new AgentEngineError(error.code, error.message, error.field))
+  if (error)
+    waiting.reject(new AgentEngineError(error.code, error.message, error.field, error.error))
   else waiting.resolve(ok)
 }
 
 module.exports = {
   nativeHub,
   drainSoon,
+  drainLater,
   addRun,
   removeRun,
   request,

@@ -42,6 +42,10 @@ class Ledger {
     })
   }
 
+  async uncompact(label) {
+    return this.#ask('uncompact', { label: text('label', label, 'invalid_label') })
+  }
+
   async query(sql, params = []) {
     text('sql', sql, 'invalid_query')
     if (!Array.isArray(params)) throw wrong('params', 'an array of values', 'invalid_query')

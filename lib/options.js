@@ -2,16 +2,15 @@
 // The engine's options, made ready to cross: what the native side would misread is refused here, the rest is its to check.
 // It must never keep or print a key.
 
-const { toJson, refuseList, refuseLost } = require('./context.js')
-const { AgentEngineError } = require('./errors.js')
+const { readHook, refuseList, refuseLost, refuseOther, toJson } = require('./context.js')
+const { readRecovery } = require('./recovery.js')
 
 const CODE = 'invalid_options'
 
-/** The JSON of the options. A list is refused wherever an object stands: natively it would be read as fields in order. */
-function readOptions(options) {
-  if (options === null || typeof options !== 'object' || Array.isArray(options)) {
-    throw new AgentEngineError(CODE, '`options`: is not an object', 'options')
-  }
+/** The JSON of the options, and the function among them. A list is refused wherever an object stands: natively it would be read as fields in order. */
+function readOptions(given) {
+  refuseOther(given, 'options', CODE)
+  const { onRequest, ...options } = readRecovery(given)
   for (const [field, value] of Object.entries(options)) refuseLost(value, field, CODE)
   for (const field of ['ledger', 'providers']) refuseList(options[field], field, CODE)
   if (options.providers !== null && typeof options.providers === 'object') {
@@ -25,7 +24,7 @@ function readOptions(options) {
       refuseList(item, `${field}[${index}]`, CODE)
     })
   }
-  return toJson(options, 'options', CODE)
+  return { json: toJson(options, 'options', CODE), onRequest: readHook(onRequest, CODE) }
 }
 
 module.exports = { readOptions }

@@ -4,6 +4,7 @@
 
 const { AgentEngineError } = require('./errors.js')
 const hub = require('./hub.js')
+const { look } = require('./request.js')
 const signals = require('./signals.js')
 const { runTool } = require('./tools.js')
 
@@ -16,6 +17,7 @@ const RESULT = 5
 const TOOL = 6
 const TOOL_CANCEL = 7
 const DEFECT = 8
+const REQUEST = 9
 
 /** A reader this far behind gets merged deltas (RULES §1). */
 const MERGE_ABOVE = 4096
@@ -32,6 +34,7 @@ class AgentRun {
   #detached
   #coalesce
   #signal
+  #onRequest
   #listeners = []
   #buffer = []
   #head = 0
@@ -50,12 +53,13 @@ class AgentRun {
   #settle
   #warned = false
 
-  constructor({ tools, callbacks, detached, coalesce, signal }) {
+  constructor({ tools, callbacks, detached, coalesce, signal, onRequest }) {
     this.#tools = tools
     this.#callbacks = callbacks
     this.#detached = detached
     this.#coalesce = coalesce
     this.#signal = signal
+    this.#onRequest = onRequest
     this.result = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject }
     })
@@ -66,12 +70,12 @@ class AgentRun {
       abort: () => this.abort(),
       steer: (message) => this.steer(message),
       isStreaming: () => !this.#ended && this.#native.isStreaming(this.#number),
-      isCompacting: () => false,
+      isCompacting: () => !this.#ended && this.#native.isCompacting(this.#number),
     })
   }
 
-  /** @internal Begins: `start(number, aborted)` makes the native run. */
-  begin(start) {
+  /** @internal Begins: `start(number, aborted)` makes the native run, `drain` hands out what it tells at once. */
+  begin(start, drain = hub.drainSoon) {
     const aborted = this.#signal?.aborted === true
     this.#number = hub.addRun(this)
     try {
@@ -80,7 +84,7 @@ class AgentRun {
       hub.removeRun(this.#number)
       throw error
     } finally {
-      hub.drainSoon()
+      drain()
     }
     hub.hold()
     if (!aborted && this.#signal) signals.listen(this.#signal, this)
@@ -181,6 +185,9 @@ class AgentRun {
         break
       case TOOL_CANCEL:
         this.#cancelTool(Number(text.slice(start, end)))
+        break
+      case REQUEST:
+        this.#look(JSON.parse(text.slice(start, end)))
         break
       case DEFECT:
         this.#end()
@@ -285,6 +292,14 @@ class AgentRun {
       if (!this.#executions.delete(execution)) return
       if (value !== undefined) this.#values.set(callId, value)
       this.#native.answerTool(this.#number, execution, json)
+    })
+  }
+
+  #look({ number, request }) {
+    // As for tools: nothing of the caller's begins after an abort.
+    if (this.#aborted) return
+    look(this.#onRequest, request).then(({ body, error }) => {
+      if (!this.#ended) this.#native.answerRequest(this.#number, number, body, error)
     })
   }
 

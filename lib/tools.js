@@ -2,12 +2,10 @@
 // Tools that live in JavaScript: what the model is told of them, running them, and reading what they return.
 // Whatever a tool does (throws, never answers, returns a circular object) becomes an answer for the model.
 
-const { AgentEngineError } = require('./errors.js')
+const { AgentEngineError, messageOf } = require('./errors.js')
 
 /** The largest answer that crosses to the engine, in UTF-16 units. */
 const MAX_ANSWER = 32 * 1024 * 1024
-/** The longest error message that is kept. */
-const MAX_MESSAGE = 65536
 
 /** Checks the tools of a context and returns what crosses to the native side, and a map to run them by. */
 function readTools(tools) {
@@ -70,19 +68,37 @@ function refused(field, why) {
 /** Runs one call and returns the JSON of its answer, and the value as the tool returned it. */
 async function runTool(tool, call, signal, onUpdate) {
   try {
+    const { toolCallId, callId: idempotencyKey, arguments: params } = call
+    const info = { toolCallId, idempotencyKey, signal, onUpdate }
+    if (call.reconcile) return await reconcile(tool, params, info)
     const value =
       typeof tool.execute === 'function'
-        ? await tool.execute(call.toolCallId, call.arguments, signal, onUpdate)
-        : await tool.run(call.arguments, {
-            toolCallId: call.toolCallId,
-            idempotencyKey: call.callId,
-            signal,
-            onUpdate,
-          })
+        ? await tool.execute(toolCallId, params, signal, onUpdate, info)
+        : await tool.run(params, info)
     return { json: answer(value), value }
   } catch (error) {
-    return { json: failure(messageOf(error)) }
+    return { json: failure(messageOf(error, 'the tool')) }
   }
+}
+
+/** Asks the tool what became of a call that a crash left in doubt. A tool that cannot say is not run again. */
+async function reconcile(tool, params, info) {
+  if (typeof tool.reconcile !== 'function') return { json: unknown() }
+  const said = await tool.reconcile(info.idempotencyKey, params, info)
+  switch (said?.outcome) {
+    case 'done': {
+      const value = said.result === undefined ? null : said.result
+      return { json: JSON.stringify({ ...JSON.parse(answer(value)), outcome: 'done' }), value }
+    }
+    case 'not_done':
+      return { json: JSON.stringify({ content: [], isError: false, outcome: 'not_done' }) }
+    default:
+      return { json: unknown() }
+  }
+}
+
+function unknown() {
+  return JSON.stringify({ content: [], isError: true, outcome: 'unknown' })
 }
 
 function answer(value) {
@@ -156,22 +172,6 @@ function block(item, index) {
 
 function failure(message) {
   return JSON.stringify({ content: [text(message)], isError: true })
-}
-
-function messageOf(error) {
-  try {
-    const message = wordsOf(error)
-    return message === '' ? 'the tool failed without a message' : message.slice(0, MAX_MESSAGE)
-  } catch {
-    return 'the tool failed with an error that cannot be read'
-  }
-}
-
-function wordsOf(error) {
-  if (error === undefined || error === null) return ''
-  if (typeof error.message === 'string') return error.message
-  if (typeof error === 'object' && !(error instanceof Error)) return JSON.stringify(error) ?? ''
-  return String(error)
 }
 
 module.exports = { readTools, runTool }

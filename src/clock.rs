@@ -48,6 +48,19 @@ impl Clock {
         tokio::time::Instant::now()
     }
 
+    /// Milliseconds of a clock that all processes of the machine share and nobody sets: it began with the system, and
+    /// stands still while that sleeps. Where there is none, the wall clock's.
+    #[must_use]
+    pub fn shared_ms(&self) -> i64 {
+        #[cfg(unix)]
+        {
+            let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+            now.tv_sec.saturating_mul(1_000).saturating_add(now.tv_nsec / 1_000_000)
+        }
+        #[cfg(not(unix))]
+        self.now_ms()
+    }
+
     /// A number in 0..1, for jitter.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "32 bits fit a double")]

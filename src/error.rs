@@ -2,7 +2,7 @@
 //!
 //! One type, a stable code each. It must never hold a key, a prompt or a value of the host beyond a short name.
 
-use crate::model::{InputError, StorageError, StorageErrorKind};
+use crate::model::{AgentError, Failure, InputError, StorageError, StorageErrorKind};
 
 /// Why a call of the engine was refused before anything was written or sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,6 +14,8 @@ pub struct EngineError {
     pub field: Option<String>,
     /// What failed, with the value in backticks, and what to do.
     pub message: String,
+    /// The provider's failure, where it was one.
+    pub failure: Option<Box<AgentError>>,
 }
 
 /// The stable codes of [`EngineError`].
@@ -37,6 +39,10 @@ pub enum ErrorCode {
     NoLedger,
     /// The ledger refused or failed.
     Storage(StorageErrorKind),
+    /// A provider was asked something outside a run, and failed.
+    ProviderFailed,
+    /// A compaction that was asked for failed; the history is as it was.
+    CompactionFailed,
     /// A defect of the engine.
     Internal,
 }
@@ -55,6 +61,8 @@ impl ErrorCode {
             Self::EngineClosed => "engine_closed",
             Self::NoLedger => "no_ledger",
             Self::Storage(kind) => kind.code(),
+            Self::ProviderFailed => "provider_failed",
+            Self::CompactionFailed => "compaction_failed",
             Self::Internal => "internal",
         }
     }
@@ -64,7 +72,7 @@ impl EngineError {
     /// An error without a field.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, field: None, message: message.into() }
+        Self { code, field: None, message: message.into(), failure: None }
     }
 
     /// A wrong option.
@@ -89,12 +97,20 @@ impl EngineError {
     /// An error at a field.
     #[must_use]
     pub fn at(code: ErrorCode, error: InputError) -> Self {
-        Self { code, message: error.to_string(), field: Some(error.path) }
+        Self { code, message: error.to_string(), field: Some(error.path), failure: None }
     }
 }
 
 impl From<StorageError> for EngineError {
     fn from(error: StorageError) -> Self {
         Self::new(ErrorCode::Storage(error.kind), error.message)
+    }
+}
+
+impl From<Failure> for EngineError {
+    fn from(failure: Failure) -> Self {
+        let error = failure.to_agent_error();
+        let failure = Some(Box::new(error.clone()));
+        Self { failure, ..Self::new(ErrorCode::ProviderFailed, error.message) }
     }
 }

@@ -6,6 +6,8 @@ pub mod clock;
 pub mod config;
 pub mod engine;
 pub mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod ledger;
 pub mod model;
 #[cfg(feature = "node")]

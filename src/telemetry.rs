@@ -43,6 +43,17 @@ pub fn call_failed(provider: &str, kind: &str, code: &str, status: Option<u16>) 
     tracing::event!(target: TARGET, Level::WARN, provider, kind, code, status, "agent.call.failed");
 }
 
+/// A request went out otherwise than its context asked.
+pub fn run_warned(turn_id: &str, code: &str, field: &str) {
+    tracing::event!(target: TARGET, Level::WARN, turn_id, code, field, "agent.run.warned");
+}
+
+/// What the request cannot tell of its conversation, in blocks: other models' thinking and blocks, unusable calls and
+/// results.
+pub fn left_out(thinking: usize, opaque: usize, calls: usize, results: usize) {
+    tracing::event!(target: TARGET, Level::DEBUG, thinking, opaque, calls, results, "agent.call.left_out");
+}
+
 /// A run ended.
 pub fn run_ended(turn_id: &str, stop_reason: &str, duration_ms: u64) {
     tracing::event!(target: TARGET, Level::INFO, turn_id, stop_reason, duration_ms, "agent.run.ended");

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use nexus_agent_engine::clock::Clock;
-use nexus_agent_engine::ledger::{Ledger, LedgerOptions, Synchronous};
+use nexus_agent_engine::ledger::{Ledger, LedgerOptions};
 use nexus_agent_engine::model::{AssembledContext, Defaults, parse_context};
 
 fn context(parent: Option<&str>) -> AssembledContext {
@@ -57,7 +57,7 @@ async fn the_command_line_reads_what_was_committed() {
         println!("skipped: no `sqlite3` command");
         return;
     }
-    let options = LedgerOptions { path: path.clone(), synchronous: Synchronous::Full };
+    let options = LedgerOptions::at(path.clone());
     let ledger = Ledger::open(&options, Clock::fixed(10)).unwrap();
     for (turn, parent) in [("t1", None), ("t2", Some("t1")), ("t3", Some("t2"))] {
         let commit = ledger.turn_of(&context(parent), &result(turn)).unwrap();
@@ -71,7 +71,7 @@ async fn the_command_line_reads_what_was_committed() {
             ("PRAGMA integrity_check", "ok"),
             ("PRAGMA foreign_key_check", ""),
             ("PRAGMA application_id", "1314409543"),
-            ("PRAGMA user_version", "1"),
+            ("PRAGMA user_version", "2"),
             (
                 "SELECT turn_id, ancestry, total_tokens, depth, persona_id, thread_key FROM threads ORDER BY depth",
                 "t1|[\"t1\"]|3|0|default|main/t1\n\

@@ -72,7 +72,22 @@ export interface ToolPolicy {
   replay?: ReplayClass
   /** How often a failed execution is tried again; only with `replay: 'pure' | 'idempotent'`. */
   retries?: number
+  /**
+   * Tells what became of a call that a crash left in doubt; only with `replay: 'reconcilable'`. A throw, or anything else
+   * than these, is `unknown`: the model is then told that the outcome is unknown.
+   */
+  reconcile?(
+    idempotencyKey: string,
+    params: any,
+    call: ToolCallInfo,
+  ): Reconciled | Promise<Reconciled>
 }
+
+/** What a tool knows of a call in doubt: it had its effect (and this is its result), it had none (it is run), or neither. */
+export type Reconciled =
+  | { outcome: 'done'; result: unknown }
+  | { outcome: 'not_done' }
+  | { outcome: 'unknown' }
 
 /** A tool in pi's `AgentTool` shape; pi's own tools work unchanged. A throw is told to the model. */
 export interface PiTool extends ToolPolicy {
@@ -86,6 +101,8 @@ export interface PiTool extends ToolPolicy {
     params: any,
     signal?: AbortSignal,
     onUpdate?: (partial: any) => void,
+    /** What pi's tools do not take: the idempotency key among it. */
+    call?: ToolCallInfo,
   ): unknown
 }
 
@@ -126,6 +143,21 @@ export interface AssembledContext {
   /** A name among the engine's providers. */
   provider: string
   thinkingConfig?: ThinkingConfig
+  /** Whether the model must call tools. Default: it decides. */
+  toolChoice?: ToolChoice
+  /** False: at most one call of a tool per answer, where the provider's API can be told. */
+  parallelToolCalls?: boolean
+  /** Holds the answer's text to JSON, where the provider's API can. */
+  responseFormat?: ResponseFormat
+  /** Texts the answer stops at. */
+  stopSequences?: readonly string[]
+  promptCache?: PromptCache
+  /** What the provider keeps with the request; `user_id` goes where its API names the user. */
+  metadata?: Readonly<Record<string, string>>
+  /** Headers for this turn's requests, besides the provider's. */
+  headers?: Readonly<Record<string, string>>
+  /** Tools that the provider runs (web search, code execution), as its API writes them. */
+  providerTools?: readonly Readonly<Record<string, unknown>>[]
   /** Cap of one answer in tokens. Default: 32,000, or what the model allows. */
   maxResponseTokens?: number
   /** 0 to 2; left out for models that refuse it. */
@@ -150,11 +182,23 @@ export interface AssembledContext {
   maxIterations?: number
   /** Limit of one tool in milliseconds, where the tool names none. */
   toolTimeoutMs?: number
+  /** Looks at each request before it is sent; in place of the engine's. */
+  onRequest?: OnRequest
   /** False: a slow reader slows the socket instead of getting merged deltas. Default true. */
   coalesce?: boolean
   /** True: leaving the iterator does not abort the run. */
   detached?: boolean
 }
+
+/**
+ * Looks at a request before it is sent over HTTP, and may put another body in place of its own: what it returns is sent,
+ * byte for byte as `JSON.stringify` writes it. Nothing returned sends the body as it was, also when it was changed in
+ * place. Keys are in headers, which it never sees. A throw, or anything else returned, fails the run: `error.detail.code`
+ * is `on_request_failed`, and nothing is sent.
+ */
+export type OnRequest = (
+  request: OutgoingRequest,
+) => object | undefined | void | Promise<object | undefined | void>
 
 /** Callbacks of a run, instead of or besides the iterator. A throw in one harms nothing; it is told as a process warning. */
 export interface AgentEngineCallbacks {
@@ -175,7 +219,7 @@ export interface AgentEngineCallbacks {
 export interface BrokerStreamHandle {
   onEvent(callback: (event: StreamEvent) => void): void
   abort(): void
-  /** Injects a message at the next tool boundary. False when the run takes none any more: queue it then. */
+  /** Injects a message at the next tool boundary. False when the run takes none any more, or compacts: queue it then. */
   steer(message: string): boolean
   isStreaming(): boolean
   isCompacting(): boolean
@@ -200,15 +244,120 @@ export interface AgentRun extends AsyncIterableIterator<StreamEvent> {
   [Symbol.asyncIterator](): AgentRun
 }
 
+export interface LedgerOptions {
+  /** The file. Several processes may use it at once. */
+  path: string
+  /** `normal`: the last turns may be lost by a power cut, never by a crash. Default `full`. */
+  synchronous?: 'full' | 'normal'
+  /**
+   * `full` (default): a turn is written as it goes on, so that it can be resumed after a crash, and one process at a time
+   * runs a session. `final`: it is written once, when it has ended.
+   */
+  journal?: 'full' | 'final'
+  /** How long a session stays with a process that gives no sign of life, in milliseconds. Default 15,000. */
+  leaseMs?: number
+}
+
+/** What {@link AgentEngine.resume} takes: what is not kept, or may be given anew. The rest is as the turn began. */
+export interface ResumeOptions {
+  /** The tools, with their functions. Left out: none. */
+  tools?: readonly AgentTool[]
+  callbacks?: AgentEngineCallbacks
+  /** Headers are not kept: they may be secret. */
+  headers?: Readonly<Record<string, string>>
+  /** Where the turn was begun with a history of the host's. Left out: the session's, from the ledger. */
+  history?: readonly Message[]
+  /** The time from now on. Left out: all of what the turn began with, anew. */
+  timeoutMs?: number
+  toolTimeoutMs?: number
+  abortSignal?: AbortSignal
+}
+
+/** What became of an interrupted turn when the engine was opened. */
+export type RecoveredTurn =
+  | { turn: InterruptedTurn; outcome: 'resumed'; run: AgentRun }
+  | { turn: InterruptedTurn; outcome: 'discarded' | 'left' }
+  | { turn: InterruptedTurn; outcome: 'failed'; error: unknown }
+
 export interface AgentEngineOptions {
   /** Where turns are kept. Left out, nothing is. */
-  ledger?: { path: string; synchronous?: 'full' | 'normal' }
-  /** Left out: `anthropic` and `openai`, with their keys from `ANTHROPIC_API_KEY` and `OPENAI_API_KEY`. */
+  ledger?: LedgerOptions
+  /**
+   * What becomes of turns that a crash has interrupted, when the engine is opened. `list` (default): nothing, see
+   * {@link AgentEngine.recover}. `discard`: they are closed. `resume`: they go on with what `toolsFor` gives; those whose
+   * session has gone on without them are closed.
+   */
+  recovery?: 'list' | 'resume' | 'discard'
+  /** The tools of a turn that is resumed at open; null leaves it as it is. */
+  toolsFor?: (
+    turn: InterruptedTurn,
+  ) => ResumeOptions | null | undefined | Promise<ResumeOptions | null | undefined>
+  /**
+   * Left out: `anthropic` and `openai`, with their keys from `ANTHROPIC_API_KEY` and `OPENAI_API_KEY`. A known service needs its name
+   * only: `{ groq: {}, ollama: {} }`; docs/services.md lists them.
+   */
   providers?: Readonly<Record<string, ProviderOptions | ScriptedProvider>>
   authProfiles?: readonly AuthProfile[]
   models?: readonly ModelDeclaration[]
   /** Limit of one tool in milliseconds, where neither the tool nor the context names one. */
   toolTimeoutMs?: number
+  /** Looks at each request before it is sent, where the context names no `onRequest` of its own. */
+  onRequest?: OnRequest
+  /** How room is made in a full window. `false`: never; what does not fit ends with `context_overflow`. */
+  compaction?: CompactionOptions | false
+  /** When a run is warned of its window, or refused for it. */
+  contextGuard?: ContextGuard
+}
+
+/** A way to make room. `tool_result_truncation` cuts results short in memory only; the ledger keeps everything always. */
+export type CompactionStrategy =
+  | 'summary'
+  | 'sliding_window'
+  | 'hard_clear'
+  | 'tool_result_truncation'
+
+/**
+ * How room is made in a full window: before a call that would not fit, and after one that the provider has refused.
+ * Sessions in the ledger are compacted; of a `history` that the context gives, nothing is, only the running turn itself.
+ */
+export interface CompactionOptions {
+  /** Tried in order, until there is room. Default `['summary']`. */
+  strategies?: readonly CompactionStrategy[]
+  /** The summariser's model; the run's by default. */
+  model?: string
+  /** The summariser's provider; needs `model`. */
+  provider?: string
+  /** What the summariser should mind. */
+  instructions?: string
+  /** Compactions after a refused prompt, at most 3. Default 1. */
+  maxOverflowRecoveries?: number
+  /** Limit of one compaction in milliseconds. Default 300,000. */
+  timeoutMs?: number
+  /** `myclaw`: the last 10 messages stay, and the summary has no sections. */
+  preset?: 'myclaw'
+}
+
+/** Seed 001's guard, in tokens. */
+export interface ContextGuard {
+  /** The share of the window from which `result.warnings` says so. Default 0.8. */
+  warnThreshold?: number
+  /** The most tokens a prompt may have, whatever the window. */
+  hardLimit?: number
+  /** The least room that must be left for the answer. Default 0. */
+  minAvailable?: number
+  /** Runs are refused below this window. Default 16,000. */
+  minWindow?: number
+}
+
+/** What {@link AgentEngine.compact} takes. */
+export interface CompactOptions {
+  /** What the summariser should mind; in place of the engine's. */
+  instructions?: string
+  /** The summariser's model. Default: the engine's option, or that of the session's last answer. */
+  model?: string
+  provider?: string
+  /** Ends it; nothing is written then. */
+  signal?: AbortSignal
 }
 
 /**
@@ -225,9 +374,59 @@ export declare class AgentEngine {
   constructor(options?: AgentEngineOptions)
   /** @throws {AgentEngineError} before anything is written or sent: `invalid_context`, `unknown_model`, … with `field`. */
   run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun
+  /** What is known of models: built in, or declared in the options. By provider and name. */
+  models(filter?: ModelFilter): ModelInfo[]
+  /**
+   * How many tokens the first call of a run of `context` would send: system prompt, tools, history (the session's in the
+   * ledger, where the context names none) and current message. An estimate, unless `exact` is asked for and the provider's
+   * API can count: then it is asked. Nothing is written, and no run of the session is waited for.
+   *
+   * Rejects with an {@link AgentEngineError}: as `run` throws, or `provider_failed` with the provider's `error`.
+   *
+   * @example
+   * const { tokens, promptLimit } = await engine.countTokens(context)
+   * if (tokens > promptLimit * 0.8) await compact()
+   */
+  countTokens(context: AssembledContext, options?: { exact?: boolean }): Promise<TokenCount>
+  /**
+   * Compacts a session between its turns: all but its newest turns become a summary. Null where there is nothing to
+   * summarise. Rejects with the signal's reason when it came first, and with `compaction_failed` when no summary would do;
+   * the history is as it was then.
+   *
+   * @example
+   * const done = await engine.compact('agent:main:main', { instructions: 'Keep every invoice number.' })
+   * if (done) console.log(`${done.tokensBefore} -> ${done.tokensAfter}`)
+   */
+  compact(label: string, options?: CompactOptions): Promise<CompactionResult | null>
   /** The ledger. @throws {AgentEngineError} `no_ledger` */
   readonly ledger: Ledger
-  /** Takes no more runs, waits for the running ones to commit, closes the ledger. */
+  /**
+   * The turns that were begun, have not ended and run nowhere, oldest first: their process is gone or lost its lease.
+   *
+   * @example
+   * for (const turn of await engine.recover()) {
+   *   const run = await engine.resume(turn.turnId, { tools })
+   *   console.log((await run.result).stopReason)
+   * }
+   */
+  recover(): Promise<InterruptedTurn[]>
+  /**
+   * Goes on with an interrupted turn from its last commit point, in the same turn. Tools that finished are not run again.
+   * Calls whose outcome is in doubt: `pure` and `idempotent` ones run again with the same idempotency key, `reconcilable`
+   * ones are asked through `reconcile`, `unsafe` ones are told the model as `outcome_unknown`.
+   *
+   * @throws {AgentEngineError} `unknown_turn` for a turn that is not interrupted; what {@link AgentEngine.run} throws.
+   */
+  resume(turnId: string, options?: ResumeOptions): Promise<AgentRun>
+  /**
+   * Closes an interrupted turn as failed with the code `interrupted`. What it produced stays.
+   *
+   * @throws {AgentEngineError} `unknown_turn` for a turn that is not interrupted.
+   */
+  discard(turnId: string): Promise<void>
+  /** What `recovery` did when the engine was opened; empty for `list`. */
+  readonly recovered: Promise<RecoveredTurn[]>
+  /** Takes no more runs, waits for the running ones to commit, closes the connections and the ledger. */
   close(): Promise<void>
 }
 
@@ -241,13 +440,25 @@ export interface Ledger {
   turn(id: string): Promise<TurnRow | null>
   /** A new session that goes on from `turnId`. Default label: `fork-<ulid>`. */
   fork(turnId: string, label?: string): Promise<SessionRow>
+  /**
+   * Takes the session's last compaction back: its pointer goes to the turn before it, so that every message is in the
+   * context again. Turns that came after it stay in the ledger, beside the thread. Null where there is none to take back.
+   */
+  uncompact(label: string): Promise<SessionRow | null>
   /** Read-only SQL. Never open the file with another SQLite in this process. */
   query(sql: string, params?: readonly (string | number | boolean | null)[]): Promise<QueryResult>
 }
 
 /** A result as a broker may have it: seed 000's fields; the engine's own are optional. */
 export type AgentResultInput = Pick<AgentResult, 'stopReason' | 'durationMs' | 'usage'> &
-  Partial<Omit<AgentResult, 'stopReason' | 'durationMs' | 'usage' | 'messages' | 'toolCalls'>> & {
+  Partial<
+    Omit<
+      AgentResult,
+      'stopReason' | 'durationMs' | 'usage' | 'messages' | 'toolCalls' | 'compaction'
+    >
+  > & {
+    /** Without `compactionType`, a summary. */
+    compaction?: Omit<CompactionResult, 'compactionType'> & Partial<CompactionResult>
     messages: readonly (Omit<AgentMessage, 'blocks'> & { blocks?: Block[] })[]
     toolCalls: readonly (Omit<AgentToolCall, 'callId' | 'messageId'> & {
       callId?: string
@@ -276,9 +487,12 @@ export type AgentEngineErrorCode =
   | 'storage_constraint'
   | 'storage_io'
   | 'stale_head'
+  | 'stale_writer'
   | 'unknown_turn'
   | 'unknown_session'
   | 'invalid_query'
+  | 'provider_failed'
+  | 'compaction_failed'
   | 'internal'
 
 /** A call was refused before anything was written or sent, or the ledger failed. */
@@ -287,6 +501,8 @@ export declare class AgentEngineError extends Error {
   readonly code: AgentEngineErrorCode
   /** The path of the field that is wrong: `history[3].content`. */
   readonly field?: string
+  /** With `provider_failed`: what the provider, or the way to it, said. */
+  readonly error?: AgentError
 }
 
 /** A model that answers as a script says: for tests and demos, without key or network. */

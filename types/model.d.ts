@@ -214,6 +214,50 @@ used?: number,
 remaining?: number, };
 
 /**
+ * Whether the model must, may or may not call tools.
+ */
+export type ToolChoice = 'auto' | 'none' | 'required' | { 
+/**
+ * Its name.
+ */
+name: string, };
+
+/**
+ * The form of the answer's text, where the API can hold the model to one.
+ */
+export type ResponseFormat = { "type": "json_object" } | { "type": "json_schema", 
+/**
+ * `[A-Za-z0-9_-]{1,64}`; `answer` where left out.
+ */
+name?: string, 
+/**
+ * The JSON Schema.
+ */
+schema: unknown, 
+/**
+ * Whether the provider must hold the model to it exactly; true where left out.
+ */
+strict?: boolean, };
+
+/**
+ * The provider's prompt cache.
+ */
+export type PromptCache = { 
+/**
+ * How long it is kept; `5m` where left out.
+ */
+ttl?: CacheTtl, 
+/**
+ * What requests that share a prefix have in common, for APIs that route by it; derived from the session where left out.
+ */
+key?: string, };
+
+/**
+ * How long the provider may keep the prompt.
+ */
+export type CacheTtl = "off" | "5m" | "1h";
+
+/**
  * How a tool may run beside the others of the same message (RULES §1).
  */
 export type ExecutionMode = "sequential" | "parallel";
@@ -410,7 +454,16 @@ attempts: Array<Attempt>,
 /**
  * Steered messages that no model call has seen, because the run ended first.
  */
-undeliveredSteering: Array<string>, };
+undeliveredSteering: Array<string>, 
+/**
+ * The budget as it was after the last call: what the model takes, what is kept free, and what the context uses. Absent
+ * where no call was about to be made.
+ */
+tokenBudget?: TokenBudget, 
+/**
+ * What the context asked for and the requests could not say; what the guard and a failed compaction have to say.
+ */
+warnings: Array<RunWarning>, };
 
 /**
  * Why the agent stopped.
@@ -503,6 +556,39 @@ reasoningTokens: number,
  * The sum of the first four.
  */
 totalTokens: number, };
+
+/**
+ * How many tokens a context would send: the answer of `countTokens`.
+ */
+export type TokenCount = { 
+/**
+ * Tokens of the whole prompt: the provider's count where `exact`, else the sum of the three estimates below.
+ */
+tokens: number, 
+/**
+ * Whether the provider counted.
+ */
+exact: boolean, 
+/**
+ * Estimate of the system prompt.
+ */
+systemTokens: number, 
+/**
+ * Estimate of the tools' names, descriptions and schemas.
+ */
+toolTokens: number, 
+/**
+ * Estimate of the history and the current message, as the model would see them.
+ */
+messageTokens: number, 
+/**
+ * The model's window: prompt and answer together.
+ */
+window: number, 
+/**
+ * The most tokens that a prompt may have.
+ */
+promptLimit: number, };
 
 /**
  * One attempt at a provider (RULES §1, `attempts_json`).
@@ -603,17 +689,178 @@ code: string,
 message: string, };
 
 /**
+ * Something the engine did otherwise than the context asked, without failing for it. Told once a run.
+ */
+export type RunWarning = { 
+/**
+ * A stable code: `unsupported_option`.
+ */
+code: string, 
+/**
+ * The context's field, where it is about one: `temperature`, `metadata.team`.
+ */
+field?: string, 
+/**
+ * What was left out, and why.
+ */
+message: string, };
+
+/**
+ * What a host is shown of a request.
+ */
+export type OutgoingRequest = { 
+/**
+ * The provider's name among the engine's.
+ */
+provider: string, 
+/**
+ * The model asked.
+ */
+model: string, 
+/**
+ * The API that the body is written for.
+ */
+api: Api, 
+/**
+ * Where it goes; the values of a query are left out, because one may be a key.
+ */
+url: string, 
+/**
+ * The body, as the provider's API has it.
+ */
+body: Record<string, any>, 
+/**
+ * The attempt of the run, from 1.
+ */
+attempt: number, 
+/**
+ * The run.
+ */
+runId: string, };
+
+/**
  * Seed 000's `CompactionResult`.
  */
-export type CompactionResult = { summary: string, summarizedThroughTurnId: string, firstKeptTurnId: string, turnsSummarized: number, model: string, provider: string, tokensBefore: number, tokensAfter: number, summaryTokens: number, summarizationInputTokens: number, summarizationOutputTokens: number, durationMs: number, trigger: 'context_limit' | 'overflow_recovery', };
+export type CompactionResult = { summary: string, summarizedThroughTurnId: string, firstKeptTurnId: string, turnsSummarized: number, model: string, provider: string, tokensBefore: number, tokensAfter: number, summaryTokens: number, summarizationInputTokens: number, summarizationOutputTokens: number, durationMs: number, trigger: 'context_limit' | 'overflow_recovery', 
+/**
+ * What made the room.
+ */
+compactionType: 'summary' | 'sliding_window' | 'hard_clear' | 'tool_result_truncation', };
+
+/**
+ * A turn that was begun, has not ended, and runs nowhere: its process is gone, or lost its lease.
+ */
+export type InterruptedTurn = { 
+/**
+ * The turn's ULID: what `resume` and `discard` take.
+ */
+turnId: string, 
+/**
+ * The host's id of the run.
+ */
+runId: string, 
+/**
+ * Its session.
+ */
+sessionLabel: string, 
+/**
+ * The turn it follows; null for a root.
+ */
+parentTurnId: string | null, 
+/**
+ * False: the session has gone on without it, so it can only be discarded.
+ */
+resumable: boolean, 
+/**
+ * Unix milliseconds.
+ */
+startedAt: number, 
+/**
+ * The provider.
+ */
+provider: string, 
+/**
+ * The model.
+ */
+model: string, 
+/**
+ * Complete answers of the model so far.
+ */
+iterations: number, 
+/**
+ * The messages so far, in order.
+ */
+messages: Array<AgentMessage>, 
+/**
+ * The tool calls so far, in order.
+ */
+toolCalls: Array<InterruptedCall>, };
+
+/**
+ * A tool call of an interrupted turn.
+ */
+export type InterruptedCall = { 
+/**
+ * What its tool declared may be done with it.
+ */
+replay: ReplayClass, 
+/**
+ * The provider's id of the call.
+ */
+id: string, 
+/**
+ * The tool.
+ */
+toolName: string, 
+/**
+ * The arguments the tool got: parsed, coerced and valid; `{}` where they never were.
+ */
+params: Record<string, unknown>, 
+/**
+ * What the tool returned.
+ */
+result?: unknown, 
+/**
+ * Why it failed.
+ */
+error?: string, 
+/**
+ * Where it stands.
+ */
+status: ToolCallStatus, 
+/**
+ * Unix milliseconds.
+ */
+startedAt: number, 
+/**
+ * Unix milliseconds.
+ */
+completedAt?: number, 
+/**
+ * Order within the turn, from 0.
+ */
+sequence: number, 
+/**
+ * The session of the subagent this call spawned.
+ */
+spawnedSessionLabel?: string, 
+/**
+ * The engine's ULID of the call: the tool's idempotency key and the ledger's id.
+ */
+callId: string, 
+/**
+ * The assistant message that asked.
+ */
+messageId: string, };
 
 /**
  * The wire APIs the engine speaks.
  */
-export type Api = "anthropic-messages" | "openai-chat" | "scripted";
+export type Api = "anthropic-messages" | "openai-chat" | "openai-responses" | "google-generative-ai" | "bedrock-converse" | "scripted";
 
 /**
- * One provider, as the options name it. For `anthropic` and `openai` every field has a default.
+ * One provider, as the options name it. Under the name of a known service (`groq`, `openrouter`, `ollama`, …) every field
+ * has a default.
  */
 export type ProviderOptions = { 
 /**
@@ -624,6 +871,22 @@ api?: Api,
  * Where it is; the API's path is added to it. https, unless it is this machine.
  */
 baseUrl?: string, 
+/**
+ * The AWS region, for `api: 'bedrock-converse'`; by default the one in `baseUrl`, else that of `AWS_REGION`.
+ */
+region?: string, 
+/**
+ * The service it is (`vllm`, `azure`, …), where neither the host of `baseUrl` nor the provider's name tells.
+ */
+flavor?: string, 
+/**
+ * The `api-version` of Azure, such as `2024-10-21`; without one `/openai/v1` is asked.
+ */
+apiVersion?: string, 
+/**
+ * The deployment of Azure, for a dated `apiVersion`; the model's name by default.
+ */
+deployment?: string, 
 /**
  * Headers sent with every request. Keys belong in `authProfiles`.
  */
@@ -678,27 +941,51 @@ id: string,
  */
 provider: string, 
 /**
- * What the key is: `api_key` (default), or `token` for one that travels as `authorization: Bearer`.
+ * What the key is: `api_key` (default), `token` for one that travels as `authorization: Bearer`, or `aws` for one
+ * that signs requests (Bedrock).
  */
 type?: AuthType, 
 /**
- * The key, or the environment variable that holds it.
+ * The key, or the environment variable that holds it. For `aws` it may be left out: `AWS_ACCESS_KEY_ID`,
+ * `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN` are then read.
  */
-key: AuthKey, };
+key?: AuthKey, };
 
 /**
  * What a key is.
  */
-export type AuthType = "api_key" | "token";
+export type AuthType = "api_key" | "token" | "aws";
 
 /**
  * Where the key is.
  */
-export type AuthKey = string | { 
+export type AuthKey = KeyText | AwsKey;
+
+/**
+ * A secret, or the environment variable that holds it.
+ */
+export type KeyText = string | { 
 /**
  * The name.
  */
 env: string, };
+
+/**
+ * An AWS access key.
+ */
+export type AwsKey = { 
+/**
+ * The key's id.
+ */
+accessKeyId: KeyText, 
+/**
+ * The secret key.
+ */
+secretAccessKey: KeyText, 
+/**
+ * The token of temporary credentials.
+ */
+sessionToken?: KeyText, };
 
 /**
  * What a host says of a model. Fields left out keep what the catalogue knows of it.
@@ -822,6 +1109,27 @@ retires: string | null,
  * Where the facts are from: a key of the data file's `sources`, `declared`, or `assumed`.
  */
 source: string, };
+
+/**
+ * What the models listed must have; all of them where nothing is named.
+ */
+export type ModelFilter = { 
+/**
+ * Who serves it.
+ */
+provider?: string, 
+/**
+ * The API that its provider speaks for it.
+ */
+api?: Api, 
+/**
+ * Whether it can think.
+ */
+reasoning?: boolean, 
+/**
+ * What a prompt may hold.
+ */
+input?: Modality, };
 
 /**
  * A kind of prompt content.
@@ -1350,7 +1658,11 @@ message: string,
 /**
  * Whether the run may be tried again.
  */
-retryable: boolean, };
+retryable: boolean, 
+/**
+ * The stable code: the provider's, or the engine's (`interrupted`, `run_timeout`, …); null where there is none.
+ */
+code: string | null, };
 
 /**
  * A message of a session's history, with the turn it belongs to.

@@ -3,9 +3,9 @@
 import { writeSync } from 'node:fs'
 import { context, scripted } from './common.mjs'
 
-const [file] = process.argv.slice(2)
+const [file, journal] = process.argv.slice(2)
 const step = { text: 'x'.repeat(6000), toolCalls: [{ name: 'echo', arguments: { of: 1 } }] }
-const { engine } = scripted([step], { ledger: { path: file } }, { repeat: true })
+const { engine } = scripted([step], { ledger: { path: file, journal } }, { repeat: true })
 const tools = [{ name: 'echo', run: ({ of }) => ({ of, padding: 'y'.repeat(5000) }) }]
 
 async function loop(sessionLabel) {

@@ -1,6 +1,7 @@
 // A loopback HTTP server that answers as a test says, byte by byte, and remembers what it was asked.
 // It must never reach beyond this machine or outlive its test.
 
+import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 
@@ -21,6 +22,8 @@ export interface TestServer {
   seen: Seen[]
   /** TCP connections accepted so far. */
   connections(): number
+  /** Resolves when every client has closed its connections. */
+  deserted(): Promise<unknown>
   /** Answers one request each, in order; the last one answers all that follow. */
   use(...handlers: Handler[]): void
   close(): Promise<void>
@@ -65,6 +68,7 @@ export async function testServer(...handlers: Handler[]): Promise<TestServer> {
     url: `http://127.0.0.1:${port}`,
     seen,
     connections: () => accepted,
+    deserted: () => Promise.all([...sockets].map((socket) => once(socket, 'close'))),
     use: (...next) => {
       queue = next
     },

@@ -8,11 +8,11 @@ import os from 'node:os'
 import path from 'node:path'
 
 /** What every adapter of ours says of itself. */
-export const info = { kind: 'engine', wires: ['anthropic', 'chat'], packages: null }
+export const info = { kind: 'engine', wires: ['anthropic', 'chat', 'responses'], packages: null }
 
 /** Asked once: Node asks the system eighteen things for it. */
 const WORKSPACE = os.tmpdir()
-const PROVIDERS = { anthropic: 'anthropic', chat: 'openai' }
+const PROVIDERS = { anthropic: 'anthropic', chat: 'openai', responses: 'responses' }
 /** The longest history (20,000 messages) is about a million tokens: the window must not be what is measured. */
 const WINDOW = { contextWindow: 10_000_000, maxOutputTokens: 32_000 }
 
@@ -28,10 +28,12 @@ export function makeNexus({ baseURL, wire, params }, { ledger, reading }) {
     providers: {
       anthropic: { api: 'anthropic-messages', baseUrl: baseURL },
       openai: { api: 'openai-chat', baseUrl: `${baseURL}/v1` },
+      responses: { api: 'openai-responses', baseUrl: `${baseURL}/v1` },
     },
     authProfiles: [
       { id: 'bench-anthropic', provider: 'anthropic', type: 'api_key', key: 'k' },
       { id: 'bench-openai', provider: 'openai', type: 'api_key', key: 'k' },
+      { id: 'bench-responses', provider: 'responses', type: 'api_key', key: 'k' },
     ],
     models: modelsOf(params).map((id) => ({ provider, id, ...WINDOW })),
   })

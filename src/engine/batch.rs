@@ -3,68 +3,133 @@
 //! It owns the events of the batch and the skipping of what has not begun (RULES §5, "Steer in a tool batch"). Running a
 //! tool is `tools`' work; that each call is answered once is the machine's.
 
-use std::future::{Future, pending};
+use std::future::{Future, pending, poll_fn};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::task::Poll;
 
 use crate::telemetry::Instrument as _;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
+use tokio::sync::oneshot;
 
 use super::driver::Run;
 use super::outcome;
-use crate::model::{Block, StreamEvent, ToolStatus};
+use super::record::{Starting, Writing, bars};
+use super::session::storage_error;
+use crate::model::{Block, OUTCOME_UNKNOWN, StorageError, StreamEvent, ToolStatus};
 use crate::telemetry;
-use crate::tools::{Gate, Invocation, Limits, Prepared, Ticket, run_call};
+use crate::tools::{Ending, First, Gate, Invocation, Limits, Prepared, Ticket, run_call};
 use crate::turn::machine::{Event, Interrupt, Machine, PendingCall, Step, ToolFinish};
 
 /// What a skipped call answers (RULES §5).
 const SKIPPED: &str = "Skipped due to queued user message.";
 
+/// Calls that were admitted and wait for their record (W2). Each begins when it is told to; dropped, it never does.
+#[derive(Default)]
+struct Admitted {
+    starting: Vec<Starting>,
+    gates: Vec<oneshot::Sender<()>>,
+}
+
+/// What the batch is woken for.
+enum Next<'a> {
+    /// A call has its answer.
+    Finished(&'a PendingCall, ToolFinish),
+    /// Nothing more happens by itself: what has happened is to be written, and who was admitted may begin then.
+    Quiet,
+    /// A record is on disk, or is not.
+    Recorded(Result<(), StorageError>, Admitted),
+    /// Every call is answered.
+    Over,
+}
+
 /// Runs the batch to its end, or to the run's.
-pub(crate) async fn run(run: &Run, machine: &mut Machine, calls: Vec<PendingCall>) -> Step {
+pub(crate) async fn run(
+    run: &Run,
+    machine: &mut Machine,
+    writing: &mut Writing,
+    calls: Vec<PendingCall>,
+) -> Step {
     let skip = run.control.open_batch();
     let gate = Gate::default();
-    let begun = Mutex::new(Vec::new());
+    let any = AtomicBool::new(false);
+    let admitted = Mutex::new(Admitted::default());
     // Queued in call order: the order of admission (RULES §1, "Tool execution").
     let queued: Vec<_> = calls.iter().map(|call| (call, admit(run, &gate, call))).collect();
     let mut open: FuturesUnordered<_> = queued
         .into_iter()
-        .map(|(call, admitted)| {
-            let (skip, begun) = (&skip, &begun);
+        .map(|(call, prepared)| {
+            let (skip, any, admitted) = (&skip, &any, &admitted);
             async move {
                 let started = AtomicBool::new(false);
-                let params = admitted.as_ref().ok().and_then(|(prepared, _)| params_of(prepared));
-                let on_start = || {
+                let params = prepared.as_ref().ok().and_then(|(prepared, _)| params_of(prepared));
+                let begin = async {
+                    if any.swap(true, Ordering::AcqRel) && run.control.is_steered() {
+                        // One call of the batch goes first; when it begins, the others are skipped.
+                        pending::<()>().await;
+                    }
                     started.store(true, Ordering::Release);
-                    begun
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push((call.call_id.clone(), params));
-                    tell(run, call, ToolStatus::Started, None);
-                    run.control.batch_started();
+                    let (go, told) = oneshot::channel();
+                    {
+                        let mut admitted = admitted.lock().unwrap_or_else(PoisonError::into_inner);
+                        admitted.starting.push(Starting { call_id: call.call_id.clone(), params });
+                        admitted.gates.push(go);
+                    }
+                    let begins = told.await.is_ok();
+                    if begins {
+                        tell(run, call, ToolStatus::Started, None);
+                        run.control.batch_started();
+                    }
+                    begins
                 };
-                let finish = match admitted {
+                let finish = match prepared {
                     Err(told) => failed(told),
                     Ok((prepared, ticket)) => tokio::select! {
                         biased;
                         () = skipped(skip.cancelled(), &started) => failed(SKIPPED.to_owned()),
-                        finish = one(run, call, prepared, ticket, on_start) => finish,
+                        finish = one(run, call, prepared, ticket, begin) => finish,
                     },
                 };
                 (call, finish)
             }
         })
         .collect();
+    let mut records = FuturesUnordered::new();
     let mut step = Step::AwaitTools;
     loop {
-        let next = run.guard(open.next()).await;
-        for (call_id, params) in begun.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            run.feed(machine, Event::ToolStarted { call_id, params });
-        }
+        let due = match &*writing {
+            Writing::Open(recorder) => recorder.is_due(machine),
+            Writing::AtEnd | Writing::Refused(_) => false,
+        };
+        let next = run
+            .guard(poll_fn(|cx| {
+                if let Poll::Ready(next) = open.poll_next_unpin(cx) {
+                    return Poll::Ready(match next {
+                        Some((call, finish)) => Next::Finished(call, finish),
+                        None => Next::Over,
+                    });
+                }
+                let waiting = |admitted: &Mutex<Admitted>| {
+                    !admitted.lock().unwrap_or_else(PoisonError::into_inner).gates.is_empty()
+                };
+                if due || waiting(&admitted) {
+                    return Poll::Ready(Next::Quiet);
+                }
+                match records.poll_next_unpin(cx) {
+                    Poll::Ready(Some((done, admitted))) => {
+                        Poll::Ready(Next::Recorded(done, admitted))
+                    }
+                    Poll::Ready(None) | Poll::Pending => Poll::Pending,
+                }
+            }))
+            .await;
         match next {
-            Ok(Some((call, finish))) => {
+            // A tool that gave up because of the abort has not failed by itself: the abort, which is seen next, closes it.
+            Ok(Next::Finished(_, finish))
+                if finish.error.is_some() && run.control.abort_token().is_cancelled() => {}
+            Ok(Next::Finished(call, finish)) => {
                 let status =
                     if finish.error.is_some() { ToolStatus::Failed } else { ToolStatus::Completed };
                 let text = finish.error.clone().or_else(|| first_text(&finish.content));
@@ -72,9 +137,45 @@ pub(crate) async fn run(run: &Run, machine: &mut Machine, calls: Vec<PendingCall
                     .feed(machine, Event::ToolFinished { call_id: call.call_id.clone(), finish });
                 tell(run, call, status, text.as_deref().and_then(outcome::summary));
             }
-            Ok(None) => break,
+            Ok(Next::Quiet) => {
+                let admitted =
+                    std::mem::take(&mut *admitted.lock().unwrap_or_else(PoisonError::into_inner));
+                match writing {
+                    Writing::AtEnd => begin(run, machine, admitted),
+                    Writing::Refused(error) => {
+                        let error = error.clone();
+                        if let Some(over) = unrecorded(run, machine, error, admitted, &calls) {
+                            step = over;
+                            break;
+                        }
+                    }
+                    Writing::Open(recorder) if admitted.gates.is_empty() => {
+                        recorder.aside(machine).await;
+                    }
+                    Writing::Open(recorder) => {
+                        let record = recorder.before(machine, &admitted.starting).await;
+                        records.push(async move { (record.await, admitted) });
+                    }
+                }
+            }
+            Ok(Next::Recorded(Ok(()), admitted)) => begin(run, machine, admitted),
+            Ok(Next::Recorded(Err(error), admitted)) => {
+                if let Writing::Open(recorder) = writing {
+                    recorder.forget();
+                }
+                if let Some(over) = unrecorded(run, machine, error, admitted, &calls) {
+                    step = over;
+                    break;
+                }
+            }
+            Ok(Next::Over) => break,
             Err(cause) => {
-                step = interrupted(run, machine, cause, &calls);
+                let reason = match cause {
+                    Interrupt::Abort => "aborted",
+                    Interrupt::Timeout => "interrupted",
+                };
+                let event = Event::Interrupted { cause, partial: None };
+                step = end_early(run, machine, event, reason, &calls);
                 break;
             }
         }
@@ -83,15 +184,43 @@ pub(crate) async fn run(run: &Run, machine: &mut Machine, calls: Vec<PendingCall
     step
 }
 
+/// Lets calls begin.
+fn begin(run: &Run, machine: &mut Machine, admitted: Admitted) {
+    for (starting, gate) in admitted.starting.into_iter().zip(admitted.gates) {
+        let Starting { call_id, params } = starting;
+        run.feed(machine, Event::ToolStarted { call_id, params });
+        // Its future may be gone: it was withdrawn before it began.
+        let _ = gate.send(());
+    }
+}
+
+/// Calls whose record could not be written: without effects they begin all the same, else the run ends here.
+fn unrecorded(
+    run: &Run,
+    machine: &mut Machine,
+    error: StorageError,
+    admitted: Admitted,
+    calls: &[PendingCall],
+) -> Option<Step> {
+    if !bars(&error, &run.tool_set, machine, &admitted.starting) {
+        begin(run, machine, admitted);
+        return None;
+    }
+    let event = Event::Broken(storage_error(&error));
+    Some(end_early(run, machine, event, "interrupted", calls))
+}
+
 /// Ends the batch early. Calls that had begun are told as failed, so that no `started` stays without its end.
-fn interrupted(run: &Run, machine: &mut Machine, cause: Interrupt, calls: &[PendingCall]) -> Step {
+fn end_early(
+    run: &Run,
+    machine: &mut Machine,
+    event: Event,
+    reason: &str,
+    calls: &[PendingCall],
+) -> Step {
     let running: Vec<&PendingCall> =
         calls.iter().filter(|call| machine.is_running(&call.call_id)).collect();
-    let reason = match cause {
-        Interrupt::Abort => "aborted",
-        Interrupt::Timeout => "interrupted",
-    };
-    let step = run.feed(machine, Event::Interrupted { cause, partial: None });
+    let step = run.feed(machine, event);
     for call in running {
         tell(run, call, ToolStatus::Failed, Some(reason.to_owned()));
     }
@@ -129,7 +258,7 @@ async fn one(
     call: &PendingCall,
     prepared: Prepared,
     ticket: Ticket,
-    on_start: impl FnOnce() + Send,
+    begin: impl Future<Output = bool> + Send,
 ) -> ToolFinish {
     let Some(tool) = run.tool_set.tools().get(prepared.index) else {
         return failed(format!("Tool {} not found", call.tool_name));
@@ -144,10 +273,18 @@ async fn one(
     };
     let abort = run.control.abort_token();
     let span = telemetry::tool_span(&call.tool_name, &call.call_id);
-    let end = run_call(run.host.as_ref(), invocation, limits, ticket, &abort, on_start)
-        .instrument(span)
-        .await;
-    let error = end.answer.is_error.then(|| end.answer.message());
+    let first = if call.reconcile { First::Reconcile } else { First::Run };
+    let asked = (invocation, first);
+    let end =
+        run_call(run.host.as_ref(), asked, limits, ticket, &abort, begin).instrument(span).await;
+    let error = match end.ending {
+        Ending::Unknown => Some(OUTCOME_UNKNOWN.to_owned()),
+        Ending::Completed
+        | Ending::Failed
+        | Ending::TimedOut
+        | Ending::Aborted
+        | Ending::NotStarted => end.answer.is_error.then(|| end.answer.message()),
+    };
     ToolFinish { content: end.answer.content, result: end.answer.result_json, error }
 }
 

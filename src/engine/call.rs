@@ -8,32 +8,66 @@ use super::attempt::Attempt;
 use super::conversation::Conversation;
 use super::driver::Run;
 use super::outcome::millis;
-use crate::model::{Attempt as AttemptRow, FailureKind, ModelInfo, Provenance, ReportedUsage};
-use crate::provider::ModelRequest;
+use crate::model::{
+    Attempt as AttemptRow, CompactionResult, FailureKind, ModelInfo, Progress, Provenance,
+    ReportedUsage, RunWarning, TokenBudget,
+};
 use crate::telemetry::{self, Instrument as _};
 use crate::turn::estimate;
-use crate::turn::machine::{Event, Interrupt, Reply};
+use crate::turn::machine::{Event, Interrupt, Machine, Reply};
+use crate::turn::transcript::Dropped;
 
 /// What the calls of a run have cost, and how each attempt went.
 pub(crate) struct Spent {
     pub(crate) attempts: Vec<AttemptRow>,
     /// US dollars over all calls; `None` once a price was unknown. Prices go by call, so it is the sum of the calls' costs.
     pub(crate) cost: Option<f64>,
+    /// What the requests could not say; `None` before the first.
+    pub(crate) warnings: Option<Vec<RunWarning>>,
+    /// What the guard and a failed compaction have to say.
+    pub(crate) notes: Vec<RunWarning>,
+    /// The last compaction.
+    pub(crate) compaction: Option<CompactionResult>,
+    /// The budget of the last call.
+    pub(crate) budget: Option<TokenBudget>,
 }
 
 impl Spent {
     pub(crate) fn of(model: &ModelInfo) -> Self {
-        Self { attempts: Vec::new(), cost: model.cost.as_ref().map(|_| 0.0) }
+        Self {
+            attempts: Vec::new(),
+            cost: model.cost.as_ref().map(|_| 0.0),
+            warnings: None,
+            notes: Vec::new(),
+            compaction: None,
+            budget: None,
+        }
     }
 
-    fn add(&mut self, call: Option<f64>) {
+    /// What an interrupted turn had cost.
+    pub(crate) fn restore(&mut self, progress: &Progress) {
+        self.cost = self.cost.zip(progress.cost).map(|(sum, before)| sum + before);
+        self.attempts.clone_from(&progress.attempts);
+    }
+
+    /// What the run has counted so far.
+    pub(crate) fn progress(&self, machine: &Machine) -> Progress {
+        Progress { cost: self.cost, attempts: self.attempts.clone(), ..machine.progress() }
+    }
+
+    pub(crate) fn add(&mut self, call: Option<f64>) {
         self.cost = self.cost.zip(call).map(|(sum, call)| sum + call);
     }
 }
 
 impl Run {
-    /// One attempt at the model.
-    pub(crate) async fn call_model(&self, conversation: &Conversation, spent: &mut Spent) -> Event {
+    /// One attempt at the model; `called` says whether a tool of this run has answered.
+    pub(crate) async fn call_model(
+        &self,
+        conversation: &Conversation,
+        called: bool,
+        spent: &mut Spent,
+    ) -> Event {
         let credential = match &self.credential {
             Ok(credential) => credential.as_deref(),
             Err(failure) => {
@@ -51,23 +85,19 @@ impl Run {
                 emitted: false,
             };
         }
-        let max_tokens = self.max_tokens();
-        let thinking = self.context.thinking_config.as_ref();
-        let request = ModelRequest {
-            model: self.context.model.clone(),
-            system: self.context.system_prompt.clone(),
-            tools: Arc::clone(self.tool_set.tools()),
-            messages: conversation.pieces(self.provider.as_ref()),
-            max_tokens,
-            temperature: self.context.temperature.filter(|_| self.model.temperature),
-            thinking: thinking.and_then(|asked| self.model.thinking_for(asked, max_tokens)),
-            reasoning_model: self.model.reasoning,
-        };
+        let Dropped { thinking, opaque, calls, results, other: _ } = conversation.dropped();
+        if thinking + opaque + calls + results > 0 {
+            telemetry::left_out(thinking, opaque, calls, results);
+        }
+        let attempt = u32::try_from(spent.attempts.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let request = self.request(conversation, called, attempt);
+        if spent.warnings.is_none() {
+            spent.warnings = Some(self.warnings(&request));
+        }
         let message_id = self.core.clock.new_id();
         let mut sink =
             Attempt::new(Arc::clone(&self.queue), self.core.clock.clone(), message_id.clone());
         let began = self.core.clock.instant();
-        let attempt = u32::try_from(spent.attempts.len()).unwrap_or(u32::MAX).saturating_add(1);
         let span = telemetry::call_span(&self.context.provider, &self.context.model, attempt);
         let call = self.provider.stream(&request, credential, &mut sink).instrument(span);
         let answer = self.guard(call).await;
@@ -110,7 +140,7 @@ impl Run {
             Err(Interrupt::Abort) => (None, Some(FailureKind::Aborted)),
             Err(Interrupt::Timeout) => (None, Some(FailureKind::Timeout)),
         };
-        spent.add(self.model.cost_of(&usage.into(), 0));
+        spent.add(self.model.cost_of(&usage.into(), usage.cache_write_hour));
         spent.attempts.push(AttemptRow {
             provider: self.context.provider.clone(),
             model: self.context.model.clone(),
@@ -127,15 +157,5 @@ impl Run {
             Ok(Err(failure)) => Event::AttemptFailed { failure, partial: Some(reply), emitted },
             Err(cause) => Event::Interrupted { cause, partial: Some(reply) },
         }
-    }
-
-    fn max_tokens(&self) -> u64 {
-        /// What is asked for where the host names no cap: long answers are rare, and the reservation counts against limits.
-        const DEFAULT_CAP: u64 = 32_000;
-        self.context
-            .max_response_tokens
-            .unwrap_or(DEFAULT_CAP)
-            .min(self.model.max_output_tokens)
-            .max(1)
     }
 }

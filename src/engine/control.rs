@@ -11,6 +11,8 @@ use tokio_util::sync::CancellationToken;
 struct Steering {
     /// True once the run takes no more messages.
     closed: bool,
+    /// True while the context is compacted: no message is taken then.
+    compacting: bool,
     queue: Vec<String>,
     /// Skips the calls of the running batch that have not begun.
     batch: Option<CancellationToken>,
@@ -40,7 +42,7 @@ impl RunControl {
     /// Queues a message for the next tool boundary. False when the run takes none any more: the caller keeps it.
     pub fn steer(&self, text: &str) -> bool {
         let mut steering = self.lock();
-        if steering.closed || self.abort.is_cancelled() {
+        if steering.closed || steering.compacting || self.abort.is_cancelled() {
             return false;
         }
         steering.queue.push(text.to_owned());
@@ -55,6 +57,15 @@ impl RunControl {
         !self.lock().closed
     }
 
+    /// Whether the context is being compacted.
+    pub fn is_compacting(&self) -> bool {
+        self.lock().compacting
+    }
+
+    pub(crate) fn compacting(&self, now: bool) {
+        self.lock().compacting = now;
+    }
+
     fn lock(&self) -> MutexGuard<'_, Steering> {
         self.steering.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -64,6 +75,11 @@ impl RunControl {
         let token = CancellationToken::new();
         self.lock().batch = Some(token.clone());
         token
+    }
+
+    /// Whether a message waits for the next tool boundary.
+    pub(crate) fn is_steered(&self) -> bool {
+        !self.lock().queue.is_empty()
     }
 
     /// A tool of the batch began. Messages that came before the batch skip the others from here on (RULES §5).

@@ -9,8 +9,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::Spent;
+use super::compaction::Compactor;
 use super::control::RunControl;
-use super::session::{Session, storage_error};
+use super::record::Writing;
+use super::request::Asks;
+use super::session::Session;
 use super::sessions::Place;
 use super::sink::EventQueue;
 use super::{Core, batch};
@@ -19,13 +22,15 @@ use crate::model::{
 };
 use crate::provider::{Credential, Provider};
 use crate::tools::{ToolHost, ToolSet};
-use crate::turn::machine::{Event, Interrupt, Machine, PendingCall, Step, Tick};
+use crate::turn::machine::{Event, Interrupt, Machine, Step, Tick};
 
 /// Everything a run is made of.
 pub(crate) struct Run {
     pub(crate) core: Arc<Core>,
     pub(crate) context: AssembledContext,
     pub(crate) turn_id: String,
+    /// True where the turn is an interrupted one that goes on.
+    pub(crate) resumes: bool,
     pub(crate) tool_set: Arc<ToolSet>,
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) credential: Result<Option<Arc<Credential>>, Failure>,
@@ -33,6 +38,9 @@ pub(crate) struct Run {
     pub(crate) queue: Arc<EventQueue>,
     pub(crate) control: Arc<RunControl>,
     pub(crate) host: Arc<dyn ToolHost>,
+    pub(crate) asks: Asks,
+    /// What makes room in a full window; `None` where nothing may.
+    pub(crate) compactor: Option<Arc<Compactor>>,
     pub(crate) started: Instant,
     pub(crate) started_ms: i64,
 }
@@ -43,14 +51,10 @@ impl Run {
         let mut spent = Spent::of(&self.model);
         let mut machine =
             Machine::new(self.context.current_message.clone(), self.context.max_iterations);
-        let mut session = match self.guard(self.open_session(place)).await {
-            Ok(Ok(session)) => Some(session),
-            Ok(Err(error)) => {
-                self.feed(&mut machine, Event::Broken(storage_error(&error)));
-                None
-            }
-            Err(cause) => {
-                self.feed(&mut machine, Event::Interrupted { cause, partial: None });
+        let mut session = match self.enter(place, &mut machine, &mut spent).await {
+            Ok(session) => Some(session),
+            Err(event) => {
+                self.feed(&mut machine, *event);
                 None
             }
         };
@@ -81,17 +85,30 @@ impl Run {
                     if !steered.is_empty() {
                         self.feed(machine, Event::Steered(steered));
                     }
+                    if let Writing::Open(recorder) = &mut session.writing
+                        && recorder.is_due(machine)
+                    {
+                        // W3, on its way to the disk while the request is on its way to the provider.
+                        recorder.aside(machine).await;
+                    }
                     let fresh = machine.messages().get(sent..).unwrap_or_default();
                     session.conversation.push_current(fresh, self.provider.as_ref());
                     sent = machine.messages().len();
-                    let event = self.call_model(&session.conversation, spent).await;
+                    let called = machine.messages().iter().any(|it| it.role == Role::Tool);
+                    let event = self.ask(machine, session, called, spent).await;
                     let next = self.feed(machine, event);
                     if matches!(next, Step::RunTools(_) | Step::CallModel) {
+                        if let Writing::Open(recorder) = &mut session.writing {
+                            recorder.count(&spent.progress(machine));
+                        }
                         self.message_ended(last_answer(machine), false);
                     }
                     next
                 }
-                Step::RunTools(calls) => self.run_tools(machine, calls).await,
+                Step::RunTools(calls) => {
+                    self.queue.phase(AgentPhase::ToolUse, self.core.clock.now_ms());
+                    batch::run(self, machine, &mut session.writing, calls).await
+                }
                 Step::Wait(delay) => match self.guard(tokio::time::sleep(delay)).await {
                     Ok(()) => self.feed(machine, Event::Waited),
                     Err(cause) => self.feed(machine, Event::Interrupted { cause, partial: None }),
@@ -132,7 +149,7 @@ impl Run {
         }
     }
 
-    fn remaining(&self) -> Duration {
+    pub(crate) fn remaining(&self) -> Duration {
         self.deadline().saturating_duration_since(self.core.clock.instant())
     }
 
@@ -163,11 +180,6 @@ impl Run {
     /// The limit of a tool that names none.
     pub(crate) fn tool_timeout(&self) -> Option<Duration> {
         self.context.tool_timeout_ms.or(self.core.tool_timeout_ms).map(Duration::from_millis)
-    }
-
-    async fn run_tools(&self, machine: &mut Machine, calls: Vec<PendingCall>) -> Step {
-        self.queue.phase(AgentPhase::ToolUse, self.core.clock.now_ms());
-        batch::run(self, machine, calls).await
     }
 }
 

@@ -6,12 +6,18 @@
 mod attempt;
 mod batch;
 mod call;
+mod compaction;
 mod control;
 mod conversation;
+mod count;
 mod driver;
 mod ending;
+mod opening;
 mod outcome;
 mod prefix;
+mod record;
+mod recovery;
+mod request;
 mod session;
 mod sessions;
 mod sink;
@@ -25,6 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::telemetry::Instrument as _;
 use futures_util::FutureExt as _;
 
+pub use compaction::{CompactionOptions, ContextGuard, ManualCompaction, Preset, Strategy};
 pub use control::RunControl;
 pub use sink::{Batch, EventQueue, MERGE_ABOVE, Notify, RecordKind};
 pub use tasks::Tasks;
@@ -32,13 +39,14 @@ pub use tasks::Tasks;
 use crate::clock::Clock;
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{
-    AgentPhase, Api, AssembledContext, Catalogue, Failure, InputError, Journal, ModelInfo,
-    StreamEvent,
+    AgentPhase, Api, AssembledContext, Catalogue, Failure, InputError, Journal, ModelFilter,
+    ModelInfo, StreamEvent,
 };
-use crate::provider::{Credential, Provider};
+use crate::provider::{Credential, Provider, RequestHost, TurnHeaders};
 use crate::telemetry;
-use crate::tools::{ToolHost, ToolSetCache};
+use crate::tools::{ToolHost, ToolSet, ToolSetCache};
 use driver::Run;
+use request::Asks;
 
 /// A provider the engine can ask, and the key it is asked with.
 pub struct ProviderEntry {
@@ -49,13 +57,38 @@ pub struct ProviderEntry {
     pub credential: Result<Option<Arc<Credential>>, Failure>,
 }
 
+/// How much of a run the journal gets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum JournalMode {
+    /// Every commit point: what was begun is known after a crash, and its finished tools are not run again.
+    #[default]
+    Full,
+    /// The finished turn, as one transaction.
+    Final,
+}
+
+/// What a run reaches of its host, and its host of it.
+pub struct RunHandles {
+    /// Who runs its tools.
+    pub host: Arc<dyn ToolHost>,
+    /// Where its events go.
+    pub queue: Arc<EventQueue>,
+    /// Abort and steering.
+    pub control: Arc<RunControl>,
+    /// Who looks at its requests before they are sent.
+    pub hook: Option<Arc<dyn RequestHost>>,
+}
+
 /// What every run shares.
 pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) journal: Option<Arc<dyn Journal>>,
+    pub(crate) mode: JournalMode,
     pub(crate) sessions: sessions::Sessions,
     pub(crate) prefixes: prefix::PrefixCache,
     pub(crate) tool_timeout_ms: Option<u64>,
+    pub(crate) compaction: Option<CompactionOptions>,
+    pub(crate) guard: ContextGuard,
 }
 
 /// Parts an engine is made of.
@@ -66,12 +99,26 @@ pub struct EngineParts {
     pub catalogue: Catalogue,
     /// Where turns are committed; `None` keeps nothing.
     pub journal: Option<Arc<dyn Journal>>,
+    /// How much of a run it gets.
+    pub journal_mode: JournalMode,
     /// Time and ids.
     pub clock: Clock,
     /// Where runs live.
     pub tasks: Tasks,
     /// Limit of one tool in milliseconds, where neither the tool nor the context names one.
     pub tool_timeout_ms: Option<u64>,
+    /// How a full window is made room in; `None` for never.
+    pub compaction: Option<CompactionOptions>,
+    /// When a run is warned of its window, or refused for it.
+    pub guard: ContextGuard,
+}
+
+/// What a context's names stand for, checked.
+struct Resolved<'a> {
+    entry: &'a ProviderEntry,
+    model: Arc<ModelInfo>,
+    tool_set: Arc<ToolSet>,
+    headers: TurnHeaders,
 }
 
 /// Runs turns.
@@ -97,8 +144,11 @@ impl Engine {
                     parts.journal.as_ref().map(|journal| journal.id()).unwrap_or_default(),
                 ),
                 journal: parts.journal,
+                mode: parts.journal_mode,
                 prefixes: prefix::PrefixCache::default(),
                 tool_timeout_ms: parts.tool_timeout_ms,
+                compaction: parts.compaction,
+                guard: parts.guard,
             }),
             providers: parts.providers,
             catalogue: parts.catalogue,
@@ -110,7 +160,7 @@ impl Engine {
     }
 
     /// Starts a run and returns at once. `stream_start` is in the queue when this returns. A `control` that is aborted
-    /// already makes a run that asks nobody.
+    /// already makes a run that asks nobody. `hook` looks at each request before it is sent.
     ///
     /// # Errors
     /// The engine is closed, the provider or the model is unknown, or a tool's schema does not compile. Nothing was
@@ -121,36 +171,24 @@ impl Engine {
         host: Arc<dyn ToolHost>,
         queue: Arc<EventQueue>,
         control: Arc<RunControl>,
+        hook: Option<Arc<dyn RequestHost>>,
     ) -> Result<(), EngineError> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(EngineError::new(
-                ErrorCode::EngineClosed,
-                "the engine is closed; make a new one",
-            ));
-        }
-        let entry = self.providers.get(&context.provider).ok_or_else(|| {
-            let mut known: Vec<&str> = self.providers.keys().map(String::as_str).collect();
-            known.sort_unstable();
-            EngineError::at(
-                ErrorCode::UnknownProvider,
-                InputError {
-                    path: "provider".to_owned(),
-                    message: format!(
-                        "`{}` is not among the engine's providers ({})",
-                        context.provider,
-                        known.join(", ")
-                    ),
-                },
-            )
-        })?;
-        let model = self.model(&context, entry.provider.api())?;
-        let tool_set = self
-            .tool_sets
-            .get_or_compile(&context.tools_json, &context.tools)
-            .map_err(EngineError::context)?;
+        self.spawn(context, None, RunHandles { host, queue, control, hook })
+    }
+
+    fn spawn(
+        &self,
+        context: AssembledContext,
+        resumed: Option<String>,
+        RunHandles { host, queue, control, hook }: RunHandles,
+    ) -> Result<(), EngineError> {
+        let Resolved { entry, model, tool_set, headers } = self.resolve(&context)?;
+        self.core.guard.admits(&context, &model)?;
+        let compactor = self.compactor(&context, entry, &model)?;
         let clock = &self.core.clock;
         let run = Run {
-            turn_id: clock.new_id(),
+            resumes: resumed.is_some(),
+            turn_id: resumed.unwrap_or_else(|| clock.new_id()),
             core: Arc::clone(&self.core),
             tool_set,
             provider: Arc::clone(&entry.provider),
@@ -159,6 +197,8 @@ impl Engine {
             queue: Arc::clone(&queue),
             control,
             host,
+            asks: Asks::of(&context, headers, hook),
+            compactor,
             started: clock.instant(),
             started_ms: clock.now_ms(),
             context,
@@ -194,19 +234,62 @@ impl Engine {
         Ok(())
     }
 
-    fn models(&self) -> MutexGuard<'_, HashMap<(String, String), Arc<ModelInfo>>> {
+    /// What a context's names stand for.
+    fn resolve(&self, context: &AssembledContext) -> Result<Resolved<'_>, EngineError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(EngineError::new(
+                ErrorCode::EngineClosed,
+                "the engine is closed; make a new one",
+            ));
+        }
+        let entry = self.provider_named(&context.provider)?;
+        let model = self.model_named(&context.provider, &context.model, entry.provider.api())?;
+        let tool_set = self
+            .tool_sets
+            .get_or_compile(&context.tools_json, &context.tools)
+            .map_err(EngineError::context)?;
+        let headers = TurnHeaders::check(&context.request.headers).map_err(EngineError::context)?;
+        Ok(Resolved { entry, model, tool_set, headers })
+    }
+
+    fn provider_named(&self, name: &str) -> Result<&ProviderEntry, EngineError> {
+        self.providers.get(name).ok_or_else(|| {
+            let mut known: Vec<&str> = self.providers.keys().map(String::as_str).collect();
+            known.sort_unstable();
+            let known = known.join(", ");
+            EngineError::at(
+                ErrorCode::UnknownProvider,
+                InputError {
+                    path: "provider".to_owned(),
+                    message: format!("`{name}` is not among the engine's providers ({known})"),
+                },
+            )
+        })
+    }
+
+    /// The models that the engine knows, by provider and name.
+    #[must_use]
+    pub fn models(&self, filter: &ModelFilter) -> Vec<Arc<ModelInfo>> {
+        self.catalogue.list(filter)
+    }
+
+    fn looked_up(&self) -> MutexGuard<'_, HashMap<(String, String), Arc<ModelInfo>>> {
         self.models.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of the context's model.
-    fn model(&self, context: &AssembledContext, api: Api) -> Result<Arc<ModelInfo>, EngineError> {
+    /// What is known of a provider's model.
+    fn model_named(
+        &self,
+        provider: &str,
+        model: &str,
+        api: Api,
+    ) -> Result<Arc<ModelInfo>, EngineError> {
         /// A script has no window of its own.
         const SCRIPTED_WINDOW: u64 = 200_000;
         /// More names than an engine is asked for in its life; past it, names are looked up each time.
         const MOST_KEPT: usize = 1_000;
-        let (provider, model) = (&context.provider, &context.model);
-        let name = (provider.clone(), model.clone());
-        if let Some(kept) = self.models().get(&name) {
+        let name = (provider.to_owned(), model.to_owned());
+        if let Some(kept) = self.looked_up().get(&name) {
             return Ok(Arc::clone(kept));
         }
         let found =
@@ -218,7 +301,7 @@ impl Engine {
                 },
             );
         if let Some(found) = found {
-            let mut models = self.models();
+            let mut models = self.looked_up();
             if models.len() < MOST_KEPT {
                 models.insert(name, Arc::clone(&found));
             }
@@ -229,8 +312,7 @@ impl Engine {
             InputError {
                 path: "model".to_owned(),
                 message: format!(
-                    "`{}` of `{}` is not in the catalogue; declare its `contextWindow` in the engine's `models`",
-                    context.model, context.provider
+                    "`{model}` of `{provider}` is not in the catalogue; declare its `contextWindow` in the engine's `models`"
                 ),
             },
         ))
@@ -240,6 +322,13 @@ impl Engine {
     pub async fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.tasks.finished().await;
+    }
+
+    /// Closes the connections that nobody uses. For when nothing is asked any more: what is asked opens them anew.
+    pub fn disconnect(&self) {
+        for entry in self.providers.values() {
+            entry.provider.disconnect();
+        }
     }
 
     /// Takes no more runs.

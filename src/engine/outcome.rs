@@ -3,8 +3,9 @@
 //! It must never decide anything: the machine has.
 
 use crate::model::{
-    AgentMessage, AgentResult, AssembledContext, Attempt, PersistError, Role, StopReason,
-    StorageError, TurnCommit, TurnStatus,
+    AgentMessage, AgentResult, AssembledContext, Attempt, CompactionResult, OnStaleHead,
+    PersistError, Role, RunWarning, StopReason, StorageError, TokenBudget, TurnCommit, TurnFacts,
+    TurnStatus,
 };
 use crate::turn::machine::{Machine, Outcome};
 
@@ -12,74 +13,72 @@ use crate::turn::machine::{Machine, Outcome};
 #[derive(Debug, Clone)]
 pub(crate) struct Ended {
     pub(crate) turn_id: String,
-    pub(crate) parent_turn_id: Option<String>,
-    pub(crate) expected_head: Option<String>,
-    pub(crate) started_at: i64,
-    pub(crate) completed_at: i64,
     pub(crate) duration_ms: u64,
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) cost: Option<f64>,
     pub(crate) undelivered_steering: Vec<String>,
+    pub(crate) warnings: Vec<RunWarning>,
+    pub(crate) compaction: Option<CompactionResult>,
+    pub(crate) token_budget: Option<TokenBudget>,
 }
 
-/// The result and the commit of an ended run. `journal` is `None` without one, else whether the run had its session: a
-/// run that ended before that moves no pointer.
-pub(crate) fn build(
+/// Where the turn of an ended run belongs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Place {
+    pub(crate) parent_turn_id: Option<String>,
+    pub(crate) expected_head: Option<String>,
+    /// False for a run that ended before its session was its own: it moves no pointer.
+    pub(crate) began: bool,
+    pub(crate) started_at: i64,
+    pub(crate) completed_at: i64,
+}
+
+/// The commit of a turn that has ended. What of its messages and calls is written is the caller's to fill in.
+pub(crate) fn commit(
+    context: &AssembledContext,
+    machine: &Machine,
+    outcome: &Outcome,
+    ended: &Ended,
+    place: Place,
+) -> TurnCommit {
+    let (usage, usage_estimated, context_tokens) = machine.usage();
+    let facts = TurnFacts {
+        turn_id: ended.turn_id.clone(),
+        parent_turn_id: place.parent_turn_id,
+        expected_head: place.expected_head,
+        move_pointer: place.began && machine.moves_pointer(),
+        status: TurnStatus::of(outcome.stop_reason),
+        stop_reason: outcome.stop_reason,
+        started_at: place.started_at,
+        completed_at: place.completed_at,
+        usage,
+        usage_estimated,
+        context_tokens,
+        cost: ended.cost,
+        error: outcome.error.clone(),
+        attempts: ended.attempts.clone(),
+        // It was written when it was there: see `compaction`.
+        compaction: None,
+    };
+    let commit = TurnCommit::new(context, facts, machine.messages(), machine.calls().count());
+    TurnCommit { on_stale_head: OnStaleHead::Beside, ..commit }
+}
+
+/// The result of an ended run.
+pub(crate) fn result(
     context: &AssembledContext,
     machine: Machine,
     outcome: Outcome,
     ended: Ended,
-    journal: Option<bool>,
-) -> (AgentResult, Option<Box<TurnCommit>>) {
+) -> AgentResult {
     let (usage, usage_estimated, context_tokens) = machine.usage();
-    let moves = machine.moves_pointer();
     let (messages, tool_calls) = machine.into_parts();
-    let commit = journal.map(|began| {
-        Box::new(TurnCommit {
-            turn_id: ended.turn_id.clone(),
-            run_id: context.run_id.clone(),
-            session_label: context.session_label.clone(),
-            parent_turn_id: ended.parent_turn_id,
-            expected_head: ended.expected_head,
-            move_pointer: moves && began,
-            status: TurnStatus::of(outcome.stop_reason),
-            stop_reason: outcome.stop_reason,
-            started_at: ended.started_at,
-            completed_at: ended.completed_at,
-            provider: context.provider.clone(),
-            model: context.model.clone(),
-            role: context.role,
-            toolset_name: context.toolset_name.clone(),
-            tools_available: context.tools.iter().map(|tool| tool.name.clone()).collect(),
-            permissions_granted: context.permissions_granted.get().to_owned(),
-            usage,
-            usage_estimated,
-            context_tokens,
-            cost: ended.cost,
-            query_message_ids: messages
-                .iter()
-                .filter(|message| message.role == Role::User)
-                .map(|message| message.id.clone())
-                .collect(),
-            response_message_id: messages
-                .iter()
-                .rfind(|message| message.role == Role::Assistant)
-                .map(|message| message.id.clone()),
-            source_event_id: context.source_event_id.clone(),
-            workspace_path: context.workspace_path.clone(),
-            error: outcome.error.clone(),
-            attempts: ended.attempts.clone(),
-            messages: messages.clone(),
-            tool_calls: tool_calls.clone(),
-            compaction: None,
-        })
-    });
     let blocks = messages
         .iter()
         .rfind(|message| message.role == Role::Assistant)
         .map(|message| message.blocks.clone())
         .unwrap_or_default();
-    let result = AgentResult {
+    AgentResult {
         turn_id: ended.turn_id,
         run_id: context.run_id.clone(),
         messages: messages.into_iter().map(AgentMessage::from).collect(),
@@ -92,13 +91,14 @@ pub(crate) fn build(
         stop_reason: outcome.stop_reason,
         duration_ms: ended.duration_ms,
         error: outcome.error,
-        compaction: None,
+        compaction: ended.compaction,
         persisted: false,
         persist_error: None,
         attempts: ended.attempts,
         undelivered_steering: ended.undelivered_steering,
-    };
-    (result, commit)
+        token_budget: ended.token_budget,
+        warnings: ended.warnings,
+    }
 }
 
 /// The public face of a commit that failed.

@@ -1,11 +1,13 @@
-//! Opening a session for a run: its turn in the queue, its head, and the conversation that leads to it.
+//! Reading a session for a run: its head, and the conversation that leads to it.
 //!
-//! It must never write: the head it read is what the commit compares.
+//! It must never write: the head it read is what `opening` and the commit compare.
 
+use super::compaction::Fit;
 use super::conversation::Conversation;
 use super::driver::Run;
 use super::prefix::PrefixKey;
-use super::sessions::{Lane, Place};
+use super::record::Writing;
+use super::sessions::Lane;
 use crate::model::{
     AgentError, AgentErrorKind, ErrorDetail, FailureKind, HistoryBase, StorageError,
     StorageErrorKind,
@@ -18,7 +20,24 @@ pub(crate) struct Session {
     /// The head that `conversation` ends at, before this run's own messages.
     pub(crate) expected_head: Option<String>,
     pub(crate) parent_turn_id: Option<String>,
-    _lane: Option<Lane>,
+    /// How its context fits the model's window.
+    pub(crate) fit: Fit,
+    /// Before the lane: the lease is given back while the session is still this run's.
+    pub(crate) writing: Writing,
+    pub(crate) lane: Option<Lane>,
+}
+
+impl Session {
+    fn new(conversation: Conversation, head: Option<String>, parent: Option<String>) -> Self {
+        Self {
+            conversation,
+            expected_head: head,
+            parent_turn_id: parent,
+            fit: Fit::default(),
+            writing: Writing::AtEnd,
+            lane: None,
+        }
+    }
 }
 
 impl Run {
@@ -31,26 +50,26 @@ impl Run {
         }
     }
 
-    /// Waits for the session's turn, then reads what its history has become.
-    pub(crate) async fn open_session(&self, place: Option<Place>) -> Result<Session, StorageError> {
-        let provider = self.provider.as_ref();
-        let target = Target {
-            api: provider.api(),
+    /// Whom the transcript is for.
+    pub(crate) fn target(&self) -> Target {
+        Target {
+            api: self.provider.api(),
             provider: self.context.provider.clone(),
             model: self.context.model.clone(),
-        };
-        let (Some(journal), Some(place)) = (&self.core.journal, place) else {
+            rules: self.provider.transcript_rules(),
+        }
+    }
+
+    /// Reads what the session's history has become.
+    pub(crate) async fn read_session(&self) -> Result<Session, StorageError> {
+        let provider = self.provider.as_ref();
+        let target = self.target();
+        let Some(journal) = &self.core.journal else {
             let mut conversation = Conversation::new(target);
             conversation.push_flat(self.context.history.as_deref().unwrap_or_default(), provider);
-            return Ok(Session {
-                conversation,
-                expected_head: None,
-                parent_turn_id: self.context.parent_turn_id.clone(),
-                _lane: None,
-            });
+            return Ok(Session::new(conversation, None, self.context.parent_turn_id.clone()));
         };
         let label = &self.context.session_label;
-        let lane = place.enter().await;
         if let Some(history) = &self.context.history {
             let head = journal.head(label).await?;
             let parent = self.parent(&head)?;
@@ -60,12 +79,7 @@ impl Run {
             }
             let mut conversation = Conversation::new(target);
             conversation.push_flat(history, provider);
-            return Ok(Session {
-                conversation,
-                expected_head: head,
-                parent_turn_id: parent,
-                _lane: Some(lane),
-            });
+            return Ok(Session::new(conversation, head, parent));
         }
         let kept = self.core.prefixes.take(&self.prefix_key());
         let known = kept.as_ref().map(|(head, _)| head.as_str());
@@ -87,7 +101,7 @@ impl Run {
             // Kept as it is before this run's own messages: what they come to is read back from the ledger.
             self.core.prefixes.put(self.prefix_key(), head.clone(), conversation.clone());
         }
-        Ok(Session { conversation, expected_head: head, parent_turn_id: parent, _lane: Some(lane) })
+        Ok(Session::new(conversation, head, parent))
     }
 
     /// The turn this one follows: the session's head, which a given parent must agree with (RULES §5, "Pointer write").

@@ -12,8 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::model::{
-    CommitReceipt, Defaults, HistoryBase, HistoryTurn, JournalFuture, SessionHistory, StorageError,
-    StorageErrorKind, TurnCommit, parse_context,
+    CallStep, CommitReceipt, CompactionStep, Defaults, HistoryBase, HistoryTurn, JournalFuture,
+    Message, OpenTurn, Opened, SessionHistory, StorageError, StorageErrorKind, TurnCommit,
+    TurnOpening, TurnStep, parse_context,
 };
 use crate::provider::{Script, ScriptedProvider};
 use crate::tools::{Invocation, ToolAnswer, ToolFuture};
@@ -22,6 +23,12 @@ use crate::tools::{Invocation, ToolAnswer, ToolFuture};
 #[derive(Default)]
 struct Memory {
     turns: Mutex<Vec<TurnCommit>>,
+    /// The turn that runs.
+    open: Mutex<Option<TurnCommit>>,
+    /// What each step wrote, in words.
+    steps: Mutex<Vec<String>>,
+    /// How steps are refused.
+    refuses: Mutex<Option<StorageErrorKind>>,
     full: std::sync::atomic::AtomicBool,
 }
 
@@ -41,11 +48,13 @@ impl Journal for Memory {
                 exists: !turns.is_empty(),
                 head: turns.last().map(|turn| turn.turn_id.clone()),
                 base: if after > 0 { HistoryBase::Known } else { HistoryBase::Root },
+                summarised: false,
                 turns: turns[after..]
                     .iter()
                     .map(|turn| HistoryTurn {
                         id: turn.turn_id.clone(),
                         status: turn.status,
+                        edited: false,
                         messages: turn.messages.clone(),
                     })
                     .collect(),
@@ -63,11 +72,82 @@ impl Journal for Memory {
         )
     }
 
-    fn commit(&self, turn: Box<TurnCommit>) -> JournalFuture<'_, CommitReceipt> {
-        Box::pin(async move {
-            if self.full.load(Ordering::Relaxed) {
-                return Err(StorageError::new(StorageErrorKind::Full, "the disk is full"));
-            }
+    fn begin(&self, opening: Box<TurnOpening>) -> JournalFuture<'static, Opened<i64>> {
+        let mut open = self.open.lock().unwrap();
+        let began = if self.full.load(Ordering::Relaxed) {
+            Err(StorageError::new(StorageErrorKind::Full, "the disk is full"))
+        } else {
+            assert!(open.is_none(), "one run at a time");
+            *open = Some(opening.turn);
+            self.steps.lock().unwrap().push("W0".to_owned());
+            Ok(Opened::Leased(1))
+        };
+        Box::pin(std::future::ready(began))
+    }
+
+    fn record(&self, step: Box<TurnStep>) -> JournalFuture<'static, ()> {
+        let said = |message: &Message| message.role.as_str().to_owned();
+        let call = |call: &CallStep| format!("{} {}", call.row.tool_name, call.row.status.as_str());
+        let what: Vec<String> =
+            step.messages.iter().map(said).chain(step.calls.iter().map(call)).collect();
+        self.steps.lock().unwrap().push(what.join(", "));
+        if let Some(kind) = *self.refuses.lock().unwrap() {
+            return Box::pin(std::future::ready(Err(StorageError::new(kind, "refused"))));
+        }
+        let mut open = self.open.lock().unwrap();
+        let turn = open.as_mut().unwrap();
+        for message in step.messages {
+            assert!(turn.messages.iter().all(|other| other.id != message.id), "written once");
+            turn.messages.push(message);
+        }
+        for call in step.calls {
+            turn.tool_calls.retain(|other| other.call_id != call.row.call_id);
+            turn.tool_calls.push(call.row);
+        }
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn release(&self, _session_label: &str, _epoch: i64) {
+        *self.open.lock().unwrap() = None;
+    }
+
+    fn interrupted(&self, _turn_id: Option<&str>) -> JournalFuture<'static, Vec<OpenTurn>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn reopen(&self, _turn_id: &str) -> JournalFuture<'static, Opened<Box<OpenTurn>>> {
+        Box::pin(std::future::ready(Ok(Opened::Busy)))
+    }
+
+    fn compact(&self, _step: Box<CompactionStep>) -> JournalFuture<'static, ()> {
+        let refused = StorageError::new(StorageErrorKind::Full, "the disk is full");
+        Box::pin(std::future::ready(Err(refused)))
+    }
+
+    fn commit(&self, turn: Box<TurnCommit>) -> JournalFuture<'static, CommitReceipt> {
+        Box::pin(std::future::ready(self.keep(turn)))
+    }
+}
+
+impl Memory {
+    fn keep(&self, mut turn: Box<TurnCommit>) -> Result<CommitReceipt, StorageError> {
+        if self.full.load(Ordering::Relaxed) {
+            return Err(StorageError::new(StorageErrorKind::Full, "the disk is full"));
+        }
+        if turn.epoch.is_some() {
+            // What was written on the way, and what is new.
+            let opened = self.open.lock().unwrap().take().unwrap();
+            let (messages, calls) = (turn.messages, turn.tool_calls);
+            turn.messages = opened.messages;
+            turn.messages.extend(messages);
+            turn.messages.sort_by_key(|message| message.sequence);
+            turn.tool_calls = opened.tool_calls;
+            turn.tool_calls.retain(|old| calls.iter().all(|new| new.call_id != old.call_id));
+            turn.tool_calls.extend(calls);
+            turn.tool_calls.sort_by_key(|call| call.sequence);
+        }
+        assert_eq!(turn.tool_calls.len(), turn.tool_call_count);
+        {
             let mut turns = self.turns.lock().unwrap();
             let head = turns.last().map(|turn| turn.turn_id.clone());
             if turn.move_pointer {
@@ -75,8 +155,8 @@ impl Journal for Memory {
             }
             let turn_id = turn.turn_id.clone();
             turns.push(*turn);
-            Ok(CommitReceipt { turn_id: turn_id.clone(), head: Some(turn_id) })
-        })
+            Ok(CommitReceipt { turn_id: turn_id.clone(), head: Some(turn_id), stale_head: None })
+        }
     }
 }
 
@@ -144,9 +224,12 @@ impl Rig {
             providers: HashMap::from([("test".to_owned(), entry)]),
             catalogue: Catalogue::with_declared(declared).unwrap(),
             journal: Some(Arc::clone(&journal) as Arc<dyn Journal>),
+            journal_mode: JournalMode::Full,
             clock: Clock::default(),
             tasks: Tasks::on(Handle::current()),
             tool_timeout_ms: None,
+            compaction: Some(CompactionOptions::default()),
+            guard: ContextGuard::default(),
         });
         Self { engine, provider, journal, host: Arc::default() }
     }
@@ -182,7 +265,7 @@ impl Rig {
         let queue = EventQueue::new(1, true, Arc::clone(&bell) as Arc<dyn Notify>);
         let host = Arc::clone(&self.host) as Arc<dyn ToolHost>;
         let control = Arc::new(RunControl::default());
-        self.engine.start(context, host, Arc::clone(&queue), Arc::clone(&control)).unwrap();
+        self.engine.start(context, host, Arc::clone(&queue), Arc::clone(&control), None).unwrap();
         Started { control, queue, bell, seen: Vec::new() }
     }
 }
@@ -505,4 +588,97 @@ async fn closing_waits_for_the_running_and_refuses_the_next() {
     rig.provider.open_gate("go");
     closing.await;
     assert_eq!(run.end().await.0["persisted"], true);
+}
+
+fn tool(name: &str, mode: &str, replay: &str) -> Value {
+    json!({ "name": name, "parameters": { "type": "object" }, "executionMode": mode, "replay": replay })
+}
+
+#[tokio::test]
+async fn each_commit_point_holds_what_is_new_and_shares_a_write_where_nobody_could_tell() {
+    let script = json!([
+        { "toolCalls": [{ "name": "echo" }, { "name": "fail" }] },
+        { "toolCalls": [{ "name": "echo" }] },
+        "done",
+    ]);
+    for (replay, expected) in [
+        // An answer with effects is written before the model is asked again; one without goes with what follows it.
+        (
+            "unsafe",
+            [
+                "W0",
+                "assistant, echo running, fail pending",
+                "tool, echo completed, fail running",
+                "tool, fail failed",
+                "assistant, echo running",
+                "tool, echo completed",
+            ]
+            .as_slice(),
+        ),
+        (
+            "pure",
+            [
+                "W0",
+                "assistant, echo running, fail pending",
+                "tool, echo completed, fail running",
+                "tool, assistant, fail failed, echo running",
+            ]
+            .as_slice(),
+        ),
+    ] {
+        let rig = Rig::new(&script);
+        let tools = json!({ "tools": [tool("echo", "sequential", replay), tool("fail", "sequential", replay)] });
+        let (result, _) = rig.start(&tools).end().await;
+        assert_eq!(
+            (&result["stopReason"], &result["persisted"]),
+            (&json!("end_turn"), &json!(true))
+        );
+        assert_eq!(*rig.journal.steps.lock().unwrap(), *expected, "{replay}");
+        let turns = rig.journal.turns.lock().unwrap();
+        let sequences: Vec<u32> =
+            turns[0].messages.iter().map(|message| message.sequence).collect();
+        assert_eq!(sequences, (0..7).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn parallel_calls_begin_under_one_record() {
+    let rig = Rig::new(&json!([
+        { "toolCalls": [{ "name": "echo" }, { "name": "echo" }, { "name": "echo" }] }, "done",
+    ]));
+    let tools = json!({ "tools": [tool("echo", "parallel", "pure")] });
+    rig.start(&tools).end().await;
+    assert_eq!(
+        *rig.journal.steps.lock().unwrap(),
+        ["W0", "assistant, echo running, echo running, echo running"]
+    );
+}
+
+#[tokio::test]
+async fn a_tool_with_effects_does_not_begin_without_its_record_and_a_pure_one_does() {
+    for (replay, kind, expected, calls) in [
+        ("unsafe", StorageErrorKind::Full, ("error", json!("storage_full")), 0),
+        ("idempotent", StorageErrorKind::StaleWriter, ("error", json!("stale_writer")), 0),
+        ("pure", StorageErrorKind::StaleWriter, ("error", json!("stale_writer")), 0),
+        ("pure", StorageErrorKind::Full, ("end_turn", Value::Null), 1),
+    ] {
+        let rig = Rig::new(&json!([{ "toolCalls": [{ "name": "echo" }] }, "done"]));
+        *rig.journal.refuses.lock().unwrap() = Some(kind);
+        let tools = json!({ "tools": [tool("echo", "sequential", replay)] });
+        let (result, _) = rig.start(&tools).end().await;
+        let code = result["error"]["detail"]["code"].clone();
+        assert_eq!((result["stopReason"].as_str().unwrap(), code), expected, "{replay}");
+        assert_eq!(rig.host.calls.load(Ordering::Relaxed), calls, "{replay}");
+    }
+}
+
+#[tokio::test]
+async fn a_turn_that_cannot_be_opened_is_answered_all_the_same() {
+    let rig = Rig::new(&json!(["hello"]));
+    rig.journal.full.store(true, Ordering::Relaxed);
+    let (result, _) = rig.start(&json!({})).end().await;
+    assert_eq!(
+        (&result["stopReason"], &result["persisted"], &result["persistError"]["code"]),
+        (&json!("end_turn"), &json!(false), &json!("storage_full"))
+    );
 }

@@ -4,16 +4,79 @@
 
 use rusqlite::{Connection, params};
 
-use super::commit::{Parent, Row, insert_message, insert_turn, integer, parent_of};
+use super::commit::parent_of;
 use super::error::{Stored, sqlite};
+use super::lease::Claim;
+use super::sessions;
+use super::write::{Again, Parent, Row, insert_message, insert_turn, integer};
 use crate::clock::Clock;
 use crate::model::{
-    Block, CompactionResult, Message, Role, StopReason, TokenUsage, TurnCommit, TurnStatus,
-    TurnType,
+    Block, CompactionResult, CompactionStep, Message, Role, StopReason, StorageError,
+    StorageErrorKind, TokenUsage, TurnCommit, TurnStatus, TurnType,
 };
 
 /// How a summary begins when it stands in a context (RULES §3).
 const SUMMARY_PREFIX: &str = "[Previous conversation summary]:";
+
+/// Writes a compaction by itself, makes it the session's head, and lets the open turn that needed it follow it.
+///
+/// # Errors
+/// `stale_writer`, `stale_head`; `unknown_turn` where there is nothing before it. Nothing is written then.
+pub(super) fn compact(
+    connection: &Connection,
+    step: &CompactionStep,
+    claim: &Claim,
+    clock: &Clock,
+) -> Stored<()> {
+    let CompactionStep { id, turn, compaction } = step;
+    let label = &turn.session_label;
+    if let Some(epoch) = turn.epoch {
+        claim.check(connection, label, epoch)?;
+    }
+    let session = sessions::head(connection, label)?;
+    if session.clone().flatten() != turn.expected_head {
+        return Err(StorageError::new(
+            StorageErrorKind::StaleHead,
+            format!("session `{label}` has moved on while it was compacted; compact it again"),
+        ));
+    }
+    let Some(before) = turn.parent_turn_id.as_deref() else {
+        return Err(StorageError::new(
+            StorageErrorKind::UnknownTurn,
+            format!("session `{label}` has no turn that could be compacted"),
+        ));
+    };
+    if session.is_none() {
+        sessions::create(connection, label, Some(before), turn.started_at, true)?;
+    }
+    let parent = write_turn(connection, turn, compaction, (id, before), clock)?;
+    write_row(connection, id, compaction)?;
+    sessions::move_pointer(connection, label, id, turn.completed_at)?;
+    if turn.epoch.is_some() {
+        follow(connection, &turn.turn_id, id, &parent)
+            .map_err(|error| sqlite(&format!("move turn `{}`", turn.turn_id), &error))?;
+    }
+    Ok(())
+}
+
+/// The open turn `turn_id` follows the compaction `id` from here on, also for who resumes it.
+fn follow(
+    connection: &Connection,
+    turn_id: &str,
+    id: &str,
+    parent: &Parent,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "UPDATE turns SET parent_turn_id = ?2, depth = ?3 WHERE id = ?1 AND status = 'streaming'",
+        )?
+        .execute((turn_id, id, parent.depth + 1))?;
+    connection.prepare_cached("UPDATE turns SET has_children = 1 WHERE id = ?1")?.execute((id,))?;
+    connection
+        .prepare_cached("UPDATE open_turns SET expected_head = ?2 WHERE turn_id = ?1")?
+        .execute((turn_id, id))
+        .map(drop)
+}
 
 /// The compaction's own turn, between the old head and the run's turn, holding the summary as its message.
 pub(super) fn write_turn(
@@ -37,11 +100,11 @@ pub(super) fn write_turn(
         parent_turn_id: Some(before),
         turn_type: TurnType::Compaction,
         status: TurnStatus::Completed,
-        stop_reason: StopReason::EndTurn,
+        stop_reason: Some(StopReason::EndTurn),
         model: &compaction.model,
         provider: &compaction.provider,
         usage,
-        completed_at,
+        completed_at: Some(completed_at),
     };
     insert_turn(connection, turn, &row, Some(&parent))?;
     let text = if compaction.summary.starts_with(SUMMARY_PREFIX) {
@@ -58,7 +121,7 @@ pub(super) fn write_turn(
         provenance: None,
         provider_stop_reason: None,
     };
-    insert_message(connection, id, &summary)?;
+    insert_message(connection, id, &summary, Again::Refuse)?;
     Ok(Parent {
         depth: parent.depth + 1,
         thread_tokens: parent.thread_tokens.saturating_add(integer(usage.total_tokens)),
@@ -75,8 +138,8 @@ pub(super) fn write_row(
         .prepare_cached(
             "INSERT INTO compactions (turn_id, summary, summarized_through_turn_id, first_kept_turn_id,
                turns_summarized, model, provider, tokens_before, tokens_after, summary_tokens,
-               summarization_input_tokens, summarization_output_tokens, duration_ms, \"trigger\")
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+               summarization_input_tokens, summarization_output_tokens, duration_ms, \"trigger\", compaction_type)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         )
         .and_then(|mut statement| {
             statement.execute(params![
@@ -94,8 +157,47 @@ pub(super) fn write_row(
                 integer(compaction.summarization_output_tokens),
                 integer(compaction.duration_ms),
                 compaction.trigger,
+                compaction.compaction_type,
             ])
         })
         .map(drop)
         .map_err(|error| sqlite(&format!("write the compaction `{id}`"), &error))
+}
+
+/// Points the session at the turn before its last compaction; false where its thread has none.
+///
+/// # Errors
+/// `storage_locked` while a turn of the session runs.
+pub(super) fn uncompact(
+    connection: &Connection,
+    label: &str,
+    claim: &Claim,
+    now: i64,
+) -> Stored<bool> {
+    if claim.is_busy(connection, label)? {
+        return Err(StorageError::new(
+            StorageErrorKind::Locked,
+            format!("a turn of session `{label}` runs; wait until it has ended"),
+        ));
+    }
+    let failed = |error| sqlite(&format!("find the compaction of session `{label}`"), &error);
+    let mut next = sessions::head(connection, label)?.flatten();
+    while let Some(id) = next {
+        let (kind, parent) = connection
+            .prepare_cached("SELECT turn_type, parent_turn_id FROM turns WHERE id = ?1")
+            .and_then(|mut statement| {
+                statement.query_row((&id,), |row| {
+                    Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
+                })
+            })
+            .map_err(failed)?;
+        match (kind.as_str(), parent) {
+            ("compaction", Some(before)) => {
+                sessions::move_pointer(connection, label, &before, now)?;
+                return Ok(true);
+            }
+            (_, parent) => next = parent,
+        }
+    }
+    Ok(false)
 }

@@ -72,6 +72,7 @@ fn remedy(kind: StorageErrorKind) -> &'static str {
         StorageErrorKind::Constraint => "the row breaks a rule of the schema",
         StorageErrorKind::InUse
         | StorageErrorKind::StaleHead
+        | StorageErrorKind::StaleWriter
         | StorageErrorKind::UnknownTurn
         | StorageErrorKind::UnknownSession
         | StorageErrorKind::InvalidQuery

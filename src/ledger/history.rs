@@ -20,7 +20,7 @@ pub(super) fn session_history(
     at: Option<&str>,
     known: Option<&str>,
 ) -> Stored<SessionHistory> {
-    let session = sessions::head(connection, label)?;
+    let session = sessions::visible_head(connection, label)?;
     let exists = session.is_some();
     let head = match at {
         Some(turn) => Some(turn.to_owned()),
@@ -31,21 +31,25 @@ pub(super) fn session_history(
             exists,
             head: None,
             base: HistoryBase::Root,
+            summarised: false,
             turns: Vec::new(),
         });
     };
     let (base, links) = walk(connection, &head, known)?;
+    // After a known head comes no compaction: it would have ended the walk.
+    let summarised = links.first().is_some_and(|link| link.compaction);
     let turns = links
         .into_iter()
         .map(|link| {
             Ok(HistoryTurn {
                 messages: messages(connection, &link.id)?,
+                edited: link.edited,
                 id: link.id,
                 status: link.status,
             })
         })
         .collect::<Stored<Vec<_>>>()?;
-    Ok(SessionHistory { exists, head: Some(head), base, turns })
+    Ok(SessionHistory { exists, head: Some(head), base, summarised, turns })
 }
 
 /// A turn on the way up.
@@ -54,6 +58,8 @@ struct Link {
     parent: Option<String>,
     status: TurnStatus,
     compaction: bool,
+    /// Kept by a compaction that came after it.
+    edited: bool,
 }
 
 /// The turns of the context, oldest first, with the last compaction before what it keeps.
@@ -108,7 +114,7 @@ fn kept_turns(connection: &Connection, compaction: &Link) -> Stored<Vec<Link>> {
         let link = link(connection, &id)?;
         next = link.parent.clone().filter(|_| id != first_kept);
         if !link.compaction {
-            kept.push(link);
+            kept.push(Link { edited: true, ..link });
         }
     }
     kept.reverse();
@@ -133,13 +139,16 @@ fn link(connection: &Connection, id: &str) -> Stored<Link> {
         .ok_or_else(|| unknown_turn(id))
         .and_then(|(parent, status, compaction)| {
             let status = status.ok_or_else(|| damaged(&format!("turn `{id}` has no status")))?;
-            Ok(Link { id: id.to_owned(), parent, status, compaction })
+            if status == TurnStatus::Streaming {
+                return Err(unknown_turn(id));
+            }
+            Ok(Link { id: id.to_owned(), parent, status, compaction, edited: false })
         })
 }
 
 fn status(name: &str) -> Option<TurnStatus> {
     match name {
-        // A turn that is only announced counts as one that runs.
+        // A turn that is only announced counts as one that runs, and to every reader it is not there yet.
         "pending" | "streaming" => Some(TurnStatus::Streaming),
         "completed" => Some(TurnStatus::Completed),
         "aborted" => Some(TurnStatus::Aborted),

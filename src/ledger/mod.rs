@@ -9,7 +9,12 @@ mod compaction;
 mod connection;
 mod error;
 mod file;
+mod heart;
 mod history;
+mod journal;
+mod lease;
+mod owner;
+mod port;
 mod query;
 mod readers;
 mod registry;
@@ -17,6 +22,7 @@ mod rows;
 mod schema;
 mod sessions;
 mod stored;
+mod write;
 mod write_turn;
 mod writer;
 
@@ -25,13 +31,14 @@ mod tests;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use self::error::{Stored, closed};
 use self::registry::Core;
 use crate::clock::Clock;
 use crate::model::{
-    self, AgentMessage, AssembledContext, CommitReceipt, InputError, Journal, JournalFuture,
-    SessionHistory, StorageError, StorageErrorKind, TurnCommit,
+    self, AgentMessage, AssembledContext, CommitReceipt, InputError, StorageError,
+    StorageErrorKind, TurnCommit,
 };
 
 pub use self::query::{QueryLimits, QueryResult, QueryRow, Truncation};
@@ -63,6 +70,20 @@ pub struct LedgerOptions {
     pub path: PathBuf,
     /// How far a commit waits for the disk. The first to open a ledger in a process decides for all.
     pub synchronous: Synchronous,
+    /// How long a session stays leased to a process that gives no sign of life. The first to open a ledger in a process
+    /// decides for all.
+    pub lease: Duration,
+}
+
+impl LedgerOptions {
+    /// The lease of those who ask for none: long enough for a process that is slow, short enough to wait for.
+    pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
+
+    /// A ledger at `path` that waits for the disk.
+    #[must_use]
+    pub fn at(path: PathBuf) -> Self {
+        Self { path, synchronous: Synchronous::Full, lease: Self::DEFAULT_LEASE }
+    }
 }
 
 /// A handle to an open ledger. Handles of one file share one writer and one set of readers.
@@ -84,7 +105,7 @@ impl Ledger {
     /// A file that is foreign, newer, damaged, empty, read-only, on a network file system or held by another SQLite in
     /// this process; it is left byte for byte as it was.
     pub fn open(options: &LedgerOptions, clock: Clock) -> Result<Arc<Self>, StorageError> {
-        let core = registry::acquire(&options.path, options.synchronous, &clock)?;
+        let core = registry::acquire(options, &clock)?;
         Ok(Arc::new(Self { core: Mutex::new(Some(core)), clock }))
     }
 
@@ -169,6 +190,28 @@ impl Ledger {
         self.core()?.writer.submit(work).await
     }
 
+    /// Takes the session's last compaction back: its pointer goes to the turn before it, and every message is in the context
+    /// again. Turns that came after the compaction stay in the ledger, beside the thread. `None` where the thread has no
+    /// compaction.
+    ///
+    /// # Errors
+    /// `unknown_session`; `storage_locked` while a turn of it runs; any of storage.
+    pub async fn uncompact(&self, label: &str) -> Result<Option<SessionRow>, StorageError> {
+        let (label, now) = (label.to_owned(), self.clock.now_ms());
+        let core = self.core()?;
+        let claim = core.claim.clone();
+        let work = move |connection: &rusqlite::Connection| {
+            if sessions::head(connection, &label)?.is_none() {
+                return Err(unknown_session(&label));
+            }
+            if !compaction::uncompact(connection, &label, &claim, now)? {
+                return Ok(None);
+            }
+            rows::session(connection, &label)
+        };
+        core.writer.submit(work).await
+    }
+
     /// One read-only SQL statement over the ledger. `params` is the JSON text of an array.
     ///
     /// # Errors
@@ -202,18 +245,20 @@ impl Ledger {
     /// Commits the turn of a broker: it follows the context's parent, or the session's head where that names none.
     ///
     /// # Errors
-    /// `stale_head` when the session is somewhere else; see [`Journal::commit`].
+    /// `stale_head` when the session is somewhere else; see [`model::Journal::commit`].
     pub async fn write_turn(&self, turn: TurnCommit) -> Result<CommitReceipt, StorageError> {
         let clock = self.clock.clone();
+        let core = self.core()?;
+        let claim = core.claim.clone();
         let work = move |connection: &rusqlite::Connection| {
             let head = sessions::head(connection, &turn.session_label)?.flatten();
             let mut turn = turn.clone();
             turn.parent_turn_id = turn.parent_turn_id.or_else(|| head.clone());
             // A session without a turn has no head that could have moved.
             turn.expected_head = head.and(turn.parent_turn_id.clone());
-            commit::commit_turn(connection, &turn, &clock)
+            commit::commit_turn(connection, &turn, &claim, &clock)
         };
-        self.core()?.writer.submit(work).await
+        core.writer.submit(work).await
     }
 
     /// Waits for what was handed over, and, with the last handle, checkpoints and closes the files. Every later call
@@ -245,48 +290,6 @@ impl Drop for Ledger {
         if let Some(core) = self.take() {
             registry::release(&core);
         }
-    }
-}
-
-impl Journal for Ledger {
-    fn history<'a>(
-        &'a self,
-        session_label: &'a str,
-        at: Option<&'a str>,
-        known: Option<&'a str>,
-    ) -> JournalFuture<'a, SessionHistory> {
-        Box::pin(async move {
-            let label = session_label.to_owned();
-            let (at, known) = (at.map(ToOwned::to_owned), known.map(ToOwned::to_owned));
-            let read = move |connection: &rusqlite::Connection| {
-                history::session_history(connection, &label, at.as_deref(), known.as_deref())
-            };
-            self.core()?.readers.run(|connection| readers::snapshot(connection, read)).await
-        })
-    }
-
-    fn id(&self) -> String {
-        // Closed, it serves nobody; the name only has to be its own.
-        self.ledger_id().unwrap_or_else(|_| self.clock.new_id())
-    }
-
-    fn head<'a>(&'a self, session_label: &'a str) -> JournalFuture<'a, Option<String>> {
-        Box::pin(async move {
-            let label = session_label.to_owned();
-            let read = move |connection: &mut rusqlite::Connection| {
-                Ok(sessions::head(connection, &label)?.flatten())
-            };
-            self.core()?.readers.run(read).await
-        })
-    }
-
-    fn commit(&self, turn: Box<TurnCommit>) -> JournalFuture<'_, CommitReceipt> {
-        let clock = self.clock.clone();
-        // Handed over before the future is first polled, so that dropping it undoes nothing.
-        let handed = self.core().map(|core| {
-            core.writer.submit(move |connection| commit::commit_turn(connection, &turn, &clock))
-        });
-        Box::pin(async move { handed?.await })
     }
 }
 

@@ -4,15 +4,17 @@
 //! check for a second SQLite library must know which descriptors are ours. It must never open a file twice.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::connection::{self, Purpose};
 use super::error::Stored;
 use super::file::{self, FileId};
+use super::heart::Heart;
+use super::lease::{Claim, Held};
+use super::owner::Owner;
 use super::readers::Readers;
 use super::writer::Writer;
-use super::{Synchronous, query, schema};
+use super::{LedgerOptions, query, schema};
 use crate::clock::Clock;
 
 /// Connections for our own reads.
@@ -27,6 +29,8 @@ pub(super) struct Core {
     pub(super) writer: Writer,
     pub(super) readers: Arc<Readers>,
     pub(super) queries: Arc<Readers>,
+    pub(super) claim: Claim,
+    pub(super) heart: Arc<Heart>,
 }
 
 struct Entry {
@@ -38,9 +42,9 @@ struct Entry {
 static OPEN: LazyLock<Mutex<HashMap<FileId, Entry>>> = LazyLock::new(Mutex::default);
 
 /// Opens the ledger at `path`, or shares the one that is open. Each call needs one [`release`].
-pub(super) fn acquire(path: &Path, synchronous: Synchronous, clock: &Clock) -> Stored<Arc<Core>> {
+pub(super) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Core>> {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let path = file::resolve(path)?;
+    let path = file::resolve(&options.path)?;
     file::check_file_system(&path)?;
     let found = match file::identify(&path)? {
         Some(found) => Some(found),
@@ -62,7 +66,7 @@ pub(super) fn acquire(path: &Path, synchronous: Synchronous, clock: &Clock) -> S
     file::check_not_held(&path)?;
     file::check_writable(&path)?;
     file::check_header(&path, length)?;
-    let connection = connection::open(&path, Purpose::Write(synchronous))?;
+    let connection = connection::open(&path, Purpose::Write(options.synchronous))?;
     let ledger_id = schema::ledger_id(&connection)?;
     let reader = path.clone();
     let core = Arc::new(Core {
@@ -74,6 +78,13 @@ pub(super) fn acquire(path: &Path, synchronous: Synchronous, clock: &Clock) -> S
             let connection = connection::open(&path, Purpose::Read)?;
             query::guard(connection)
         }),
+        claim: Claim {
+            owner: Arc::new(Owner::this(clock)),
+            held: Held::default(),
+            clock: clock.clone(),
+            lease_ms: i64::try_from(options.lease.as_millis()).unwrap_or(i64::MAX),
+        },
+        heart: Heart::new(),
     });
     open.insert(id, Entry { core: Arc::clone(&core), handles: 1 });
     Ok(core)
@@ -85,6 +96,7 @@ pub(super) fn release(core: &Core) {
     if let Some(entry) = open.get_mut(&core.id) {
         entry.handles -= 1;
         if entry.handles == 0 {
+            core.heart.stop();
             // Readers first: the writer's last checkpoint then empties the log.
             core.readers.stop();
             core.queries.stop();

@@ -78,6 +78,8 @@ pub struct TurnError {
     pub message: String,
     /// Whether the run may be tried again.
     pub retryable: bool,
+    /// The stable code: the provider's, or the engine's (`interrupted`, `run_timeout`, …); null where there is none.
+    pub code: Option<String>,
 }
 
 /// A turn with its messages and tool calls.
@@ -162,7 +164,7 @@ pub struct TurnRow {
 pub(super) const SESSION: &str =
     "SELECT label, thread_id, persona_id, is_subagent, parent_session_label, parent_turn_id, spawn_tool_call_id,
        task_description, task_status, routing_key, origin, origin_session_id, created_at, updated_at, status
-     FROM sessions WHERE label = ?1";
+     FROM sessions WHERE label = ?1 AND opening = 0";
 
 /// The session of that label.
 pub(super) fn session(connection: &Connection, label: &str) -> Stored<Option<SessionRow>> {
@@ -199,7 +201,7 @@ pub(super) const TURN: &str =
        completed_at, model, provider, role, toolset_name, tools_available, permissions_granted, permissions_used,
        input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, total_tokens,
        usage_estimated, thread_tokens, context_tokens, cost, query_message_ids, response_message_id, tool_call_count,
-       source_event_id, workspace_path, stop_reason, error_kind, error_message, error_retryable, attempts_json
+       source_event_id, workspace_path, stop_reason, error_kind, error_message, error_retryable, attempts_json, error_code
      FROM turns WHERE id = ?1";
 
 /// The turn of that id, with all that hangs on it.
@@ -228,6 +230,7 @@ fn turn_row(row: &Row<'_>) -> rusqlite::Result<Stored<TurnRow>> {
             kind,
             message: row.get::<_, Option<String>>(34)?.unwrap_or_default(),
             retryable: row.get::<_, Option<bool>>(35)?.unwrap_or(false),
+            code: row.get(37)?,
         }),
     };
     let mut turn = TurnRow {
@@ -284,7 +287,10 @@ fn turn_row(row: &Row<'_>) -> rusqlite::Result<Stored<TurnRow>> {
     })())
 }
 
-fn json<T: serde::de::DeserializeOwned>(text: Option<String>, of: &str) -> Stored<Option<T>> {
+pub(super) fn json<T: serde::de::DeserializeOwned>(
+    text: Option<String>,
+    of: &str,
+) -> Stored<Option<T>> {
     text.map(|text| {
         serde_json::from_str(&text)
             .map_err(|_| damaged(&format!("a JSON column of `{of}` cannot be read")))
@@ -308,7 +314,7 @@ fn tool_calls(connection: &Connection, turn_id: &str) -> Stored<Vec<AgentToolCal
     Ok(calls)
 }
 
-fn tool_call(row: &Row<'_>) -> rusqlite::Result<Stored<AgentToolCall>> {
+pub(super) fn tool_call(row: &Row<'_>) -> rusqlite::Result<Stored<AgentToolCall>> {
     let call_id: String = row.get(0)?;
     let status = match row.get_ref(4)?.as_str()? {
         "pending" => ToolCallStatus::Pending,
@@ -341,7 +347,8 @@ fn tool_call(row: &Row<'_>) -> rusqlite::Result<Stored<AgentToolCall>> {
 
 pub(super) const COMPACTION: &str =
     "SELECT summary, summarized_through_turn_id, first_kept_turn_id, turns_summarized, model, provider, tokens_before,
-       tokens_after, summary_tokens, summarization_input_tokens, summarization_output_tokens, duration_ms, \"trigger\"
+       tokens_after, summary_tokens, summarization_input_tokens, summarization_output_tokens, duration_ms, \"trigger\",
+       compaction_type
      FROM compactions WHERE turn_id = ?1";
 
 fn compaction(connection: &Connection, turn_id: &str) -> Stored<Option<CompactionResult>> {
@@ -367,6 +374,7 @@ fn compaction(connection: &Connection, turn_id: &str) -> Stored<Option<Compactio
                         summarization_output_tokens: count(10)?,
                         duration_ms: count(11)?,
                         trigger: row.get(12)?,
+                        compaction_type: row.get(13)?,
                     })
                 })
                 .optional()

@@ -4,12 +4,12 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::commit::unknown_turn;
+use super::commit::parent_of;
 use super::error::{Stored, sqlite};
 use crate::model::{StorageError, StorageErrorKind};
 
 /// The persona of a session that inherits none.
-pub(super) const DEFAULT_PERSONA: &str = "default";
+const DEFAULT_PERSONA: &str = "default";
 
 /// The session's head: `None` for no session, `Some(None)` for one without a turn.
 pub(super) fn head(connection: &Connection, label: &str) -> Stored<Option<Option<String>>> {
@@ -20,10 +20,7 @@ pub(super) fn head(connection: &Connection, label: &str) -> Stored<Option<Option
 }
 
 /// The persona of the session in which a turn was run.
-pub(super) fn persona_of_turn(
-    connection: &Connection,
-    turn_id: Option<&str>,
-) -> Stored<Option<String>> {
+fn persona_of_turn(connection: &Connection, turn_id: Option<&str>) -> Stored<Option<String>> {
     let Some(turn_id) = turn_id else { return Ok(None) };
     connection
         .prepare_cached(
@@ -33,15 +30,41 @@ pub(super) fn persona_of_turn(
         .map_err(|error| sqlite("read the persona of a turn", &error))
 }
 
-/// A session without a turn.
-pub(super) fn create(connection: &Connection, label: &str, persona: &str, now: i64) -> Stored<()> {
+/// A session without a turn, with the persona of the turn its first one follows. Readers see it at once, or, `opening`,
+/// when its first turn has ended.
+pub(super) fn create(
+    connection: &Connection,
+    label: &str,
+    follows: Option<&str>,
+    now: i64,
+    opening: bool,
+) -> Stored<()> {
+    let persona =
+        persona_of_turn(connection, follows)?.unwrap_or_else(|| DEFAULT_PERSONA.to_owned());
     connection
         .prepare_cached(
-            "INSERT INTO sessions (label, persona_id, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)",
+            "INSERT INTO sessions (label, persona_id, created_at, updated_at, opening) VALUES (?1, ?2, ?3, ?3, ?4)",
         )
-        .and_then(|mut statement| statement.execute((label, persona, now)))
+        .and_then(|mut statement| statement.execute((label, persona, now, opening)))
         .map(drop)
         .map_err(|error| sqlite(&format!("create session `{label}`"), &error))
+}
+
+/// Lets readers see the session, whose first turn has ended.
+pub(super) fn opened(connection: &Connection, label: &str) -> Stored<()> {
+    connection
+        .prepare_cached("UPDATE sessions SET opening = 0 WHERE label = ?1 AND opening = 1")
+        .and_then(|mut statement| statement.execute((label,)))
+        .map(drop)
+        .map_err(|error| sqlite(&format!("open session `{label}`"), &error))
+}
+
+/// The session's head, as readers see it: `None` also for a session whose first turn still runs.
+pub(super) fn visible_head(connection: &Connection, label: &str) -> Stored<Option<Option<String>>> {
+    connection
+        .prepare_cached("SELECT thread_id FROM sessions WHERE label = ?1 AND opening = 0")
+        .and_then(|mut statement| statement.query_row((label,), |row| row.get(0)).optional())
+        .map_err(|error| sqlite(&format!("read session `{label}`"), &error))
 }
 
 /// Points the session at a turn, and logs it.
@@ -53,7 +76,9 @@ pub(super) fn move_pointer(
 ) -> Stored<()> {
     let failed = |error| sqlite(&format!("move session `{label}`"), &error);
     connection
-        .prepare_cached("UPDATE sessions SET thread_id = ?2, updated_at = ?3 WHERE label = ?1")
+        .prepare_cached(
+            "UPDATE sessions SET thread_id = ?2, updated_at = ?3, opening = 0 WHERE label = ?1",
+        )
         .and_then(|mut statement| statement.execute((label, turn_id, now)))
         .map_err(failed)?;
     connection
@@ -68,16 +93,15 @@ pub(super) fn move_pointer(
 /// A new session that begins at any turn there is, with the persona of that turn.
 ///
 /// # Errors
-/// `unknown_turn`, or `storage_constraint` when the label is taken.
+/// `unknown_turn`, also for one that still runs; `storage_constraint` when the label is taken.
 pub(super) fn fork(connection: &Connection, turn_id: &str, label: &str, now: i64) -> Stored<()> {
-    let persona =
-        persona_of_turn(connection, Some(turn_id))?.ok_or_else(|| unknown_turn(turn_id))?;
+    parent_of(connection, turn_id)?;
     if head(connection, label)?.is_some() {
         return Err(StorageError::new(
             StorageErrorKind::Constraint,
             format!("session `{label}` is there already; pass another label, or none"),
         ));
     }
-    create(connection, label, &persona, now)?;
+    create(connection, label, Some(turn_id), now, false)?;
     move_pointer(connection, label, turn_id, now)
 }

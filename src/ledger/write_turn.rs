@@ -12,7 +12,8 @@ use crate::clock::Clock;
 use crate::model::{
     AgentError, AgentErrorKind, AgentToolCall, AssembledContext, Attempt, Block, CompactionResult,
     Defaults, ErrorDetail, FailureKind, InputError, Message, Role, StopReason, TokenUsage,
-    ToolCallRecord, ToolCallStatus, TurnCommit, TurnStatus, optional, parse_message, required,
+    ToolCallRecord, ToolCallStatus, TurnCommit, TurnFacts, TurnStatus, optional, parse_message,
+    required,
 };
 
 type Parsed<T> = Result<T, InputError>;
@@ -97,10 +98,8 @@ pub(super) fn from_parts(
         Some(id) => id,
         None => clock.new_id(),
     };
-    Ok(TurnCommit {
+    let facts = TurnFacts {
         turn_id,
-        run_id: context.run_id.clone(),
-        session_label: context.session_label.clone(),
         parent_turn_id: context.parent_turn_id.clone(),
         expected_head: None,
         move_pointer: moves_pointer(status, &messages, &tool_calls),
@@ -108,33 +107,16 @@ pub(super) fn from_parts(
         stop_reason,
         started_at: completed_at.saturating_sub(i64::try_from(duration).unwrap_or(i64::MAX)),
         completed_at,
-        provider: context.provider.clone(),
-        model: context.model.clone(),
-        role: context.role,
-        toolset_name: context.toolset_name.clone(),
-        tools_available: context.tools.iter().map(|tool| tool.name.clone()).collect(),
-        permissions_granted: context.permissions_granted.get().to_owned(),
         usage,
         usage_estimated: optional("result.usageEstimated", raw.usage_estimated)?.unwrap_or(false),
         context_tokens: optional("result.contextTokens", raw.context_tokens)?,
         cost: optional("result.cost", raw.cost)?,
-        query_message_ids: messages
-            .iter()
-            .filter(|message| message.role == Role::User)
-            .map(|message| message.id.clone())
-            .collect(),
-        response_message_id: messages
-            .iter()
-            .rfind(|message| message.role == Role::Assistant)
-            .map(|message| message.id.clone()),
-        source_event_id: context.source_event_id.clone(),
-        workspace_path: context.workspace_path.clone(),
         error: optional::<SeedError>("result.error", raw.error)?.map(error),
         attempts: optional::<Vec<Attempt>>("result.attempts", raw.attempts)?.unwrap_or_default(),
         compaction: optional::<CompactionResult>("result.compaction", raw.compaction)?,
-        messages,
-        tool_calls,
-    })
+    };
+    let commit = TurnCommit::new(context, facts, &messages, tool_calls.len());
+    Ok(TurnCommit { messages, tool_calls, ..commit })
 }
 
 /// RULES §1: a failed turn moves the pointer only when something came of it, because a retry would otherwise double

@@ -2,10 +2,12 @@
 //!
 //! It must never hold a function or a signal: those stay in the host.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Message, ToolDefinition};
+use super::{Message, RequestOptions, ToolDefinition};
 
 /// Which part the agent plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +122,8 @@ pub struct AssembledContext {
     pub provider: String,
     /// How much to think.
     pub thinking_config: Option<ThinkingConfig>,
+    /// What the requests say beyond the conversation.
+    pub request: Arc<RequestOptions>,
     /// Cap of one answer in tokens.
     pub max_response_tokens: Option<u64>,
     /// Sampling temperature.

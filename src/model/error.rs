@@ -180,6 +180,8 @@ pub enum StorageErrorKind {
     Locked,
     /// The session moved on since the run began (RULES §5).
     StaleHead,
+    /// The run's lease is another's by now (RULES §5).
+    StaleWriter,
     /// No such turn.
     UnknownTurn,
     /// No such session.
@@ -207,6 +209,7 @@ impl StorageErrorKind {
             Self::ReadOnly => "storage_read_only",
             Self::Locked => "storage_locked",
             Self::StaleHead => "stale_head",
+            Self::StaleWriter => "stale_writer",
             Self::UnknownTurn => "unknown_turn",
             Self::UnknownSession => "unknown_session",
             Self::InvalidQuery => "invalid_query",

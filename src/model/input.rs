@@ -4,13 +4,14 @@
 //! part of a conversation is a silent loss.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    AgentMessage, AgentRole, AssembledContext, Block, Message, Provenance, Role, ThinkingConfig,
-    TokenBudget, ToolDefinition,
+    AgentMessage, AgentRole, AssembledContext, Block, Message, Provenance, RequestOptions,
+    ResponseFormat, Role, ThinkingConfig, TokenBudget, ToolChoice, ToolDefinition,
 };
 
 /// What is wrong with an input, and where.
@@ -61,6 +62,22 @@ struct RawContext<'a> {
     provider: Option<&'a RawValue>,
     #[serde(borrow, default)]
     thinking_config: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_choice: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    parallel_tool_calls: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    response_format: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    stop_sequences: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    prompt_cache: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    metadata: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    headers: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    provider_tools: Option<&'a RawValue>,
     #[serde(borrow, default)]
     max_response_tokens: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -135,11 +152,19 @@ pub fn parse_context(json: &str, defaults: &mut Defaults<'_>) -> Parsed<Assemble
     {
         return Err(InputError::new("temperature", format!("`{value}` is outside 0 to 2")));
     }
+    let request = Arc::new(request_options(&raw)?);
+    let tools = parse_tools(raw.tools)?;
+    if let Some(ToolChoice::Tool { name }) = &request.tool_choice
+        && !tools.iter().any(|tool| tool.name == *name)
+    {
+        return Err(InputError::new("toolChoice.name", format!("`{name}` is not one of `tools`")));
+    }
     Ok(AssembledContext {
         system_prompt: required("systemPrompt", raw.system_prompt)?,
         history,
         current_message,
-        tools: parse_tools(raw.tools)?,
+        tools,
+        request,
         tools_json: raw.tools.map(|raw| raw.get().to_owned()).unwrap_or_default(),
         model: non_empty("model", raw.model)?,
         provider: non_empty("provider", raw.provider)?,
@@ -165,6 +190,49 @@ pub fn parse_context(json: &str, defaults: &mut Defaults<'_>) -> Parsed<Assemble
         coalesce: optional("coalesce", raw.coalesce)?.unwrap_or(true),
         detached: optional("detached", raw.detached)?.unwrap_or(false),
     })
+}
+
+fn request_options(raw: &RawContext<'_>) -> Parsed<RequestOptions> {
+    let response_format = optional("responseFormat", raw.response_format)?;
+    if let Some(ResponseFormat::JsonSchema { name, schema, .. }) = &response_format {
+        if name.as_deref().is_some_and(|name| !usable_name(name)) {
+            let message = "is not a name; use 1 to 64 of A-Z a-z 0-9 _ -";
+            return Err(InputError::new("responseFormat.name", message));
+        }
+        if !schema.get().starts_with('{') {
+            return Err(InputError::new("responseFormat.schema", "is not a JSON Schema object"));
+        }
+    }
+    let provider_tools: Vec<Box<RawValue>> =
+        optional("providerTools", raw.provider_tools)?.unwrap_or_default();
+    for (index, tool) in provider_tools.iter().enumerate() {
+        let path = format!("providerTools[{index}]");
+        if !tool.get().starts_with('{') {
+            return Err(InputError::new(path, "is not an object as the provider's API has it"));
+        }
+        value(&path, tool)?;
+    }
+    let stop_sequences: Vec<String> =
+        optional("stopSequences", raw.stop_sequences)?.unwrap_or_default();
+    if let Some(index) = stop_sequences.iter().position(String::is_empty) {
+        return Err(InputError::new(format!("stopSequences[{index}]"), "is empty; leave it out"));
+    }
+    Ok(RequestOptions {
+        tool_choice: optional("toolChoice", raw.tool_choice)?,
+        parallel_tool_calls: optional("parallelToolCalls", raw.parallel_tool_calls)?,
+        response_format,
+        stop_sequences,
+        prompt_cache: optional("promptCache", raw.prompt_cache)?.unwrap_or_default(),
+        metadata: optional("metadata", raw.metadata)?.unwrap_or_default(),
+        headers: optional("headers", raw.headers)?.unwrap_or_default(),
+        provider_tools,
+    })
+}
+
+/// Whether all APIs take a text as a name.
+fn usable_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
 /// Checks a session label: an opaque key of at most 512 bytes without control characters (RULES §5).
@@ -293,9 +361,7 @@ fn parse_tools(raw: Option<&RawValue>) -> Parsed<Vec<ToolDefinition>> {
     let mut names = HashSet::with_capacity(tools.len());
     for (index, tool) in tools.iter().enumerate() {
         let path = format!("tools[{index}].name");
-        let usable = (1..=64).contains(&tool.name.len())
-            && tool.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-        if !usable {
+        if !usable_name(&tool.name) {
             return Err(InputError::new(
                 path,
                 format!("`{}` is not a tool name; use 1 to 64 of A-Z a-z 0-9 _ -", tool.name),

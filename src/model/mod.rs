@@ -10,19 +10,21 @@ mod error;
 mod event;
 mod failure;
 mod input;
+mod interrupted;
 mod journal;
 mod json;
 mod message;
+mod options;
 mod response;
 mod result;
 mod tool;
 mod usage;
 
-pub use api::Api;
+pub use api::{Api, IdRule, TranscriptRules};
 pub use block::Block;
 pub use catalogue::{
-    Catalogue, CostTier, Matched, Modality, ModelCost, ModelDeclaration, ModelInfo, Resolution,
-    ThinkingCapability,
+    Catalogue, CostTier, Matched, Modality, ModelCost, ModelDeclaration, ModelFilter, ModelInfo,
+    Resolution, ThinkingCapability,
 };
 pub use context::{
     AgentRole, AssembledContext, ThinkingConfig, ThinkingEffort, ThinkingMode, TokenBudget,
@@ -38,16 +40,20 @@ pub use input::{
     Defaults, InputError, parse_agent_message, parse_context, parse_message, session_label,
 };
 pub(crate) use input::{optional, required, typed};
+pub use interrupted::{InterruptedCall, InterruptedTurn, OpenCall, OpenTurn, Progress};
 pub use journal::{
-    CommitReceipt, HistoryBase, HistoryTurn, Journal, JournalFuture, SessionHistory,
-    ToolCallRecord, TurnCommit, TurnStatus, TurnType,
+    CallStep, CommitReceipt, CompactionStep, HistoryBase, HistoryTurn, Journal, JournalFuture,
+    OnStaleHead, Opened, SessionHistory, ToolCallRecord, TurnCommit, TurnFacts, TurnOpening,
+    TurnStatus, TurnStep, TurnType,
 };
 pub use json::repair_surrogates;
 pub(crate) use json::repair_text;
 pub use message::{AgentMessage, Message, Provenance, Role};
+pub use options::{CacheTtl, PromptCache, RequestOptions, ResponseFormat, ToolChoice};
 pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
 pub use result::{
-    AgentResult, AgentToolCall, Attempt, CompactionResult, PersistError, StopReason, ToolCallStatus,
+    AgentResult, AgentToolCall, Attempt, CompactionResult, PersistError, RunWarning, StopReason,
+    ToolCallStatus,
 };
-pub use tool::{ExecutionMode, ReplayClass, ToolDefinition};
-pub use usage::TokenUsage;
+pub use tool::{ExecutionMode, OUTCOME_UNKNOWN, OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition};
+pub use usage::{TokenCount, TokenUsage};

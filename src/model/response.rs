@@ -131,6 +131,8 @@ pub struct ReportedUsage {
     pub cached: u64,
     /// Written to the cache.
     pub cache_write: u64,
+    /// The part of `cache_write` that is kept for an hour: it has a price of its own.
+    pub cache_write_hour: u64,
     /// The reasoning part of `output`, where told.
     pub reasoning: Option<u64>,
 }

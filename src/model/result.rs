@@ -132,6 +132,33 @@ pub struct Attempt {
     pub ms: u64,
 }
 
+/// Something the engine did otherwise than the context asked, without failing for it. Told once a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
+#[serde(rename_all = "camelCase")]
+pub struct RunWarning {
+    /// A stable code: `unsupported_option`.
+    pub code: String,
+    /// The context's field, where it is about one: `temperature`, `metadata.team`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// What was left out, and why.
+    pub message: String,
+}
+
+impl RunWarning {
+    /// An option that the API or the model has no place for: the request went out without it.
+    #[must_use]
+    pub fn unsupported(field: impl Into<String>, why: &str) -> Self {
+        let field = field.into();
+        Self {
+            code: "unsupported_option".to_owned(),
+            message: format!("`{field}` was left out: {why}"),
+            field: Some(field),
+        }
+    }
+}
+
 /// Seed 000's `CompactionResult`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
@@ -155,6 +182,19 @@ pub struct CompactionResult {
     pub duration_ms: u64,
     #[cfg_attr(test, ts(type = "'context_limit' | 'overflow_recovery'"))]
     pub trigger: String,
+    /// What made the room.
+    #[serde(default = "CompactionResult::summary_type")]
+    #[cfg_attr(
+        test,
+        ts(type = "'summary' | 'sliding_window' | 'hard_clear' | 'tool_result_truncation'")
+    )]
+    pub compaction_type: String,
+}
+
+impl CompactionResult {
+    fn summary_type() -> String {
+        "summary".to_owned()
+    }
 }
 
 /// Seed 000's `AgentResult`, with what the ledger and the wallet know of it.
@@ -203,6 +243,13 @@ pub struct AgentResult {
     /// Steered messages that no model call has seen, because the run ended first.
     #[serde(default)]
     pub undelivered_steering: Vec<String>,
+    /// The budget as it was after the last call: what the model takes, what is kept free, and what the context uses. Absent
+    /// where no call was about to be made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_budget: Option<super::TokenBudget>,
+    /// What the context asked for and the requests could not say; what the guard and a failed compaction have to say.
+    #[serde(default)]
+    pub warnings: Vec<RunWarning>,
 }
 
 /// Why the ledger does not have a turn.

@@ -33,6 +33,26 @@ pub enum ReplayClass {
     Unsafe,
 }
 
+impl ReplayClass {
+    /// The name used on every surface.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pure => "pure",
+            Self::Idempotent => "idempotent",
+            Self::Reconcilable => "reconcilable",
+            Self::Unsafe => "unsafe",
+        }
+    }
+}
+
+/// The error of a call that a crash left in doubt and nobody can tell the outcome of.
+pub const OUTCOME_UNKNOWN: &str = "outcome_unknown";
+
+/// What the model reads of such a call.
+pub const OUTCOME_UNKNOWN_TEXT: &str = "outcome_unknown: the process ended while this tool ran, and whether it had \
+    its effect is not known. Find out before you call it again.";
+
 /// One tool on offer. `parameters` is JSON Schema (2020-12), passed to the model whole.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -52,3 +52,24 @@ impl TokenUsage {
         )
     }
 }
+
+/// How many tokens a context would send: the answer of `countTokens`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct TokenCount {
+    /// Tokens of the whole prompt: the provider's count where `exact`, else the sum of the three estimates below.
+    pub tokens: u64,
+    /// Whether the provider counted.
+    pub exact: bool,
+    /// Estimate of the system prompt.
+    pub system_tokens: u64,
+    /// Estimate of the tools' names, descriptions and schemas.
+    pub tool_tokens: u64,
+    /// Estimate of the history and the current message, as the model would see them.
+    pub message_tokens: u64,
+    /// The model's window: prompt and answer together.
+    pub window: u64,
+    /// The most tokens that a prompt may have.
+    pub prompt_limit: u64,
+}

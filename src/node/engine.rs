@@ -6,29 +6,38 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use napi::Result;
 use napi_derive::napi;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::compaction::Compactions;
 use super::hub::{HubCore, NativeHub, RunEntry};
+use super::request_host::{JsRequestHost, RequestAnswers};
 use super::tool_host::{JsToolHost, ToolAnswers};
 use super::{js_error, reply};
 use crate::clock::Clock;
 use crate::config::Environment;
-use crate::engine::{Engine, EngineParts, EventQueue, Notify, ProviderEntry, RunControl, Tasks};
+use crate::engine::{
+    CompactionOptions, ContextGuard, Engine, EngineParts, EventQueue, JournalMode, Notify,
+    ProviderEntry, RunControl, RunHandles, Tasks,
+};
 use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Ledger, LedgerOptions, Synchronous};
 use crate::model::{
-    AssembledContext, Catalogue, Defaults, InputError, Journal, ModelDeclaration, input_error,
-    parse_context, repair_surrogates, typed,
+    AssembledContext, Catalogue, Defaults, InputError, Journal, ModelDeclaration, ModelFilter,
+    ModelInfo, input_error, parse_context, repair_surrogates, typed,
 };
 use crate::provider::{
-    AnthropicWire, Api, ChatQuirks, ChatWire, HttpClient, HttpProvider, Provider, ProviderSettings,
-    ScriptedProvider, Wire, parse_providers,
+    HttpClient, HttpProvider, Provider, ProviderSettings, RequestHost, ScriptedProvider,
+    parse_providers, wire_of,
 };
 use crate::telemetry;
+
+/// Below, a heartbeat would be late by chance; above, nobody waits.
+const LEASES_MS: std::ops::RangeInclusive<u64> = 300..=600_000;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -43,6 +52,10 @@ struct Options<'a> {
     models: Option<&'a RawValue>,
     #[serde(default)]
     tool_timeout_ms: Option<u64>,
+    #[serde(borrow, default)]
+    compaction: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    context_guard: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -51,6 +64,17 @@ struct LedgerFields {
     path: String,
     #[serde(default)]
     synchronous: Option<SynchronousName>,
+    #[serde(default)]
+    journal: Option<JournalName>,
+    #[serde(default)]
+    lease_ms: Option<u64>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+enum JournalName {
+    Full,
+    Final,
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -70,6 +94,7 @@ pub struct NativeEngine {
     pub(super) ledger: Option<Arc<Ledger>>,
     scripted: HashMap<String, Arc<ScriptedProvider>>,
     clock: Clock,
+    pub(super) compactions: Compactions,
 }
 
 impl NativeEngine {
@@ -107,13 +132,18 @@ impl NativeEngine {
             Some(_) | None => Vec::new(),
         };
         let catalogue = Catalogue::with_declared(declared).map_err(EngineError::option)?;
+        let compaction =
+            CompactionOptions::parse(options.compaction).map_err(EngineError::option)?;
+        let guard = ContextGuard::parse(options.context_guard).map_err(EngineError::option)?;
         let client = HttpClient::new();
         let mut scripted = HashMap::new();
         let mut providers = HashMap::new();
         for (name, settings) in &set.providers {
             let provider: Arc<dyn Provider> = match settings {
                 ProviderSettings::Http { api, settings } => Arc::new(HttpProvider::new(
-                    wire(*api, settings.host())?,
+                    wire_of(*api, settings).ok_or_else(|| {
+                        EngineError::new(ErrorCode::Internal, format!("`{name}` has no wire"))
+                    })?,
                     settings.as_ref().clone(),
                     Arc::clone(&client),
                     clock.clone(),
@@ -127,6 +157,10 @@ impl NativeEngine {
             let credential = set.credential(name);
             providers.insert(name.clone(), ProviderEntry { provider, credential });
         }
+        let journal_mode = match options.ledger.as_ref().and_then(|ledger| ledger.journal) {
+            Some(JournalName::Final) => JournalMode::Final,
+            Some(JournalName::Full) | None => JournalMode::Full,
+        };
         // Last, so that a wrong option leaves no file behind.
         let ledger = options
             .ledger
@@ -137,11 +171,21 @@ impl NativeEngine {
                         message: "is empty; pass the path of a file".to_owned(),
                     }));
                 }
+                if fields.lease_ms.is_some_and(|lease| !LEASES_MS.contains(&lease)) {
+                    let (least, most) = (LEASES_MS.start(), LEASES_MS.end());
+                    return Err(EngineError::option(InputError {
+                        path: "ledger.leaseMs".to_owned(),
+                        message: format!("is not a lease; pass {least} to {most} milliseconds"),
+                    }));
+                }
                 let synchronous = match fields.synchronous {
                     Some(SynchronousName::Normal) => Synchronous::Normal,
                     Some(SynchronousName::Full) | None => Synchronous::Full,
                 };
-                let options = LedgerOptions { path: PathBuf::from(fields.path), synchronous };
+                let lease =
+                    fields.lease_ms.map_or(LedgerOptions::DEFAULT_LEASE, Duration::from_millis);
+                let options =
+                    LedgerOptions { path: PathBuf::from(fields.path), synchronous, lease };
                 Ledger::open(&options, clock.clone()).map_err(EngineError::from)
             })
             .transpose()?;
@@ -150,9 +194,12 @@ impl NativeEngine {
             providers,
             catalogue,
             journal: ledger.clone().map(|ledger| ledger as Arc<dyn Journal>),
+            journal_mode,
             clock: clock.clone(),
             tasks: tasks.sibling(),
             tool_timeout_ms: options.tool_timeout_ms,
+            compaction,
+            guard,
         });
         Ok(Self {
             engine: Arc::new(engine),
@@ -161,6 +208,7 @@ impl NativeEngine {
             ledger,
             scripted,
             clock,
+            compactions: Compactions::default(),
         })
     }
 
@@ -173,33 +221,45 @@ impl NativeEngine {
         parse_context(json, &mut defaults).map_err(EngineError::context)
     }
 
-    fn start(
+    pub(super) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Starts a run, of a new turn or of one that was interrupted.
+    pub(super) fn start(
         &self,
         run: u32,
+        resumed: Option<String>,
         context: &str,
         aborted: bool,
+        hooked: bool,
     ) -> std::result::Result<(), EngineError> {
         let context = self.context(context)?;
         let notify = Arc::clone(&self.hub) as Arc<dyn Notify>;
         let queue = EventQueue::new(run, context.coalesce, notify);
         let answers = Arc::new(ToolAnswers::default());
         let host = JsToolHost { queue: Arc::clone(&queue), answers: Arc::clone(&answers) };
+        let looks = Arc::new(RequestAnswers::default());
+        let hook = hooked.then(|| {
+            let (queue, answers) = (Arc::clone(&queue), Arc::clone(&looks));
+            Arc::new(JsRequestHost { queue, answers }) as Arc<dyn RequestHost>
+        });
         let control = Arc::new(RunControl::default());
         if aborted {
             // Before the run's task exists, so that it asks nobody.
             control.abort();
         }
-        self.engine.start(context, Arc::new(host), Arc::clone(&queue), Arc::clone(&control))?;
-        self.hub.add_run(run, RunEntry { queue, control, answers });
+        let (host, events, handle) = (Arc::new(host), Arc::clone(&queue), Arc::clone(&control));
+        match resumed {
+            None => self.engine.start(context, host, events, handle, hook)?,
+            Some(turn) => self.engine.resume(
+                turn,
+                context,
+                RunHandles { host, queue: events, control: handle, hook },
+            )?,
+        }
+        self.hub.add_run(run, RunEntry { queue, control, answers, looks });
         Ok(())
-    }
-}
-
-fn wire(api: Api, host: &str) -> std::result::Result<Box<dyn Wire>, EngineError> {
-    match api {
-        Api::AnthropicMessages => Ok(Box::new(AnthropicWire)),
-        Api::OpenaiChat => Ok(Box::new(ChatWire::new(ChatQuirks::for_host(host)))),
-        Api::Scripted => Err(EngineError::new(ErrorCode::Internal, "a script has no wire")),
     }
 }
 
@@ -211,12 +271,45 @@ impl NativeEngine {
         Self::build(hub, &options).map_err(|error| js_error(&error))
     }
 
-    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`. `aborted`: its signal is aborted already. The
-    /// caller drains the hub before it gives up the thread, whether this throws or not: the start of a run costs no wake.
+    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`. `aborted`: its signal is aborted already.
+    /// `hooked`: it has an `onRequest`. The caller drains the hub before it gives up the thread, whether this throws or not: the start of a run costs no wake.
     #[napi(catch_unwind)]
-    pub fn run(&self, run: u32, context: String, aborted: bool) -> Result<()> {
+    pub fn run(&self, run: u32, context: String, aborted: bool, hooked: bool) -> Result<()> {
         self.hub.expect_drain();
-        self.start(run, &context, aborted).map_err(|error| js_error(&error))
+        self.start(run, None, &context, aborted, hooked).map_err(|error| js_error(&error))
+    }
+
+    /// The models of the catalogue that `filter`, the JSON of a `ModelFilter`, lets through: a JSON array.
+    #[napi(catch_unwind)]
+    pub fn models(&self, filter: String) -> Result<String> {
+        let mut reader = serde_json::Deserializer::from_str(&filter);
+        let filter: ModelFilter =
+            serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+                let path = format!("filter.{}", error.path());
+                js_error(&EngineError::option(input_error(path, &error.into_inner())))
+            })?;
+        let models = self.engine.models(&filter);
+        let models: Vec<&ModelInfo> = models.iter().map(AsRef::as_ref).collect();
+        serde_json::to_string(&models)
+            .map_err(|error| js_error(&EngineError::new(ErrorCode::Internal, error.to_string())))
+    }
+
+    /// Counts the tokens that a context would send, and answers request `id`. What is wrong with the context is thrown.
+    #[napi(catch_unwind)]
+    pub fn count_tokens(&self, id: u32, context: String, exact: bool) -> Result<()> {
+        let counting = self
+            .context(&context)
+            .and_then(|context| self.engine.count_tokens(context, exact))
+            .map_err(|error| js_error(&error))?;
+        let hub = Arc::clone(&self.hub);
+        self.tasks.spawn(async move {
+            let counted = counting.await.and_then(|count| {
+                serde_json::to_string(&count)
+                    .map_err(|error| EngineError::new(ErrorCode::Internal, error.to_string()))
+            });
+            reply(&hub, id, counted);
+        });
+        Ok(())
     }
 
     /// Opens a gate of a scripted provider.
@@ -235,7 +328,7 @@ impl NativeEngine {
             .map_or_else(|| "[]".to_owned(), |provider| provider.requests_json())
     }
 
-    /// Closes: no more runs, the running ones commit, the ledger's files are closed. Answers request `id`.
+    /// Closes: no more runs, the running ones commit, the connections and the ledger's files are closed. Answers request `id`.
     #[napi(catch_unwind)]
     pub fn close(&self, id: u32) {
         let (engine, ledger, hub) =
@@ -246,6 +339,7 @@ impl NativeEngine {
         self.tasks.sibling().spawn(async move {
             engine.close().await;
             asked.finished().await;
+            engine.disconnect();
             let closed = match ledger {
                 Some(ledger) => ledger.close().await,
                 None => Ok(()),

@@ -15,6 +15,7 @@ use napi_derive::napi;
 use tokio::sync::Notify as Signal;
 use tokio::time::Instant;
 
+use super::request_host::RequestAnswers;
 use super::tool_host::ToolAnswers;
 use crate::clock::Clock;
 use crate::engine::{Batch, EventQueue, Notify, RecordKind, RunControl, Tasks};
@@ -34,6 +35,7 @@ pub(super) struct RunEntry {
     pub(super) queue: Arc<EventQueue>,
     pub(super) control: Arc<RunControl>,
     pub(super) answers: Arc<ToolAnswers>,
+    pub(super) looks: Arc<RequestAnswers>,
 }
 
 struct Inner {
@@ -299,6 +301,12 @@ impl NativeHub {
         self.core.with_run(run, |entry| entry.control.is_streaming()).unwrap_or(false)
     }
 
+    /// Whether the run compacts its context right now.
+    #[napi(catch_unwind)]
+    pub fn is_compacting(&self, run: u32) -> bool {
+        self.core.with_run(run, |entry| entry.control.is_compacting()).unwrap_or(false)
+    }
+
     /// The reader has consumed `count` events of a run that does not merge.
     #[napi(catch_unwind)]
     pub fn consumed(&self, run: u32, count: u32) {
@@ -318,6 +326,22 @@ impl NativeHub {
     pub fn answer_tool(&self, run: u32, execution: u32, answer: String) {
         if let Some(answers) = self.core.with_run(run, |entry| Arc::clone(&entry.answers)) {
             answers.answer(execution, &answer);
+        }
+    }
+
+    /// Answers `onRequest`: the JSON of the body to send, nothing to send it as it is, or why it must not be sent.
+    #[napi(catch_unwind)]
+    pub fn answer_request(
+        &self,
+        run: u32,
+        number: u32,
+        body: Option<String>,
+        error: Option<String>,
+    ) {
+        let looks = self.core.with_run(run, |entry| Arc::clone(&entry.looks));
+        if let Some(waiting) = looks.and_then(|looks| looks.take(number)) {
+            // The run may have ended meanwhile; then nobody waits.
+            let _ = waiting.send(error.map_or(Ok(body), Err));
         }
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::engine::NativeEngine;
-use super::{js_error, reply};
+use super::js_error;
 use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Ledger, QueryLimits};
 use crate::model::{InputError, repair_surrogates, session_label};
@@ -95,6 +95,10 @@ impl NativeEngine {
                 let Id { id: turn } = arguments(args)?;
                 self.answer(id, async move { json(&ledger.turn(&turn).await?) });
             }
+            "uncompact" => {
+                let Label { label } = arguments(args)?;
+                self.answer(id, async move { json(&ledger.uncompact(&label).await?) });
+            }
             "fork" => {
                 let Fork { turn_id, label } = arguments(args)?;
                 if let Some(label) = &label {
@@ -135,10 +139,5 @@ impl NativeEngine {
         let turn = ledger.turn_of(&context, result.get()).map_err(EngineError::context)?;
         self.answer(id, async move { json(&ledger.write_turn(turn).await?.turn_id) });
         Ok(())
-    }
-
-    fn answer(&self, id: u32, work: impl Future<Output = Answer> + Send + 'static) {
-        let hub = Arc::clone(self.hub());
-        self.tasks().spawn(async move { reply(&hub, id, work.await) });
     }
 }

@@ -3,9 +3,13 @@
 //! Owns the hub, conversion and errors at the edge. It must never decide anything about a run. Structured data crosses
 //! as JSON text; nothing is `async fn(&self)`, because a worker that ends frees what such a future borrows (NAPI §2).
 
+mod answers;
+mod compaction;
 mod engine;
 mod hub;
 mod ledger;
+mod recovery;
+mod request_host;
 mod tool_host;
 
 use std::sync::Arc;
@@ -23,6 +27,7 @@ fn error_json(error: &EngineError) -> String {
         "code": error.code.as_str(),
         "field": error.field,
         "message": error.message,
+        "error": error.failure,
     })
     .to_string()
 }

@@ -2,17 +2,16 @@
 //!
 //! It must never hold a JavaScript value: those stay in `index.js`.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::answers::Answers;
 use crate::engine::{EventQueue, RecordKind};
 use crate::model::{Block, repair_text};
-use crate::tools::{Invocation, ToolAnswer, ToolFuture, ToolHost};
+use crate::tools::{Invocation, ReconcileFuture, Reconciled, ToolAnswer, ToolFuture, ToolHost};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,6 +21,9 @@ struct Request<'a> {
     tool_call_id: &'a str,
     name: &'a str,
     arguments: &'a RawValue,
+    /// The tool is asked what became of the call, and does not run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    reconcile: bool,
 }
 
 #[derive(Deserialize)]
@@ -31,53 +33,48 @@ struct Answer {
     #[serde(default)]
     result_json: Option<String>,
     is_error: bool,
+    /// What the tool says of a call it was asked about.
+    #[serde(default)]
+    outcome: Option<Outcome>,
 }
 
-/// The executions of one run that JavaScript has not answered yet, by their number: a call that is tried again has
-/// another number each time, so that a late answer of the first try never stands in for the second.
-#[derive(Default)]
-pub(super) struct ToolAnswers {
-    waiting: Mutex<Waiting>,
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Outcome {
+    Done,
+    NotDone,
+    Unknown,
 }
 
-#[derive(Default)]
-struct Waiting {
-    last: u32,
-    senders: HashMap<u32, oneshot::Sender<ToolAnswer>>,
+/// What came back of an execution.
+pub(super) struct Returned {
+    answer: ToolAnswer,
+    outcome: Option<Outcome>,
 }
 
-impl ToolAnswers {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// The executions of one run that JavaScript has not answered yet: a call that is tried again has another number each time.
+pub(super) type ToolAnswers = Answers<Returned>;
 
-    /// A new execution: its number, and where its answer comes.
-    fn expect(&self) -> (u32, oneshot::Receiver<ToolAnswer>) {
-        let (send, answer) = oneshot::channel();
-        let mut waiting = self.lock();
-        waiting.last = waiting.last.wrapping_add(1);
-        let execution = waiting.last;
-        waiting.senders.insert(execution, send);
-        (execution, answer)
-    }
-
+impl Answers<Returned> {
     /// Hands an answer to whoever waits; a late one is dropped (RULES §6, "Abort"). Lone surrogate halves, which a cut
     /// through a JavaScript string leaves, become U+FFFD.
     pub(super) fn answer(&self, execution: u32, json: &str) {
-        let waiting = self.lock().senders.remove(&execution);
-        let Some(waiting) = waiting else { return };
-        let answer = serde_json::from_str::<Answer>(&repair_text(json)).map_or_else(
+        let Some(waiting) = self.take(execution) else { return };
+        let returned = serde_json::from_str::<Answer>(&repair_text(json)).map_or_else(
             |error| failed(&format!("the tool's answer could not be read: {error}")),
-            |answer| ToolAnswer {
-                content: answer.content,
-                result_json: answer
-                    .result_json
-                    .and_then(|text| RawValue::from_string(repair_text(&text).into_owned()).ok()),
-                is_error: answer.is_error,
+            |answer| Returned {
+                answer: ToolAnswer {
+                    content: answer.content,
+                    result_json: answer.result_json.and_then(|text| {
+                        RawValue::from_string(repair_text(&text).into_owned()).ok()
+                    }),
+                    is_error: answer.is_error,
+                },
+                outcome: answer.outcome,
             },
         );
         // The run may have ended while the tool worked; then nobody waits.
-        let _ = waiting.send(answer);
+        let _ = waiting.send(returned);
     }
 }
 
@@ -98,42 +95,66 @@ struct Outstanding<'a> {
 impl Drop for Outstanding<'_> {
     fn drop(&mut self) {
         if !self.answered {
-            self.host.answers.lock().senders.remove(&self.execution);
+            drop(self.host.answers.take(self.execution));
             self.host.queue.host(RecordKind::ToolCancel, &self.execution.to_string());
         }
+    }
+}
+
+impl JsToolHost {
+    /// Sends a request, and waits for what comes back or for the end of the waiting.
+    async fn ask(
+        self,
+        invocation: Invocation,
+        reconcile: bool,
+        cancel: CancellationToken,
+    ) -> Returned {
+        let Ok(arguments) = serde_json::from_str::<&RawValue>(&invocation.arguments_json) else {
+            return failed("the arguments are not JSON");
+        };
+        let (execution, answer) = self.answers.expect();
+        let mut outstanding = Outstanding { host: &self, execution, answered: false };
+        let request = Request {
+            execution,
+            call_id: &invocation.call_id,
+            tool_call_id: &invocation.provider_call_id,
+            name: &invocation.tool_name,
+            arguments,
+            reconcile,
+        };
+        let json = serde_json::to_string(&request).unwrap_or_default();
+        self.queue.host(RecordKind::Tool, &json);
+        let answer = tokio::select! {
+            biased;
+            answer = answer => answer,
+            () = cancel.cancelled() => return failed("the tool was cancelled"),
+        };
+        outstanding.answered = answer.is_ok();
+        answer.unwrap_or_else(|_| failed("the tool's host is gone"))
     }
 }
 
 impl ToolHost for JsToolHost {
     fn execute(&self, invocation: Invocation, cancel: CancellationToken) -> ToolFuture {
         let host = self.clone();
+        Box::pin(async move { host.ask(invocation, false, cancel).await.answer })
+    }
+
+    fn reconcile(&self, invocation: Invocation, cancel: CancellationToken) -> ReconcileFuture {
+        let host = self.clone();
         Box::pin(async move {
-            let Ok(arguments) = serde_json::from_str::<&RawValue>(&invocation.arguments_json)
-            else {
-                return failed("the arguments are not JSON");
-            };
-            let (execution, answer) = host.answers.expect();
-            let mut outstanding = Outstanding { host: &host, execution, answered: false };
-            let request = Request {
-                execution,
-                call_id: &invocation.call_id,
-                tool_call_id: &invocation.provider_call_id,
-                name: &invocation.tool_name,
-                arguments,
-            };
-            let json = serde_json::to_string(&request).unwrap_or_default();
-            host.queue.host(RecordKind::Tool, &json);
-            let answer = tokio::select! {
-                biased;
-                answer = answer => answer,
-                () = cancel.cancelled() => return failed("the tool was cancelled"),
-            };
-            outstanding.answered = answer.is_ok();
-            answer.unwrap_or_else(|_| failed("the tool's host is gone"))
+            let returned = host.ask(invocation, true, cancel).await;
+            match returned.outcome {
+                Some(Outcome::Done) => Reconciled::Done(returned.answer),
+                Some(Outcome::NotDone) => Reconciled::NotDone,
+                Some(Outcome::Unknown) | None => Reconciled::Unknown,
+            }
         })
     }
 }
 
-fn failed(message: &str) -> ToolAnswer {
-    ToolAnswer { content: vec![Block::text(message)], result_json: None, is_error: true }
+fn failed(message: &str) -> Returned {
+    let answer =
+        ToolAnswer { content: vec![Block::text(message)], result_json: None, is_error: true };
+    Returned { answer, outcome: None }
 }

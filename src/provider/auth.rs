@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
 use super::Credential;
+use super::aws::{self, AwsIdentity};
 use crate::config::Environment;
 use crate::model::InputError;
 
@@ -19,11 +20,14 @@ pub struct AuthProfile {
     pub id: String,
     /// The provider's name in `providers`.
     pub provider: String,
-    /// What the key is: `api_key` (default), or `token` for one that travels as `authorization: Bearer`.
+    /// What the key is: `api_key` (default), `token` for one that travels as `authorization: Bearer`, or `aws` for one
+    /// that signs requests (Bedrock).
     #[serde(default, rename = "type")]
     pub kind: Option<AuthType>,
-    /// The key, or the environment variable that holds it.
-    pub key: AuthKey,
+    /// The key, or the environment variable that holds it. For `aws` it may be left out: `AWS_ACCESS_KEY_ID`,
+    /// `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN` are then read.
+    #[serde(default)]
+    pub key: Option<AuthKey>,
 }
 
 /// What a key is.
@@ -35,18 +39,40 @@ pub enum AuthType {
     ApiKey,
     /// Sent as `authorization: Bearer`.
     Token,
+    /// An access key that signs requests (Signature Version 4).
+    Aws,
 }
 
 /// Where the key is.
 #[cfg_attr(test, derive(ts_rs::TS), ts(untagged))]
 pub enum AuthKey {
-    /// The key itself.
+    /// One secret.
+    Text(KeyText),
+    /// An AWS access key.
+    Aws(AwsKey),
+}
+
+/// A secret, or the environment variable that holds it.
+#[cfg_attr(test, derive(ts_rs::TS), ts(untagged))]
+pub enum KeyText {
+    /// The secret itself.
     Literal(#[cfg_attr(test, ts(type = "string"))] SecretString),
     /// The name of an environment variable.
     Variable {
         /// The name.
         env: String,
     },
+}
+
+/// An AWS access key.
+#[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields, rename_all = "camelCase"))]
+pub struct AwsKey {
+    /// The key's id.
+    pub access_key_id: KeyText,
+    /// The secret key.
+    pub secret_access_key: KeyText,
+    /// The token of temporary credentials.
+    pub session_token: Option<KeyText>,
 }
 
 impl<'de> Deserialize<'de> for AuthKey {
@@ -57,22 +83,55 @@ impl<'de> Deserialize<'de> for AuthKey {
             type Value = AuthKey;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a key or `{ env: 'NAME' }`")
+                f.write_str("a key, `{ env: 'NAME' }`, or an AWS access key")
             }
 
             fn visit_str<E: de::Error>(self, key: &str) -> Result<AuthKey, E> {
-                Ok(AuthKey::Literal(key.trim().into()))
+                Ok(AuthKey::Text(KeyText::Literal(key.trim().into())))
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AuthKey, A::Error> {
-                match (map.next_entry::<String, String>()?, map.next_key::<String>()?) {
-                    (Some((name, env)), None) if name == "env" => Ok(AuthKey::Variable { env }),
-                    _ => Err(de::Error::custom("is not `{ env: 'NAME' }`")),
+                let Some(first) = map.next_key::<String>()? else {
+                    return Err(de::Error::custom("is not `{ env: 'NAME' }`"));
+                };
+                if first == "env" {
+                    return match (map.next_value()?, map.next_key::<String>()?) {
+                        (env, None) => Ok(AuthKey::Text(KeyText::Variable { env })),
+                        _ => Err(de::Error::custom("is not `{ env: 'NAME' }`")),
+                    };
                 }
+                let mut parts = [None, None, None];
+                let mut next = Some(first);
+                while let Some(name) = next {
+                    let [id, secret, token] = &mut parts;
+                    let part = match name.as_str() {
+                        "accessKeyId" => id,
+                        "secretAccessKey" => secret,
+                        "sessionToken" => token,
+                        _ => return Err(de::Error::custom("is not `{ env: 'NAME' }`")),
+                    };
+                    *part = map.next_value::<Option<KeyText>>()?;
+                    next = map.next_key()?;
+                }
+                let [Some(access_key_id), Some(secret_access_key), session_token] = parts else {
+                    return Err(de::Error::custom(
+                        "has no `accessKeyId` or no `secretAccessKey`; pass both",
+                    ));
+                };
+                Ok(AuthKey::Aws(AwsKey { access_key_id, secret_access_key, session_token }))
             }
         }
 
         deserializer.deserialize_any(KeyVisitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for KeyText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match AuthKey::deserialize(deserializer)? {
+            AuthKey::Text(text) => Ok(text),
+            AuthKey::Aws(_) => Err(de::Error::custom("is not a text or `{ env: 'NAME' }`")),
+        }
     }
 }
 
@@ -98,22 +157,58 @@ impl Profiles {
         if self.given.iter().any(|(_, known)| known.profile_id == profile.id) {
             return Err(InputError::new(at("id"), format!("`{}` is there twice", profile.id)));
         }
-        let secret = match profile.key {
-            AuthKey::Literal(key) => key,
-            AuthKey::Variable { env } => match environment.get(&env) {
-                Some(key) => key.into(),
-                None => {
-                    return Err(InputError::new(
-                        at("key.env"),
-                        format!(
-                            "the environment variable `{env}` is not set; set it, or pass the key itself"
-                        ),
-                    ));
-                }
+        let read = |key: KeyText, field: &str| match key {
+            KeyText::Literal(key) => checked(key, &at(field)),
+            KeyText::Variable { env } => match environment.get(&env) {
+                Some(key) => checked(key.into(), &env),
+                None => Err(InputError::new(
+                    at(&format!("{field}.env")),
+                    format!(
+                        "the environment variable `{env}` is not set; set it, or pass the key itself"
+                    ),
+                )),
             },
         };
-        let bearer = profile.kind == Some(AuthType::Token);
-        self.push(&at("key"), profile.provider, profile.id, secret, bearer)
+        let credential = match (profile.kind, profile.key) {
+            (Some(AuthType::Aws), Some(AuthKey::Aws(key))) => Credential {
+                secret: read(key.secret_access_key, "key.secretAccessKey")?,
+                aws: Some(AwsIdentity {
+                    access_key_id: read(key.access_key_id, "key.accessKeyId")?
+                        .expose_secret()
+                        .to_owned(),
+                    session_token: key
+                        .session_token
+                        .map(|token| read(token, "key.sessionToken"))
+                        .transpose()?,
+                }),
+                profile_id: profile.id,
+                bearer: false,
+            },
+            (Some(AuthType::Aws), None) => {
+                usual_access_key(profile.id, environment)?.ok_or_else(|| {
+                    let [id, secret, _] = aws::KEY_VARIABLES;
+                    let message = format!("is missing; pass one, or set `{id}` and `{secret}`");
+                    InputError::new(at("key"), message)
+                })?
+            }
+            (Some(AuthType::Aws), Some(AuthKey::Text(_))) => {
+                let message = "is not an access key; pass `{ accessKeyId, secretAccessKey }`, \
+                               or leave it out to read the usual variables";
+                return Err(InputError::new(at("key"), message));
+            }
+            (kind, Some(AuthKey::Text(key))) => Credential {
+                secret: read(key, "key")?,
+                profile_id: profile.id,
+                bearer: kind == Some(AuthType::Token),
+                aws: None,
+            },
+            (_, Some(AuthKey::Aws(_))) => {
+                return Err(InputError::new(at("key"), "is an access key; pass `type: 'aws'`"));
+            }
+            (_, None) => return Err(InputError::new(at("key"), "is missing")),
+        };
+        self.given.push((profile.provider, Arc::new(credential)));
+        Ok(())
     }
 
     /// Takes a provider's usual variable, where it is set and no profile was given for it.
@@ -125,36 +220,61 @@ impl Profiles {
     ) -> Result<(), InputError> {
         match environment.get(variable) {
             Some(key) if self.choose(provider).is_none() => {
-                let id = format!("{provider}:env");
-                self.push(variable, provider.to_owned(), id, key.into(), false)
+                let profile_id = format!("{provider}:env");
+                let secret = checked(key.into(), variable)?;
+                let credential = Credential { profile_id, secret, bearer: false, aws: None };
+                self.given.push((provider.to_owned(), Arc::new(credential)));
+                Ok(())
             }
             _ => Ok(()),
         }
+    }
+
+    /// Takes the access key of the usual variables, where they are set and no profile was given for the provider.
+    pub(crate) fn add_usual_access_key(
+        &mut self,
+        provider: &str,
+        environment: &Environment,
+    ) -> Result<(), InputError> {
+        if self.choose(provider).is_none()
+            && let Some(credential) = usual_access_key(format!("{provider}:env"), environment)?
+        {
+            self.given.push((provider.to_owned(), Arc::new(credential)));
+        }
+        Ok(())
     }
 
     /// The first profile of a provider.
     pub(crate) fn choose(&self, provider: &str) -> Option<&Arc<Credential>> {
         self.given.iter().find(|(of, _)| of == provider).map(|(_, credential)| credential)
     }
+}
 
-    fn push(
-        &mut self,
-        path: &str,
-        provider: String,
-        profile_id: String,
-        secret: SecretString,
-        bearer: bool,
-    ) -> Result<(), InputError> {
-        use secrecy::ExposeSecret as _;
-        let text = secret.expose_secret();
-        if text.is_empty() {
-            return Err(InputError::new(path, "is empty; pass the key"));
-        }
-        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let message = "is no key: it has a space, or a character that no header may have";
-            return Err(InputError::new(path, message));
-        }
-        self.given.push((provider, Arc::new(Credential { profile_id, secret, bearer })));
-        Ok(())
+/// The access key of the variables that every AWS tool reads; `None` where they are not both set.
+fn usual_access_key(
+    profile_id: String,
+    environment: &Environment,
+) -> Result<Option<Credential>, InputError> {
+    let [id, secret, token] = aws::KEY_VARIABLES;
+    let (Some(access_key_id), Some(key)) = (environment.get(id), environment.get(secret)) else {
+        return Ok(None);
+    };
+    let session_token =
+        environment.get(token).map(|value| checked(value.into(), token)).transpose()?;
+    let identity = AwsIdentity { access_key_id, session_token };
+    let secret = checked(key.into(), secret)?;
+    Ok(Some(Credential { profile_id, secret, bearer: false, aws: Some(identity) }))
+}
+
+/// A secret that a header can hold.
+fn checked(secret: SecretString, path: &str) -> Result<SecretString, InputError> {
+    let text = secret.expose_secret();
+    if text.is_empty() {
+        return Err(InputError::new(path, "is empty; pass the key"));
     }
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let message = "is no key: it has a space, or a character that no header may have";
+        return Err(InputError::new(path, message));
+    }
+    Ok(secret)
 }

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde_json::value::RawValue;
 
 pub use crate::model::repair_surrogates;
 
@@ -20,6 +21,27 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
 pub(crate) fn is_object(text: &str) -> bool {
     text.trim_start().starts_with('{')
         && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// The fields of a JSON object, in order, each as it stands; `None` where the text is no object.
+pub(crate) fn fields_of(object: &str) -> Option<Vec<(Text<'_>, &RawValue)>> {
+    struct Fields;
+    impl<'de> Visitor<'de> for Fields {
+        type Value = Vec<(Text<'de>, &'de RawValue)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut fields = Vec::new();
+            while let Some(field) = map.next_entry()? {
+                fields.push(field);
+            }
+            Ok(fields)
+        }
+    }
+    serde_json::Deserializer::from_str(object).deserialize_map(Fields).ok()
 }
 
 /// A string, borrowed from the input where it has no escapes; empty for null and, with `#[serde(default)]`, where absent.

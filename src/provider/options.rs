@@ -10,14 +10,19 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::auth::{AuthProfile, Profiles};
+use super::anthropic::{default_version, is_vertex};
+use super::auth::{AuthProfile, AuthType, Profiles};
+use super::aws;
 use super::http::{BaseUrl, Connection, HttpSettings, Timeouts, add_header, authorities, proxy};
+use super::paths::Paths;
 use super::scripted::Script;
+use super::services::Service;
 use super::{Api, Credential, Failure};
 use crate::config::{Environment, EnvironmentProxy};
 use crate::model::{FailureKind, InputError, typed};
 
-/// One provider, as the options name it. For `anthropic` and `openai` every field has a default.
+/// One provider, as the options name it. Under the name of a known service (`groq`, `openrouter`, `ollama`, …) every field
+/// has a default.
 #[derive(Default, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
@@ -26,6 +31,14 @@ pub struct ProviderOptions {
     pub api: Option<Api>,
     /// Where it is; the API's path is added to it. https, unless it is this machine.
     pub base_url: Option<String>,
+    /// The AWS region, for `api: 'bedrock-converse'`; by default the one in `baseUrl`, else that of `AWS_REGION`.
+    pub region: Option<String>,
+    /// The service it is (`vllm`, `azure`, …), where neither the host of `baseUrl` nor the provider's name tells.
+    pub flavor: Option<String>,
+    /// The `api-version` of Azure, such as `2024-10-21`; without one `/openai/v1` is asked.
+    pub api_version: Option<String>,
+    /// The deployment of Azure, for a dated `apiVersion`; the model's name by default.
+    pub deployment: Option<String>,
     /// Headers sent with every request. Keys belong in `authProfiles`.
     pub headers: Option<BTreeMap<String, String>>,
     /// DNS, TCP and TLS together, in milliseconds; 10,000 by default.
@@ -72,25 +85,30 @@ impl ProviderSet {
     /// What attempts at a provider are sent with; `None` for a server that needs no key.
     ///
     /// # Errors
-    /// `missing_key` where the provider is Anthropic's or OpenAI's own, which answer nobody without one.
+    /// `missing_key` where the provider is a known service's own host, which answers nobody without one.
     pub fn credential(&self, provider: &str) -> Result<Option<Arc<Credential>>, Failure> {
         if let Some(credential) = self.profiles.choose(provider) {
             return Ok(Some(Arc::clone(credential)));
         }
-        let known = match self.providers.get(provider) {
-            Some(ProviderSettings::Http { settings, .. }) => Known::of_origin(&settings.base),
+        let variable = match self.providers.get(provider) {
+            Some(ProviderSettings::Http { settings, .. }) if aws::is_own(settings) => {
+                Some(aws::TOKEN_VARIABLE)
+            }
+            Some(ProviderSettings::Http { api, settings }) => {
+                Service::of_origin(&settings.base, *api)
+                    .and_then(|service| service.variables.first().copied())
+            }
             Some(ProviderSettings::Scripted(_)) | None => None,
         };
-        match known {
+        match variable {
             None => Ok(None),
-            Some(known) => Err(Failure {
+            Some(variable) => Err(Failure {
                 should_retry: Some(false),
                 ..Failure::new(
                     FailureKind::Auth,
                     "missing_key",
                     format!(
-                        "`{provider}` has no key; pass one in `authProfiles`, or set `{}`",
-                        known.variable
+                        "`{provider}` has no key; pass one in `authProfiles`, or set `{variable}`"
                     ),
                 )
             }),
@@ -98,42 +116,8 @@ impl ProviderSet {
     }
 }
 
-/// A service everyone uses, and what need not be said of it.
-struct Known {
-    name: &'static str,
-    api: Api,
-    base_url: &'static str,
-    host: &'static str,
-    variable: &'static str,
-}
-
-const KNOWN: [Known; 2] = [
-    Known {
-        name: "anthropic",
-        api: Api::AnthropicMessages,
-        base_url: "https://api.anthropic.com",
-        host: "api.anthropic.com",
-        variable: "ANTHROPIC_API_KEY",
-    },
-    Known {
-        name: "openai",
-        api: Api::OpenaiChat,
-        base_url: "https://api.openai.com/v1",
-        host: "api.openai.com",
-        variable: "OPENAI_API_KEY",
-    },
-];
-
-impl Known {
-    fn of_name(name: &str) -> Option<&'static Self> {
-        KNOWN.iter().find(|known| known.name == name)
-    }
-
-    /// By where it is, not by its name: another server must not get the usual key.
-    fn of_origin(base: &BaseUrl) -> Option<&'static Self> {
-        KNOWN.iter().find(|known| base.scheme() == "https" && base.host() == known.host)
-    }
-}
+/// The providers of an engine whose options name none.
+const USUAL: [&str; 2] = ["anthropic", "openai"];
 
 /// Reads `providers` and `authProfiles`. Without `providers`, `anthropic` and `openai` are there.
 ///
@@ -146,9 +130,7 @@ pub fn parse_providers(
 ) -> Result<ProviderSet, InputError> {
     let given: BTreeMap<String, ProviderOptions> = match present(providers) {
         Some(raw) => typed("providers", raw)?,
-        None => {
-            KNOWN.iter().map(|known| (known.name.to_owned(), ProviderOptions::default())).collect()
-        }
+        None => USUAL.iter().map(|name| ((*name).to_owned(), ProviderOptions::default())).collect(),
     };
     let mut set = ProviderSet { providers: BTreeMap::new(), profiles: Profiles::default() };
     for (name, options) in given {
@@ -169,16 +151,72 @@ pub fn parse_providers(
                 format!("`{}` is not one of `providers`", profile.provider),
             ));
         }
+        if profile.kind == Some(AuthType::Aws) {
+            aws::check_signing(set.providers.get(&profile.provider), index, &profile.provider)?;
+        }
         set.profiles.add(index, profile, environment)?;
     }
     for (name, settings) in &set.providers {
-        if let ProviderSettings::Http { settings, .. } = settings
-            && let Some(known) = Known::of_origin(&settings.base)
-        {
-            set.profiles.add_usual(name, known.variable, environment)?;
+        let ProviderSettings::Http { api, settings } = settings else { continue };
+        if aws::is_own(settings) {
+            set.profiles.add_usual(name, aws::TOKEN_VARIABLE, environment)?;
+            set.profiles.add_usual_access_key(name, environment)?;
+        }
+        if let Some(service) = Service::of_origin(&settings.base, *api) {
+            for variable in service.variables {
+                set.profiles.add_usual(name, variable, environment)?;
+            }
         }
     }
     Ok(set)
+}
+
+/// The service that a provider is, as far as its options tell.
+struct Found {
+    /// What it is known to be.
+    known: Option<&'static Service>,
+    /// The API it has by default.
+    api: Option<Api>,
+}
+
+impl Found {
+    /// By its flavour, else by where it is, else by its name.
+    fn of(
+        name: &str,
+        options: &ProviderOptions,
+        at: &impl Fn(&str) -> String,
+    ) -> Result<Self, InputError> {
+        let first = |service: &'static Service| Self {
+            known: Some(service),
+            api: service.apis.first().copied(),
+        };
+        if let Some(flavor) = options.flavor.as_deref() {
+            return Service::named(flavor).map(first).ok_or_else(|| {
+                let names = Service::names();
+                let message = format!("`{flavor}` is not known; pass one of {names}");
+                InputError::new(at("flavor"), message)
+            });
+        }
+        let host = options.base_url.as_deref().and_then(|url| {
+            let url = url::Url::parse(url).ok()?;
+            url.host_str().map(str::to_owned)
+        });
+        let place = host.as_deref().and_then(|host| Service::at(host, options.api));
+        Ok(match (place, Service::named(name)) {
+            (Some(service), _) => first(service),
+            // Under this name another server is only spoken to alike.
+            (None, Some(Service { gateway: Some(api), .. })) if host.is_some() => {
+                Self { known: None, api: Some(*api) }
+            }
+            (None, Some(service)) => first(service),
+            (None, None) => Self { known: None, api: None },
+        })
+    }
+
+    /// The service, where it has this API.
+    fn speaking(&self, api: Api) -> Option<&'static Service> {
+        self.known.filter(|service| service.apis.contains(&api))
+    }
 }
 
 fn present(raw: Option<&RawValue>) -> Option<&RawValue> {
@@ -191,11 +229,12 @@ fn check(
     environment: &Environment,
 ) -> Result<ProviderSettings, InputError> {
     let at = |field: &str| format!("providers.{name}.{field}");
-    let known = Known::of_name(name);
-    let Some(api) = options.api.or(known.map(|known| known.api)) else {
+    let service = Found::of(name, &options, &at)?;
+    let usual_aws = aws::PROVIDER_NAMES.contains(&name).then_some(Api::BedrockConverse);
+    let Some(api) = options.api.or(service.api).or(usual_aws) else {
         return Err(InputError::new(
             at("api"),
-            "is missing; pass `anthropic-messages`, `openai-chat` or `scripted`",
+            "is missing; pass `anthropic-messages`, `openai-chat` or `scripted`, or name a service as `flavor`",
         ));
     };
     if api == Api::Scripted {
@@ -208,7 +247,19 @@ fn check(
         let message = "is for `api: 'anthropic-messages'` only";
         return Err(InputError::new(at("anthropicVersion"), message));
     }
-    let usual = known.filter(|known| known.api == api).map(|known| known.base_url);
+    let region = match api {
+        Api::BedrockConverse => {
+            let base_url = options.base_url.as_deref();
+            aws::region(&at("region"), options.region.as_deref(), base_url, environment)?
+        }
+        _ if options.region.is_some() => {
+            let message = "is for `api: 'bedrock-converse'` only";
+            return Err(InputError::new(at("region"), message));
+        }
+        _ => None,
+    };
+    let usual_aws = region.as_deref().map(aws::base_url);
+    let usual = service.speaking(api).and_then(|service| service.base_url).or(usual_aws.as_deref());
     let Some(base_url) = options.base_url.as_deref().or(usual) else {
         return Err(InputError::new(
             at("baseUrl"),
@@ -216,6 +267,15 @@ fn check(
         ));
     };
     let base = BaseUrl::parse(&at("baseUrl"), base_url, options.allow_insecure.unwrap_or(false))?;
+    let paths = if service.known.is_some_and(|service| service.azure_paths) {
+        Paths::azure(&base, options.api_version, options.deployment, &at)?
+    } else if options.api_version.is_some() {
+        return Err(InputError::new(at("apiVersion"), "is for `flavor: 'azure'` only"));
+    } else if options.deployment.is_some() {
+        return Err(InputError::new(at("deployment"), "is for `flavor: 'azure'` only"));
+    } else {
+        Paths::Joined
+    };
     let mut headers = HeaderMap::new();
     for (header, value) in options.headers.iter().flatten() {
         add_header(&mut headers, &at("headers"), header, value)?;
@@ -244,16 +304,25 @@ fn check(
             })?,
         },
     };
-    // Other servers speak the version that all of them know (WIRE §1).
     let version = match options.anthropic_version.as_deref() {
         Some(version) => version,
-        None if Known::of_origin(&base).is_some() => "2026-10-21",
-        None => "2023-06-01",
+        None => default_version(base.host()),
     };
     let anthropic_version = HeaderValue::from_str(version).map_err(|_| {
         InputError::new(at("anthropicVersion"), "has a character that no header may have")
     })?;
-    let settings = HttpSettings { base, headers, timeouts, connection, anthropic_version };
+    let settings = HttpSettings {
+        // Google's gate takes OAuth tokens only.
+        key_header: Service::key_header(service.known, api).filter(|_| !is_vertex(base.host())),
+        chat: service.known.map_or_else(|| Service::chat_at(base.host()), |service| service.chat),
+        base,
+        headers,
+        timeouts,
+        connection,
+        anthropic_version,
+        region,
+        paths,
+    };
     Ok(ProviderSettings::Http { api, settings: Box::new(settings) })
 }
 
@@ -264,6 +333,10 @@ fn scripted(
     let ProviderOptions {
         api: _,
         base_url,
+        region,
+        flavor,
+        api_version,
+        deployment,
         headers,
         connect_timeout_ms,
         header_timeout_ms,
@@ -277,6 +350,10 @@ fn scripted(
     } = options;
     let pointless = [
         ("baseUrl", base_url.is_some()),
+        ("region", region.is_some()),
+        ("flavor", flavor.is_some()),
+        ("apiVersion", api_version.is_some()),
+        ("deployment", deployment.is_some()),
         ("headers", headers.is_some()),
         ("connectTimeoutMs", connect_timeout_ms.is_some()),
         ("headerTimeoutMs", header_timeout_ms.is_some()),

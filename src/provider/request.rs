@@ -2,13 +2,16 @@
 //!
 //! It must never print a credential.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use secrecy::SecretString;
+use sha2::{Digest as _, Sha256};
 
-use crate::model::{ThinkingConfig, ToolDefinition};
+use super::aws::AwsIdentity;
+use super::{RequestHook, TurnHeaders};
+use crate::model::{RequestOptions, ThinkingConfig, ToolDefinition};
 
 /// A key for one attempt. Its `Debug` shows the profile only.
 #[derive(Clone)]
@@ -19,6 +22,8 @@ pub struct Credential {
     pub secret: SecretString,
     /// True for tokens that travel as `authorization: Bearer` whatever the API's own header is.
     pub bearer: bool,
+    /// For AWS: whom `secret` signs for. It is then never sent.
+    pub aws: Option<AwsIdentity>,
 }
 
 impl fmt::Debug for Credential {
@@ -28,7 +33,7 @@ impl fmt::Debug for Credential {
 }
 
 /// What to ask.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ModelRequest {
     /// The model's id.
     pub model: String,
@@ -38,12 +43,62 @@ pub struct ModelRequest {
     pub tools: Arc<[ToolDefinition]>,
     /// The conversation: pieces of [`super::Provider::encode_messages`], in order, none empty.
     pub messages: Vec<Bytes>,
+    /// Whether the last piece is the conversation's open end: what the user and the tools said since the last answer.
+    pub open_end: bool,
     /// Cap of the answer in tokens.
     pub max_tokens: u64,
     /// Sampling temperature, already left out where the model refuses it.
     pub temperature: Option<f64>,
     /// How much to think.
     pub thinking: Option<ThinkingConfig>,
+    /// What the host asks beyond the conversation; each wire writes what its API has a place for.
+    pub options: Arc<RequestOptions>,
+    /// Whether the run's tool choice demands a call. It stays true after the call was made, when `options` leaves the
+    /// choice to the model: what a provider refuses beside such a choice is refused for the whole tool loop.
+    pub forces_tool: bool,
+    /// What requests with the same prefix have in common, for APIs that route by it; `None` with the cache off. Never the
+    /// session's label itself: see [`cache_key`].
+    pub cache_key: Option<String>,
+    /// The turn's own headers.
+    pub headers: TurnHeaders,
+    /// Who looks at the body before it is sent.
+    pub hook: Option<RequestHook>,
     /// Whether the model reasons: Chat Completions then takes `max_completion_tokens` and `developer` prompts.
     pub reasoning_model: bool,
+}
+
+impl ModelRequest {
+    /// Whether the model has tools, ours or the provider's.
+    pub(crate) fn has_tools(&self) -> bool {
+        !self.tools.is_empty() || !self.options.provider_tools.is_empty()
+    }
+}
+
+/// The cache key of a session that names none: the same in every process, and nothing of the label can be read from it.
+#[must_use]
+pub fn cache_key(session_label: &str) -> String {
+    let mut digest = Sha256::new();
+    digest.update(b"nexus-agent-engine prompt cache\0");
+    digest.update(session_label.as_bytes());
+    let mut key = String::with_capacity(35);
+    key.push_str("nx-");
+    for byte in digest.finalize().iter().take(16) {
+        // Writing to a string cannot fail.
+        let _ = write!(key, "{byte:02x}");
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cache_key;
+
+    #[test]
+    fn a_cache_key_is_stable_and_does_not_show_its_session() {
+        let key = cache_key("agent:main:dm:+491701234567");
+        assert_eq!(key, cache_key("agent:main:dm:+491701234567"));
+        assert_ne!(key, cache_key("agent:main:dm:+491701234568"));
+        assert_eq!(key.len(), 35);
+        assert!(key.strip_prefix("nx-").unwrap().bytes().all(|byte| byte.is_ascii_hexdigit()));
+    }
 }

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::{Api, Completion, DeltaSink, Failure, ModelRequest};
-use crate::model::Message;
+use crate::model::{Message, RunWarning, TranscriptRules};
 
 /// Whether a decoder wants more events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,17 +38,59 @@ pub trait Decoder: Send {
     fn unary(&mut self, body: &[u8], sink: &mut dyn DeltaSink) -> Result<Completion, Failure>;
 }
 
+/// How the bytes of a streamed response are cut into events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// Server-sent events (WIRE §9).
+    EventSource,
+    /// AWS's binary event stream, with both checksums (WIRE §5).
+    AwsEventStream,
+}
+
+/// A question for the number of tokens: a plain POST, answered with JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CountCall {
+    /// As [`Wire::path`].
+    pub path: String,
+    /// As [`Wire::body`].
+    pub body: Vec<Bytes>,
+}
+
 /// One wire API.
 pub trait Wire: Send + Sync {
     /// Its name.
     fn api(&self) -> Api;
 
-    /// The path below the base URL, beginning with a slash.
+    /// See [`super::Provider::transcript_rules`].
+    fn transcript_rules(&self) -> TranscriptRules {
+        TranscriptRules::default()
+    }
+
+    /// The path below the base URL, beginning with a slash; percent-encoded, with a query where the API has one.
     fn path(&self, request: &ModelRequest) -> String;
+
+    /// How its streams are cut.
+    fn framing(&self) -> Framing {
+        Framing::EventSource
+    }
 
     /// The request's body, in pieces that are sent one after the other with an exact content length. Large pieces
     /// (the conversation) are shared, not copied.
     fn body(&self, request: &ModelRequest) -> Vec<Bytes>;
+
+    /// What [`Self::body`] leaves out of what `request` asks, because the API has no place for it: each option by its name
+    /// in the context. An option is written or told here, never silently dropped.
+    fn unsupported(&self, request: &ModelRequest) -> Vec<RunWarning>;
+
+    /// How to ask how many tokens a request would have, where the API can say.
+    fn count(&self, _request: &ModelRequest) -> Option<CountCall> {
+        None
+    }
+
+    /// The tokens that an answer to [`Self::count`] tells; `None` for anything that is no such answer.
+    fn counted(&self, _body: &[u8]) -> Option<u64> {
+        None
+    }
 
     /// See [`super::Provider::encode_messages`].
     fn encode_messages(&self, messages: &[Message]) -> Bytes;

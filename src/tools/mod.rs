@@ -16,5 +16,8 @@ mod set;
 pub use cache::ToolSetCache;
 pub use gate::{Gate, Ticket};
 pub use result::{ToolAnswer, result_cap};
-pub use runtime::{CallEnd, Ending, Invocation, Limits, ToolFuture, ToolHost, run_call};
+pub use runtime::{
+    CallEnd, Ending, First, Invocation, Limits, ReconcileFuture, Reconciled, ToolFuture, ToolHost,
+    run_call,
+};
 pub use set::{Prepared, ToolSet};

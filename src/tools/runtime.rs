@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Ticket, ToolAnswer, result_cap};
-use crate::model::{ReplayClass, ToolDefinition};
+use crate::model::{OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition};
 
 /// One execution, as its host sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,11 +31,40 @@ pub struct Invocation {
 /// An execution under way. Dropping it discards the answer.
 pub type ToolFuture = Pin<Box<dyn Future<Output = ToolAnswer> + Send>>;
 
+/// What a tool knows of a call that a crash left in doubt.
+#[derive(Debug, Clone)]
+pub enum Reconciled {
+    /// It had its effect, and this is its answer.
+    Done(ToolAnswer),
+    /// It had none: it may run.
+    NotDone,
+    /// The tool cannot say.
+    Unknown,
+}
+
+/// A tool that is asked. Dropping it discards what it says.
+pub type ReconcileFuture = Pin<Box<dyn Future<Output = Reconciled> + Send>>;
+
 /// Who runs tools: JavaScript, or a script in tests.
 pub trait ToolHost: Send + Sync {
     /// Runs one call. `cancel` is cancelled at the call's time limit and at the run's abort; a host that ignores it only
     /// loses its answer.
     fn execute(&self, invocation: Invocation, cancel: CancellationToken) -> ToolFuture;
+
+    /// Asks the tool what became of a call that was begun before a crash, by its idempotency key.
+    fn reconcile(&self, invocation: Invocation, cancel: CancellationToken) -> ReconcileFuture {
+        drop((invocation, cancel));
+        Box::pin(std::future::ready(Reconciled::Unknown))
+    }
+}
+
+/// How a call begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum First {
+    /// By running it.
+    Run,
+    /// By asking what became of it: it may have run before a crash.
+    Reconcile,
 }
 
 /// What bounds a call.
@@ -84,6 +113,8 @@ pub enum Ending {
     TimedOut,
     /// The run was aborted while it ran; it may have had its effect.
     Aborted,
+    /// It had begun before a crash, and its tool cannot say what came of it.
+    Unknown,
     /// The run was aborted, or its time was up, before it began: it had no effect.
     NotStarted,
 }
@@ -103,15 +134,15 @@ impl CallEnd {
     }
 }
 
-/// Runs one call to its end. `on_start` is called once, just before the side effect, and never for a call that does not
-/// start. Dropping the future before that withdraws the call without a trace.
+/// Runs one call to its end. `begin` is awaited once, just before the side effect, and never for a call that does not
+/// start; false keeps the call from starting. Dropping the future before that withdraws the call without a trace.
 pub async fn run_call(
     host: &dyn ToolHost,
-    invocation: Invocation,
+    (invocation, first): (Invocation, First),
     limits: Limits,
     ticket: Ticket,
     abort: &CancellationToken,
-    on_start: impl FnOnce() + Send,
+    begin: impl Future<Output = bool> + Send,
 ) -> CallEnd {
     let place = tokio::select! {
         biased;
@@ -123,7 +154,14 @@ pub async fn run_call(
         }
         place = ticket.admitted() => place,
     };
-    on_start();
+    if !begin.await {
+        return CallEnd::failed(Ending::NotStarted, "Not run: the run is over.");
+    }
+    if first == First::Reconcile
+        && let Some(end) = reconciled(host, invocation.clone(), limits, abort).await
+    {
+        return end;
+    }
     let mut retries = limits.retries;
     let end = loop {
         match attempt(host, invocation.clone(), limits, abort).await {
@@ -134,6 +172,38 @@ pub async fn run_call(
     // Held until the answer is there, and no longer: a host that ignores its time limit must not block the run.
     drop(place);
     end
+}
+
+/// What is known of a call in doubt; `None` where it had no effect and may run.
+async fn reconciled(
+    host: &dyn ToolHost,
+    invocation: Invocation,
+    limits: Limits,
+    abort: &CancellationToken,
+) -> Option<CallEnd> {
+    let cancel = abort.child_token();
+    let unwanted = cancel.clone().drop_guard();
+    let asked =
+        AssertUnwindSafe(async { host.reconcile(invocation, cancel.clone()).await }).catch_unwind();
+    let known = tokio::select! {
+        biased;
+        known = asked => {
+            unwanted.disarm();
+            known.unwrap_or(Reconciled::Unknown)
+        }
+        () = abort.cancelled() => Reconciled::Unknown,
+        () = until(limits.deadline) => Reconciled::Unknown,
+        _ = elapsed(limits.timeout) => Reconciled::Unknown,
+    };
+    match known {
+        Reconciled::Done(mut answer) => {
+            answer.cap(limits.result_chars);
+            let ending = if answer.is_error { Ending::Failed } else { Ending::Completed };
+            Some(CallEnd { ending, answer })
+        }
+        Reconciled::NotDone => None,
+        Reconciled::Unknown => Some(CallEnd::failed(Ending::Unknown, OUTCOME_UNKNOWN_TEXT)),
+    }
 }
 
 /// What came of one execution.

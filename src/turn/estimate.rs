@@ -10,6 +10,9 @@ const IMAGE_TOKENS: u64 = 1_200;
 /// Tokens of a text: UTF-16 units / 4, or characters / 2 where most are not ASCII.
 #[must_use]
 pub(crate) fn text_tokens(text: &str) -> u64 {
+    if text.is_ascii() {
+        return count(text.len()).div_ceil(4);
+    }
     let units = count(text.encode_utf16().count());
     let chars = count(text.chars().count());
     let non_ascii = count(text.chars().filter(|c| !c.is_ascii()).count());

@@ -1,9 +1,10 @@
 //! The pure decisions of a turn. It must never do I/O, await, or read a clock.
 
 mod accumulate;
+pub(crate) mod compact;
 pub(crate) mod estimate;
 pub mod machine;
-mod retry;
+pub(crate) mod retry;
 pub(crate) mod transcript;
 
 pub use accumulate::{Accumulated, Accumulator};

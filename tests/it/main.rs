@@ -12,3 +12,5 @@
 
 mod recorded;
 mod recorded_anthropic;
+mod recorded_responses;
+mod recordings;

@@ -8,7 +8,8 @@ use bytes::{Bytes, BytesMut};
 
 use crate::model::{HistoryTurn, Message, Role};
 use crate::provider::Provider;
-use crate::turn::transcript::{Projector, Target, TranscriptError, join, sendable};
+use crate::turn::estimate;
+use crate::turn::transcript::{Dropped, Projector, Target, TranscriptError, join};
 
 /// The encoded conversation of one session with one model.
 #[derive(Debug, Clone)]
@@ -16,23 +17,22 @@ pub(crate) struct Conversation {
     projector: Projector,
     pieces: Vec<Bytes>,
     open: Vec<Message>,
-    /// Whether the conversation as it stands asks something (RULES §4, "Refusal to send").
-    sendable: Result<(), TranscriptError>,
+    tokens: u64,
 }
 
 impl Conversation {
     pub(crate) fn new(target: Target) -> Self {
-        Self {
-            projector: Projector::new(target),
-            pieces: Vec::new(),
-            open: Vec::new(),
-            sendable: sendable(None),
-        }
+        Self { projector: Projector::new(target), pieces: Vec::new(), open: Vec::new(), tokens: 0 }
     }
 
-    /// Whether it may be sent.
+    /// Whether it asks something, and so may be sent.
     pub(crate) fn sendable(&self) -> Result<(), TranscriptError> {
-        self.sendable
+        self.projector.sendable()
+    }
+
+    /// What of it cannot be told to this model.
+    pub(crate) fn dropped(&self) -> Dropped {
+        self.projector.dropped()
     }
 
     /// Bytes held, for the cache's bound.
@@ -40,9 +40,14 @@ impl Conversation {
         self.pieces.iter().map(Bytes::len).sum()
     }
 
+    /// An estimate of all its messages, as they are told.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
     /// Appends a finished turn.
     pub(crate) fn push_turn(&mut self, turn: &HistoryTurn, provider: &dyn Provider) {
-        let projected = self.projector.project_turn(turn.status, &turn.messages);
+        let projected = self.projector.project_turn(turn.status, turn.edited, &turn.messages);
         self.append(projected, provider);
     }
 
@@ -58,10 +63,16 @@ impl Conversation {
         self.append(projected, provider);
     }
 
+    /// Appends messages of the running turn that stood before a compaction.
+    pub(crate) fn push_edited(&mut self, messages: &[Message], provider: &dyn Provider) {
+        let projected = self.projector.project_edited(messages);
+        self.append(projected, provider);
+    }
+
     fn append(&mut self, projected: Vec<Message>, provider: &dyn Provider) {
-        if let Some(last) = projected.last() {
-            self.sendable = sendable(Some(last));
-        }
+        self.tokens = projected.iter().fold(self.tokens, |sum, message| {
+            sum.saturating_add(estimate::block_tokens(&message.blocks))
+        });
         join(&mut self.open, projected);
         let Some(last) = self.open.iter().rposition(|message| message.role == Role::Assistant)
         else {
@@ -89,15 +100,23 @@ impl Conversation {
     }
 
     /// The pieces of a request, none empty.
+    #[cfg(test)]
     pub(crate) fn pieces(&self, provider: &dyn Provider) -> Vec<Bytes> {
+        self.request_pieces(provider).0
+    }
+
+    /// The pieces of a request, none empty, and whether the last one is the open end.
+    pub(crate) fn request_pieces(&self, provider: &dyn Provider) -> (Vec<Bytes>, bool) {
         let mut pieces = self.pieces.clone();
+        let mut open_end = false;
         if !self.open.is_empty() {
             let open = provider.encode_messages(&self.open);
             if !open.is_empty() {
                 pieces.push(open);
+                open_end = true;
             }
         }
-        pieces
+        (pieces, open_end)
     }
 }
 

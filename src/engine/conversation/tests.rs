@@ -5,7 +5,9 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Api, Block, Completion, DeltaSink, Failure, Provenance, TurnStatus};
+use crate::model::{
+    Api, Block, Completion, DeltaSink, Failure, Provenance, TranscriptRules, TurnStatus,
+};
 use crate::provider::{
     AnthropicWire, Attempted, ChatQuirks, ChatWire, Credential, ModelRequest, Wire,
 };
@@ -36,13 +38,18 @@ impl Provider for Encoder {
 
 fn encoders() -> [Encoder; 2] {
     [
-        Encoder(Box::new(AnthropicWire)),
+        Encoder(Box::new(AnthropicWire::default())),
         Encoder(Box::new(ChatWire::new(ChatQuirks::for_host("api.openai.com")))),
     ]
 }
 
 fn target(api: Api) -> Target {
-    Target { api, provider: "p".to_owned(), model: "m".to_owned() }
+    Target {
+        api,
+        provider: "p".to_owned(),
+        model: "m".to_owned(),
+        rules: TranscriptRules::default(),
+    }
 }
 
 fn message(role: Role, blocks: Vec<Block>, api: Api) -> Message {
@@ -98,7 +105,7 @@ fn turn(n: usize, (rounds, answers, aborted, text): Shape, api: Api) -> HistoryT
         messages.push(message(Role::Assistant, vec![Block::text(format!("answer {n}"))], api));
     }
     let status = if aborted { TurnStatus::Aborted } else { TurnStatus::Completed };
-    HistoryTurn { id: format!("t{n}"), status, messages }
+    HistoryTurn { id: format!("t{n}"), status, edited: false, messages }
 }
 
 fn join_pieces(pieces: &[Bytes]) -> String {
@@ -139,3 +146,5 @@ proptest! {
         }
     }
 }
+
+mod proof;

@@ -33,6 +33,8 @@ pub enum RecordKind {
     ToolCancel = 7,
     /// What a defect of the engine did: instead of the result.
     Defect = 8,
+    /// A request for the host to look at, as JSON.
+    Request = 9,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -186,7 +188,10 @@ impl EventQueue {
         let mut inner = self.lock();
         let json = format!("{{\"phase\":\"{name}\",\"timestamp\":{now_ms}}}");
         Self::push(&mut inner, RecordKind::Phase, 0, &json);
-        // Phases ride with the event that follows them.
+        // Phases ride with the event that follows them; nothing follows this one for as long as a summary takes.
+        if phase == AgentPhase::CompactionStart {
+            self.tell(inner, true);
+        }
     }
 
     /// Adds a record for the host: a tool to run, a call to give up, the result.

@@ -11,7 +11,8 @@ async fn a_turn_comes_back_as_it_was_committed() {
     let fixture = Fixture::new();
     let committed = turn("t1", "main", None);
     let receipt = fixture.commit(committed.clone()).await.unwrap();
-    assert_eq!(receipt, CommitReceipt { turn_id: "t1".to_owned(), head: Some("t1".to_owned()) });
+    let head = Some("t1".to_owned());
+    assert_eq!(receipt, CommitReceipt { turn_id: "t1".to_owned(), head, stale_head: None });
     let row = fixture.ledger.turn("t1").await.unwrap().unwrap();
     assert_eq!(
         row.messages,
@@ -142,7 +143,7 @@ async fn a_failed_turn_is_written_and_the_pointer_stays() {
     let row = fixture.ledger.turn("t4").await.unwrap().unwrap();
     assert_eq!(
         serde_json::to_string(&row.error).unwrap(),
-        r#"{"kind":"rate_limit","message":"too many","retryable":true}"#
+        r#"{"kind":"rate_limit","message":"too many","retryable":true,"code":null}"#
     );
     assert_eq!((row.status.as_str(), row.stop_reason.as_deref()), ("failed", Some("error")));
 }
@@ -162,6 +163,7 @@ pub(super) fn compaction(through: &str, kept: &str) -> CompactionResult {
         summarization_output_tokens: 50,
         duration_ms: 3,
         trigger: "context_limit".to_owned(),
+        compaction_type: "summary".to_owned(),
     }
 }
 

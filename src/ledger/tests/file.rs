@@ -118,7 +118,8 @@ async fn a_new_ledger_is_private_whole_and_in_its_own_folder() {
     assert_eq!(ledger.ledger_id().unwrap().len(), 26);
     let first = &bytes(&path)[0].1;
     assert_eq!(first[68..72], schema::APPLICATION_ID.to_be_bytes());
-    assert_eq!(first[60..64], 1_u32.to_be_bytes());
+    let version = u32::try_from(schema::MIGRATIONS.len()).unwrap();
+    assert_eq!(first[60..64], version.to_be_bytes());
 }
 
 #[tokio::test]
@@ -175,8 +176,10 @@ async fn the_connection_is_set_as_the_facts_demand() {
         ["query_only=1", "foreign_keys=1", "trusted_schema=0", "busy_timeout=5000"]
     );
     let folder = tempfile::tempdir().unwrap();
-    let options =
-        LedgerOptions { path: folder.path().join("n.db"), synchronous: Synchronous::Normal };
+    let options = LedgerOptions {
+        synchronous: Synchronous::Normal,
+        ..LedgerOptions::at(folder.path().join("n.db"))
+    };
     let normal = Ledger::open(&options, Clock::default()).unwrap();
     let core = normal.core().unwrap();
     assert_eq!(core.writer.submit(settings(&["synchronous"])).await.unwrap(), ["synchronous=1"]);

@@ -5,7 +5,7 @@ use super::*;
 use crate::model::{HistoryBase, SessionHistory, StorageErrorKind};
 
 async fn ids(fixture: &Fixture, label: &str, at: Option<&str>, known: Option<&str>) -> String {
-    let SessionHistory { exists, head, base, turns } =
+    let SessionHistory { exists, head, base, summarised: _, turns } =
         fixture.ledger.history(label, at, known).await.unwrap();
     let base = match base {
         HistoryBase::Root => "root",

@@ -5,6 +5,9 @@
 mod commit;
 mod file;
 mod history;
+mod journal;
+mod lease;
+mod migration;
 mod oracle;
 mod plans;
 mod query;
@@ -18,8 +21,8 @@ use serde_json::value::RawValue;
 use super::{Ledger, LedgerOptions, Synchronous};
 use crate::clock::Clock;
 use crate::model::{
-    AgentRole, Attempt, Block, CommitReceipt, Journal, Message, Provenance, Role, StopReason,
-    StorageError, TokenUsage, ToolCallRecord, ToolCallStatus, TurnCommit, TurnStatus,
+    AgentRole, Attempt, Block, CommitReceipt, Journal, Message, OnStaleHead, Provenance, Role,
+    StopReason, StorageError, TokenUsage, ToolCallRecord, ToolCallStatus, TurnCommit, TurnStatus,
 };
 
 pub(super) const NOW: i64 = 1_780_000_000_000;
@@ -64,7 +67,7 @@ impl Fixture {
 }
 
 pub(super) fn open(path: &Path) -> Result<Arc<Ledger>, StorageError> {
-    let options = LedgerOptions { path: path.to_owned(), synchronous: Synchronous::Full };
+    let options = LedgerOptions::at(path.to_owned());
     Ledger::open(&options, Clock::fixed(NOW))
 }
 
@@ -179,7 +182,10 @@ pub(super) fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
             call_id: format!("{id}-c0"),
             message_id: format!("{id}-m1"),
         }],
+        tool_call_count: 1,
         compaction: None,
+        epoch: None,
+        on_stale_head: OnStaleHead::Refuse,
     }
 }
 
@@ -187,6 +193,7 @@ pub(super) fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
 pub(super) fn short_turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
     let mut short = turn(id, label, parent);
     short.tool_calls.clear();
+    short.tool_call_count = 0;
     short.messages.drain(1..3);
     short
 }

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, StatementStatus};
 
 use super::*;
-use crate::ledger::{history, rows};
+use crate::ledger::{history, journal, rows};
 
 fn plan(connection: &Connection, sql: &str) -> String {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
@@ -28,6 +28,10 @@ fn no_statement_scans_a_table_or_sorts() {
                 rows::TOOL_CALLS,
                 rows::COMPACTION,
                 history::MESSAGES,
+                journal::OPEN_TURN,
+                journal::OPEN_CALLS,
+                "SELECT epoch, owner FROM session_leases WHERE session_label = ?1",
+                "SELECT id FROM run_contexts WHERE hash = ?1",
                 "SELECT thread_id FROM sessions WHERE label = ?1",
                 "SELECT parent_turn_id, status, turn_type FROM turns WHERE id = ?1",
                 "SELECT depth, thread_tokens FROM turns WHERE id = ?1",

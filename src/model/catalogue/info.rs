@@ -179,10 +179,16 @@ impl ModelInfo {
     /// Whether requests of `api` reach this model. OpenAI serves its models over both of its APIs.
     pub(super) fn answers(&self, api: Api) -> bool {
         match api {
-            Api::OpenaiChat => {
+            Api::OpenaiChat | Api::OpenaiResponses => {
                 matches!(self.api.as_deref(), Some("openai-chat" | "openai-responses"))
             }
-            Api::AnthropicMessages | Api::Scripted => self.api.as_deref() == Some(api.as_str()),
+            // Claude is served over Converse too.
+            Api::BedrockConverse => {
+                matches!(self.api.as_deref(), Some("bedrock-converse" | "anthropic-messages"))
+            }
+            Api::AnthropicMessages | Api::GoogleGenerativeAi | Api::Scripted => {
+                self.api.as_deref() == Some(api.as_str())
+            }
         }
     }
 }

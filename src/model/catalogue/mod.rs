@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::{Api, InputError};
 
 mod declare;
+mod filter;
 mod info;
 mod names;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod tests;
 mod thinking;
 
 pub use declare::ModelDeclaration;
+pub use filter::ModelFilter;
 pub use info::{CostTier, Modality, ModelCost, ModelInfo, ThinkingCapability};
 
 use names::{Name, alike, last_part};
@@ -92,6 +94,21 @@ impl Catalogue {
             }
         }
         Ok(Self { declared: Arc::new(declared) })
+    }
+
+    /// The models that `filter` lets through, by provider and name; what the host declared stands in place of what is built in.
+    #[must_use]
+    pub fn list(&self, filter: &ModelFilter) -> Vec<Arc<ModelInfo>> {
+        let overruled =
+            |model: &&Arc<ModelInfo>| find(&self.declared, &model.provider, &model.id).is_ok();
+        let builtin = BUILTIN.iter().filter(|model| !overruled(model));
+        let mut models: Vec<Arc<ModelInfo>> = builtin
+            .chain(self.declared.iter())
+            .filter(|model| filter.lets_through(model))
+            .map(Arc::clone)
+            .collect();
+        models.sort_by(|a, b| (&a.provider, &a.id).cmp(&(&b.provider, &b.id)));
+        models
     }
 
     /// Finds a provider's model: by name, by alias, or by name but for a date or tag. What the host declared wins.

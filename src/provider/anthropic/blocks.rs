@@ -4,12 +4,11 @@
 
 use std::collections::HashMap;
 
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::failure;
 use super::wire::{ContentBlock, DeltaBody, Kind};
-use crate::provider::json::{Text, is_object, write_string};
+use crate::provider::json::{fields_of, is_object, write_string};
 use crate::provider::{BlockStart, Delta, DeltaSink, Failure};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -300,25 +299,4 @@ fn with_input(block: &str, input: &str) -> Option<String> {
     }
     out.push(b'}');
     String::from_utf8(out).ok()
-}
-
-/// The fields of a JSON object, in order.
-fn fields_of(object: &str) -> Option<Vec<(Text<'_>, &RawValue)>> {
-    struct Fields;
-    impl<'de> Visitor<'de> for Fields {
-        type Value = Vec<(Text<'de>, &'de RawValue)>;
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut fields = Vec::new();
-            while let Some(field) = map.next_entry()? {
-                fields.push(field);
-            }
-            Ok(fields)
-        }
-    }
-    serde_json::Deserializer::from_str(object).deserialize_map(Fields).ok()
 }

@@ -6,96 +6,196 @@
 use bytes::Bytes;
 
 use super::wire::Attached;
-use crate::model::{Block, Message, Role, ThinkingConfig, ThinkingEffort, ThinkingMode};
-use crate::provider::ModelRequest;
+use super::{AnthropicServer, options};
+use crate::model::{Block, Message, Role, ThinkingConfig, ThinkingMode};
 use crate::provider::json::{is_object, repair_surrogates, write_string};
+use crate::provider::{ModelRequest, image};
 
 /// The least budget the API takes.
 const LEAST_BUDGET: u64 = 1_024;
 /// Stands for a failed tool's answer that has no text: the API refuses an empty one.
 const NO_ERROR_TEXT: &str = "The tool failed without a message.";
 
-/// The body up to the first message: everything else, and `"messages":[`.
-pub(super) fn head(request: &ModelRequest) -> Bytes {
-    let mut out = Vec::with_capacity(1_024 + request.system.len());
-    out.extend_from_slice(b"{\"model\":");
-    write_string(&mut out, &request.model);
-    out.extend_from_slice(b",\"max_tokens\":");
-    write_number(&mut out, request.max_tokens);
-    out.extend_from_slice(b",\"stream\":true");
-    if !request.system.trim().is_empty() {
-        out.extend_from_slice(b",\"system\":");
-        write_string(&mut out, &request.system);
+/// What a body is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A streamed answer.
+    Answer,
+    /// A count of the prompt's tokens, which takes nothing that is about the answer.
+    Count,
+}
+
+impl Purpose {
+    /// A count caches nothing.
+    fn breakpoint(self, request: &ModelRequest) -> Option<&'static [u8]> {
+        options::breakpoint(request).filter(|_| self == Self::Answer)
     }
-    if !request.tools.is_empty() {
-        out.extend_from_slice(b",\"tools\":[");
-        for (position, tool) in request.tools.iter().enumerate() {
-            if position > 0 {
-                out.push(b',');
-            }
-            out.extend_from_slice(b"{\"name\":");
-            write_string(&mut out, &tool.name);
-            if !tool.description.is_empty() {
-                out.extend_from_slice(b",\"description\":");
-                write_string(&mut out, &tool.description);
-            }
-            out.extend_from_slice(b",\"input_schema\":");
-            out.extend_from_slice(tool.parameters.get().as_bytes());
-            out.push(b'}');
+}
+
+/// The body in pieces: what stands before the messages, the shared messages, and the settings that may differ from call to
+/// call. A breakpoint on the last block is spliced between pieces, so that no kept byte ever has one.
+pub(super) fn body(
+    request: &ModelRequest,
+    server: AnthropicServer,
+    purpose: Purpose,
+) -> Vec<Bytes> {
+    /// What ends the open end's message: its last block, the list of blocks, and the message.
+    const LAST_BLOCK_ENDS: &[u8] = b"}]}";
+    let mut pieces = Vec::with_capacity(request.messages.len() * 2 + 4);
+    let mut before = head(request, server, purpose);
+    let last = request.messages.len().saturating_sub(1);
+    let marked = match server {
+        AnthropicServer::Anthropic => None,
+        AnthropicServer::Vertex | AnthropicServer::Compatible => {
+            purpose.breakpoint(request).filter(|_| request.open_end)
         }
-        out.push(b']');
+    };
+    for (position, message) in request.messages.iter().enumerate() {
+        pieces.push(before);
+        match marked {
+            Some(breakpoint) if position == last && message.ends_with(LAST_BLOCK_ENDS) => {
+                let cut = message.len() - LAST_BLOCK_ENDS.len();
+                pieces.push(message.slice(..cut));
+                pieces.push(Bytes::from_static(breakpoint));
+                pieces.push(message.slice(cut..));
+            }
+            Some(_) | None => pieces.push(message.clone()),
+        }
+        before = Bytes::from_static(b",");
     }
-    let thinks = request.thinking.as_ref().is_some_and(|config| write_thinking(&mut out, config));
+    if request.messages.is_empty() {
+        pieces.push(before);
+    }
+    pieces.push(tail(request, server, purpose));
+    pieces
+}
+
+/// The body up to the first message: model, system and tools, which never change within a session, and how to think.
+fn head(request: &ModelRequest, server: AnthropicServer, purpose: Purpose) -> Bytes {
+    let mut out = Vec::with_capacity(1_024 + request.system.len());
+    out.push(b'{');
+    if server == AnthropicServer::Vertex {
+        out.extend_from_slice(b"\"anthropic_version\":\"vertex-2023-10-16\",");
+    }
+    if server != AnthropicServer::Vertex || purpose == Purpose::Count {
+        out.extend_from_slice(b"\"model\":");
+        write_string(&mut out, &request.model);
+        out.push(b',');
+    }
+    if purpose == Purpose::Answer {
+        out.extend_from_slice(b"\"max_tokens\":");
+        write_number(&mut out, request.max_tokens);
+        out.extend_from_slice(b",\"stream\":true,");
+    }
+    let breakpoint = purpose.breakpoint(request);
+    if !request.system.trim().is_empty() {
+        out.extend_from_slice(b"\"system\":");
+        match breakpoint {
+            None => write_string(&mut out, &request.system),
+            Some(breakpoint) => {
+                out.extend_from_slice(b"[{\"type\":\"text\",\"text\":");
+                write_string(&mut out, &request.system);
+                out.extend_from_slice(breakpoint);
+                out.extend_from_slice(b"}]");
+            }
+        }
+        out.push(b',');
+    }
+    if request.has_tools() {
+        write_tools(&mut out, request, breakpoint);
+    }
+    let thinking = request.thinking.as_ref();
+    if let Some(thinking) = thinking.filter(|_| options::thinks(request)) {
+        write_thinking(&mut out, thinking);
+    } else if thinking.is_some_and(|thinking| !request.forces_tool && options::is_off(thinking)) {
+        out.extend_from_slice(b"\"thinking\":{\"type\":\"disabled\"},");
+    }
+    options::write_output_config(&mut out, request);
     // With thinking on, the API takes no temperature but its own.
-    if let Some(temperature) = request.temperature.filter(|it| it.is_finite() && !thinks) {
-        out.extend_from_slice(b",\"temperature\":");
+    if let Some(temperature) = request.temperature
+        && temperature.is_finite()
+        && !options::thinks(request)
+        && purpose == Purpose::Answer
+    {
+        out.extend_from_slice(b"\"temperature\":");
         write_number(&mut out, temperature);
+        out.push(b',');
     }
-    out.extend_from_slice(b",\"messages\":[");
+    out.extend_from_slice(b"\"messages\":[");
     Bytes::from(out)
 }
 
-/// Writes `thinking` and `output_config`; tells whether thinking is on.
-fn write_thinking(out: &mut Vec<u8>, config: &ThinkingConfig) -> bool {
-    let by_budget = config.budget_tokens.map(|_| ThinkingMode::Enabled);
-    let by_effort = (config.effort == Some(ThinkingEffort::None)).then_some(ThinkingMode::Disabled);
-    let thinks = match config.mode.or(by_budget).or(by_effort) {
-        Some(ThinkingMode::Enabled) => {
-            out.extend_from_slice(b",\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":");
-            write_number(out, config.budget_tokens.unwrap_or(LEAST_BUDGET));
-            out.push(b'}');
-            true
+/// Our tools, then the provider's; the last one of them has the breakpoint.
+fn write_tools(out: &mut Vec<u8>, request: &ModelRequest, breakpoint: Option<&[u8]>) {
+    out.extend_from_slice(b"\"tools\":[");
+    let provided = &request.options.provider_tools;
+    for (position, tool) in request.tools.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
         }
-        Some(ThinkingMode::Adaptive) => {
-            out.extend_from_slice(b",\"thinking\":{\"type\":\"adaptive\"}");
-            true
+        out.extend_from_slice(b"{\"name\":");
+        write_string(out, &tool.name);
+        if !tool.description.is_empty() {
+            out.extend_from_slice(b",\"description\":");
+            write_string(out, &tool.description);
         }
-        Some(ThinkingMode::Disabled) => {
-            out.extend_from_slice(b",\"thinking\":{\"type\":\"disabled\"}");
-            false
+        out.extend_from_slice(b",\"input_schema\":");
+        out.extend_from_slice(tool.parameters.get().as_bytes());
+        if provided.is_empty() && position + 1 == request.tools.len() {
+            out.extend_from_slice(breakpoint.unwrap_or_default());
         }
-        None => false,
-    };
-    let effort = match config.effort {
-        None | Some(ThinkingEffort::None) => return thinks,
-        // The API's lowest level is `low`.
-        Some(ThinkingEffort::Minimal | ThinkingEffort::Low) => "low",
-        Some(ThinkingEffort::Medium) => "medium",
-        Some(ThinkingEffort::High) => "high",
-        Some(ThinkingEffort::Xhigh) => "xhigh",
-        Some(ThinkingEffort::Max) => "max",
-    };
-    out.extend_from_slice(b",\"output_config\":{\"effort\":");
-    write_string(out, effort);
-    out.push(b'}');
-    thinks
+        out.push(b'}');
+    }
+    for (position, tool) in provided.iter().enumerate() {
+        if position > 0 || !request.tools.is_empty() {
+            out.push(b',');
+        }
+        let json = tool.get().trim();
+        match json.strip_suffix('}').filter(|_| position + 1 == provided.len()) {
+            // The host may have marked it itself.
+            Some(open) if !json.contains("\"cache_control\"") && open.trim() != "{" => {
+                out.extend_from_slice(open.as_bytes());
+                out.extend_from_slice(breakpoint.unwrap_or_default());
+                out.push(b'}');
+            }
+            Some(_) | None => out.extend_from_slice(json.as_bytes()),
+        }
+    }
+    out.extend_from_slice(b"],");
 }
 
-/// The messages as JSON objects joined by commas. Neighbours that speak with the same voice become one message; in one
-/// of the user's, the tools' results come first, as the API asks.
+fn write_thinking(out: &mut Vec<u8>, config: &ThinkingConfig) {
+    if config.mode == Some(ThinkingMode::Adaptive) {
+        out.extend_from_slice(b"\"thinking\":{\"type\":\"adaptive\"},");
+    } else {
+        out.extend_from_slice(b"\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":");
+        write_number(out, config.budget_tokens.unwrap_or(LEAST_BUDGET));
+        out.extend_from_slice(b"},");
+    }
+}
+
+/// What follows the messages: settings that may change between two calls of a run, and so may not stand before them.
+fn tail(request: &ModelRequest, server: AnthropicServer, purpose: Purpose) -> Bytes {
+    let mut out = Vec::with_capacity(128);
+    out.push(b']');
+    options::write_tool_choice(&mut out, request);
+    if purpose == Purpose::Answer {
+        options::write_stops(&mut out, request);
+        options::write_user(&mut out, request);
+    }
+    if server == AnthropicServer::Anthropic {
+        out.extend_from_slice(purpose.breakpoint(request).unwrap_or_default());
+    }
+    out.push(b'}');
+    Bytes::from(out)
+}
+
+/// The messages as JSON objects joined by commas. What the user and the tools say between two answers becomes one message,
+/// the results first, as the API asks; an answer stays a message of its own, also after one that paused, so that what was
+/// sent keeps its bytes.
 pub(super) fn messages(messages: &[Message]) -> Bytes {
     let mut out = Vec::with_capacity(256 * messages.len());
-    for group in messages.chunk_by(|a, b| is_assistant(a) == is_assistant(b)) {
+    for group in messages.chunk_by(|a, b| !is_assistant(a) && !is_assistant(b)) {
         let assistant = group.first().is_some_and(is_assistant);
         let start = out.len();
         if start > 0 {
@@ -163,11 +263,14 @@ fn write_block(list: &mut List<'_>, block: &Block) {
             }
         }
         Block::Image { mime_type, data } => {
+            let Some(media_type) = image::media_type(mime_type) else {
+                return write_block(list, &Block::text(image::LEFT_OUT));
+            };
             let out = list.item();
             out.extend_from_slice(
                 b"{\"type\":\"image\",\"source\":{\"type\":\"base64\",\"media_type\":",
             );
-            write_string(out, mime_type);
+            write_string(out, media_type);
             out.extend_from_slice(b",\"data\":");
             write_string(out, data);
             out.extend_from_slice(b"}}");
@@ -264,7 +367,7 @@ fn write_raw(out: &mut Vec<u8>, json: &str) {
     out.extend_from_slice(&repair_surrogates(json.as_bytes()));
 }
 
-fn write_number(out: &mut Vec<u8>, number: impl serde::Serialize) {
+pub(super) fn write_number(out: &mut Vec<u8>, number: impl serde::Serialize) {
     // Writing to a vector cannot fail, and a finite number has a form in JSON.
     let _ = serde_json::to_writer(out, &number);
 }

@@ -58,11 +58,12 @@ fn request() -> ModelRequest {
         temperature: None,
         thinking: None,
         reasoning_model: false,
+        ..ModelRequest::default()
     }
 }
 
 fn encoded(messages: &[Message]) -> String {
-    String::from_utf8(AnthropicWire.encode_messages(messages).to_vec()).unwrap()
+    String::from_utf8(AnthropicWire::default().encode_messages(messages).to_vec()).unwrap()
 }
 
 fn encoded_value(messages: &[Message]) -> Value {
@@ -70,12 +71,12 @@ fn encoded_value(messages: &[Message]) -> Value {
 }
 
 fn body(request: &ModelRequest) -> Value {
-    serde_json::from_slice(&AnthropicWire.body(request).concat()).unwrap()
+    serde_json::from_slice(&AnthropicWire::default().body(request).concat()).unwrap()
 }
 
 #[test]
 fn the_body_is_the_head_and_the_shared_messages() {
-    let first = AnthropicWire.encode_messages(&[user("one")]);
+    let first = AnthropicWire::default().encode_messages(&[user("one")]);
     let second = Bytes::from_static(b"{\"role\":\"assistant\",\"content\":[]}");
     let schema = r#"{"type":"object","$defs":{"x":{}},"additionalProperties":false}"#;
     let tool = |name: &str, description: &str| ToolDefinition {
@@ -94,23 +95,24 @@ fn the_body_is_the_head_and_the_shared_messages() {
         temperature: Some(0.5),
         ..request()
     };
-    let pieces = AnthropicWire.body(&request);
+    let pieces = AnthropicWire::default().body(&request);
     assert_eq!(pieces.iter().filter(|it| it.as_ptr() == first.as_ptr()).count(), 1, "shared");
     assert_eq!(
         String::from_utf8(pieces.concat()).unwrap(),
         [
-            r#"{"model":"claude-x","max_tokens":64,"stream":true,"system":"Be \"kind\".","tools":["#,
+            r#"{"model":"claude-x","max_tokens":64,"stream":true,"system":"#,
+            r#"[{"type":"text","text":"Be \"kind\".","cache_control":{"type":"ephemeral"}}],"tools":["#,
             r#"{"name":"read","description":"Reads.","input_schema":"#,
             schema,
             r#"},{"name":"bare","input_schema":"#,
             schema,
-            r#"}],"temperature":0.5,"messages":["#,
+            r#","cache_control":{"type":"ephemeral"}}],"temperature":0.5,"messages":["#,
             r#"{"role":"user","content":[{"type":"text","text":"one"}]},"#,
             r#"{"role":"assistant","content":[]}]}"#,
         ]
         .concat()
     );
-    assert_eq!(AnthropicWire.path(&request), "/v1/messages");
+    assert_eq!(AnthropicWire::default().path(&request), "/v1/messages");
     assert_eq!(body(&ModelRequest { messages: Vec::new(), ..request })["messages"], json!([]));
 }
 
@@ -284,7 +286,7 @@ fn the_version_is_the_newest_at_anthropic_and_the_oldest_elsewhere() {
 /// Replays events given as JSON texts.
 fn replay(events: &[&str]) -> (Accumulated, Result<Completion, Failure>) {
     let mut accumulator = Accumulator::new();
-    let mut reader = StreamReader::new(AnthropicWire.decoder());
+    let mut reader = StreamReader::new(AnthropicWire::default().decoder());
     let stream: String = events.iter().map(|json| format!("data: {json}\n\n")).collect();
     let outcome = reader.feed(stream.as_bytes(), &mut accumulator);
     let outcome = outcome.and_then(|_| reader.end(&mut accumulator));
@@ -380,7 +382,7 @@ fn a_call_whose_first_fragments_were_lost_never_closes() {
 #[test]
 fn noise_of_an_unknown_name_is_skipped_and_noise_of_a_known_one_fails() {
     let mut sink = Accumulator::new();
-    let mut decoder = AnthropicWire.decoder();
+    let mut decoder = AnthropicWire::default().decoder();
     for (name, data) in [("novelty", &b"\xff\x00"[..]), ("", b"[DONE]"), ("ping", b"{")] {
         assert_eq!(decoder.event(name, data, &mut sink), Ok(Flow::More), "{name}");
     }
@@ -426,7 +428,8 @@ fn deltas_of(data: &str) -> (Vec<String>, Result<Flow, Failure>) {
         }
     }
     let mut log = Log::default();
-    let outcome = AnthropicWire.decoder().event("content_block_delta", data.as_bytes(), &mut log);
+    let outcome =
+        AnthropicWire::default().decoder().event("content_block_delta", data.as_bytes(), &mut log);
     (log.0, outcome)
 }
 

@@ -157,6 +157,12 @@ pub(super) struct ErrorDetails<'a> {
     pub(super) error_code: Text<'a>,
 }
 
+/// The answer to a count.
+#[derive(Debug, Deserialize)]
+pub(super) struct Counted {
+    pub(super) input_tokens: Option<u64>,
+}
+
 /// Usage, cumulative; what is null or absent has not changed.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct WireUsage {
@@ -202,6 +208,8 @@ impl WireUsage {
         usage.output = self.output_tokens.0.unwrap_or(usage.output);
         usage.cached = self.cache_read_input_tokens.0.unwrap_or(usage.cached);
         usage.cache_write = written.unwrap_or(usage.cache_write);
+        let hour = self.cache_creation.as_ref().and_then(|it| it.ephemeral_1h_input_tokens.0);
+        usage.cache_write_hour = hour.unwrap_or(usage.cache_write_hour);
         let thought = self.output_tokens_details.as_ref().and_then(|it| it.thinking_tokens.0);
         usage.reasoning = thought.or(usage.reasoning);
     }

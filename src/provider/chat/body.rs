@@ -6,6 +6,7 @@
 use bytes::Bytes;
 
 use super::encode::{BRIDGE, TOOL_END, USER_START, string};
+use super::options;
 use super::quirks::{ChatQuirks, MaxTokensField, ReasoningField, SystemRole};
 use crate::model::{ThinkingConfig, ThinkingEffort, ThinkingMode};
 use crate::provider::ModelRequest;
@@ -37,7 +38,7 @@ fn head(request: &ModelRequest, quirks: &ChatQuirks) -> Bytes {
     let mut out = Vec::with_capacity(request.system.len() * 17 / 16 + schemas + 256);
     out.extend_from_slice(b"{\"model\":");
     string(&mut out, &request.model);
-    if !request.tools.is_empty() {
+    if request.has_tools() {
         out.extend_from_slice(b",\"tools\":[");
         for (position, tool) in request.tools.iter().enumerate() {
             if position > 0 {
@@ -50,6 +51,12 @@ fn head(request: &ModelRequest, quirks: &ChatQuirks) -> Bytes {
             out.extend_from_slice(b",\"parameters\":");
             out.extend_from_slice(tool.parameters.get().as_bytes());
             out.extend_from_slice(b"}}");
+        }
+        for (position, tool) in request.options.provider_tools.iter().enumerate() {
+            if position > 0 || !request.tools.is_empty() {
+                out.push(b',');
+            }
+            out.extend_from_slice(tool.get().as_bytes());
         }
         out.push(b']');
     }
@@ -93,6 +100,7 @@ fn tail(request: &ModelRequest, quirks: &ChatQuirks) -> Bytes {
     if let Some(thinking) = &request.thinking {
         reasoning(&mut out, thinking, request.reasoning_model, quirks.reasoning);
     }
+    options::write(&mut out, request, quirks);
     out.push(b'}');
     Bytes::from(out)
 }
@@ -105,11 +113,7 @@ fn reasoning(
 ) {
     let off = thinking.mode == Some(ThinkingMode::Disabled)
         || thinking.effort == Some(ThinkingEffort::None);
-    let effort = thinking.effort.map(effort_word).or_else(|| {
-        (thinking.mode == Some(ThinkingMode::Enabled))
-            .then(|| thinking.budget_tokens.map(effort_for))
-            .flatten()
-    });
+    let effort = effort_of(thinking);
     match field {
         ReasoningField::Effort => {
             // Without an effort there is nothing this API can be told; "none" is not known to every model.
@@ -140,6 +144,15 @@ fn reasoning(
             out.push(b'}');
         }
     }
+}
+
+/// The effort that a configuration comes to, where it names one or a budget.
+pub(super) fn effort_of(thinking: &ThinkingConfig) -> Option<&'static str> {
+    thinking.effort.map(effort_word).or_else(|| {
+        (thinking.mode == Some(ThinkingMode::Enabled))
+            .then(|| thinking.budget_tokens.map(effort_for))
+            .flatten()
+    })
 }
 
 fn effort_word(effort: ThinkingEffort) -> &'static str {

@@ -5,7 +5,10 @@
 
 use std::borrow::Cow;
 
+use serde_json::value::RawValue;
+
 use super::calls::{Call, Calls, Place};
+use super::failure;
 use super::parse::{MALFORMED, read};
 use super::reasoning::Reasoning;
 use super::usage;
@@ -53,7 +56,7 @@ impl Decoder for ChatDecoder {
         match read(data, |chunk| self.chunk(name, data, chunk, sink)) {
             // What an error event says need not be JSON.
             Err(failure) if name == "error" && failure.code.as_deref() == Some(MALFORMED) => {
-                return Err(unnamed_error(data));
+                return Err(failure::unnamed(data));
             }
             outcome => outcome??,
         }
@@ -118,7 +121,7 @@ impl ChatDecoder {
             if self.finish.is_none() {
                 match parse_error(data) {
                     Some(payload) => return Err(payload_failure(&payload)),
-                    None if is_error => return Err(unnamed_error(data)),
+                    None if is_error => return Err(failure::unnamed(data)),
                     None => {}
                 }
             }
@@ -132,11 +135,10 @@ impl ChatDecoder {
             sink.delta(Delta::Started { response_id: &chunk.id.0, model: &chunk.model.0 });
         }
         let in_choice = chunk.choices.first.as_ref().and_then(|choice| choice.usage);
-        let reported = chunk
-            .usage
-            .or(in_choice)
-            .and_then(|raw| usage::read(raw.get()))
-            .or_else(|| chunk.x_groq.and_then(|raw| usage::read_groq(raw.get())));
+        let (beside, early) =
+            chunk.x_groq.map(|raw| usage::read_groq(raw.get())).unwrap_or_default();
+        let reported = chunk.usage.or(in_choice).and_then(|raw| usage::read(raw.get())).or(beside);
+        let unfinished = self.finish.is_none();
         let outcome = match chunk.choices.first {
             Some(choice) => {
                 self.answered = true;
@@ -148,7 +150,11 @@ impl ChatDecoder {
         if let Some(usage) = reported {
             sink.delta(Delta::Usage(usage));
         }
-        outcome
+        outcome?;
+        match early {
+            Some(raw) if unfinished => Err(failure::stopped(&failure::wrapped(raw))),
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn choice(&mut self, choice: Choice<'_>, sink: &mut dyn DeltaSink) -> Result<(), Failure> {
@@ -159,10 +165,7 @@ impl ChatDecoder {
         let failed = match finish.as_ref() {
             // OpenRouter puts the cause into the choice. Beside a proper finish reason it is about the content, which
             // stands for itself.
-            "error" | "" => choice.error.filter(|_| self.finish.is_none()).map(|raw| {
-                let wrapped = format!("{{\"error\":{}}}", raw.get());
-                parse_error(wrapped.as_bytes()).unwrap_or_default()
-            }),
+            "error" | "" => choice.error.filter(|_| self.finish.is_none()).map(failure::wrapped),
             "network_error" | "abort" | "insufficient_system_resource" => Some(ErrorPayload {
                 error_type: Some(finish.to_string()),
                 message: format!("the provider stopped with `{finish}`"),
@@ -174,11 +177,7 @@ impl ChatDecoder {
         if let Some(payload) = failed
             && self.finish.is_none()
         {
-            let mut failure = payload_failure(&payload);
-            if failure.kind == FailureKind::Unknown {
-                failure.kind = FailureKind::ServerError;
-            }
-            return Err(failure);
+            return Err(failure::stopped(&payload));
         }
         // Of several finish chunks the last one counts, but none makes a cut answer whole again.
         let is_cut = |raw: &str| matches!(self.stop(raw), Stop::MaxTokens | Stop::ContextFull);
@@ -245,7 +244,7 @@ impl ChatDecoder {
 
     fn call(&mut self, call: CallPiece<'_>, sink: &mut dyn DeltaSink) {
         let function = call.function.unwrap_or_default();
-        let extra = call.extra_content.map(serde_json::value::RawValue::get);
+        let extra = call.extra_content.map(RawValue::get);
         self.fragment(call.index.0, &call.id.0, &function, extra, sink);
     }
 
@@ -380,10 +379,4 @@ impl ChatDecoder {
             _ => Stop::Other,
         }
     }
-}
-
-fn unnamed_error(data: &[u8]) -> Failure {
-    let message = String::from_utf8_lossy(data).into_owned();
-    let payload = ErrorPayload { message, ..ErrorPayload::default() };
-    payload_failure(&payload)
 }

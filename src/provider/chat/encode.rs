@@ -8,7 +8,8 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::quirks::ChatQuirks;
-use crate::model::{Block, Message, Role};
+use crate::model::{Block, Message, Role, repair_surrogates};
+use crate::provider::image;
 
 /// What stands between a tool's answer and a user message where a server refuses the two side by side.
 pub(super) const BRIDGE: &[u8] = br#"{"role":"assistant","content":"Understood."}"#;
@@ -25,11 +26,13 @@ pub(super) fn encode(messages: &[Message], quirks: &ChatQuirks) -> Vec<u8> {
     let mut writer = Writer { out: Vec::with_capacity(estimate(messages)), quirks };
     let mut images = Vec::new();
     for message in messages {
-        if message.role != Role::Tool {
-            writer.tool_images(&mut images);
+        match message.role {
+            Role::User | Role::Tool => {}
+            Role::Assistant | Role::System => writer.tool_images(&mut images),
         }
         match message.role {
-            Role::User => writer.user(&message.blocks),
+            Role::User if images.is_empty() => writer.user(&message.blocks),
+            Role::User => writer.user_after_images(&mut images, &message.blocks),
             Role::Assistant => writer.assistant(&message.blocks),
             Role::System => writer.system(&message.blocks),
             Role::Tool => writer.tool(&message.blocks, &mut images),
@@ -63,6 +66,11 @@ impl Writer<'_> {
         self.out.extend_from_slice(text.as_bytes());
     }
 
+    /// Splices JSON text. Servers refuse lone surrogates, even those they sent.
+    fn json(&mut self, json: &str) {
+        self.out.extend_from_slice(&repair_surrogates(json.as_bytes()));
+    }
+
     fn next(&mut self) {
         if !self.out.is_empty() {
             self.out.push(b',');
@@ -83,26 +91,27 @@ impl Writer<'_> {
         self.start_user();
         if blocks.iter().any(|block| matches!(block, Block::Image { .. })) {
             self.out.push(b'[');
-            let mut first = true;
-            for block in blocks {
-                match block {
-                    Block::Text { text, .. } => self.text_part(text, &mut first),
-                    Block::Image { mime_type, data } => {
-                        self.image_part(mime_type, data, &mut first)
-                    }
-                    Block::Thinking { .. }
-                    | Block::RedactedThinking { .. }
-                    | Block::ToolCall { .. }
-                    | Block::ToolResult { .. }
-                    | Block::Opaque { .. } => {}
-                }
-            }
+            self.parts(blocks, &mut true);
             self.out.push(b']');
         } else {
             let text = texts(blocks, "\n\n");
             string(&mut self.out, &text);
         }
         self.out.push(b'}');
+    }
+
+    fn parts(&mut self, blocks: &[Block], first: &mut bool) {
+        for block in blocks {
+            match block {
+                Block::Text { text, .. } => self.text_part(text, first),
+                Block::Image { mime_type, data } => self.image_part(mime_type, data, first),
+                Block::Thinking { .. }
+                | Block::RedactedThinking { .. }
+                | Block::ToolCall { .. }
+                | Block::ToolResult { .. }
+                | Block::Opaque { .. } => {}
+            }
+        }
     }
 
     fn system(&mut self, blocks: &[Block]) {
@@ -140,7 +149,7 @@ impl Writer<'_> {
                     self.out.push(b'}');
                     if let Some(extra) = field(provider_data.as_deref(), "extra_content") {
                         self.raw(",\"extra_content\":");
-                        self.raw(extra.get());
+                        self.json(extra.get());
                     }
                     self.out.push(b'}');
                 }
@@ -173,8 +182,10 @@ impl Writer<'_> {
         }
         if let Some(details) = details.filter(|_| self.quirks.echo_reasoning) {
             self.raw(",\"reasoning_details\":");
-            self.raw(details.get());
-            return;
+            self.json(details.get());
+            if !self.quirks.reasoning_content_required {
+                return;
+            }
         }
         if !has_calls {
             return;
@@ -239,9 +250,13 @@ impl Writer<'_> {
 
     /// Tool messages hold text only: their images follow all of them, in a user message.
     fn tool_images(&mut self, images: &mut Vec<ToolImage<'_>>) {
-        if images.is_empty() {
-            return;
+        if !images.is_empty() {
+            self.user_after_images(images, &[]);
         }
+    }
+
+    /// The images of tools and what the user says then, in one message: some servers refuse two of the user's.
+    fn user_after_images(&mut self, images: &mut Vec<ToolImage<'_>>, blocks: &[Block]) {
         self.start_user();
         self.out.push(b'[');
         let mut first = true;
@@ -254,6 +269,7 @@ impl Writer<'_> {
             }
             self.image_part(image.mime_type, image.data, &mut first);
         }
+        self.parts(blocks, &mut first);
         self.raw("]}");
     }
 
@@ -270,6 +286,9 @@ impl Writer<'_> {
     }
 
     fn image_part(&mut self, mime_type: &str, data: &str, first: &mut bool) {
+        let Some(mime_type) = image::media_type(mime_type) else {
+            return self.text_part(image::LEFT_OUT, first);
+        };
         if !std::mem::take(first) {
             self.out.push(b',');
         }

@@ -6,6 +6,8 @@ mod body;
 mod calls;
 mod decode;
 mod encode;
+mod failure;
+mod options;
 mod parse;
 mod quirks;
 mod reasoning;
@@ -15,12 +17,12 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use quirks::{ChatQuirks, MaxTokensField, ReasoningField, SystemRole};
+pub use quirks::{ChatQuirks, MaxTokensField, ReasoningField, SystemRole, UserField};
 
 use bytes::Bytes;
 
 use super::{Api, Decoder, ModelRequest, Wire};
-use crate::model::Message;
+use crate::model::{Message, RunWarning, TranscriptRules};
 
 /// The Chat Completions API of one server.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,12 +43,20 @@ impl Wire for ChatWire {
         Api::OpenaiChat
     }
 
+    fn transcript_rules(&self) -> TranscriptRules {
+        self.quirks.transcript
+    }
+
     fn path(&self, _request: &ModelRequest) -> String {
         "/chat/completions".to_owned()
     }
 
     fn body(&self, request: &ModelRequest) -> Vec<Bytes> {
         body::body(request, &self.quirks)
+    }
+
+    fn unsupported(&self, request: &ModelRequest) -> Vec<RunWarning> {
+        options::unsupported(request, &self.quirks)
     }
 
     fn encode_messages(&self, messages: &[Message]) -> Bytes {

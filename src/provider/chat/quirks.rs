@@ -1,6 +1,9 @@
-//! What differs between servers of this API, as data.
+//! What differs between servers of this API, as data. Which service has which is in `provider/services`.
 //!
-//! The default is right for OpenAI and for servers nothing is known of. It must never hold behaviour.
+//! The default is right for servers nothing is known of. It must never hold behaviour.
+
+use crate::model::{IdRule, TranscriptRules};
+use crate::provider::services::Service;
 
 /// Which field caps the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +38,15 @@ pub enum ReasoningField {
     ThinkingType,
 }
 
+/// Where the user's id goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UserField {
+    /// `safety_identifier` (OpenAI).
+    SafetyIdentifier,
+    /// `user`.
+    User,
+}
+
 /// The differences between servers that speak this API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChatQuirks {
@@ -52,83 +64,76 @@ pub struct ChatQuirks {
     pub reasoning_content_required: bool,
     /// Whether a user message may not follow a tool message (Mistral): a short assistant message goes between.
     pub bridge_after_tool: bool,
+    /// What transcripts must look like beyond the API.
+    pub transcript: TranscriptRules,
+    /// Where the user's id goes.
+    pub user: UserField,
+    /// Whether `prompt_cache_key` is known.
+    pub prompt_cache_key: bool,
+    /// The most stop sequences; reasoning models then take none.
+    pub most_stops: Option<usize>,
 }
-
-const STANDARD: ChatQuirks = ChatQuirks {
-    max_tokens: MaxTokensField::ByModel,
-    system_role: SystemRole::ByModel,
-    reasoning: ReasoningField::Effort,
-    stream_options: true,
-    echo_reasoning: true,
-    reasoning_content_required: false,
-    bridge_after_tool: false,
-};
-
-/// Servers with OpenAI's old field names.
-const COMPATIBLE: ChatQuirks = ChatQuirks {
-    max_tokens: MaxTokensField::MaxTokens,
-    system_role: SystemRole::System,
-    ..STANDARD
-};
-
-/// Hosts by suffix; the first match wins.
-const HOSTS: &[(&str, ChatQuirks)] = &[
-    ("openrouter.ai", ChatQuirks { reasoning: ReasoningField::Object, ..COMPATIBLE }),
-    (
-        "deepseek.com",
-        ChatQuirks {
-            reasoning: ReasoningField::ThinkingType,
-            reasoning_content_required: true,
-            ..COMPATIBLE
-        },
-    ),
-    (
-        "moonshot.ai",
-        ChatQuirks {
-            reasoning: ReasoningField::ThinkingType,
-            reasoning_content_required: true,
-            ..COMPATIBLE
-        },
-    ),
-    (
-        "moonshot.cn",
-        ChatQuirks {
-            reasoning: ReasoningField::ThinkingType,
-            reasoning_content_required: true,
-            ..COMPATIBLE
-        },
-    ),
-    ("z.ai", ChatQuirks { reasoning: ReasoningField::ThinkingType, ..COMPATIBLE }),
-    ("bigmodel.cn", ChatQuirks { reasoning: ReasoningField::ThinkingType, ..COMPATIBLE }),
-    ("mistral.ai", ChatQuirks { stream_options: false, bridge_after_tool: true, ..COMPATIBLE }),
-    ("groq.com", COMPATIBLE),
-    ("x.ai", COMPATIBLE),
-    ("cerebras.ai", COMPATIBLE),
-    ("together.xyz", COMPATIBLE),
-    ("fireworks.ai", COMPATIBLE),
-    ("perplexity.ai", COMPATIBLE),
-    ("huggingface.co", COMPATIBLE),
-    ("googleapis.com", COMPATIBLE),
-    ("localhost", COMPATIBLE),
-    ("127.0.0.1", COMPATIBLE),
-];
 
 impl Default for ChatQuirks {
     fn default() -> Self {
-        STANDARD
+        Self::STANDARD
     }
 }
 
 impl ChatQuirks {
+    /// A server nothing is known of.
+    pub const STANDARD: Self = Self {
+        max_tokens: MaxTokensField::ByModel,
+        system_role: SystemRole::ByModel,
+        reasoning: ReasoningField::Effort,
+        stream_options: true,
+        echo_reasoning: true,
+        reasoning_content_required: false,
+        bridge_after_tool: false,
+        transcript: TranscriptRules { ids: IdRule::OfApi, system_messages_anywhere: true },
+        user: UserField::User,
+        prompt_cache_key: false,
+        most_stops: None,
+    };
+
+    /// OpenAI itself: the one that has its newest fields.
+    pub const OPENAI: Self = Self {
+        user: UserField::SafetyIdentifier,
+        prompt_cache_key: true,
+        most_stops: Some(4),
+        ..Self::STANDARD
+    };
+
+    /// Servers with OpenAI's old field names.
+    pub const COMPATIBLE: Self = Self {
+        max_tokens: MaxTokensField::MaxTokens,
+        system_role: SystemRole::System,
+        ..Self::STANDARD
+    };
+
+    /// OpenRouter.
+    pub const OPENROUTER: Self = Self { reasoning: ReasoningField::Object, ..Self::COMPATIBLE };
+
+    /// DeepSeek and Moonshot, which want their reasoning back beside every call.
+    pub const DEEPSEEK: Self = Self { reasoning_content_required: true, ..Self::ZAI };
+
+    /// Z.ai.
+    pub const ZAI: Self = Self { reasoning: ReasoningField::ThinkingType, ..Self::COMPATIBLE };
+
+    /// Mistral: ids of nine characters, and no system message after the first others.
+    pub const MISTRAL: Self = Self {
+        stream_options: false,
+        bridge_after_tool: true,
+        transcript: TranscriptRules {
+            ids: IdRule::NineAlphanumeric,
+            system_messages_anywhere: false,
+        },
+        ..Self::COMPATIBLE
+    };
+
     /// What is known of a base URL's host; the default where nothing is.
     #[must_use]
     pub fn for_host(host: &str) -> Self {
-        let host = host.to_ascii_lowercase();
-        HOSTS
-            .iter()
-            .find(|(suffix, _)| {
-                host.strip_suffix(suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-            })
-            .map_or(STANDARD, |(_, quirks)| *quirks)
+        Service::chat_at(host)
     }
 }

@@ -3,6 +3,7 @@
 mod decoding;
 mod encoding;
 mod recordings;
+mod servers;
 
 use crate::provider::{
     BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, Flow, ReportedUsage,

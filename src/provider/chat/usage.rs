@@ -3,6 +3,7 @@
 //! It must never count a token twice: cached and written tokens are parts of the prompt, reasoning of the answer.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::wire::Count;
 use crate::provider::ReportedUsage;
@@ -45,8 +46,10 @@ struct CompletionDetails {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Groq {
+struct Groq<'a> {
     usage: Option<Usage>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
 }
 
 /// Reads a `usage` object; `None` where it holds no count.
@@ -54,9 +57,10 @@ pub(super) fn read(raw: &str) -> Option<ReportedUsage> {
     normalize(&serde_json::from_str(raw).ok()?)
 }
 
-/// Reads `x_groq.usage`.
-pub(super) fn read_groq(raw: &str) -> Option<ReportedUsage> {
-    normalize(&serde_json::from_str::<Groq>(raw).ok()?.usage?)
+/// Reads `x_groq`: its usage, and the error that stopped the stream early.
+pub(super) fn read_groq(raw: &str) -> (Option<ReportedUsage>, Option<&RawValue>) {
+    let groq = serde_json::from_str::<Groq<'_>>(raw).unwrap_or_default();
+    (groq.usage.as_ref().and_then(normalize), groq.error)
 }
 
 fn normalize(usage: &Usage) -> Option<ReportedUsage> {
@@ -98,6 +102,7 @@ fn normalize(usage: &Usage) -> Option<ReportedUsage> {
         output: if is_beside { completion.saturating_add(beside) } else { completion },
         cached,
         cache_write,
+        cache_write_hour: 0,
         reasoning,
     })
 }

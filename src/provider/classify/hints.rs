@@ -15,7 +15,10 @@ const RESETS: &[(&str, &str)] = &[
     ("anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"),
     ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
     ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
+    ("x-ratelimit-remaining-requests-day", "x-ratelimit-reset-requests-day"),
+    ("x-ratelimit-remaining-tokens-minute", "x-ratelimit-reset-tokens-minute"),
     ("x-ratelimit-remaining", "x-ratelimit-reset"),
+    ("ratelimit-remaining", "ratelimit-reset"),
 ];
 
 /// The wait the headers ask for. Reset headers count only where their budget is used up.
@@ -62,8 +65,16 @@ pub(super) fn from_text(message: &str) -> Option<Duration> {
     None
 }
 
+/// A wait that a body names: `"34.4s"`, or seconds without a unit.
+pub(super) fn delay(value: &str) -> Option<Duration> {
+    match value.trim().parse::<f64>() {
+        Ok(seconds) => millis(seconds * 1_000.0),
+        Err(_) => compact_duration(value),
+    }
+}
+
 /// `"34.4s"`, `"6ms"`, `"1m12s"`, `"1h"`.
-pub(super) fn compact_duration(text: &str) -> Option<Duration> {
+fn compact_duration(text: &str) -> Option<Duration> {
     let mut total = 0.0;
     let mut rest = text.trim();
     if rest.is_empty() {
@@ -87,13 +98,17 @@ fn retry_after(value: &str, now_ms: i64) -> Option<Duration> {
 }
 
 /// A reset as RFC 3339, as a duration, as Unix time in seconds or milliseconds, or as seconds from now.
-fn reset_time(value: &str, now_ms: i64) -> Option<Duration> {
+pub(super) fn reset_time(value: &str, now_ms: i64) -> Option<Duration> {
     if let Ok(number) = value.parse::<i64>() {
         return match number {
             1_000_000_000_000.. => until(number, now_ms),
             1_000_000_000.. => until(number.checked_mul(1_000)?, now_ms),
             _ => until(number.checked_mul(1_000)?, 0),
         };
+    }
+    if let Ok(seconds) = value.parse::<f64>() {
+        // Unix time with a fraction is beyond any wait that is believed.
+        return millis(seconds * 1_000.0);
     }
     match rfc3339_ms(value) {
         Some(at) => until(at, now_ms),

@@ -132,7 +132,7 @@ pub(crate) fn payload_failure(payload: &ErrorPayload) -> Failure {
         code: stable_code(payload).or_else(|| Some("provider_error".to_owned())),
         message,
         retry_after: payload_wait(payload),
-        should_retry: None,
+        should_retry: payload.daily_quota.then_some(false),
     }
 }
 
@@ -189,12 +189,15 @@ pub(crate) fn http_failure(
         code,
         message,
         retry_after: hints::from_headers(header, rate_limited, now_ms)
-            .or_else(|| payload_wait(&payload)),
-        should_retry: header("x-should-retry").and_then(|value| match value.trim() {
-            "true" => Some(true),
-            "false" => Some(false),
-            _ => None,
-        }),
+            .or_else(|| payload_wait(&payload))
+            .or_else(|| hints::reset_time(payload.reset.as_deref()?, now_ms)),
+        should_retry: header("x-should-retry")
+            .and_then(|value| match value.trim() {
+                "true" => Some(true),
+                "false" => Some(false),
+                _ => None,
+            })
+            .or(payload.daily_quota.then_some(false)),
     }
 }
 
@@ -248,10 +251,14 @@ fn stable_code(payload: &ErrorPayload) -> Option<String> {
 }
 
 fn payload_wait(payload: &ErrorPayload) -> Option<std::time::Duration> {
+    // Google names seconds even where only tomorrow helps.
+    if payload.daily_quota {
+        return None;
+    }
     payload
         .retry_delay
         .as_deref()
-        .and_then(hints::compact_duration)
+        .and_then(hints::delay)
         .or_else(|| hints::from_text(&payload.message))
 }
 

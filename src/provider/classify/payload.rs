@@ -15,8 +15,12 @@ pub(crate) struct ErrorPayload {
     pub(crate) message: String,
     /// The HTTP status the body names (OpenRouter reports an upstream's inside a 200).
     pub(crate) status: Option<u16>,
-    /// `google.rpc.RetryInfo`, verbatim (`"34.4s"`).
+    /// `google.rpc.RetryInfo`, verbatim (`"34.4s"`), or seconds that another provider names (`"34"`).
     pub(crate) retry_delay: Option<String>,
+    /// When the limit is over, as a reset header has it: OpenRouter's sits in the body.
+    pub(crate) reset: Option<String>,
+    /// Whether a quota of the day is used up, whatever wait is named beside it (Google).
+    pub(crate) daily_quota: bool,
 }
 
 /// Reads a body that may be an error: `None` where it is JSON of another kind, or no JSON at all.
@@ -54,7 +58,10 @@ fn from_object(body: &Map<String, Value>) -> Option<ErrorPayload> {
     let message = ["message", "Message", "detail", "errors", "error_description", "error_msg"]
         .iter()
         .find_map(|key| body.get(*key).and_then(text));
-    let is_response = body.contains_key("choices") || body.contains_key("content");
+    // The last is an answer of Ollama's own API: what the model says is never an error's text.
+    let is_response = body.contains_key("choices")
+        || body.contains_key("content")
+        || body.get("message").is_some_and(|message| message.get("role").is_some());
     match message {
         Some(message) if !is_response || is_error("object") || is_error("type") => {
             Some(ErrorPayload { message, ..labels(body) })
@@ -82,10 +89,9 @@ fn from_error(error: &Map<String, Value>, around: &Map<String, Value>) -> ErrorP
         }
         // Google.
         Some(Value::Array(details)) => {
-            payload.retry_delay = details
-                .iter()
-                .find_map(|detail| detail.get("retryDelay").and_then(Value::as_str))
-                .map(str::to_owned);
+            let delay = details.iter().find_map(|detail| word(detail.get("retryDelay")));
+            payload.retry_delay = delay.or(payload.retry_delay);
+            payload.daily_quota = details.iter().any(is_daily);
         }
         _ => {}
     }
@@ -100,6 +106,9 @@ fn from_error(error: &Map<String, Value>, around: &Map<String, Value>) -> ErrorP
                 payload.error_type = Some(kind);
             }
         }
+        let header = metadata.get("headers").and_then(|headers| headers.get("X-RateLimit-Reset"));
+        payload.reset = word(header);
+        payload.retry_delay = payload.retry_delay.or_else(|| seconds(metadata));
         if let Some(raw) = metadata.get("raw").and_then(text) {
             payload.message = format!("{}: {raw}", payload.message);
         }
@@ -113,11 +122,27 @@ fn labels(object: &Map<String, Value>) -> ErrorPayload {
     let error_type = word(object.get("type"))
         .filter(|name| name != "error")
         .or_else(|| word(object.get("status")).filter(|status| status.parse::<u16>().is_err()));
-    let status = ["code", "status", "status_code"]
+    let status = ["code", "status", "status_code", "statusCode"]
         .iter()
         .find_map(|key| word(object.get(*key))?.parse::<u16>().ok())
         .filter(|status| (400..600).contains(status));
-    ErrorPayload { error_type, code, status, ..ErrorPayload::default() }
+    let retry_delay = seconds(object);
+    ErrorPayload { error_type, code, status, retry_delay, ..ErrorPayload::default() }
+}
+
+/// A wait in seconds, by the names it has.
+fn seconds(object: &Map<String, Value>) -> Option<String> {
+    ["resets_in_seconds", "retry_after_seconds", "retry_after"]
+        .iter()
+        .find_map(|key| word(object.get(*key)))
+}
+
+/// A `QuotaFailure` that names a quota of the day.
+fn is_daily(detail: &Value) -> bool {
+    let violations = detail.get("violations").and_then(Value::as_array);
+    violations.into_iter().flatten().any(|violation| {
+        word(violation.get("quotaId")).is_some_and(|quota| quota.contains("PerDay"))
+    })
 }
 
 fn word(value: Option<&Value>) -> Option<String> {

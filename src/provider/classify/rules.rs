@@ -25,6 +25,10 @@ pub(super) const CODES: &[(&str, FailureKind)] = &[
     ("payment required", Billing),
     ("usage not included", Billing),
     ("arrearage", Billing),
+    ("exceeded current quota*", Billing),
+    ("credit limit*", Billing),
+    // Z.ai: the balance is used up.
+    ("1113", Billing),
     // Overflow.
     ("context length exceeded", ContextOverflow),
     ("context window exceeded", ContextOverflow),
@@ -38,6 +42,8 @@ pub(super) const CODES: &[(&str, FailureKind)] = &[
     ("too many requests*", RateLimit),
     ("throttl*", RateLimit),
     ("ramp limit exceeded", RateLimit),
+    ("usage limit reached", RateLimit),
+    ("servicequotaexceeded*", RateLimit),
     // Load.
     ("overloaded*", Overloaded),
     ("server is overloaded", Overloaded),
@@ -47,6 +53,14 @@ pub(super) const CODES: &[(&str, FailureKind)] = &[
     ("model not ready*", Overloaded),
     ("modelnotready*", Overloaded),
     ("insufficient system resource", Overloaded),
+    ("flex tier capacity exceeded", Overloaded),
+    ("service tier capacity exceeded", Overloaded),
+    // Transient by the provider's own word, whatever the status (WIRE §1).
+    ("compaction unavailable", ServerError),
+    ("cmek key unreachable", ServerError),
+    // The model wrote a call or a JSON that its server could not read: another try writes another one (Groq).
+    ("tool use failed", ServerError),
+    ("json validate failed", ServerError),
     // Accounts that no waiting brings back.
     ("account deactivated", AuthPermanent),
     ("organization deactivated", AuthPermanent),
@@ -54,6 +68,7 @@ pub(super) const CODES: &[(&str, FailureKind)] = &[
     ("api key disabled", AuthPermanent),
     ("api key revoked", AuthPermanent),
     ("key revoked", AuthPermanent),
+    ("organization restricted", AuthPermanent),
     // Filters and policies.
     ("content filter", Refusal),
     ("content policy violation", Refusal),
@@ -61,6 +76,7 @@ pub(super) const CODES: &[(&str, FailureKind)] = &[
     ("data inspection failed", Refusal),
     ("cyber policy", Refusal),
     ("bio policy", Refusal),
+    ("image content policy violation", Refusal),
     // Models.
     ("model not found", ModelNotFound),
     ("model decommissioned", ModelNotFound),
@@ -80,11 +96,14 @@ pub(super) const WEAK_CODES: &[(&str, FailureKind)] = &[
     ("forbidden", Auth),
     ("accessdenied*", Auth),
     ("unrecognizedclient*", Auth),
+    ("expiredtoken*", Auth),
+    ("invalidsignature*", Auth),
     ("not found*", ModelNotFound),
     ("resourcenotfound*", ModelNotFound),
     ("timeout*", Timeout),
     ("deadline exceeded", Timeout),
     ("modeltimeout*", Timeout),
+    ("vector store timeout", Timeout),
     ("network error", Network),
     ("unavailable", ServerError),
     ("serviceunavailable*", ServerError),
@@ -95,8 +114,7 @@ pub(super) const WEAK_CODES: &[(&str, FailureKind)] = &[
     ("modelstreamerror*", ServerError),
     ("modelerror*", ServerError),
     ("bad gateway", ServerError),
-    ("compaction unavailable", ServerError),
-    ("cmek key unreachable", ServerError),
+    ("provider unavailable", ServerError),
     ("invalid request*", Format),
     ("invalid prompt", Format),
     ("invalid argument", Format),
@@ -105,6 +123,14 @@ pub(super) const WEAK_CODES: &[(&str, FailureKind)] = &[
     ("badrequest*", Format),
     ("validation*", Format),
     ("unsupported*", Format),
+    // A response that failed over what it was asked (WIRE §3): no waiting helps.
+    ("data residency mismatch", Format),
+    ("image*", Format),
+    ("invalid image*", Format),
+    ("invalid base64 image", Format),
+    ("empty image file", Format),
+    ("failed to download image", Format),
+    ("vector store timeout", Timeout),
 ];
 
 /// Limits per minute: a 413 or 400 with one of these is a rate, not a size.
@@ -141,6 +167,9 @@ pub(super) const BILLING: &[&str] = &[
     "payment required",
     "payment method",
     "key limit exceeded",
+    "credit limit exceeded",
+    "used all available credits",
+    "enable billing",
     "spend limit",
     "spending limit",
     "exceeded your current quota",
@@ -232,6 +261,8 @@ pub(super) const OVERFLOW: &[&str] = &[
     "configured context size is #",
     "greater than the context length",
     "longer than the model's context length",
+    "tokens when context the overflows",
+    "context length of only #",
     "range of input length should be",
     "context window exceeds limit",
     "exceeded model token limit",
@@ -251,6 +282,7 @@ pub(super) const OVERFLOW: &[&str] = &[
 pub(super) const OVERLOADED: &[&str] = &[
     "overloaded",
     "over capacity",
+    "capacity exceeded",
     "at capacity",
     "server is busy",
     "servers are busy",
@@ -265,6 +297,8 @@ pub(super) const AUTH_PERMANENT: &[&str] = &[
     "deactivated",
     "disabled",
     "key has expired",
+    "api key expired",
+    "reported as leaked",
     "account*suspended",
     "account*terminated",
 ];
@@ -276,6 +310,8 @@ pub(super) const AUTH: &[&str] = &[
     "invalid x api key",
     "api key not valid",
     "api key is invalid",
+    "api key expired",
+    "reported as leaked",
     "no api key",
     "missing api key",
     "no auth credentials",
@@ -290,6 +326,7 @@ pub(super) const MODEL_NOT_FOUND: &[&str] = &[
     "model not found",
     "model*does not exist",
     "model*is not found",
+    "not found, try pulling it",
     "model*not supported with the responses api",
     "model*has been decommissioned",
     "model*has been deprecated",

@@ -72,10 +72,25 @@ impl BaseUrl {
         self.url.host_str().unwrap_or_default()
     }
 
-    /// The URL of a path below the base; a query of the base stays.
+    pub(crate) fn path(&self) -> &str {
+        self.url.path()
+    }
+
+    /// The value of a parameter in its query.
+    pub(crate) fn query(&self, name: &str) -> Option<String> {
+        self.url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+    }
+
+    /// The URL of a path below the base; a query of the base stays, and one of the path comes after it.
     pub(crate) fn join(&self, path: &str) -> Url {
+        let (path, query) = path.split_once('?').map_or((path, None), |(path, q)| (path, Some(q)));
         let mut url = self.url.clone();
         url.set_path(&format!("{}{path}", self.url.path().trim_end_matches('/')));
+        match (self.url.query(), query) {
+            (Some(base), Some(query)) => url.set_query(Some(&format!("{base}&{query}"))),
+            (None, Some(query)) => url.set_query(Some(query)),
+            (_, None) => {}
+        }
         url
     }
 }

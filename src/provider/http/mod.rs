@@ -7,12 +7,14 @@ mod body;
 mod client;
 mod errors;
 mod guard;
+mod headers;
 mod limits;
+mod signing;
 #[cfg(test)]
 mod tests;
 mod transport;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -24,19 +26,21 @@ use reqwest::{Method, Request, Response, StatusCode, Url};
 use secrecy::ExposeSecret as _;
 
 use super::classify::{http_failure, ok_but_not_stream};
+use super::paths::Paths;
 use super::redact::redact;
 use super::sse::StreamReader;
 use super::{
-    Api, Attempted, Completion, Credential, Delta, DeltaSink, Failure, Flow, ModelRequest,
-    Provider, Wire,
+    Api, Attempted, ChatQuirks, Completion, CountCall, Counted, Credential, Delta, DeltaSink,
+    Failure, Flow, Framing, ModelRequest, Provider, Wire,
 };
 use crate::clock::Clock;
-use crate::model::{FailureKind, Message};
+use crate::model::{FailureKind, Message, RunWarning, TranscriptRules};
 
 pub use client::HttpClient;
 pub(crate) use client::{Connection, authorities, proxy};
 use errors::final_failure;
 pub(crate) use guard::{BaseUrl, add_header};
+pub use headers::TurnHeaders;
 pub use limits::Timeouts;
 use limits::{ERROR_BODY_BYTES, ERROR_BODY_TIME, UNARY_BYTES};
 use transport::{Collected, Exchange, Remainders, send};
@@ -50,6 +54,14 @@ pub struct HttpSettings {
     pub(crate) connection: Connection,
     /// The value of `anthropic-version`, for that API.
     pub(crate) anthropic_version: HeaderValue,
+    /// The header an `api_key` travels in; `None` for `authorization: Bearer`, which a `token` always travels in.
+    pub(crate) key_header: Option<HeaderName>,
+    /// The AWS region that requests are signed for.
+    pub(crate) region: Option<String>,
+    /// How URLs are made of the base URL and a wire's path.
+    pub(crate) paths: Paths,
+    /// How Chat Completions differ there.
+    pub(crate) chat: ChatQuirks,
 }
 
 impl HttpSettings {
@@ -57,6 +69,12 @@ impl HttpSettings {
     #[must_use]
     pub fn host(&self) -> &str {
         self.base.host()
+    }
+
+    /// The base URL's path.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.base.path()
     }
 }
 
@@ -67,7 +85,7 @@ pub struct HttpProvider {
     /// Every header but the credential's.
     headers: HeaderMap,
     client: Arc<HttpClient>,
-    built: OnceLock<reqwest::Client>,
+    built: Mutex<Option<reqwest::Client>>,
     /// The first path asked for and its URL; an API has but one.
     target: OnceLock<(String, Url)>,
     remainders: Remainders,
@@ -84,7 +102,11 @@ impl HttpProvider {
         clock: Clock,
     ) -> Self {
         let mut headers = settings.headers.clone();
-        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
+        let accept = match wire.framing() {
+            Framing::EventSource => "text/event-stream, application/json",
+            Framing::AwsEventStream => "application/vnd.amazon.eventstream, application/json",
+        };
+        headers.insert(ACCEPT, HeaderValue::from_static(accept));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if wire.api() == Api::AnthropicMessages {
@@ -96,7 +118,7 @@ impl HttpProvider {
             settings,
             headers,
             client,
-            built: OnceLock::new(),
+            built: Mutex::default(),
             target: OnceLock::new(),
             remainders: Remainders::default(),
             clock,
@@ -109,17 +131,14 @@ impl HttpProvider {
         credential: Option<&Credential>,
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, Failure> {
-        let client = self.client()?;
-        self.remainders.sweep(self.clock.instant());
-        let request = self.request(request, credential)?;
-        let origin = self.settings.base.origin();
-        let mut exchange =
-            send(&client, request, origin, self.settings.timeouts, &self.clock).await?;
-        check_encoding(&exchange.response, origin)?;
-        if exchange.response.status() != StatusCode::OK {
-            return Err(self.refused(&mut exchange).await);
+        let url = self.url(self.wire.path(request), &request.model);
+        let mut body = self.wire.body(request);
+        if let Some(hook) = &request.hook {
+            let shown = redact(url.as_str(), &self.keys(request, credential));
+            body = hook.apply((self.wire.api(), &request.model, &shown), body).await?;
         }
-        match content_type(&exchange.response) {
+        let mut exchange = self.exchange(url, body, request, credential).await?;
+        match content_type(&exchange.response, self.wire.framing()) {
             Content::Stream => self.stream_events(exchange, sink).await,
             Content::Json => self.whole(exchange, sink).await,
             Content::Other(kind) => {
@@ -130,42 +149,111 @@ impl HttpProvider {
     }
 
     fn client(&self) -> Result<reqwest::Client, Failure> {
-        if let Some(client) = self.built.get() {
+        let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = &*built {
             return Ok(client.clone());
         }
         let client = self
             .client
             .get(&self.settings.connection)
             .map_err(|error| final_failure(FailureKind::Unknown, "client", error.to_string()))?;
-        Ok(self.built.get_or_init(|| client).clone())
+        Ok(built.insert(client).clone())
+    }
+
+    /// Asks for the number of tokens. A server that does not know the question has no answer.
+    async fn ask_count(
+        &self,
+        request: &ModelRequest,
+        credential: Option<&Credential>,
+    ) -> Result<Option<u64>, Failure> {
+        let Some(CountCall { path, body }) = self.wire.count(request) else { return Ok(None) };
+        let url = self.url(path, &request.model);
+        let mut exchange = match self.exchange(url, body, request, credential).await {
+            Ok(exchange) => exchange,
+            // An error in the API's own form is about the request; a bare status is about the path.
+            Err(Failure { status: Some(404 | 405 | 501), code: None, .. }) => return Ok(None),
+            Err(failure) => return Err(failure),
+        };
+        let Collected { body, whole } = exchange.collect(ERROR_BODY_BYTES, None).await?;
+        match self.wire.counted(&body).filter(|_| whole) {
+            Some(tokens) => Ok(Some(tokens)),
+            None => {
+                let origin = self.settings.base.origin();
+                let message = format!("`{origin}` did not answer with a number of tokens");
+                Err(final_failure(FailureKind::ServerError, "not_a_count", message))
+            }
+        }
+    }
+
+    /// Sends one request and waits for an answer of status 200.
+    async fn exchange(
+        &self,
+        url: Url,
+        body: Vec<Bytes>,
+        request: &ModelRequest,
+        credential: Option<&Credential>,
+    ) -> Result<Exchange<'_>, Failure> {
+        let client = self.client()?;
+        self.remainders.sweep(self.clock.instant());
+        let request = self.request(url, body, request, credential)?;
+        let origin = self.settings.base.origin();
+        let mut exchange =
+            send(&client, request, origin, self.settings.timeouts, &self.clock).await?;
+        check_encoding(&exchange.response, origin)?;
+        if exchange.response.status() != StatusCode::OK {
+            return Err(self.refused(&mut exchange).await);
+        }
+        Ok(exchange)
+    }
+
+    fn url(&self, path: String, model: &str) -> Url {
+        let path = self.settings.paths.shape(self.wire.api(), path, model);
+        let (first, url) =
+            self.target.get_or_init(|| (path.clone(), self.settings.base.join(&path)));
+        if *first == path { url.clone() } else { self.settings.base.join(&path) }
     }
 
     fn request(
         &self,
+        url: Url,
+        body: Vec<Bytes>,
         request: &ModelRequest,
         credential: Option<&Credential>,
     ) -> Result<Request, Failure> {
-        let path = self.wire.path(request);
-        let (first, url) =
-            self.target.get_or_init(|| (path.clone(), self.settings.base.join(&path)));
-        let url = if *first == path { url.clone() } else { self.settings.base.join(&path) };
         let mut headers = self.headers.clone();
-        if let Some(credential) = credential {
-            let (name, value) = credential_header(self.wire.api(), credential)?;
-            headers.insert(name, value);
+        request.headers.put_over(&mut headers);
+        match credential {
+            Some(Credential { aws: Some(identity), profile_id, secret, .. }) => {
+                let region = self.settings.region.as_deref().unwrap_or_default();
+                let now = self.clock.now_ms();
+                signing::sign(&mut headers, &url, &body, region, now, identity, secret)
+                    .ok_or_else(|| invalid_key(profile_id))?;
+            }
+            Some(credential) => {
+                let own = self.settings.key_header.as_ref();
+                let (name, value) = credential_header(own, credential)?;
+                headers.insert(name, value);
+            }
+            None => {}
         }
         let mut http = Request::new(Method::POST, url);
         *http.headers_mut() = headers;
-        *http.body_mut() = Some(body::request_body(self.wire.body(request)));
+        *http.body_mut() = Some(body::request_body(body));
         Ok(http)
     }
 
     /// What an error of this attempt must not repeat.
-    fn keys<'a>(&'a self, credential: Option<&'a Credential>) -> Vec<&'a str> {
-        let headers = self.settings.headers.iter().filter(|(name, _)| holds_key(name));
-        headers
-            .filter_map(|(_, value)| value.to_str().ok())
+    fn keys<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        credential: Option<&'a Credential>,
+    ) -> Vec<&'a str> {
+        headers::keys(&self.settings.headers)
+            .chain(request.headers.keys())
             .chain(credential.map(|credential| credential.secret.expose_secret()))
+            .chain(credential.and_then(|credential| {
+                Some(credential.aws.as_ref()?.session_token.as_ref()?.expose_secret())
+            }))
             .collect()
     }
 
@@ -206,7 +294,7 @@ impl HttpProvider {
         mut exchange: Exchange<'_>,
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, Failure> {
-        let mut reader = StreamReader::new(self.wire.decoder());
+        let mut reader = StreamReader::framed(self.wire.framing(), self.wire.decoder());
         let mut sink = Counting { sink, deltas: 0 };
         loop {
             let piece = match exchange.next().await {
@@ -234,6 +322,10 @@ impl Provider for HttpProvider {
         self.wire.api()
     }
 
+    fn transcript_rules(&self) -> TranscriptRules {
+        self.wire.transcript_rules()
+    }
+
     fn encode_messages(&self, messages: &[Message]) -> Bytes {
         self.wire.encode_messages(messages)
     }
@@ -246,7 +338,27 @@ impl Provider for HttpProvider {
     ) -> Attempted<'a> {
         Box::pin(async move {
             let outcome = self.attempt(request, credential, sink).await;
-            outcome.map_err(|failure| without_keys(failure, &self.keys(credential)))
+            outcome.map_err(|failure| without_keys(failure, &self.keys(request, credential)))
+        })
+    }
+
+    fn disconnect(&self) {
+        self.built.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.client.disconnect();
+    }
+
+    fn unsupported(&self, request: &ModelRequest) -> Vec<RunWarning> {
+        self.wire.unsupported(request)
+    }
+
+    fn count<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        credential: Option<&'a Credential>,
+    ) -> Counted<'a> {
+        Box::pin(async move {
+            let outcome = self.ask_count(request, credential).await;
+            outcome.map_err(|failure| without_keys(failure, &self.keys(request, credential)))
         })
     }
 }
@@ -288,11 +400,15 @@ enum Content {
     Other(String),
 }
 
-fn content_type(response: &Response) -> Content {
+fn content_type(response: &Response, framing: Framing) -> Content {
     let value = response.headers().get(CONTENT_TYPE);
     let value = value.and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = value.split(';').next().unwrap_or_default().trim();
-    if essence.eq_ignore_ascii_case("text/event-stream") {
+    let stream = match framing {
+        Framing::EventSource => "text/event-stream",
+        Framing::AwsEventStream => "application/vnd.amazon.eventstream",
+    };
+    if essence.eq_ignore_ascii_case(stream) {
         Content::Stream
     } else if essence.eq_ignore_ascii_case("application/json") {
         Content::Json
@@ -318,23 +434,24 @@ fn too_large(origin: &str, cap: usize) -> Failure {
 }
 
 fn credential_header(
-    api: Api,
+    own_header: Option<&HeaderName>,
     credential: &Credential,
 ) -> Result<(HeaderName, HeaderValue), Failure> {
-    let own_header = api == Api::AnthropicMessages && !credential.bearer;
     let secret = credential.secret.expose_secret();
-    let (name, value) = if own_header {
-        (HeaderName::from_static("x-api-key"), HeaderValue::from_str(secret))
-    } else {
-        (AUTHORIZATION, HeaderValue::try_from(format!("Bearer {secret}")))
+    let (name, value) = match own_header.filter(|_| !credential.bearer) {
+        Some(name) => (name.clone(), HeaderValue::from_str(secret)),
+        None => (AUTHORIZATION, HeaderValue::try_from(format!("Bearer {secret}"))),
     };
     let Ok(mut value) = value else {
-        let profile = &credential.profile_id;
-        let message = format!("the key of `{profile}` has a character that no header may have");
-        return Err(final_failure(FailureKind::Auth, "invalid_key", message));
+        return Err(invalid_key(&credential.profile_id));
     };
     value.set_sensitive(true);
     Ok((name, value))
+}
+
+fn invalid_key(profile: &str) -> Failure {
+    let message = format!("the key of `{profile}` has a character that no header may have");
+    final_failure(FailureKind::Auth, "invalid_key", message)
 }
 
 /// Some servers quote the key they refuse.
@@ -342,9 +459,4 @@ fn without_keys(mut failure: Failure, keys: &[&str]) -> Failure {
     failure.message = redact(&failure.message, keys);
     failure.code = failure.code.map(|code| redact(&code, keys));
     failure
-}
-
-/// Whether a header of the options holds a key, by its name: gateways have names of their own (`api-key`, `cf-access-token`).
-fn holds_key(name: &HeaderName) -> bool {
-    ["key", "token", "secret", "auth", "password"].iter().any(|word| name.as_str().contains(word))
 }

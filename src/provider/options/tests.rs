@@ -1,12 +1,14 @@
 //! Options: defaults, every refusal with its path, and no key or header value in any of them.
 
+mod aws;
+
 use secrecy::ExposeSecret as _;
 use serde_json::value::RawValue;
 
 use super::{ProviderSet, ProviderSettings, parse_providers};
 use crate::config::Environment;
 use crate::model::InputError;
-use crate::provider::{Api, Failure};
+use crate::provider::{Api, ChatQuirks, Failure};
 
 const SECRET: &str = "sk-very-secret-0123456789";
 
@@ -61,9 +63,10 @@ fn without_options_the_two_usual_providers_use_the_usual_keys() {
     let anthropic = "https://api.anthropic.com/p".to_owned();
     let openai = "https://api.openai.com/v1/p".to_owned();
     let newest = "2026-10-21".to_owned();
-    let expected = (Api::AnthropicMessages, anthropic, newest.clone(), 10_000);
+    let expected = (Api::AnthropicMessages, anthropic, newest, 10_000);
     assert_eq!(shape(&set, "anthropic"), expected);
-    assert_eq!(shape(&set, "openai"), (Api::OpenaiChat, openai, newest, 10_000));
+    let oldest = "2023-06-01".to_owned();
+    assert_eq!(shape(&set, "openai"), (Api::OpenaiResponses, openai, oldest, 10_000));
     let expected = ("anthropic:env".to_owned(), "sk-ant".to_owned(), false);
     assert_eq!(key(&set, "anthropic"), Ok(Some(expected)));
     let failure = key(&set, "openai").unwrap_err();
@@ -124,7 +127,7 @@ fn every_wrong_provider_is_refused_with_its_path() {
     let cases = [
         (
             r#"{"x":{}}"#.to_owned(),
-            "`providers.x.api`: is missing; pass `anthropic-messages`, `openai-chat` or `scripted`",
+            "`providers.x.api`: is missing; pass `anthropic-messages`, `openai-chat` or `scripted`, or name a service as `flavor`",
         ),
         (
             r#"{"x":{"api":"openai-chat"}}"#.to_owned(),
@@ -184,6 +187,31 @@ fn every_wrong_provider_is_refused_with_its_path() {
             "`providers.openai.proxy`: is not an http or https proxy; pass `env`, or one like `http://proxy:3128`",
         ),
         (
+            more(r#""apiVersion":"2024-10-21""#),
+            "`providers.openai.apiVersion`: is for `flavor: 'azure'` only",
+        ),
+        (
+            more(r#""deployment":"d""#),
+            "`providers.openai.deployment`: is for `flavor: 'azure'` only",
+        ),
+        (
+            r#"{"google":{"api":"openai-chat"}}"#.to_owned(),
+            "`providers.google.baseUrl`: is missing; pass one like `https://api.example.com/v1`",
+        ),
+        (
+            r#"{"azure":{}}"#.to_owned(),
+            "`providers.azure.baseUrl`: is missing; pass one like `https://api.example.com/v1`",
+        ),
+        (
+            r#"{"azure":{"baseUrl":"https://r.example","deployment":"d"}}"#.to_owned(),
+            "`providers.azure.deployment`: is for a dated `apiVersion` with a `baseUrl` that names none; \
+             elsewhere the model is the deployment",
+        ),
+        (
+            r#"{"s":{"api":"scripted","script":[],"flavor":"groq"}}"#.to_owned(),
+            "`providers.s.flavor`: means nothing to a scripted provider; remove it",
+        ),
+        (
             r#"{"s":{"api":"scripted"}}"#.to_owned(),
             "`providers.s.script`: is missing; pass a list of replies",
         ),
@@ -195,6 +223,83 @@ fn every_wrong_provider_is_refused_with_its_path() {
     for (providers, expected) in cases {
         assert_eq!(refused(&providers, None), expected);
     }
+}
+
+#[test]
+fn a_known_service_needs_nothing_but_its_name() {
+    let environment = Environment::fixed([("GROQ_API_KEY", "gsk"), ("GOOGLE_API_KEY", "AIza")]);
+    let providers =
+        r#"{"groq":{},"openrouter":{},"ollama":{},"google":{},"fast":{"flavor":"groq"}}"#;
+    let set = parse(Some(providers), None, &environment).unwrap();
+    let at = |name: &str| {
+        let (api, url, _, _) = shape(&set, name);
+        (api, url)
+    };
+    let groq = (Api::OpenaiChat, "https://api.groq.com/openai/v1/p".to_owned());
+    assert_eq!(at("groq"), groq);
+    assert_eq!(at("fast"), groq);
+    assert_eq!(at("openrouter"), (Api::OpenaiChat, "https://openrouter.ai/api/v1/p".to_owned()));
+    assert_eq!(at("ollama"), (Api::OpenaiChat, "http://localhost:11434/v1/p".to_owned()));
+    let google = "https://generativelanguage.googleapis.com/p".to_owned();
+    assert_eq!(at("google"), (Api::GoogleGenerativeAi, google));
+    let own = |id: &str, key: &str| Ok(Some((id.to_owned(), key.to_owned(), false)));
+    assert_eq!(key(&set, "groq"), own("groq:env", "gsk"));
+    assert_eq!(key(&set, "fast"), own("fast:env", "gsk"));
+    assert_eq!(key(&set, "google"), own("google:env", "AIza"));
+    assert_eq!(key(&set, "ollama"), Ok(None));
+    let failure = key(&set, "openrouter").unwrap_err();
+    assert_eq!(
+        failure.message,
+        "`openrouter` has no key; pass one in `authProfiles`, or set `OPENROUTER_API_KEY`"
+    );
+}
+
+#[test]
+fn a_usual_key_goes_by_place_and_never_by_name_or_flavour() {
+    let environment = Environment::fixed([("GROQ_API_KEY", SECRET), ("AZURE_API_KEY", SECRET)]);
+    let providers = r#"{
+        "groq": {"baseUrl": "https://gateway.example/v1"},
+        "fast": {"flavor": "groq", "baseUrl": "https://gateway.example/v1"},
+        "plain": {"flavor": "groq", "baseUrl": "http://api.groq.com/v1", "allowInsecure": true},
+        "azure": {"baseUrl": "https://gateway.example"},
+        "other": {"flavor": "vllm", "baseUrl": "https://api.groq.com/openai/v1"}
+    }"#;
+    let set = parse(Some(providers), None, &environment).unwrap();
+    for name in ["groq", "fast", "plain", "azure"] {
+        assert_eq!(key(&set, name), Ok(None), "{name}");
+    }
+    let expected = Ok(Some(("other:env".to_owned(), SECRET.to_owned(), false)));
+    assert_eq!(key(&set, "other"), expected);
+}
+
+#[test]
+fn a_service_is_told_by_flavour_then_host_then_name() {
+    let providers = r#"{
+        "a": {"flavor": "mistral", "baseUrl": "https://api.deepseek.com"},
+        "mistral": {"baseUrl": "https://api.deepseek.com"},
+        "deepseek": {"baseUrl": "https://gateway.example"},
+        "openai": {"baseUrl": "https://gateway.example"},
+        "b": {"baseUrl": "https://openrouter.ai/api/v1"},
+        "c": {"api": "openai-chat", "baseUrl": "http://localhost:1/v1"}
+    }"#;
+    let set = parse(Some(providers), None, &Environment::fixed([])).unwrap();
+    let chat = |name: &str| match &set.providers[name] {
+        ProviderSettings::Http { api: Api::OpenaiChat, settings } => settings.chat,
+        _ => panic!("{name}"),
+    };
+    assert_eq!(chat("a"), ChatQuirks::MISTRAL);
+    assert_eq!(chat("mistral"), ChatQuirks::DEEPSEEK);
+    assert_eq!(chat("deepseek"), ChatQuirks::DEEPSEEK);
+    assert_eq!(chat("openai"), ChatQuirks::STANDARD);
+    assert_eq!(chat("b"), ChatQuirks::OPENROUTER);
+    assert_eq!(chat("c"), ChatQuirks::COMPATIBLE);
+    let text = refused(r#"{"x":{"flavor":"grok","baseUrl":"https://h"}}"#, None);
+    assert!(
+        text.starts_with(
+            "`providers.x.flavor`: `grok` is not known; pass one of anthropic, openai, "
+        ),
+        "{text}"
+    );
 }
 
 #[test]
@@ -244,4 +349,20 @@ fn a_proxy_comes_from_the_environment_only_when_asked_for() {
     let from_environment = named(r#"{"openai":{"proxy":"env"}}"#);
     assert_eq!(from_environment.as_deref(), Some("http://u:p@proxy:3128"));
     assert_eq!(named(r#"{"openai":{"proxy":"http://q:1"}}"#).as_deref(), Some("http://q:1"));
+}
+
+#[test]
+fn claude_at_vertex_takes_its_key_as_a_bearer() {
+    let at = |host: &str| {
+        let providers = format!(
+            r#"{{ "p": {{ "api": "anthropic-messages", "baseUrl": "https://{host}/v1" }} }}"#
+        );
+        let set = parse(Some(&providers), None, &Environment::fixed([])).unwrap();
+        match &set.providers["p"] {
+            ProviderSettings::Http { settings, .. } => settings.key_header.clone(),
+            ProviderSettings::Scripted(_) => None,
+        }
+    };
+    assert_eq!(at("us-east5-aiplatform.googleapis.com"), None);
+    assert_eq!(at("gateway.example.com").unwrap(), "x-api-key");
 }

@@ -233,6 +233,7 @@ impl From<ScriptedUsage> for ReportedUsage {
             output: usage.output_tokens.unwrap_or(0),
             cached: usage.cached_input_tokens.unwrap_or(0),
             cache_write: usage.cache_write_tokens.unwrap_or(0),
+            cache_write_hour: 0,
             reasoning: usage.reasoning_tokens,
         }
     }

@@ -26,6 +26,7 @@ fn request() -> ModelRequest {
         temperature: None,
         thinking: None,
         reasoning_model: false,
+        ..ModelRequest::default()
     }
 }
 

@@ -13,7 +13,9 @@ use tokio::sync::{Barrier, Notify};
 use tokio_util::sync::CancellationToken;
 
 use super::super::Gate;
-use super::{CallEnd, Ending, Invocation, Limits, ToolAnswer, ToolFuture, ToolHost, run_call};
+use super::{
+    CallEnd, Ending, First, Invocation, Limits, ToolAnswer, ToolFuture, ToolHost, run_call,
+};
 use crate::clock::Clock;
 use crate::model::{ExecutionMode, ReplayClass, ToolDefinition};
 
@@ -143,7 +145,11 @@ async fn parallel_calls_overlap_and_sequential_ones_do_not() {
     let calls: Vec<_> = modes
         .into_iter()
         .enumerate()
-        .map(|(n, mode)| run_call(&host, invocation(n), LIMITS, gate.queue(mode), &abort, || {}))
+        .map(|(n, mode)| {
+            run_call(&host, (invocation(n), First::Run), LIMITS, gate.queue(mode), &abort, async {
+                true
+            })
+        })
         .collect();
     // Awaited in reverse: admission goes by the order of the queue, not of the polls.
     let mut ends: Vec<_> = join_all(calls.into_iter().rev()).await.iter().map(ended).collect();
@@ -160,8 +166,8 @@ async fn a_timeout_cancels_the_token_and_does_not_wait_for_the_host() {
     let hung = gate.queue(ExecutionMode::Sequential);
     let next = gate.queue(ExecutionMode::Sequential);
     let (first, second) = tokio::join!(
-        run_call(&host, invocation(0), LIMITS, hung, &abort, || {}),
-        run_call(&host, invocation(1), LIMITS, next, &abort, || {}),
+        run_call(&host, (invocation(0), First::Run), LIMITS, hung, &abort, async { true }),
+        run_call(&host, (invocation(1), First::Run), LIMITS, next, &abort, async { true }),
     );
     assert_eq!(ended(&first), (Ending::TimedOut, "Tool t timed out after 1000 ms.".to_owned()));
     assert!(first.answer.is_error);
@@ -188,7 +194,14 @@ async fn the_host_hears_of_a_timeout_an_abort_and_a_dropped_call_but_not_of_its_
     let gate = Gate::default();
     let abort = CancellationToken::new();
     let call = |n, abort| {
-        run_call(&host, invocation(n), LIMITS, gate.queue(ExecutionMode::Parallel), abort, || {})
+        run_call(
+            &host,
+            (invocation(n), First::Run),
+            LIMITS,
+            gate.queue(ExecutionMode::Parallel),
+            abort,
+            async { true },
+        )
     };
     let cancelled = || tokens.lock().unwrap().last().unwrap().is_cancelled();
     assert_eq!(call(0, &abort).await.ending, Ending::Completed);
@@ -220,8 +233,10 @@ async fn the_deadline_of_the_run_bounds_a_tool_without_a_limit_and_is_never_retr
     let ticket = gate.queue(ExecutionMode::Sequential);
     let waiting = gate.queue(ExecutionMode::Sequential);
     let (end, late) = tokio::join!(
-        run_call(&host, invocation(0), limits, ticket, &abort, || {}),
-        run_call(&host, invocation(0), limits, waiting, &abort, || panic!("started")),
+        run_call(&host, (invocation(0), First::Run), limits, ticket, &abort, async { true }),
+        run_call(&host, (invocation(0), First::Run), limits, waiting, &abort, async {
+            panic!("started")
+        }),
     );
     assert_eq!(
         ended(&end),
@@ -240,8 +255,13 @@ async fn an_abort_returns_at_once_and_starts_nothing_more() {
     let running = gate.queue(ExecutionMode::Sequential);
     let waiting = gate.queue(ExecutionMode::Sequential);
     let (first, second, ()) = tokio::join!(
-        run_call(&host, invocation(0), LIMITS, running, &abort, || started.notify_one()),
-        run_call(&host, invocation(1), LIMITS, waiting, &abort, || panic!("started")),
+        run_call(&host, (invocation(0), First::Run), LIMITS, running, &abort, async {
+            started.notify_one();
+            true
+        }),
+        run_call(&host, (invocation(1), First::Run), LIMITS, waiting, &abort, async {
+            panic!("started")
+        }),
         async {
             started.notified().await;
             abort.cancel();
@@ -288,10 +308,11 @@ async fn only_declared_tools_are_retried_with_the_same_key() {
         assert_eq!(limits.timeout, Some(Duration::from_millis(50)));
         let starts = AtomicUsize::new(0);
         let ticket = Gate::default().queue(ExecutionMode::Sequential);
-        let start = || {
+        let start = async {
             starts.fetch_add(1, Ordering::SeqCst);
+            true
         };
-        let end = run_call(&host, invocation(0), limits, ticket, &abort, start).await;
+        let end = run_call(&host, (invocation(0), First::Run), limits, ticket, &abort, start).await;
         assert_eq!((end.ending, end.answer.message().as_str()), expected);
         assert_eq!(host.0.load(Ordering::SeqCst), executions);
         assert_eq!(starts.load(Ordering::SeqCst), 1);
@@ -303,7 +324,7 @@ fn a_call_can_move_between_threads() {
     fn is_send<T: Send>(_: &T) {}
     let (host, abort) = (Script::default(), CancellationToken::new());
     let ticket = Gate::default().queue(ExecutionMode::Parallel);
-    is_send(&run_call(&host, invocation(0), LIMITS, ticket, &abort, || {}));
+    is_send(&run_call(&host, (invocation(0), First::Run), LIMITS, ticket, &abort, async { true }));
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -340,15 +361,16 @@ proptest! {
                 let (host, starts, modes) = (&host, &starts, &modes);
                 let abort = &abort;
                 async move {
-                    let on_start = || {
+                    let on_start = async {
                         starts.lock().unwrap().push(n);
                         let running = host.running.lock().unwrap();
                         // Whoever runs now, runs beside us.
                         let alone = modes[n] == ExecutionMode::Sequential
                             || running.keys().any(|&other| modes[other] == ExecutionMode::Sequential);
                         assert!(!alone || running.is_empty(), "{n} beside {running:?}");
+                        true
                     };
-                    run_call(host, invocation(n), LIMITS, ticket, abort, on_start).await
+                    run_call(host, (invocation(n), First::Run), LIMITS, ticket, abort, on_start).await
                 }
             }).collect();
             let abort_it = async {

@@ -8,11 +8,19 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+mod restore;
+
 use super::retry;
 use crate::model::{
     AgentError, AgentErrorKind, AgentToolCall, Block, ErrorDetail, Failure, FailureKind, Message,
-    Provenance, Role, Stop, StopReason, TokenUsage, ToolCallStatus,
+    Progress, Provenance, Role, Stop, StopReason, TokenUsage, ToolCallStatus,
 };
+
+/// What the model reads of a call whose block never closed.
+const INCOMPLETE: &str = "This tool was not run: the call was cut before its end.";
+
+const MALFORMED_CALL: &str =
+    "the model wrote a tool call that its provider could not read; try again";
 
 /// `pause_turn` is continued this often (RULES §1, WIRE §8).
 const MAX_CONTINUATIONS: u32 = 8;
@@ -127,6 +135,8 @@ pub struct PendingCall {
     pub tool_name: String,
     /// The arguments as the provider sent them.
     pub arguments_json: String,
+    /// True where the call may have had its effect before a crash: its tool is asked first.
+    pub reconcile: bool,
 }
 
 /// What to do next.
@@ -167,8 +177,26 @@ struct Call {
     arguments_json: String,
     /// Whether its side effect has begun, however it ended.
     executed: bool,
-    /// What the model reads; `None` while the call is open.
-    answer: Option<Vec<Block>>,
+    /// Ask the tool what became of it, before it may run (again).
+    #[serde(default)]
+    reconcile: bool,
+    /// The message the model reads, with its place in the turn; `None` while the call is open.
+    answer: Option<Box<Message>>,
+}
+
+impl Call {
+    fn new(row: AgentToolCall, arguments_json: String) -> Self {
+        Self { row, arguments_json, executed: false, reconcile: false, answer: None }
+    }
+}
+
+/// A call as it stands, for whoever writes it down.
+#[derive(Debug, Clone, Copy)]
+pub struct CallState<'a> {
+    /// The call.
+    pub row: &'a AgentToolCall,
+    /// Its answer, where it has one; among [`Machine::messages`] once its whole batch is answered.
+    pub answer: Option<&'a Message>,
 }
 
 /// The state of one turn. Serialisable, so that a turn can be resumed elsewhere.
@@ -178,6 +206,9 @@ pub struct Machine {
     iterations: u32,
     continuations: u32,
     failures: u32,
+    /// Whether the model was already asked again for the tool call it is writing.
+    #[serde(default)]
+    asked_again: bool,
     messages: Vec<Message>,
     calls: Vec<Call>,
     /// Where the calls of the last assistant message begin.
@@ -199,6 +230,7 @@ impl Machine {
             iterations: 0,
             continuations: 0,
             failures: 0,
+            asked_again: false,
             messages: vec![query],
             calls: Vec::new(),
             batch: 0,
@@ -259,6 +291,25 @@ impl Machine {
         }
     }
 
+    /// The turn's calls so far.
+    pub fn calls(&self) -> impl Iterator<Item = CallState<'_>> {
+        self.calls.iter().map(|call| CallState { row: &call.row, answer: call.answer.as_deref() })
+    }
+
+    /// What the machine has counted, for whoever writes it down. What it does not know is left empty.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        Progress {
+            iterations: self.iterations,
+            continuations: self.continuations,
+            usage: self.usage,
+            usage_estimated: self.usage_estimated,
+            context_tokens: self.context_tokens,
+            cost: None,
+            attempts: Vec::new(),
+        }
+    }
+
     /// The messages and the tool calls, at the end.
     #[must_use]
     pub fn into_parts(self) -> (Vec<Message>, Vec<AgentToolCall>) {
@@ -310,6 +361,7 @@ impl Machine {
                         provider_call_id: call.row.id.clone(),
                         tool_name: call.row.tool_name.clone(),
                         arguments_json: call.arguments_json.clone(),
+                        reconcile: call.reconcile,
                     })
                     .collect();
                 if pending.is_empty() { Step::AwaitTools } else { Step::RunTools(pending) }
@@ -340,9 +392,15 @@ impl Machine {
         self.usage_estimated |= reply.usage_estimated;
     }
 
-    fn push_reply(&mut self, mut reply: Reply, stop_raw: Option<String>, tick: &mut Tick<'_>) {
+    /// Appends an answer and its calls. Gives the places in the batch of calls whose block never closed.
+    fn push_reply(
+        &mut self,
+        mut reply: Reply,
+        stop_raw: Option<String>,
+        tick: &mut Tick<'_>,
+    ) -> Vec<usize> {
         if reply.blocks.is_empty() {
-            return;
+            return Vec::new();
         }
         self.batch = self.calls.len();
         for block in &mut reply.blocks {
@@ -356,27 +414,38 @@ impl Machine {
         for block in &reply.blocks {
             if let Block::ToolCall { id, name, arguments_json, .. } = block {
                 let sequence = u32::try_from(self.calls.len()).unwrap_or(u32::MAX);
-                self.calls.push(Call {
-                    row: AgentToolCall {
-                        id: id.clone(),
-                        tool_name: name.clone(),
-                        params: empty_object(),
-                        result: None,
-                        error: None,
-                        status: ToolCallStatus::Pending,
-                        started_at: tick.now_ms,
-                        completed_at: None,
-                        sequence,
-                        spawned_session_label: None,
-                        call_id: (tick.new_id)(),
-                        message_id: reply.message_id.clone(),
-                    },
-                    arguments_json: arguments_json.clone(),
-                    executed: false,
-                    answer: None,
-                });
+                let row = AgentToolCall {
+                    id: id.clone(),
+                    tool_name: name.clone(),
+                    params: empty_object(),
+                    result: None,
+                    error: None,
+                    status: ToolCallStatus::Pending,
+                    started_at: tick.now_ms,
+                    completed_at: None,
+                    sequence,
+                    spawned_session_label: None,
+                    call_id: (tick.new_id)(),
+                    message_id: reply.message_id.clone(),
+                };
+                self.calls.push(Call::new(row, arguments_json.clone()));
             }
         }
+        let cut: Vec<usize> = reply
+            .blocks
+            .iter()
+            .filter_map(|block| match block {
+                Block::ToolCall { incomplete, .. } => Some(*incomplete),
+                Block::Text { .. }
+                | Block::Image { .. }
+                | Block::Thinking { .. }
+                | Block::RedactedThinking { .. }
+                | Block::ToolResult { .. }
+                | Block::Opaque { .. } => None,
+            })
+            .enumerate()
+            .filter_map(|(at, incomplete)| incomplete.then_some(at))
+            .collect();
         self.push(Message {
             id: reply.message_id,
             role: Role::Assistant,
@@ -386,19 +455,39 @@ impl Machine {
             provenance: Some(reply.provenance),
             provider_stop_reason: stop_raw,
         });
+        cut
+    }
+
+    /// Runs the calls of the answer, but for those at `cut`: nobody knows what they were to be, however whole they look
+    /// (FAULTS §0.3).
+    fn begin_batch(&mut self, cut: Vec<usize>, tick: &mut Tick<'_>) {
+        for at in cut {
+            let told = vec![Block::text(INCOMPLETE)];
+            self.answer(at, told, None, Some("incomplete".to_owned()), tick);
+        }
+        self.state = State::Tools;
+        self.end_batch();
     }
 
     fn replied(&mut self, reply: Reply, stop: Stop, stop_raw: String, tick: &mut Tick<'_>) {
         if self.is_finished() {
             return;
         }
+        // A call that its provider could not read is often right the next time. Once: then the model cannot do better.
+        if stop == Stop::MalformedToolCall && !self.asked_again && !is_shown(&reply.blocks) {
+            self.asked_again = true;
+            let failure = Failure::new(FailureKind::ServerError, &stop_raw, MALFORMED_CALL);
+            self.attempt_failed(&failure, Some(reply), false, tick);
+            return;
+        }
         self.failures = 0;
+        self.asked_again = false;
         self.iterations = self.iterations.saturating_add(1);
         self.count(&reply);
         self.context_tokens = Some(reply.usage.total_tokens);
         let has_calls = reply.blocks.iter().any(|block| matches!(block, Block::ToolCall { .. }));
         let raw = stop_raw.clone();
-        self.push_reply(reply, Some(stop_raw), tick);
+        let cut = self.push_reply(reply, Some(stop_raw), tick);
         match stop {
             Stop::EndTurn | Stop::StopSequence | Stop::ToolUse | Stop::Other => {
                 if !has_calls {
@@ -407,7 +496,7 @@ impl Machine {
                     self.close_calls("iteration_limit", tick);
                     self.finish(StopReason::ToolUse, None);
                 } else {
-                    self.state = State::Tools;
+                    self.begin_batch(cut, tick);
                 }
             }
             // A call of an answer that was cut is never run, however whole it looks (FAULTS §0.3).
@@ -422,7 +511,7 @@ impl Machine {
                     self.close_calls("iteration_limit", tick);
                     self.finish(StopReason::ToolUse, None);
                 } else if has_calls {
-                    self.state = State::Tools;
+                    self.begin_batch(cut, tick);
                 } else {
                     self.state = State::Ready;
                 }
@@ -445,11 +534,7 @@ impl Machine {
             }
             Stop::MalformedToolCall => {
                 self.close_calls("malformed_tool_call", tick);
-                self.fail_with(
-                    FailureKind::ServerError,
-                    &raw,
-                    "the model wrote a tool call that its provider could not read; try again",
-                );
+                self.fail_with(FailureKind::ServerError, &raw, MALFORMED_CALL);
             }
             Stop::Error => {
                 self.close_calls("interrupted", tick);
@@ -517,48 +602,68 @@ impl Machine {
         if self.state != State::Tools {
             return;
         }
-        let Some(call) = self
+        let at = self
             .calls
-            .iter_mut()
+            .iter()
             .skip(self.batch)
-            .find(|call| call.row.call_id == call_id && call.answer.is_none())
-        else {
-            return;
-        };
-        call.row.status =
-            if finish.error.is_some() { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
-        call.row.completed_at = Some(tick.now_ms);
-        call.row.result = finish.result;
-        call.row.error = finish.error;
-        call.answer = Some(finish.content);
+            .position(|call| call.row.call_id == call_id && call.answer.is_none());
+        let Some(at) = at else { return };
+        self.answer(at, finish.content, finish.result, finish.error, tick);
+        self.end_batch();
+    }
+
+    /// Goes on to the model once every call of the batch is answered.
+    fn end_batch(&mut self) {
         if self.open_batch().all(|call| call.answer.is_some()) {
-            self.push_results(tick);
+            self.push_results();
             self.state = State::Ready;
         }
     }
 
+    /// Answers the call at place `at` of the batch.
+    fn answer(
+        &mut self,
+        at: usize,
+        content: Vec<Block>,
+        result: Option<Box<RawValue>>,
+        error: Option<String>,
+        tick: &mut Tick<'_>,
+    ) {
+        let place = self.messages.len().saturating_add(at);
+        let Some(call) = self.calls.get_mut(self.batch.saturating_add(at)) else { return };
+        call.row.status =
+            if error.is_some() { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
+        call.row.completed_at = Some(tick.now_ms);
+        call.row.result = result;
+        call.row.error = error;
+        call.answer = Some(Box::new(Message {
+            id: (tick.new_id)(),
+            role: Role::Tool,
+            blocks: vec![Block::ToolResult {
+                tool_call_id: call.row.id.clone(),
+                tool_name: call.row.tool_name.clone(),
+                content,
+                is_error: call.row.status == ToolCallStatus::Failed,
+            }],
+            // Known before its neighbours are answered, so that it can be written down at once.
+            sequence: u32::try_from(place).unwrap_or(u32::MAX),
+            created_at: tick.now_ms,
+            provenance: None,
+            provider_stop_reason: None,
+        }));
+    }
+
     /// Appends the answers of the batch, in call order.
-    fn push_results(&mut self, tick: &mut Tick<'_>) {
-        let mut results = Vec::new();
-        for call in self.calls.iter_mut().skip(self.batch) {
-            results.push(Message {
-                id: (tick.new_id)(),
-                role: Role::Tool,
-                blocks: vec![Block::ToolResult {
-                    tool_call_id: call.row.id.clone(),
-                    tool_name: call.row.tool_name.clone(),
-                    content: call.answer.clone().unwrap_or_default(),
-                    is_error: call.row.status == ToolCallStatus::Failed,
-                }],
-                sequence: 0,
-                created_at: tick.now_ms,
-                provenance: None,
-                provider_stop_reason: None,
-            });
-        }
+    fn push_results(&mut self) {
+        let answers: Vec<Message> = self
+            .calls
+            .iter_mut()
+            .skip(self.batch)
+            .filter_map(|call| call.answer.as_deref().cloned())
+            .collect();
         self.batch = self.calls.len();
-        for result in results {
-            self.push(result);
+        for answer in answers {
+            self.push(answer);
         }
     }
 
@@ -567,8 +672,14 @@ impl Machine {
         if self.open_batch().next().is_none() {
             return;
         }
-        for call in self.calls.iter_mut().skip(self.batch).filter(|call| call.answer.is_none()) {
-            let text = match call.row.status {
+        let open: Vec<(usize, ToolCallStatus)> = self
+            .open_batch()
+            .enumerate()
+            .filter(|(_, call)| call.answer.is_none())
+            .map(|(at, call)| (at, call.row.status))
+            .collect();
+        for (at, status) in open {
+            let text = match status {
                 ToolCallStatus::Running => {
                     format!("The run ended ({reason}) while this tool ran; its outcome is unknown.")
                 }
@@ -576,12 +687,9 @@ impl Machine {
                     format!("This tool was not run ({reason}).")
                 }
             };
-            call.row.status = ToolCallStatus::Failed;
-            call.row.error = Some(reason.to_owned());
-            call.row.completed_at = Some(tick.now_ms);
-            call.answer = Some(vec![Block::text(text)]);
+            self.answer(at, vec![Block::text(text)], None, Some(reason.to_owned()), tick);
         }
-        self.push_results(tick);
+        self.push_results();
     }
 
     fn steered(&mut self, texts: Vec<String>, tick: &mut Tick<'_>) {
@@ -644,6 +752,19 @@ impl Machine {
             }
         }
     }
+}
+
+/// Whether the reader has seen some of a response: such a one is never asked for again (RULES §1).
+fn is_shown(blocks: &[Block]) -> bool {
+    blocks.iter().any(|block| match block {
+        Block::Text { text, .. } => !text.is_empty(),
+        Block::Thinking { thinking, .. } => !thinking.is_empty(),
+        Block::Image { .. }
+        | Block::RedactedThinking { .. }
+        | Block::ToolCall { .. }
+        | Block::ToolResult { .. }
+        | Block::Opaque { .. } => false,
+    })
 }
 
 fn empty_object() -> Box<RawValue> {

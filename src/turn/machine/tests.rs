@@ -159,6 +159,32 @@ fn a_call_of_an_answer_that_was_cut_is_closed_and_never_run() {
 }
 
 #[test]
+fn a_call_whose_block_never_closed_is_answered_and_never_run() {
+    let mut world = World::new();
+    let mut machine = Machine::new(query(), 25);
+    let cut = Block::ToolCall {
+        id: "a".to_owned(),
+        name: "tool".to_owned(),
+        arguments_json: "{}".to_owned(),
+        incomplete: true,
+        provider_data: None,
+    };
+    let step = world.feed(&mut machine, replied("m1", vec![cut.clone(), call("b")], Stop::ToolUse));
+    let Step::RunTools(calls) = step else { panic!("{step:?}") };
+    assert_eq!(calls.iter().map(|call| call.provider_call_id.as_str()).collect::<Vec<_>>(), ["b"]);
+    world.feed(&mut machine, started(&calls[0]));
+    let finish = Event::ToolFinished { call_id: calls[0].call_id.clone(), finish: done("of b") };
+    assert_eq!(world.feed(&mut machine, finish), Step::CallModel);
+    assert_eq!(
+        results(&machine),
+        [("a".to_owned(), INCOMPLETE.to_owned(), true), ("b".to_owned(), "of b".to_owned(), false)]
+    );
+    // Nothing else to run: the model is asked at once.
+    let step = world.feed(&mut machine, replied("m2", vec![cut], Stop::ToolUse));
+    assert_eq!(step, Step::CallModel);
+}
+
+#[test]
 fn the_cap_stops_without_another_call_and_closes_what_was_asked() {
     let mut world = World::new();
     let mut machine = Machine::new(query(), 1);
@@ -194,6 +220,49 @@ fn a_paused_answer_is_continued_eight_times_at_most() {
     assert_eq!(
         world.feed(&mut machine, replied("z", vec![Block::text("x")], Stop::Pause)),
         Step::Done
+    );
+}
+
+#[test]
+fn a_call_the_provider_could_not_read_is_asked_for_once_more() {
+    let malformed = |id: &str, blocks| replied(id, blocks, Stop::MalformedToolCall);
+    let mut world = World::new();
+    let mut machine = Machine::new(query(), 25);
+    for round in 0..2 {
+        let step = world.feed(&mut machine, malformed("a", vec![call("1")]));
+        assert_eq!(step, Step::Wait(Duration::from_millis(500)));
+        assert_eq!(world.feed(&mut machine, Event::Waited), Step::CallModel);
+        assert_eq!(machine.messages().len(), 1 + 2 * round, "nothing of the attempt is kept");
+        // An answer that can be read ends it: the next call may be asked for again too.
+        let step = world.feed(&mut machine, replied("b", vec![call("2")], Stop::ToolUse));
+        let Step::RunTools(calls) = step else { panic!("{step:?}") };
+        let finish = Event::ToolFinished { call_id: calls[0].call_id.clone(), finish: done("x") };
+        assert_eq!(world.feed(&mut machine, finish), Step::CallModel);
+    }
+    world.feed(&mut machine, malformed("c", vec![]));
+    world.feed(&mut machine, Event::Waited);
+    assert_eq!(world.feed(&mut machine, malformed("d", vec![])), Step::Done);
+    let error = machine.outcome().unwrap().error.clone().unwrap();
+    assert_eq!((error.retryable, error.detail.code.as_deref()), (true, Some("raw")));
+    // All of them are paid for.
+    assert_eq!(
+        machine.usage().0,
+        [(); 6]
+            .iter()
+            .fold(TokenUsage::default(), |sum, ()| { sum.plus(TokenUsage::new(10, 5, 3, 2, 1)) })
+    );
+}
+
+#[test]
+fn a_malformed_answer_that_was_shown_is_not_asked_for_again() {
+    let mut world = World::new();
+    let mut machine = Machine::new(query(), 25);
+    let blocks = vec![Block::text("Let me"), call("1")];
+    let step = world.feed(&mut machine, replied("a", blocks, Stop::MalformedToolCall));
+    assert_eq!(step, Step::Done);
+    assert_eq!(
+        results(&machine),
+        [("1".to_owned(), "This tool was not run (malformed_tool_call).".to_owned(), true)]
     );
 }
 

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{Piece, Target};
+use super::report::Dropped;
+use super::{Piece, Target, provider_run, reasoning};
 use crate::model::{Api, Block, Message, Role, repair_text};
 
 /// The longest tool name all APIs take.
@@ -21,20 +22,38 @@ const ERROR_MARK: &str = "[The tool reported an error.]";
 
 /// The messages one message comes to: none where nothing is left of it, several where it carried tool results beside
 /// other things. An assistant message stays even if it is empty, because it ends the scope of the one before.
-pub(super) fn message(target: &Target, piece: Piece, message: &Message) -> Vec<Message> {
+pub(super) fn message(
+    target: &Target,
+    piece: Piece,
+    message: &Message,
+    dropped: &mut Dropped,
+) -> Vec<Message> {
     let with = |role, blocks| Message { role, blocks, ..bare(message) };
     match message.role {
-        Role::Assistant => vec![with(Role::Assistant, assistant(target, piece, message))],
+        Role::Assistant => {
+            vec![with(Role::Assistant, assistant(target, piece, message, dropped))]
+        }
         Role::User | Role::System | Role::Tool => {
             let mut out: Vec<Message> = results(target, &message.blocks)
                 .map(|result| with(Role::Tool, vec![result]))
                 .collect();
-            let rest: Vec<Block> = message.blocks.iter().filter_map(visible).collect();
-            if !rest.is_empty() && message.role != Role::Tool {
-                out.push(match (message.role, target.api) {
-                    (Role::System, Api::AnthropicMessages) => with(Role::User, marked(rest)),
-                    (Role::System, Api::OpenaiChat | Api::Scripted) => with(Role::System, rest),
-                    (Role::User | Role::Assistant | Role::Tool, _) => with(Role::User, rest),
+            let rest: Vec<Block> = message
+                .blocks
+                .iter()
+                .filter(|block| message.role != Role::Tool && !is_result(block))
+                .filter_map(visible)
+                .collect();
+            let results = message.blocks.iter().filter(|block| is_result(block)).count();
+            dropped.other += message.blocks.len() - results - rest.len();
+            if !rest.is_empty() {
+                // No API takes an image from the host itself.
+                let has_image = rest.iter().any(|block| matches!(block, Block::Image { .. }));
+                out.push(match message.role {
+                    Role::System if has_image || !target.takes_system() => {
+                        with(Role::User, marked(rest))
+                    }
+                    Role::System => with(Role::System, rest),
+                    Role::User | Role::Assistant | Role::Tool => with(Role::User, rest),
                 });
             }
             out
@@ -58,7 +77,9 @@ fn bare(message: &Message) -> Message {
 /// Whether an assistant message is more than thinking: APIs refuse one that is not.
 pub(super) fn says_something(blocks: &[Block]) -> bool {
     blocks.iter().any(|block| match block {
-        Block::Text { .. } | Block::ToolCall { .. } | Block::Opaque { .. } => true,
+        Block::Text { text, .. } => !text.trim().is_empty(),
+        Block::ToolCall { .. } => true,
+        Block::Opaque { raw_json } => provider_run::says_something(raw_json),
         Block::Image { .. }
         | Block::Thinking { .. }
         | Block::RedactedThinking { .. }
@@ -66,64 +87,111 @@ pub(super) fn says_something(blocks: &[Block]) -> bool {
     })
 }
 
-fn assistant(target: &Target, piece: Piece, message: &Message) -> Vec<Block> {
+fn assistant(
+    target: &Target,
+    piece: Piece,
+    message: &Message,
+    dropped: &mut Dropped,
+) -> Vec<Block> {
     let own = target.wrote(message.provenance.as_ref());
     // What only its own model understands, and only where nothing of its surroundings is missing.
-    let verbatim = own && piece != Piece::Interrupted;
-    let mut blocks: Vec<Block> = message
-        .blocks
-        .iter()
-        .filter_map(|block| match block {
-            Block::Text { text, provider_data } if !text.trim().is_empty() => Some(Block::Text {
-                text: text.clone(),
-                provider_data: provider_data.clone().filter(|_| verbatim),
-            }),
-            Block::Thinking { signature, .. }
-                if verbatim && replayable(target.api, signature.as_deref()) =>
-            {
-                Some(block.clone())
-            }
-            Block::RedactedThinking { .. } | Block::Opaque { .. } if verbatim => {
-                Some(block.clone())
-            }
-            Block::ToolCall { id, name, arguments_json, incomplete: false, provider_data }
-                if !id.is_empty() && usable_name(name) =>
-            {
-                Some(Block::ToolCall {
-                    id: id.clone(),
-                    name: name.clone(),
-                    arguments_json: object(arguments_json).into_owned(),
-                    incomplete: false,
-                    provider_data: provider_data.clone().filter(|_| own),
-                })
-            }
-            Block::Text { .. }
-            | Block::Image { .. }
-            | Block::Thinking { .. }
-            | Block::RedactedThinking { .. }
-            | Block::ToolCall { .. }
-            | Block::ToolResult { .. }
-            | Block::Opaque { .. } => None,
-        })
-        .collect();
-    tidy_end(target.api, &mut blocks);
+    let verbatim = own && !piece.is_interrupted();
+    let thoughts = verbatim && !piece.is_edited();
+    // A signature of a call is asked for whatever became of the turn; what names another block of it is not.
+    let attached_to_calls = own && (verbatim || target.api == Api::GoogleGenerativeAi);
+    let keep = |block: &Block| match block {
+        Block::Text { text, provider_data } => {
+            let provider_data = provider_data.clone().filter(|_| verbatim);
+            let provider_data = match target.api {
+                Api::OpenaiResponses if !thoughts => provider_data.map(reasoning::without_id),
+                Api::AnthropicMessages
+                | Api::OpenaiChat
+                | Api::OpenaiResponses
+                | Api::GoogleGenerativeAi
+                | Api::BedrockConverse
+                | Api::Scripted => provider_data,
+            };
+            // A signature may stand on a part without text, and keeps its place.
+            let signed = target.api == Api::GoogleGenerativeAi && provider_data.is_some();
+            (signed || !text.trim().is_empty())
+                .then(|| Block::Text { text: text.clone(), provider_data })
+        }
+        Block::Thinking { signature, .. } => {
+            (thoughts && replayable(target.api, signature.as_deref())).then(|| block.clone())
+        }
+        Block::RedactedThinking { .. } => {
+            (thoughts && takes_redacted(target.api)).then(|| block.clone())
+        }
+        Block::Opaque { raw_json } => {
+            (verbatim && has_opaque(target.api) && provider_run::is_object(raw_json))
+                .then(|| block.clone())
+        }
+        Block::ToolCall { id, name, arguments_json, incomplete, provider_data } => {
+            (!incomplete && !id.is_empty() && usable_name(name)).then(|| Block::ToolCall {
+                id: id.clone(),
+                name: fitted_name(target.api, name),
+                arguments_json: object(arguments_json).into_owned(),
+                incomplete: false,
+                provider_data: provider_data.clone().filter(|_| attached_to_calls),
+            })
+        }
+        Block::Image { .. } | Block::ToolResult { .. } => None,
+    };
+    let mut kept: Vec<Option<Block>> = message.blocks.iter().map(keep).collect();
+    reasoning::keep_pairs(target.api, &message.blocks, &mut kept);
+    for (block, kept) in message.blocks.iter().zip(&kept) {
+        if kept.is_none() {
+            dropped.count(block);
+        }
+    }
+    let mut blocks: Vec<Block> = kept.into_iter().flatten().collect();
+    tidy_end(target.api, &mut blocks, dropped);
     blocks
 }
 
-/// Anthropic takes thinking with its signature only; elsewhere thinking has none.
+/// Whether thinking may go back to its own API: Anthropic's only with its signature, elsewhere it may have none.
 fn replayable(api: Api, signature: Option<&str>) -> bool {
     match api {
-        Api::AnthropicMessages => signature.is_some_and(|signature| !signature.is_empty()),
-        Api::OpenaiChat | Api::Scripted => true,
+        Api::AnthropicMessages | Api::BedrockConverse => {
+            signature.is_some_and(|signature| !signature.is_empty())
+        }
+        Api::OpenaiChat | Api::OpenaiResponses | Api::GoogleGenerativeAi | Api::Scripted => true,
+    }
+}
+
+/// Whether the API has encrypted thinking of this kind.
+fn takes_redacted(api: Api) -> bool {
+    match api {
+        Api::AnthropicMessages | Api::BedrockConverse | Api::OpenaiResponses | Api::Scripted => {
+            true
+        }
+        Api::OpenaiChat | Api::GoogleGenerativeAi => false,
+    }
+}
+
+/// Whether the API has blocks that only it understands.
+fn has_opaque(api: Api) -> bool {
+    match api {
+        Api::AnthropicMessages
+        | Api::OpenaiResponses
+        | Api::GoogleGenerativeAi
+        | Api::BedrockConverse
+        | Api::Scripted => true,
+        Api::OpenaiChat => false,
     }
 }
 
 /// An answer may end neither in thinking nor, should it be the last message, in white space (WIRE §1).
-pub(super) fn tidy_end(api: Api, blocks: &mut Vec<Block>) {
-    if api == Api::AnthropicMessages {
-        while matches!(blocks.last(), Some(Block::Thinking { .. } | Block::RedactedThinking { .. }))
+pub(super) fn tidy_end(api: Api, blocks: &mut Vec<Block>, dropped: &mut Dropped) {
+    let may_end_in_thinking = match api {
+        Api::AnthropicMessages | Api::BedrockConverse | Api::OpenaiResponses => false,
+        Api::OpenaiChat | Api::GoogleGenerativeAi | Api::Scripted => true,
+    };
+    if !may_end_in_thinking {
+        while let Some(block) = blocks
+            .pop_if(|last| matches!(last, Block::Thinking { .. } | Block::RedactedThinking { .. }))
         {
-            blocks.pop();
+            dropped.count(&block);
         }
     }
     if let Some(Block::Text { text, provider_data: None }) = blocks.last_mut() {
@@ -134,6 +202,16 @@ pub(super) fn tidy_end(api: Api, blocks: &mut Vec<Block>) {
 fn usable_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+/// The name as the API takes it: Google's begin with a letter or an underscore.
+pub(super) fn fitted_name(api: Api, name: &str) -> String {
+    let begins_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if api == Api::GoogleGenerativeAi && !begins_well {
+        format!("_{name}")
+    } else {
+        name.to_owned()
+    }
 }
 
 /// Arguments as the APIs take them. A call with broken arguments was answered with an error that quotes them; the call
@@ -171,13 +249,17 @@ fn visible(block: &Block) -> Option<Block> {
     }
 }
 
+fn is_result(block: &Block) -> bool {
+    matches!(block, Block::ToolResult { .. })
+}
+
 fn results<'a>(target: &'a Target, blocks: &'a [Block]) -> impl Iterator<Item = Block> + 'a {
     blocks.iter().filter_map(|block| match block {
         Block::ToolResult { tool_call_id, tool_name, content, is_error } => {
             let mut content: Vec<Block> = content.iter().filter_map(visible).collect();
             let mut is_error = *is_error;
             let has_image = content.iter().any(|part| matches!(part, Block::Image { .. }));
-            if is_error && has_image && target.api == Api::AnthropicMessages {
+            if is_error && has_image && fails_in_text_only(target.api) {
                 // A failed result may hold text only there; the image stays, the flag becomes words.
                 content.insert(0, Block::text(ERROR_MARK));
                 is_error = false;
@@ -199,6 +281,14 @@ fn results<'a>(target: &'a Target, blocks: &'a [Block]) -> impl Iterator<Item = 
         | Block::ToolCall { .. }
         | Block::Opaque { .. } => None,
     })
+}
+
+/// Whether a result that is marked as failed may hold no image: Anthropic's rule, wherever its models are asked.
+fn fails_in_text_only(api: Api) -> bool {
+    match api {
+        Api::AnthropicMessages | Api::BedrockConverse => true,
+        Api::OpenaiChat | Api::OpenaiResponses | Api::GoogleGenerativeAi | Api::Scripted => false,
+    }
 }
 
 fn marked(mut blocks: Vec<Block>) -> Vec<Block> {

@@ -15,10 +15,10 @@ pub(crate) fn needs_merge(prev_last_role: Role, next_first_role: Role, api: Api)
     let users = prev_last_role == Role::User && next_first_role == Role::User;
     match api {
         // Tool results are the user's there, and what the user says comes after them in the same message.
-        Api::AnthropicMessages => {
+        Api::AnthropicMessages | Api::GoogleGenerativeAi | Api::BedrockConverse => {
             users || (prev_last_role == Role::Tool && next_first_role == Role::User)
         }
-        Api::OpenaiChat | Api::Scripted => users,
+        Api::OpenaiChat | Api::OpenaiResponses | Api::Scripted => users,
     }
 }
 

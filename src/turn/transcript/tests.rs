@@ -3,11 +3,18 @@
 use proptest::prelude::*;
 
 use super::validator::check;
-use super::{Projector, Target, TranscriptError, join, needs_merge, project_all, sendable};
-use crate::model::{Api, Block, HistoryTurn, Message, Provenance, Role, TurnStatus};
+use super::{Projector, Target, TranscriptError, join, needs_merge, project_all};
+use crate::model::{
+    Api, Block, HistoryTurn, IdRule, Message, Provenance, Role, TranscriptRules, TurnStatus,
+};
 
 fn target(api: Api) -> Target {
-    Target { api, provider: "main".to_owned(), model: "model-1".to_owned() }
+    Target {
+        api,
+        provider: "main".to_owned(),
+        model: "model-1".to_owned(),
+        rules: TranscriptRules::default(),
+    }
 }
 
 fn provenance(api: Api, model: &str) -> Provenance {
@@ -48,6 +55,10 @@ fn thinking(text: &str) -> Block {
     }
 }
 
+fn provider_run(raw_json: &str) -> Block {
+    Block::Opaque { raw_json: raw_json.to_owned() }
+}
+
 fn call(id: &str) -> Block {
     Block::ToolCall {
         id: id.to_owned(),
@@ -75,7 +86,7 @@ fn image(mime_type: &str) -> Block {
 }
 
 fn turn(status: TurnStatus, messages: Vec<Message>) -> HistoryTurn {
-    HistoryTurn { id: "t".to_owned(), status, messages }
+    HistoryTurn { id: "t".to_owned(), status, edited: false, messages }
 }
 
 /// One line per message, for snapshots.
@@ -109,7 +120,7 @@ fn shape(messages: &[Message]) -> String {
 }
 
 fn flat(api: Api, messages: &[Message]) -> Vec<Message> {
-    Projector::new(target(api)).project_flat(messages)
+    Projector::new(target(api)).project_current(messages)
 }
 
 #[test]
@@ -128,7 +139,8 @@ fn a_valid_transcript_is_left_byte_for_byte_as_it_is() {
         user("And also this"),
         assistant(vec![
             thinking(""),
-            Block::Opaque { raw_json: "{\"type\":\"server_tool_use\"}".to_owned() },
+            provider_run(r#"{"type":"server_tool_use","id":"srvtoolu_1","input":{ }}"#),
+            provider_run(r#"{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1"}"#),
             Block::Text {
                 text: "cited ".to_owned(),
                 provider_data: Some("{\"citations\":[]}".to_owned()),
@@ -288,17 +300,177 @@ fn pieces_meet_in_one_message_only_where_the_user_speaks_on() {
 
 #[test]
 fn a_transcript_that_asks_nothing_is_refused_before_it_is_sent() {
-    assert_eq!(sendable(None), Err(TranscriptError::Empty));
-    assert_eq!(
-        sendable(Some(&assistant(vec![Block::text("Done")]))),
-        Err(TranscriptError::NothingToAnswer)
-    );
+    let sendable = |api, messages: &[Message]| {
+        let mut projector = Projector::new(target(api));
+        projector.project_current(messages);
+        projector.sendable()
+    };
+    let api = Api::AnthropicMessages;
+    assert_eq!(sendable(api, &[]), Err(TranscriptError::Empty));
+    assert_eq!(sendable(api, &[user(" ")]), Err(TranscriptError::Empty));
+    let done = [user("Hi"), assistant(vec![Block::text("Done")])];
+    assert_eq!(sendable(api, &done), Err(TranscriptError::NothingToAnswer));
+    assert_eq!(sendable(api, &[user("Hi")]), Ok(()));
+    assert_eq!(sendable(api, &[assistant(vec![call("a")]), result("a", "one")]), Ok(()));
+    assert_eq!(TranscriptError::Empty.to_failure().code.as_deref(), Some("transcript_empty"));
+
+    // An answer that paused goes on in its run, and only there.
     let mut paused = assistant(vec![Block::text("Searching")]);
     paused.provider_stop_reason = Some("pause_turn".to_owned());
-    assert_eq!(sendable(Some(&paused)), Ok(()));
-    assert_eq!(sendable(Some(&user("Hi"))), Ok(()));
-    assert_eq!(sendable(Some(&result("a", "one"))), Ok(()));
-    assert_eq!(TranscriptError::Empty.to_failure().code.as_deref(), Some("transcript_empty"));
+    assert_eq!(sendable(api, &[user("Hi"), paused.clone()]), Ok(()));
+    let mut over = Projector::new(target(api));
+    over.project_flat(&[user("Hi"), paused]);
+    assert_eq!(over.sendable(), Err(TranscriptError::NothingToAnswer));
+}
+
+#[test]
+fn thinking_from_before_a_compaction_is_left_out_and_an_open_loop_is_handed_over() {
+    let mut projector = Projector::new(target(Api::AnthropicMessages));
+    let kept = [user("Hi"), assistant(vec![thinking("old"), Block::text("Hello")])];
+    let mut out = projector.project_turn(TurnStatus::Completed, true, &kept);
+    let before = [user("Read"), assistant(vec![thinking("old"), call("a")]), result("a", "one")];
+    out.extend(projector.project_edited(&before));
+    out.extend(projector.project_current(&[assistant(vec![thinking("new"), call("a")])]));
+    assert_eq!(projector.dropped().thinking, 2);
+    insta::assert_snapshot!(shape(&out));
+}
+
+#[test]
+fn a_loop_of_another_model_is_handed_over_where_thinking_must_begin_it() {
+    let mut foreign = assistant(vec![thinking("theirs"), call("a")]);
+    foreign.provenance = Some(provenance(Api::OpenaiChat, "model-0"));
+    let messages = [user("Read"), foreign, result("a", "one")];
+    let both = [Api::BedrockConverse, Api::OpenaiResponses].map(|api| shape(&flat(api, &messages)));
+    insta::assert_snapshot!(both.join("\n\n"));
+}
+
+#[test]
+fn reasoning_and_its_item_go_together_or_the_item_loses_its_id() {
+    let reasoning = || Block::Thinking {
+        thinking: "r".to_owned(),
+        signature: None,
+        provider_data: Some("{}".to_owned()),
+    };
+    let said = |text: &str| Block::Text {
+        text: text.to_owned(),
+        provider_data: Some(
+            r#"{"item":{"id":"msg_1","phase":"commentary"},"part":{"n":1.0}}"#.to_owned(),
+        ),
+    };
+    let own = |blocks| Message {
+        provenance: Some(provenance(Api::OpenaiResponses, "model-1")),
+        ..assistant(blocks)
+    };
+    let data = |blocks: Vec<Block>| -> Vec<String> {
+        let projected = flat(Api::OpenaiResponses, &[user("a"), own(blocks), user("b")]);
+        let line = |block: &Block| match block {
+            Block::Text { text, provider_data } => {
+                format!("{text} {}", provider_data.as_deref().unwrap_or_default())
+            }
+            Block::Thinking { .. } => "reasoning".to_owned(),
+            Block::ToolCall { id, .. } => id.clone(),
+            other => format!("{other:?}"),
+        };
+        projected[1].blocks.iter().map(line).collect()
+    };
+    let with_id = r#"{"item":{"id":"msg_1","phase":"commentary"},"part":{"n":1.0}}"#;
+    let without = r#"{"item":{"phase":"commentary"},"part":{"n":1.0}}"#;
+    assert_eq!(
+        data(vec![reasoning(), said("one")]),
+        ["reasoning".to_owned(), format!("one {with_id}")]
+    );
+    // Cut after its reasoning: there is no item to miss it.
+    assert_eq!(
+        data(vec![reasoning(), said("one"), reasoning()]),
+        ["reasoning".to_owned(), format!("one {with_id}")]
+    );
+    // Its item cannot be told: it goes too, and who else belonged to it nobody knows.
+    let unusable = Block::ToolCall {
+        id: "x".to_owned(),
+        name: "not a name".to_owned(),
+        arguments_json: "{}".to_owned(),
+        incomplete: false,
+        provider_data: None,
+    };
+    let web = Block::Opaque { raw_json: "{\"type\":\"web_search_call\"}".to_owned() };
+    assert_eq!(data(vec![reasoning(), unusable, said("one"), web]), [format!("one {without}")]);
+}
+
+#[test]
+fn a_call_without_a_signature_gets_the_documented_value_where_gemini_asks_for_one() {
+    let signatures = |model: &str| -> Vec<Option<String>> {
+        let target = Target { model: model.to_owned(), ..target(Api::GoogleGenerativeAi) };
+        let messages = [user("a"), assistant(vec![call("a"), call("b")]), user("b")];
+        let projected = Projector::new(target).project_current(&messages);
+        let of = |block: &Block| match block {
+            Block::ToolCall { provider_data, .. } => provider_data.clone(),
+            _ => None,
+        };
+        projected[1].blocks.iter().map(of).collect()
+    };
+    let escape = r#"{"thoughtSignature":"skip_thought_signature_validator"}"#.to_owned();
+    assert_eq!(signatures("gemini-3-pro-preview"), [Some(escape.clone()), None]);
+    assert_eq!(signatures("gemini-flash-latest"), [Some(escape), None]);
+    assert_eq!(signatures("gemini-2.5-pro"), [None, None]);
+    assert_eq!(signatures("model-1"), [None, None]);
+}
+
+#[test]
+fn ids_are_of_the_alphabet_and_length_that_each_server_takes() {
+    let ids = |api, ids: IdRule| -> Vec<String> {
+        let target =
+            Target { rules: TranscriptRules { ids, ..TranscriptRules::default() }, ..target(api) };
+        let long = "x".repeat(90);
+        let given = ["call_0", "call0", "call_0", "abcDEF123", "ü", &long, &long];
+        let calls = given.map(call).to_vec();
+        let projected = Projector::new(target).project_current(&[user("a"), assistant(calls)]);
+        let of = |block: &Block| match block {
+            Block::ToolCall { id, .. } => id.clone(),
+            other => format!("{other:?}"),
+        };
+        projected[1].blocks.iter().map(of).collect()
+    };
+    let all = [
+        ids(Api::GoogleGenerativeAi, IdRule::OfApi),
+        ids(Api::BedrockConverse, IdRule::OfApi),
+        ids(Api::OpenaiResponses, IdRule::OfApi),
+        ids(Api::OpenaiChat, IdRule::NineAlphanumeric),
+    ];
+    insta::assert_snapshot!(all.map(|ids| ids.join(" ")).join("\n"));
+}
+
+#[test]
+fn reasoning_goes_to_responses_only_with_what_it_led_to() {
+    let of = |model: &str, blocks| Message {
+        provenance: Some(provenance(Api::OpenaiResponses, model)),
+        ..message(Role::Assistant, blocks)
+    };
+    let nameless = Block::ToolCall {
+        id: "b".to_owned(),
+        name: "no name".to_owned(),
+        arguments_json: "{}".to_owned(),
+        incomplete: false,
+        provider_data: None,
+    };
+    let blocks = vec![
+        thinking("1"),
+        call("a"),
+        thinking("2"),
+        nameless,
+        thinking("3"),
+        Block::text("said"),
+        thinking("4"),
+    ];
+    let sent = |model: &str| {
+        let history = [user("go"), of(model, blocks.clone()), result("a", "x")];
+        shape(&flat(Api::OpenaiResponses, &history))
+    };
+    let with = |blocks: Vec<Block>| shape(&[user("go"), of("model-1", blocks), result("a", "x")]);
+    assert_eq!(
+        sent("model-1"),
+        with(vec![thinking("1"), call("a"), thinking("3"), Block::text("said")])
+    );
+    assert_eq!(sent("model-0"), with(vec![call("a"), Block::text("said")]));
 }
 
 fn any_text() -> impl Strategy<Value = String> {
@@ -387,6 +559,7 @@ fn any_message() -> impl Strategy<Value = Message> {
         1 => Just(None),
         3 => Just(Some(provenance(Api::AnthropicMessages, "model-1"))),
         3 => Just(Some(provenance(Api::OpenaiChat, "model-1"))),
+        3 => Just(Some(provenance(Api::OpenaiResponses, "model-1"))),
         1 => Just(Some(provenance(Api::AnthropicMessages, "model-0"))),
     ];
     prop_oneof![
@@ -447,7 +620,7 @@ fn any_history() -> impl Strategy<Value = Vec<HistoryTurn>> {
 }
 
 fn any_api() -> impl Strategy<Value = Api> {
-    prop_oneof![Just(Api::AnthropicMessages), Just(Api::OpenaiChat)]
+    prop_oneof![Just(Api::AnthropicMessages), Just(Api::OpenaiChat), Just(Api::OpenaiResponses)]
 }
 
 /// The texts of users and hosts.
@@ -463,15 +636,27 @@ fn said(messages: &[Message]) -> Vec<&str> {
         .collect()
 }
 
-/// Pieces of the running turn, as the driver makes them: cut before assistant messages.
-fn pieces(current: &[Message]) -> Vec<&[Message]> {
+/// Whether anything of an answer is left when its thinking is not.
+fn says(answer: &Message) -> bool {
+    answer.blocks.iter().any(|block| match block {
+        Block::Text { text, .. } => !text.trim().is_empty(),
+        Block::ToolCall { id, name, incomplete, .. } => {
+            !id.is_empty() && ["read", "write"].contains(&name.as_str()) && !incomplete
+        }
+        Block::Opaque { .. } => true,
+        _ => false,
+    })
+}
+
+/// Pieces of the running turn, as the driver makes them: cut before answers of the model that is asked.
+fn pieces<'a>(target: &Target, current: &'a [Message]) -> Vec<&'a [Message]> {
     let mut out = Vec::new();
     let mut rest = current;
     while !rest.is_empty() {
         let at = rest
             .iter()
             .skip(1)
-            .position(|message| message.role == Role::Assistant)
+            .position(|message| target.wrote(message.provenance.as_ref()) && says(message))
             .map_or(rest.len(), |at| at + 1);
         let (piece, more) = rest.split_at(at);
         out.push(piece);
@@ -525,12 +710,12 @@ proptest! {
         let mut projector = Projector::new(target.clone());
         let mut parts: Vec<Vec<Message>> = history
             .iter()
-            .map(|turn| projector.project_turn(turn.status, &turn.messages))
+            .map(|turn| projector.project_turn(turn.status, turn.edited, &turn.messages))
             .collect();
         // A kept place continues as the original would.
         let mut kept = projector.clone();
         let whole_turn = kept.project_current(&current);
-        for piece in pieces(&current) {
+        for piece in pieces(&target, &current) {
             parts.push(projector.project_current(piece));
         }
         parts.retain(|part| !part.is_empty());

@@ -148,7 +148,9 @@ fn assistant(target: &Target, message: &Message) -> Option<&'static str> {
     }
     match message.blocks.last() {
         _ if !content => Some("nothing but thinking"),
-        Some(Block::Thinking { .. } | Block::RedactedThinking { .. }) if anthropic => {
+        Some(Block::Thinking { .. } | Block::RedactedThinking { .. })
+            if anthropic || target.api == Api::OpenaiResponses =>
+        {
             Some("ends in thinking")
         }
         Some(Block::Text { text, provider_data: None }) if text.ends_with(char::is_whitespace) => {

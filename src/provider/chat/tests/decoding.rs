@@ -305,7 +305,7 @@ fn usage_of_every_vendor_counts_each_token_once() {
         stream(&[&chunk]).0.usage
     };
     let reported = |input, cached, cache_write, output, reasoning| {
-        Some(ReportedUsage { input, output, cached, cache_write, reasoning })
+        Some(ReportedUsage { input, output, cached, cache_write, cache_write_hour: 0, reasoning })
     };
     let cases = [
         (json!({"prompt_tokens": 10, "completion_tokens": 3}), reported(10, 0, 0, 3, None)),

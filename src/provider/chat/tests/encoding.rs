@@ -94,6 +94,7 @@ fn request(messages: Vec<Bytes>) -> ModelRequest {
         temperature: Some(0.5),
         thinking: None,
         reasoning_model: false,
+        ..ModelRequest::default()
     }
 }
 

@@ -80,7 +80,7 @@ async fn without_a_credential_no_key_header_is_sent() {
 
 #[test]
 fn a_credential_and_its_header_show_no_key() {
-    let (_, value) = super::super::credential_header(Api::OpenaiChat, &credential()).unwrap();
+    let (_, value) = super::super::credential_header(None, &credential()).unwrap();
     let shown = format!("{:?} {value:?}", credential());
     assert_eq!(shown, r#"Credential { profile_id: "test:key", .. } Sensitive"#);
 }

@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::clock::Clock;
 use crate::config::Environment;
-use crate::model::{FailureKind, Message};
+use crate::model::{FailureKind, Message, RunWarning};
 use crate::provider::http::{HttpClient, HttpProvider};
 use crate::provider::{
     Api, BlockStart, Completion, Credential, Decoder, Delta, DeltaSink, Failure, Flow,
@@ -130,6 +130,10 @@ impl Wire for Lines {
         pieces
     }
 
+    fn unsupported(&self, _: &ModelRequest) -> Vec<RunWarning> {
+        Vec::new()
+    }
+
     fn encode_messages(&self, _: &[Message]) -> Bytes {
         Bytes::new()
     }
@@ -226,7 +230,7 @@ pub(super) fn chat(server: &Server, more: &str) -> HttpProvider {
 }
 
 pub(super) fn credential() -> Credential {
-    Credential { profile_id: "test:key".to_owned(), secret: KEY.into(), bearer: false }
+    Credential { profile_id: "test:key".to_owned(), secret: KEY.into(), bearer: false, aws: None }
 }
 
 pub(super) fn request() -> ModelRequest {
@@ -239,6 +243,7 @@ pub(super) fn request() -> ModelRequest {
         temperature: None,
         thinking: None,
         reasoning_model: false,
+        ..ModelRequest::default()
     }
 }
 

@@ -1,0 +1,142 @@
+// Owns several processes on one ledger: one runs a session at a time, the others wait; who lost it can write nothing.
+// It must never stop or kill anything but its own children.
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { AgentEngine } from '../index.js'
+import { child, clean } from './support/child.js'
+import { closing, folder } from './support/cleanup.js'
+import { type Killable, killable } from './support/counter.js'
+import { context, scriptedEngine } from './support/engine.js'
+
+const results = (child: Killable) =>
+  child.lines
+    .filter((line) => line.startsWith('result '))
+    .map((line) => JSON.parse(line.slice('result '.length)))
+
+test('two processes on one session take turns: every turn is kept, in one chain', {
+  timeout: 60_000,
+}, async () => {
+  const { file } = folder()
+  // Made before, so that neither has to.
+  await new AgentEngine({ ledger: { path: file } }).close()
+  const children = ['left', 'right'].map((name) => killable('lease.mjs', [file, name, '20']))
+  for (const each of children) expect(await each.ended).toBeNull()
+  const told = children.flatMap(results)
+  expect(told).toHaveLength(40)
+  expect(told.filter((result) => !result.persisted)).toEqual([])
+  const engine = closing(new AgentEngine({ ledger: { path: file } }))
+  const head = (await engine.ledger.session('shared'))?.threadId
+  const { rows } = await engine.ledger.query('SELECT ancestry FROM threads WHERE turn_id = ?', [
+    head ?? '',
+  ])
+  const chain = JSON.parse(String(rows[0]?.ancestry))
+  expect([...chain].sort()).toEqual(told.map((result) => result.turnId).sort())
+  // What each said, it said in its own order.
+  const said = (await engine.ledger.history('shared'))
+    .filter((message) => message.role === 'user')
+    .map((message) => message.content)
+  for (const name of ['left', 'right']) {
+    expect(said.filter((text) => text.startsWith(name))).toEqual(
+      Array.from({ length: 20 }, (_, turn) => `${name} ${turn}`),
+    )
+  }
+})
+
+test('a run waits for the process that runs its session, and no longer than its time', async () => {
+  const { file } = folder()
+  const first = killable('lease.mjs', [file, 'first', '1', JSON.stringify({ tool: true })])
+  first.process.stdin?.on('error', () => {})
+  await first.line('waiting')
+  const { engine } = scriptedEngine(['second', 'third'], { ledger: { path: file } })
+  closing(engine)
+  const asked = { sessionLabel: 'shared' }
+  const late = await engine.run(context({ ...asked, timeoutMs: 200 })).result
+  expect(late).toMatchObject({ stopReason: 'timeout', messages: [{ role: 'user' }] })
+  const waits = engine.run(context(asked))
+  first.process.stdin?.write('go on\n')
+  await first.ended
+  const [done] = results(first)
+  expect(done).toMatchObject({ persisted: true, stopReason: 'end_turn' })
+  const second = await waits.result
+  expect(second).toMatchObject({ persisted: true, stopReason: 'end_turn' })
+  expect((await engine.ledger.turn(second.turnId))?.parentTurnId).toBe(done.turnId)
+})
+
+test('a session of a process that was killed is free at once', async () => {
+  const { file } = folder()
+  const changes = JSON.stringify({ tool: true, leaseMs: 600_000 })
+  const first = killable('lease.mjs', [file, 'first', '1', changes])
+  await first.line('waiting')
+  first.kill()
+  await first.ended
+  const { engine } = scriptedEngine(['next'], { ledger: { path: file } })
+  closing(engine)
+  const next = await engine.run(context({ sessionLabel: 'shared' })).result
+  expect(next).toMatchObject({ persisted: true, stopReason: 'end_turn' })
+})
+
+test('a stopped process whose session was taken over can write nothing when it goes on', async () => {
+  const { file } = folder()
+  const changes = JSON.stringify({ tool: true, leaseMs: 400 })
+  const stopped = killable('lease.mjs', [file, 'stopped', '1', changes])
+  await stopped.line('waiting')
+  stopped.kill('SIGSTOP')
+  const { engine } = scriptedEngine(['taken over'], { ledger: { path: file } })
+  closing(engine)
+  const next = await engine.run(context({ sessionLabel: 'shared' })).result
+  expect(next).toMatchObject({ persisted: true, stopReason: 'end_turn' })
+  const before = (await engine.ledger.query('SELECT * FROM turns ORDER BY id')).rows
+  stopped.kill('SIGCONT')
+  stopped.process.stdin?.write('go on\n')
+  expect(await stopped.ended).toBeNull()
+  const [told] = results(stopped)
+  expect(told).toMatchObject({ persisted: false })
+  expect([told.code, told.persistCode]).toContain('stale_writer')
+  const { rows } = await engine.ledger.query('SELECT * FROM turns ORDER BY id')
+  expect(rows).toEqual(before)
+  expect((await engine.ledger.session('shared'))?.threadId).toBe(next.turnId)
+  expect((await engine.recover()).map((turn) => [turn.turnId, turn.resumable])).toEqual([
+    [told.turnId, false],
+  ])
+})
+
+test('a lease is kept by its heartbeat, however long a tool takes', async () => {
+  const { file } = folder()
+  const changes = JSON.stringify({ tool: true, leaseMs: 400 })
+  const first = killable('lease.mjs', [file, 'first', '1', changes])
+  await first.line('waiting')
+  const { engine } = scriptedEngine(['never asked'], { ledger: { path: file } })
+  closing(engine)
+  // Five times the lease: it would have been taken over.
+  const late = await engine.run(context({ sessionLabel: 'shared', timeoutMs: 2_000 })).result
+  expect(late.stopReason).toBe('timeout')
+  first.process.stdin?.write('go on\n')
+  await first.ended
+  expect(results(first)).toMatchObject([{ persisted: true, stopReason: 'end_turn' }])
+})
+
+test('twenty times six processes that open a fresh path at once make one ledger', {
+  timeout: 240_000,
+}, async () => {
+  for (let round = 0; round < 20; round++) {
+    const path = mkdtempSync(join(tmpdir(), 'agent-engine-six-'))
+    const file = join(path, 'fresh.db')
+    const six = Array.from({ length: 6 }, (_, n) =>
+      child('ledger-session.mjs', [file, `${n}`, '1']),
+    )
+    const ended = await Promise.all(six)
+    expect(ended.map(({ code, signal, err }) => ({ code, signal, err }))).toEqual(
+      ended.map(() => ({ code: clean('').code, signal: null, err: '' })),
+    )
+    const engine = new AgentEngine({ ledger: { path: file } })
+    const { rows } = await engine.ledger.query(
+      'SELECT (SELECT count(*) FROM schema_meta) AS ledgers, (SELECT count(*) FROM turns) AS turns',
+    )
+    await engine.close()
+    rmSync(path, { recursive: true, force: true })
+    expect(rows).toEqual([{ ledgers: 1, turns: 6 }])
+  }
+})

@@ -1,0 +1,7 @@
+//! Feeds the target `eventstream_frames` with libFuzzer's inputs. It must never judge them: `src/fuzz` does.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| nexus_agent_engine::fuzz::run(
+    "eventstream_frames",
+    data
+));

@@ -1,0 +1,23 @@
+'use strict'
+// The caller's look at a request before it is sent, made ready to cross.
+// It must never throw, and never change what the caller returned.
+
+const { messageOf } = require('./errors.js')
+
+/** What `onRequest` makes of a request: a JSON body, nothing to send it as it is, or the words of an error. */
+async function look(onRequest, request) {
+  try {
+    const body = await onRequest(request)
+    if (body === undefined) return {}
+    if (body === null || typeof body !== 'object' || Array.isArray(body)) {
+      const what = body === null ? 'null' : Array.isArray(body) ? 'a list' : `a ${typeof body}`
+      return { error: `it returned ${what}; return the body to send, or nothing` }
+    }
+    const json = JSON.stringify(body)
+    return json === undefined ? { error: 'it returned an object without JSON' } : { body: json }
+  } catch (error) {
+    return { error: messageOf(error, 'it') }
+  }
+}
+
+module.exports = { look }

@@ -1,0 +1,315 @@
+//! The summariser: what it is asked, what is asked again, and whether its answer will do (RULES §3).
+//!
+//! It tells the run's reader nothing. It must never give back a text that is worse than what it stands for.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Compactor;
+use super::options::Preset;
+use crate::clock::Clock;
+use crate::model::{
+    Block, Delta, DeltaSink, Failure, FailureKind, Message, ReportedUsage, Role, Stop,
+};
+use crate::provider::ModelRequest;
+use crate::turn::compact::{
+    Facts, Flaw, Judged, Part, Task, chunks, instructions, judge, merge_request, parts, request,
+    retry_request, share,
+};
+use crate::turn::{Accumulator, estimate, retry};
+
+/// The most tokens of a summary.
+const MOST_TOKENS: u64 = 16_000;
+
+/// What is summarised.
+pub(super) struct Work<'a> {
+    pub(super) messages: &'a [Message],
+    /// The summary of what came before them.
+    pub(super) previous: Option<&'a str>,
+    /// What the user says in what stays.
+    pub(super) asks: &'a str,
+    pub(super) instructions: Option<&'a str>,
+}
+
+/// A summary that will do, and what it cost.
+#[derive(Debug, Default)]
+pub(super) struct Summary {
+    pub(super) text: String,
+    pub(super) input_tokens: u64,
+    pub(super) output_tokens: u64,
+    /// US dollars; `None` where a price is unknown.
+    pub(super) cost: Option<f64>,
+}
+
+/// Takes what the summariser says.
+#[derive(Default)]
+struct Quiet(Accumulator);
+
+impl DeltaSink for Quiet {
+    fn delta(&mut self, delta: Delta<'_>) {
+        self.0.apply(&delta);
+    }
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+}
+
+/// One compaction's conversation with its summariser.
+pub(super) struct Summariser<'a> {
+    pub(super) compactor: &'a Compactor,
+    pub(super) clock: &'a Clock,
+    pub(super) deadline: Instant,
+    spent: Summary,
+}
+
+impl<'a> Summariser<'a> {
+    pub(super) fn new(compactor: &'a Compactor, clock: &'a Clock) -> Self {
+        let limit = Duration::from_millis(compactor.options.timeout_ms);
+        let spent = Summary { cost: Some(0.0), ..Summary::default() };
+        Self { compactor, clock, deadline: clock.instant() + limit, spent }
+    }
+
+    /// The summary, or why there is none. What it cost counts in both cases: see [`Summariser::spent`].
+    pub(super) async fn run(&mut self, work: &Work<'_>) -> Result<String, String> {
+        let deadline = self.deadline;
+        match tokio::time::timeout_at(deadline, self.write(work)).await {
+            Ok(written) => written,
+            Err(_) => {
+                let limit = self.compactor.options.timeout_ms;
+                Err(format!("the summariser did not finish within `{limit}` ms"))
+            }
+        }
+    }
+
+    /// What the calls have cost so far.
+    pub(super) fn spent(self) -> Summary {
+        self.spent
+    }
+
+    async fn write(&mut self, work: &Work<'_>) -> Result<String, String> {
+        let all = parts(work.messages);
+        let previous = work.previous.map(estimate::text_tokens).unwrap_or_default();
+        let input_tokens = all.iter().fold(previous, |sum, part| sum.saturating_add(part.tokens));
+        let summarised: String = all
+            .iter()
+            .map(|part| part.text.as_str())
+            .chain(work.previous)
+            .collect::<Vec<_>>()
+            .join("\n");
+        let chunks = chunks(all, self.compactor.model.context_window);
+        let of = chunks.len();
+        let mut written = Vec::new();
+        let mut asked = String::new();
+        for (at, chunk) in chunks.into_iter().enumerate() {
+            let task = Task {
+                previous: work.previous.filter(|_| at == 0),
+                instructions: work.instructions,
+                chunk: (at + 1, of),
+            };
+            let (request, text) = self.chunk(chunk, task).await?;
+            asked = request;
+            written.push(text);
+        }
+        let mut text = match written.len() {
+            0 | 1 => written.pop().unwrap_or_default(),
+            _ => {
+                asked = merge_request(&written, work.instructions);
+                self.ask(&asked).await.map_err(|failure| failure.message)?
+            }
+        };
+        let judged = |summary: &str| {
+            judge(Judged {
+                summary,
+                input_tokens,
+                summarised: &summarised,
+                asks: work.asks,
+                sections: self.compactor.options.preset.is_none(),
+            })
+        };
+        let mut flaws = judged(&text);
+        if !flaws.is_empty() {
+            let again = retry_request(&asked, &flaws);
+            match self.ask(&again).await {
+                Ok(better) if !judged(&better).iter().any(Flaw::is_fatal) => text = better,
+                // What was there before may still do.
+                Ok(_) | Err(_) => {}
+            }
+            flaws = judged(&text);
+        }
+        if let Some(fatal) = flaws.iter().find(|flaw| flaw.is_fatal()) {
+            return Err(format!("the summary will not do: {fatal}"));
+        }
+        let missing: Vec<&str> = flaws
+            .iter()
+            .filter_map(|flaw| match flaw {
+                Flaw::Identifier(text) => Some(text.as_str()),
+                Flaw::Empty | Flaw::NotSmaller { .. } | Flaw::Section(_) => None,
+            })
+            .collect();
+        let mut whole = with_identifiers(text.trim(), &missing);
+        whole.push_str(&Facts::of(work.messages.iter()).sections());
+        let tokens = estimate::text_tokens(&whole);
+        if tokens >= input_tokens {
+            // With what we have added.
+            let flaw = Flaw::NotSmaller { summary: tokens, input: input_tokens };
+            return Err(format!("the summary will not do: {flaw}"));
+        }
+        Ok(whole)
+    }
+
+    /// One chunk; where it is too large for the summariser after all, its oldest part is left out.
+    async fn chunk(
+        &mut self,
+        mut parts: Vec<Part>,
+        task: Task<'_>,
+    ) -> Result<(String, String), String> {
+        loop {
+            let asked = request(&parts, task);
+            match self.ask(&asked).await {
+                Ok(text) => return Ok((asked, text)),
+                Err(failure) if failure.kind == FailureKind::ContextOverflow && parts.len() > 1 => {
+                    parts.remove(0);
+                }
+                Err(failure) => return Err(failure.message),
+            }
+        }
+    }
+
+    /// Asks, and asks again where the failure is worth it.
+    async fn ask(&mut self, text: &str) -> Result<String, Failure> {
+        let mut failures = 0;
+        loop {
+            let failure = match self.attempt(text).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            failures += 1;
+            let judged = retry::judged(&failure);
+            let facts = retry::Facts {
+                failures,
+                emitted: false,
+                remaining: self.deadline.saturating_duration_since(self.clock.instant()),
+                dice: self.clock.dice(),
+            };
+            match retry::delay(&judged, facts) {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => return Err(judged.into_owned()),
+            }
+        }
+    }
+
+    async fn attempt(&mut self, text: &str) -> Result<String, Failure> {
+        let compactor = self.compactor;
+        let credential = compactor.credential.clone()?;
+        let provider = compactor.provider.as_ref();
+        let question = Message {
+            id: self.clock.new_id(),
+            role: Role::User,
+            blocks: vec![Block::text(text)],
+            sequence: 0,
+            created_at: self.clock.now_ms(),
+            provenance: None,
+            provider_stop_reason: None,
+        };
+        let system = match compactor.options.preset {
+            Some(Preset::Myclaw) => MYCLAW.to_owned(),
+            None => instructions(),
+        };
+        let window = compactor.model.context_window;
+        let request = ModelRequest {
+            model: compactor.model_name.clone(),
+            system,
+            messages: vec![provider.encode_messages(std::slice::from_ref(&question))],
+            open_end: true,
+            max_tokens: share(window, 20)
+                .min(MOST_TOKENS)
+                .min(compactor.model.max_output_tokens)
+                .max(1),
+            reasoning_model: compactor.model.reasoning,
+            ..ModelRequest::default()
+        };
+        let mut quiet = Quiet::default();
+        let answer = provider.stream(&request, credential.as_deref(), &mut quiet).await;
+        let said = quiet.0.finish();
+        let usage = said.usage.unwrap_or_else(|| match &answer {
+            Ok(_) => ReportedUsage {
+                input: estimate::text_tokens(text)
+                    .saturating_add(estimate::text_tokens(&request.system)),
+                output: estimate::block_tokens(&said.blocks),
+                ..ReportedUsage::default()
+            },
+            Err(_) => ReportedUsage::default(),
+        });
+        let cost = compactor.model.cost_of(&usage.into(), usage.cache_write_hour);
+        let usage: crate::model::TokenUsage = usage.into();
+        self.spent.output_tokens = self.spent.output_tokens.saturating_add(usage.output_tokens);
+        let prompt = usage.total_tokens.saturating_sub(usage.output_tokens);
+        self.spent.input_tokens = self.spent.input_tokens.saturating_add(prompt);
+        self.spent.cost = self.spent.cost.zip(cost).map(|(sum, call)| sum + call);
+        let completion = answer?;
+        match completion.stop {
+            Stop::EndTurn
+            | Stop::StopSequence
+            | Stop::ToolUse
+            | Stop::MaxTokens
+            | Stop::ContextFull
+            | Stop::Pause
+            | Stop::Other => {}
+            Stop::Refusal | Stop::ContentFilter | Stop::MalformedToolCall | Stop::Error => {
+                let message = format!("the summariser stopped with `{}`", completion.stop_raw);
+                return Err(Failure::new(FailureKind::Refusal, "", message));
+            }
+        }
+        Ok(said
+            .blocks
+            .iter()
+            .map(|block| match block {
+                Block::Text { text, .. } => text.as_str(),
+                Block::Image { .. }
+                | Block::Thinking { .. }
+                | Block::RedactedThinking { .. }
+                | Block::ToolCall { .. }
+                | Block::ToolResult { .. }
+                | Block::Opaque { .. } => "",
+            })
+            .collect())
+    }
+}
+
+/// The system prompt of the simple form.
+const MYCLAW: &str = "Summarise the conversation you are given, so that it can go on from your summary alone. Keep what was \
+                      decided, what is open, and every name, path and id. Write the summary and nothing else.";
+
+/// The summary with the identifiers that it left out, in its last section or one of their own.
+fn with_identifiers(summary: &str, missing: &[&str]) -> String {
+    let mut out = summary.to_owned();
+    if missing.is_empty() {
+        return out;
+    }
+    const CRITICAL: &str = "Critical context";
+    let last = summary.lines().rfind(|line| line.starts_with("## "));
+    if last.is_none_or(|line| line.trim_start_matches(['#', ' ']).trim() != CRITICAL) {
+        out.push_str("\n\n## ");
+        out.push_str(CRITICAL);
+    }
+    for identifier in missing {
+        out.push_str("\n- ");
+        out.push_str(identifier);
+    }
+    out
+}
+
+/// Messages of the user as one text.
+pub(super) fn asks<'a>(messages: impl Iterator<Item = &'a Message>) -> String {
+    let mut out = String::new();
+    for block in messages.filter(|it| it.role == Role::User).flat_map(|message| &message.blocks) {
+        if let Block::Text { text, .. } = block {
+            out.push_str(text);
+            out.push('\n');
+        }
+    }
+    out
+}

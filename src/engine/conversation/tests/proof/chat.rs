@@ -1,0 +1,141 @@
+//! What Chat Completions accepts (WIRE §2, §6), checked on the body it would get; and what Mistral and DeepSeek ask beyond.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::check::{Facts, Verdict, base64, fields, list, matches, rule, spoken, text, word};
+
+/// Whose rules count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Server {
+    OpenAi,
+    Mistral,
+    DeepSeek,
+}
+
+pub(super) fn check(messages: &[Value], server: Server, _facts: Facts) -> Verdict {
+    let mut ids = HashSet::new();
+    let mut open: Vec<String> = Vec::new();
+    let mut previous = "";
+    for message in messages {
+        let role = text(message, "role")?;
+        if role != "tool" {
+            rule(open.is_empty(), "calls without results before it", message)?;
+        }
+        match role {
+            "system" | "developer" => {
+                fields(message, &["role", "content"], &[])?;
+                spoken(message, "content")?;
+                let first = previous.is_empty() || previous == "system";
+                rule(first || server != Server::Mistral, "a late system message", message)?;
+            }
+            "user" => {
+                fields(message, &["role", "content"], &[])?;
+                rule(previous != "user", "two user messages", message)?;
+                rule(
+                    previous != "tool" || server != Server::Mistral,
+                    "`Unexpected role 'user' after role 'tool'`",
+                    message,
+                )?;
+                if message["content"].is_string() {
+                    spoken(message, "content")?;
+                } else {
+                    let parts = list(message, "content")?;
+                    rule(!parts.is_empty(), "no parts", message)?;
+                    parts.iter().try_for_each(part)?;
+                }
+            }
+            "assistant" => {
+                rule(previous != "assistant", "two answers", message)?;
+                rule(!["", "system"].contains(&previous), "begins with the assistant", message)?;
+                answer(message, server, &mut ids, &mut open)?;
+            }
+            "tool" => {
+                fields(message, &["role", "content", "tool_call_id"], &[])?;
+                spoken(message, "content")?;
+                let id = text(message, "tool_call_id")?;
+                let place = open.iter().position(|open| open == id);
+                rule(place == Some(0), "a result out of order, or without its call", message)?;
+                open.remove(0);
+            }
+            _ => return Err(format!("role `{role}`: {message}")),
+        }
+        // A host's message between two others does not part them, but opens nothing.
+        previous = match role {
+            "system" | "developer" if previous.is_empty() => "system",
+            "system" | "developer" => "host",
+            "user" => "user",
+            "assistant" => "assistant",
+            _ => "tool",
+        };
+    }
+    rule(open.is_empty(), "calls without results at the end", &Value::Null)?;
+    rule(!["", "assistant"].contains(&previous), "asks nothing", &Value::Null)
+}
+
+fn part(part: &Value) -> Verdict {
+    match text(part, "type")? {
+        "text" => {
+            fields(part, &["type", "text"], &[])?;
+            spoken(part, "text").map(|_| ())
+        }
+        "image_url" => {
+            fields(part, &["type", "image_url"], &[])?;
+            fields(&part["image_url"], &["url"], &["detail"])?;
+            let url = text(&part["image_url"], "url")?;
+            let known = ["png", "jpeg", "gif", "webp"].iter().any(|kind| {
+                url.strip_prefix(&format!("data:image/{kind};base64,")).is_some_and(base64)
+            });
+            rule(known, "an unknown image", part)
+        }
+        _ => rule(false, "a part that may not stand here", part),
+    }
+}
+
+fn answer(
+    message: &Value,
+    server: Server,
+    ids: &mut HashSet<String>,
+    open: &mut Vec<String>,
+) -> Verdict {
+    let reasoning = ["reasoning_content", "reasoning", "reasoning_details"];
+    fields(
+        message,
+        &["role", "content"],
+        &["tool_calls", reasoning[0], reasoning[1], reasoning[2]],
+    )?;
+    let calls = message.get("tool_calls");
+    if message["content"].is_null() {
+        rule(calls.is_some(), "neither text nor calls", message)?;
+    } else {
+        spoken(message, "content")?;
+    }
+    if let Some(details) = message.get("reasoning_details") {
+        rule(details.is_array(), "details that are no list", message)?;
+    }
+    let Some(calls) = calls else { return Ok(()) };
+    let calls = calls.as_array().filter(|calls| !calls.is_empty());
+    let calls = calls.ok_or_else(|| format!("no calls: {message}"))?;
+    if server == Server::DeepSeek {
+        text(message, "reasoning_content")?;
+    }
+    for call in calls {
+        fields(call, &["id", "type", "function"], &["extra_content"])?;
+        fields(&call["function"], &["name", "arguments"], &[])?;
+        rule(call["type"] == "function", "no function", call)?;
+        let id = text(call, "id")?;
+        rule(matches(id, 64, |c| c.is_ascii_graphic()), "an id outside the alphabet", call)?;
+        if server == Server::Mistral {
+            let nine = id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric());
+            rule(nine, "an id that is not nine letters or digits", call)?;
+        }
+        rule(ids.insert(id.to_owned()), "an id twice", call)?;
+        rule(matches(text(&call["function"], "name")?, 64, word), "a bad name", call)?;
+        let arguments = text(&call["function"], "arguments")?;
+        let parsed: Result<Value, _> = serde_json::from_str(arguments);
+        rule(parsed.is_ok_and(|it| it.is_object()), "arguments that are no object", call)?;
+        open.push(id.to_owned());
+    }
+    Ok(())
+}

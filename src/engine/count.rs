@@ -1,0 +1,139 @@
+//! Counting the tokens of a context without running it: by estimate (RULES §3), or by asking the provider.
+//!
+//! It must never write, start a run, or pass an estimate for a count.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::conversation::Conversation;
+use super::request::Asks;
+use super::{Engine, Resolved};
+use crate::error::EngineError;
+use crate::model::{
+    AssembledContext, Failure, FailureKind, HistoryTurn, Journal, Message, StorageError,
+    TokenCount, ToolDefinition,
+};
+use crate::turn::estimate;
+use crate::turn::transcript::{Projector, Target};
+
+/// What stands before the current message.
+enum Before {
+    Given(Vec<Message>),
+    Turns(Vec<HistoryTurn>),
+}
+
+impl Engine {
+    /// Counts what a run of `context` would send with its first call, from the session's history as it is now: a running
+    /// turn of the session is not waited for. With `exact` the provider is asked where its API has a way.
+    ///
+    /// # Errors
+    /// As [`Engine::start`]; the future's: the ledger failed, or the provider did.
+    pub fn count_tokens(
+        &self,
+        context: AssembledContext,
+        exact: bool,
+    ) -> Result<impl Future<Output = Result<TokenCount, EngineError>> + Send + use<>, EngineError>
+    {
+        let Resolved { entry, model, tool_set, headers } = self.resolve(&context)?;
+        let provider = Arc::clone(&entry.provider);
+        let credential = entry.credential.clone();
+        let core = Arc::clone(&self.core);
+        Ok(async move {
+            let before = before(core.journal.as_deref(), &context).await?;
+            let target = || Target {
+                api: provider.api(),
+                provider: context.provider.clone(),
+                model: context.model.clone(),
+                rules: provider.transcript_rules(),
+            };
+            let system_tokens = estimate::text_tokens(&context.system_prompt);
+            let tool_tokens = tools_tokens(tool_set.tools(), &context);
+            let message_tokens = messages_tokens(Projector::new(target()), &before, &context);
+            let estimated = TokenCount {
+                tokens: system_tokens.saturating_add(tool_tokens).saturating_add(message_tokens),
+                exact: false,
+                system_tokens,
+                tool_tokens,
+                message_tokens,
+                window: model.context_window,
+                prompt_limit: model.prompt_limit(),
+            };
+            if !exact {
+                return Ok(estimated);
+            }
+            let credential = credential?;
+            let mut conversation = Conversation::new(target());
+            match &before {
+                Before::Given(messages) => conversation.push_flat(messages, provider.as_ref()),
+                Before::Turns(turns) => {
+                    turns.iter().for_each(|turn| conversation.push_turn(turn, provider.as_ref()));
+                }
+            }
+            let current = std::slice::from_ref(&context.current_message);
+            conversation.push_current(current, provider.as_ref());
+            conversation.sendable().map_err(|error| error.to_failure())?;
+            let asks = Asks::of(&context, headers, None);
+            let tools = tool_set.tools();
+            let request =
+                asks.request(&context, tools, &model, &conversation, provider.as_ref(), false);
+            let limit = Duration::from_millis(context.timeout_ms);
+            let counting = provider.count(&request, credential.as_deref());
+            match tokio::time::timeout(limit, counting).await {
+                Ok(counted) => Ok(match counted? {
+                    Some(tokens) => TokenCount { tokens, exact: true, ..estimated },
+                    None => estimated,
+                }),
+                Err(_) => {
+                    let limit = context.timeout_ms;
+                    let message = format!("the provider did not count within `{limit}` ms");
+                    Err(Failure::new(FailureKind::Timeout, "timeout", message).into())
+                }
+            }
+        })
+    }
+}
+
+async fn before(
+    journal: Option<&dyn Journal>,
+    context: &AssembledContext,
+) -> Result<Before, StorageError> {
+    if let Some(history) = &context.history {
+        return Ok(Before::Given(history.clone()));
+    }
+    let Some(journal) = journal else { return Ok(Before::Given(Vec::new())) };
+    let label = &context.session_label;
+    let mut history = journal.history(label, None, None).await?;
+    if history.head.is_none()
+        && let Some(parent) = &context.parent_turn_id
+    {
+        // A session that begins at a turn of another one.
+        history = journal.history(label, Some(parent), None).await?;
+    }
+    Ok(Before::Turns(history.turns))
+}
+
+fn messages_tokens(mut projector: Projector, before: &Before, context: &AssembledContext) -> u64 {
+    let tokens = |messages: Vec<Message>| -> u64 {
+        messages.iter().map(|message| estimate::block_tokens(&message.blocks)).sum()
+    };
+    let history: u64 = match before {
+        Before::Given(messages) => tokens(projector.project_flat(messages)),
+        Before::Turns(turns) => turns
+            .iter()
+            .map(|turn| tokens(projector.project_turn(turn.status, turn.edited, &turn.messages)))
+            .sum(),
+    };
+    let current = std::slice::from_ref(&context.current_message);
+    history.saturating_add(tokens(projector.project_current(current)))
+}
+
+pub(crate) fn tools_tokens(tools: &[ToolDefinition], context: &AssembledContext) -> u64 {
+    let ours = tools.iter().map(|tool| {
+        let parts = [tool.name.as_str(), &tool.description, tool.parameters.get()];
+        parts.into_iter().map(estimate::text_tokens).sum::<u64>()
+    });
+    let theirs =
+        context.request.provider_tools.iter().map(|tool| estimate::text_tokens(tool.get()));
+    ours.chain(theirs).sum()
+}

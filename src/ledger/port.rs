@@ -1,0 +1,147 @@
+//! The engine's port (`model/journal`) over the writer, the readers and the leases.
+//!
+//! A write is handed over when it is asked for, not when it is awaited. It must never decide what may be written.
+
+use std::sync::Arc;
+
+use super::error::Stored;
+use super::registry::Core;
+use super::{Ledger, commit, compaction, history, journal, lease, readers, sessions};
+use crate::model::{
+    CommitReceipt, CompactionStep, Journal, JournalFuture, OpenTurn, Opened, SessionHistory,
+    TurnCommit, TurnOpening, TurnStep,
+};
+
+impl Journal for Ledger {
+    fn history<'a>(
+        &'a self,
+        session_label: &'a str,
+        at: Option<&'a str>,
+        known: Option<&'a str>,
+    ) -> JournalFuture<'a, SessionHistory> {
+        Box::pin(async move {
+            let label = session_label.to_owned();
+            let (at, known) = (at.map(ToOwned::to_owned), known.map(ToOwned::to_owned));
+            let read = move |connection: &rusqlite::Connection| {
+                history::session_history(connection, &label, at.as_deref(), known.as_deref())
+            };
+            self.core()?.readers.run(|connection| readers::snapshot(connection, read)).await
+        })
+    }
+
+    fn id(&self) -> String {
+        // Closed, it serves nobody; the name only has to be its own.
+        self.ledger_id().unwrap_or_else(|_| self.clock.new_id())
+    }
+
+    fn head<'a>(&'a self, session_label: &'a str) -> JournalFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let label = session_label.to_owned();
+            let read = move |connection: &mut rusqlite::Connection| {
+                Ok(sessions::head(connection, &label)?.flatten())
+            };
+            self.core()?.readers.run(read).await
+        })
+    }
+
+    fn begin(&self, opening: Box<TurnOpening>) -> JournalFuture<'static, Opened<i64>> {
+        let label = opening.turn.session_label.clone();
+        let handed =
+            self.lease(move |connection, claim| journal::begin(connection, &opening, claim));
+        Box::pin(async move {
+            let (core, answer) = handed?;
+            let opened = answer.await?;
+            if let Opened::Leased(epoch) = &opened {
+                core.heart.hold(&core, &label, *epoch);
+            }
+            Ok(opened)
+        })
+    }
+
+    fn record(&self, step: Box<TurnStep>) -> JournalFuture<'static, ()> {
+        let clock = self.clock.clone();
+        let handed =
+            self.lease(move |connection, claim| journal::record(connection, &step, claim, &clock));
+        Box::pin(async move { handed?.1.await })
+    }
+
+    fn compact(&self, step: Box<CompactionStep>) -> JournalFuture<'static, ()> {
+        let clock = self.clock.clone();
+        let handed = self
+            .lease(move |connection, claim| compaction::compact(connection, &step, claim, &clock));
+        Box::pin(async move { handed?.1.await })
+    }
+
+    fn commit(&self, turn: Box<TurnCommit>) -> JournalFuture<'static, CommitReceipt> {
+        let clock = self.clock.clone();
+        let leased = turn.epoch.map(|_| turn.session_label.clone());
+        let handed = self
+            .lease(move |connection, claim| commit::commit_turn(connection, &turn, claim, &clock));
+        Box::pin(async move {
+            let (core, answer) = handed?;
+            let receipt = answer.await?;
+            if let Some(label) = leased {
+                lease::held(&core.claim.held).remove(&label);
+            }
+            Ok(receipt)
+        })
+    }
+
+    fn release(&self, session_label: &str, epoch: i64) {
+        let Ok(core) = self.core() else { return };
+        {
+            let mut held = lease::held(&core.claim.held);
+            if held.get(session_label) != Some(&epoch) {
+                // A commit gave it back.
+                return;
+            }
+            held.remove(session_label);
+        }
+        let (claim, label) = (core.claim.clone(), session_label.to_owned());
+        drop(core.writer.submit(move |connection| claim.give_back(connection, &label, epoch)));
+    }
+
+    fn interrupted(&self, turn_id: Option<&str>) -> JournalFuture<'static, Vec<OpenTurn>> {
+        let turn_id = turn_id.map(ToOwned::to_owned);
+        let core = self.core();
+        Box::pin(async move {
+            let core = core?;
+            let claim = core.claim.clone();
+            let read = move |connection: &rusqlite::Connection| {
+                journal::interrupted(connection, turn_id.as_deref(), &claim)
+            };
+            core.readers.run(|connection| readers::snapshot(connection, read)).await
+        })
+    }
+
+    fn reopen(&self, turn_id: &str) -> JournalFuture<'static, Opened<Box<OpenTurn>>> {
+        let turn_id = turn_id.to_owned();
+        let handed =
+            self.lease(move |connection, claim| journal::reopen(connection, &turn_id, claim));
+        Box::pin(async move {
+            let (core, answer) = handed?;
+            let opened = answer.await?;
+            if let Opened::Leased(turn) = &opened {
+                core.heart.hold(&core, &turn.session_label, turn.epoch);
+            }
+            Ok(opened)
+        })
+    }
+}
+
+impl Ledger {
+    /// Hands over a job that asks for leases, at once: dropping its answer undoes nothing.
+    fn lease<T, F>(
+        &self,
+        mut work: F,
+    ) -> Stored<(Arc<Core>, impl Future<Output = Stored<T>> + Send + use<T, F>)>
+    where
+        T: Send + 'static,
+        F: FnMut(&rusqlite::Connection, &lease::Claim) -> Stored<T> + Send + 'static,
+    {
+        let core = self.core()?;
+        let claim = core.claim.clone();
+        let answer = core.writer.submit(move |connection| work(connection, &claim));
+        Ok((core, answer))
+    }
+}

@@ -1,0 +1,262 @@
+//! The statements that write a turn, a message and a tool call, whichever commit point they belong to.
+//!
+//! It must never decide whether a row may be written: that is `commit`'s and `journal`'s.
+
+use rusqlite::{Connection, params};
+
+use super::error::{Stored, sqlite};
+use super::stored;
+use crate::clock::Clock;
+use crate::model::{
+    AgentErrorKind, CallStep, Message, ReplayClass, StopReason, TokenUsage, TurnCommit, TurnStatus,
+    TurnType,
+};
+
+/// What of the parent a child continues.
+pub(super) struct Parent {
+    pub(super) depth: i64,
+    pub(super) thread_tokens: i64,
+}
+
+/// A row of `turns`; the compaction's and the run's differ only here.
+pub(super) struct Row<'a> {
+    pub(super) id: &'a str,
+    pub(super) parent_turn_id: Option<&'a str>,
+    pub(super) turn_type: TurnType,
+    pub(super) status: TurnStatus,
+    pub(super) stop_reason: Option<StopReason>,
+    pub(super) model: &'a str,
+    pub(super) provider: &'a str,
+    pub(super) usage: TokenUsage,
+    pub(super) completed_at: Option<i64>,
+}
+
+impl<'a> Row<'a> {
+    /// The row of a run's turn.
+    pub(super) fn of(turn: &'a TurnCommit, parent_turn_id: Option<&'a str>) -> Self {
+        let ended = turn.status != TurnStatus::Streaming;
+        Self {
+            id: &turn.turn_id,
+            parent_turn_id,
+            turn_type: TurnType::Normal,
+            status: turn.status,
+            stop_reason: ended.then_some(turn.stop_reason),
+            model: &turn.model,
+            provider: &turn.provider,
+            usage: turn.usage,
+            completed_at: ended.then_some(turn.completed_at),
+        }
+    }
+}
+
+/// What a message that is there already is: a mistake, or what an earlier step has written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Again {
+    Refuse,
+    Keep,
+}
+
+pub(super) fn insert_turn(
+    connection: &Connection,
+    turn: &TurnCommit,
+    row: &Row<'_>,
+    parent: Option<&Parent>,
+) -> Stored<()> {
+    let normal = match row.turn_type {
+        TurnType::Normal => Some(turn),
+        TurnType::Compaction => None,
+    };
+    let error = normal.and_then(|turn| turn.error.as_ref());
+    let total = integer(row.usage.total_tokens);
+    connection
+        .prepare_cached(
+            "INSERT INTO turns (id, parent_turn_id, turn_type, status, depth, thread_tokens, session_label, run_id,
+               started_at, completed_at, model, provider, role, toolset_name, tools_available, permissions_granted,
+               input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, total_tokens,
+               usage_estimated, context_tokens, cost, query_message_ids, response_message_id, tool_call_count,
+               source_event_id, workspace_path, stop_reason, error_kind, error_message, error_retryable, attempts_json,
+               error_code)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
+               ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36)",
+        )
+        .and_then(|mut statement| {
+            statement.execute(params![
+                row.id,
+                row.parent_turn_id,
+                match row.turn_type {
+                    TurnType::Normal => "normal",
+                    TurnType::Compaction => "compaction",
+                },
+                row.status.as_str(),
+                parent.map_or(0, |parent| parent.depth + 1),
+                parent.map_or(0, |parent| parent.thread_tokens).saturating_add(total),
+                turn.session_label,
+                turn.run_id,
+                turn.started_at,
+                row.completed_at,
+                row.model,
+                row.provider,
+                turn.role.as_str(),
+                turn.toolset_name,
+                json(&normal.map_or(&[][..], |turn| &turn.tools_available)),
+                normal.map_or("[]", |turn| &turn.permissions_granted),
+                integer(row.usage.input_tokens),
+                integer(row.usage.output_tokens),
+                integer(row.usage.cached_input_tokens),
+                integer(row.usage.cache_write_tokens),
+                integer(row.usage.reasoning_tokens),
+                total,
+                normal.is_some_and(|turn| turn.usage_estimated),
+                normal.and_then(|turn| turn.context_tokens).map(integer),
+                normal.and_then(|turn| turn.cost),
+                json(&normal.map_or(&[][..], |turn| &turn.query_message_ids)),
+                normal.and_then(|turn| turn.response_message_id.as_deref()),
+                normal.map_or(0, |turn| count(turn.tool_call_count)),
+                turn.source_event_id,
+                turn.workspace_path,
+                row.stop_reason.map(StopReason::as_str),
+                error.map(|error| error_kind(error.kind)),
+                error.map(|error| error.message.as_str()),
+                error.map(|error| error.retryable),
+                json(&normal.map_or(&[][..], |turn| &turn.attempts)),
+                error.and_then(|error| error.detail.code.as_deref()),
+            ])
+        })
+        .map(drop)
+        .map_err(|error| sqlite(&format!("write turn `{}`", row.id), &error))
+}
+
+pub(super) fn insert_message(
+    connection: &Connection,
+    turn_id: &str,
+    message: &Message,
+    again: Again,
+) -> Stored<()> {
+    let columns = stored::encode(message)?;
+    let from = message.provenance.as_ref();
+    let provenance = [
+        from.map(|from| from.provider.as_str()),
+        from.map(|from| from.api.as_str()),
+        from.map(|from| from.model.as_str()),
+        from.and_then(|from| from.response_id.as_deref()),
+        message.provider_stop_reason.as_deref(),
+    ];
+    let [provider, api, model, response_id, stop_reason] = provenance;
+    const ADD: &str =
+        "INSERT INTO messages (id, turn_id, role, sequence, created_at, tool_call_id, is_error, provider, api,
+           model, response_id, stop_reason, checksum, content, thinking, blocks_json)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+    const ADD_ONCE: &str =
+        "INSERT INTO messages (id, turn_id, role, sequence, created_at, tool_call_id, is_error, provider, api,
+           model, response_id, stop_reason, checksum, content, thinking, blocks_json)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+         ON CONFLICT (turn_id, id) DO NOTHING";
+    connection
+        .prepare_cached(match again {
+            Again::Refuse => ADD,
+            Again::Keep => ADD_ONCE,
+        })
+        .and_then(|mut statement| {
+            statement.execute(params![
+                message.id,
+                turn_id,
+                message.role.as_str(),
+                message.sequence,
+                message.created_at,
+                columns.tool_call_id,
+                columns.is_error,
+                provider,
+                api,
+                model,
+                response_id,
+                stop_reason,
+                stored::checksum(message.role.as_str(), columns.lend(), provenance),
+                columns.content,
+                columns.thinking,
+                columns.blocks_json,
+            ])
+        })
+        .map(drop)
+        .map_err(|error| sqlite(&format!("write message `{}`", message.id), &error))
+}
+
+/// Writes a call, or, of a turn that was opened, what has changed of it.
+pub(super) fn write_tool_call(
+    connection: &Connection,
+    turn_id: &str,
+    step: &CallStep,
+    again: Again,
+    clock: &Clock,
+) -> Stored<()> {
+    const ADD: &str =
+        "INSERT INTO tool_calls (id, provider_call_id, turn_id, message_id, tool_name, status,
+           spawned_session_label, started_at, completed_at, sequence, error, params_json, result_json, replay,
+           arguments_hash)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+    const ADD_OR_CHANGE: &str =
+        "INSERT INTO tool_calls (id, provider_call_id, turn_id, message_id, tool_name, status,
+           spawned_session_label, started_at, completed_at, sequence, error, params_json, result_json, replay,
+           arguments_hash)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+         ON CONFLICT (id) DO UPDATE SET status = excluded.status,
+           spawned_session_label = excluded.spawned_session_label, started_at = excluded.started_at,
+           completed_at = excluded.completed_at, error = excluded.error, params_json = excluded.params_json,
+           result_json = excluded.result_json, replay = coalesce(excluded.replay, replay),
+           arguments_hash = coalesce(excluded.arguments_hash, arguments_hash)
+         WHERE turn_id = excluded.turn_id";
+    let call = &step.row;
+    let made = call.call_id.is_empty().then(|| clock.new_id());
+    let message_id = Some(call.message_id.as_str()).filter(|id| !id.is_empty());
+    connection
+        .prepare_cached(match again {
+            Again::Refuse => ADD,
+            Again::Keep => ADD_OR_CHANGE,
+        })
+        .and_then(|mut statement| {
+            statement.execute(params![
+                made.as_deref().unwrap_or(&call.call_id),
+                call.id,
+                turn_id,
+                message_id,
+                call.tool_name,
+                call.status.as_str(),
+                call.spawned_session_label,
+                call.started_at,
+                call.completed_at,
+                call.sequence,
+                call.error,
+                call.params.get(),
+                call.result.as_deref().map(serde_json::value::RawValue::get),
+                step.replay.map(ReplayClass::as_str),
+                step.arguments_hash,
+            ])
+        })
+        .map(drop)
+        .map_err(|error| sqlite(&format!("write tool call `{}`", call.id), &error))
+}
+
+/// SQLite's integers are signed; a count beyond them is a provider's mistake, and the largest there is.
+pub(super) fn integer(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+pub(super) fn count(items: usize) -> i64 {
+    i64::try_from(items).unwrap_or(i64::MAX)
+}
+
+pub(super) fn json(value: &impl serde::Serialize) -> String {
+    // Lists of strings and of plain structs: serde_json has no error for them.
+    serde_json::to_string(value).unwrap_or_else(|_| "[]".to_owned())
+}
+
+pub(super) fn error_kind(kind: AgentErrorKind) -> &'static str {
+    match kind {
+        AgentErrorKind::ContextOverflow => "context_overflow",
+        AgentErrorKind::AuthFailure => "auth_failure",
+        AgentErrorKind::RateLimit => "rate_limit",
+        AgentErrorKind::ModelError => "model_error",
+        AgentErrorKind::Timeout => "timeout",
+        AgentErrorKind::CompactionFailure => "compaction_failure",
+        AgentErrorKind::Unknown => "unknown",
+    }
+}

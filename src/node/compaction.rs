@@ -1,0 +1,75 @@
+//! A compaction that is asked for, for JavaScript: its arguments, its answer through the hub, its cancellation.
+//!
+//! It must never decide what is compacted.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use napi::Result;
+use napi_derive::napi;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+
+use super::engine::NativeEngine;
+use super::{js_error, reply};
+use crate::engine::ManualCompaction;
+use crate::error::{EngineError, ErrorCode};
+use crate::model::{input_error, session_label};
+
+/// The compactions that run, by the number of their request.
+pub(super) type Compactions = Arc<Mutex<HashMap<u32, CancellationToken>>>;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Asked {
+    label: String,
+    #[serde(default)]
+    instructions: Option<String>,
+    #[serde(default)]
+    provider: Option<String>,
+    #[serde(default)]
+    model: Option<String>,
+}
+
+fn asked(json: &str) -> std::result::Result<ManualCompaction, EngineError> {
+    let mut reader = serde_json::Deserializer::from_str(json);
+    let asked: Asked = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        EngineError::at(ErrorCode::InvalidOptions, input_error(path, &error.into_inner()))
+    })?;
+    let label = session_label("label", &asked.label)
+        .map_err(|error| EngineError::at(ErrorCode::InvalidLabel, error))?;
+    let Asked { instructions, provider, model, .. } = asked;
+    Ok(ManualCompaction { session_label: label, instructions, provider, model })
+}
+
+#[napi]
+impl NativeEngine {
+    /// Compacts the session that `options` names, and answers request `id` with the result or null.
+    #[napi(catch_unwind)]
+    pub fn compact(&self, id: u32, options: String) -> Result<()> {
+        let asked = asked(&options).map_err(|error| js_error(&error))?;
+        let (engine, hub) = (Arc::clone(self.engine()), Arc::clone(self.hub()));
+        let running = Arc::clone(&self.compactions);
+        let cancel = CancellationToken::new();
+        running.lock().unwrap_or_else(PoisonError::into_inner).insert(id, cancel.clone());
+        self.tasks().spawn(async move {
+            let done = engine.compact(asked, cancel).await.and_then(|result| {
+                serde_json::to_string(&result)
+                    .map_err(|error| EngineError::new(ErrorCode::Internal, error.to_string()))
+            });
+            running.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            reply(&hub, id, done);
+        });
+        Ok(())
+    }
+
+    /// Ends the compaction of request `id`, which then writes nothing.
+    #[napi(catch_unwind)]
+    pub fn cancel_compaction(&self, id: u32) {
+        let running = self.compactions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cancel) = running.get(&id) {
+            cancel.cancel();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Interrupted turns for JavaScript: listing, going on, closing.
+//!
+//! It must never decide what becomes of a turn, or read on the JavaScript thread.
+
+use std::sync::Arc;
+
+use napi::Result;
+use napi_derive::napi;
+
+use super::engine::NativeEngine;
+use super::{js_error, reply};
+use crate::error::{EngineError, ErrorCode};
+
+type Answer = std::result::Result<String, EngineError>;
+
+#[napi]
+impl NativeEngine {
+    /// Lists the interrupted turns as a JSON array; answers request `id`.
+    #[napi(catch_unwind)]
+    pub fn recover(&self, id: u32) {
+        let engine = Arc::clone(self.engine());
+        self.answer(id, async move {
+            serde_json::to_string(&engine.recover().await?)
+                .map_err(|error| EngineError::new(ErrorCode::Internal, error.to_string()))
+        });
+    }
+
+    /// The kept context of an interrupted turn as JSON; answers request `id`.
+    #[napi(catch_unwind)]
+    pub fn interrupted_context(&self, id: u32, turn: String) {
+        let engine = Arc::clone(self.engine());
+        self.answer(id, async move { engine.interrupted_context(&turn).await });
+    }
+
+    /// Goes on with an interrupted turn as run number `run`; otherwise as `run`.
+    #[napi(catch_unwind)]
+    pub fn resume(
+        &self,
+        run: u32,
+        turn: String,
+        context: String,
+        aborted: bool,
+        hooked: bool,
+    ) -> Result<()> {
+        self.hub().expect_drain();
+        self.start(run, Some(turn), &context, aborted, hooked).map_err(|error| js_error(&error))
+    }
+
+    /// Closes an interrupted turn as failed; answers request `id`.
+    #[napi(catch_unwind)]
+    pub fn discard(&self, id: u32, turn: String) {
+        let engine = Arc::clone(self.engine());
+        self.answer(id, async move {
+            engine.discard(&turn).await?;
+            Ok("null".to_owned())
+        });
+    }
+}
+
+impl NativeEngine {
+    /// Answers request `id` when `work` is done; `close()` waits for it.
+    pub(super) fn answer(&self, id: u32, work: impl Future<Output = Answer> + Send + 'static) {
+        let hub = Arc::clone(self.hub());
+        self.tasks().spawn(async move { reply(&hub, id, work.await) });
+    }
+}

@@ -1,0 +1,65 @@
+//! OpenAI Responses: what is sent and how its answers are read (WIRE §3).
+//!
+//! Nothing is kept at the provider (`store: false`): the whole conversation is sent each time, and what the model
+//! reasoned goes back encrypted. It must never do I/O.
+
+mod body;
+mod decode;
+mod encode;
+mod failure;
+mod identity;
+mod item;
+mod items;
+mod unsupported;
+mod usage;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+
+use super::{Api, CountCall, Decoder, ModelRequest, Wire};
+use crate::model::{Message, RunWarning};
+
+/// The Responses API.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ResponsesWire;
+
+impl Wire for ResponsesWire {
+    fn api(&self) -> Api {
+        Api::OpenaiResponses
+    }
+
+    fn path(&self, _request: &ModelRequest) -> String {
+        "/responses".to_owned()
+    }
+
+    fn body(&self, request: &ModelRequest) -> Vec<Bytes> {
+        body::body(request)
+    }
+
+    fn unsupported(&self, request: &ModelRequest) -> Vec<RunWarning> {
+        unsupported::unsupported(request)
+    }
+
+    fn count(&self, request: &ModelRequest) -> Option<CountCall> {
+        Some(CountCall { path: "/responses/input_tokens".to_owned(), body: body::count(request) })
+    }
+
+    fn counted(&self, body: &[u8]) -> Option<u64> {
+        #[derive(serde::Deserialize)]
+        struct Counted {
+            input_tokens: Option<u64>,
+        }
+        serde_json::from_slice::<Counted>(body).ok()?.input_tokens
+    }
+
+    fn encode_messages(&self, messages: &[Message]) -> Bytes {
+        Bytes::from(encode::encode(messages))
+    }
+
+    fn decoder(&self) -> Box<dyn Decoder> {
+        Box::new(decode::ResponsesDecoder::default())
+    }
+}
