@@ -35,8 +35,8 @@ struct Admitted {
 
 /// What the batch is woken for.
 enum Next<'a> {
-    /// A call has its answer.
-    Finished(&'a PendingCall, ToolFinish),
+    /// A call has its answer; none where the abort, which is seen next, ends it.
+    Finished(&'a PendingCall, Option<ToolFinish>),
     /// Nothing more happens by itself: what has happened is to be written, and who was admitted may begin then.
     Quiet,
     /// A record is on disk, or is not.
@@ -85,10 +85,10 @@ pub(crate) async fn run(
                     begins
                 };
                 let finish = match prepared {
-                    Err(told) => failed(told),
+                    Err(told) => Some(failed(told)),
                     Ok((prepared, ticket)) => tokio::select! {
                         biased;
-                        () = skipped(skip.cancelled(), &started) => failed(SKIPPED.to_owned()),
+                        () = skipped(skip.cancelled(), &started) => Some(failed(SKIPPED.to_owned())),
                         finish = one(run, call, prepared, ticket, begin) => finish,
                     },
                 };
@@ -126,10 +126,8 @@ pub(crate) async fn run(
             }))
             .await;
         match next {
-            // A tool that gave up because of the abort has not failed by itself: the abort, which is seen next, closes it.
-            Ok(Next::Finished(_, finish))
-                if finish.error.is_some() && run.control.abort_token().is_cancelled() => {}
-            Ok(Next::Finished(call, finish)) => {
+            Ok(Next::Finished(_, None)) => {}
+            Ok(Next::Finished(call, Some(finish))) => {
                 let status =
                     if finish.error.is_some() { ToolStatus::Failed } else { ToolStatus::Completed };
                 let text = finish.error.clone().or_else(|| first_text(&finish.content));
@@ -252,16 +250,16 @@ fn params_of(prepared: &Prepared) -> Option<Box<RawValue>> {
     RawValue::from_string(prepared.arguments_json.clone()).ok()
 }
 
-/// Runs one call that was admitted.
+/// Runs one call that was admitted. Nothing comes of one that the abort cut short: the run leaves it open, and closes it.
 async fn one(
     run: &Run,
     call: &PendingCall,
     prepared: Prepared,
     ticket: Ticket,
     begin: impl Future<Output = bool> + Send,
-) -> ToolFinish {
+) -> Option<ToolFinish> {
     let Some(tool) = run.tool_set.tools().get(prepared.index) else {
-        return failed(format!("Tool {} not found", call.tool_name));
+        return Some(failed(format!("Tool {} not found", call.tool_name)));
     };
     // The run's own time is the batch's guard: a call that it ends is one the run leaves open (RULES §1).
     let limits = Limits::of(tool, run.tool_timeout(), None, Some(run.model.context_window));
@@ -278,14 +276,14 @@ async fn one(
     let end =
         run_call(run.host.as_ref(), asked, limits, ticket, &abort, begin).instrument(span).await;
     let error = match end.ending {
+        // Not begun without an abort: its record was refused, and the batch ends for it.
+        Ending::Aborted | Ending::NotStarted => return None,
         Ending::Unknown => Some(OUTCOME_UNKNOWN.to_owned()),
-        Ending::Completed
-        | Ending::Failed
-        | Ending::TimedOut
-        | Ending::Aborted
-        | Ending::NotStarted => end.answer.is_error.then(|| end.answer.message()),
+        Ending::Completed | Ending::Failed | Ending::TimedOut => {
+            end.answer.is_error.then(|| end.answer.message())
+        }
     };
-    ToolFinish { content: end.answer.content, result: end.answer.result_json, error }
+    Some(ToolFinish { content: end.answer.content, result: end.answer.result_json, error })
 }
 
 /// A call that never began: what the model is told is the error.

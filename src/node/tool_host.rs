@@ -102,13 +102,9 @@ impl Drop for Outstanding<'_> {
 }
 
 impl JsToolHost {
-    /// Sends a request, and waits for what comes back or for the end of the waiting.
-    async fn ask(
-        self,
-        invocation: Invocation,
-        reconcile: bool,
-        cancel: CancellationToken,
-    ) -> Returned {
+    /// Sends a request, and waits for what comes back. Who does not want it any more drops this: how a call ends that
+    /// was cancelled is for `tools` to say.
+    async fn ask(self, invocation: Invocation, reconcile: bool) -> Returned {
         let Ok(arguments) = serde_json::from_str::<&RawValue>(&invocation.arguments_json) else {
             return failed("the arguments are not JSON");
         };
@@ -124,26 +120,22 @@ impl JsToolHost {
         };
         let json = serde_json::to_string(&request).unwrap_or_default();
         self.queue.host(RecordKind::Tool, &json);
-        let answer = tokio::select! {
-            biased;
-            answer = answer => answer,
-            () = cancel.cancelled() => return failed("the tool was cancelled"),
-        };
+        let answer = answer.await;
         outstanding.answered = answer.is_ok();
         answer.unwrap_or_else(|_| failed("the tool's host is gone"))
     }
 }
 
 impl ToolHost for JsToolHost {
-    fn execute(&self, invocation: Invocation, cancel: CancellationToken) -> ToolFuture {
+    fn execute(&self, invocation: Invocation, _cancel: CancellationToken) -> ToolFuture {
         let host = self.clone();
-        Box::pin(async move { host.ask(invocation, false, cancel).await.answer })
+        Box::pin(async move { host.ask(invocation, false).await.answer })
     }
 
-    fn reconcile(&self, invocation: Invocation, cancel: CancellationToken) -> ReconcileFuture {
+    fn reconcile(&self, invocation: Invocation, _cancel: CancellationToken) -> ReconcileFuture {
         let host = self.clone();
         Box::pin(async move {
-            let returned = host.ask(invocation, true, cancel).await;
+            let returned = host.ask(invocation, true).await;
             match returned.outcome {
                 Some(Outcome::Done) => Reconciled::Done(returned.answer),
                 Some(Outcome::NotDone) => Reconciled::NotDone,
