@@ -1,16 +1,18 @@
-// Owns how the JavaScript tests run: `addon` is everything over the built addon, `package` packs
-// and installs it. It must never build anything: `scripts/test.sh` decides which addon is tested.
+// Owns how the JavaScript tests run: `addon` is what every Node.js has to pass over the built addon, `recordings` is what
+// providers sent, which is read in Rust whatever the Node.js, and `package` packs and installs it. It must never build anything: `scripts/test.sh` decides which addon is tested.
 import { defineConfig } from 'vitest/config'
 
 // Node itself loads the shipped files, so that a test sees the named exports which a user sees.
 const shipped = [/\/index\.js$/, /\/binding\.js$/, /\/lib\/[^/]+\.js$/, /\.node$/]
+
+const recordings = '__test__/recordings.spec.ts'
 
 const common = {
   environment: 'node' as const,
   // A process of its own per file: a crash of the addon fails one file, and leaks do not add up.
   pool: 'forks' as const,
   // Most of a test is waiting: for servers, children, the disk.
-  maxWorkers: 2,
+  maxWorkers: 3,
   testTimeout: 60_000,
   hookTimeout: 60_000,
   server: { deps: { external: shipped } },
@@ -24,8 +26,11 @@ export default defineConfig({
           ...common,
           name: 'addon',
           include: ['__test__/**/*.spec.ts'],
-          exclude: ['__test__/package/**'],
+          exclude: ['__test__/package/**', recordings],
         },
+      },
+      {
+        test: { ...common, name: 'recordings', include: [recordings] },
       },
       {
         test: {

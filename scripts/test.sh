@@ -104,9 +104,8 @@ unchanged() {
 # The addon tests on one Node.js: the spec files, with the totals as JSON for the last line.
 vitest_on() {
   local version="$1" node="$2" project="$3"
-  shift 3
   "$node" node_modules/vitest/vitest.mjs run --project "$project" --reporter=default --reporter=json \
-    --outputFile.json="$logs/vitest-$project-$version.json" "$@"
+    --outputFile.json="$logs/vitest-$project-$version.json"
 }
 
 step 'tools' tools
@@ -115,22 +114,31 @@ step 'npm ci' install .
 step 'biome' biome ci --colors=off .
 step 'licences' node scripts/licences.mjs
 step 'remember generated files' remember
+# Beside what is checked of the sources: its link-time optimisation is one long thread, and so is each check of the crate.
+(npm run --silent build) >"$logs/build" 2>&1 </dev/null &
+build=$!
+trap 'kill "$build" 2>/dev/null || true' EXIT
+built() {
+  local status=0
+  wait "$build" || status=$?
+  cat "$logs/build"
+  return "$status"
+}
 step 'clippy' cargo clippy --all-targets --locked -- -D warnings
 step 'docs' env RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --document-private-items --locked
 step 'core tests' core_tests
-step 'release build' npm run --silent build
+step 'release build' built
 step 'generated files' unchanged
 step 'types' tsc -p tsconfig.types.json
 step 'types of the tests' tsc -p tsconfig.json
 step 'other Node.js versions' install scripts/nodes
 node scripts/nodes.mjs >"$logs/nodes"
-# The recordings are read in Rust, whatever the Node.js: once is enough.
-once=()
 while read -r version path; do
-  step "addon tests on Node.js $version" vitest_on "$version" "$path" addon "${once[@]}"
-  once=(--exclude '**/recordings.spec.ts')
+  step "addon tests on Node.js $version" vitest_on "$version" "$path" addon
 done <"$logs/nodes"
-step 'package' vitest_on "$(node -p 'process.versions.node.split(".")[0]')" "$(command -v node)" package
+here=("$(node -p 'process.versions.node.split(".")[0]')" "$(command -v node)")
+step 'recordings' vitest_on "${here[@]}" recordings
+step 'package' vitest_on "${here[@]}" package
 step 'demo' node scripts/demo.mjs
 printf -- '-- everything passed in %d s\n' $((SECONDS - begin))
 totals
