@@ -12,11 +12,8 @@ use super::write::{Again, Parent, Row, insert_message, insert_turn, integer};
 use crate::clock::Clock;
 use crate::model::{
     Block, CompactionResult, CompactionStep, Message, Role, StopReason, StorageError,
-    StorageErrorKind, TokenUsage, TurnCommit, TurnStatus, TurnType,
+    StorageErrorKind, TokenUsage, TurnCommit, TurnStatus, TurnType, summary_text,
 };
-
-/// How a summary begins when it stands in a context (RULES §3).
-const SUMMARY_PREFIX: &str = "[Previous conversation summary]:";
 
 /// Writes a compaction by itself, makes it the session's head, and lets the open turn that needed it follow it.
 ///
@@ -107,15 +104,10 @@ pub(super) fn write_turn(
         completed_at: Some(completed_at),
     };
     insert_turn(connection, turn, &row, Some(&parent))?;
-    let text = if compaction.summary.starts_with(SUMMARY_PREFIX) {
-        compaction.summary.clone()
-    } else {
-        format!("{SUMMARY_PREFIX}\n\n{}", compaction.summary)
-    };
     let summary = Message {
         id: clock.new_id(),
         role: Role::User,
-        blocks: vec![Block::text(text)],
+        blocks: vec![Block::text(summary_text(&compaction.summary))],
         sequence: 0,
         created_at: completed_at,
         provenance: None,

@@ -78,6 +78,57 @@ pub enum ThinkingEffort {
     Max,
 }
 
+impl ThinkingEffort {
+    /// The least budget in tokens that an API takes.
+    pub const LEAST_BUDGET: u64 = 1_024;
+
+    /// The providers' word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Xhigh => "xhigh",
+            Self::Max => "max",
+        }
+    }
+
+    /// What a budget in tokens comes to, for an API that only knows efforts.
+    #[must_use]
+    pub fn of_budget(tokens: u64) -> Self {
+        match tokens {
+            0..4_096 => Self::Low,
+            4_096..16_384 => Self::Medium,
+            _ => Self::High,
+        }
+    }
+
+    /// The budget in tokens that it comes to, for a model that only knows budgets.
+    #[must_use]
+    pub fn budget(self) -> u64 {
+        match self {
+            Self::None | Self::Minimal => Self::LEAST_BUDGET,
+            Self::Low => 2_048,
+            Self::Medium => 8_192,
+            Self::High => 16_384,
+            Self::Xhigh | Self::Max => 32_768,
+        }
+    }
+
+    /// The nearest of low, medium and high, for an API that knows no others.
+    #[must_use]
+    pub fn of_three(self) -> Self {
+        match self {
+            Self::None | Self::Minimal | Self::Low => Self::Low,
+            Self::Medium => Self::Medium,
+            Self::High | Self::Xhigh | Self::Max => Self::High,
+        }
+    }
+}
+
 /// Seed 000's budget, in tokens, as context assembly calculated it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]

@@ -190,3 +190,22 @@ impl From<AgentMessage> for Message {
         }
     }
 }
+
+/// How a summary begins where it stands in a conversation (RULES §3).
+const SUMMARY_PREFIX: &str = "[Previous conversation summary]:";
+
+/// A summary as the message that stands for what it sums up; one that begins so already stays as it is.
+#[must_use]
+pub fn summary_text(summary: &str) -> String {
+    if summary.starts_with(SUMMARY_PREFIX) {
+        summary.to_owned()
+    } else {
+        format!("{SUMMARY_PREFIX}\n\n{summary}")
+    }
+}
+
+/// The summary within such a message.
+#[must_use]
+pub fn summary_of(text: &str) -> &str {
+    text.strip_prefix(SUMMARY_PREFIX).unwrap_or(text).trim()
+}

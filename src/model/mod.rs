@@ -48,7 +48,7 @@ pub use journal::{
 };
 pub use json::repair_surrogates;
 pub(crate) use json::repair_text;
-pub use message::{AgentMessage, Message, Provenance, Role};
+pub use message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};
 pub use options::{CacheTtl, PromptCache, RequestOptions, ResponseFormat, ToolChoice};
 pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
 pub use result::{

@@ -17,6 +17,35 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
     let _ = serde_json::to_writer(out, text);
 }
 
+/// Splices JSON text. APIs refuse a body with lone surrogates, even though they may have sent them.
+pub(crate) fn write_raw(out: &mut Vec<u8>, json: &str) {
+    out.extend_from_slice(&repair_surrogates(json.as_bytes()));
+}
+
+/// A JSON list being written: puts the commas between its items.
+pub(crate) struct List<'a> {
+    pub(crate) out: &'a mut Vec<u8>,
+    pub(crate) any: bool,
+}
+
+impl List<'_> {
+    pub(crate) fn item(&mut self) -> &mut Vec<u8> {
+        if self.any {
+            self.out.push(b',');
+        }
+        self.any = true;
+        self.out
+    }
+}
+
+/// What strict JSON refuses though JavaScript accepts it, repaired: lone surrogates and broken UTF-8 become U+FFFD.
+pub(crate) fn repair(data: &[u8]) -> Cow<'_, str> {
+    match repair_surrogates(data) {
+        Cow::Borrowed(data) => String::from_utf8_lossy(data),
+        Cow::Owned(data) => Cow::Owned(String::from_utf8_lossy(&data).into_owned()),
+    }
+}
+
 /// Whether a text is one JSON object. Scans without building anything.
 pub(crate) fn is_object(text: &str) -> bool {
     text.trim_start().starts_with('{')

@@ -106,7 +106,7 @@ impl Paths {
             AzurePlace::Base => path,
             AzurePlace::V1 => format!("/openai/v1{path}"),
             AzurePlace::Dated { deployment, root } if api == Api::OpenaiChat => {
-                let deployment = encoded(deployment.as_deref().unwrap_or(model));
+                let deployment = segment(deployment.as_deref().unwrap_or(model));
                 format!("{root}/deployments/{deployment}{path}")
             }
             AzurePlace::Dated { root, .. } => format!("{root}{path}"),
@@ -121,11 +121,17 @@ impl Paths {
     }
 }
 
-/// One segment of a path.
-fn encoded(segment: &str) -> String {
-    let mut out = String::with_capacity(segment.len());
-    for byte in segment.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+/// One segment of a path, or a name or value of a query: all but `A-Z a-z 0-9 - . _ ~` is percent-encoded (RFC 3986 §2.3;
+/// AWS signs the same set).
+pub(super) fn segment(text: &str) -> String {
+    segment_with(text, b"")
+}
+
+/// As [`segment`], and leaves the bytes `also` as they are.
+pub(super) fn segment_with(text: &str, also: &[u8]) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || also.contains(&byte) {
             out.push(char::from(byte));
         } else {
             out.push_str(&format!("%{byte:02X}"));

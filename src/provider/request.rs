@@ -68,6 +68,20 @@ pub struct ModelRequest {
 }
 
 impl ModelRequest {
+    /// The body in pieces: `head`, the messages with commas between them, `tail`.
+    pub(super) fn framed(&self, head: Bytes, tail: Bytes) -> Vec<Bytes> {
+        let mut pieces = Vec::with_capacity(self.messages.len() * 2 + 2);
+        pieces.push(head);
+        for (position, piece) in self.messages.iter().enumerate() {
+            if position > 0 {
+                pieces.push(Bytes::from_static(b","));
+            }
+            pieces.push(piece.clone());
+        }
+        pieces.push(tail);
+        pieces
+    }
+
     /// Whether the model has tools, ours or the provider's.
     pub(crate) fn has_tools(&self) -> bool {
         !self.tools.is_empty() || !self.options.provider_tools.is_empty()

@@ -16,9 +16,9 @@ use super::{CompactionOptions, Compactor, Strategy};
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{
     AgentRole, Block, CompactionResult, CompactionStep, Message, OnStaleHead, StopReason,
-    StorageError, StorageErrorKind, TokenUsage, TurnCommit, TurnStatus,
+    StorageError, StorageErrorKind, TokenUsage, TurnCommit, TurnStatus, summary_text,
 };
-use crate::turn::compact::{Budget, Cut, SUMMARY_PREFIX, Trigger};
+use crate::turn::compact::{Budget, Cut, Trigger};
 use crate::turn::estimate;
 
 /// What is asked.
@@ -179,7 +179,7 @@ impl Engine {
         let clock = &self.core.clock;
         let id = clock.new_id();
         let now = clock.now_ms();
-        let text = format!("{SUMMARY_PREFIX}\n\n{}", summary.text);
+        let text = summary_text(&summary.text);
         let told = summary_turn(&id, &text, now);
         let tokens = |messages: &[Message]| -> u64 {
             messages.iter().map(|message| estimate::block_tokens(&message.blocks)).sum()

@@ -17,10 +17,9 @@ use super::summarise::{Summariser, Summary, Work, asks};
 use super::{Compactor, Room, Stopped};
 use crate::model::{
     AgentPhase, Block, CompactionResult, CompactionStep, HistoryTurn, Message, Role, TurnStatus,
+    summary_of, summary_text,
 };
-use crate::turn::compact::{
-    Cut, SUMMARY_PREFIX, Size, Trigger, cut, groups, share, truncate_results,
-};
+use crate::turn::compact::{Cut, Size, Trigger, cut, groups, share, truncate_results};
 use crate::turn::estimate;
 use crate::turn::machine::{Interrupt, Machine};
 
@@ -45,7 +44,7 @@ impl Scope {
     pub(super) fn previous(&self) -> Option<String> {
         let message = self.summary.as_ref()?.messages.first()?;
         let Some(Block::Text { text, .. }) = message.blocks.first() else { return None };
-        Some(text.strip_prefix(SUMMARY_PREFIX).unwrap_or(text).trim().to_owned())
+        Some(summary_of(text).to_owned())
     }
 
     pub(super) fn sizes(&self) -> Vec<Size> {
@@ -116,7 +115,7 @@ impl Run {
 
     /// The summary that also stands for a part of the running turn: the ledger may not have it.
     fn own_summary(&self, session: &Session) -> Option<HistoryTurn> {
-        let text = format!("{SUMMARY_PREFIX}\n\n{}", session.fit.summary.as_deref()?);
+        let text = summary_text(session.fit.summary.as_deref()?);
         Some(summary_turn(&self.turn_id, &text, self.core.clock.now_ms()))
     }
 
@@ -193,7 +192,7 @@ impl Run {
                     continue;
                 }
             };
-            let text = format!("{SUMMARY_PREFIX}\n\n{}", summary.text);
+            let text = summary_text(&summary.text);
             let id = self.core.clock.new_id();
             let through = scope
                 .turns

@@ -6,10 +6,8 @@
 use super::ThinkingCapability;
 use crate::model::{ThinkingConfig, ThinkingEffort, ThinkingMode};
 
-/// The least budget the API takes.
-const LEAST_BUDGET: u64 = 1_024;
-/// The budget where the host names neither one nor an effort.
-const USUAL_BUDGET: u64 = 8_192;
+/// What is meant where the host names neither a budget nor an effort.
+const USUAL_EFFORT: ThinkingEffort = ThinkingEffort::Medium;
 
 /// What to ask of a model that can do `capability`, whose answer is capped at `max_tokens`; `None` to ask nothing.
 pub(super) fn fit(
@@ -28,10 +26,11 @@ pub(super) fn fit(
     }
     // A budget is a part of the answer's tokens, and must leave some for the answer.
     let room = max_tokens.saturating_sub(1);
-    if room < LEAST_BUDGET {
+    if room < ThinkingEffort::LEAST_BUDGET {
         return None;
     }
-    let budget_tokens = fitted.budget_tokens.map(|budget| budget.clamp(LEAST_BUDGET, room));
+    let budget_tokens =
+        fitted.budget_tokens.map(|budget| budget.clamp(ThinkingEffort::LEAST_BUDGET, room));
     Some(ThinkingConfig { budget_tokens, ..fitted })
 }
 
@@ -49,7 +48,9 @@ fn by_capability(
         ThinkingConfig { mode: Some(ThinkingMode::Adaptive), budget_tokens: None, effort };
     let budget = || ThinkingConfig {
         mode: Some(ThinkingMode::Enabled),
-        budget_tokens: Some(asked.budget_tokens.unwrap_or_else(|| budget_for(asked.effort))),
+        budget_tokens: Some(
+            asked.budget_tokens.unwrap_or_else(|| asked.effort.unwrap_or(USUAL_EFFORT).budget()),
+        ),
         effort,
     };
     let wants_budget = asked.mode == Some(ThinkingMode::Enabled)
@@ -69,16 +70,6 @@ fn by_capability(
 fn nearest(asked: ThinkingEffort, on_offer: &[ThinkingEffort]) -> Option<ThinkingEffort> {
     let thinks = || on_offer.iter().copied().filter(|effort| *effort != ThinkingEffort::None);
     thinks().filter(|effort| *effort <= asked).max().or_else(|| thinks().min())
-}
-
-fn budget_for(effort: Option<ThinkingEffort>) -> u64 {
-    match effort {
-        Some(ThinkingEffort::None | ThinkingEffort::Minimal) => LEAST_BUDGET,
-        Some(ThinkingEffort::Low) => 2_048,
-        Some(ThinkingEffort::Medium) | None => USUAL_BUDGET,
-        Some(ThinkingEffort::High) => 16_384,
-        Some(ThinkingEffort::Xhigh | ThinkingEffort::Max) => 32_768,
-    }
 }
 
 #[cfg(test)]

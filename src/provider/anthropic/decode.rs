@@ -3,14 +3,12 @@
 //! Owns the message's envelope: start, usage, stop, end, errors. It must never end a response before its
 //! `message_stop`, nor join two.
 
-use std::borrow::Cow;
-
 use serde_json::value::RawValue;
 
 use super::blocks::Blocks;
 use super::failure;
 use super::wire::{DeltaBody, Event, Kind, Kinds, MessageBody, WireUsage, canonical_delta};
-use crate::provider::json::{Text, repair_surrogates};
+use crate::provider::json::{Text, repair};
 use crate::provider::sse::MALFORMED_EVENT;
 use crate::provider::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, ReportedUsage, Stop};
 
@@ -201,13 +199,6 @@ impl AnthropicDecoder {
 
 fn error_of(event: &Event<'_>) -> Failure {
     event.error.map_or_else(|| failure::malformed("an error event"), failure::from_error)
-}
-
-fn repair(data: &[u8]) -> Cow<'_, str> {
-    match repair_surrogates(data) {
-        Cow::Borrowed(data) => String::from_utf8_lossy(data),
-        Cow::Owned(data) => Cow::Owned(String::from_utf8_lossy(&data).into_owned()),
-    }
 }
 
 fn is_known_event(kind: &str) -> bool {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::wire::Attached;
 use super::{AnthropicServer, options};
 use crate::model::{Block, Message, Role, ThinkingConfig, ThinkingMode};
-use crate::provider::json::{is_object, repair_surrogates, write_string};
+use crate::provider::json::{List, is_object, write_raw, write_string};
 use crate::provider::{ModelRequest, image};
 
 /// The least budget the API takes.
@@ -223,22 +223,6 @@ pub(super) fn messages(messages: &[Message]) -> Bytes {
     Bytes::from(out)
 }
 
-/// A JSON list being written: puts the commas between its items.
-struct List<'a> {
-    out: &'a mut Vec<u8>,
-    any: bool,
-}
-
-impl List<'_> {
-    fn item(&mut self) -> &mut Vec<u8> {
-        if self.any {
-            self.out.push(b',');
-        }
-        self.any = true;
-        self.out
-    }
-}
-
 fn is_assistant(message: &Message) -> bool {
     match message.role {
         Role::Assistant => true,
@@ -360,11 +344,6 @@ fn write_attached(out: &mut Vec<u8>, provider_data: Option<&str>) {
             write_raw(out, value.get());
         }
     }
-}
-
-/// Splices JSON text. The API refuses a body with lone surrogates, even though it may have sent them.
-fn write_raw(out: &mut Vec<u8>, json: &str) {
-    out.extend_from_slice(&repair_surrogates(json.as_bytes()));
 }
 
 pub(super) fn write_number(out: &mut Vec<u8>, number: impl serde::Serialize) {

@@ -14,6 +14,7 @@ mod tests;
 
 use bytes::Bytes;
 
+use super::paths::segment_with;
 use super::{Api, CountCall, Decoder, ModelRequest, Wire};
 use crate::model::{Message, RunWarning};
 
@@ -71,19 +72,6 @@ impl AnthropicWire {
     }
 }
 
-/// A model's name as one segment of a path; Vertex's own (`claude-x@20260131`) stay as they are.
-fn segment(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~@".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
-}
-
 /// Whether a host is Vertex AI's: of a region, of all of them, or of a jurisdiction.
 #[must_use]
 pub fn is_vertex(host: &str) -> bool {
@@ -102,7 +90,8 @@ impl Wire for AnthropicWire {
         match self.server {
             AnthropicServer::Anthropic | AnthropicServer::Compatible => "/v1/messages".to_owned(),
             AnthropicServer::Vertex => {
-                format!("{VERTEX_MODELS}/{}:streamRawPredict", segment(&request.model))
+                // Its names have an `@` (`claude-x@20260131`), which stays.
+                format!("{VERTEX_MODELS}/{}:streamRawPredict", segment_with(&request.model, b"@"))
             }
         }
     }

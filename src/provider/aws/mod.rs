@@ -10,7 +10,7 @@ mod tests;
 use secrecy::SecretString;
 
 pub(crate) use settings::{PROVIDER_NAMES, check_signing, is_own, region};
-pub(crate) use sign::{ToSign, encoded, sign};
+pub(crate) use sign::{ToSign, sign};
 
 /// What Bedrock's requests are signed for.
 pub(crate) const SERVICE: &str = "bedrock";

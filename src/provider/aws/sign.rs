@@ -7,6 +7,7 @@ use ring::hmac;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::AwsIdentity;
+use crate::provider::paths::segment;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
@@ -95,27 +96,14 @@ fn canonical_path(path: &str) -> String {
     if path.is_empty() {
         return "/".to_owned();
     }
-    path.split('/').map(encoded).collect::<Vec<_>>().join("/")
+    path.split('/').map(segment).collect::<Vec<_>>().join("/")
 }
 
 fn canonical_query(query: &[(String, String)]) -> String {
     let mut pairs: Vec<String> =
-        query.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+        query.iter().map(|(name, value)| format!("{}={}", segment(name), segment(value))).collect();
     pairs.sort_unstable();
     pairs.join("&")
-}
-
-/// Percent-encoding with AWS's own set of what stays: `A-Z a-z 0-9 - . _ ~`.
-pub(crate) fn encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
 }
 
 /// Without the space around it, and with one blank for each run of blanks inside.

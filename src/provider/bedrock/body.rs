@@ -333,13 +333,8 @@ fn is_off(config: &ThinkingConfig) -> bool {
 
 /// One of the three efforts, for models that know no more; a budget in tokens by its size.
 fn effort_of_three(config: &ThinkingConfig) -> &'static str {
-    match (config.effort, config.budget_tokens) {
-        (Some(ThinkingEffort::None | ThinkingEffort::Minimal | ThinkingEffort::Low), _)
-        | (None, Some(0..4_096)) => "low",
-        (Some(ThinkingEffort::High | ThinkingEffort::Xhigh | ThinkingEffort::Max), _)
-        | (None, Some(16_384..)) => "high",
-        (Some(ThinkingEffort::Medium), _) | (None, Some(_) | None) => "medium",
-    }
+    let asked = config.effort.or(config.budget_tokens.map(ThinkingEffort::of_budget));
+    asked.unwrap_or(ThinkingEffort::Medium).of_three().as_str()
 }
 
 fn write_value(out: &mut Vec<u8>, value: impl serde::Serialize) {

@@ -2,13 +2,11 @@
 //!
 //! Owns the message's envelope: start, stop, usage, end. It must never end a response before its `messageStop`.
 
-use std::borrow::Cow;
-
 use super::blocks::Blocks;
 use super::wire::{Answer, Event, read_usage};
 use crate::model::FailureKind;
 use crate::provider::classify::{parse_error, payload_failure};
-use crate::provider::json::repair_surrogates;
+use crate::provider::json::repair;
 use crate::provider::sse::MALFORMED_EVENT;
 use crate::provider::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, Stop};
 
@@ -169,11 +167,4 @@ pub(super) fn malformed(what: &str) -> Failure {
         MALFORMED_EVENT,
         format!("the response has {what} that cannot be read; ask again"),
     )
-}
-
-fn repair(data: &[u8]) -> Cow<'_, str> {
-    match repair_surrogates(data) {
-        Cow::Borrowed(data) => String::from_utf8_lossy(data),
-        Cow::Owned(data) => Cow::Owned(String::from_utf8_lossy(&data).into_owned()),
-    }
 }

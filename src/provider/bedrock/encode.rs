@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::wire::Attached;
 use crate::model::{Block, Message, Role};
-use crate::provider::json::{is_object, repair_surrogates, write_string};
+use crate::provider::json::{List, is_object, write_raw, write_string};
 
 /// What every user message ends with. It is found again at the end of a piece: inside a JSON string the quotes would be
 /// escaped.
@@ -50,22 +50,6 @@ pub(super) fn messages(messages: &[Message]) -> Bytes {
         }
     }
     Bytes::from(out)
-}
-
-/// A JSON list being written: puts the commas between its items.
-struct List<'a> {
-    out: &'a mut Vec<u8>,
-    any: bool,
-}
-
-impl List<'_> {
-    fn item(&mut self) -> &mut Vec<u8> {
-        if self.any {
-            self.out.push(b',');
-        }
-        self.any = true;
-        self.out
-    }
 }
 
 fn is_assistant(message: &Message) -> bool {
@@ -180,9 +164,4 @@ fn write_cited(out: &mut Vec<u8>, text: &str, citations: &RawValue) {
 
 fn citations(provider_data: Option<&str>) -> Option<&RawValue> {
     serde_json::from_str::<Attached<'_>>(provider_data?).ok()?.citations
-}
-
-/// Splices JSON text. The API refuses a body with lone surrogates, even though it may have sent them.
-fn write_raw(out: &mut Vec<u8>, json: &str) {
-    out.extend_from_slice(&repair_surrogates(json.as_bytes()));
 }

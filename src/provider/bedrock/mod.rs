@@ -16,7 +16,7 @@ mod tests;
 
 use bytes::Bytes;
 
-use super::aws::encoded;
+use super::paths::segment;
 use super::{Api, Decoder, Framing, ModelRequest, Wire};
 use crate::model::{Message, RunWarning};
 
@@ -31,7 +31,7 @@ impl Wire for BedrockWire {
 
     /// The id may be an ARN, whose `:` and `/` belong to it.
     fn path(&self, request: &ModelRequest) -> String {
-        format!("/model/{}/converse-stream", encoded(&request.model))
+        format!("/model/{}/converse-stream", segment(&request.model))
     }
 
     fn framing(&self) -> Framing {

@@ -128,7 +128,7 @@ fn reasoning(
                 (true, _, _) => out.extend_from_slice(b"\"enabled\":false"),
                 (false, Some(effort), _) => {
                     out.extend_from_slice(b"\"effort\":");
-                    string(out, effort_word(effort));
+                    string(out, effort.as_str());
                 }
                 (false, None, Some(tokens)) => {
                     out.extend_from_slice(b"\"max_tokens\":");
@@ -148,30 +148,8 @@ fn reasoning(
 
 /// The effort that a configuration comes to, where it names one or a budget.
 pub(super) fn effort_of(thinking: &ThinkingConfig) -> Option<&'static str> {
-    thinking.effort.map(effort_word).or_else(|| {
-        (thinking.mode == Some(ThinkingMode::Enabled))
-            .then(|| thinking.budget_tokens.map(effort_for))
-            .flatten()
-    })
-}
-
-fn effort_word(effort: ThinkingEffort) -> &'static str {
-    match effort {
-        ThinkingEffort::None => "none",
-        ThinkingEffort::Minimal => "minimal",
-        ThinkingEffort::Low => "low",
-        ThinkingEffort::Medium => "medium",
-        ThinkingEffort::High => "high",
-        ThinkingEffort::Xhigh => "xhigh",
-        ThinkingEffort::Max => "max",
-    }
-}
-
-/// A budget in tokens, for an API that only knows efforts.
-fn effort_for(tokens: u64) -> &'static str {
-    match tokens {
-        0..4_096 => "low",
-        4_096..16_384 => "medium",
-        _ => "high",
-    }
+    let of_budget = (thinking.mode == Some(ThinkingMode::Enabled))
+        .then(|| thinking.budget_tokens.map(ThinkingEffort::of_budget))
+        .flatten();
+    thinking.effort.or(of_budget).map(ThinkingEffort::as_str)
 }

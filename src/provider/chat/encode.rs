@@ -8,8 +8,9 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::quirks::ChatQuirks;
-use crate::model::{Block, Message, Role, repair_surrogates};
+use crate::model::{Block, Message, Role};
 use crate::provider::image;
+use crate::provider::json::write_raw;
 
 /// What stands between a tool's answer and a user message where a server refuses the two side by side.
 pub(super) const BRIDGE: &[u8] = br#"{"role":"assistant","content":"Understood."}"#;
@@ -68,7 +69,7 @@ impl Writer<'_> {
 
     /// Splices JSON text. Servers refuse lone surrogates, even those they sent.
     fn json(&mut self, json: &str) {
-        self.out.extend_from_slice(&repair_surrogates(json.as_bytes()));
+        write_raw(&mut self.out, json);
     }
 
     fn next(&mut self) {

@@ -9,39 +9,24 @@ use serde_json::value::RawValue;
 use super::thinking;
 use crate::model::{ResponseFormat, ToolChoice};
 use crate::provider::ModelRequest;
-use crate::provider::json::write_string;
+use crate::provider::json::{List, write_string};
 
 /// The body in pieces.
 pub(super) fn body(request: &ModelRequest, vertex: bool) -> Vec<Bytes> {
-    pieces(head(request), request, tail(request, vertex))
+    request.framed(head(request), tail(request, vertex))
 }
 
 /// The body of a count: the prompt alone. Vertex takes it as it is, Gemini's API as a request within the question.
 pub(super) fn count(request: &ModelRequest, vertex: bool) -> Vec<Bytes> {
     if vertex {
-        return pieces(head(request), request, Bytes::from_static(b"]}"));
+        return request.framed(head(request), Bytes::from_static(b"]}"));
     }
     let mut out = b"{\"generateContentRequest\":{\"model\":".to_vec();
     let name = request.model.strip_prefix("models/").unwrap_or(&request.model);
     write_string(&mut out, &format!("models/{name}"));
     out.push(b',');
     out.extend_from_slice(head(request).strip_prefix(b"{").unwrap_or_default());
-    pieces(Bytes::from(out), request, Bytes::from_static(b"]}}"))
-}
-
-fn pieces(head: Bytes, request: &ModelRequest, tail: Bytes) -> Vec<Bytes> {
-    let mut pieces = Vec::with_capacity(request.messages.len() * 2 + 1);
-    let mut before = head;
-    for message in &request.messages {
-        pieces.push(before);
-        pieces.push(message.clone());
-        before = Bytes::from_static(b",");
-    }
-    if request.messages.is_empty() {
-        pieces.push(before);
-    }
-    pieces.push(tail);
-    pieces
+    request.framed(Bytes::from(out), Bytes::from_static(b"]}}"))
 }
 
 fn head(request: &ModelRequest) -> Bytes {
@@ -190,20 +175,4 @@ pub(super) fn is_label(key: &str, value: &str) -> bool {
                 .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-')
     };
     fits(key) && key.starts_with(|c: char| c.is_ascii_lowercase()) && fits(value)
-}
-
-/// A JSON list being written: puts the commas between its items.
-pub(super) struct List<'a> {
-    pub(super) out: &'a mut Vec<u8>,
-    pub(super) any: bool,
-}
-
-impl List<'_> {
-    pub(super) fn item(&mut self) -> &mut Vec<u8> {
-        if self.any {
-            self.out.push(b',');
-        }
-        self.any = true;
-        self.out
-    }
 }

@@ -3,10 +3,9 @@
 //! Pure: the same messages give the same bytes. A signature goes back on exactly the part it came on. It must never send
 //! thinking as text, nor an empty content, which the API refuses.
 
-use super::body::List;
 use super::wire::Attached;
 use crate::model::{Block, Message, Role};
-use crate::provider::json::{is_object, repair_surrogates, write_string};
+use crate::provider::json::{List, is_object, write_raw, write_string};
 
 /// Said for a tool that said nothing.
 const NO_OUTPUT: &str = "(no output)";
@@ -208,11 +207,6 @@ fn write_signature(out: &mut Vec<u8>, signature: Option<&str>) {
         out.extend_from_slice(b",\"thoughtSignature\":");
         write_string(out, signature);
     }
-}
-
-/// Splices JSON text. The API refuses a body with lone surrogates, even though it may have sent them.
-fn write_raw(out: &mut Vec<u8>, json: &str) {
-    out.extend_from_slice(&repair_surrogates(json.as_bytes()));
 }
 
 fn estimate(messages: &[Message]) -> usize {

@@ -2,6 +2,8 @@
 //!
 //! The base URL alone decides, and it may end at any step of the path. It must never hold a default address.
 
+use crate::provider::paths::segment;
+
 /// The path of models below one base URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GooglePath {
@@ -57,13 +59,7 @@ impl GooglePath {
         let mut out = String::with_capacity(self.models.len() + name.len() + method.len() + 2);
         out.push_str(self.models);
         out.push('/');
-        for byte in name.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-                out.push(char::from(byte));
-            } else {
-                out.push_str(&format!("%{byte:02X}"));
-            }
-        }
+        out.push_str(&segment(name));
         out.push(':');
         out.push_str(method);
         out

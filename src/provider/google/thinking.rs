@@ -22,17 +22,22 @@ pub(super) fn config(model: &str, asked: &ThinkingConfig) -> String {
         };
     }
     match most {
-        Some(most) => match asked.budget_tokens.or_else(|| asked.effort.map(budget_for)) {
-            Some(budget) => {
-                format!(r#"{{"includeThoughts":true,"thinkingBudget":{}}}"#, budget.min(most))
+        Some(most) => {
+            match asked.budget_tokens.or_else(|| asked.effort.map(ThinkingEffort::budget)) {
+                Some(budget) => {
+                    format!(r#"{{"includeThoughts":true,"thinkingBudget":{}}}"#, budget.min(most))
+                }
+                // The model decides.
+                None => r#"{"includeThoughts":true,"thinkingBudget":-1}"#.to_owned(),
             }
-            // The model decides.
-            None => r#"{"includeThoughts":true,"thinkingBudget":-1}"#.to_owned(),
-        },
-        None => match asked.effort.map(level_of).or_else(|| asked.budget_tokens.map(level_for)) {
-            Some(level) => format!(r#"{{"includeThoughts":true,"thinkingLevel":"{level}"}}"#),
-            None => r#"{"includeThoughts":true}"#.to_owned(),
-        },
+        }
+        None => {
+            match asked.effort.or(asked.budget_tokens.map(ThinkingEffort::of_budget)).map(level_of)
+            {
+                Some(level) => format!(r#"{{"includeThoughts":true,"thinkingLevel":"{level}"}}"#),
+                None => r#"{"includeThoughts":true}"#.to_owned(),
+            }
+        }
     }
 }
 
@@ -42,26 +47,6 @@ fn level_of(effort: ThinkingEffort) -> &'static str {
         ThinkingEffort::Low => "LOW",
         ThinkingEffort::Medium => "MEDIUM",
         ThinkingEffort::High | ThinkingEffort::Xhigh | ThinkingEffort::Max => "HIGH",
-    }
-}
-
-/// A budget in tokens, for a model that only knows levels.
-fn level_for(tokens: u64) -> &'static str {
-    match tokens {
-        0..4_096 => "LOW",
-        4_096..16_384 => "MEDIUM",
-        _ => "HIGH",
-    }
-}
-
-/// An effort, for a model that only knows budgets.
-fn budget_for(effort: ThinkingEffort) -> u64 {
-    match effort {
-        ThinkingEffort::None | ThinkingEffort::Minimal => 1_024,
-        ThinkingEffort::Low => 2_048,
-        ThinkingEffort::Medium => 8_192,
-        ThinkingEffort::High => 16_384,
-        ThinkingEffort::Xhigh | ThinkingEffort::Max => 32_768,
     }
 }
 

@@ -18,27 +18,12 @@ const USER_ID: &str = "user_id";
 
 /// The body in pieces.
 pub(super) fn body(request: &ModelRequest) -> Vec<Bytes> {
-    pieces(request, tail(request))
+    request.framed(head(request), tail(request))
 }
 
 /// The body of a count: the prompt alone.
 pub(super) fn count(request: &ModelRequest) -> Vec<Bytes> {
-    pieces(request, Bytes::from_static(b"]}"))
-}
-
-fn pieces(request: &ModelRequest, tail: Bytes) -> Vec<Bytes> {
-    let mut pieces = Vec::with_capacity(request.messages.len() * 2 + 1);
-    let mut before = head(request);
-    for piece in &request.messages {
-        pieces.push(before);
-        pieces.push(piece.clone());
-        before = Bytes::from_static(b",");
-    }
-    if request.messages.is_empty() {
-        pieces.push(before);
-    }
-    pieces.push(tail);
-    pieces
+    request.framed(head(request), Bytes::from_static(b"]}"))
 }
 
 fn head(request: &ModelRequest) -> Bytes {
@@ -104,8 +89,10 @@ fn reasoning(out: &mut Vec<u8>, thinking: &ThinkingConfig) {
         return;
     }
     raw(out, ",\"reasoning\":{");
-    if let Some(effort) =
-        thinking.effort.map(effort_word).or(thinking.budget_tokens.map(effort_for))
+    if let Some(effort) = thinking
+        .effort
+        .or(thinking.budget_tokens.map(ThinkingEffort::of_budget))
+        .map(ThinkingEffort::as_str)
     {
         raw(out, "\"effort\":");
         write_string(out, effort);
@@ -166,27 +153,6 @@ fn options(out: &mut Vec<u8>, request: &ModelRequest) {
     }
     if !first {
         out.push(b'}');
-    }
-}
-
-fn effort_word(effort: ThinkingEffort) -> &'static str {
-    match effort {
-        ThinkingEffort::None => "none",
-        ThinkingEffort::Minimal => "minimal",
-        ThinkingEffort::Low => "low",
-        ThinkingEffort::Medium => "medium",
-        ThinkingEffort::High => "high",
-        ThinkingEffort::Xhigh => "xhigh",
-        ThinkingEffort::Max => "max",
-    }
-}
-
-/// A budget in tokens, for an API that only knows efforts.
-fn effort_for(tokens: u64) -> &'static str {
-    match tokens {
-        0..4_096 => "low",
-        4_096..16_384 => "medium",
-        _ => "high",
     }
 }
 

@@ -3,15 +3,13 @@
 //! Owns the response's envelope: start, usage, end, errors. It must never end a response before its terminal event
 //! (`response.completed`, `.incomplete`, `.failed`), nor join two.
 
-use std::borrow::Cow;
-
 use serde_json::value::RawValue;
 
 use super::item::Place;
 use super::items::{Items, Of};
 use super::wire::{Event, Kind, ResponseBody};
 use super::{failure, usage};
-use crate::provider::json::repair_surrogates;
+use crate::provider::json::repair;
 use crate::provider::sse::MALFORMED_EVENT;
 use crate::provider::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, Stop};
 
@@ -245,13 +243,6 @@ fn item<'a>(event: &Event<'a>) -> Result<&'a RawValue, Failure> {
 fn response<'a>(event: &Event<'a>) -> Result<ResponseBody<'a>, Failure> {
     let malformed = || failure::malformed("a response object");
     serde_json::from_str(event.response.ok_or_else(malformed)?.get()).map_err(|_| malformed())
-}
-
-fn repair(data: &[u8]) -> Cow<'_, str> {
-    match repair_surrogates(data) {
-        Cow::Borrowed(data) => String::from_utf8_lossy(data),
-        Cow::Owned(data) => Cow::Owned(String::from_utf8_lossy(&data).into_owned()),
-    }
 }
 
 /// Whether an event carries a part of the answer, or its end.

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::provider::json::{Text, fields_of, repair_surrogates, write_string};
+use crate::provider::json::{Text, fields_of, write_raw, write_string};
 
 /// The longest `id` the API takes in an input item; those it gives may be longer (WIRE §3).
 const MAX_ID: usize = 64;
@@ -105,7 +105,7 @@ pub(super) fn write_reasoning(out: &mut Vec<u8>, provider_data: &str) -> bool {
 /// Writes an item of the provider's own byte for byte, but for an id that the API gave and does not take.
 pub(super) fn write_opaque(out: &mut Vec<u8>, raw_json: &str) {
     if has_short_id(raw_json) {
-        out.extend_from_slice(&repair_surrogates(raw_json.as_bytes()));
+        write_raw(out, raw_json);
         return;
     }
     out.push(b'{');
@@ -153,7 +153,7 @@ fn write_field(out: &mut Vec<u8>, name: &str, value: &RawValue, first: bool) {
     write_string(out, name);
     out.push(b':');
     // The API refuses a body with lone surrogates, even though it may have sent them.
-    out.extend_from_slice(&repair_surrogates(value.get().as_bytes()));
+    write_raw(out, value.get());
 }
 
 fn text(bytes: Vec<u8>) -> String {

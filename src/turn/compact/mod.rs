@@ -15,9 +15,7 @@ pub(crate) use chunk::{Part, chunks};
 pub(crate) use cut::{Cut, Size, cut, groups};
 pub(crate) use facts::Facts;
 pub(crate) use gate::{Flaw, Judged, judge};
-pub(crate) use prompt::{
-    SUMMARY_PREFIX, Task, instructions, merge_request, request, retry_request,
-};
+pub(crate) use prompt::{Task, instructions, merge_request, request, retry_request};
 pub(crate) use serialise::{parts, truncate_results};
 
 #[cfg(test)]

@@ -3,9 +3,6 @@
 use super::chunk::Part;
 use super::gate::{Flaw, SECTIONS};
 
-/// How a summary begins where it stands in a conversation (RULES §3).
-pub(crate) const SUMMARY_PREFIX: &str = "[Previous conversation summary]:";
-
 /// What a summary is made of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Task<'a> {
