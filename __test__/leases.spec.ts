@@ -11,6 +11,11 @@ import { closing, folder } from './support/cleanup.js'
 import { type Killable, killable } from './support/counter.js'
 import { context, scriptedEngine } from './support/engine.js'
 
+/** Processes that open a fresh path at once, so often; the full proof is `LEDGER_OPENS=100`. */
+const OPENS = Number(process.env.LEDGER_OPENS ?? 20)
+/** Messages of each of eight processes to one session; the full proof is `LEDGER_MESSAGES=500`. */
+const MESSAGES = Number(process.env.LEDGER_MESSAGES ?? 25)
+
 const results = (child: Killable) =>
   child.lines
     .filter((line) => line.startsWith('result '))
@@ -43,6 +48,49 @@ test('two processes on one session take turns: every turn is kept, in one chain'
       Array.from({ length: 20 }, (_, turn) => `${name} ${turn}`),
     )
   }
+})
+
+test(`eight processes with ${MESSAGES} messages each for one session: a linear chain, none lost, none doubled, FIFO`, {
+  timeout: 60_000 + MESSAGES * 8 * 500,
+}, async () => {
+  const { file } = folder()
+  await new AgentEngine({ ledger: { path: file } }).close()
+  // Without the history before it, so that a message costs the same however long the chain has grown.
+  const changes = JSON.stringify({ atOnce: true, timeoutMs: 3_600_000, history: [] })
+  const names = Array.from({ length: 8 }, (_, n) => `p${n}`)
+  const children = names.map((name) => killable('lease.mjs', [file, name, `${MESSAGES}`, changes]))
+  for (const each of children) expect(await each.ended).toBeNull()
+  const told = children.map(results)
+  expect(told.flat().filter((result) => !result.persisted)).toEqual([])
+  const engine = closing(new AgentEngine({ ledger: { path: file } }))
+  const head = (await engine.ledger.session('shared'))?.threadId ?? ''
+  // From the head to the root by the parents, which is every turn there is: nothing stands beside the chain.
+  const chain = await engine.ledger.query(
+    `WITH RECURSIVE up (id, parent, depth, at) AS (
+       SELECT id, parent_turn_id, depth, 0 FROM turns WHERE id = ?
+       UNION ALL SELECT t.id, t.parent_turn_id, t.depth, at + 1 FROM up JOIN turns t ON t.id = up.parent)
+     SELECT up.id, up.depth, m.content FROM up JOIN messages m ON m.turn_id = up.id AND m.role = 'user'
+     ORDER BY at DESC`,
+    [head],
+  )
+  expect(chain.truncated).toBe(null)
+  const ids = chain.rows.map((row) => row.id)
+  expect(chain.rows.map((row) => row.depth)).toEqual(ids.map((_, depth) => depth))
+  const count =
+    'SELECT (SELECT count(*) FROM turns) AS turns, count(*) AS moves FROM session_history'
+  expect((await engine.ledger.query(count)).rows).toEqual([
+    { turns: 8 * MESSAGES, moves: 8 * MESSAGES },
+  ])
+  const moved = await engine.ledger.query('SELECT thread_id FROM session_history ORDER BY id')
+  expect(moved.rows.map((row) => row.thread_id)).toEqual(ids)
+  // Each process's messages, in the order it asked, under the ids it was told.
+  names.forEach((name, n) => {
+    const own = chain.rows.filter((row) => String(row.content).startsWith(`${name} `))
+    expect(own.map((row) => row.content)).toEqual(told[n]?.map((_, turn) => `${name} ${turn}`))
+    expect(own.map((row) => row.id)).toEqual(told[n]?.map((result) => result.turnId))
+  })
+  expect(told.map((each) => each.length)).toEqual(names.map(() => MESSAGES))
+  expect(await engine.recover()).toEqual([])
 })
 
 test('a run waits for the process that runs its session, and no longer than its time', async () => {
@@ -118,10 +166,11 @@ test('a lease is kept by its heartbeat, however long a tool takes', async () => 
   expect(results(first)).toMatchObject([{ persisted: true, stopReason: 'end_turn' }])
 })
 
-test('twenty times six processes that open a fresh path at once make one ledger', {
-  timeout: 240_000,
+test(`${OPENS} times six processes that open a fresh path at once make one ledger`, {
+  timeout: 60_000 + OPENS * 9_000,
 }, async () => {
-  for (let round = 0; round < 20; round++) {
+  const schemas = new Set<string>()
+  for (let round = 0; round < OPENS; round++) {
     const path = mkdtempSync(join(tmpdir(), 'agent-engine-six-'))
     const file = join(path, 'fresh.db')
     const six = Array.from({ length: 6 }, (_, n) =>
@@ -135,8 +184,13 @@ test('twenty times six processes that open a fresh path at once make one ledger'
     const { rows } = await engine.ledger.query(
       'SELECT (SELECT count(*) FROM schema_meta) AS ledgers, (SELECT count(*) FROM turns) AS turns',
     )
+    const schema = await engine.ledger.query(
+      'SELECT type, name, sql FROM sqlite_schema ORDER BY name',
+    )
     await engine.close()
     rmSync(path, { recursive: true, force: true })
     expect(rows).toEqual([{ ledgers: 1, turns: 6 }])
+    schemas.add(JSON.stringify(schema.rows))
+    expect(schemas.size).toBe(1)
   }
 })

@@ -6,6 +6,14 @@ import { AgentEngine, type AgentResult, type InterruptedTurn } from '../index.js
 import { afterwards, closing, folder } from './support/cleanup.js'
 import { type Counter, counter, killable } from './support/counter.js'
 import { context, scriptedEngine } from './support/engine.js'
+import {
+  acknowledged,
+  effectsOnce,
+  expectAccepted,
+  look,
+  resume,
+  skipped,
+} from './support/interrupted.js'
 import { rows, sqlite3 } from './support/ledger.js'
 
 /** Kills at random moments; the full proof is `RECOVERY_KILLS=1000`. */
@@ -15,53 +23,6 @@ async function counting(): Promise<Counter> {
   const service = await counter()
   afterwards(() => service.close())
   return service
-}
-
-/** What another process sees of the ledger. */
-async function look(file: string) {
-  const engine = new AgentEngine({ ledger: { path: file } })
-  const listed = await engine.recover()
-  const session = await engine.ledger.session('main')
-  const head = session?.threadId ? await engine.ledger.turn(session.threadId) : null
-  const history = session === null ? [] : await engine.ledger.history('main')
-  await engine.close()
-  return { listed, session, head, history }
-}
-
-/** Goes on with the interrupted turn in a process of its own, to its end. */
-async function resume(file: string, url: string, turn: InterruptedTurn): Promise<AgentResult> {
-  const skip = { SKIP: String(turn.iterations) }
-  const child = killable('recovery.mjs', [file, url, 'resume', turn.turnId], skip)
-  const line = await child.line('result ')
-  await child.ended
-  return JSON.parse(line.slice('result '.length))
-}
-
-/** What is true of the effects however often a turn was killed and resumed. */
-function effectsOnce(service: Counter, result: AgentResult, kills: number): void {
-  for (const call of result.toolCalls) {
-    const times = service.effects.get(call.toolName)?.get(call.callId) ?? 0
-    const unknown = call.error === 'outcome_unknown'
-    switch (call.toolName) {
-      case 'unsafe':
-        // Never twice; and where nobody knows, it says so.
-        expect(times).toBeLessThanOrEqual(1)
-        expect(unknown || times === 1).toBe(true)
-        break
-      case 'reconcilable':
-        expect([call.toolName, times, call.status]).toEqual([call.toolName, 1, 'completed'])
-        break
-      default:
-        // The same key each time: at a service that knows its keys, one effect.
-        expect(call.status).toBe('completed')
-        expect(times).toBeGreaterThanOrEqual(1)
-        expect(times).toBeLessThanOrEqual(1 + kills)
-    }
-  }
-  for (const [name, keys] of service.effects) {
-    const own = result.toolCalls.filter((call) => call.toolName === name)
-    expect([...keys.keys()].filter((key) => !own.some((call) => call.callId === key))).toEqual([])
-  }
 }
 
 const places = ['pure', 'idempotent', 'reconcilable', 'unsafe'].flatMap((name) =>
@@ -119,12 +80,35 @@ test.each(places)('killed %s, a turn is listed, unseen, and goes on to its end',
   const after = await look(file)
   expect(after.listed).toEqual([])
   expect(after.head).toMatchObject({ id: turn.turnId, status: 'completed', toolCallCount: 8 })
-  expect(after.history).toHaveLength(12)
-  if (sqlite3) {
-    expect(rows(file, 'SELECT * FROM open_turns')).toEqual([])
-    expect(rows(file, 'PRAGMA foreign_key_check')).toEqual([])
-    expect(rows(file, 'PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }])
+  expect(after.history.map(({ turnId: _, ...message }) => message)).toEqual(result.messages)
+  expectAccepted(result.messages)
+})
+
+test.each([
+  ['after unsafe one', 'before unsafe two', ['outcome_unknown', 'outcome_unknown'], [1, undefined]],
+  ['before idempotent one', 'after unsafe two', [undefined, 'outcome_unknown'], [1, 1]],
+])('killed twice, %s and %s, a turn goes on to its end', async (one, two, errors, times) => {
+  const { file } = folder()
+  const service = await counting()
+  let open: InterruptedTurn | undefined
+  for (const stopAt of [one, two]) {
+    const mode = open === undefined ? ['run', 'main'] : ['resume', open.turnId]
+    const asked = [file, service.url, ...mode, JSON.stringify({ stopAt })]
+    const child = killable('recovery.mjs', asked, skipped(open))
+    await child.line(`at ${stopAt}`)
+    child.kill()
+    await child.ended
+    const { session, listed } = await look(file)
+    expect([session, listed.map((turn) => turn.resumable)]).toEqual([null, [true]])
+    open = listed[0]
   }
+  if (open === undefined) throw new Error('not listed')
+  const result = await resume(file, service.url, open)
+  effectsOnce(service, result, 2)
+  expectAccepted(result.messages)
+  const unsafe = result.toolCalls.filter((call) => call.toolName === 'unsafe')
+  expect(unsafe.map((call) => call.error)).toEqual(errors)
+  expect(unsafe.map((call) => service.effects.get('unsafe')?.get(call.callId))).toEqual(times)
 })
 
 test('killed while the first answer is on its way, a turn is listed with its question and goes on', async () => {
@@ -162,23 +146,22 @@ test(`${KILLS} kills at random moments: effects once, partial turns unseen, ever
     let open: InterruptedTurn | undefined
     while (result === undefined) {
       const mode = open === undefined ? ['run', 'main'] : ['resume', open.turnId]
-      const skip = { SKIP: String(open?.iterations ?? 0) }
-      const child = killable('recovery.mjs', [file, service.url, ...mode], skip)
+      const child = killable('recovery.mjs', [file, service.url, ...mode], skipped(open))
       if (tally.kills < KILLS && kills < 6) {
         // By what it has told, not by time: a process that starts slowly would always be killed at its first call.
         await Promise.race([child.count(1 + Math.floor(Math.random() * 20)), child.ended])
         setTimeout(() => child.kill(), Math.random() * 4)
       }
       const signal = await child.ended
-      const told = child.lines.find((line) => line.startsWith('result '))
       if (signal === 'SIGKILL') {
         tally.kills++
         kills++
       }
       const seen = await look(file)
+      const told = acknowledged(child.lines)
       if (told !== undefined) {
         // Acknowledged: it is there, however the process ended.
-        result = JSON.parse(told.slice('result '.length)) as AgentResult
+        result = told
         expect(result).toMatchObject({ persisted: true, stopReason: 'end_turn' })
         expect(seen.head?.id).toBe(result.turnId)
       } else if (seen.head !== null) {
@@ -192,12 +175,15 @@ test(`${KILLS} kills at random moments: effects once, partial turns unseen, ever
         if (open !== undefined)
           expect(seen.listed.map((turn) => turn.turnId)).toEqual([open.turnId])
         open = seen.listed[0]
+        expect(open?.resumable ?? true).toBe(true)
         if (open !== undefined) tally.resumed++
       }
     }
-    expect((await look(file)).listed).toEqual([])
+    const after = await look(file)
+    expect([after.listed, after.history.length]).toEqual([[], 12])
     expect(result.toolCalls).toHaveLength(8)
     effectsOnce(service, result, kills)
+    expectAccepted(result.messages)
     tally.unknown += result.toolCalls.filter((call) => call.error === 'outcome_unknown').length
   }
   console.log(JSON.stringify(tally))

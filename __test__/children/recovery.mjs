@@ -5,17 +5,19 @@ import { writeSync } from 'node:fs'
 import { context, scripted } from './common.mjs'
 
 const [file, url, mode, turnId, changes = '{}'] = process.argv.slice(2)
-const { replies, stopAt, leaseMs, timeoutMs = 60_000 } = JSON.parse(changes)
+const { replies, rounds = 2, stopAt, leaseMs, timeoutMs = 60_000 } = JSON.parse(changes)
 
 /** In one write, so that a kill leaves no half of a line. */
 const say = (line) => writeSync(1, `${line}\n`)
 
 const classes = ['pure', 'idempotent', 'reconcilable', 'unsafe']
 const round = (text) => ({
+  thinking: `think of ${text}`,
+  signature: 'c2ln',
   text,
   toolCalls: classes.map((name) => ({ name, arguments: { of: text } })),
 })
-const script = replies ?? [round('one'), round('two'), 'done']
+const script = replies ?? [...['one', 'two'].slice(0, rounds).map(round), 'done']
 
 /** Tells the counter; it answers when the effect has happened. */
 async function count(path) {

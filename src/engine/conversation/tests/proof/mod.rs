@@ -11,6 +11,7 @@ mod check;
 mod google;
 mod histories;
 mod responses;
+mod resumed;
 mod switches;
 
 use std::cell::Cell;
