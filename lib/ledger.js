@@ -2,6 +2,7 @@
 // The ledger as a broker sees it: reads and writes as promises, answered by the native side off this thread.
 // It must never open the file itself: a second SQLite in the process destroys it (FAULTS §0.1).
 
+const { resolve } = require('node:path')
 const hub = require('./hub.js')
 const { readContext, toJson } = require('./context.js')
 const { AgentEngineError } = require('./errors.js')
@@ -57,6 +58,22 @@ class Ledger {
     }
     return this.#ask('query', { sql, params })
   }
+
+  async verify() {
+    return this.#ask('verify', {})
+  }
+
+  async backup(path) {
+    return this.#ask('backup', { path: file('path', path) })
+  }
+
+  async stats() {
+    return this.#ask('stats', {})
+  }
+
+  async vacuum() {
+    return this.#ask('vacuum', {})
+  }
 }
 
 function wrong(field, what, code = 'invalid_context') {
@@ -66,6 +83,14 @@ function wrong(field, what, code = 'invalid_context') {
 function text(field, value, code) {
   if (typeof value !== 'string') throw wrong(field, 'a string', code)
   return value
+}
+
+/** The path of a file, as the process's folder makes it: what Rust would resolve is the same, but may be later. */
+function file(field, value) {
+  text(field, value, 'invalid_options')
+  if (value === '' || value.includes('\0'))
+    throw wrong(field, 'the path of a file', 'invalid_options')
+  return resolve(value)
 }
 
 /** What SQLite can be given as it is. JSON would turn the rest into null or into nothing. */

@@ -447,6 +447,38 @@ export interface Ledger {
   uncompact(label: string): Promise<SessionRow | null>
   /** Read-only SQL. Never open the file with another SQLite in this process. */
   query(sql: string, params?: readonly (string | number | boolean | null)[]): Promise<QueryResult>
+  /**
+   * Reads the whole file and says what of it does not hold: SQLite's integrity, the checksum of every message, and the
+   * invariants that {@link LedgerCheck} lists. Damage is in the report, not an error. Runs go on meanwhile.
+   *
+   * @example
+   * const { ok, problems } = await engine.ledger.verify()
+   * if (!ok) for (const { check, subject, message } of problems) console.error(check, subject, message)
+   */
+  verify(): Promise<LedgerReport>
+  /**
+   * Copies the ledger as it stands at one moment to a new file, which only its owner can read. Runs commit meanwhile.
+   * Rejects with `storage_exists` (`field` is `path`) where there is a file, and never leaves a part of one.
+   *
+   * @example
+   * const { bytes } = await engine.ledger.backup(`./backups/${Date.now()}.db`)
+   */
+  backup(path: string): Promise<LedgerBackup>
+  /**
+   * What is in the ledger, and how large it is.
+   *
+   * @example
+   * const { turns, usage, fileBytes } = await engine.ledger.stats()
+   */
+  stats(): Promise<LedgerStats>
+  /**
+   * Rewrites the file without its free pages. Commits wait meanwhile, and the disk needs room for a second copy. Rejects
+   * with `storage_locked` while another process writes, and with `storage_full`; the ledger is as it was then.
+   *
+   * @example
+   * const { bytesBefore, bytesAfter } = await engine.ledger.vacuum()
+   */
+  vacuum(): Promise<LedgerVacuum>
 }
 
 /** A result as a broker may have it: seed 000's fields; the engine's own are optional. */
@@ -486,6 +518,8 @@ export type AgentEngineErrorCode =
   | 'storage_locked'
   | 'storage_constraint'
   | 'storage_io'
+  | 'storage_exists'
+  | 'invalid_import'
   | 'stale_head'
   | 'stale_writer'
   | 'unknown_turn'

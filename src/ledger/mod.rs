@@ -4,9 +4,11 @@
 //! await, and never open a file that another SQLite in this process holds (FAULTS §0.1): on Linux that is checked; on
 //! macOS and Windows the rule is the host's to keep.
 
+mod care;
 mod commit;
 mod compaction;
 mod connection;
+mod draft;
 mod error;
 mod file;
 mod heart;
@@ -41,6 +43,10 @@ use crate::model::{
     StorageErrorKind, TurnCommit,
 };
 
+pub use self::care::{
+    LedgerBackup, LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, LedgerStats,
+    LedgerVacuum, TurnCounts,
+};
 pub use self::query::{QueryLimits, QueryResult, QueryRow, Truncation};
 pub use self::rows::{HistoryMessage, SessionRow, TurnError, TurnRow};
 
