@@ -430,6 +430,22 @@ export declare class AgentEngine {
   close(): Promise<void>
 }
 
+/** What {@link Ledger.export} takes. */
+export interface ExportOptions {
+  /** Default `ledger`. */
+  format?: LedgerFormat
+  /** The label of the session. `pi` and `myclaw` need one; left out with `ledger`, all are written. */
+  session?: string
+}
+
+/** What {@link Ledger.import} takes. */
+export interface ImportOptions {
+  /** Default `ledger`. */
+  format?: LedgerFormat
+  /** With `pi` and `myclaw`: the label it gets. Default `pi:<its id>`, `myclaw:<the name of the file>`. */
+  session?: string
+}
+
 /** The turns that were kept. Reads never wait for writes. */
 export interface Ledger {
   /** Writes a finished turn for a broker that commits itself; one transaction. Resolves with the turn's id. */
@@ -479,6 +495,26 @@ export interface Ledger {
    * const { bytesBefore, bytesAfter } = await engine.ledger.vacuum()
    */
   vacuum(): Promise<LedgerVacuum>
+  /**
+   * Writes sessions, as they stand at one moment, to a new file that only its owner can read. Without options: all of them
+   * in our own JSONL, which {@link Ledger.import} takes back as they were (docs/jsonl.md). `pi` and `myclaw` hold one session.
+   * Turns that still run are not in it. Rejects with `storage_exists` (`field` is `path`) and `unknown_session`.
+   *
+   * @example
+   * const { turns, problems } = await engine.ledger.export('./ledger.jsonl')
+   * await engine.ledger.export('./main.jsonl', { format: 'pi', session: 'agent:main:main' })
+   */
+  export(path: string, options?: ExportOptions): Promise<LedgerExport>
+  /**
+   * Takes in what a file holds. A damaged line is in `problems` with its number, and everything else is imported. Turns that
+   * are there already are skipped, and a session that is there is never moved. Rejects with `invalid_import` (`field` is
+   * `path`) for what is no file of that format.
+   *
+   * @example
+   * const { sessions, problems } = await engine.ledger.import('./old.jsonl', { format: 'pi' })
+   * for (const { line, message } of problems) console.warn(line, message)
+   */
+  import(path: string, options?: ImportOptions): Promise<LedgerImport>
 }
 
 /** A result as a broker may have it: seed 000's fields; the engine's own are optional. */
@@ -2490,3 +2526,108 @@ bytesBefore: number,
  * The file's bytes after. A reader that is at work keeps the file as it was until the next checkpoint.
  */
 bytesAfter: number, };
+
+/**
+ * A format of files.
+ */
+export type LedgerFormat = "ledger" | "pi" | "myclaw";
+
+/**
+ * What `ledger.export(path)` wrote.
+ */
+export type LedgerExport = { 
+/**
+ * Where it stands, with links and folders resolved.
+ */
+path: string, 
+/**
+ * Its size.
+ */
+bytes: number, 
+/**
+ * Its lines.
+ */
+lines: number, 
+/**
+ * The sessions in it.
+ */
+sessions: number, 
+/**
+ * The turns in it.
+ */
+turns: number, 
+/**
+ * Turns that still run, and are not in it.
+ */
+openTurns: number, 
+/**
+ * What could not be read, at most 1,000 entries.
+ */
+problems: Array<TransferProblem>, 
+/**
+ * True when there is more than `problems` names.
+ */
+truncated: boolean, 
+/**
+ * Parts of messages that the format has no place for, by kind.
+ */
+leftOut: { [key in string]: number }, };
+
+/**
+ * What `ledger.import(path)` did.
+ */
+export type LedgerImport = { 
+/**
+ * The labels of the sessions that it made.
+ */
+sessions: Array<string>, 
+/**
+ * Turns it added.
+ */
+turns: number, 
+/**
+ * Messages it added.
+ */
+messages: number, 
+/**
+ * Tool calls it added.
+ */
+toolCalls: number, 
+/**
+ * Turns that were there already, by their id.
+ */
+skippedTurns: number, 
+/**
+ * What was not taken as it stands, at most 1,000 entries.
+ */
+problems: Array<TransferProblem>, 
+/**
+ * True when there is more than `problems` names.
+ */
+truncated: boolean, 
+/**
+ * Entries of kinds that have no place here, by kind.
+ */
+leftOut: { [key in string]: number }, };
+
+/**
+ * Something that was not taken as it stands. Everything else was.
+ */
+export type TransferProblem = { 
+/**
+ * The number of the line, from 1; null where no line is meant.
+ */
+line: number | null, 
+/**
+ * Why.
+ */
+code: TransferCode, 
+/**
+ * What became of it, without a word of its content.
+ */
+message: string, };
+
+/**
+ * Why something was not taken as it stands.
+ */
+export type TransferCode = "damaged_line" | "invalid_line" | "refused" | "reattached" | "lost_reference" | "session_exists" | "rebuilt" | "unreadable";

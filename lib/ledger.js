@@ -74,6 +74,23 @@ class Ledger {
   async vacuum() {
     return this.#ask('vacuum', {})
   }
+
+  async export(path, options = {}) {
+    const transfer = { path: file('path', path), ...readTransfer(options) }
+    if (transfer.format !== 'ledger' && transfer.session === undefined) {
+      throw wrong('session', 'a string; this format holds one session', 'invalid_options')
+    }
+    return this.#ask('export', transfer)
+  }
+
+  async import(path, options = {}) {
+    const transfer = { path: file('path', path), ...readTransfer(options) }
+    if (transfer.format === 'ledger' && transfer.session !== undefined) {
+      const why = '`session`: the sessions of this format keep their labels; leave it out'
+      throw new AgentEngineError('invalid_options', why, 'session')
+    }
+    return this.#ask('import', transfer)
+  }
 }
 
 function wrong(field, what, code = 'invalid_context') {
@@ -83,6 +100,26 @@ function wrong(field, what, code = 'invalid_context') {
 function text(field, value, code) {
   if (typeof value !== 'string') throw wrong(field, 'a string', code)
   return value
+}
+
+const FORMATS = ['ledger', 'pi', 'myclaw']
+
+/** The options of an import or an export, each checked by name. */
+function readTransfer(options) {
+  if (options === null || typeof options !== 'object' || Array.isArray(options)) {
+    throw wrong('options', 'an object', 'invalid_options')
+  }
+  const { format = 'ledger', session, ...rest } = options
+  const [other] = Object.keys(rest)
+  if (other !== undefined) {
+    const why = `\`${other}\`: is no option; pass \`format\` or \`session\``
+    throw new AgentEngineError('invalid_options', why, other)
+  }
+  if (!FORMATS.includes(format))
+    throw wrong('format', `one of ${FORMATS.join(', ')}`, 'invalid_options')
+  const label = session === null ? undefined : session
+  if (label !== undefined) text('session', label, 'invalid_label')
+  return { format, session: label }
 }
 
 /** The path of a file, as the process's folder makes it: what Rust would resolve is the same, but may be later. */

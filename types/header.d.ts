@@ -430,6 +430,22 @@ export declare class AgentEngine {
   close(): Promise<void>
 }
 
+/** What {@link Ledger.export} takes. */
+export interface ExportOptions {
+  /** Default `ledger`. */
+  format?: LedgerFormat
+  /** The label of the session. `pi` and `myclaw` need one; left out with `ledger`, all are written. */
+  session?: string
+}
+
+/** What {@link Ledger.import} takes. */
+export interface ImportOptions {
+  /** Default `ledger`. */
+  format?: LedgerFormat
+  /** With `pi` and `myclaw`: the label it gets. Default `pi:<its id>`, `myclaw:<the name of the file>`. */
+  session?: string
+}
+
 /** The turns that were kept. Reads never wait for writes. */
 export interface Ledger {
   /** Writes a finished turn for a broker that commits itself; one transaction. Resolves with the turn's id. */
@@ -479,6 +495,26 @@ export interface Ledger {
    * const { bytesBefore, bytesAfter } = await engine.ledger.vacuum()
    */
   vacuum(): Promise<LedgerVacuum>
+  /**
+   * Writes sessions, as they stand at one moment, to a new file that only its owner can read. Without options: all of them
+   * in our own JSONL, which {@link Ledger.import} takes back as they were (docs/jsonl.md). `pi` and `myclaw` hold one session.
+   * Turns that still run are not in it. Rejects with `storage_exists` (`field` is `path`) and `unknown_session`.
+   *
+   * @example
+   * const { turns, problems } = await engine.ledger.export('./ledger.jsonl')
+   * await engine.ledger.export('./main.jsonl', { format: 'pi', session: 'agent:main:main' })
+   */
+  export(path: string, options?: ExportOptions): Promise<LedgerExport>
+  /**
+   * Takes in what a file holds. A damaged line is in `problems` with its number, and everything else is imported. Turns that
+   * are there already are skipped, and a session that is there is never moved. Rejects with `invalid_import` (`field` is
+   * `path`) for what is no file of that format.
+   *
+   * @example
+   * const { sessions, problems } = await engine.ledger.import('./old.jsonl', { format: 'pi' })
+   * for (const { line, message } of problems) console.warn(line, message)
+   */
+  import(path: string, options?: ImportOptions): Promise<LedgerImport>
 }
 
 /** A result as a broker may have it: seed 000's fields; the engine's own are optional. */

@@ -1930,3 +1930,108 @@ bytesBefore: number,
  * The file's bytes after. A reader that is at work keeps the file as it was until the next checkpoint.
  */
 bytesAfter: number, };
+
+/**
+ * A format of files.
+ */
+export type LedgerFormat = "ledger" | "pi" | "myclaw";
+
+/**
+ * What `ledger.export(path)` wrote.
+ */
+export type LedgerExport = { 
+/**
+ * Where it stands, with links and folders resolved.
+ */
+path: string, 
+/**
+ * Its size.
+ */
+bytes: number, 
+/**
+ * Its lines.
+ */
+lines: number, 
+/**
+ * The sessions in it.
+ */
+sessions: number, 
+/**
+ * The turns in it.
+ */
+turns: number, 
+/**
+ * Turns that still run, and are not in it.
+ */
+openTurns: number, 
+/**
+ * What could not be read, at most 1,000 entries.
+ */
+problems: Array<TransferProblem>, 
+/**
+ * True when there is more than `problems` names.
+ */
+truncated: boolean, 
+/**
+ * Parts of messages that the format has no place for, by kind.
+ */
+leftOut: { [key in string]: number }, };
+
+/**
+ * What `ledger.import(path)` did.
+ */
+export type LedgerImport = { 
+/**
+ * The labels of the sessions that it made.
+ */
+sessions: Array<string>, 
+/**
+ * Turns it added.
+ */
+turns: number, 
+/**
+ * Messages it added.
+ */
+messages: number, 
+/**
+ * Tool calls it added.
+ */
+toolCalls: number, 
+/**
+ * Turns that were there already, by their id.
+ */
+skippedTurns: number, 
+/**
+ * What was not taken as it stands, at most 1,000 entries.
+ */
+problems: Array<TransferProblem>, 
+/**
+ * True when there is more than `problems` names.
+ */
+truncated: boolean, 
+/**
+ * Entries of kinds that have no place here, by kind.
+ */
+leftOut: { [key in string]: number }, };
+
+/**
+ * Something that was not taken as it stands. Everything else was.
+ */
+export type TransferProblem = { 
+/**
+ * The number of the line, from 1; null where no line is meant.
+ */
+line: number | null, 
+/**
+ * Why.
+ */
+code: TransferCode, 
+/**
+ * What became of it, without a word of its content.
+ */
+message: string, };
+
+/**
+ * Why something was not taken as it stands.
+ */
+export type TransferCode = "damaged_line" | "invalid_line" | "refused" | "reattached" | "lost_reference" | "session_exists" | "rebuilt" | "unreadable";

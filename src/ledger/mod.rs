@@ -24,6 +24,7 @@ mod rows;
 mod schema;
 mod sessions;
 mod stored;
+mod transfer;
 mod write;
 mod write_turn;
 mod writer;
@@ -49,6 +50,7 @@ pub use self::care::{
 };
 pub use self::query::{QueryLimits, QueryResult, QueryRow, Truncation};
 pub use self::rows::{HistoryMessage, SessionRow, TurnError, TurnRow};
+pub use self::transfer::{LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem};
 
 /// How far a commit waits for the disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

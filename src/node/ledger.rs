@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::engine::NativeEngine;
 use super::js_error;
 use crate::error::{EngineError, ErrorCode};
-use crate::ledger::{Ledger, QueryLimits};
+use crate::ledger::{Ledger, LedgerFormat, QueryLimits};
 use crate::model::{InputError, StorageError, StorageErrorKind, repair_surrogates, session_label};
 
 #[derive(Deserialize)]
@@ -50,6 +50,14 @@ struct WriteTurn {
 #[derive(Deserialize)]
 struct Target {
     path: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Transfer {
+    path: PathBuf,
+    format: LedgerFormat,
+    #[serde(default)]
+    session: Option<String>,
 }
 
 type Answer = std::result::Result<String, EngineError>;
@@ -137,6 +145,24 @@ impl NativeEngine {
                 let Target { path } = arguments(args)?;
                 self.answer(id, async move {
                     json(&ledger.backup(&path).await.map_err(|error| at_path("path", error))?)
+                });
+            }
+            "export" => {
+                let Transfer { path, format, session } = arguments(args)?;
+                self.answer(id, async move {
+                    let done = ledger.export(&path, format, session).await;
+                    json(&done.map_err(|error| at_path("path", error))?)
+                });
+            }
+            "import" => {
+                let Transfer { path, format, session } = arguments(args)?;
+                if let Some(label) = &session {
+                    session_label("session", label)
+                        .map_err(|error| EngineError::at(ErrorCode::InvalidLabel, error))?;
+                }
+                self.answer(id, async move {
+                    let done = ledger.import(&path, format, session).await;
+                    json(&done.map_err(|error| at_path("path", error))?)
                 });
             }
             "writeTurn" => self.write_turn(id, ledger, args)?,
