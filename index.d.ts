@@ -430,6 +430,22 @@ export declare class AgentEngine {
   close(): Promise<void>
 }
 
+/** What {@link Ledger.export} takes. */
+export interface ExportOptions {
+  /** Default `ledger`. */
+  format?: LedgerFormat
+  /** The label of the session. `pi` and `myclaw` need one; left out with `ledger`, all are written. */
+  session?: string
+}
+
+/** What {@link Ledger.import} takes. */
+export interface ImportOptions {
+  /** Default `ledger`. */
+  format?: LedgerFormat
+  /** With `pi` and `myclaw`: the label it gets. Default `pi:<its id>`, `myclaw:<the name of the file>`. */
+  session?: string
+}
+
 /** The turns that were kept. Reads never wait for writes. */
 export interface Ledger {
   /** Writes a finished turn for a broker that commits itself; one transaction. Resolves with the turn's id. */
@@ -447,6 +463,58 @@ export interface Ledger {
   uncompact(label: string): Promise<SessionRow | null>
   /** Read-only SQL. Never open the file with another SQLite in this process. */
   query(sql: string, params?: readonly (string | number | boolean | null)[]): Promise<QueryResult>
+  /**
+   * Reads the whole file and says what of it does not hold: SQLite's integrity, the checksum of every message, and the
+   * invariants that {@link LedgerCheck} lists. Damage is in the report, not an error. Runs go on meanwhile.
+   *
+   * @example
+   * const { ok, problems } = await engine.ledger.verify()
+   * if (!ok) for (const { check, subject, message } of problems) console.error(check, subject, message)
+   */
+  verify(): Promise<LedgerReport>
+  /**
+   * Copies the ledger as it stands at one moment to a new file, which only its owner can read. Runs commit meanwhile.
+   * Rejects with `storage_exists` (`field` is `path`) where there is a file, and never leaves a part of one.
+   *
+   * @example
+   * const { bytes } = await engine.ledger.backup(`./backups/${Date.now()}.db`)
+   */
+  backup(path: string): Promise<LedgerBackup>
+  /**
+   * What is in the ledger, and how large it is.
+   *
+   * @example
+   * const { turns, usage, fileBytes } = await engine.ledger.stats()
+   */
+  stats(): Promise<LedgerStats>
+  /**
+   * Rewrites the file without its free pages. Commits wait meanwhile, and the disk needs room for a second copy. Rejects
+   * with `storage_locked` while another process writes, and with `storage_full`; the ledger is as it was then.
+   *
+   * @example
+   * const { bytesBefore, bytesAfter } = await engine.ledger.vacuum()
+   */
+  vacuum(): Promise<LedgerVacuum>
+  /**
+   * Writes sessions, as they stand at one moment, to a new file that only its owner can read. Without options: all of them
+   * in our own JSONL, which {@link Ledger.import} takes back as they were (docs/jsonl.md). `pi` and `myclaw` hold one session.
+   * Turns that still run are not in it. Rejects with `storage_exists` (`field` is `path`) and `unknown_session`.
+   *
+   * @example
+   * const { turns, problems } = await engine.ledger.export('./ledger.jsonl')
+   * await engine.ledger.export('./main.jsonl', { format: 'pi', session: 'agent:main:main' })
+   */
+  export(path: string, options?: ExportOptions): Promise<LedgerExport>
+  /**
+   * Takes in what a file holds. A damaged line is in `problems` with its number, and everything else is imported. Turns that
+   * are there already are skipped, and a session that is there is never moved. Rejects with `invalid_import` (`field` is
+   * `path`) for what is no file of that format.
+   *
+   * @example
+   * const { sessions, problems } = await engine.ledger.import('./old.jsonl', { format: 'pi' })
+   * for (const { line, message } of problems) console.warn(line, message)
+   */
+  import(path: string, options?: ImportOptions): Promise<LedgerImport>
 }
 
 /** A result as a broker may have it: seed 000's fields; the engine's own are optional. */
@@ -486,6 +554,8 @@ export type AgentEngineErrorCode =
   | 'storage_locked'
   | 'storage_constraint'
   | 'storage_io'
+  | 'storage_exists'
+  | 'invalid_import'
   | 'stale_head'
   | 'stale_writer'
   | 'unknown_turn'
@@ -2264,3 +2334,300 @@ truncated: Truncation | null, };
  * The limit at which a result was cut.
  */
 export type Truncation = "rows" | "bytes";
+
+/**
+ * What was checked. The last nine are the invariants of the schema, in this order.
+ */
+export type LedgerCheck = "integrity" | "references" | "checksum" | "tree" | "thread_tokens" | "children" | "pointer" | "open_turns" | "messages" | "tool_calls" | "compactions";
+
+/**
+ * Something that does not hold.
+ */
+export type LedgerProblem = { 
+/**
+ * What was checked.
+ */
+check: LedgerCheck, 
+/**
+ * The session's label, or the id of the turn, message or call; null where the file as a whole is meant.
+ */
+subject: string | null, 
+/**
+ * What is wrong, without a word of any message.
+ */
+message: string, };
+
+/**
+ * How much was looked at.
+ */
+export type LedgerChecked = { 
+/**
+ * Sessions.
+ */
+sessions: number, 
+/**
+ * Turns, also those that run.
+ */
+turns: number, 
+/**
+ * Messages whose checksum was compared.
+ */
+messages: number, 
+/**
+ * Tool calls.
+ */
+toolCalls: number, };
+
+/**
+ * What `ledger.verify()` found.
+ */
+export type LedgerReport = { 
+/**
+ * True when nothing is wrong.
+ */
+ok: boolean, 
+/**
+ * What is wrong, at most 1,000 entries.
+ */
+problems: Array<LedgerProblem>, 
+/**
+ * True when there is more than `problems` names.
+ */
+truncated: boolean, 
+/**
+ * How much was looked at.
+ */
+checked: LedgerChecked, 
+/**
+ * How long it took, in milliseconds.
+ */
+durationMs: number, };
+
+/**
+ * What `ledger.backup(path)` wrote.
+ */
+export type LedgerBackup = { 
+/**
+ * Where it stands, with links and folders resolved.
+ */
+path: string, 
+/**
+ * Its size.
+ */
+bytes: number, };
+
+/**
+ * The answer of `ledger.stats()`.
+ */
+export type LedgerStats = { 
+/**
+ * The ledger's own ULID.
+ */
+ledgerId: string, 
+/**
+ * When it was created, in Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * The version of the package that created it.
+ */
+engineVersion: string, 
+/**
+ * The version of its schema.
+ */
+schemaVersion: number, 
+/**
+ * Where it is, with links and folders resolved.
+ */
+path: string, 
+/**
+ * The file's bytes, without its log.
+ */
+fileBytes: number, 
+/**
+ * The bytes of the log beside it.
+ */
+logBytes: number, 
+/**
+ * What [`super::Ledger::vacuum`] would give back, in bytes.
+ */
+freeBytes: number, 
+/**
+ * Sessions that readers see.
+ */
+sessions: number, 
+/**
+ * Turns by how they ended.
+ */
+turns: TurnCounts, 
+/**
+ * Messages of turns that have ended.
+ */
+messages: number, 
+/**
+ * Tool calls of turns that have ended.
+ */
+toolCalls: number, 
+/**
+ * The sum over all turns that have ended, compactions too.
+ */
+usage: TokenUsage, 
+/**
+ * US dollars, over the turns whose price is known.
+ */
+cost: number, 
+/**
+ * Turns that used tokens at a price nobody knows.
+ */
+unpricedTurns: number, 
+/**
+ * When the first turn began, in Unix milliseconds; null without a turn.
+ */
+firstTurnAt: number | null, 
+/**
+ * When the last turn began; null without a turn.
+ */
+lastTurnAt: number | null, };
+
+/**
+ * Turns by how they ended.
+ */
+export type TurnCounts = { 
+/**
+ * Ended by themselves, or at a cap; without compactions.
+ */
+completed: number, 
+/**
+ * Aborted.
+ */
+aborted: number, 
+/**
+ * Failed or timed out.
+ */
+failed: number, 
+/**
+ * Running, or interrupted.
+ */
+open: number, 
+/**
+ * Summaries of earlier turns.
+ */
+compactions: number, };
+
+/**
+ * What `ledger.vacuum()` did.
+ */
+export type LedgerVacuum = { 
+/**
+ * The file's bytes before.
+ */
+bytesBefore: number, 
+/**
+ * The file's bytes after. A reader that is at work keeps the file as it was until the next checkpoint.
+ */
+bytesAfter: number, };
+
+/**
+ * A format of files.
+ */
+export type LedgerFormat = "ledger" | "pi" | "myclaw";
+
+/**
+ * What `ledger.export(path)` wrote.
+ */
+export type LedgerExport = { 
+/**
+ * Where it stands, with links and folders resolved.
+ */
+path: string, 
+/**
+ * Its size.
+ */
+bytes: number, 
+/**
+ * Its lines.
+ */
+lines: number, 
+/**
+ * The sessions in it.
+ */
+sessions: number, 
+/**
+ * The turns in it.
+ */
+turns: number, 
+/**
+ * Turns that still run, and are not in it.
+ */
+openTurns: number, 
+/**
+ * What could not be read, at most 1,000 entries.
+ */
+problems: Array<TransferProblem>, 
+/**
+ * True when there is more than `problems` names.
+ */
+truncated: boolean, 
+/**
+ * Parts of messages that the format has no place for, by kind.
+ */
+leftOut: { [key in string]: number }, };
+
+/**
+ * What `ledger.import(path)` did.
+ */
+export type LedgerImport = { 
+/**
+ * The labels of the sessions that it made.
+ */
+sessions: Array<string>, 
+/**
+ * Turns it added.
+ */
+turns: number, 
+/**
+ * Messages it added.
+ */
+messages: number, 
+/**
+ * Tool calls it added.
+ */
+toolCalls: number, 
+/**
+ * Turns that were there already, by their id.
+ */
+skippedTurns: number, 
+/**
+ * What was not taken as it stands, at most 1,000 entries.
+ */
+problems: Array<TransferProblem>, 
+/**
+ * True when there is more than `problems` names.
+ */
+truncated: boolean, 
+/**
+ * Entries of kinds that have no place here, by kind.
+ */
+leftOut: { [key in string]: number }, };
+
+/**
+ * Something that was not taken as it stands. Everything else was.
+ */
+export type TransferProblem = { 
+/**
+ * The number of the line, from 1; null where no line is meant.
+ */
+line: number | null, 
+/**
+ * Why.
+ */
+code: TransferCode, 
+/**
+ * What became of it, without a word of its content.
+ */
+message: string, };
+
+/**
+ * Why something was not taken as it stands.
+ */
+export type TransferCode = "damaged_line" | "invalid_line" | "refused" | "reattached" | "lost_reference" | "session_exists" | "rebuilt" | "unreadable";

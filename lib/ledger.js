@@ -2,6 +2,7 @@
 // The ledger as a broker sees it: reads and writes as promises, answered by the native side off this thread.
 // It must never open the file itself: a second SQLite in the process destroys it (FAULTS §0.1).
 
+const { resolve } = require('node:path')
 const hub = require('./hub.js')
 const { readContext, toJson } = require('./context.js')
 const { AgentEngineError } = require('./errors.js')
@@ -57,6 +58,39 @@ class Ledger {
     }
     return this.#ask('query', { sql, params })
   }
+
+  async verify() {
+    return this.#ask('verify', {})
+  }
+
+  async backup(path) {
+    return this.#ask('backup', { path: file('path', path) })
+  }
+
+  async stats() {
+    return this.#ask('stats', {})
+  }
+
+  async vacuum() {
+    return this.#ask('vacuum', {})
+  }
+
+  async export(path, options = {}) {
+    const transfer = { path: file('path', path), ...readTransfer(options) }
+    if (transfer.format !== 'ledger' && transfer.session === undefined) {
+      throw wrong('session', 'a string; this format holds one session', 'invalid_options')
+    }
+    return this.#ask('export', transfer)
+  }
+
+  async import(path, options = {}) {
+    const transfer = { path: file('path', path), ...readTransfer(options) }
+    if (transfer.format === 'ledger' && transfer.session !== undefined) {
+      const why = '`session`: the sessions of this format keep their labels; leave it out'
+      throw new AgentEngineError('invalid_options', why, 'session')
+    }
+    return this.#ask('import', transfer)
+  }
 }
 
 function wrong(field, what, code = 'invalid_context') {
@@ -66,6 +100,34 @@ function wrong(field, what, code = 'invalid_context') {
 function text(field, value, code) {
   if (typeof value !== 'string') throw wrong(field, 'a string', code)
   return value
+}
+
+const FORMATS = ['ledger', 'pi', 'myclaw']
+
+/** The options of an import or an export, each checked by name. */
+function readTransfer(options) {
+  if (options === null || typeof options !== 'object' || Array.isArray(options)) {
+    throw wrong('options', 'an object', 'invalid_options')
+  }
+  const { format = 'ledger', session, ...rest } = options
+  const [other] = Object.keys(rest)
+  if (other !== undefined) {
+    const why = `\`${other}\`: is no option; pass \`format\` or \`session\``
+    throw new AgentEngineError('invalid_options', why, other)
+  }
+  if (!FORMATS.includes(format))
+    throw wrong('format', `one of ${FORMATS.join(', ')}`, 'invalid_options')
+  const label = session === null ? undefined : session
+  if (label !== undefined) text('session', label, 'invalid_label')
+  return { format, session: label }
+}
+
+/** The path of a file, as the process's folder makes it: what Rust would resolve is the same, but may be later. */
+function file(field, value) {
+  text(field, value, 'invalid_options')
+  if (value === '' || value.includes('\0'))
+    throw wrong(field, 'the path of a file', 'invalid_options')
+  return resolve(value)
 }
 
 /** What SQLite can be given as it is. JSON would turn the rest into null or into nothing. */

@@ -5,7 +5,11 @@
 
 use ts_rs::{Config, TS};
 
-use crate::ledger::{HistoryMessage, QueryResult, SessionRow, Truncation, TurnError, TurnRow};
+use crate::ledger::{
+    HistoryMessage, LedgerBackup, LedgerCheck, LedgerChecked, LedgerExport, LedgerFormat,
+    LedgerImport, LedgerProblem, LedgerReport, LedgerStats, LedgerVacuum, QueryResult, SessionRow,
+    TransferCode, TransferProblem, Truncation, TurnCounts, TurnError, TurnRow,
+};
 use crate::model::*;
 use crate::provider::*;
 
@@ -96,6 +100,19 @@ fn the_typescript_declarations_are_what_the_rust_types_say() {
         HistoryMessage,
         QueryResult,
         Truncation,
+        LedgerCheck,
+        LedgerProblem,
+        LedgerChecked,
+        LedgerReport,
+        LedgerBackup,
+        LedgerStats,
+        TurnCounts,
+        LedgerVacuum,
+        LedgerFormat,
+        LedgerExport,
+        LedgerImport,
+        TransferProblem,
+        TransferCode,
     ];
     let wanted = format!("// Written by the test in src/typescript.rs. Do not edit.\n\n{wanted}");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/types/model.d.ts");

@@ -430,6 +430,22 @@ export declare class AgentEngine {
   close(): Promise<void>
 }
 
+/** What {@link Ledger.export} takes. */
+export interface ExportOptions {
+  /** Default `ledger`. */
+  format?: LedgerFormat
+  /** The label of the session. `pi` and `myclaw` need one; left out with `ledger`, all are written. */
+  session?: string
+}
+
+/** What {@link Ledger.import} takes. */
+export interface ImportOptions {
+  /** Default `ledger`. */
+  format?: LedgerFormat
+  /** With `pi` and `myclaw`: the label it gets. Default `pi:<its id>`, `myclaw:<the name of the file>`. */
+  session?: string
+}
+
 /** The turns that were kept. Reads never wait for writes. */
 export interface Ledger {
   /** Writes a finished turn for a broker that commits itself; one transaction. Resolves with the turn's id. */
@@ -447,6 +463,58 @@ export interface Ledger {
   uncompact(label: string): Promise<SessionRow | null>
   /** Read-only SQL. Never open the file with another SQLite in this process. */
   query(sql: string, params?: readonly (string | number | boolean | null)[]): Promise<QueryResult>
+  /**
+   * Reads the whole file and says what of it does not hold: SQLite's integrity, the checksum of every message, and the
+   * invariants that {@link LedgerCheck} lists. Damage is in the report, not an error. Runs go on meanwhile.
+   *
+   * @example
+   * const { ok, problems } = await engine.ledger.verify()
+   * if (!ok) for (const { check, subject, message } of problems) console.error(check, subject, message)
+   */
+  verify(): Promise<LedgerReport>
+  /**
+   * Copies the ledger as it stands at one moment to a new file, which only its owner can read. Runs commit meanwhile.
+   * Rejects with `storage_exists` (`field` is `path`) where there is a file, and never leaves a part of one.
+   *
+   * @example
+   * const { bytes } = await engine.ledger.backup(`./backups/${Date.now()}.db`)
+   */
+  backup(path: string): Promise<LedgerBackup>
+  /**
+   * What is in the ledger, and how large it is.
+   *
+   * @example
+   * const { turns, usage, fileBytes } = await engine.ledger.stats()
+   */
+  stats(): Promise<LedgerStats>
+  /**
+   * Rewrites the file without its free pages. Commits wait meanwhile, and the disk needs room for a second copy. Rejects
+   * with `storage_locked` while another process writes, and with `storage_full`; the ledger is as it was then.
+   *
+   * @example
+   * const { bytesBefore, bytesAfter } = await engine.ledger.vacuum()
+   */
+  vacuum(): Promise<LedgerVacuum>
+  /**
+   * Writes sessions, as they stand at one moment, to a new file that only its owner can read. Without options: all of them
+   * in our own JSONL, which {@link Ledger.import} takes back as they were (docs/jsonl.md). `pi` and `myclaw` hold one session.
+   * Turns that still run are not in it. Rejects with `storage_exists` (`field` is `path`) and `unknown_session`.
+   *
+   * @example
+   * const { turns, problems } = await engine.ledger.export('./ledger.jsonl')
+   * await engine.ledger.export('./main.jsonl', { format: 'pi', session: 'agent:main:main' })
+   */
+  export(path: string, options?: ExportOptions): Promise<LedgerExport>
+  /**
+   * Takes in what a file holds. A damaged line is in `problems` with its number, and everything else is imported. Turns that
+   * are there already are skipped, and a session that is there is never moved. Rejects with `invalid_import` (`field` is
+   * `path`) for what is no file of that format.
+   *
+   * @example
+   * const { sessions, problems } = await engine.ledger.import('./old.jsonl', { format: 'pi' })
+   * for (const { line, message } of problems) console.warn(line, message)
+   */
+  import(path: string, options?: ImportOptions): Promise<LedgerImport>
 }
 
 /** A result as a broker may have it: seed 000's fields; the engine's own are optional. */
@@ -486,6 +554,8 @@ export type AgentEngineErrorCode =
   | 'storage_locked'
   | 'storage_constraint'
   | 'storage_io'
+  | 'storage_exists'
+  | 'invalid_import'
   | 'stale_head'
   | 'stale_writer'
   | 'unknown_turn'

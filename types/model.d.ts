@@ -1738,3 +1738,300 @@ truncated: Truncation | null, };
  * The limit at which a result was cut.
  */
 export type Truncation = "rows" | "bytes";
+
+/**
+ * What was checked. The last nine are the invariants of the schema, in this order.
+ */
+export type LedgerCheck = "integrity" | "references" | "checksum" | "tree" | "thread_tokens" | "children" | "pointer" | "open_turns" | "messages" | "tool_calls" | "compactions";
+
+/**
+ * Something that does not hold.
+ */
+export type LedgerProblem = { 
+/**
+ * What was checked.
+ */
+check: LedgerCheck, 
+/**
+ * The session's label, or the id of the turn, message or call; null where the file as a whole is meant.
+ */
+subject: string | null, 
+/**
+ * What is wrong, without a word of any message.
+ */
+message: string, };
+
+/**
+ * How much was looked at.
+ */
+export type LedgerChecked = { 
+/**
+ * Sessions.
+ */
+sessions: number, 
+/**
+ * Turns, also those that run.
+ */
+turns: number, 
+/**
+ * Messages whose checksum was compared.
+ */
+messages: number, 
+/**
+ * Tool calls.
+ */
+toolCalls: number, };
+
+/**
+ * What `ledger.verify()` found.
+ */
+export type LedgerReport = { 
+/**
+ * True when nothing is wrong.
+ */
+ok: boolean, 
+/**
+ * What is wrong, at most 1,000 entries.
+ */
+problems: Array<LedgerProblem>, 
+/**
+ * True when there is more than `problems` names.
+ */
+truncated: boolean, 
+/**
+ * How much was looked at.
+ */
+checked: LedgerChecked, 
+/**
+ * How long it took, in milliseconds.
+ */
+durationMs: number, };
+
+/**
+ * What `ledger.backup(path)` wrote.
+ */
+export type LedgerBackup = { 
+/**
+ * Where it stands, with links and folders resolved.
+ */
+path: string, 
+/**
+ * Its size.
+ */
+bytes: number, };
+
+/**
+ * The answer of `ledger.stats()`.
+ */
+export type LedgerStats = { 
+/**
+ * The ledger's own ULID.
+ */
+ledgerId: string, 
+/**
+ * When it was created, in Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * The version of the package that created it.
+ */
+engineVersion: string, 
+/**
+ * The version of its schema.
+ */
+schemaVersion: number, 
+/**
+ * Where it is, with links and folders resolved.
+ */
+path: string, 
+/**
+ * The file's bytes, without its log.
+ */
+fileBytes: number, 
+/**
+ * The bytes of the log beside it.
+ */
+logBytes: number, 
+/**
+ * What [`super::Ledger::vacuum`] would give back, in bytes.
+ */
+freeBytes: number, 
+/**
+ * Sessions that readers see.
+ */
+sessions: number, 
+/**
+ * Turns by how they ended.
+ */
+turns: TurnCounts, 
+/**
+ * Messages of turns that have ended.
+ */
+messages: number, 
+/**
+ * Tool calls of turns that have ended.
+ */
+toolCalls: number, 
+/**
+ * The sum over all turns that have ended, compactions too.
+ */
+usage: TokenUsage, 
+/**
+ * US dollars, over the turns whose price is known.
+ */
+cost: number, 
+/**
+ * Turns that used tokens at a price nobody knows.
+ */
+unpricedTurns: number, 
+/**
+ * When the first turn began, in Unix milliseconds; null without a turn.
+ */
+firstTurnAt: number | null, 
+/**
+ * When the last turn began; null without a turn.
+ */
+lastTurnAt: number | null, };
+
+/**
+ * Turns by how they ended.
+ */
+export type TurnCounts = { 
+/**
+ * Ended by themselves, or at a cap; without compactions.
+ */
+completed: number, 
+/**
+ * Aborted.
+ */
+aborted: number, 
+/**
+ * Failed or timed out.
+ */
+failed: number, 
+/**
+ * Running, or interrupted.
+ */
+open: number, 
+/**
+ * Summaries of earlier turns.
+ */
+compactions: number, };
+
+/**
+ * What `ledger.vacuum()` did.
+ */
+export type LedgerVacuum = { 
+/**
+ * The file's bytes before.
+ */
+bytesBefore: number, 
+/**
+ * The file's bytes after. A reader that is at work keeps the file as it was until the next checkpoint.
+ */
+bytesAfter: number, };
+
+/**
+ * A format of files.
+ */
+export type LedgerFormat = "ledger" | "pi" | "myclaw";
+
+/**
+ * What `ledger.export(path)` wrote.
+ */
+export type LedgerExport = { 
+/**
+ * Where it stands, with links and folders resolved.
+ */
+path: string, 
+/**
+ * Its size.
+ */
+bytes: number, 
+/**
+ * Its lines.
+ */
+lines: number, 
+/**
+ * The sessions in it.
+ */
+sessions: number, 
+/**
+ * The turns in it.
+ */
+turns: number, 
+/**
+ * Turns that still run, and are not in it.
+ */
+openTurns: number, 
+/**
+ * What could not be read, at most 1,000 entries.
+ */
+problems: Array<TransferProblem>, 
+/**
+ * True when there is more than `problems` names.
+ */
+truncated: boolean, 
+/**
+ * Parts of messages that the format has no place for, by kind.
+ */
+leftOut: { [key in string]: number }, };
+
+/**
+ * What `ledger.import(path)` did.
+ */
+export type LedgerImport = { 
+/**
+ * The labels of the sessions that it made.
+ */
+sessions: Array<string>, 
+/**
+ * Turns it added.
+ */
+turns: number, 
+/**
+ * Messages it added.
+ */
+messages: number, 
+/**
+ * Tool calls it added.
+ */
+toolCalls: number, 
+/**
+ * Turns that were there already, by their id.
+ */
+skippedTurns: number, 
+/**
+ * What was not taken as it stands, at most 1,000 entries.
+ */
+problems: Array<TransferProblem>, 
+/**
+ * True when there is more than `problems` names.
+ */
+truncated: boolean, 
+/**
+ * Entries of kinds that have no place here, by kind.
+ */
+leftOut: { [key in string]: number }, };
+
+/**
+ * Something that was not taken as it stands. Everything else was.
+ */
+export type TransferProblem = { 
+/**
+ * The number of the line, from 1; null where no line is meant.
+ */
+line: number | null, 
+/**
+ * Why.
+ */
+code: TransferCode, 
+/**
+ * What became of it, without a word of its content.
+ */
+message: string, };
+
+/**
+ * Why something was not taken as it stands.
+ */
+export type TransferCode = "damaged_line" | "invalid_line" | "refused" | "reattached" | "lost_reference" | "session_exists" | "rebuilt" | "unreadable";

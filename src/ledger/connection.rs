@@ -176,6 +176,13 @@ pub(super) fn create(path: &Path, clock: &Clock) -> Stored<()> {
     made.map(drop)
 }
 
+/// Opens a new file that is nobody's yet, to be filled and moved into place.
+pub(super) fn open_draft(draft: &Path) -> Stored<Connection> {
+    let connection = open_raw(draft, Purpose::Write(Synchronous::Full))?;
+    set(&connection, DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+    Ok(connection)
+}
+
 fn draft_ledger(draft: &Path, clock: &Clock) -> Stored<()> {
     file::create_private(draft).map_err(|error| {
         error::file(&format!("create the ledger `{}`", draft.display()), &error)

@@ -70,7 +70,9 @@ fn remedy(kind: StorageErrorKind) -> &'static str {
         StorageErrorKind::Newer => "update `@nexus/agent-engine`",
         StorageErrorKind::Corrupt => "restore a backup",
         StorageErrorKind::Constraint => "the row breaks a rule of the schema",
+        StorageErrorKind::Exists => "pass another path",
         StorageErrorKind::InUse
+        | StorageErrorKind::InvalidImport
         | StorageErrorKind::StaleHead
         | StorageErrorKind::StaleWriter
         | StorageErrorKind::UnknownTurn

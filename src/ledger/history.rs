@@ -175,7 +175,8 @@ pub(super) const MESSAGES: &str =
        checksum, content, thinking, blocks_json
      FROM messages WHERE turn_id = ?1 ORDER BY sequence";
 
-fn message(row: &Row<'_>) -> rusqlite::Result<Stored<Message>> {
+/// A row of [`MESSAGES`], compared with its checksum.
+pub(super) fn message(row: &Row<'_>) -> rusqlite::Result<Stored<Message>> {
     let id: String = row.get(0)?;
     let role_name = row.get_ref(1)?.as_str()?;
     let (sequence, created_at) = (row.get(2)?, row.get(3)?);

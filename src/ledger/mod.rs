@@ -4,9 +4,11 @@
 //! await, and never open a file that another SQLite in this process holds (FAULTS §0.1): on Linux that is checked; on
 //! macOS and Windows the rule is the host's to keep.
 
+mod care;
 mod commit;
 mod compaction;
 mod connection;
+mod draft;
 mod error;
 mod file;
 mod heart;
@@ -22,6 +24,7 @@ mod rows;
 mod schema;
 mod sessions;
 mod stored;
+mod transfer;
 mod write;
 mod write_turn;
 mod writer;
@@ -41,8 +44,13 @@ use crate::model::{
     StorageErrorKind, TurnCommit,
 };
 
+pub use self::care::{
+    LedgerBackup, LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, LedgerStats,
+    LedgerVacuum, TurnCounts,
+};
 pub use self::query::{QueryLimits, QueryResult, QueryRow, Truncation};
 pub use self::rows::{HistoryMessage, SessionRow, TurnError, TurnRow};
+pub use self::transfer::{LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem};
 
 /// How far a commit waits for the disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -47,12 +47,9 @@ impl Readers {
         read: impl FnOnce(&mut Connection) -> Stored<T> + Send + 'static,
     ) -> Stored<T> {
         let pool = Arc::clone(self);
-        tokio::task::spawn_blocking(move || pool.with(read)).await.unwrap_or_else(|_| {
-            Err(StorageError::new(
-                StorageErrorKind::Io,
-                "the read was cut off by the end of its runtime, or by a bug; try again",
-            ))
-        })
+        tokio::task::spawn_blocking(move || pool.with(read))
+            .await
+            .unwrap_or_else(|_| Err(cut_off()))
     }
 
     /// Runs `read` here, waiting for a connection.
@@ -62,6 +59,20 @@ impl Readers {
             Some(connection) => read(connection),
             None => Err(closed()),
         }
+    }
+
+    /// Runs `work`, which opens what it reads from by itself, on a blocking thread: closing waits for it as for a read.
+    pub(super) async fn beside<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce() -> Stored<T> + Send + 'static,
+    ) -> Stored<T> {
+        let pool = Arc::clone(self);
+        tokio::task::spawn_blocking(move || {
+            let _slot = pool.slot()?;
+            work()
+        })
+        .await
+        .unwrap_or_else(|_| Err(cut_off()))
     }
 
     /// Closes the idle connections and waits for those that are lent.
@@ -78,7 +89,8 @@ impl Readers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lend(&self) -> Stored<Lease<'_>> {
+    /// A place in the pool, without a connection yet.
+    fn slot(&self) -> Stored<Lease<'_>> {
         let mut state = self.lock();
         while !state.closed && state.lent >= self.most {
             state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -87,9 +99,13 @@ impl Readers {
             return Err(closed());
         }
         state.lent += 1;
-        let idle = state.idle.pop();
         drop(state);
-        let mut lease = Lease { pool: self, connection: None };
+        Ok(Lease { pool: self, connection: None })
+    }
+
+    fn lend(&self) -> Stored<Lease<'_>> {
+        let mut lease = self.slot()?;
+        let idle = self.lock().idle.pop();
         lease.connection = Some(match idle {
             Some(connection) => connection,
             None => (self.open)()?,
@@ -117,6 +133,13 @@ impl Drop for Lease<'_> {
         drop(state);
         self.pool.returned.notify_all();
     }
+}
+
+fn cut_off() -> StorageError {
+    StorageError::new(
+        StorageErrorKind::Io,
+        "the read was cut off by the end of its runtime, or by a bug; try again",
+    )
 }
 
 /// One consistent view over several statements.

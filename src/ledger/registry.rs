@@ -4,6 +4,7 @@
 //! check for a second SQLite library must know which descriptors are ours. It must never open a file twice.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::connection::{self, Purpose};
@@ -25,6 +26,8 @@ const QUERIES: usize = 2;
 /// An open ledger: its writer and its readers.
 pub(super) struct Core {
     id: FileId,
+    /// Where it is, with links and folders resolved.
+    pub(super) path: PathBuf,
     pub(super) ledger_id: String,
     pub(super) writer: Writer,
     pub(super) readers: Arc<Readers>,
@@ -71,6 +74,7 @@ pub(super) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Core
     let reader = path.clone();
     let core = Arc::new(Core {
         id: id.clone(),
+        path: path.clone(),
         ledger_id,
         writer: Writer::start(connection)?,
         readers: Readers::new(READERS, move || connection::open(&reader, Purpose::Read)),

@@ -3,7 +3,7 @@
 //! These are public types of the package. They must never be written back.
 
 use rusqlite::{Connection, OptionalExtension, Row};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::error::{Stored, damaged, sqlite};
@@ -13,7 +13,7 @@ use crate::model::{
 };
 
 /// A session: a label that points at a turn.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct SessionRow {
@@ -67,7 +67,7 @@ pub struct HistoryMessage {
 }
 
 /// Why a stored turn failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct TurnError {

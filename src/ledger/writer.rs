@@ -27,12 +27,15 @@ const CHECKPOINT_PAGES: i32 = 1_000;
 trait Job: Send {
     /// Does the work inside the transaction; may be called again after a rollback. False when it failed by itself.
     fn run(&mut self, connection: &Connection) -> bool;
+    /// Whether it needs the connection to itself, outside of any transaction.
+    fn alone(&self) -> bool;
     /// Tells the caller, with the transaction's failure if it had one.
     fn answer(self: Box<Self>, failure: Option<&StorageError>);
 }
 
 struct Task<T, F> {
     work: F,
+    alone: bool,
     outcome: Option<Stored<T>>,
     reply: oneshot::Sender<Stored<T>>,
 }
@@ -49,6 +52,10 @@ impl<T: Send, F: FnMut(&Connection) -> Stored<T> + Send> Job for Task<T, F> {
         let succeeded = outcome.is_ok();
         self.outcome = Some(outcome);
         succeeded
+    }
+
+    fn alone(&self) -> bool {
+        self.alone
     }
 
     fn answer(self: Box<Self>, failure: Option<&StorageError>) {
@@ -98,9 +105,33 @@ impl Writer {
         T: Send + 'static,
         F: FnMut(&Connection) -> Stored<T> + Send + 'static,
     {
+        self.hand_over(work, false)
+    }
+
+    /// As [`Writer::submit`], for work that no transaction may hold (`VACUUM`). Others wait until it has ended.
+    pub(super) fn submit_alone<T, F>(
+        &self,
+        work: F,
+    ) -> impl Future<Output = Stored<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnMut(&Connection) -> Stored<T> + Send + 'static,
+    {
+        self.hand_over(work, true)
+    }
+
+    fn hand_over<T, F>(
+        &self,
+        work: F,
+        alone: bool,
+    ) -> impl Future<Output = Stored<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnMut(&Connection) -> Stored<T> + Send + 'static,
+    {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (reply, answer) = oneshot::channel();
-        let job: Box<dyn Job> = Box::new(Task { work, outcome: None, reply });
+        let job: Box<dyn Job> = Box::new(Task { work, alone, outcome: None, reply });
         // Kept only by a future whose job found no room.
         let left = match &sender {
             None => Err(closed()),
@@ -128,6 +159,7 @@ impl Writer {
             let (reply, _) = oneshot::channel();
             let _ = sender.try_send(Box::new(Task {
                 work: |_: &Connection| Ok(()),
+                alone: false,
                 outcome: None,
                 reply,
             }));
@@ -148,13 +180,23 @@ fn serve(
 ) {
     let mut group = Vec::new();
     while let Some(first) = receiver.blocking_recv() {
-        group.push(first);
-        while group.len() < GROUP
-            && let Ok(next) = receiver.try_recv()
-        {
-            group.push(next);
+        let mut alone = None;
+        let mut next = Some(first);
+        while let Some(job) = next {
+            if job.alone() {
+                alone = Some(job);
+                break;
+            }
+            group.push(job);
+            next = if group.len() < GROUP { receiver.try_recv().ok() } else { None };
         }
-        commit(connection, std::mem::take(&mut group));
+        if !group.is_empty() {
+            commit(connection, std::mem::take(&mut group));
+        }
+        if let Some(mut job) = alone {
+            job.run(connection);
+            job.answer(None);
+        }
         if stopping.load(Ordering::Acquire) {
             // What is queued is still served; nothing more gets in.
             receiver.close();

@@ -190,6 +190,10 @@ pub enum StorageErrorKind {
     InvalidQuery,
     /// The row breaks a rule of the schema.
     Constraint,
+    /// The file to be written is there already.
+    Exists,
+    /// The file to be read is not of the format that was named.
+    InvalidImport,
     /// The ledger is closed.
     Closed,
     /// Any other error of the disk or the library.
@@ -214,6 +218,8 @@ impl StorageErrorKind {
             Self::UnknownSession => "unknown_session",
             Self::InvalidQuery => "invalid_query",
             Self::Constraint => "storage_constraint",
+            Self::Exists => "storage_exists",
+            Self::InvalidImport => "invalid_import",
             Self::Closed => "ledger_closed",
             Self::Io => "storage_io",
         }

@@ -2,6 +2,7 @@
 //!
 //! It must never read or write on the JavaScript thread.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use napi::Result;
@@ -13,8 +14,8 @@ use serde_json::value::RawValue;
 use super::engine::NativeEngine;
 use super::js_error;
 use crate::error::{EngineError, ErrorCode};
-use crate::ledger::{Ledger, QueryLimits};
-use crate::model::{InputError, repair_surrogates, session_label};
+use crate::ledger::{Ledger, LedgerFormat, QueryLimits};
+use crate::model::{InputError, StorageError, StorageErrorKind, repair_surrogates, session_label};
 
 #[derive(Deserialize)]
 struct Label {
@@ -46,6 +47,19 @@ struct WriteTurn {
     result: Box<RawValue>,
 }
 
+#[derive(Deserialize)]
+struct Target {
+    path: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Transfer {
+    path: PathBuf,
+    format: LedgerFormat,
+    #[serde(default)]
+    session: Option<String>,
+}
+
 type Answer = std::result::Result<String, EngineError>;
 
 fn arguments<T: DeserializeOwned>(json: &str) -> std::result::Result<T, EngineError> {
@@ -57,6 +71,13 @@ fn arguments<T: DeserializeOwned>(json: &str) -> std::result::Result<T, EngineEr
             InputError { path: "arguments".to_owned(), message },
         )
     })
+}
+
+/// An error that is about the file which the argument `field` names.
+pub(super) fn at_path(field: &str, error: StorageError) -> EngineError {
+    let about = matches!(error.kind, StorageErrorKind::Exists | StorageErrorKind::InvalidImport);
+    let field = about.then(|| field.to_owned());
+    EngineError { field, ..EngineError::from(error) }
 }
 
 fn json(value: &impl Serialize) -> Answer {
@@ -115,6 +136,33 @@ impl NativeEngine {
                 self.answer(id, async move {
                     let params = params.get().to_owned();
                     json(&ledger.query(sql, params, QueryLimits::default()).await?)
+                });
+            }
+            "verify" => self.answer(id, async move { json(&ledger.verify().await?) }),
+            "stats" => self.answer(id, async move { json(&ledger.stats().await?) }),
+            "vacuum" => self.answer(id, async move { json(&ledger.vacuum().await?) }),
+            "backup" => {
+                let Target { path } = arguments(args)?;
+                self.answer(id, async move {
+                    json(&ledger.backup(&path).await.map_err(|error| at_path("path", error))?)
+                });
+            }
+            "export" => {
+                let Transfer { path, format, session } = arguments(args)?;
+                self.answer(id, async move {
+                    let done = ledger.export(&path, format, session).await;
+                    json(&done.map_err(|error| at_path("path", error))?)
+                });
+            }
+            "import" => {
+                let Transfer { path, format, session } = arguments(args)?;
+                if let Some(label) = &session {
+                    session_label("session", label)
+                        .map_err(|error| EngineError::at(ErrorCode::InvalidLabel, error))?;
+                }
+                self.answer(id, async move {
+                    let done = ledger.import(&path, format, session).await;
+                    json(&done.map_err(|error| at_path("path", error))?)
                 });
             }
             "writeTurn" => self.write_turn(id, ledger, args)?,
