@@ -4,21 +4,26 @@
 //! await, and never open a file that another SQLite in this process holds (FAULTS §0.1): on Linux that is checked; on
 //! macOS and Windows the rule is the host's to keep.
 
+mod commands;
 mod commit;
 mod compaction;
 mod connection;
 mod error;
+mod events;
 mod file;
+mod follow;
 mod heart;
 mod history;
 mod journal;
 mod lease;
 mod owner;
 mod port;
+mod pulse;
 mod query;
 mod readers;
 mod registry;
 mod rows;
+mod runs;
 mod schema;
 mod sessions;
 mod stored;
@@ -41,6 +46,8 @@ use crate::model::{
     StorageErrorKind, TurnCommit,
 };
 
+pub use self::commands::SessionCommand;
+pub use self::follow::{Cursor, EventPage, Follows, SessionPage};
 pub use self::query::{QueryLimits, QueryResult, QueryRow, Truncation};
 pub use self::rows::{HistoryMessage, SessionRow, TurnError, TurnRow};
 
@@ -73,6 +80,23 @@ pub struct LedgerOptions {
     /// How long a session stays leased to a process that gives no sign of life. The first to open a ledger in a process
     /// decides for all.
     pub lease: Duration,
+    /// How long the events of runs are kept; `None` keeps none. The first to open a ledger in a process decides for all.
+    pub events: Option<Retention>,
+}
+
+/// How long the events of a run are kept after its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retention {
+    /// For so long at most.
+    pub age: Duration,
+    /// Those of so many runs at most, the last that ended; `None` for any number.
+    pub turns: Option<u32>,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { age: Duration::from_secs(7 * 24 * 3_600), turns: None }
+    }
 }
 
 impl LedgerOptions {
@@ -82,7 +106,12 @@ impl LedgerOptions {
     /// A ledger at `path` that waits for the disk.
     #[must_use]
     pub fn at(path: PathBuf) -> Self {
-        Self { path, synchronous: Synchronous::Full, lease: Self::DEFAULT_LEASE }
+        Self {
+            path,
+            synchronous: Synchronous::Full,
+            lease: Self::DEFAULT_LEASE,
+            events: Some(Retention::default()),
+        }
     }
 }
 
