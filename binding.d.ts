@@ -35,14 +35,24 @@ export declare class NativeEngine {
   scriptedRequests(provider: string): string
   /** Closes: no more runs, the running ones commit, the connections and the ledger's files are closed. Answers request `id`. */
   close(id: number): void
+  /** The next events of a run; answers request `id`. */
+  attach(id: number, args: string): void
+  /** The next events of a session's runs; answers request `id`. */
+  watch(id: number, args: string): void
+  /** Nobody waits for the page of request `id` any more. */
+  leave(id: number): void
+  /** The number of the newest kept event of a turn; answers request `id`. */
+  lastEvent(id: number, turn: string): void
+  /** Aborts the run of a session, or, with a message, steers it; answers request `id`. */
+  command(id: number, args: string): void
   /** Asks the ledger; the answer comes for request `id`. A wrong argument is thrown here. */
   ledger(id: number, method: string, args: string): void
   /** Lists the interrupted turns as a JSON array; answers request `id`. */
   recover(id: number): void
   /** The kept context of an interrupted turn as JSON; answers request `id`. */
   interruptedContext(id: number, turn: string): void
-  /** Goes on with an interrupted turn as run number `run`; otherwise as `run`. */
-  resume(run: number, turn: string, context: string, aborted: boolean, hooked: boolean): void
+  /** Goes on with an interrupted turn as run number `run`, after its event `told`; otherwise as `run`. */
+  resume(run: number, turn: string, told: number, context: string, aborted: boolean, hooked: boolean): void
   /** Closes an interrupted turn as failed; answers request `id`. */
   discard(id: number, turn: string): void
 }

@@ -7,6 +7,7 @@ const hub = require('./hub.js')
 const { compact } = require('./compaction.js')
 const { readContext, refuseOther, toJson } = require('./context.js')
 const { AgentEngineError, guarded } = require('./errors.js')
+const { abortSession, attach, steerSession } = require('./follow.js')
 const { Ledger } = require('./ledger.js')
 const { readOptions } = require('./options.js')
 const { recoverAtOpen, resumption } = require('./recovery.js')
@@ -95,8 +96,9 @@ class AgentEngine {
   async resume(turnId, options = {}) {
     const { callbacks, ...fields } = resumption(turnId, options)
     const kept = await hub.request((id) => this.#native.interruptedContext(id, turnId))
+    const told = await hub.request((id) => this.#native.lastEvent(id, turnId))
     const start = (number, json, aborted, hooked) =>
-      this.#native.resume(number, turnId, json, aborted, hooked)
+      this.#native.resume(number, turnId, told, json, aborted, hooked)
     return this.#begin({ ...kept, ...fields }, callbacks, start, hub.drainLater)
   }
 
@@ -105,6 +107,21 @@ class AgentEngine {
     if (typeof turnId !== 'string')
       throw new AgentEngineError('invalid_context', '`turnId`: is not a string', 'turnId')
     await hub.request((id) => this.#native.discard(id, turnId))
+  }
+
+  /** The events of a run, of this process or another, after one of them; see `lib/follow.js`. */
+  attach(runId, options = {}) {
+    return attach(this.#native, runId, options)
+  }
+
+  /** Aborts the run that is under way in a session, in whatever process. */
+  async abortSession(label) {
+    return abortSession(this.#native, label)
+  }
+
+  /** Hands a message to the run that is under way in a session, in whatever process. */
+  async steerSession(label, text) {
+    return steerSession(this.#native, label, text)
   }
 
   close() {

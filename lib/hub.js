@@ -101,19 +101,19 @@ function removeRun(number) {
   runs.delete(number)
 }
 
-/** Sends a request to the native side; the answer comes through the queue. */
-function request(send) {
+/** Sends a request to the native side; the answer comes through the queue. It holds the process unless it need not. */
+function request(send, holds = true) {
   nativeHub()
   const id = nextRequest
   nextRequest = nextRequest === 0xffffffff ? 1 : nextRequest + 1
   return new Promise((resolve, reject) => {
-    requests.set(id, { resolve, reject })
-    hold()
+    requests.set(id, { resolve, reject, holds })
+    if (holds) hold()
     try {
       send(id)
     } catch (error) {
       requests.delete(id)
-      letGo()
+      if (holds) letGo()
       reject(fromNative(error))
     }
   })
@@ -124,7 +124,7 @@ function reply(json) {
   const waiting = requests.get(id)
   if (waiting === undefined) return
   requests.delete(id)
-  letGo()
+  if (waiting.holds) letGo()
   if (error)
     waiting.reject(new AgentEngineError(error.code, error.message, error.field, error.error))
   else waiting.resolve(ok)

@@ -6,6 +6,7 @@ const { resolve } = require('node:path')
 const hub = require('./hub.js')
 const { readContext, toJson } = require('./context.js')
 const { AgentEngineError } = require('./errors.js')
+const { watch } = require('./follow.js')
 
 class Ledger {
   #native
@@ -45,6 +46,10 @@ class Ledger {
 
   async uncompact(label) {
     return this.#ask('uncompact', { label: text('label', label, 'invalid_label') })
+  }
+
+  watch(label) {
+    return watch(this.#native, text('label', label, 'invalid_label'))
   }
 
   async query(sql, params = []) {

@@ -13,6 +13,7 @@ function readOptions(given) {
   const { onRequest, ...options } = readRecovery(given)
   for (const [field, value] of Object.entries(options)) refuseLost(value, field, CODE)
   for (const field of ['ledger', 'providers']) refuseList(options[field], field, CODE)
+  refuseList(options.ledger?.events, 'ledger.events', CODE)
   if (options.providers !== null && typeof options.providers === 'object') {
     for (const [name, provider] of Object.entries(options.providers)) {
       refuseList(provider, `providers.${name}`, CODE)

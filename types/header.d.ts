@@ -256,6 +256,32 @@ export interface LedgerOptions {
   journal?: 'full' | 'final'
   /** How long a session stays with a process that gives no sign of life, in milliseconds. Default 15,000. */
   leaseMs?: number
+  /**
+   * The events of runs, which {@link AgentEngine.attach} and {@link Ledger.watch} tell. `false` keeps none; needs the
+   * journal `full`. The first engine that opens a ledger in a process decides for all.
+   */
+  events?: EventRetention | boolean
+}
+
+/** How long the events of a run are kept once it has ended. */
+export interface EventRetention {
+  /** In milliseconds. Default 604,800,000: seven days. */
+  keepMs?: number
+  /** Those of so many runs, the last that ended. Default: of any number. */
+  keepTurns?: number
+}
+
+/** What {@link AgentEngine.attach} takes. */
+export interface AttachOptions {
+  /** Events up to this number are left out. Default 0: all are told. */
+  afterSeq?: number
+}
+
+/** An event of one of a session's runs. */
+export interface SessionEvent {
+  runId: string
+  turnId: string
+  event: StreamEvent
 }
 
 /** What {@link AgentEngine.resume} takes: what is not kept, or may be given anew. The rest is as the turn began. */
@@ -424,6 +450,33 @@ export declare class AgentEngine {
    * @throws {AgentEngineError} `unknown_turn` for a turn that is not interrupted.
    */
   discard(turnId: string): Promise<void>
+  /**
+   * The events of a run from any number on: those that are kept, then those to come, whichever process runs it. The numbers
+   * are the run's own, without a gap. It ends after the terminal event, or without one where the run's process is gone: see
+   * {@link AgentEngine.recover}, and attach again when the turn was resumed. Leaving it does not abort the run. It holds
+   * the process while a `next()` waits, as a run does.
+   *
+   * The iterator rejects with `unknown_run`, with `events_expired` where they are not kept (any more), or `no_ledger`.
+   *
+   * @example
+   * for await (const event of engine.attach('run-17', { afterSeq: lastSeen })) show(event)
+   * @throws {AgentEngineError} `invalid_options`
+   */
+  attach(runId: string, options?: AttachOptions): AsyncIterableIterator<StreamEvent>
+  /**
+   * Aborts the run that is under way in a session, in whatever process of this machine; resolves when it was told. Needs the journal
+   * `full`.
+   *
+   * @throws {AgentEngineError} `not_running` where none is under way, `no_ledger`, `invalid_label`.
+   */
+  abortSession(label: string): Promise<void>
+  /**
+   * Hands a message to the run that is under way in a session, in whatever process: see {@link AgentRun.steer}. False when it
+   * takes none any more, or compacts.
+   *
+   * @throws {AgentEngineError} as `abortSession`; `invalid_options` for an empty text.
+   */
+  steerSession(label: string, text: string): Promise<boolean>
   /** What `recovery` did when the engine was opened; empty for `list`. */
   readonly recovered: Promise<RecoveredTurn[]>
   /** Takes no more runs, waits for the running ones to commit, closes the connections and the ledger. */
@@ -461,6 +514,13 @@ export interface Ledger {
    * context again. Turns that came after it stay in the ledger, beside the thread. Null where there is none to take back.
    */
   uncompact(label: string): Promise<SessionRow | null>
+  /**
+   * The events of whatever runs in a session, in any process: the runs under way from their beginning, then all that come.
+   * It goes on until it is left (`break`) or the engine closes (`engine_closed`), and does not hold the process.
+   *
+   * @throws {AgentEngineError} `invalid_label`
+   */
+  watch(label: string): AsyncIterableIterator<SessionEvent>
   /** Read-only SQL. Never open the file with another SQLite in this process. */
   query(sql: string, params?: readonly (string | number | boolean | null)[]): Promise<QueryResult>
   /**
@@ -560,6 +620,9 @@ export type AgentEngineErrorCode =
   | 'stale_writer'
   | 'unknown_turn'
   | 'unknown_session'
+  | 'unknown_run'
+  | 'events_expired'
+  | 'not_running'
   | 'invalid_query'
   | 'provider_failed'
   | 'compaction_failed'

@@ -3,9 +3,12 @@
 //! It must never decide what an abort or a steered message means: it only carries them, and answers whether they came
 //! in time.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
+
+use super::sink::EventQueue;
+use crate::model::{LiveRun, Told};
 
 #[derive(Default)]
 struct Steering {
@@ -115,6 +118,38 @@ impl RunControl {
         let mut steering = self.lock();
         steering.closed = true;
         std::mem::take(&mut steering.queue)
+    }
+}
+
+/// A run as the journal reaches it: its control, and what it has told.
+pub(crate) struct Reached {
+    pub(crate) control: Arc<RunControl>,
+    pub(crate) queue: Arc<EventQueue>,
+}
+
+impl LiveRun for Reached {
+    fn abort(&self) {
+        self.control.abort();
+    }
+
+    fn steer(&self, text: &str) -> bool {
+        self.control.steer(text)
+    }
+
+    fn told(&self, after: u64) -> Vec<Told> {
+        self.queue.told(after)
+    }
+
+    fn kept(&self, seq: u64) {
+        self.queue.kept(seq);
+    }
+
+    fn unkept(&self) {
+        self.queue.unkept();
+    }
+
+    fn forget(&self) {
+        self.queue.forget();
     }
 }
 

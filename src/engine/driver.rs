@@ -101,7 +101,7 @@ impl Run {
                         if let Writing::Open(recorder) = &mut session.writing {
                             recorder.count(&spent.progress(machine));
                         }
-                        self.message_ended(last_answer(machine), false);
+                        self.message_ended(last_answer(machine));
                     }
                     next
                 }
@@ -130,7 +130,7 @@ impl Run {
                     match self.feed(machine, Event::Steered(steered.clone())) {
                         Step::Done => return steered,
                         next => {
-                            self.message_ended(last_answer(machine), false);
+                            self.message_ended(last_answer(machine));
                             next
                         }
                     }
@@ -164,10 +164,10 @@ impl Run {
         machine.feed(event, &mut tick)
     }
 
-    pub(crate) fn message_ended(&self, message_id: Option<String>, last: bool) {
+    pub(crate) fn message_ended(&self, message_id: Option<String>) {
         self.queue.event(|seq| StreamEvent::StreamEnd {
             run_id: self.context.run_id.clone(),
-            r#final: last,
+            r#final: false,
             message_id,
             seq,
         });
@@ -184,7 +184,7 @@ impl Run {
 }
 
 /// The id of the newest assistant message.
-fn last_answer(machine: &Machine) -> Option<String> {
+pub(crate) fn last_answer(machine: &Machine) -> Option<String> {
     let answer = machine.messages().iter().rfind(|message| message.role == Role::Assistant)?;
     Some(answer.id.clone())
 }

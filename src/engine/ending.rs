@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use super::call::Spent;
 use super::compaction::fit;
-use super::driver::Run;
+use super::driver::{Run, last_answer};
 use super::outcome::{self, Ended, Place, millis};
 use super::record::Writing;
 use super::session::Session;
 use super::sink::RecordKind;
 use crate::model::{
-    AgentPhase, AgentResult, CommitReceipt, Journal, Role, StopReason, StorageError,
-    StorageErrorKind, StreamEvent,
+    AgentPhase, AgentResult, Journal, StorageError, StorageErrorKind, StreamEvent, TurnCommit,
 };
 use crate::telemetry::{self, Instrument as _};
 use crate::turn::machine::{Machine, Outcome};
@@ -40,9 +39,24 @@ impl Run {
             token_budget: spent.budget.map(|budget| fit::settled(budget, machine.usage().2)),
         };
         let stop = outcome.stop_reason;
+        let last = self.last_event(&machine, &outcome);
         let written = match &self.core.journal {
             Some(journal) => {
-                Some(self.commit(journal, &machine, &outcome, &ended, &mut session).await)
+                let mut commit =
+                    self.commit_of(journal, &machine, &outcome, &ended, &mut session).await;
+                if let Ok(commit) = &mut commit {
+                    commit.last_event = Some(last.clone());
+                }
+                let span = telemetry::commit_span(&self.turn_id);
+                let written = match commit {
+                    Ok(commit) => journal.commit(Box::new(commit)).instrument(span).await,
+                    Err(error) => Err(error),
+                };
+                if written.is_err() {
+                    // The turn stays open, and so do its events: this end is told, and not kept.
+                    self.queue.forget();
+                }
+                Some(written)
             }
             None => None,
         };
@@ -60,18 +74,18 @@ impl Run {
         }
         drop(session);
         telemetry::run_ended(&self.turn_id, stop.as_str(), result.duration_ms);
-        self.tell_end(stop, &result);
+        self.tell_end(last, &result);
     }
 
-    /// W4.
-    async fn commit(
+    /// What W4 writes.
+    async fn commit_of(
         &self,
         journal: &Arc<dyn Journal>,
         machine: &Machine,
         outcome: &Outcome,
         ended: &Ended,
         session: &mut Option<Session>,
-    ) -> Result<CommitReceipt, StorageError> {
+    ) -> Result<TurnCommit, StorageError> {
         let mut place = Place {
             parent_turn_id: self.context.parent_turn_id.clone(),
             began: session.is_some(),
@@ -112,21 +126,27 @@ impl Run {
                 commit.tool_calls = machine.calls().map(|call| call.row.clone()).collect();
             }
         }
-        let span = telemetry::commit_span(&self.turn_id);
-        journal.commit(Box::new(commit)).instrument(span).await
+        Ok(commit)
     }
 
-    fn tell_end(&self, stop: StopReason, result: &AgentResult) {
-        self.queue.phase(AgentPhase::End, self.core.clock.now_ms());
-        if outcome::is_failure(stop) {
+    /// The terminal event, without its number.
+    fn last_event(&self, machine: &Machine, outcome: &Outcome) -> StreamEvent {
+        if outcome::is_failure(outcome.stop_reason) {
             let error =
-                result.error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
-            let partial = self.queue.spoke();
-            self.queue.event(|seq| StreamEvent::StreamError { error, partial, seq });
-        } else {
-            let answer = result.messages.iter().rfind(|message| message.role == Role::Assistant);
-            self.message_ended(answer.map(|message| message.id.clone()), true);
+                outcome.error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
+            return StreamEvent::StreamError { error, partial: self.queue.spoke(), seq: 0 };
         }
+        StreamEvent::StreamEnd {
+            run_id: self.context.run_id.clone(),
+            r#final: true,
+            message_id: last_answer(machine),
+            seq: 0,
+        }
+    }
+
+    fn tell_end(&self, last: StreamEvent, result: &AgentResult) {
+        self.queue.phase(AgentPhase::End, self.core.clock.now_ms());
+        self.queue.event(|seq| last.numbered(seq));
         let json = serde_json::to_string(result).unwrap_or_default();
         self.queue.host(RecordKind::Result, &json);
     }

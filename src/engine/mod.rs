@@ -26,12 +26,13 @@ mod tasks;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::telemetry::Instrument as _;
 use futures_util::FutureExt as _;
 
 pub use compaction::{CompactionOptions, ContextGuard, ManualCompaction, Preset, Strategy};
+use control::Reached;
 pub use control::RunControl;
 pub use sink::{Batch, EventQueue, MERGE_ABOVE, Notify, RecordKind};
 pub use tasks::Tasks;
@@ -39,8 +40,8 @@ pub use tasks::Tasks;
 use crate::clock::Clock;
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{
-    AgentPhase, Api, AssembledContext, Catalogue, Failure, InputError, Journal, ModelFilter,
-    ModelInfo, StreamEvent,
+    AgentPhase, Api, AssembledContext, Catalogue, Enrolment, Failure, InputError, Journal,
+    ModelFilter, ModelInfo, RunNames, StreamEvent,
 };
 use crate::provider::{Credential, Provider, RequestHost, TurnHeaders};
 use crate::telemetry;
@@ -203,6 +204,9 @@ impl Engine {
             started_ms: clock.now_ms(),
             context,
         };
+        let reached =
+            Arc::new(Reached { control: Arc::clone(&run.control), queue: Arc::clone(&queue) });
+        let enrolment = self.enrol(&run, &reached);
         let place = self
             .core
             .journal
@@ -230,8 +234,27 @@ impl Engine {
                     "a run ended by a defect of the engine; its turn was not committed",
                 );
             }
+            queue.forget();
+            drop((reached, enrolment));
         });
         Ok(())
+    }
+
+    /// Makes a run known to the journal that keeps turns as they go on, and its events with them.
+    fn enrol(&self, run: &Run, reached: &Arc<Reached>) -> Option<Arc<dyn Enrolment>> {
+        let journal = self.core.journal.as_ref().filter(|_| self.core.mode == JournalMode::Full)?;
+        let names = RunNames {
+            turn_id: run.turn_id.clone(),
+            run_id: run.context.run_id.clone(),
+            session_label: run.context.session_label.clone(),
+            resumes: run.resumes,
+        };
+        let weak: Weak<Reached> = Arc::downgrade(reached);
+        let enrolment = journal.enrol(names, weak)?;
+        if enrolment.keeps() {
+            run.queue.keep(Arc::clone(&enrolment));
+        }
+        Some(enrolment)
     }
 
     /// What a context's names stand for.

@@ -9,7 +9,8 @@ use super::{Engine, RunHandles};
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{
     AgentError, AgentErrorKind, AssembledContext, Defaults, ErrorDetail, FailureKind,
-    InterruptedTurn, Journal, OpenTurn, StorageError, StorageErrorKind, TurnCommit, parse_context,
+    InterruptedTurn, Journal, OpenTurn, StorageError, StorageErrorKind, StreamEvent, TurnCommit,
+    parse_context,
 };
 use crate::turn::machine::{Event, Machine, Tick};
 
@@ -115,7 +116,10 @@ impl Engine {
         };
         let commit = outcome::commit(&context, &machine, &outcome, &ended, place);
         let (messages, tool_calls) = machine.into_parts();
-        Ok(TurnCommit { messages, tool_calls, ..commit })
+        let error = interrupted().message;
+        // Whether something was said before is known where the events are.
+        let last_event = Some(StreamEvent::StreamError { error, partial: false, seq: 0 });
+        Ok(TurnCommit { messages, tool_calls, last_event, ..commit })
     }
 }
 

@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::model::{StorageError, StorageErrorKind};
 
 /// How long a connection waits for another process's lock.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The largest string or row.
 const MAX_LENGTH: i32 = 64 << 20;
 /// Prepared statements kept per connection: more than the room has.

@@ -77,6 +77,9 @@ fn remedy(kind: StorageErrorKind) -> &'static str {
         | StorageErrorKind::StaleWriter
         | StorageErrorKind::UnknownTurn
         | StorageErrorKind::UnknownSession
+        | StorageErrorKind::UnknownRun
+        | StorageErrorKind::EventsExpired
+        | StorageErrorKind::NotRunning
         | StorageErrorKind::InvalidQuery
         | StorageErrorKind::Closed
         | StorageErrorKind::Io => "check the disk and the ledger's path",

@@ -5,22 +5,27 @@
 //! macOS and Windows the rule is the host's to keep.
 
 mod care;
+mod commands;
 mod commit;
 mod compaction;
 mod connection;
 mod draft;
 mod error;
+mod events;
 mod file;
+mod follow;
 mod heart;
 mod history;
 mod journal;
 mod lease;
 mod owner;
 mod port;
+mod pulse;
 mod query;
 mod readers;
 mod registry;
 mod rows;
+mod runs;
 mod schema;
 mod sessions;
 mod stored;
@@ -48,6 +53,8 @@ pub use self::care::{
     LedgerBackup, LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, LedgerStats,
     LedgerVacuum, TurnCounts,
 };
+pub use self::commands::SessionCommand;
+pub use self::follow::{Cursor, EventPage, Follows, SessionPage};
 pub use self::query::{QueryLimits, QueryResult, QueryRow, Truncation};
 pub use self::rows::{HistoryMessage, SessionRow, TurnError, TurnRow};
 pub use self::transfer::{LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem};
@@ -81,6 +88,23 @@ pub struct LedgerOptions {
     /// How long a session stays leased to a process that gives no sign of life. The first to open a ledger in a process
     /// decides for all.
     pub lease: Duration,
+    /// How long the events of runs are kept; `None` keeps none. The first to open a ledger in a process decides for all.
+    pub events: Option<Retention>,
+}
+
+/// How long the events of a run are kept after its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retention {
+    /// For so long at most.
+    pub age: Duration,
+    /// Those of so many runs at most, the last that ended; `None` for any number.
+    pub turns: Option<u32>,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { age: Duration::from_secs(7 * 24 * 3_600), turns: None }
+    }
 }
 
 impl LedgerOptions {
@@ -90,7 +114,12 @@ impl LedgerOptions {
     /// A ledger at `path` that waits for the disk.
     #[must_use]
     pub fn at(path: PathBuf) -> Self {
-        Self { path, synchronous: Synchronous::Full, lease: Self::DEFAULT_LEASE }
+        Self {
+            path,
+            synchronous: Synchronous::Full,
+            lease: Self::DEFAULT_LEASE,
+            events: Some(Retention::default()),
+        }
     }
 }
 

@@ -2,14 +2,16 @@
 //!
 //! A write is handed over when it is asked for, not when it is awaited. It must never decide what may be written.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::error::Stored;
 use super::registry::Core;
-use super::{Ledger, commit, compaction, history, journal, lease, readers, sessions};
+use super::runs::{Along, Trim};
+use super::writer::Then;
+use super::{Ledger, commit, compaction, events, history, journal, lease, readers, sessions};
 use crate::model::{
-    CommitReceipt, CompactionStep, Journal, JournalFuture, OpenTurn, Opened, SessionHistory,
-    TurnCommit, TurnOpening, TurnStep,
+    CommitReceipt, CompactionStep, Enrolment, Journal, JournalFuture, LiveRun, OpenTurn, Opened,
+    RunNames, SessionHistory, TurnCommit, TurnOpening, TurnStep,
 };
 
 impl Journal for Ledger {
@@ -44,8 +46,13 @@ impl Journal for Ledger {
         })
     }
 
+    fn enrol(&self, names: RunNames, run: Weak<dyn LiveRun>) -> Option<Arc<dyn Enrolment>> {
+        Some(self.core().ok()?.runs.enrol(names, run))
+    }
+
     fn begin(&self, opening: Box<TurnOpening>) -> JournalFuture<'static, Opened<i64>> {
         let label = opening.turn.session_label.clone();
+        let turn_id = opening.turn.turn_id.clone();
         let handed =
             self.lease(move |connection, claim| journal::begin(connection, &opening, claim));
         Box::pin(async move {
@@ -53,6 +60,8 @@ impl Journal for Ledger {
             let opened = answer.await?;
             if let Opened::Leased(epoch) = &opened {
                 core.heart.hold(&core, &label, *epoch);
+                core.runs.leased(&turn_id, *epoch);
+                core.pulse.leased(&core);
             }
             Ok(opened)
         })
@@ -60,8 +69,12 @@ impl Journal for Ledger {
 
     fn record(&self, step: Box<TurnStep>) -> JournalFuture<'static, ()> {
         let clock = self.clock.clone();
-        let handed =
-            self.lease(move |connection, claim| journal::record(connection, &step, claim, &clock));
+        let handed = self.with_events(&step.turn_id.clone(), move |connection, claim, along| {
+            if let Some(along) = along {
+                along.write(connection, None)?;
+            }
+            journal::record(connection, &step, claim, &clock)
+        });
         Box::pin(async move { handed?.1.await })
     }
 
@@ -75,13 +88,26 @@ impl Journal for Ledger {
     fn commit(&self, turn: Box<TurnCommit>) -> JournalFuture<'static, CommitReceipt> {
         let clock = self.clock.clone();
         let leased = turn.epoch.map(|_| turn.session_label.clone());
-        let handed = self
-            .lease(move |connection, claim| commit::commit_turn(connection, &turn, claim, &clock));
+        let handed = self.with_events(&turn.turn_id.clone(), move |connection, claim, along| {
+            match (along, &turn.last_event) {
+                (Some(along), last) => along.write(connection, last.as_ref())?,
+                (None, Some(last)) if turn.epoch.is_some() => {
+                    // Checked again by the commit: whoever lost the turn writes nothing.
+                    let now = clock.now_ms();
+                    events::end_interrupted(connection, &turn.turn_id, last, now)?;
+                }
+                (None, _) => {}
+            }
+            commit::commit_turn(connection, &turn, claim, &clock)
+        });
         Box::pin(async move {
             let (core, answer) = handed?;
             let receipt = answer.await?;
             if let Some(label) = leased {
                 lease::held(&core.claim.held).remove(&label);
+            }
+            if core.retention.is_some() {
+                core.writer.post(Box::new(Trim { core: Arc::downgrade(&core), more: false }));
             }
             Ok(receipt)
         })
@@ -115,7 +141,7 @@ impl Journal for Ledger {
     }
 
     fn reopen(&self, turn_id: &str) -> JournalFuture<'static, Opened<Box<OpenTurn>>> {
-        let turn_id = turn_id.to_owned();
+        let (turn_id, taken) = (turn_id.to_owned(), turn_id.to_owned());
         let handed =
             self.lease(move |connection, claim| journal::reopen(connection, &turn_id, claim));
         Box::pin(async move {
@@ -123,6 +149,8 @@ impl Journal for Ledger {
             let opened = answer.await?;
             if let Opened::Leased(turn) = &opened {
                 core.heart.hold(&core, &turn.session_label, turn.epoch);
+                core.runs.leased(&taken, turn.epoch);
+                core.pulse.leased(&core);
             }
             Ok(opened)
         })
@@ -142,6 +170,28 @@ impl Ledger {
         let core = self.core()?;
         let claim = core.claim.clone();
         let answer = core.writer.submit(move |connection| work(connection, &claim));
+        Ok((core, answer))
+    }
+
+    /// As `lease`, for a job that takes along what the turn's run has told.
+    fn with_events<T, F>(
+        &self,
+        turn_id: &str,
+        mut work: F,
+    ) -> Stored<(Arc<Core>, impl Future<Output = Stored<T>> + Send + use<T, F>)>
+    where
+        T: Send + 'static,
+        F: FnMut(&rusqlite::Connection, &lease::Claim, Option<&Along>) -> Stored<T>
+            + Send
+            + 'static,
+    {
+        let core = self.core()?;
+        let claim = core.claim.clone();
+        let along = core.runs.along(turn_id);
+        let then = along.clone().map(|along| Box::new(|kept| along.done(kept)) as Then);
+        let answer = core
+            .writer
+            .submit_then(move |connection| work(connection, &claim, along.as_ref()), then);
         Ok((core, answer))
     }
 }

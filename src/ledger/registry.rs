@@ -13,9 +13,11 @@ use super::file::{self, FileId};
 use super::heart::Heart;
 use super::lease::{Claim, Held};
 use super::owner::Owner;
+use super::pulse::Pulse;
 use super::readers::Readers;
+use super::runs::Runs;
 use super::writer::Writer;
-use super::{LedgerOptions, query, schema};
+use super::{LedgerOptions, Retention, query, schema};
 use crate::clock::Clock;
 
 /// Connections for our own reads.
@@ -34,6 +36,10 @@ pub(super) struct Core {
     pub(super) queries: Arc<Readers>,
     pub(super) claim: Claim,
     pub(super) heart: Arc<Heart>,
+    pub(super) runs: Arc<Runs>,
+    pub(super) pulse: Arc<Pulse>,
+    /// How long events are kept; `None` where none are.
+    pub(super) retention: Option<Retention>,
 }
 
 struct Entry {
@@ -72,24 +78,30 @@ pub(super) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Core
     let connection = connection::open(&path, Purpose::Write(options.synchronous))?;
     let ledger_id = schema::ledger_id(&connection)?;
     let reader = path.clone();
+    let eye = path.clone();
+    let claim = Claim {
+        owner: Arc::new(Owner::this(clock)),
+        held: Held::default(),
+        clock: clock.clone(),
+        lease_ms: i64::try_from(options.lease.as_millis()).unwrap_or(i64::MAX),
+    };
     let core = Arc::new(Core {
         id: id.clone(),
         path: path.clone(),
         ledger_id,
-        writer: Writer::start(connection)?,
+        writer: Writer::start(connection, options.synchronous)?,
         readers: Readers::new(READERS, move || connection::open(&reader, Purpose::Read)),
         queries: Readers::new(QUERIES, move || {
             let connection = connection::open(&path, Purpose::Read)?;
             query::guard(connection)
         }),
-        claim: Claim {
-            owner: Arc::new(Owner::this(clock)),
-            held: Held::default(),
-            clock: clock.clone(),
-            lease_ms: i64::try_from(options.lease.as_millis()).unwrap_or(i64::MAX),
-        },
+        runs: Runs::new(claim.clone(), options.events.is_some()),
+        claim,
         heart: Heart::new(),
+        pulse: Pulse::new(move || connection::open(&eye, Purpose::Read)),
+        retention: options.events.clone(),
     });
+    core.runs.belongs_to(&core);
     open.insert(id, Entry { core: Arc::clone(&core), handles: 1 });
     Ok(core)
 }
@@ -101,6 +113,7 @@ pub(super) fn release(core: &Core) {
         entry.handles -= 1;
         if entry.handles == 0 {
             core.heart.stop();
+            core.pulse.stop();
             // Readers first: the writer's last checkpoint then empties the log.
             core.readers.stop();
             core.queries.stop();

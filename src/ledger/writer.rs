@@ -8,11 +8,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 use tokio::sync::{mpsc, oneshot};
 
+use super::Synchronous;
+use super::connection::BUSY_TIMEOUT;
 use super::error::{self, Stored, closed, sqlite};
 use crate::model::{StorageError, StorageErrorKind};
 
@@ -23,21 +26,34 @@ const GROUP: usize = 256;
 /// Pages in the log from which the writer checkpoints.
 const CHECKPOINT_PAGES: i32 = 1_000;
 
+/// How long a transaction that nobody's turn waits for waits for another process's lock.
+const BRIEF: Duration = Duration::from_millis(250);
+
 /// Work that was handed to the writer.
-trait Job: Send {
+pub(super) trait Job: Send {
     /// Does the work inside the transaction; may be called again after a rollback. False when it failed by itself.
     fn run(&mut self, connection: &Connection) -> bool;
     /// Whether it needs the connection to itself, outside of any transaction.
-    fn alone(&self) -> bool;
+    fn alone(&self) -> bool {
+        false
+    }
     /// Tells the caller, with the transaction's failure if it had one.
     fn answer(self: Box<Self>, failure: Option<&StorageError>);
+    /// False where it is enough that the system has it: it survives the process then, and not a power cut.
+    fn waits_for_disk(&self) -> bool {
+        true
+    }
 }
+
+/// Told in the writer's thread whether a job is in the file.
+pub(super) type Then = Box<dyn FnOnce(bool) + Send>;
 
 struct Task<T, F> {
     work: F,
     alone: bool,
     outcome: Option<Stored<T>>,
     reply: oneshot::Sender<Stored<T>>,
+    then: Option<Then>,
 }
 
 impl<T: Send, F: FnMut(&Connection) -> Stored<T> + Send> Job for Task<T, F> {
@@ -65,6 +81,9 @@ impl<T: Send, F: FnMut(&Connection) -> Stored<T> + Send> Job for Task<T, F> {
             (Some(Ok(value)), None) => Ok(value),
             (None, None) => Err(closed()),
         };
+        if let Some(then) = self.then {
+            then(outcome.is_ok());
+        }
         // Nobody may be listening: a dropped future does not undo a commit.
         let _ = self.reply.send(outcome);
     }
@@ -79,7 +98,7 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread, which owns `connection` from now on.
-    pub(super) fn start(mut connection: Connection) -> Stored<Self> {
+    pub(super) fn start(mut connection: Connection, synchronous: Synchronous) -> Stored<Self> {
         let log_pages = Arc::new(AtomicI32::new(0));
         let seen = Arc::clone(&log_pages);
         connection
@@ -93,7 +112,7 @@ impl Writer {
         let told = Arc::clone(&stopping);
         let thread = std::thread::Builder::new()
             .name("ledger-writer".to_owned())
-            .spawn(move || serve(&connection, receiver, &log_pages, &told))
+            .spawn(move || serve(&connection, receiver, &log_pages, &told, synchronous))
             .map_err(|error| error::file("start the ledger's writer", &error))?;
         Ok(Self { sender: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)), stopping })
     }
@@ -105,7 +124,7 @@ impl Writer {
         T: Send + 'static,
         F: FnMut(&Connection) -> Stored<T> + Send + 'static,
     {
-        self.hand_over(work, false)
+        self.hand_over(work, false, None)
     }
 
     /// As [`Writer::submit`], for work that no transaction may hold (`VACUUM`). Others wait until it has ended.
@@ -117,13 +136,27 @@ impl Writer {
         T: Send + 'static,
         F: FnMut(&Connection) -> Stored<T> + Send + 'static,
     {
-        self.hand_over(work, true)
+        self.hand_over(work, true, None)
+    }
+
+    /// As [`Writer::submit`]; `then` is told before whoever waits is.
+    pub(super) fn submit_then<T, F>(
+        &self,
+        work: F,
+        then: Option<Then>,
+    ) -> impl Future<Output = Stored<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnMut(&Connection) -> Stored<T> + Send + 'static,
+    {
+        self.hand_over(work, false, then)
     }
 
     fn hand_over<T, F>(
         &self,
         work: F,
         alone: bool,
+        then: Option<Then>,
     ) -> impl Future<Output = Stored<T>> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -131,7 +164,7 @@ impl Writer {
     {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (reply, answer) = oneshot::channel();
-        let job: Box<dyn Job> = Box::new(Task { work, alone, outcome: None, reply });
+        let job: Box<dyn Job> = Box::new(Task { work, alone, outcome: None, reply, then });
         // Kept only by a future whose job found no room.
         let left = match &sender {
             None => Err(closed()),
@@ -150,6 +183,22 @@ impl Writer {
         }
     }
 
+    /// Hands a job over that nobody waits for. One that finds no room, or no writer, is answered as failed here.
+    pub(super) fn post(&self, job: Box<dyn Job>) {
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let left = match sender {
+            None => Some(job),
+            Some(sender) => sender.try_send(job).err().map(|error| match error {
+                mpsc::error::TrySendError::Full(job) | mpsc::error::TrySendError::Closed(job) => {
+                    job
+                }
+            }),
+        };
+        if let Some(job) = left {
+            job.answer(Some(&closed()));
+        }
+    }
+
     /// Waits for the jobs handed over, checkpoints and closes the connection. Later jobs are refused.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
@@ -162,6 +211,7 @@ impl Writer {
                 alone: false,
                 outcome: None,
                 reply,
+                then: None,
             }));
         }
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -177,7 +227,9 @@ fn serve(
     mut receiver: mpsc::Receiver<Box<dyn Job>>,
     log_pages: &AtomicI32,
     stopping: &AtomicBool,
+    synchronous: Synchronous,
 ) {
+    let mut care = Care { synchronous, full: true };
     let mut group = Vec::new();
     while let Some(first) = receiver.blocking_recv() {
         let mut alone = None;
@@ -191,7 +243,7 @@ fn serve(
             next = if group.len() < GROUP { receiver.try_recv().ok() } else { None };
         }
         if !group.is_empty() {
-            commit(connection, std::mem::take(&mut group));
+            commit(connection, std::mem::take(&mut group), &mut care);
         }
         if let Some(mut job) = alone {
             job.run(connection);
@@ -214,8 +266,12 @@ fn serve(
 /// Commits the jobs together. Savepoints copy every page they touch, so they are used only when a job has failed; and
 /// where the transaction itself fails, each job is tried alone, so that one that does not fit the disk takes no other
 /// with it.
-fn commit(connection: &Connection, mut jobs: Vec<Box<dyn Job>>) {
+fn commit(connection: &Connection, mut jobs: Vec<Box<dyn Job>>, care: &mut Care) {
     let single = jobs.len() == 1;
+    if let Err(error) = care.take(connection, jobs.iter().any(|job| job.waits_for_disk())) {
+        jobs.into_iter().for_each(|job| job.answer(Some(&error)));
+        return;
+    }
     let mut end = transact(connection, &mut jobs, Isolation::Together);
     if matches!(end, End::JobFailed) && !single {
         end = transact(connection, &mut jobs, Isolation::Apart);
@@ -227,7 +283,31 @@ fn commit(connection: &Connection, mut jobs: Vec<Box<dyn Job>>) {
         End::Failed(error) if single => {
             jobs.into_iter().for_each(|job| job.answer(Some(&error)));
         }
-        End::Failed(_) => jobs.into_iter().for_each(|job| commit(connection, vec![job])),
+        End::Failed(_) => {
+            jobs.into_iter().for_each(|job| commit(connection, vec![job], care));
+        }
+    }
+}
+
+/// How far the next transaction waits: for the disk, and for other processes.
+struct Care {
+    synchronous: Synchronous,
+    full: bool,
+}
+
+impl Care {
+    fn take(&mut self, connection: &Connection, full: bool) -> Stored<()> {
+        if full == self.full {
+            return Ok(());
+        }
+        let failed = |error| sqlite("configure the ledger's connection", &error);
+        connection.busy_timeout(if full { BUSY_TIMEOUT } else { BRIEF }).map_err(failed)?;
+        if self.synchronous == Synchronous::Full {
+            let how = if full { Synchronous::Full } else { Synchronous::Normal };
+            connection.pragma_update(None, "synchronous", how.pragma()).map_err(failed)?;
+        }
+        self.full = full;
+        Ok(())
     }
 }
 

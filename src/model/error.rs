@@ -186,6 +186,12 @@ pub enum StorageErrorKind {
     UnknownTurn,
     /// No such session.
     UnknownSession,
+    /// No run of that id, or none whose events were kept.
+    UnknownRun,
+    /// The run's events are not kept any more.
+    EventsExpired,
+    /// No run is under way in the session.
+    NotRunning,
     /// The statement is not a read, or not valid SQL.
     InvalidQuery,
     /// The row breaks a rule of the schema.
@@ -216,6 +222,9 @@ impl StorageErrorKind {
             Self::StaleWriter => "stale_writer",
             Self::UnknownTurn => "unknown_turn",
             Self::UnknownSession => "unknown_session",
+            Self::UnknownRun => "unknown_run",
+            Self::EventsExpired => "events_expired",
+            Self::NotRunning => "not_running",
             Self::InvalidQuery => "invalid_query",
             Self::Constraint => "storage_constraint",
             Self::Exists => "storage_exists",

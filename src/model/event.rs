@@ -85,6 +85,22 @@ pub enum StreamEvent {
     },
 }
 
+impl StreamEvent {
+    /// The event under another number.
+    #[must_use]
+    pub fn numbered(mut self, number: u64) -> Self {
+        match &mut self {
+            Self::StreamStart { seq, .. }
+            | Self::Token { seq, .. }
+            | Self::ToolStatus { seq, .. }
+            | Self::Reasoning { seq, .. }
+            | Self::StreamEnd { seq, .. }
+            | Self::StreamError { seq, .. } => *seq = number,
+        }
+        self
+    }
+}
+
 /// What happened to a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]

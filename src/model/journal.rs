@@ -4,10 +4,12 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::{Arc, Weak};
 
 use super::{
-    AgentError, AgentRole, AgentToolCall, AssembledContext, Attempt, CompactionResult, Message,
-    OpenTurn, ReplayClass, Role, StopReason, StorageError, TokenUsage,
+    AgentError, AgentRole, AgentToolCall, AssembledContext, Attempt, CompactionResult, Enrolment,
+    LiveRun, Message, OpenTurn, ReplayClass, Role, RunNames, StopReason, StorageError, StreamEvent,
+    TokenUsage,
 };
 
 /// The status of a turn's row (RULES §1).
@@ -148,6 +150,8 @@ pub struct TurnCommit {
     /// The lease's epoch, where the turn was opened with [`Journal::begin`] or [`Journal::reopen`].
     pub epoch: Option<i64>,
     pub on_stale_head: OnStaleHead,
+    /// The run's terminal event, kept in the same transaction where its events are. Its number is the ledger's to give.
+    pub last_event: Option<StreamEvent>,
 }
 
 /// What a turn is besides what its context says.
@@ -221,6 +225,7 @@ impl TurnCommit {
             compaction: facts.compaction,
             epoch: None,
             on_stale_head: OnStaleHead::Refuse,
+            last_event: None,
         }
     }
 }
@@ -353,4 +358,11 @@ pub trait Journal: Send + Sync {
     /// # Errors
     /// `unknown_turn` for one that is not open; any of storage.
     fn reopen(&self, turn_id: &str) -> JournalFuture<'static, Opened<Box<OpenTurn>>>;
+
+    /// Makes a run that begins known to those who watch it and command it from elsewhere, and keeps its events. Nothing
+    /// where the journal does neither.
+    fn enrol(&self, names: RunNames, run: Weak<dyn LiveRun>) -> Option<Arc<dyn Enrolment>> {
+        let _ = (names, run);
+        None
+    }
 }

@@ -13,6 +13,7 @@ mod input;
 mod interrupted;
 mod journal;
 mod json;
+mod live;
 mod message;
 mod options;
 mod response;
@@ -48,6 +49,7 @@ pub use journal::{
 };
 pub use json::repair_surrogates;
 pub(crate) use json::repair_text;
+pub use live::{Enrolment, LiveRun, RunNames, Told, ToldKind};
 pub use message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};
 pub use options::{CacheTtl, PromptCache, RequestOptions, ResponseFormat, ToolChoice};
 pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};

@@ -14,10 +14,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::compaction::Compactions;
+use super::events::{EventFields, Followers};
 use super::hub::{HubCore, NativeHub, RunEntry};
 use super::request_host::{JsRequestHost, RequestAnswers};
 use super::tool_host::{JsToolHost, ToolAnswers};
-use super::{js_error, reply};
+use super::{events, js_error, reply};
 use crate::clock::Clock;
 use crate::config::Environment;
 use crate::engine::{
@@ -68,6 +69,8 @@ struct LedgerFields {
     journal: Option<JournalName>,
     #[serde(default)]
     lease_ms: Option<u64>,
+    #[serde(default)]
+    events: Option<EventFields>,
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -95,6 +98,7 @@ pub struct NativeEngine {
     scripted: HashMap<String, Arc<ScriptedProvider>>,
     clock: Clock,
     pub(super) compactions: Compactions,
+    pub(super) followers: Followers,
 }
 
 impl NativeEngine {
@@ -184,8 +188,9 @@ impl NativeEngine {
                 };
                 let lease =
                     fields.lease_ms.map_or(LedgerOptions::DEFAULT_LEASE, Duration::from_millis);
-                let options =
-                    LedgerOptions { path: PathBuf::from(fields.path), synchronous, lease };
+                let path = PathBuf::from(fields.path);
+                let events = EventFields::retention(fields.events).map_err(EngineError::option)?;
+                let options = LedgerOptions { path, synchronous, lease, events };
                 Ledger::open(&options, clock.clone()).map_err(EngineError::from)
             })
             .transpose()?;
@@ -209,6 +214,7 @@ impl NativeEngine {
             scripted,
             clock,
             compactions: Compactions::default(),
+            followers: Followers::default(),
         })
     }
 
@@ -229,7 +235,7 @@ impl NativeEngine {
     pub(super) fn start(
         &self,
         run: u32,
-        resumed: Option<String>,
+        resumed: Option<(String, u64)>,
         context: &str,
         aborted: bool,
         hooked: bool,
@@ -252,11 +258,11 @@ impl NativeEngine {
         let (host, events, handle) = (Arc::new(host), Arc::clone(&queue), Arc::clone(&control));
         match resumed {
             None => self.engine.start(context, host, events, handle, hook)?,
-            Some(turn) => self.engine.resume(
-                turn,
-                context,
-                RunHandles { host, queue: events, control: handle, hook },
-            )?,
+            Some((turn, told)) => {
+                queue.goes_on_after(told);
+                let handles = RunHandles { host, queue: events, control: handle, hook };
+                self.engine.resume(turn, context, handles)?;
+            }
         }
         self.hub.add_run(run, RunEntry { queue, control, answers, looks });
         Ok(())
@@ -335,9 +341,10 @@ impl NativeEngine {
             (Arc::clone(&self.engine), self.ledger.clone(), Arc::clone(&self.hub));
         engine.refuse_runs();
         // What was asked of the ledger before is answered first. The task that waits for it is not one of them.
-        let asked = self.tasks.clone();
+        let (asked, followers) = (self.tasks.clone(), Arc::clone(&self.followers));
         self.tasks.sibling().spawn(async move {
             engine.close().await;
+            events::end_all(&followers);
             asked.finished().await;
             engine.disconnect();
             let closed = match ledger {

@@ -6,6 +6,7 @@
 mod answers;
 mod compaction;
 mod engine;
+mod events;
 mod hub;
 mod ledger;
 mod recovery;

@@ -32,18 +32,20 @@ impl NativeEngine {
         self.answer(id, async move { engine.interrupted_context(&turn).await });
     }
 
-    /// Goes on with an interrupted turn as run number `run`; otherwise as `run`.
+    /// Goes on with an interrupted turn as run number `run`, after its event `told`; otherwise as `run`.
     #[napi(catch_unwind)]
     pub fn resume(
         &self,
         run: u32,
         turn: String,
+        told: u32,
         context: String,
         aborted: bool,
         hooked: bool,
     ) -> Result<()> {
         self.hub().expect_drain();
-        self.start(run, Some(turn), &context, aborted, hooked).map_err(|error| js_error(&error))
+        let resumed = Some((turn, u64::from(told)));
+        self.start(run, resumed, &context, aborted, hooked).map_err(|error| js_error(&error))
     }
 
     /// Closes an interrupted turn as failed; answers request `id`.

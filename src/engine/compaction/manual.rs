@@ -244,6 +244,7 @@ impl Engine {
             compaction: None,
             epoch: None,
             on_stale_head: OnStaleHead::Refuse,
+            last_event: None,
         };
         CompactionStep { id, turn, compaction }
     }

@@ -1,12 +1,16 @@
 //! The bounded event queue of one run: deltas and control records in order, numbered, merged when a reader lags.
 //!
 //! It owns `seq` and the merge rule of RULES §1 (more than 4,096 events behind: adjacent deltas of one kind and message
-//! merge, nothing else does, nothing is dropped). It must never block the run or know who reads.
+//! merge, nothing else does, nothing is dropped). Where events are kept, none is handed out before it is in the file
+//! (`log`). It must never block the run or know who reads.
+
+mod log;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::model::{AgentPhase, StreamEvent};
+use self::log::Log;
+use crate::model::{AgentPhase, Enrolment, StreamEvent, Told, ToldKind};
 
 /// A reader this far behind gets merged deltas.
 pub const MERGE_ABOVE: usize = 4_096;
@@ -70,6 +74,22 @@ struct Inner {
     spoke: bool,
     waiting: Option<Waker>,
     closed: bool,
+    /// Where the events are kept; `None` where they are not.
+    log: Option<Log>,
+}
+
+impl Inner {
+    fn keep(&mut self, kind: ToldKind, text: &str) {
+        let seq = self.seq;
+        if let Some(log) = &mut self.log {
+            log.add(seq, kind, text);
+        }
+    }
+
+    /// Whether a record may be handed out. One that is no event waits for those before it.
+    fn shows(&self, record: &Record) -> bool {
+        self.log.as_ref().is_none_or(|log| !log.bars(record.seq))
+    }
 }
 
 /// What a reader takes: records of several runs, and one text they point into by UTF-16 offsets.
@@ -126,10 +146,64 @@ impl EventQueue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The run is one that was interrupted after event `seq`: the next one follows it.
+    pub fn goes_on_after(&self, seq: u64) {
+        self.lock().seq = seq;
+    }
+
+    /// The events are kept by `enrolment` from now on.
+    pub(crate) fn keep(&self, enrolment: Arc<dyn Enrolment>) {
+        let mut inner = self.lock();
+        inner.log = Some(Log::new(enrolment, inner.seq));
+    }
+
+    /// What was told after event `after` and is not in the file.
+    pub(crate) fn told(&self, after: u64) -> Vec<Told> {
+        self.lock().log.as_mut().map(|log| log.told(after)).unwrap_or_default()
+    }
+
+    /// The events up to `seq` are in the file.
+    pub(crate) fn kept(self: &Arc<Self>, seq: u64) {
+        self.show(|inner| {
+            if let Some(log) = &mut inner.log {
+                log.kept(seq);
+            }
+        });
+    }
+
+    /// The events cannot be written now: nothing is held back.
+    pub(crate) fn unkept(self: &Arc<Self>) {
+        self.show(|inner| {
+            if let Some(log) = &mut inner.log {
+                log.unkept();
+            }
+        });
+    }
+
+    /// The events are not kept any more, or the run has ended.
+    pub(crate) fn forget(self: &Arc<Self>) {
+        let mut log = None;
+        self.show(|inner| log = inner.log.take());
+        // Outside of the lock: who kept them hears of it.
+        drop(log);
+    }
+
+    fn show(self: &Arc<Self>, change: impl FnOnce(&mut Inner)) {
+        let mut inner = self.lock();
+        change(&mut inner);
+        let shows = inner.records.front().is_some_and(|record| inner.shows(record));
+        if shows {
+            self.tell(inner, true);
+        }
+    }
+
     /// Announces the message that the next deltas belong to.
     pub fn message(self: &Arc<Self>, id: &str) {
         let mut inner = self.lock();
         inner.fresh = true;
+        if let Some(log) = &mut inner.log {
+            log.message(id);
+        }
         Self::push(&mut inner, RecordKind::Message, 0, id);
         // No wake: the first delta follows at once and is urgent.
     }
@@ -140,6 +214,9 @@ impl EventQueue {
         inner.seq += 1;
         inner.spoke = true;
         let seq = inner.seq;
+        let told =
+            if kind == RecordKind::Reasoning { ToldKind::Reasoning } else { ToldKind::Token };
+        inner.keep(told, text);
         let units = utf16_units(text);
         let merge = self.coalesce && inner.deltas >= MERGE_ABOVE;
         match inner.records.back_mut() {
@@ -171,6 +248,7 @@ impl EventQueue {
         inner.seq += 1;
         let seq = inner.seq;
         let json = serde_json::to_string(&make(seq)).unwrap_or_default();
+        inner.keep(ToldKind::Event, &json);
         Self::push(&mut inner, RecordKind::Event, seq, &json);
         self.tell(inner, true);
     }
@@ -207,11 +285,24 @@ impl EventQueue {
         inner.text.push_str(text);
     }
 
-    fn tell(self: &Arc<Self>, mut inner: MutexGuard<'_, Inner>, urgent: bool) {
+    fn tell<'a>(self: &'a Arc<Self>, mut inner: MutexGuard<'a, Inner>, urgent: bool) {
+        let seq = inner.seq;
+        let news = match &mut inner.log {
+            Some(log) if log.bars(seq) => log.announces(urgent).then(|| Arc::clone(&log.enrolment)),
+            Some(_) | None => None,
+        };
         if inner.closed {
             inner.records.clear();
             inner.text.clear();
             inner.deltas = 0;
+        }
+        let shows = inner.records.front().is_some_and(|record| inner.shows(record));
+        if let Some(enrolment) = news {
+            drop(inner);
+            enrolment.news(urgent);
+            inner = self.lock();
+        }
+        if !shows || inner.closed {
             return;
         }
         let news = !std::mem::replace(&mut inner.listed, true);
@@ -224,7 +315,8 @@ impl EventQueue {
     /// Moves at most `room` records into `batch`. Returns true when some are left.
     pub fn drain(&self, batch: &mut Batch, room: usize) -> bool {
         let mut inner = self.lock();
-        let taken = room.min(inner.records.len());
+        let shown = inner.records.iter().take(room).take_while(|record| inner.shows(record));
+        let taken = shown.count();
         let mut bytes = 0;
         let mut events = 0;
         for record in inner.records.drain(..taken) {
@@ -250,11 +342,15 @@ impl EventQueue {
             let rest = inner.text.split_off(bytes);
             batch.text.push_str(&std::mem::replace(&mut inner.text, rest));
             inner.deltas = inner.deltas.saturating_sub(taken);
+            if !inner.records.front().is_some_and(|record| inner.shows(record)) {
+                // What is left waits for the file, and is told when it is there.
+                inner.listed = false;
+            }
         }
         if !self.coalesce {
             inner.unread += events;
         }
-        !inner.records.is_empty()
+        inner.listed
     }
 
     /// The reader has consumed `count` events (told only where `coalesce` is off).

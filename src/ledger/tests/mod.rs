@@ -186,6 +186,7 @@ pub(super) fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
         compaction: None,
         epoch: None,
         on_stale_head: OnStaleHead::Refuse,
+        last_event: None,
     }
 }
 

@@ -1,0 +1,229 @@
+//! The ledger's look at the clock and at other processes: a thread that sleeps unless something waits for one of them.
+//!
+//! While events wait for company it wakes when their time has come. While somebody follows another process, or this one
+//! holds leases, it asks SQLite whether the file has changed, which reads shared memory only. It must never hold the
+//! ledger open, and never run while nothing waits.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::commands;
+use super::error::Stored;
+use super::lease::held;
+use super::registry::Core;
+
+/// How long what another process has written may go unseen.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Opens the connection that is asked.
+type Opener = Box<dyn Fn() -> Stored<Connection> + Send + Sync>;
+
+#[derive(Default)]
+struct State {
+    flush_at: Option<Instant>,
+    followers: usize,
+    leases: bool,
+    stopping: bool,
+}
+
+/// The pulse of an open ledger.
+pub(super) struct Pulse {
+    open: Opener,
+    state: Mutex<State>,
+    woken: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Counts the changes of the file.
+    changes: watch::Sender<u64>,
+}
+
+impl Pulse {
+    pub(super) fn new(open: impl Fn() -> Stored<Connection> + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            open: Box::new(open),
+            state: Mutex::default(),
+            woken: Condvar::new(),
+            thread: Mutex::default(),
+            changes: watch::Sender::new(0),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(self: &Arc<Self>, core: &Arc<Core>, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
+        self.woken.notify_all();
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() {
+            let (pulse, core) = (Arc::clone(self), Arc::downgrade(core));
+            *thread = std::thread::Builder::new()
+                .name("ledger-pulse".to_owned())
+                .spawn(move || pulse.beat(&core))
+                .ok();
+        }
+        let stands = thread.is_none();
+        drop(thread);
+        if stands {
+            // Without a thread events do not wait for company.
+            core.runs.flush(core);
+        }
+    }
+
+    /// Has the waiting events written at `due`.
+    pub(super) fn flush_at(self: &Arc<Self>, core: &Arc<Core>, due: Instant) {
+        if self.lock().flush_at.is_none() {
+            self.wake(core, |state| state.flush_at = Some(due));
+        }
+    }
+
+    /// This process holds leases: others may command its runs.
+    pub(super) fn leased(self: &Arc<Self>, core: &Arc<Core>) {
+        if !self.lock().leases {
+            self.wake(core, |state| state.leases = true);
+        }
+    }
+
+    /// Somebody waits for changes, until the follower is dropped.
+    pub(super) fn follow(self: &Arc<Self>, core: &Arc<Core>) -> Follower {
+        let changes = self.changes.subscribe();
+        self.wake(core, |state| state.followers += 1);
+        Follower { pulse: Arc::clone(self), changes }
+    }
+
+    /// The file has changed by this process.
+    pub(super) fn changed(&self) {
+        if self.changes.receiver_count() > 0 {
+            self.changes.send_modify(|count| *count = count.wrapping_add(1));
+        }
+    }
+
+    fn beat(&self, core: &Weak<Core>) {
+        let mut eye = Eye::default();
+        let mut looked = None;
+        let mut state = self.lock();
+        while !state.stopping {
+            let looks = state.followers > 0 || state.leases;
+            if state.flush_at.is_none() && !looks {
+                state = self.woken.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let Some(core) = core.upgrade() else { return };
+            let now = core.claim.clock.instant();
+            let look_at = looks.then(|| looked.map_or(now, |at: Instant| at + LOOK));
+            let due = state.flush_at.into_iter().chain(look_at).min().unwrap_or(now);
+            if due > now {
+                drop(core);
+                let pause = due.saturating_duration_since(now);
+                state =
+                    self.woken.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            let flushes = state.flush_at.take_if(|at| *at <= now).is_some();
+            state.leases = state.leases && !held(&core.claim.held).is_empty();
+            drop(state);
+            if flushes {
+                core.runs.flush(&core);
+            }
+            if look_at.is_some_and(|at| at <= now) {
+                looked = Some(now);
+                if eye.sees_change(&self.open) {
+                    self.changed();
+                    eye.commands(&core);
+                }
+            }
+            drop(core);
+            state = self.lock();
+        }
+    }
+
+    /// Ends the thread.
+    pub(super) fn stop(&self) {
+        self.lock().stopping = true;
+        self.woken.notify_all();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // It has no panic of its own.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Somebody who waits for changes of the file.
+pub(super) struct Follower {
+    pulse: Arc<Pulse>,
+    changes: watch::Receiver<u64>,
+}
+
+impl Follower {
+    /// Waits for a change since the last one that was seen here.
+    pub(super) async fn changed(&mut self) {
+        // The sender is the pulse's, which this holds.
+        let _ = self.changes.changed().await;
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let mut state = self.pulse.lock();
+        state.followers = state.followers.saturating_sub(1);
+    }
+}
+
+/// The connection that is asked whether the file has changed.
+#[derive(Default)]
+struct Eye {
+    connection: Option<Connection>,
+    version: Option<i64>,
+    /// Commands that were carried out, and whose answers are on their way.
+    carried_out: HashSet<i64>,
+}
+
+impl Eye {
+    /// Where it cannot be told, there may have been a change.
+    fn sees_change(&mut self, open: &Opener) -> bool {
+        if self.connection.is_none() {
+            self.connection = open().ok();
+        }
+        let version = self.connection.as_ref().and_then(|connection| {
+            connection
+                .prepare_cached("PRAGMA data_version")
+                .and_then(|mut statement| statement.query_row((), |row| row.get::<_, i64>(0)))
+                .ok()
+        });
+        let changed = version.is_none() || version != self.version;
+        self.version = version;
+        changed
+    }
+
+    fn commands(&mut self, core: &Arc<Core>) {
+        if held(&core.claim.held).is_empty() {
+            return;
+        }
+        let Some(connection) = &self.connection else { return };
+        // A file that cannot be read now is read at its next change.
+        let Ok(open) = commands::open(connection) else {
+            self.version = None;
+            return;
+        };
+        self.carried_out.retain(|id| open.iter().any(|command| command.id == *id));
+        for command in open {
+            if self.carried_out.contains(&command.id) {
+                continue;
+            }
+            if let Some(answer) = commands::carry_out(core, &command) {
+                self.carried_out.insert(command.id);
+                drop(core.writer.submit(move |connection| commands::answer(connection, answer)));
+            } else {
+                // Another's, or of a run that is just being leased: looked at again.
+                self.version = None;
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Kept events and the runs of other processes for JavaScript: following, watching, abort and steering by session.
+//!
+//! A page is one request, which ends when there are events. It must never keep a request that nobody waits for.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use napi::Result;
+use napi_derive::napi;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+
+use super::engine::NativeEngine;
+use super::{js_error, reply};
+use crate::error::{EngineError, ErrorCode};
+use crate::ledger::{Cursor, EventPage, Follows, Ledger, Retention, SessionCommand, SessionPage};
+use crate::model::{InputError, session_label};
+
+/// The pages that are waited for, by the number of their request.
+pub(super) type Followers = Arc<Mutex<HashMap<u32, CancellationToken>>>;
+
+/// `ledger.events` of the engine's options.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "false, or an object of `keepMs` and `keepTurns`")]
+pub(super) enum EventFields {
+    Switch(bool),
+    Keep(KeepFields),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct KeepFields {
+    #[serde(default)]
+    keep_ms: Option<u64>,
+    #[serde(default)]
+    keep_turns: Option<u32>,
+}
+
+impl EventFields {
+    pub(super) fn retention(
+        fields: Option<Self>,
+    ) -> std::result::Result<Option<Retention>, InputError> {
+        let retention = Retention::default();
+        match fields {
+            None | Some(Self::Switch(true)) => Ok(Some(retention)),
+            Some(Self::Switch(false)) => Ok(None),
+            Some(Self::Keep(KeepFields { keep_turns: Some(0), .. })) => Err(InputError {
+                path: "ledger.events.keepTurns".to_owned(),
+                message: "`0` keeps nothing; pass at least 1, or `events: false`".to_owned(),
+            }),
+            Some(Self::Keep(KeepFields { keep_ms, keep_turns })) => Ok(Some(Retention {
+                age: keep_ms.map_or(retention.age, Duration::from_millis),
+                turns: keep_turns,
+            })),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Attach {
+    #[serde(default)]
+    run_id: Option<String>,
+    #[serde(default)]
+    turn_id: Option<String>,
+    after_seq: u64,
+}
+
+#[derive(Deserialize)]
+struct Watch {
+    label: String,
+    #[serde(default)]
+    cursor: Option<Cursor>,
+}
+
+#[derive(Deserialize)]
+struct Command {
+    label: String,
+    #[serde(default)]
+    message: Option<String>,
+}
+
+fn arguments<T: serde::de::DeserializeOwned>(json: &str) -> std::result::Result<T, EngineError> {
+    serde_json::from_str(json)
+        .map_err(|error| EngineError::new(ErrorCode::Internal, error.to_string()))
+}
+
+fn label(given: &str) -> std::result::Result<String, EngineError> {
+    session_label("label", given).map_err(|error| EngineError::at(ErrorCode::InvalidLabel, error))
+}
+
+#[napi]
+impl NativeEngine {
+    /// The next events of a run; answers request `id`.
+    #[napi(catch_unwind)]
+    pub fn attach(&self, id: u32, args: String) -> Result<()> {
+        let ready = self.known_ledger().and_then(|ledger| {
+            let Attach { run_id, turn_id, after_seq } = arguments(&args)?;
+            let follows = match (turn_id, run_id) {
+                (Some(turn), _) => Follows::Turn(turn),
+                (None, run) => Follows::Run(run.unwrap_or_default()),
+            };
+            Ok((ledger, follows, after_seq))
+        });
+        let (ledger, follows, after) = ready.map_err(|error| js_error(&error))?;
+        self.wait(id, async move { Ok(event_page(&ledger.follow(follows, after).await?)) });
+        Ok(())
+    }
+
+    /// The next events of a session's runs; answers request `id`.
+    #[napi(catch_unwind)]
+    pub fn watch(&self, id: u32, args: String) -> Result<()> {
+        let ready = self.known_ledger().and_then(|ledger| {
+            let watch: Watch = arguments(&args)?;
+            Ok((ledger, label(&watch.label)?, watch.cursor))
+        });
+        let (ledger, label, cursor) = ready.map_err(|error| js_error(&error))?;
+        self.wait(id, async move { session_page(&ledger.watch(&label, cursor).await?) });
+        Ok(())
+    }
+
+    /// Nobody waits for the page of request `id` any more.
+    #[napi(catch_unwind)]
+    pub fn leave(&self, id: u32) {
+        let waiting = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cancel) = waiting.get(&id) {
+            cancel.cancel();
+        }
+    }
+
+    /// The number of the newest kept event of a turn; answers request `id`.
+    #[napi(catch_unwind)]
+    pub fn last_event(&self, id: u32, turn: String) -> Result<()> {
+        let ledger = self.known_ledger().map_err(|error| js_error(&error))?;
+        self.answer(id, async move { Ok(ledger.last_event(&turn).await?.to_string()) });
+        Ok(())
+    }
+
+    /// Aborts the run of a session, or, with a message, steers it; answers request `id`.
+    #[napi(catch_unwind)]
+    pub fn command(&self, id: u32, args: String) -> Result<()> {
+        let ready = self.known_ledger().and_then(|ledger| {
+            let Command { label: session, message } = arguments(&args)?;
+            let command = message.map_or(SessionCommand::Abort, SessionCommand::Steer);
+            Ok((ledger, label(&session)?, command))
+        });
+        let (ledger, label, command) = ready.map_err(|error| js_error(&error))?;
+        self.answer(id, async move { Ok(ledger.command(&label, command).await?.to_string()) });
+        Ok(())
+    }
+}
+
+impl NativeEngine {
+    fn known_ledger(&self) -> std::result::Result<Arc<Ledger>, EngineError> {
+        self.ledger.clone().ok_or_else(|| {
+            EngineError::new(
+                ErrorCode::NoLedger,
+                "the engine has no ledger; pass `ledger: { path }`",
+            )
+        })
+    }
+
+    /// Answers request `id` when the page is there, or `null` when it is left.
+    fn wait(
+        &self,
+        id: u32,
+        page: impl Future<Output = std::result::Result<String, EngineError>> + Send + 'static,
+    ) {
+        let (hub, followers) = (Arc::clone(self.hub()), Arc::clone(&self.followers));
+        let cancel = CancellationToken::new();
+        followers.lock().unwrap_or_else(PoisonError::into_inner).insert(id, cancel.clone());
+        self.tasks().spawn(async move {
+            let answer = tokio::select! {
+                page = page => page,
+                () = cancel.cancelled() => Ok("null".to_owned()),
+            };
+            followers.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            reply(&hub, id, answer);
+        });
+    }
+}
+
+/// The engine closes: nobody follows anything any more.
+pub(super) fn end_all(followers: &Followers) {
+    for cancel in followers.lock().unwrap_or_else(PoisonError::into_inner).values() {
+        cancel.cancel();
+    }
+}
+
+fn event_page(page: &EventPage) -> String {
+    let EventPage { turn_id, events, last, over } = page;
+    let turn_id = serde_json::Value::from(turn_id.as_str());
+    let events = events.join(",");
+    format!(r#"{{"turnId":{turn_id},"events":[{events}],"last":{last},"over":{over}}}"#)
+}
+
+fn session_page(page: &SessionPage) -> std::result::Result<String, EngineError> {
+    let cursor = serde_json::to_string(&page.cursor)
+        .map_err(|error| EngineError::new(ErrorCode::Internal, error.to_string()))?;
+    let events: Vec<String> = page
+        .events
+        .iter()
+        .map(|(run, turn, event)| {
+            let (run, turn) = (serde_json::Value::from(&**run), serde_json::Value::from(&**turn));
+            format!(r#"{{"runId":{run},"turnId":{turn},"event":{event}}}"#)
+        })
+        .collect();
+    Ok(format!(r#"{{"cursor":{cursor},"events":[{}]}}"#, events.join(",")))
+}
