@@ -1,7 +1,8 @@
-//! The ledger's figures (PERF.md, W6): one turn of nine rows, 64 sessions at once, long histories, size.
+//! The ledger's figures (PERF.md, W6): one turn of nine rows, at once and by its commit points, many sessions at once, long
+//! histories, the first call of a process, size.
 //!
 //! Each commit stands beside its floor: the same nine rows through rusqlite alone, on this thread. It must never run
-//! on a file system in memory, where a sync costs nothing.
+//! on a file system in memory, where a sync costs nothing. `cargo bench --bench ledger -- --sample-count 1` for a look.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,13 +15,15 @@
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use divan::counter::ItemsCount;
 use nexus_agent_engine::clock::Clock;
 use nexus_agent_engine::ledger::{Ledger, LedgerOptions, Synchronous};
 use nexus_agent_engine::model::{
-    AgentRole, Block, Journal, Message, OnStaleHead, Provenance, Role, StopReason, TokenUsage,
-    ToolCallRecord, ToolCallStatus, TurnCommit, TurnStatus,
+    AgentRole, Block, CallStep, CompactionResult, CompactionStep, Journal, Message, OnStaleHead,
+    Opened, Provenance, ReplayClass, Role, StopReason, TokenUsage, ToolCallRecord, ToolCallStatus,
+    TurnCommit, TurnOpening, TurnStatus, TurnStep,
 };
 use rusqlite::Connection;
 use serde_json::value::RawValue;
@@ -160,11 +163,61 @@ fn commit_one_turn(bencher: divan::Bencher<'_, '_>, mode: &str) {
     let synchronous = if mode == "FULL" { Synchronous::Full } else { Synchronous::Normal };
     let ledger = open(&folder.path().join("ledger.db"), synchronous);
     let head = RefCell::new(None);
-    bencher.with_inputs(|| turn(&clock, "main", head.borrow().clone())).bench_local_values(
-        |turn| {
+    bencher
+        .counter(ItemsCount::new(1_usize))
+        .with_inputs(|| turn(&clock, "main", head.borrow().clone()))
+        .bench_local_values(|turn| {
             *head.borrow_mut() = runtime.block_on(ledger.commit(turn)).unwrap().head;
-        },
-    );
+        });
+}
+
+/// The same turn by its commit points: W0, W1 with W2, W3, W4. Each waits for its own, as a run with one tool round does.
+async fn journalled(ledger: &Ledger, turn: &TurnCommit) -> Option<String> {
+    let mut begun = turn.clone();
+    begun.status = TurnStatus::Streaming;
+    begun.messages.truncate(1);
+    begun.tool_calls.clear();
+    let context = r#"{"systemPrompt":"s","model":"claude-sonnet-4","maxIterations":25}"#.to_owned();
+    let opening = TurnOpening { turn: begun, context, target: None };
+    let Opened::Leased(epoch) = ledger.begin(Box::new(opening)).await.unwrap() else {
+        panic!("the session is free");
+    };
+    let step = |messages: std::ops::Range<usize>, status| {
+        let calls = turn.tool_calls.iter().map(|call| CallStep {
+            row: ToolCallRecord { status, ..call.clone() },
+            replay: Some(ReplayClass::Idempotent),
+            arguments_hash: Some("0123456789abcdef0123456789abcdef".to_owned()),
+        });
+        Box::new(TurnStep {
+            turn_id: turn.turn_id.clone(),
+            session_label: turn.session_label.clone(),
+            epoch,
+            messages: turn.messages[messages].to_vec(),
+            calls: calls.collect(),
+            progress: Some(r#"{"iterations":1}"#.to_owned()),
+        })
+    };
+    ledger.record(step(1..2, ToolCallStatus::Running)).await.unwrap();
+    ledger.record(step(2..3, ToolCallStatus::Completed)).await.unwrap();
+    let mut ended = turn.clone();
+    ended.messages.drain(..3);
+    ended.tool_calls.clear();
+    ended.epoch = Some(epoch);
+    ledger.commit(Box::new(ended)).await.unwrap().head
+}
+
+#[divan::bench(args = ["FULL", "NORMAL"], sample_count = 200)]
+fn journal_one_turn(bencher: divan::Bencher<'_, '_>, mode: &str) {
+    let (folder, runtime, clock) = (folder(), runtime(), Clock::default());
+    let synchronous = if mode == "FULL" { Synchronous::Full } else { Synchronous::Normal };
+    let ledger = open(&folder.path().join("ledger.db"), synchronous);
+    let head = RefCell::new(None);
+    bencher
+        .counter(ItemsCount::new(1_usize))
+        .with_inputs(|| turn(&clock, "main", head.borrow().clone()))
+        .bench_local_values(|turn| {
+            *head.borrow_mut() = runtime.block_on(journalled(&ledger, &turn));
+        });
 }
 
 /// The same nine rows, prepared once, without a thread, a check or a message of ours.
@@ -218,14 +271,18 @@ CREATE TABLE sessions (label TEXT PRIMARY KEY, thread_id TEXT, updated_at INTEGE
 CREATE TABLE session_history (id INTEGER PRIMARY KEY, session_label TEXT, thread_id TEXT, changed_at INTEGER) STRICT;
 ";
 
-#[divan::bench(args = ["FULL", "NORMAL"], sample_count = 50)]
-fn commit_64_sessions(bencher: divan::Bencher<'_, '_>, mode: &str) {
+/// Turns of many sessions at once: what one transaction takes together is synced once.
+fn sessions_at_once(
+    bencher: divan::Bencher<'_, '_>,
+    (mode, sessions): (&str, usize),
+    one: impl AsyncFn(&Ledger, Box<TurnCommit>) -> Option<String>,
+) {
     let (folder, runtime, clock) = (folder(), runtime(), Clock::default());
     let synchronous = if mode == "FULL" { Synchronous::Full } else { Synchronous::Normal };
     let ledger = open(&folder.path().join("ledger.db"), synchronous);
-    let heads = RefCell::new(vec![None; 64]);
+    let heads = RefCell::new(vec![None; sessions]);
     bencher
-        .counter(ItemsCount::new(64_usize))
+        .counter(ItemsCount::new(sessions))
         .with_inputs(|| {
             let heads = heads.borrow();
             let turns = heads.iter().enumerate();
@@ -234,11 +291,21 @@ fn commit_64_sessions(bencher: divan::Bencher<'_, '_>, mode: &str) {
                 .collect::<Vec<_>>()
         })
         .bench_local_values(|turns| {
-            let commits = turns.into_iter().map(|turn| ledger.commit(turn));
-            let receipts = runtime.block_on(futures_util::future::join_all(commits));
-            *heads.borrow_mut() =
-                receipts.into_iter().map(|receipt| receipt.unwrap().head).collect();
+            let commits = turns.into_iter().map(|turn| one(&ledger, turn));
+            *heads.borrow_mut() = runtime.block_on(futures_util::future::join_all(commits));
         });
+}
+
+const SESSIONS: [(&str, usize); 3] = [("FULL", 16), ("FULL", 64), ("NORMAL", 64)];
+
+#[divan::bench(args = SESSIONS, sample_count = 50)]
+fn commit_many_sessions(bencher: divan::Bencher<'_, '_>, how: (&str, usize)) {
+    sessions_at_once(bencher, how, async |ledger, turn| ledger.commit(turn).await.unwrap().head);
+}
+
+#[divan::bench(args = SESSIONS, sample_count = 50)]
+fn journal_many_sessions(bencher: divan::Bencher<'_, '_>, how: (&str, usize)) {
+    sessions_at_once(bencher, how, async |ledger, turn| journalled(ledger, &turn).await);
 }
 
 /// A ledger of one thread with so many turns of four messages; the head but one, and the head.
@@ -276,6 +343,66 @@ fn history_after_a_known_head(bencher: divan::Bencher<'_, '_>, messages: usize) 
     });
 }
 
+/// A session of 10,000 turns whose last compaction has kept the newest 50.
+fn compacted(folder: &Path, runtime: &Runtime) -> Arc<Ledger> {
+    let clock = Clock::default();
+    let (ledger, [_, head]) = thread(folder, runtime, 9_950);
+    let mut turn = turn(&clock, "main", head.clone());
+    turn.epoch = None;
+    let (id, through) = (clock.new_id(), head.unwrap());
+    let before = runtime.block_on(ledger.turn(&through)).unwrap().unwrap().parent_turn_id.unwrap();
+    let compaction = CompactionResult {
+        summary: text(2_000),
+        summarized_through_turn_id: before,
+        first_kept_turn_id: through,
+        turns_summarized: 9_949,
+        model: "claude-haiku".to_owned(),
+        provider: "anthropic".to_owned(),
+        tokens_before: 150_000,
+        tokens_after: 60_000,
+        summary_tokens: 500,
+        summarization_input_tokens: 90_000,
+        summarization_output_tokens: 500,
+        duration_ms: 4_000,
+        trigger: "context_limit".to_owned(),
+        compaction_type: "summary".to_owned(),
+    };
+    let step = CompactionStep { id: id.clone(), turn: *turn, compaction };
+    runtime.block_on(ledger.compact(Box::new(step))).unwrap();
+    let mut head = Some(id);
+    for _ in 0..49 {
+        head = runtime.block_on(ledger.commit(self::turn(&clock, "main", head))).unwrap().head;
+    }
+    ledger
+}
+
+#[divan::bench(sample_count = 100)]
+fn history_of_the_last_50_of_10_000_turns(bencher: divan::Bencher<'_, '_>) {
+    let (folder, runtime) = (folder(), runtime());
+    let ledger = compacted(folder.path(), &runtime);
+    bencher.bench_local(|| {
+        let history = runtime.block_on(ledger.history("main", None, None)).unwrap();
+        // The summary, and the 50.
+        assert_eq!(history.turns.len(), 51);
+        history
+    });
+}
+
+/// What the first call of a process waits for: opening the file, and the same history.
+#[divan::bench(sample_count = 20)]
+fn open_and_read_the_last_50_of_10_000_turns(bencher: divan::Bencher<'_, '_>) {
+    let (folder, runtime) = (folder(), runtime());
+    let ledger = compacted(folder.path(), &runtime);
+    runtime.block_on(ledger.close()).unwrap();
+    let path = folder.path().join("ledger.db");
+    bencher.bench_local(|| {
+        let ledger = open(&path, Synchronous::Full);
+        let history = runtime.block_on(ledger.history("main", None, None)).unwrap();
+        assert_eq!(history.turns.len(), 51);
+        ledger
+    });
+}
+
 #[divan::bench(sample_count = 100)]
 fn fork_a_turn(bencher: divan::Bencher<'_, '_>) {
     let (folder, runtime) = (folder(), runtime());
@@ -288,22 +415,55 @@ fn fork_a_turn(bencher: divan::Bencher<'_, '_>) {
 fn size() {
     const TURNS: usize = 10_000;
     let (folder, runtime) = (folder(), runtime());
-    let (ledger, _) = thread(folder.path(), &runtime, TURNS);
-    let texts = "SELECT (SELECT sum(length(CAST(content AS BLOB)) + coalesce(length(thinking), 0)) FROM messages)
-       + (SELECT sum(length(params_json) + length(result_json)) FROM tool_calls) AS bytes";
-    let result = runtime
-        .block_on(ledger.query(texts.to_owned(), "[]".to_owned(), Default::default()))
-        .unwrap();
-    let content = serde_json::to_value(&result.rows).unwrap()[0]["bytes"].as_f64().unwrap();
+    let (ledger, _) = thread(folder.path(), &runtime, 0);
+    let (clock, mut head, mut took) = (Clock::default(), None, Vec::new());
+    for _ in 0..TURNS {
+        let turn = turn(&clock, "main", head);
+        let began = Instant::now();
+        head = runtime.block_on(ledger.commit(turn)).unwrap().head;
+        took.push(began.elapsed());
+    }
+    let mean = |of: &[Duration]| of.iter().sum::<Duration>() / u32::try_from(of.len()).unwrap();
+    println!(
+        "one chain of {TURNS} turns at NORMAL: {:?} each of the first thousand, {:?} of the last",
+        mean(&took[..1_000]),
+        mean(&took[TURNS - 1_000..])
+    );
+    let texts = "coalesce(sum(length(CAST(content AS BLOB)) + coalesce(length(thinking), 0)), 0) FROM messages";
+    let arguments = "coalesce(sum(length(params_json) + length(result_json)), 0) FROM tool_calls";
+    let said = format!("(SELECT {texts}) + (SELECT {arguments})");
+    // What the seeds keep beside it, without the numbers.
+    let ids = [
+        (
+            "turns",
+            "id, parent_turn_id, session_label, run_id, model, provider, role, toolset_name, tools_available, \
+             permissions_granted, query_message_ids, response_message_id, source_event_id, workspace_path, stop_reason, \
+             attempts_json, status",
+        ),
+        ("messages", "id, turn_id, role, tool_call_id, provider, api, model, stop_reason, blocks_json"),
+        ("tool_calls", "id, provider_call_id, turn_id, message_id, tool_name, status"),
+        ("session_history", "session_label, thread_id"),
+    ]
+    .map(|(table, columns)| {
+        let lengths = columns.split(", ").map(|column| format!("coalesce(length({column}), 0)"));
+        format!("(SELECT sum({}) FROM {table})", lengths.collect::<Vec<_>>().join(" + "))
+    })
+    .join(" + ");
+    let sql = format!("SELECT {said} AS said, {said} + {ids} AS kept");
+    let result = runtime.block_on(ledger.query(sql, "[]".to_owned(), Default::default())).unwrap();
+    let rows = serde_json::to_value(&result.rows).unwrap();
+    let [said, kept] = ["said", "kept"].map(|column| rows[0][column].as_f64().unwrap());
     runtime.block_on(ledger.close()).unwrap();
     #[expect(clippy::cast_precision_loss, reason = "sizes far below 2^53")]
     let file = std::fs::metadata(folder.path().join("ledger.db")).unwrap().len() as f64;
     println!(
-        "{TURNS} turns: file {:.1} MB, texts {:.1} MB, ratio {:.2}, {:.0} bytes per turn",
+        "{TURNS} turns: file {:.1} MB, {:.0} bytes per turn; {:.2} of the texts, arguments and results ({:.1} MB), \
+         {:.2} of them with the ids and names",
         file / 1e6,
-        content / 1e6,
-        file / content,
-        file / TURNS as f64
+        file / TURNS as f64,
+        file / said,
+        said / 1e6,
+        file / kept
     );
 }
 
