@@ -4,10 +4,13 @@
 //! everything that was not taken told by its number. It must never move a session that was there before.
 
 mod lines;
+mod myclaw;
 mod own;
+mod pi;
 mod record;
 mod report;
 mod restore;
+mod time;
 mod tree;
 
 use std::io::{BufWriter, Write};
@@ -15,6 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use self::lines::{Line, Lines};
 use self::own::Read;
@@ -22,9 +26,9 @@ use self::report::Problems;
 use self::restore::{Record, Restore};
 use super::error::{self, Stored};
 use super::registry::Core;
-use super::{Ledger, draft, readers, sessions, unknown_session};
+use super::{Ledger, draft, readers, rows, sessions, unknown_session};
 use crate::clock::Clock;
-use crate::model::{StorageError, StorageErrorKind, repair_surrogates};
+use crate::model::{StorageError, StorageErrorKind, repair_surrogates, session_label};
 
 pub use self::report::{LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem};
 
@@ -60,7 +64,14 @@ impl Ledger {
                     LedgerFormat::Ledger => {
                         own::export(connection, label.as_deref(), (&ledger_id, &clock), &mut out)?;
                     }
-                    LedgerFormat::Pi | LedgerFormat::Myclaw => {}
+                    LedgerFormat::Pi | LedgerFormat::Myclaw => {
+                        foreign(
+                            connection,
+                            format,
+                            label.as_deref().unwrap_or_default(),
+                            &mut out,
+                        )?;
+                    }
                 }
                 out.finish()
             })?;
@@ -84,13 +95,12 @@ impl Ledger {
         let core = self.core()?;
         let (path, clock) = (path.to_owned(), self.clock.clone());
         let runtime = tokio::runtime::Handle::current();
-        let _ = &label;
         let target = Target { core: Arc::clone(&core), clock, runtime };
         core.readers
             .beside(move || match format {
                 LedgerFormat::Ledger => import_own(&path, target),
                 LedgerFormat::Pi | LedgerFormat::Myclaw => {
-                    Err(StorageError::new(StorageErrorKind::InvalidImport, "not yet"))
+                    import_foreign(&path, format, label, &target)
                 }
             })
             .await
@@ -121,6 +131,14 @@ impl Target {
         };
         *done = self.runtime.block_on(self.core.writer.submit(work))?;
         Ok(())
+    }
+}
+
+impl Target {
+    fn is_taken(&self, label: &str) -> Stored<bool> {
+        let label = label.to_owned();
+        let there = move |connection: &rusqlite::Connection| sessions::head(connection, &label);
+        Ok(self.runtime.block_on(self.core.writer.submit(there))?.is_some())
     }
 }
 
@@ -163,6 +181,130 @@ fn import_own(path: &Path, target: Target) -> Stored<LedgerImport> {
     }
     target.write(&mut done, batch, true)?;
     Ok(report(done))
+}
+
+/// Takes in a file that is one session of another system. It is read whole: an entry says where a later one begins.
+fn import_foreign(
+    path: &Path,
+    format: LedgerFormat,
+    label: Option<String>,
+    target: &Target,
+) -> Stored<LedgerImport> {
+    let mut problems = Problems::default();
+    let objects = objects(path, format, &mut problems)?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let session = pi::entries::read(objects, &mut problems).map_err(|version| {
+        StorageError::new(
+            StorageErrorKind::InvalidImport,
+            format!(
+                "the file has version `{version}` of pi's sessions; update `@nexus/agent-engine`"
+            ),
+        )
+    })?;
+    if session.header.is_none() && session.entries.is_empty() {
+        return Err(none_usable(path));
+    }
+    let id = session.header.as_ref().and_then(|header| header.get("id")?.as_str()).unwrap_or(&stem);
+    let name = if format == LedgerFormat::Pi { "pi" } else { "myclaw" };
+    let label = label.unwrap_or_else(|| format!("{name}:{id}"));
+    session_label("session", &label).map_err(|error| {
+        StorageError::new(StorageErrorKind::InvalidImport, format!("{error}; pass `session`"))
+    })?;
+    if target.is_taken(&label)? {
+        return Err(StorageError::new(
+            StorageErrorKind::Constraint,
+            format!("session `{label}` is there already; pass another label as `session`"),
+        ));
+    }
+    let origin = pi::Origin { name, label: &label, id: Some(id) };
+    let records = pi::records(&session, &origin, &mut problems, &target.clock);
+    let mut done = Restore::default();
+    done.problems = problems;
+    // In one transaction: half a session could not be told from a whole one when it is imported again.
+    target.write(&mut done, records, true)?;
+    Ok(report(done))
+}
+
+/// The lines of a file as entries, each with its number.
+fn objects(
+    path: &Path,
+    format: LedgerFormat,
+    problems: &mut Problems,
+) -> Stored<Vec<(u64, Option<Map<String, Value>>)>> {
+    let mut lines = Lines::open(path)?;
+    let mut objects = Vec::new();
+    while let Some(line) = lines.next()? {
+        let (number, object) = match line {
+            Line::Damaged(number, why) => {
+                problems.add(number, TransferCode::DamagedLine, format!("the line {why}"));
+                (number, None)
+            }
+            Line::Text(number, text) => {
+                match serde_json::from_slice(&repair_surrogates(text.as_bytes())) {
+                    Ok(Value::Object(object)) => (number, Some(object)),
+                    Ok(_) => {
+                        problems.add(number, TransferCode::InvalidLine, "the line is no object");
+                        (number, None)
+                    }
+                    Err(_) => {
+                        problems.add(number, TransferCode::DamagedLine, "the line is no JSON");
+                        (number, None)
+                    }
+                }
+            }
+        };
+        let object = match (format, object) {
+            (LedgerFormat::Myclaw, Some(object)) => {
+                let entry = myclaw::entry(object);
+                if entry.is_none() {
+                    let why = "the line has no `role` and `content` as MyClaw writes them";
+                    problems.add(number, TransferCode::InvalidLine, why);
+                }
+                entry
+            }
+            (_, object) => object,
+        };
+        objects.push((number, object));
+    }
+    Ok(objects)
+}
+
+/// Writes one session in the format of another system.
+fn foreign<W: Write>(
+    connection: &rusqlite::Connection,
+    format: LedgerFormat,
+    label: &str,
+    out: &mut Out<W>,
+) -> Stored<()> {
+    let session = rows::session(connection, label)?.ok_or_else(|| unknown_session(label))?;
+    let listed = match format {
+        // A flat file has no branches.
+        LedgerFormat::Myclaw => tree::thread(connection, session.thread_id.as_deref())?,
+        LedgerFormat::Ledger | LedgerFormat::Pi => tree::turns(connection, Some(label))?,
+    };
+    let mut turns = Vec::with_capacity(listed.len());
+    for id in listed {
+        match tree::turn(connection, &id) {
+            Ok(turn) => turns.push(turn),
+            Err(error) if tree::is_of_one(&error) => {
+                let message = format!("turn `{id}` is not in the file: {}", error.message);
+                out.problems.add(None, TransferCode::Unreadable, message);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let lines = match format {
+        LedgerFormat::Myclaw => myclaw::export(&turns, &mut out.report.left_out),
+        LedgerFormat::Ledger | LedgerFormat::Pi => {
+            pi::export(&session, &turns, &mut out.report.left_out)
+        }
+    };
+    for line in &lines {
+        out.line(line)?;
+    }
+    out.report.sessions = 1;
+    out.report.turns = turns.len() as u64;
+    Ok(())
 }
 
 fn none_usable(path: &Path) -> StorageError {

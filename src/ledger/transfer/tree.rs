@@ -68,6 +68,13 @@ pub(super) fn turns(connection: &Connection, label: Option<&str>) -> Stored<Vec<
     Ok(ordered)
 }
 
+/// The turns of the context of a head: from its last compaction on, as the next call sees them.
+pub(super) fn thread(connection: &Connection, head: Option<&str>) -> Stored<Vec<String>> {
+    let Some(head) = head else { return Ok(Vec::new()) };
+    let history = super::super::history::session_history(connection, "", Some(head), None)?;
+    Ok(history.turns.into_iter().map(|turn| turn.id).collect())
+}
+
 /// A turn as it goes into a file.
 pub(super) fn turn(connection: &Connection, id: &str) -> Stored<TurnRecord> {
     let row = rows::turn(connection, id)?.ok_or_else(|| super::super::commit::unknown_turn(id))?;
