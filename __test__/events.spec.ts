@@ -309,9 +309,15 @@ test('an attachment that waits is told that the engine closes', async () => {
   await child.line('{"type":"stream_start"')
   const { engine } = scriptedEngine([], { ledger: { path: file } })
   const attached = engine.attach('other', { afterSeq: 1 })
-  const next = refusal(attached.next())
-  await engine.close()
-  expect(await next).toEqual({ code: 'engine_closed' })
+  // One asks before the engine closes, one after it has begun to.
+  expect((await engine.attach('other').next()).value).toMatchObject({ type: 'stream_start' })
+  const waits = refusal(attached.next())
+  const closed = engine.close()
+  const late = refusal(engine.attach('other', { afterSeq: 1 }).next())
+  await closed
+  for (const told of [waits, late, refusal(engine.attach('other').next())]) {
+    expect(await told).toEqual({ code: 'engine_closed' })
+  }
   child.kill()
   await child.ended
 })

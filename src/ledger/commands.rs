@@ -153,21 +153,31 @@ pub(super) fn open(connection: &Connection) -> Stored<Vec<Open>> {
     rows.collect::<Result<_, _>>().map_err(failed)
 }
 
-/// Hands a command to its run, where that is one of this process: the answer.
-pub(super) fn carry_out(core: &Arc<Core>, command: &Open) -> Option<(i64, bool)> {
-    let entry = core.runs.of_session(&command.label)?;
-    let run = entry.run.upgrade().filter(|_| entry.epoch() == command.epoch)?;
-    let taken = match &command.message {
-        None => {
-            run.abort();
-            true
-        }
-        Some(message) => run.steer(message),
+/// Hands a command to its run, where that is one of this process, and answers it: both in the writer, so that the answer
+/// never comes after the run's end. False for a run that is not of this process, or not yet.
+pub(super) fn carry_out(core: &Arc<Core>, command: Open) -> bool {
+    let entry = core.runs.of_session(&command.label);
+    let Some(run) =
+        entry.filter(|entry| entry.epoch() == command.epoch).and_then(|entry| entry.run.upgrade())
+    else {
+        return false;
     };
-    Some((command.id, taken))
+    let mut taken = None;
+    drop(core.writer.submit(move |connection| {
+        // A job may be run again.
+        let taken = *taken.get_or_insert_with(|| match &command.message {
+            None => {
+                run.abort();
+                true
+            }
+            Some(message) => run.steer(message),
+        });
+        answer(connection, command.id, taken)
+    }));
+    true
 }
 
-pub(super) fn answer(connection: &Connection, (id, taken): (i64, bool)) -> Stored<()> {
+fn answer(connection: &Connection, id: i64, taken: bool) -> Stored<()> {
     connection
         .prepare_cached("UPDATE session_commands SET taken = ?2, message = NULL WHERE id = ?1")
         .and_then(|mut statement| statement.execute((id, taken)))

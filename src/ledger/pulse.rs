@@ -217,9 +217,9 @@ impl Eye {
             if self.carried_out.contains(&command.id) {
                 continue;
             }
-            if let Some(answer) = commands::carry_out(core, &command) {
-                self.carried_out.insert(command.id);
-                drop(core.writer.submit(move |connection| commands::answer(connection, answer)));
+            let id = command.id;
+            if commands::carry_out(core, command) {
+                self.carried_out.insert(id);
             } else {
                 // Another's, or of a run that is just being leased: looked at again.
                 self.version = None;

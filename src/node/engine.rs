@@ -214,7 +214,7 @@ impl NativeEngine {
             scripted,
             clock,
             compactions: Compactions::default(),
-            followers: Followers::default(),
+            followers: events::followers(),
         })
     }
 

@@ -17,8 +17,13 @@ use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Cursor, EventPage, Follows, Ledger, Retention, SessionCommand, SessionPage};
 use crate::model::{InputError, session_label};
 
-/// The pages that are waited for, by the number of their request.
-pub(super) type Followers = Arc<Mutex<HashMap<u32, CancellationToken>>>;
+/// The pages that are waited for, by the number of their request; `None` once the engine closes.
+pub(super) type Followers = Arc<Mutex<Option<HashMap<u32, CancellationToken>>>>;
+
+/// Nobody waits yet.
+pub(super) fn followers() -> Followers {
+    Arc::new(Mutex::new(Some(HashMap::new())))
+}
 
 /// `ledger.events` of the engine's options.
 #[derive(Deserialize)]
@@ -124,7 +129,7 @@ impl NativeEngine {
     #[napi(catch_unwind)]
     pub fn leave(&self, id: u32) {
         let waiting = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cancel) = waiting.get(&id) {
+        if let Some(cancel) = waiting.as_ref().and_then(|waiting| waiting.get(&id)) {
             cancel.cancel();
         }
     }
@@ -161,7 +166,7 @@ impl NativeEngine {
         })
     }
 
-    /// Answers request `id` when the page is there, or `null` when it is left.
+    /// Answers request `id` when the page is there, or `null` when it is left or the engine closes.
     fn wait(
         &self,
         id: u32,
@@ -169,13 +174,20 @@ impl NativeEngine {
     ) {
         let (hub, followers) = (Arc::clone(self.hub()), Arc::clone(&self.followers));
         let cancel = CancellationToken::new();
-        followers.lock().unwrap_or_else(PoisonError::into_inner).insert(id, cancel.clone());
+        match followers.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            Some(waiting) => drop(waiting.insert(id, cancel.clone())),
+            None => cancel.cancel(),
+        }
         self.tasks().spawn(async move {
             let answer = tokio::select! {
-                page = page => page,
+                biased;
                 () = cancel.cancelled() => Ok("null".to_owned()),
+                page = page => page,
             };
-            followers.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            if let Some(waiting) = followers.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
+            {
+                waiting.remove(&id);
+            }
             reply(&hub, id, answer);
         });
     }
@@ -183,7 +195,8 @@ impl NativeEngine {
 
 /// The engine closes: nobody follows anything any more.
 pub(super) fn end_all(followers: &Followers) {
-    for cancel in followers.lock().unwrap_or_else(PoisonError::into_inner).values() {
+    let waiting = followers.lock().unwrap_or_else(PoisonError::into_inner).take();
+    for cancel in waiting.unwrap_or_default().into_values() {
         cancel.cancel();
     }
 }

@@ -141,3 +141,56 @@ proptest! {
         prop_assert_eq!(got, expected);
     }
 }
+
+struct Keeper(AtomicUsize);
+
+impl Enrolment for Keeper {
+    fn keeps(&self) -> bool {
+        true
+    }
+
+    fn news(&self, _urgent: bool) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn what_is_kept_is_handed_out_once_it_is_in_the_file_and_not_before() {
+    let (queue, count) = queue(true);
+    let keeper = Arc::new(Keeper(AtomicUsize::new(0)));
+    queue.keep(Arc::clone(&keeper) as Arc<dyn Enrolment>);
+    queue.message("m1");
+    for text in ["a", "b", "c"] {
+        queue.delta(RecordKind::Token, text);
+    }
+    queue.host(RecordKind::Tool, "tool");
+    let seqs = |told: Vec<Told>| told.iter().map(|told| told.seq).collect::<Vec<_>>();
+    // Told of the first delta and of the tool, which does not wait; of nothing more until it has looked.
+    assert_eq!(keeper.0.load(Ordering::Relaxed), 2);
+    assert_eq!(seqs(queue.told(0)), [1, 2, 3]);
+    assert_eq!(seqs(queue.told(2)), [3]);
+    let texts = |queue: &EventQueue| -> Vec<String> {
+        read(queue, 99).0.into_iter().map(|row| row.text).collect()
+    };
+    // The announcement of a message is no event.
+    assert_eq!(texts(&queue), ["m1"]);
+    queue.kept(2);
+    assert_eq!(texts(&queue), ["a", "b"]);
+    assert_eq!(seqs(queue.told(0)), [3]);
+    let before = count.news.load(Ordering::Relaxed);
+    queue.kept(3);
+    assert_eq!(count.news.load(Ordering::Relaxed), before + 1, "its reader is told");
+    assert_eq!(texts(&queue), ["c", "tool"]);
+    queue.delta(RecordKind::Token, "d");
+    assert_eq!(texts(&queue), [""; 0]);
+    queue.unkept();
+    assert_eq!(texts(&queue), ["d"], "a file that cannot be written holds nothing back");
+    queue.delta(RecordKind::Token, "e");
+    assert_eq!(texts(&queue), ["e"]);
+    assert_eq!(seqs(queue.told(0)), [4, 5], "and is told all of it later");
+    queue.kept(5);
+    queue.delta(RecordKind::Token, "f");
+    assert_eq!(texts(&queue), [""; 0], "from then on it is waited for again");
+    queue.forget();
+    assert_eq!(texts(&queue), ["f"]);
+}

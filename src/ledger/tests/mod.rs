@@ -3,6 +3,7 @@
 //! They must never sleep or measure time.
 
 mod commit;
+mod events;
 mod file;
 mod history;
 mod journal;

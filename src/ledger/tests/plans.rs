@@ -3,7 +3,7 @@
 use rusqlite::{Connection, StatementStatus};
 
 use super::*;
-use crate::ledger::{history, journal, rows};
+use crate::ledger::{events, history, journal, rows};
 
 fn plan(connection: &Connection, sql: &str) -> String {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
@@ -30,6 +30,10 @@ fn no_statement_scans_a_table_or_sorts() {
                 history::MESSAGES,
                 journal::OPEN_TURN,
                 journal::OPEN_CALLS,
+                events::READ,
+                "SELECT id FROM event_logs WHERE run_id = ?1 ORDER BY id DESC LIMIT 1",
+                "SELECT id FROM event_logs WHERE session_label = ?1 AND id >= ?2 ORDER BY id",
+                "SELECT id FROM event_logs WHERE ended_at IS NOT NULL AND ended_at <= ?1 ORDER BY ended_at, id LIMIT 1",
                 "SELECT epoch, owner FROM session_leases WHERE session_label = ?1",
                 "SELECT id FROM run_contexts WHERE hash = ?1",
                 "SELECT thread_id FROM sessions WHERE label = ?1",
