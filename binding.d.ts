@@ -33,10 +33,12 @@ export declare class NativeEngine {
   openGate(provider: string, gate: string): void
   /** The requests a scripted provider got, as a JSON array. */
   scriptedRequests(provider: string): string
-  /** Closes: no more runs, the running ones commit, the ledger's files are closed. Answers request `id`. */
+  /** Closes: no more runs, the running ones commit, the connections and the ledger's files are closed. Answers request `id`. */
   close(id: number): void
   /** Asks the ledger; the answer comes for request `id`. A wrong argument is thrown here. */
   ledger(id: number, method: string, args: string): void
+  /** The parts of a session's label, as the JSON of a `SessionKey`. */
+  static parseSessionKey(label: string): string
   /** Lists the interrupted turns as a JSON array; answers request `id`. */
   recover(id: number): void
   /** The kept context of an interrupted turn as JSON; answers request `id`. */

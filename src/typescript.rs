@@ -5,7 +5,11 @@
 
 use ts_rs::{Config, TS};
 
-use crate::ledger::{HistoryMessage, QueryResult, SessionRow, Truncation, TurnError, TurnRow};
+use crate::ledger::{
+    AliasRow, HistoryMessage, PageOptions, PersonaRow, QueryResult, SearchHit, SearchOptions,
+    SessionFilter, SessionMove, SessionRow, SessionStatus, ToolCallFilter, ToolCallRow, Truncation,
+    TurnError, TurnRow, TurnSummary, UsageBy, UsageFilter, UsageRow,
+};
 use crate::model::*;
 use crate::provider::*;
 
@@ -96,6 +100,23 @@ fn the_typescript_declarations_are_what_the_rust_types_say() {
         HistoryMessage,
         QueryResult,
         Truncation,
+        // Reading it.
+        PageOptions,
+        TurnSummary,
+        SessionMove,
+        SearchOptions,
+        SearchHit,
+        UsageBy,
+        UsageFilter,
+        UsageRow,
+        SessionStatus,
+        SessionFilter,
+        ToolCallFilter,
+        ToolCallRow,
+        AliasRow,
+        PersonaRow,
+        SessionKind,
+        SessionKey,
     ];
     let wanted = format!("// Written by the test in src/typescript.rs. Do not edit.\n\n{wanted}");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/types/model.d.ts");

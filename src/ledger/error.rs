@@ -75,6 +75,7 @@ fn remedy(kind: StorageErrorKind) -> &'static str {
         | StorageErrorKind::StaleWriter
         | StorageErrorKind::UnknownTurn
         | StorageErrorKind::UnknownSession
+        | StorageErrorKind::UnknownToolCall
         | StorageErrorKind::InvalidQuery
         | StorageErrorKind::Closed
         | StorageErrorKind::Io => "check the disk and the ledger's path",

@@ -5,6 +5,7 @@
 use rusqlite::Connection;
 
 use super::error::{Stored, damaged, sqlite};
+use super::functions;
 use crate::clock::Clock;
 use crate::model::{StorageError, StorageErrorKind};
 
@@ -12,14 +13,18 @@ use crate::model::{StorageError, StorageErrorKind};
 pub(super) const APPLICATION_ID: i32 = 0x4e58_4c47;
 
 /// The steps from nothing to the current schema; `user_version` counts those that are done.
-pub(super) const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/001_ledger.sql"), include_str!("migrations/002_journal.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/001_ledger.sql"),
+    include_str!("migrations/002_journal.sql"),
+    include_str!("migrations/010_reading.sql"),
+];
 
 /// Brings a file to the newest of `migrations` in one transaction; six processes that try at once get one schema.
 pub(super) fn migrate(connection: &Connection, migrations: &[&str]) -> Stored<()> {
     if version(connection)? == migrations.len() {
         return Ok(());
     }
+    functions::add(connection)?;
     let failed = |error| sqlite("bring the ledger's schema up to date", &error);
     connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
     let done = apply(connection, migrations);

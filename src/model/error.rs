@@ -186,6 +186,8 @@ pub enum StorageErrorKind {
     UnknownTurn,
     /// No such session.
     UnknownSession,
+    /// The turn has no such tool call.
+    UnknownToolCall,
     /// The statement is not a read, or not valid SQL.
     InvalidQuery,
     /// The row breaks a rule of the schema.
@@ -212,6 +214,7 @@ impl StorageErrorKind {
             Self::StaleWriter => "stale_writer",
             Self::UnknownTurn => "unknown_turn",
             Self::UnknownSession => "unknown_session",
+            Self::UnknownToolCall => "unknown_tool_call",
             Self::InvalidQuery => "invalid_query",
             Self::Constraint => "storage_constraint",
             Self::Closed => "ledger_closed",
@@ -228,12 +231,20 @@ pub struct StorageError {
     pub kind: StorageErrorKind,
     /// What failed, with the value in backticks, and what to do.
     pub message: String,
+    /// The argument that is wrong, where one is.
+    pub field: Option<String>,
 }
 
 impl StorageError {
     /// A failure with its sentence.
     #[must_use]
     pub fn new(kind: StorageErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), field: None }
+    }
+
+    /// The same, told of an argument.
+    #[must_use]
+    pub fn at(self, field: &str) -> Self {
+        Self { field: Some(field.to_owned()), ..self }
     }
 }

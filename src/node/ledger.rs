@@ -14,7 +14,7 @@ use super::engine::NativeEngine;
 use super::js_error;
 use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Ledger, QueryLimits};
-use crate::model::{InputError, repair_surrogates, session_label};
+use crate::model::{InputError, repair_surrogates};
 
 #[derive(Deserialize)]
 struct Label {
@@ -24,14 +24,6 @@ struct Label {
 #[derive(Deserialize)]
 struct Id {
     id: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Fork {
-    turn_id: String,
-    #[serde(default)]
-    label: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -46,7 +38,7 @@ struct WriteTurn {
     result: Box<RawValue>,
 }
 
-type Answer = std::result::Result<String, EngineError>;
+pub(super) type Answer = std::result::Result<String, EngineError>;
 
 fn arguments<T: DeserializeOwned>(json: &str) -> std::result::Result<T, EngineError> {
     serde_json::from_str(json).map_err(|error| {
@@ -59,7 +51,7 @@ fn arguments<T: DeserializeOwned>(json: &str) -> std::result::Result<T, EngineEr
     })
 }
 
-fn json(value: &impl Serialize) -> Answer {
+pub(super) fn json(value: &impl Serialize) -> Answer {
     serde_json::to_string(value)
         .map_err(|error| EngineError::new(ErrorCode::Internal, error.to_string()))
 }
@@ -99,17 +91,6 @@ impl NativeEngine {
                 let Label { label } = arguments(args)?;
                 self.answer(id, async move { json(&ledger.uncompact(&label).await?) });
             }
-            "fork" => {
-                let Fork { turn_id, label } = arguments(args)?;
-                if let Some(label) = &label {
-                    session_label("label", label)
-                        .map_err(|error| EngineError::at(ErrorCode::InvalidLabel, error))?;
-                }
-                self.answer(
-                    id,
-                    async move { json(&ledger.fork(&turn_id, label.as_deref()).await?) },
-                );
-            }
             "query" => {
                 let Query { sql, params } = arguments(args)?;
                 self.answer(id, async move {
@@ -118,12 +99,7 @@ impl NativeEngine {
                 });
             }
             "writeTurn" => self.write_turn(id, ledger, args)?,
-            other => {
-                return Err(EngineError::new(
-                    ErrorCode::Internal,
-                    format!("the ledger has no method `{other}`"),
-                ));
-            }
+            other => self.ask_more(id, ledger, other, args)?,
         }
         Ok(())
     }
