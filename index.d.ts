@@ -497,18 +497,44 @@ export interface ImportOptions {
   format?: LedgerFormat
   /** With `pi` and `myclaw`: the label it gets. Default `pi:<its id>`, `myclaw:<the name of the file>`. */
   session?: string
+/** A part of a list. */
+export interface Page<Item, After = string> {
+  items: Item[]
+  /** What the next page comes `after`: the key of the last item. Null where the list ends. */
+  next: After | null
+}
+
+/** How a session is forked. */
+export interface ForkOptions {
+  label?: string
+  /** The `callId` of a tool call of the turn. */
+  atToolCall?: string
 }
 
 /** The turns that were kept. Reads never wait for writes. */
 export interface Ledger {
   /** Writes a finished turn for a broker that commits itself; one transaction. Resolves with the turn's id. */
   writeTurn(context: AssembledContext, result: AgentResultInput): Promise<string>
+  /** The session of a label or an alias. */
   session(label: string): Promise<SessionRow | null>
-  /** The messages a next call would see, oldest first: of a session's label, or of a turn. */
+  /**
+   * The messages a next call would see, oldest first: of a session's label, or of a turn. After a compaction they begin with
+   * its summary and the first turn it kept; {@link Ledger.ancestry} has the turns before.
+   */
   history(labelOrTurnId: string): Promise<HistoryMessage[]>
   turn(id: string): Promise<TurnRow | null>
-  /** A new session that goes on from `turnId`. Default label: `fork-<ulid>`. */
-  fork(turnId: string, label?: string): Promise<SessionRow>
+  /**
+   * A new session that goes on from `turnId`, with its persona. Default label: `fork-<ulid>`. With `atToolCall` (a call's
+   * `callId`) it goes on from where that call, and those of the same answer, had their results; the forked turn is never touched.
+   *
+   * @example
+   * const call = result.toolCalls[0]
+   * const retry = await engine.ledger.fork(result.turnId, { atToolCall: call.callId })
+   * await engine.run({ ...context, sessionLabel: retry.label }).result
+   *
+   * @throws {AgentEngineError} `unknown_turn`, `unknown_tool_call`; `storage_constraint` for a label that is taken.
+   */
+  fork(turnId: string, options?: string | ForkOptions): Promise<SessionRow>
   /**
    * Takes the session's last compaction back: its pointer goes to the turn before it, so that every message is in the
    * context again. Turns that came after it stay in the ledger, beside the thread. Null where there is none to take back.
@@ -521,6 +547,86 @@ export interface Ledger {
    * @throws {AgentEngineError} `invalid_label`
    */
   watch(label: string): AsyncIterableIterator<SessionEvent>
+   * The turn and all those it follows: the turn first, the root last.
+   *
+   * @example
+   * let page: Page<TurnSummary> = await engine.ledger.ancestry(turnId)
+   * while (page.next !== null) page = await engine.ledger.ancestry(turnId, { after: page.next })
+   *
+   * @throws {AgentEngineError} `unknown_turn`
+   */
+  ancestry(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
+  /** The turns that follow a turn, in the order of their ids. @throws {AgentEngineError} `unknown_turn` */
+  children(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
+  /** Each move of a session's pointer, oldest first. @throws {AgentEngineError} `unknown_session` */
+  sessionHistory(label: string, page?: PageOptions): Promise<Page<SessionMove>>
+  /**
+   * Where a session pointed at a time (a Date, or Unix milliseconds); null before its first turn.
+   *
+   * @example
+   * const then = await engine.ledger.asOf('agent:main:main', new Date('2026-01-31T12:00:00Z'))
+   * const seen = then === null ? [] : await engine.ledger.history(then.threadId)
+   *
+   * @throws {AgentEngineError} `unknown_session`
+   */
+  asOf(label: string, time: Date | number): Promise<SessionMove | null>
+  /**
+   * The messages of users and assistants that hold every word of `text`, newest first. Words are compared without case; `*` at
+   * the end makes the last one a beginning. What tools answered is not searched, nor what comes after the first 256 KiB of a message.
+   *
+   * @example
+   * const { items, next } = await engine.ledger.search('invoice overd*', { limit: 20 })
+   */
+  search(text: string, options?: SearchOptions): Promise<Page<SearchHit, number>>
+  /**
+   * What turns have used, by session, agent, model or day (UTC), in the order of the keys. A turn that runs is not in it.
+   *
+   * @example
+   * for (const { key, usage, cost } of (await engine.ledger.usage({ by: 'agent' })).items) {
+   *   console.log(key, usage.totalTokens, cost ?? 'no price')
+   * }
+   */
+  usage(filter: UsageFilter): Promise<Page<UsageRow>>
+  /** The sessions, by their labels. @example await engine.ledger.sessions({ agentId: 'atlas', status: 'active' }) */
+  sessions(filter?: SessionFilter): Promise<Page<SessionRow>>
+  /** The tool calls, by turn. @example await engine.ledger.toolCalls({ toolName: 'bash', status: 'failed' }) */
+  toolCalls(filter?: ToolCallFilter): Promise<Page<ToolCallRow>>
+  /** The label of the session that a label or an alias names, whether it is there yet or not. */
+  resolve(label: string): Promise<string>
+  /**
+   * Makes `alias` a name of the session `label` (or of another alias), everywhere a label is taken. So a session is renamed,
+   * too: its own label is its key and never changes. The session may come later. A session in use wins over an alias of its name, so
+   * that is refused; an archived one gives way.
+   *
+   * @example
+   * await engine.ledger.alias('support', 'agent:main:dm:+49301234')
+   * await engine.run({ ...context, sessionLabel: 'support' }).result
+   *
+   * @throws {AgentEngineError} `invalid_label`; `storage_constraint` for a cycle, and for more than 8 aliases in a row.
+   */
+  alias(alias: string, label: string): Promise<AliasRow>
+  /** Takes an alias away; false where there was none. Its session stays. */
+  removeAlias(alias: string): Promise<boolean>
+  /** The aliases by name; with `sessionLabel`, those that lead straight to it. */
+  aliases(page?: PageOptions & { sessionLabel?: string }): Promise<Page<AliasRow>>
+  /**
+   * Puts a session away: it keeps everything, and an alias may take its name. The next run on it brings it back.
+   *
+   * @throws {AgentEngineError} `unknown_session`; `storage_locked` while a turn of it runs.
+   */
+  archive(label: string): Promise<SessionRow>
+  /** Takes a session out again. @throws {AgentEngineError} `storage_constraint` where an alias has its name by now. */
+  unarchive(label: string): Promise<SessionRow>
+  persona(id: string): Promise<PersonaRow | null>
+  /** The personas, by id. */
+  personas(page?: PageOptions): Promise<Page<PersonaRow>>
+  /**
+   * Creates a persona, or gives it another main session: `agent:<id>:main` where none is named. That session is created on first
+   * use, and has this persona.
+   *
+   * @throws {AgentEngineError} `storage_constraint` where another persona has that main session.
+   */
+  putPersona(id: string, options?: { mainSessionLabel?: string }): Promise<PersonaRow>
   /** Read-only SQL. Never open the file with another SQLite in this process. */
   query(sql: string, params?: readonly (string | number | boolean | null)[]): Promise<QueryResult>
   /**
@@ -623,6 +729,7 @@ export type AgentEngineErrorCode =
   | 'unknown_run'
   | 'events_expired'
   | 'not_running'
+  | 'unknown_tool_call'
   | 'invalid_query'
   | 'provider_failed'
   | 'compaction_failed'
@@ -658,6 +765,14 @@ export declare function scriptedProvider(
   replies: readonly ScriptedReply[],
   options?: { repeat?: boolean },
 ): ScriptedProvider
+
+/**
+ * What a session's label says, where it follows one of the known grammars; kind `unknown` otherwise. Never throws.
+ *
+ * @example
+ * parseSessionKey('agent:atlas:telegram:group:-100:thread:7').threadId // '7'
+ */
+export declare function parseSessionKey(label: string): SessionKey
 
 /**
  * Who speaks.
@@ -2117,6 +2232,10 @@ threadId: string | null,
  */
 personaId: string, 
 /**
+ * The agent that the label names, else the persona: whose usage the session's is.
+ */
+agentId: string, 
+/**
  * True for the session of a subagent.
  */
 isSubagent: boolean, 
@@ -2694,3 +2813,453 @@ message: string, };
  * Why something was not taken as it stands.
  */
 export type TransferCode = "damaged_line" | "invalid_line" | "refused" | "reattached" | "lost_reference" | "session_exists" | "rebuilt" | "unreadable";
+ * Which part of a list.
+ */
+export type PageOptions = { 
+/**
+ * The `next` of the page before.
+ */
+after?: string, 
+/**
+ * Items at most: 1 to 1,000. Default 100.
+ */
+limit?: number, };
+
+/**
+ * A turn without its messages and tool calls; `ledger.turn(id)` has them.
+ */
+export type TurnSummary = { 
+/**
+ * The turn's ULID.
+ */
+id: string, 
+/**
+ * The turn it follows; null for a root.
+ */
+parentTurnId: string | null, 
+/**
+ * A run, or a summary of earlier turns.
+ */
+turnType: 'normal' | 'compaction', 
+/**
+ * How it ended.
+ */
+status: 'completed' | 'aborted' | 'failed', 
+/**
+ * The session it was run in.
+ */
+sessionLabel: string, 
+/**
+ * The host's id of the run.
+ */
+runId: string, 
+/**
+ * Turns above it: 0 for a root.
+ */
+depth: number, 
+/**
+ * True when a turn follows it.
+ */
+hasChildren: boolean, 
+/**
+ * Unix milliseconds.
+ */
+startedAt: number, 
+/**
+ * Unix milliseconds.
+ */
+completedAt: number | null, 
+/**
+ * The model.
+ */
+model: string | null, 
+/**
+ * The provider.
+ */
+provider: string | null, 
+/**
+ * The part the agent played.
+ */
+role: AgentRole, 
+/**
+ * The sum over the turn's calls of the provider.
+ */
+usage: TokenUsage, 
+/**
+ * US dollars; null where a price is unknown.
+ */
+cost: number | null, 
+/**
+ * How many tool calls it has.
+ */
+toolCallCount: number, 
+/**
+ * Why the agent stopped.
+ */
+stopReason: StopReason | null, };
+
+/**
+ * A session's pointer, as it was moved.
+ */
+export type SessionMove = { 
+/**
+ * Its number in the ledger.
+ */
+id: number, 
+/**
+ * The session.
+ */
+sessionLabel: string, 
+/**
+ * The turn it pointed at from then on.
+ */
+threadId: string, 
+/**
+ * Unix milliseconds.
+ */
+changedAt: number, };
+
+/**
+ * What of the search is asked for.
+ */
+export type SearchOptions = { 
+/**
+ * Only messages of turns that were run in this session.
+ */
+sessionLabel?: string, 
+/**
+ * The `next` of the page before.
+ */
+after?: number, 
+/**
+ * Hits at most: 1 to 1,000. Default 100.
+ */
+limit?: number, };
+
+/**
+ * A message that holds every word that was searched for.
+ */
+export type SearchHit = { 
+/**
+ * The message.
+ */
+messageId: string, 
+/**
+ * Its turn.
+ */
+turnId: string, 
+/**
+ * The session the turn was run in.
+ */
+sessionLabel: string, 
+/**
+ * Who said it.
+ */
+role: 'user' | 'assistant' | 'system', 
+/**
+ * Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * What stands around the first word that was found: at most 160 characters, `…` where something was left out.
+ */
+excerpt: string, };
+
+/**
+ * What usage is added up by.
+ */
+export type UsageBy = "session" | "agent" | "model" | "day";
+
+/**
+ * Which usage.
+ */
+export type UsageFilter = { 
+/**
+ * What it is added up by.
+ */
+by: UsageBy, 
+/**
+ * Only the turns of a session.
+ */
+sessionLabel?: string, 
+/**
+ * Only those of an agent's sessions.
+ */
+agentId?: string, 
+/**
+ * Only those of a provider.
+ */
+provider?: string, 
+/**
+ * Only those of a model.
+ */
+model?: string, 
+/**
+ * Only those that began then or later: Unix milliseconds.
+ */
+since?: number, 
+/**
+ * Only those that began before: Unix milliseconds.
+ */
+until?: number, 
+/**
+ * The `next` of the page before: a key.
+ */
+after?: string, 
+/**
+ * Rows at most: 1 to 1,000. Default 100.
+ */
+limit?: number, };
+
+/**
+ * What was used under one key.
+ */
+export type UsageRow = { 
+/**
+ * The session's label, the agent, `provider/model`, or the day as `2026-01-31`.
+ */
+key: string, 
+/**
+ * The turns, without compactions.
+ */
+turns: number, 
+/**
+ * What they used.
+ */
+usage: TokenUsage, 
+/**
+ * How many of them estimated a part of it.
+ */
+estimatedTurns: number, 
+/**
+ * US dollars of the turns whose price is known; null where none is.
+ */
+cost: number | null, 
+/**
+ * The turns whose price is unknown: their cost is not in `cost`.
+ */
+unpricedTurns: number, 
+/**
+ * The compactions.
+ */
+compactions: number, 
+/**
+ * What they used, which is not in `usage`.
+ */
+compactionUsage: TokenUsage, };
+
+/**
+ * Whether a session is in use.
+ */
+export type SessionStatus = "active" | "archived";
+
+/**
+ * Which sessions.
+ */
+export type SessionFilter = { 
+/**
+ * Those of an agent: see `SessionRow.agentId`.
+ */
+agentId?: string, 
+/**
+ * Those of a persona.
+ */
+personaId?: string, 
+/**
+ * Those that a session spawned.
+ */
+parentSessionLabel?: string, 
+/**
+ * Those whose label begins so.
+ */
+prefix?: string, 
+/**
+ * Those in use, or those that were archived.
+ */
+status?: SessionStatus, 
+/**
+ * Only subagents' sessions, or only others.
+ */
+isSubagent?: boolean, 
+/**
+ * The `next` of the page before: a label.
+ */
+after?: string, 
+/**
+ * Sessions at most: 1 to 1,000. Default 100.
+ */
+limit?: number, };
+
+/**
+ * Which tool calls.
+ */
+export type ToolCallFilter = { 
+/**
+ * Those of a turn.
+ */
+turnId?: string, 
+/**
+ * Those of the turns that were run in a session.
+ */
+sessionLabel?: string, 
+/**
+ * Those of a tool.
+ */
+toolName?: string, 
+/**
+ * Those that ended so.
+ */
+status?: ToolCallStatus, 
+/**
+ * The `next` of the page before: a call's `callId`.
+ */
+after?: string, 
+/**
+ * Calls at most: 1 to 1,000. Default 100. A page also ends where its results come to 16 MiB.
+ */
+limit?: number, };
+
+/**
+ * A tool call, with where it was made.
+ */
+export type ToolCallRow = { 
+/**
+ * The turn.
+ */
+turnId: string, 
+/**
+ * The session the turn was run in.
+ */
+sessionLabel: string, 
+/**
+ * The provider's id of the call.
+ */
+id: string, 
+/**
+ * The tool.
+ */
+toolName: string, 
+/**
+ * The arguments the tool got: parsed, coerced and valid; `{}` where they never were.
+ */
+params: Record<string, unknown>, 
+/**
+ * What the tool returned.
+ */
+result?: unknown, 
+/**
+ * Why it failed.
+ */
+error?: string, 
+/**
+ * Where it stands.
+ */
+status: ToolCallStatus, 
+/**
+ * Unix milliseconds.
+ */
+startedAt: number, 
+/**
+ * Unix milliseconds.
+ */
+completedAt?: number, 
+/**
+ * Order within the turn, from 0.
+ */
+sequence: number, 
+/**
+ * The session of the subagent this call spawned.
+ */
+spawnedSessionLabel?: string, 
+/**
+ * The engine's ULID of the call: the tool's idempotency key and the ledger's id.
+ */
+callId: string, 
+/**
+ * The assistant message that asked.
+ */
+messageId: string, };
+
+/**
+ * Another name of a session.
+ */
+export type AliasRow = { 
+/**
+ * The name.
+ */
+alias: string, 
+/**
+ * The session's label, or another alias.
+ */
+sessionLabel: string, 
+/**
+ * Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * Unix milliseconds.
+ */
+updatedAt: number, };
+
+/**
+ * An identity with its main session.
+ */
+export type PersonaRow = { 
+/**
+ * The persona.
+ */
+id: string, 
+/**
+ * The label of its main session, which may not be there yet.
+ */
+mainSessionLabel: string, 
+/**
+ * Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * Unix milliseconds.
+ */
+updatedAt: number, };
+
+/**
+ * What kind of session a label names.
+ */
+export type SessionKind = "main" | "dm" | "group" | "worker" | "subagent" | "fork" | "system" | "unknown";
+
+/**
+ * The parts of a session's label. What the label does not say is null.
+ */
+export type SessionKey = { 
+/**
+ * What kind of session it is.
+ */
+kind: SessionKind, 
+/**
+ * The agent.
+ */
+agentId: string | null, 
+/**
+ * Where a group is: `telegram`, `discord`, …
+ */
+platform: string | null, 
+/**
+ * The group.
+ */
+container: string | null, 
+/**
+ * Whom a direct conversation is with.
+ */
+peer: string | null, 
+/**
+ * The thread in the group.
+ */
+threadId: string | null, 
+/**
+ * The persona.
+ */
+personaId: string | null, 
+/**
+ * The ULID or UUID of a worker, a subagent or a fork; the purpose of a system session.
+ */
+id: string | null, };

@@ -4,5 +4,6 @@
 const { AgentEngine } = require('./lib/engine.js')
 const { AgentEngineError } = require('./lib/errors.js')
 const { scriptedProvider } = require('./lib/scripted.js')
+const { parseSessionKey } = require('./lib/session-key.js')
 
-module.exports = { AgentEngine, AgentEngineError, scriptedProvider }
+module.exports = { AgentEngine, AgentEngineError, parseSessionKey, scriptedProvider }

@@ -36,12 +36,95 @@ class Ledger {
     return this.#ask('turn', { id: text('id', id) })
   }
 
-  async fork(turnId, label) {
-    const given = label !== undefined && label !== null
+  async ancestry(turnId, page = {}) {
+    return this.#ask('ancestry', { turnId: text('turnId', turnId), page: object('page', page) })
+  }
+
+  async children(turnId, page = {}) {
+    return this.#ask('children', { turnId: text('turnId', turnId), page: object('page', page) })
+  }
+
+  async sessionHistory(label, page = {}) {
+    return this.#ask('sessionHistory', { label: name('label', label), page: object('page', page) })
+  }
+
+  async asOf(label, time) {
+    const at = time instanceof Date ? time.getTime() : time
+    if (!Number.isSafeInteger(at)) {
+      throw wrong('time', 'a Date or whole milliseconds since 1970', 'invalid_query')
+    }
+    return this.#ask('asOf', { label: name('label', label), time: at })
+  }
+
+  async search(words, options = {}) {
+    const asked = {
+      text: text('text', words, 'invalid_query'),
+      options: object('options', options),
+    }
+    return this.#ask('search', asked)
+  }
+
+  async usage(filter) {
+    return this.#ask('usage', { filter: object('filter', filter) })
+  }
+
+  async sessions(filter = {}) {
+    return this.#ask('sessions', { filter: object('filter', filter) })
+  }
+
+  async toolCalls(filter = {}) {
+    return this.#ask('toolCalls', { filter: object('filter', filter) })
+  }
+
+  async fork(turnId, options = {}) {
+    const given = options === null ? {} : typeof options === 'string' ? { label: options } : options
+    const { label, atToolCall, ...rest } = object('options', given, 'invalid_context')
     return this.#ask('fork', {
       turnId: text('turnId', turnId),
-      label: given ? text('label', label, 'invalid_label') : undefined,
+      options: {
+        ...rest,
+        label: label === undefined || label === null ? undefined : name('label', label),
+        atToolCall: atToolCall === undefined ? undefined : text('options.atToolCall', atToolCall),
+      },
     })
+  }
+
+  async resolve(label) {
+    return this.#ask('resolve', { label: name('label', label) })
+  }
+
+  async alias(alias, label) {
+    return this.#ask('alias', { alias: name('alias', alias), label: name('label', label) })
+  }
+
+  async removeAlias(alias) {
+    return this.#ask('removeAlias', { alias: name('alias', alias) })
+  }
+
+  async aliases(page = {}) {
+    const { sessionLabel, ...rest } = object('page', page)
+    const label = sessionLabel === undefined ? undefined : name('page.sessionLabel', sessionLabel)
+    return this.#ask('aliases', { label, page: rest })
+  }
+
+  async archive(label) {
+    return this.#ask('archive', { label: name('label', label) })
+  }
+
+  async unarchive(label) {
+    return this.#ask('unarchive', { label: name('label', label) })
+  }
+
+  async persona(id) {
+    return this.#ask('persona', { id: name('id', id) })
+  }
+
+  async personas(page = {}) {
+    return this.#ask('personas', { page: object('page', page) })
+  }
+
+  async putPersona(id, options = {}) {
+    return this.#ask('putPersona', { id: name('id', id), options: object('options', options) })
   }
 
   async uncompact(label) {
@@ -133,6 +216,18 @@ function file(field, value) {
   if (value === '' || value.includes('\0'))
     throw wrong(field, 'the path of a file', 'invalid_options')
   return resolve(value)
+}
+
+/** A label, an alias or a persona: its form is checked by the native side. */
+function name(field, value) {
+  return text(field, value, 'invalid_label')
+}
+
+function object(field, value, code = 'invalid_query') {
+  if (value === null || typeof value !== 'object' || Array.isArray(value)) {
+    throw wrong(field, 'an object', code)
+  }
+  return value
 }
 
 /** What SQLite can be given as it is. JSON would turn the rest into null or into nothing. */

@@ -103,7 +103,8 @@ impl EngineError {
 
 impl From<StorageError> for EngineError {
     fn from(error: StorageError) -> Self {
-        Self::new(ErrorCode::Storage(error.kind), error.message)
+        let field = error.field;
+        Self { field, ..Self::new(ErrorCode::Storage(error.kind), error.message) }
     }
 }
 

@@ -6,9 +6,11 @@
 use ts_rs::{Config, TS};
 
 use crate::ledger::{
-    HistoryMessage, LedgerBackup, LedgerCheck, LedgerChecked, LedgerExport, LedgerFormat,
-    LedgerImport, LedgerProblem, LedgerReport, LedgerStats, LedgerVacuum, QueryResult, SessionRow,
-    TransferCode, TransferProblem, Truncation, TurnCounts, TurnError, TurnRow,
+    AliasRow, HistoryMessage, LedgerBackup, LedgerCheck, LedgerChecked, LedgerExport, LedgerFormat,
+    LedgerImport, LedgerProblem, LedgerReport, LedgerStats, LedgerVacuum, PageOptions, PersonaRow,
+    QueryResult, SearchHit, SearchOptions, SessionFilter, SessionMove, SessionRow, SessionStatus,
+    ToolCallFilter, ToolCallRow, TransferCode, TransferProblem, Truncation, TurnCounts, TurnError,
+    TurnRow, TurnSummary, UsageBy, UsageFilter, UsageRow,
 };
 use crate::model::*;
 use crate::provider::*;
@@ -113,6 +115,23 @@ fn the_typescript_declarations_are_what_the_rust_types_say() {
         LedgerImport,
         TransferProblem,
         TransferCode,
+        // Reading it.
+        PageOptions,
+        TurnSummary,
+        SessionMove,
+        SearchOptions,
+        SearchHit,
+        UsageBy,
+        UsageFilter,
+        UsageRow,
+        SessionStatus,
+        SessionFilter,
+        ToolCallFilter,
+        ToolCallRow,
+        AliasRow,
+        PersonaRow,
+        SessionKind,
+        SessionKey,
     ];
     let wanted = format!("// Written by the test in src/typescript.rs. Do not edit.\n\n{wanted}");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/types/model.d.ts");

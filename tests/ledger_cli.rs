@@ -71,7 +71,7 @@ async fn the_command_line_reads_what_was_committed() {
             ("PRAGMA integrity_check", "ok"),
             ("PRAGMA foreign_key_check", ""),
             ("PRAGMA application_id", "1314409543"),
-            ("PRAGMA user_version", "3"),
+            ("PRAGMA user_version", "5"),
             (
                 "SELECT turn_id, ancestry, total_tokens, depth, persona_id, thread_key FROM threads ORDER BY depth",
                 "t1|[\"t1\"]|3|0|default|main/t1\n\

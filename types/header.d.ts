@@ -499,16 +499,44 @@ export interface ImportOptions {
   session?: string
 }
 
+/** A part of a list. */
+export interface Page<Item, After = string> {
+  items: Item[]
+  /** What the next page comes `after`: the key of the last item. Null where the list ends. */
+  next: After | null
+}
+
+/** How a session is forked. */
+export interface ForkOptions {
+  label?: string
+  /** The `callId` of a tool call of the turn. */
+  atToolCall?: string
+}
+
 /** The turns that were kept. Reads never wait for writes. */
 export interface Ledger {
   /** Writes a finished turn for a broker that commits itself; one transaction. Resolves with the turn's id. */
   writeTurn(context: AssembledContext, result: AgentResultInput): Promise<string>
+  /** The session of a label or an alias. */
   session(label: string): Promise<SessionRow | null>
-  /** The messages a next call would see, oldest first: of a session's label, or of a turn. */
+  /**
+   * The messages a next call would see, oldest first: of a session's label, or of a turn. After a compaction they begin with
+   * its summary and the first turn it kept; {@link Ledger.ancestry} has the turns before.
+   */
   history(labelOrTurnId: string): Promise<HistoryMessage[]>
   turn(id: string): Promise<TurnRow | null>
-  /** A new session that goes on from `turnId`. Default label: `fork-<ulid>`. */
-  fork(turnId: string, label?: string): Promise<SessionRow>
+  /**
+   * A new session that goes on from `turnId`, with its persona. Default label: `fork-<ulid>`. With `atToolCall` (a call's
+   * `callId`) it goes on from where that call, and those of the same answer, had their results; the forked turn is never touched.
+   *
+   * @example
+   * const call = result.toolCalls[0]
+   * const retry = await engine.ledger.fork(result.turnId, { atToolCall: call.callId })
+   * await engine.run({ ...context, sessionLabel: retry.label }).result
+   *
+   * @throws {AgentEngineError} `unknown_turn`, `unknown_tool_call`; `storage_constraint` for a label that is taken.
+   */
+  fork(turnId: string, options?: string | ForkOptions): Promise<SessionRow>
   /**
    * Takes the session's last compaction back: its pointer goes to the turn before it, so that every message is in the
    * context again. Turns that came after it stay in the ledger, beside the thread. Null where there is none to take back.
@@ -521,6 +549,86 @@ export interface Ledger {
    * @throws {AgentEngineError} `invalid_label`
    */
   watch(label: string): AsyncIterableIterator<SessionEvent>
+   * The turn and all those it follows: the turn first, the root last.
+   *
+   * @example
+   * let page: Page<TurnSummary> = await engine.ledger.ancestry(turnId)
+   * while (page.next !== null) page = await engine.ledger.ancestry(turnId, { after: page.next })
+   *
+   * @throws {AgentEngineError} `unknown_turn`
+   */
+  ancestry(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
+  /** The turns that follow a turn, in the order of their ids. @throws {AgentEngineError} `unknown_turn` */
+  children(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
+  /** Each move of a session's pointer, oldest first. @throws {AgentEngineError} `unknown_session` */
+  sessionHistory(label: string, page?: PageOptions): Promise<Page<SessionMove>>
+  /**
+   * Where a session pointed at a time (a Date, or Unix milliseconds); null before its first turn.
+   *
+   * @example
+   * const then = await engine.ledger.asOf('agent:main:main', new Date('2026-01-31T12:00:00Z'))
+   * const seen = then === null ? [] : await engine.ledger.history(then.threadId)
+   *
+   * @throws {AgentEngineError} `unknown_session`
+   */
+  asOf(label: string, time: Date | number): Promise<SessionMove | null>
+  /**
+   * The messages of users and assistants that hold every word of `text`, newest first. Words are compared without case; `*` at
+   * the end makes the last one a beginning. What tools answered is not searched, nor what comes after the first 256 KiB of a message.
+   *
+   * @example
+   * const { items, next } = await engine.ledger.search('invoice overd*', { limit: 20 })
+   */
+  search(text: string, options?: SearchOptions): Promise<Page<SearchHit, number>>
+  /**
+   * What turns have used, by session, agent, model or day (UTC), in the order of the keys. A turn that runs is not in it.
+   *
+   * @example
+   * for (const { key, usage, cost } of (await engine.ledger.usage({ by: 'agent' })).items) {
+   *   console.log(key, usage.totalTokens, cost ?? 'no price')
+   * }
+   */
+  usage(filter: UsageFilter): Promise<Page<UsageRow>>
+  /** The sessions, by their labels. @example await engine.ledger.sessions({ agentId: 'atlas', status: 'active' }) */
+  sessions(filter?: SessionFilter): Promise<Page<SessionRow>>
+  /** The tool calls, by turn. @example await engine.ledger.toolCalls({ toolName: 'bash', status: 'failed' }) */
+  toolCalls(filter?: ToolCallFilter): Promise<Page<ToolCallRow>>
+  /** The label of the session that a label or an alias names, whether it is there yet or not. */
+  resolve(label: string): Promise<string>
+  /**
+   * Makes `alias` a name of the session `label` (or of another alias), everywhere a label is taken. So a session is renamed,
+   * too: its own label is its key and never changes. The session may come later. A session in use wins over an alias of its name, so
+   * that is refused; an archived one gives way.
+   *
+   * @example
+   * await engine.ledger.alias('support', 'agent:main:dm:+49301234')
+   * await engine.run({ ...context, sessionLabel: 'support' }).result
+   *
+   * @throws {AgentEngineError} `invalid_label`; `storage_constraint` for a cycle, and for more than 8 aliases in a row.
+   */
+  alias(alias: string, label: string): Promise<AliasRow>
+  /** Takes an alias away; false where there was none. Its session stays. */
+  removeAlias(alias: string): Promise<boolean>
+  /** The aliases by name; with `sessionLabel`, those that lead straight to it. */
+  aliases(page?: PageOptions & { sessionLabel?: string }): Promise<Page<AliasRow>>
+  /**
+   * Puts a session away: it keeps everything, and an alias may take its name. The next run on it brings it back.
+   *
+   * @throws {AgentEngineError} `unknown_session`; `storage_locked` while a turn of it runs.
+   */
+  archive(label: string): Promise<SessionRow>
+  /** Takes a session out again. @throws {AgentEngineError} `storage_constraint` where an alias has its name by now. */
+  unarchive(label: string): Promise<SessionRow>
+  persona(id: string): Promise<PersonaRow | null>
+  /** The personas, by id. */
+  personas(page?: PageOptions): Promise<Page<PersonaRow>>
+  /**
+   * Creates a persona, or gives it another main session: `agent:<id>:main` where none is named. That session is created on first
+   * use, and has this persona.
+   *
+   * @throws {AgentEngineError} `storage_constraint` where another persona has that main session.
+   */
+  putPersona(id: string, options?: { mainSessionLabel?: string }): Promise<PersonaRow>
   /** Read-only SQL. Never open the file with another SQLite in this process. */
   query(sql: string, params?: readonly (string | number | boolean | null)[]): Promise<QueryResult>
   /**
@@ -623,6 +731,7 @@ export type AgentEngineErrorCode =
   | 'unknown_run'
   | 'events_expired'
   | 'not_running'
+  | 'unknown_tool_call'
   | 'invalid_query'
   | 'provider_failed'
   | 'compaction_failed'
@@ -658,3 +767,11 @@ export declare function scriptedProvider(
   replies: readonly ScriptedReply[],
   options?: { repeat?: boolean },
 ): ScriptedProvider
+
+/**
+ * What a session's label says, where it follows one of the known grammars; kind `unknown` otherwise. Never throws.
+ *
+ * @example
+ * parseSessionKey('agent:atlas:telegram:group:-100:thread:7').threadId // '7'
+ */
+export declare function parseSessionKey(label: string): SessionKey

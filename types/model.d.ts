@@ -1458,6 +1458,10 @@ threadId: string | null,
  */
 personaId: string, 
 /**
+ * The agent that the label names, else the persona: whose usage the session's is.
+ */
+agentId: string, 
+/**
  * True for the session of a subagent.
  */
 isSubagent: boolean, 
@@ -2035,3 +2039,453 @@ message: string, };
  * Why something was not taken as it stands.
  */
 export type TransferCode = "damaged_line" | "invalid_line" | "refused" | "reattached" | "lost_reference" | "session_exists" | "rebuilt" | "unreadable";
+ * Which part of a list.
+ */
+export type PageOptions = { 
+/**
+ * The `next` of the page before.
+ */
+after?: string, 
+/**
+ * Items at most: 1 to 1,000. Default 100.
+ */
+limit?: number, };
+
+/**
+ * A turn without its messages and tool calls; `ledger.turn(id)` has them.
+ */
+export type TurnSummary = { 
+/**
+ * The turn's ULID.
+ */
+id: string, 
+/**
+ * The turn it follows; null for a root.
+ */
+parentTurnId: string | null, 
+/**
+ * A run, or a summary of earlier turns.
+ */
+turnType: 'normal' | 'compaction', 
+/**
+ * How it ended.
+ */
+status: 'completed' | 'aborted' | 'failed', 
+/**
+ * The session it was run in.
+ */
+sessionLabel: string, 
+/**
+ * The host's id of the run.
+ */
+runId: string, 
+/**
+ * Turns above it: 0 for a root.
+ */
+depth: number, 
+/**
+ * True when a turn follows it.
+ */
+hasChildren: boolean, 
+/**
+ * Unix milliseconds.
+ */
+startedAt: number, 
+/**
+ * Unix milliseconds.
+ */
+completedAt: number | null, 
+/**
+ * The model.
+ */
+model: string | null, 
+/**
+ * The provider.
+ */
+provider: string | null, 
+/**
+ * The part the agent played.
+ */
+role: AgentRole, 
+/**
+ * The sum over the turn's calls of the provider.
+ */
+usage: TokenUsage, 
+/**
+ * US dollars; null where a price is unknown.
+ */
+cost: number | null, 
+/**
+ * How many tool calls it has.
+ */
+toolCallCount: number, 
+/**
+ * Why the agent stopped.
+ */
+stopReason: StopReason | null, };
+
+/**
+ * A session's pointer, as it was moved.
+ */
+export type SessionMove = { 
+/**
+ * Its number in the ledger.
+ */
+id: number, 
+/**
+ * The session.
+ */
+sessionLabel: string, 
+/**
+ * The turn it pointed at from then on.
+ */
+threadId: string, 
+/**
+ * Unix milliseconds.
+ */
+changedAt: number, };
+
+/**
+ * What of the search is asked for.
+ */
+export type SearchOptions = { 
+/**
+ * Only messages of turns that were run in this session.
+ */
+sessionLabel?: string, 
+/**
+ * The `next` of the page before.
+ */
+after?: number, 
+/**
+ * Hits at most: 1 to 1,000. Default 100.
+ */
+limit?: number, };
+
+/**
+ * A message that holds every word that was searched for.
+ */
+export type SearchHit = { 
+/**
+ * The message.
+ */
+messageId: string, 
+/**
+ * Its turn.
+ */
+turnId: string, 
+/**
+ * The session the turn was run in.
+ */
+sessionLabel: string, 
+/**
+ * Who said it.
+ */
+role: 'user' | 'assistant' | 'system', 
+/**
+ * Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * What stands around the first word that was found: at most 160 characters, `…` where something was left out.
+ */
+excerpt: string, };
+
+/**
+ * What usage is added up by.
+ */
+export type UsageBy = "session" | "agent" | "model" | "day";
+
+/**
+ * Which usage.
+ */
+export type UsageFilter = { 
+/**
+ * What it is added up by.
+ */
+by: UsageBy, 
+/**
+ * Only the turns of a session.
+ */
+sessionLabel?: string, 
+/**
+ * Only those of an agent's sessions.
+ */
+agentId?: string, 
+/**
+ * Only those of a provider.
+ */
+provider?: string, 
+/**
+ * Only those of a model.
+ */
+model?: string, 
+/**
+ * Only those that began then or later: Unix milliseconds.
+ */
+since?: number, 
+/**
+ * Only those that began before: Unix milliseconds.
+ */
+until?: number, 
+/**
+ * The `next` of the page before: a key.
+ */
+after?: string, 
+/**
+ * Rows at most: 1 to 1,000. Default 100.
+ */
+limit?: number, };
+
+/**
+ * What was used under one key.
+ */
+export type UsageRow = { 
+/**
+ * The session's label, the agent, `provider/model`, or the day as `2026-01-31`.
+ */
+key: string, 
+/**
+ * The turns, without compactions.
+ */
+turns: number, 
+/**
+ * What they used.
+ */
+usage: TokenUsage, 
+/**
+ * How many of them estimated a part of it.
+ */
+estimatedTurns: number, 
+/**
+ * US dollars of the turns whose price is known; null where none is.
+ */
+cost: number | null, 
+/**
+ * The turns whose price is unknown: their cost is not in `cost`.
+ */
+unpricedTurns: number, 
+/**
+ * The compactions.
+ */
+compactions: number, 
+/**
+ * What they used, which is not in `usage`.
+ */
+compactionUsage: TokenUsage, };
+
+/**
+ * Whether a session is in use.
+ */
+export type SessionStatus = "active" | "archived";
+
+/**
+ * Which sessions.
+ */
+export type SessionFilter = { 
+/**
+ * Those of an agent: see `SessionRow.agentId`.
+ */
+agentId?: string, 
+/**
+ * Those of a persona.
+ */
+personaId?: string, 
+/**
+ * Those that a session spawned.
+ */
+parentSessionLabel?: string, 
+/**
+ * Those whose label begins so.
+ */
+prefix?: string, 
+/**
+ * Those in use, or those that were archived.
+ */
+status?: SessionStatus, 
+/**
+ * Only subagents' sessions, or only others.
+ */
+isSubagent?: boolean, 
+/**
+ * The `next` of the page before: a label.
+ */
+after?: string, 
+/**
+ * Sessions at most: 1 to 1,000. Default 100.
+ */
+limit?: number, };
+
+/**
+ * Which tool calls.
+ */
+export type ToolCallFilter = { 
+/**
+ * Those of a turn.
+ */
+turnId?: string, 
+/**
+ * Those of the turns that were run in a session.
+ */
+sessionLabel?: string, 
+/**
+ * Those of a tool.
+ */
+toolName?: string, 
+/**
+ * Those that ended so.
+ */
+status?: ToolCallStatus, 
+/**
+ * The `next` of the page before: a call's `callId`.
+ */
+after?: string, 
+/**
+ * Calls at most: 1 to 1,000. Default 100. A page also ends where its results come to 16 MiB.
+ */
+limit?: number, };
+
+/**
+ * A tool call, with where it was made.
+ */
+export type ToolCallRow = { 
+/**
+ * The turn.
+ */
+turnId: string, 
+/**
+ * The session the turn was run in.
+ */
+sessionLabel: string, 
+/**
+ * The provider's id of the call.
+ */
+id: string, 
+/**
+ * The tool.
+ */
+toolName: string, 
+/**
+ * The arguments the tool got: parsed, coerced and valid; `{}` where they never were.
+ */
+params: Record<string, unknown>, 
+/**
+ * What the tool returned.
+ */
+result?: unknown, 
+/**
+ * Why it failed.
+ */
+error?: string, 
+/**
+ * Where it stands.
+ */
+status: ToolCallStatus, 
+/**
+ * Unix milliseconds.
+ */
+startedAt: number, 
+/**
+ * Unix milliseconds.
+ */
+completedAt?: number, 
+/**
+ * Order within the turn, from 0.
+ */
+sequence: number, 
+/**
+ * The session of the subagent this call spawned.
+ */
+spawnedSessionLabel?: string, 
+/**
+ * The engine's ULID of the call: the tool's idempotency key and the ledger's id.
+ */
+callId: string, 
+/**
+ * The assistant message that asked.
+ */
+messageId: string, };
+
+/**
+ * Another name of a session.
+ */
+export type AliasRow = { 
+/**
+ * The name.
+ */
+alias: string, 
+/**
+ * The session's label, or another alias.
+ */
+sessionLabel: string, 
+/**
+ * Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * Unix milliseconds.
+ */
+updatedAt: number, };
+
+/**
+ * An identity with its main session.
+ */
+export type PersonaRow = { 
+/**
+ * The persona.
+ */
+id: string, 
+/**
+ * The label of its main session, which may not be there yet.
+ */
+mainSessionLabel: string, 
+/**
+ * Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * Unix milliseconds.
+ */
+updatedAt: number, };
+
+/**
+ * What kind of session a label names.
+ */
+export type SessionKind = "main" | "dm" | "group" | "worker" | "subagent" | "fork" | "system" | "unknown";
+
+/**
+ * The parts of a session's label. What the label does not say is null.
+ */
+export type SessionKey = { 
+/**
+ * What kind of session it is.
+ */
+kind: SessionKind, 
+/**
+ * The agent.
+ */
+agentId: string | null, 
+/**
+ * Where a group is: `telegram`, `discord`, …
+ */
+platform: string | null, 
+/**
+ * The group.
+ */
+container: string | null, 
+/**
+ * Whom a direct conversation is with.
+ */
+peer: string | null, 
+/**
+ * The thread in the group.
+ */
+threadId: string | null, 
+/**
+ * The persona.
+ */
+personaId: string | null, 
+/**
+ * The ULID or UUID of a worker, a subagent or a fork; the purpose of a system session.
+ */
+id: string | null, };

@@ -102,7 +102,7 @@ async fn before(
         return Ok(Before::Given(history.clone()));
     }
     let Some(journal) = journal else { return Ok(Before::Given(Vec::new())) };
-    let label = &context.session_label;
+    let label = &journal.session_named(&context.session_label).await?;
     let mut history = journal.history(label, None, None).await?;
     if history.head.is_none()
         && let Some(parent) = &context.parent_turn_id

@@ -47,11 +47,15 @@ pub(crate) struct Run {
 
 impl Run {
     /// Runs to the end: commit, terminal event, result. `place` is the run's in its session's queue, where there is one.
-    pub(crate) async fn drive(self, place: Option<Place>) {
+    pub(crate) async fn drive(mut self, place: Option<Place>) {
         let mut spent = Spent::of(&self.model);
         let mut machine =
             Machine::new(self.context.current_message.clone(), self.context.max_iterations);
-        let mut session = match self.enter(place, &mut machine, &mut spent).await {
+        let entered = match self.follow_alias(place).await {
+            Ok(place) => self.enter(place, &mut machine, &mut spent).await,
+            Err(event) => Err(event),
+        };
+        let mut session = match entered {
             Ok(session) => Some(session),
             Err(event) => {
                 self.feed(&mut machine, *event);

@@ -3,6 +3,7 @@
 //! Owns the driver, the event queue, control and the tasks. It must never know SQLite or JavaScript: it speaks to a
 //! [`crate::model::Journal`], a [`crate::tools::ToolHost`] and an [`EventQueue`].
 
+mod alias;
 mod attempt;
 mod batch;
 mod call;

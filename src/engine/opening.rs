@@ -186,12 +186,12 @@ impl Drop for GiveBack<'_> {
     }
 }
 
-fn interrupted(cause: crate::turn::machine::Interrupt) -> Box<Event> {
+pub(super) fn interrupted(cause: crate::turn::machine::Interrupt) -> Box<Event> {
     Box::new(Event::Interrupted { cause, partial: None })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it stands where an error is mapped")]
-fn broken(error: StorageError) -> Box<Event> {
+pub(super) fn broken(error: StorageError) -> Box<Event> {
     Box::new(Event::Broken(storage_error(&error)))
 }
 

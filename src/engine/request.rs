@@ -38,17 +38,13 @@ impl Asks {
         } else {
             Arc::clone(options)
         };
-        let cache_key = match options.prompt_cache.ttl {
-            Some(CacheTtl::Off) => None,
-            Some(CacheTtl::Minutes | CacheTtl::Hour) | None => Some(
-                options
-                    .prompt_cache
-                    .key
-                    .clone()
-                    .unwrap_or_else(|| cache_key(&context.session_label)),
-            ),
-        };
+        let cache_key = cache_key_of(context);
         Self { headers, hook, cache_key, forces_tool, free }
+    }
+
+    /// The context's session is another than its label said.
+    pub(super) fn session_is(&mut self, context: &AssembledContext) {
+        self.cache_key = cache_key_of(context);
     }
 
     /// The request for one call of `model`; `called` says whether a tool of the run has answered. A choice that forces a call
@@ -132,6 +128,16 @@ pub(crate) fn max_tokens(context: &AssembledContext, model: &ModelInfo) -> u64 {
     context.max_response_tokens.unwrap_or(DEFAULT_CAP).min(model.max_output_tokens).max(1)
 }
 
+fn cache_key_of(context: &AssembledContext) -> Option<String> {
+    let cache = &context.request.prompt_cache;
+    match cache.ttl {
+        Some(CacheTtl::Off) => None,
+        Some(CacheTtl::Minutes | CacheTtl::Hour) | None => {
+            Some(cache.key.clone().unwrap_or_else(|| cache_key(&context.session_label)))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -140,6 +146,10 @@ mod tests {
     use crate::model::{Defaults, parse_context};
 
     fn asks(changes: Value) -> Asks {
+        Asks::of(&context(changes), TurnHeaders::default(), None)
+    }
+
+    fn context(changes: Value) -> AssembledContext {
         let mut context = json!({
             "systemPrompt": "", "currentMessage": { "role": "user", "content": "hi" },
             "tools": [{ "name": "t", "description": "", "parameters": {} }], "model": "m",
@@ -148,8 +158,7 @@ mod tests {
         });
         context.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
         let mut defaults = Defaults { new_id: &mut String::new, now_ms: 0 };
-        let context = parse_context(&context.to_string(), &mut defaults).unwrap();
-        Asks::of(&context, TurnHeaders::default(), None)
+        parse_context(&context.to_string(), &mut defaults).unwrap()
     }
 
     #[test]
@@ -161,6 +170,9 @@ mod tests {
         assert_eq!(key(json!({ "ttl": "1h" })), Some(derived));
         assert_eq!(key(json!({ "key": "mine" })), Some("mine".to_owned()));
         assert_eq!(key(json!({ "ttl": "off", "key": "mine" })), None);
+        let mut alias = asks(json!({}));
+        alias.session_is(&context(json!({ "sessionLabel": "real" })));
+        assert_eq!(alias.cache_key, Some(cache_key("real")));
     }
 
     #[test]

@@ -93,6 +93,13 @@ impl Place {
     }
 }
 
+impl From<Lane> for Place {
+    /// The place of who has entered.
+    fn from(Lane { _guard: guard, _entry: entry }: Lane) -> Self {
+        Self { turn: Turn::Held(guard), entry }
+    }
+}
+
 impl Drop for Entry {
     fn drop(&mut self) {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);

@@ -72,6 +72,10 @@ impl Journal for Memory {
         )
     }
 
+    fn session_named<'a>(&'a self, label: &'a str) -> JournalFuture<'a, String> {
+        Box::pin(std::future::ready(Ok(label.to_owned())))
+    }
+
     fn begin(&self, opening: Box<TurnOpening>) -> JournalFuture<'static, Opened<i64>> {
         let mut open = self.open.lock().unwrap();
         let began = if self.full.load(Ordering::Relaxed) {

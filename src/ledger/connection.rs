@@ -19,7 +19,7 @@ pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The largest string or row.
 const MAX_LENGTH: i32 = 64 << 20;
 /// Prepared statements kept per connection: more than the room has.
-const STATEMENTS: usize = 64;
+const STATEMENTS: usize = 128;
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -80,6 +80,7 @@ fn remedy(kind: StorageErrorKind) -> &'static str {
         | StorageErrorKind::UnknownRun
         | StorageErrorKind::EventsExpired
         | StorageErrorKind::NotRunning
+        | StorageErrorKind::UnknownToolCall
         | StorageErrorKind::InvalidQuery
         | StorageErrorKind::Closed
         | StorageErrorKind::Io => "check the disk and the ledger's path",

@@ -4,6 +4,7 @@
 //! await, and never open a file that another SQLite in this process holds (FAULTS §0.1): on Linux that is checked; on
 //! macOS and Windows the rule is the host's to keep.
 
+mod alias;
 mod care;
 mod commands;
 mod commit;
@@ -14,22 +15,33 @@ mod error;
 mod events;
 mod file;
 mod follow;
+mod fork;
+mod functions;
 mod heart;
 mod history;
 mod journal;
 mod lease;
+mod list;
+mod naming;
 mod owner;
+mod page;
+mod persona;
 mod port;
 mod pulse;
 mod query;
 mod readers;
+mod reading;
 mod registry;
 mod rows;
 mod runs;
 mod schema;
+mod search;
 mod sessions;
 mod stored;
+mod thread;
 mod transfer;
+mod usage;
+mod words;
 mod write;
 mod write_turn;
 mod writer;
@@ -49,15 +61,22 @@ use crate::model::{
     StorageErrorKind, TurnCommit,
 };
 
+pub use self::alias::AliasRow;
 pub use self::care::{
     LedgerBackup, LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, LedgerStats,
     LedgerVacuum, TurnCounts,
 };
 pub use self::commands::SessionCommand;
 pub use self::follow::{Cursor, EventPage, Follows, SessionPage};
+pub use self::list::{SessionFilter, SessionStatus, ToolCallFilter, ToolCallRow};
+pub use self::page::{Limit, Page, PageOptions};
+pub use self::persona::PersonaRow;
 pub use self::query::{QueryLimits, QueryResult, QueryRow, Truncation};
 pub use self::rows::{HistoryMessage, SessionRow, TurnError, TurnRow};
+pub use self::search::{SearchHit, SearchOptions};
+pub use self::thread::{SessionMove, TurnSummary};
 pub use self::transfer::{LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem};
+pub use self::usage::{UsageBy, UsageFilter, UsageRow};
 
 /// How far a commit waits for the disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -154,13 +173,14 @@ impl Ledger {
         Ok(self.core()?.ledger_id.clone())
     }
 
-    /// The session of that label.
+    /// The session of that label, or of that alias.
     ///
     /// # Errors
     /// Any of storage.
     pub async fn session(&self, label: &str) -> Result<Option<SessionRow>, StorageError> {
         let label = label.to_owned();
-        self.core()?.readers.run(move |connection| rows::session(connection, &label)).await
+        self.read(move |connection| rows::session(connection, &alias::resolve(connection, &label)?))
+            .await
     }
 
     /// The messages that a next call would see, of a session by its label or of a turn by its id, oldest first.
@@ -170,7 +190,8 @@ impl Ledger {
     pub async fn messages(&self, of: &str) -> Result<Vec<HistoryMessage>, StorageError> {
         let of = of.to_owned();
         let read = move |connection: &rusqlite::Connection| {
-            let mut history = history::session_history(connection, &of, None, None)?;
+            let label = alias::resolve(connection, &of)?;
+            let mut history = history::session_history(connection, &label, None, None)?;
             if !history.exists {
                 history = history::session_history(connection, &of, Some(&of), None).map_err(
                     |error| match error.kind {
@@ -207,21 +228,35 @@ impl Ledger {
     /// A new session that begins at the turn `turn_id`; its label is `fork-<ulid>` where none is given.
     ///
     /// # Errors
-    /// `unknown_turn`; `storage_constraint` for a label that is taken or not usable; any of storage.
+    /// See [`Ledger::fork_at`].
     pub async fn fork(
         &self,
         turn_id: &str,
         label: Option<&str>,
     ) -> Result<SessionRow, StorageError> {
+        self.fork_at(turn_id, label, None).await
+    }
+
+    /// As [`Ledger::fork`]; with `call`, it begins where that tool call of the turn had its result.
+    ///
+    /// # Errors
+    /// `unknown_turn`; `unknown_tool_call`; `storage_constraint` for a label that is taken or not usable; any of storage.
+    pub async fn fork_at(
+        &self,
+        turn_id: &str,
+        label: Option<&str>,
+        call: Option<&str>,
+    ) -> Result<SessionRow, StorageError> {
         let label = match label {
             Some(label) => model::session_label("label", label).map_err(|error| {
-                StorageError::new(StorageErrorKind::Constraint, error.to_string())
+                StorageError::new(StorageErrorKind::Constraint, error.to_string()).at("label")
             })?,
             None => format!("fork-{}", self.clock.new_id()),
         };
-        let (turn_id, now) = (turn_id.to_owned(), self.clock.now_ms());
+        let (turn_id, call) = (turn_id.to_owned(), call.map(ToOwned::to_owned));
+        let clock = self.clock.clone();
         let work = move |connection: &rusqlite::Connection| {
-            sessions::fork(connection, &turn_id, &label, now)?;
+            fork::fork(connection, &turn_id, &label, call.as_deref(), &clock)?;
             rows::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
         };
         self.core()?.writer.submit(work).await
@@ -238,6 +273,7 @@ impl Ledger {
         let core = self.core()?;
         let claim = core.claim.clone();
         let work = move |connection: &rusqlite::Connection| {
+            let label = alias::resolve(connection, &label)?;
             if sessions::head(connection, &label)?.is_none() {
                 return Err(unknown_session(&label));
             }
@@ -288,8 +324,9 @@ impl Ledger {
         let core = self.core()?;
         let claim = core.claim.clone();
         let work = move |connection: &rusqlite::Connection| {
-            let head = sessions::head(connection, &turn.session_label)?.flatten();
             let mut turn = turn.clone();
+            turn.session_label = alias::resolve(connection, &turn.session_label)?;
+            let head = sessions::head(connection, &turn.session_label)?.flatten();
             turn.parent_turn_id = turn.parent_turn_id.or_else(|| head.clone());
             // A session without a turn has no head that could have moved.
             turn.expected_head = head.and(turn.parent_turn_id.clone());

@@ -50,6 +50,10 @@ impl Journal for Ledger {
         Some(self.core().ok()?.runs.enrol(names, run))
     }
 
+    fn session_named<'a>(&'a self, label: &'a str) -> JournalFuture<'a, String> {
+        Box::pin(self.resolve(label.to_owned()))
+    }
+
     fn begin(&self, opening: Box<TurnOpening>) -> JournalFuture<'static, Opened<i64>> {
         let label = opening.turn.session_label.clone();
         let turn_id = opening.turn.turn_id.clone();

@@ -23,6 +23,9 @@ pub struct SessionRow {
     pub thread_id: Option<String>,
     /// The persona; `default` where none was inherited.
     pub persona_id: String,
+    /// The agent that the label names, else the persona: whose usage the session's is. An import makes it anew.
+    #[serde(default)]
+    pub agent_id: String,
     /// True for the session of a subagent.
     pub is_subagent: bool,
     /// The session that spawned this one.
@@ -161,39 +164,46 @@ pub struct TurnRow {
     pub tool_calls: Vec<AgentToolCall>,
 }
 
+/// The columns that [`session_row`] reads.
+macro_rules! session_columns {
+    () => {
+        "SELECT label, thread_id, persona_id, is_subagent, parent_session_label, parent_turn_id, spawn_tool_call_id,
+           task_description, task_status, routing_key, origin, origin_session_id, created_at, updated_at, status,
+           agent_id"
+    };
+}
+pub(super) use session_columns;
+
 pub(super) const SESSION: &str =
-    "SELECT label, thread_id, persona_id, is_subagent, parent_session_label, parent_turn_id, spawn_tool_call_id,
-       task_description, task_status, routing_key, origin, origin_session_id, created_at, updated_at, status
-     FROM sessions WHERE label = ?1 AND opening = 0";
+    concat!(session_columns!(), " FROM sessions WHERE label = ?1 AND opening = 0");
 
 /// The session of that label.
 pub(super) fn session(connection: &Connection, label: &str) -> Stored<Option<SessionRow>> {
     connection
         .prepare_cached(SESSION)
-        .and_then(|mut statement| {
-            statement
-                .query_row((label,), |row| {
-                    Ok(SessionRow {
-                        label: row.get(0)?,
-                        thread_id: row.get(1)?,
-                        persona_id: row.get(2)?,
-                        is_subagent: row.get(3)?,
-                        parent_session_label: row.get(4)?,
-                        parent_turn_id: row.get(5)?,
-                        spawn_tool_call_id: row.get(6)?,
-                        task_description: row.get(7)?,
-                        task_status: row.get(8)?,
-                        routing_key: row.get(9)?,
-                        origin: row.get(10)?,
-                        origin_session_id: row.get(11)?,
-                        created_at: row.get(12)?,
-                        updated_at: row.get(13)?,
-                        status: row.get(14)?,
-                    })
-                })
-                .optional()
-        })
+        .and_then(|mut statement| statement.query_row((label,), session_row).optional())
         .map_err(|error| sqlite(&format!("read session `{label}`"), &error))
+}
+
+pub(super) fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+    Ok(SessionRow {
+        label: row.get(0)?,
+        thread_id: row.get(1)?,
+        persona_id: row.get(2)?,
+        is_subagent: row.get(3)?,
+        parent_session_label: row.get(4)?,
+        parent_turn_id: row.get(5)?,
+        spawn_tool_call_id: row.get(6)?,
+        task_description: row.get(7)?,
+        task_status: row.get(8)?,
+        routing_key: row.get(9)?,
+        origin: row.get(10)?,
+        origin_session_id: row.get(11)?,
+        created_at: row.get(12)?,
+        updated_at: row.get(13)?,
+        status: row.get(14)?,
+        agent_id: row.get(15)?,
+    })
 }
 
 pub(super) const TURN: &str =

@@ -5,6 +5,7 @@
 use rusqlite::Connection;
 
 use super::error::{Stored, damaged, sqlite};
+use super::functions;
 use crate::clock::Clock;
 use crate::model::{StorageError, StorageErrorKind};
 
@@ -15,6 +16,7 @@ pub(super) const APPLICATION_ID: i32 = 0x4e58_4c47;
 pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/001_ledger.sql"),
     include_str!("migrations/002_journal.sql"),
+    include_str!("migrations/010_reading.sql"),
     include_str!("migrations/020_events.sql"),
 ];
 
@@ -23,6 +25,7 @@ pub(super) fn migrate(connection: &Connection, migrations: &[&str]) -> Stored<()
     if version(connection)? == migrations.len() {
         return Ok(());
     }
+    functions::add(connection)?;
     let failed = |error| sqlite("bring the ledger's schema up to date", &error);
     connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
     let done = apply(connection, migrations);

@@ -1,15 +1,14 @@
-//! Sessions: a label that points at a turn. Creating, moving and forking them inside the writer's transaction.
+//! Sessions: a label that points at a turn. Creating, moving and archiving them inside the writer's transaction.
 //!
 //! A pointer must never move without its row in `session_history`.
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::commit::parent_of;
 use super::error::{Stored, sqlite};
+use super::functions::agent_of;
+use super::lease::Claim;
+use super::{alias, persona};
 use crate::model::{StorageError, StorageErrorKind};
-
-/// The persona of a session that inherits none.
-const DEFAULT_PERSONA: &str = "default";
 
 /// The session's head: `None` for no session, `Some(None)` for one without a turn.
 pub(super) fn head(connection: &Connection, label: &str) -> Stored<Option<Option<String>>> {
@@ -17,17 +16,6 @@ pub(super) fn head(connection: &Connection, label: &str) -> Stored<Option<Option
         .prepare_cached("SELECT thread_id FROM sessions WHERE label = ?1")
         .and_then(|mut statement| statement.query_row((label,), |row| row.get(0)).optional())
         .map_err(|error| sqlite(&format!("read session `{label}`"), &error))
-}
-
-/// The persona of the session in which a turn was run.
-fn persona_of_turn(connection: &Connection, turn_id: Option<&str>) -> Stored<Option<String>> {
-    let Some(turn_id) = turn_id else { return Ok(None) };
-    connection
-        .prepare_cached(
-            "SELECT s.persona_id FROM turns t JOIN sessions s ON s.label = t.session_label WHERE t.id = ?1",
-        )
-        .and_then(|mut statement| statement.query_row((turn_id,), |row| row.get(0)).optional())
-        .map_err(|error| sqlite("read the persona of a turn", &error))
 }
 
 /// A session without a turn, with the persona of the turn its first one follows. Readers see it at once, or, `opening`,
@@ -39,13 +27,14 @@ pub(super) fn create(
     now: i64,
     opening: bool,
 ) -> Stored<()> {
-    let persona =
-        persona_of_turn(connection, follows)?.unwrap_or_else(|| DEFAULT_PERSONA.to_owned());
+    let persona = persona::of_session(connection, label, follows)?;
+    let agent = agent_of(label, &persona);
     connection
         .prepare_cached(
-            "INSERT INTO sessions (label, persona_id, created_at, updated_at, opening) VALUES (?1, ?2, ?3, ?3, ?4)",
+            "INSERT INTO sessions (label, persona_id, agent_id, created_at, updated_at, opening)
+             VALUES (?1, ?2, ?3, ?4, ?4, ?5)",
         )
-        .and_then(|mut statement| statement.execute((label, persona, now, opening)))
+        .and_then(|mut statement| statement.execute((label, persona, agent, now, opening)))
         .map(drop)
         .map_err(|error| sqlite(&format!("create session `{label}`"), &error))
 }
@@ -67,7 +56,7 @@ pub(super) fn visible_head(connection: &Connection, label: &str) -> Stored<Optio
         .map_err(|error| sqlite(&format!("read session `{label}`"), &error))
 }
 
-/// Points the session at a turn, and logs it.
+/// Points the session at a turn, and logs it. One that was archived is in use again, unless an alias has its label.
 pub(super) fn move_pointer(
     connection: &Connection,
     label: &str,
@@ -77,7 +66,10 @@ pub(super) fn move_pointer(
     let failed = |error| sqlite(&format!("move session `{label}`"), &error);
     connection
         .prepare_cached(
-            "UPDATE sessions SET thread_id = ?2, updated_at = ?3, opening = 0 WHERE label = ?1",
+            "UPDATE sessions SET thread_id = ?2, updated_at = ?3, opening = 0,
+               status = CASE WHEN status = 'archived' AND EXISTS (SELECT 1 FROM session_aliases WHERE alias = ?1)
+                 THEN 'archived' ELSE 'active' END
+             WHERE label = ?1",
         )
         .and_then(|mut statement| statement.execute((label, turn_id, now)))
         .map_err(failed)?;
@@ -90,18 +82,39 @@ pub(super) fn move_pointer(
         .map_err(failed)
 }
 
-/// A new session that begins at any turn there is, with the persona of that turn.
+/// Puts a session away, or takes it out again.
 ///
 /// # Errors
-/// `unknown_turn`, also for one that still runs; `storage_constraint` when the label is taken.
-pub(super) fn fork(connection: &Connection, turn_id: &str, label: &str, now: i64) -> Stored<()> {
-    parent_of(connection, turn_id)?;
-    if head(connection, label)?.is_some() {
+/// `unknown_session`; `storage_locked` while a turn of it runs; `storage_constraint` where an alias has its label by now.
+pub(super) fn set_archived(
+    connection: &Connection,
+    label: &str,
+    archived: bool,
+    claim: &Claim,
+    now: i64,
+) -> Stored<()> {
+    if visible_head(connection, label)?.is_none() {
+        return Err(super::unknown_session(label));
+    }
+    if claim.is_busy(connection, label)? {
         return Err(StorageError::new(
-            StorageErrorKind::Constraint,
-            format!("session `{label}` is there already; pass another label, or none"),
+            StorageErrorKind::Locked,
+            format!("a turn of session `{label}` runs; wait until it has ended"),
         ));
     }
-    create(connection, label, Some(turn_id), now, false)?;
-    move_pointer(connection, label, turn_id, now)
+    if !archived && alias::is_alias(connection, label)? {
+        return Err(StorageError::new(
+            StorageErrorKind::Constraint,
+            format!("`{label}` is an alias by now; remove that first"),
+        )
+        .at("label"));
+    }
+    let status = if archived { "archived" } else { "active" };
+    connection
+        .prepare_cached(
+            "UPDATE sessions SET status = ?2, updated_at = ?3 WHERE label = ?1 AND status <> ?2",
+        )
+        .and_then(|mut statement| statement.execute((label, status, now)))
+        .map(drop)
+        .map_err(|error| sqlite(&format!("archive session `{label}`"), &error))
 }

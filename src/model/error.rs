@@ -192,6 +192,8 @@ pub enum StorageErrorKind {
     EventsExpired,
     /// No run is under way in the session.
     NotRunning,
+    /// The turn has no such tool call.
+    UnknownToolCall,
     /// The statement is not a read, or not valid SQL.
     InvalidQuery,
     /// The row breaks a rule of the schema.
@@ -225,6 +227,7 @@ impl StorageErrorKind {
             Self::UnknownRun => "unknown_run",
             Self::EventsExpired => "events_expired",
             Self::NotRunning => "not_running",
+            Self::UnknownToolCall => "unknown_tool_call",
             Self::InvalidQuery => "invalid_query",
             Self::Constraint => "storage_constraint",
             Self::Exists => "storage_exists",
@@ -243,12 +246,20 @@ pub struct StorageError {
     pub kind: StorageErrorKind,
     /// What failed, with the value in backticks, and what to do.
     pub message: String,
+    /// The argument that is wrong, where one is.
+    pub field: Option<String>,
 }
 
 impl StorageError {
     /// A failure with its sentence.
     #[must_use]
     pub fn new(kind: StorageErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), field: None }
+    }
+
+    /// The same, told of an argument.
+    #[must_use]
+    pub fn at(self, field: &str) -> Self {
+        Self { field: Some(field.to_owned()), ..self }
     }
 }

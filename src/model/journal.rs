@@ -321,6 +321,9 @@ pub trait Journal: Send + Sync {
     /// The session's newest turn; `None` for a session without one, or for none.
     fn head<'a>(&'a self, session_label: &'a str) -> JournalFuture<'a, Option<String>>;
 
+    /// The label of the session that a label or an alias names.
+    fn session_named<'a>(&'a self, label: &'a str) -> JournalFuture<'a, String>;
+
     /// What tells this ledger from every other: handles of one file give the same.
     fn id(&self) -> String;
 

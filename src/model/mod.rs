@@ -18,6 +18,7 @@ mod message;
 mod options;
 mod response;
 mod result;
+mod session_key;
 mod tool;
 mod usage;
 
@@ -57,5 +58,6 @@ pub use result::{
     AgentResult, AgentToolCall, Attempt, CompactionResult, PersistError, RunWarning, StopReason,
     ToolCallStatus,
 };
+pub use session_key::{SessionKey, SessionKind};
 pub use tool::{ExecutionMode, OUTCOME_UNKNOWN, OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition};
 pub use usage::{TokenCount, TokenUsage};

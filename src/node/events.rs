@@ -121,7 +121,10 @@ impl NativeEngine {
             Ok((ledger, label(&watch.label)?, watch.cursor))
         });
         let (ledger, label, cursor) = ready.map_err(|error| js_error(&error))?;
-        self.wait(id, async move { session_page(&ledger.watch(&label, cursor).await?) });
+        self.wait(id, async move {
+            let label = ledger.resolve(label).await?;
+            session_page(&ledger.watch(&label, cursor).await?)
+        });
         Ok(())
     }
 
@@ -151,7 +154,10 @@ impl NativeEngine {
             Ok((ledger, label(&session)?, command))
         });
         let (ledger, label, command) = ready.map_err(|error| js_error(&error))?;
-        self.answer(id, async move { Ok(ledger.command(&label, command).await?.to_string()) });
+        self.answer(id, async move {
+            let label = ledger.resolve(label).await?;
+            Ok(ledger.command(&label, command).await?.to_string())
+        });
         Ok(())
     }
 }

@@ -28,14 +28,6 @@ struct Id {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Fork {
-    turn_id: String,
-    #[serde(default)]
-    label: Option<String>,
-}
-
-#[derive(Deserialize)]
 struct Query {
     sql: String,
     params: Box<RawValue>,
@@ -60,7 +52,7 @@ struct Transfer {
     session: Option<String>,
 }
 
-type Answer = std::result::Result<String, EngineError>;
+pub(super) type Answer = std::result::Result<String, EngineError>;
 
 fn arguments<T: DeserializeOwned>(json: &str) -> std::result::Result<T, EngineError> {
     serde_json::from_str(json).map_err(|error| {
@@ -80,7 +72,7 @@ pub(super) fn at_path(field: &str, error: StorageError) -> EngineError {
     EngineError { field, ..EngineError::from(error) }
 }
 
-fn json(value: &impl Serialize) -> Answer {
+pub(super) fn json(value: &impl Serialize) -> Answer {
     serde_json::to_string(value)
         .map_err(|error| EngineError::new(ErrorCode::Internal, error.to_string()))
 }
@@ -120,17 +112,6 @@ impl NativeEngine {
                 let Label { label } = arguments(args)?;
                 self.answer(id, async move { json(&ledger.uncompact(&label).await?) });
             }
-            "fork" => {
-                let Fork { turn_id, label } = arguments(args)?;
-                if let Some(label) = &label {
-                    session_label("label", label)
-                        .map_err(|error| EngineError::at(ErrorCode::InvalidLabel, error))?;
-                }
-                self.answer(
-                    id,
-                    async move { json(&ledger.fork(&turn_id, label.as_deref()).await?) },
-                );
-            }
             "query" => {
                 let Query { sql, params } = arguments(args)?;
                 self.answer(id, async move {
@@ -166,12 +147,7 @@ impl NativeEngine {
                 });
             }
             "writeTurn" => self.write_turn(id, ledger, args)?,
-            other => {
-                return Err(EngineError::new(
-                    ErrorCode::Internal,
-                    format!("the ledger has no method `{other}`"),
-                ));
-            }
+            other => self.ask_more(id, ledger, other, args)?,
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ mod engine;
 mod events;
 mod hub;
 mod ledger;
+mod reading;
 mod recovery;
 mod request_host;
 mod tool_host;

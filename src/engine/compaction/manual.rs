@@ -48,7 +48,8 @@ impl Engine {
         let journal = core.journal.as_ref().ok_or_else(|| {
             EngineError::new(ErrorCode::NoLedger, "the engine has no ledger to compact")
         })?;
-        let label = asked.session_label.as_str();
+        let label = journal.session_named(&asked.session_label).await?;
+        let label = label.as_str();
         let work = async {
             let lane = core.sessions.queue(label).enter().await;
             let history = journal.history(label, None, None).await?;

@@ -91,12 +91,12 @@ impl Found {
     fn damage<T>(&mut self, check: LedgerCheck, done: Stored<T>) -> Stored<Option<T>> {
         match done {
             Ok(value) => Ok(Some(value)),
-            Err(StorageError { kind: StorageErrorKind::Corrupt, message }) => {
+            Err(StorageError { kind: StorageErrorKind::Corrupt, message, .. }) => {
                 self.add(check, None, message);
                 Ok(None)
             }
             // A header that was overwritten makes the file look like somebody else's; it was ours when it was opened.
-            Err(StorageError { kind: StorageErrorKind::Foreign, message }) => {
+            Err(StorageError { kind: StorageErrorKind::Foreign, message, .. }) => {
                 self.add(check, None, message);
                 Ok(None)
             }

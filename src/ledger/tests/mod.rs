@@ -9,9 +9,11 @@ mod history;
 mod journal;
 mod lease;
 mod migration;
+mod naming;
 mod oracle;
 mod plans;
 mod query;
+mod reading;
 mod writer;
 
 use std::path::Path;

@@ -3,7 +3,9 @@
 use rusqlite::{Connection, StatementStatus};
 
 use super::*;
-use crate::ledger::{events, history, journal, rows};
+use crate::ledger::{
+    alias, events, fork, history, journal, list, persona, rows, search, thread, usage,
+};
 
 fn plan(connection: &Connection, sql: &str) -> String {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
@@ -39,7 +41,41 @@ fn no_statement_scans_a_table_or_sorts() {
                 "SELECT thread_id FROM sessions WHERE label = ?1",
                 "SELECT parent_turn_id, status, turn_type FROM turns WHERE id = ?1",
                 "SELECT depth, thread_tokens FROM turns WHERE id = ?1",
-                "SELECT s.persona_id FROM turns t JOIN sessions s ON s.label = t.session_label WHERE t.id = ?1",
+                persona::OF_TURN,
+                persona::OF_MAIN,
+                persona::PERSONA,
+                persona::PERSONAS,
+                alias::STATUS,
+                alias::TARGET,
+                alias::ALIASES,
+                alias::ALIASES_OF,
+                thread::ONE,
+                thread::CHILDREN,
+                thread::MOVES,
+                thread::MOVE,
+                thread::AS_OF,
+                search::SAID,
+                list::SESSIONS,
+                list::SESSIONS_OF_PARENT,
+                list::SESSIONS_OF_AGENT,
+                list::SESSIONS_OF_PERSONA,
+                list::SESSIONS_ARCHIVED,
+                list::CALLS,
+                list::CALLS_OF_TURN,
+                list::CALLS_OF_SESSION,
+                list::CALLS_OF_TOOL,
+                list::CALL_PLACE,
+                usage::OF_SESSION,
+                usage::OF_AGENT,
+                usage::OF_MODEL,
+                usage::OF_DAY,
+                usage::NEXT_SESSION,
+                usage::NEXT_AGENT,
+                usage::NEXT_MODEL,
+                usage::NEXT_START,
+                usage::HAS_MODEL,
+                fork::ASKED_AT,
+                fork::RESULTS_END,
                 "SELECT first_kept_turn_id, summarized_through_turn_id FROM compactions WHERE turn_id = ?1",
                 "SELECT total_tokens, depth, persona_id, thread_key FROM threads WHERE turn_id = ?1",
             ] {
@@ -47,6 +83,13 @@ fn no_statement_scans_a_table_or_sorts() {
                 assert!(plan.contains("SEARCH"), "{sql}: {plan}");
                 assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{sql}: {plan}");
             }
+            // The index of words is what is scanned, newest first, for the words alone; the rest is found by its keys.
+            let words = plan(connection, search::FOUND);
+            let (first, rest) = words.split_once("; ").unwrap();
+            assert!(first.starts_with("SCAN w VIRTUAL TABLE INDEX") && first.contains('M'), "{words}");
+            assert!(!rest.contains("SCAN") && !rest.contains("TEMP B-TREE"), "{words}");
+            let chain = plan(connection, alias::LEADING);
+            assert!(!chain.contains("SCAN a") && !chain.contains("SCAN session_aliases"), "{chain}");
             // The ancestry walks by the key; it scans only its own queue.
             let walk = plan(connection, "SELECT ancestry FROM threads WHERE turn_id = ?1");
             assert!(!walk.contains("SCAN turns") && !walk.contains("SCAN p"), "{walk}");

@@ -9,8 +9,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::super::commit::parent_of;
 use super::super::error::{Stored, sqlite};
+use super::super::functions::agent_of;
 use super::super::write::{Again, Parent, count, insert_message, integer, json, write_tool_call};
-use super::super::{compaction, sessions};
+use super::super::{compaction, search, sessions};
 use super::record::{SessionRecord, TurnRecord};
 use super::report::{Problems, TransferCode};
 use crate::clock::Clock;
@@ -72,6 +73,7 @@ impl Restore {
             Err(StorageError {
                 kind: StorageErrorKind::Constraint | StorageErrorKind::Corrupt,
                 message,
+                ..
             }) => {
                 execute(connection, "ROLLBACK TO line")?;
                 execute(connection, "RELEASE line")?;
@@ -173,6 +175,9 @@ impl Restore {
                 }
                 let step = CallStep { row, replay: None, arguments_hash: None };
                 write_tool_call(connection, &record.id, &step, Again::Refuse, clock)?;
+            }
+            if record.compaction.is_none() {
+                search::index_turn(connection, &record.id)?;
             }
             if let Some(result) = &record.compaction {
                 self.compactions.push((line, record.id.clone(), result.clone()));
@@ -315,7 +320,7 @@ impl Restore {
                 "UPDATE sessions SET thread_id = ?2, persona_id = ?3, is_subagent = ?4, parent_session_label = ?5,
                    parent_turn_id = ?6, spawn_tool_call_id = ?7, task_description = ?8, task_status = ?9,
                    routing_key = ?10, origin = ?11, origin_session_id = ?12, created_at = ?13, updated_at = ?14,
-                   status = ?15, opening = 0
+                   status = ?15, agent_id = ?16, opening = 0
                  WHERE label = ?1",
                 params![
                     label,
@@ -333,6 +338,7 @@ impl Restore {
                     session.created_at,
                     session.updated_at,
                     session.status,
+                    agent_of(label, &session.persona_id),
                 ],
             )
             .map_err(failed)?;

@@ -15,6 +15,8 @@ use serde_json::{Map, Value};
 
 use self::entries::{Entry, Session};
 use self::speech::{Speech, metadata, speech, time_of};
+use super::super::functions::agent_of;
+use super::super::persona;
 use super::super::rows::{SessionRow, TurnError};
 use super::record::{MessageRecord, Moved, SessionRecord, TurnRecord};
 use super::report::{Problems, TransferCode};
@@ -95,7 +97,8 @@ pub(super) fn records(
     let row = SessionRow {
         label: origin.label.to_owned(),
         thread_id: head,
-        persona_id: "default".to_owned(),
+        persona_id: persona::DEFAULT.to_owned(),
+        agent_id: agent_of(origin.label, persona::DEFAULT),
         is_subagent: false,
         parent_session_label: None,
         parent_turn_id: None,

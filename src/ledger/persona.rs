@@ -1,0 +1,133 @@
+//! Personas: an identity, and the session that is its main one (RULES §5, "Persona").
+//!
+//! A persona's main session is created on first use like any other, with that persona. It must never move a session.
+
+use rusqlite::{Connection, OptionalExtension, Row};
+use serde::Serialize;
+
+use super::error::{Stored, sqlite};
+use super::page::{Page, PageOptions};
+use crate::model::{SessionKey, StorageError, StorageErrorKind};
+
+/// The persona of a session that inherits none.
+pub(super) const DEFAULT: &str = "default";
+
+/// An identity with its main session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct PersonaRow {
+    /// The persona.
+    pub id: String,
+    /// The label of its main session, which may not be there yet.
+    pub main_session_label: String,
+    /// Unix milliseconds.
+    pub created_at: i64,
+    /// Unix milliseconds.
+    pub updated_at: i64,
+}
+
+pub(super) const PERSONA: &str =
+    "SELECT id, main_session_label, created_at, updated_at FROM personas WHERE id = ?1";
+pub(super) const PERSONAS: &str = "SELECT id, main_session_label, created_at, updated_at FROM personas WHERE id > ?1 ORDER BY id LIMIT ?2";
+pub(super) const OF_MAIN: &str = "SELECT id FROM personas WHERE main_session_label = ?1";
+pub(super) const OF_TURN: &str =
+    "SELECT s.persona_id FROM turns t JOIN sessions s ON s.label = t.session_label WHERE t.id = ?1";
+
+/// The persona of a new session: whose main session it is, what its label says, that of the turn it follows, or none.
+pub(super) fn of_session(
+    connection: &Connection,
+    label: &str,
+    follows: Option<&str>,
+) -> Stored<String> {
+    let one = |sql, key: &str| {
+        connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.query_row((key,), |row| row.get(0)).optional())
+            .map_err(|error| sqlite(&format!("read the persona of session `{label}`"), &error))
+    };
+    if let Some(persona) = one(OF_MAIN, label)? {
+        return Ok(persona);
+    }
+    if let Some(persona) = SessionKey::parse(label).persona_id {
+        return Ok(persona);
+    }
+    let inherited = match follows {
+        Some(turn) => one(OF_TURN, turn)?,
+        None => None,
+    };
+    Ok(inherited.unwrap_or_else(|| DEFAULT.to_owned()))
+}
+
+/// The persona of that id.
+pub(super) fn find(connection: &Connection, id: &str) -> Stored<Option<PersonaRow>> {
+    connection
+        .prepare_cached(PERSONA)
+        .and_then(|mut statement| statement.query_row((id,), row).optional())
+        .map_err(|error| sqlite(&format!("read persona `{id}`"), &error))
+}
+
+/// The personas, by id.
+pub(super) fn list(connection: &Connection, page: &PageOptions) -> Stored<Page<PersonaRow>> {
+    let after = page.after.as_deref().unwrap_or_default();
+    let read = connection
+        .prepare_cached(PERSONAS)
+        .and_then(|mut statement| {
+            statement
+                .query_map((after, page.limit.and_one()), |found| {
+                    row(found).map(|persona| (persona.id.clone(), persona))
+                })?
+                .collect::<rusqlite::Result<Vec<_>>>()
+        })
+        .map_err(|error| sqlite("list the personas", &error))?;
+    Ok(Page::cut(read, page.limit))
+}
+
+/// Creates the persona, or gives it another main session. `main` where it is `None`: what it has, or the usual one.
+///
+/// # Errors
+/// `storage_constraint` where another persona has that main session.
+pub(super) fn put(
+    connection: &Connection,
+    id: &str,
+    main: Option<&str>,
+    now: i64,
+) -> Stored<PersonaRow> {
+    let failed = |error| sqlite(&format!("write persona `{id}`"), &error);
+    let known = find(connection, id)?.map(|persona| persona.main_session_label);
+    let main = main.map(ToOwned::to_owned).or(known).unwrap_or_else(|| main_label(id));
+    let other: Option<String> = connection
+        .prepare_cached(OF_MAIN)
+        .and_then(|mut statement| statement.query_row((&main,), |row| row.get(0)).optional())
+        .map_err(failed)?;
+    if let Some(other) = other.filter(|other| other != id) {
+        return Err(StorageError::new(
+            StorageErrorKind::Constraint,
+            format!("`{main}` is the main session of persona `{other}`; pass another label"),
+        )
+        .at("mainSessionLabel"));
+    }
+    connection
+        .prepare_cached(
+            "INSERT INTO personas (id, main_session_label, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)
+             ON CONFLICT (id) DO UPDATE SET main_session_label = excluded.main_session_label,
+               updated_at = excluded.updated_at
+             RETURNING id, main_session_label, created_at, updated_at",
+        )
+        .and_then(|mut statement| statement.query_row((id, main, now), row))
+        .map_err(failed)
+}
+
+/// The main session of a persona that names none.
+pub(super) fn main_label(id: &str) -> String {
+    format!("agent:{id}:main")
+}
+
+fn row(row: &Row<'_>) -> rusqlite::Result<PersonaRow> {
+    Ok(PersonaRow {
+        id: row.get(0)?,
+        main_session_label: row.get(1)?,
+        created_at: row.get(2)?,
+        updated_at: row.get(3)?,
+    })
+}

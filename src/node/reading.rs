@@ -1,0 +1,255 @@
+//! The ledger's reads and its sessions' names for JavaScript: what each method is given, checked field by field.
+//!
+//! It must never read or write on the JavaScript thread.
+
+use std::sync::Arc;
+
+use napi::Result;
+use napi_derive::napi;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::engine::NativeEngine;
+use super::js_error;
+use super::ledger::json;
+use crate::error::{EngineError, ErrorCode};
+use crate::ledger::{
+    Ledger, PageOptions, SearchOptions, SessionFilter, ToolCallFilter, UsageFilter,
+};
+use crate::model::{SessionKey, StorageErrorKind, input_error, session_label};
+
+type Checked<T> = std::result::Result<T, EngineError>;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OfTurn {
+    turn_id: String,
+    #[serde(default)]
+    page: PageOptions,
+}
+
+#[derive(Deserialize)]
+struct OfSession {
+    label: String,
+    #[serde(default)]
+    page: PageOptions,
+}
+
+#[derive(Deserialize)]
+struct AsOf {
+    label: String,
+    time: i64,
+}
+
+#[derive(Deserialize)]
+struct Search {
+    text: String,
+    #[serde(default)]
+    options: SearchOptions,
+}
+
+#[derive(Deserialize)]
+struct Filtered<F> {
+    filter: F,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Fork {
+    turn_id: String,
+    #[serde(default)]
+    options: ForkOptions,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ForkOptions {
+    #[serde(default)]
+    label: Option<String>,
+    #[serde(default)]
+    at_tool_call: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Alias {
+    alias: String,
+    label: String,
+}
+
+#[derive(Deserialize)]
+struct OneAlias {
+    alias: String,
+}
+
+#[derive(Deserialize)]
+struct Aliases {
+    #[serde(default)]
+    label: Option<String>,
+    #[serde(default)]
+    page: PageOptions,
+}
+
+#[derive(Deserialize)]
+struct Label {
+    label: String,
+}
+
+#[derive(Deserialize)]
+struct Persona {
+    id: String,
+    #[serde(default)]
+    options: PersonaOptions,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PersonaOptions {
+    #[serde(default)]
+    main_session_label: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Personas {
+    #[serde(default)]
+    page: PageOptions,
+}
+
+fn checked<T: DeserializeOwned>(args: &str) -> Checked<T> {
+    let mut reader = serde_json::Deserializer::from_str(args);
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        EngineError::at(
+            ErrorCode::Storage(StorageErrorKind::InvalidQuery),
+            input_error(path, &error.into_inner()),
+        )
+    })
+}
+
+/// A label as RULES §5 wants it.
+fn label(path: &str, label: &str) -> Checked<String> {
+    session_label(path, label).map_err(|error| EngineError::at(ErrorCode::InvalidLabel, error))
+}
+
+impl NativeEngine {
+    /// The methods of the ledger that are lists or names.
+    pub(super) fn ask_more(
+        &self,
+        id: u32,
+        ledger: Arc<Ledger>,
+        method: &str,
+        args: &str,
+    ) -> Checked<()> {
+        match method {
+            "ancestry" => {
+                let OfTurn { turn_id, page } = checked(args)?;
+                self.answer(id, async move { json(&ledger.ancestry(turn_id, page).await?) });
+            }
+            "children" => {
+                let OfTurn { turn_id, page } = checked(args)?;
+                self.answer(id, async move { json(&ledger.children(turn_id, page).await?) });
+            }
+            "sessionHistory" => {
+                let OfSession { label, page } = checked(args)?;
+                self.answer(id, async move { json(&ledger.session_history(label, page).await?) });
+            }
+            "asOf" => {
+                let AsOf { label, time } = checked(args)?;
+                self.answer(id, async move { json(&ledger.as_of(label, time).await?) });
+            }
+            "search" => {
+                let Search { text, options } = checked(args)?;
+                self.answer(id, async move { json(&ledger.search(text, options).await?) });
+            }
+            "usage" => {
+                let Filtered::<UsageFilter> { filter } = checked(args)?;
+                self.answer(id, async move { json(&ledger.usage(filter).await?) });
+            }
+            "sessions" => {
+                let Filtered::<SessionFilter> { filter } = checked(args)?;
+                self.answer(id, async move { json(&ledger.sessions(filter).await?) });
+            }
+            "toolCalls" => {
+                let Filtered::<ToolCallFilter> { filter } = checked(args)?;
+                self.answer(id, async move { json(&ledger.tool_calls(filter).await?) });
+            }
+            other => self.ask_of_names(id, ledger, other, args)?,
+        }
+        Ok(())
+    }
+
+    fn ask_of_names(&self, id: u32, ledger: Arc<Ledger>, method: &str, args: &str) -> Checked<()> {
+        match method {
+            "fork" => {
+                let Fork { turn_id, options: ForkOptions { label: name, at_tool_call } } =
+                    checked(args)?;
+                if let Some(name) = &name {
+                    label("label", name)?;
+                }
+                self.answer(id, async move {
+                    let call = at_tool_call.as_deref();
+                    json(&ledger.fork_at(&turn_id, name.as_deref(), call).await?)
+                });
+            }
+            "resolve" => {
+                let Label { label: name } = checked(args)?;
+                let name = label("label", &name)?;
+                self.answer(id, async move { json(&ledger.resolve(name).await?) });
+            }
+            "alias" => {
+                let Alias { alias, label: to } = checked(args)?;
+                let (alias, to) = (label("alias", &alias)?, label("label", &to)?);
+                self.answer(id, async move { json(&ledger.set_alias(alias, to).await?) });
+            }
+            "removeAlias" => {
+                let OneAlias { alias } = checked(args)?;
+                self.answer(id, async move { json(&ledger.remove_alias(alias).await?) });
+            }
+            "aliases" => {
+                let Aliases { label, page } = checked(args)?;
+                self.answer(id, async move { json(&ledger.aliases(label, page).await?) });
+            }
+            "archive" | "unarchive" => {
+                let Label { label } = checked(args)?;
+                let archived = method == "archive";
+                self.answer(id, async move { json(&ledger.set_archived(label, archived).await?) });
+            }
+            "persona" => {
+                let Persona { id: persona, .. } = checked(args)?;
+                self.answer(id, async move { json(&ledger.persona(persona).await?) });
+            }
+            "personas" => {
+                let Personas { page } = checked(args)?;
+                self.answer(id, async move { json(&ledger.personas(page).await?) });
+            }
+            "putPersona" => {
+                let Persona { id: persona, options } = checked(args)?;
+                let persona = label("id", &persona)?;
+                let main = match options.main_session_label {
+                    Some(main) => Some(label("options.mainSessionLabel", &main)?),
+                    None => {
+                        // The usual label has to be one too.
+                        label("id", &format!("agent:{persona}:main"))?;
+                        None
+                    }
+                };
+                self.answer(id, async move { json(&ledger.put_persona(persona, main).await?) });
+            }
+            other => {
+                return Err(EngineError::new(
+                    ErrorCode::Internal,
+                    format!("the ledger has no method `{other}`"),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[napi]
+impl NativeEngine {
+    /// The parts of a session's label, as the JSON of a `SessionKey`.
+    #[napi(catch_unwind)]
+    pub fn parse_session_key(label: String) -> Result<String> {
+        json(&SessionKey::parse(&label)).map_err(|error| js_error(&error))
+    }
+}
