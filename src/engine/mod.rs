@@ -5,6 +5,7 @@
 
 mod attempt;
 mod batch;
+mod budgets;
 mod call;
 mod compaction;
 mod control;
@@ -31,6 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::telemetry::Instrument as _;
 use futures_util::FutureExt as _;
 
+pub use budgets::Budgets;
 pub use compaction::{CompactionOptions, ContextGuard, ManualCompaction, Preset, Strategy};
 pub use control::RunControl;
 pub use sink::{Batch, EventQueue, MERGE_ABOVE, Notify, RecordKind};
@@ -39,8 +41,8 @@ pub use tasks::Tasks;
 use crate::clock::Clock;
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{
-    AgentPhase, Api, AssembledContext, Catalogue, Failure, InputError, Journal, ModelFilter,
-    ModelInfo, StreamEvent,
+    AgentPhase, Api, AssembledContext, BudgetState, Catalogue, Failure, InputError, Journal,
+    ModelFilter, ModelInfo, StreamEvent,
 };
 use crate::provider::{Credential, Provider, RequestHost, TurnHeaders};
 use crate::telemetry;
@@ -89,6 +91,7 @@ pub(crate) struct Core {
     pub(crate) tool_timeout_ms: Option<u64>,
     pub(crate) compaction: Option<CompactionOptions>,
     pub(crate) guard: ContextGuard,
+    pub(crate) budgets: Budgets,
 }
 
 /// Parts an engine is made of.
@@ -111,6 +114,8 @@ pub struct EngineParts {
     pub compaction: Option<CompactionOptions>,
     /// When a run is warned of its window, or refused for it.
     pub guard: ContextGuard,
+    /// What may be spent.
+    pub budgets: Budgets,
 }
 
 /// What a context's names stand for, checked.
@@ -149,6 +154,7 @@ impl Engine {
                 tool_timeout_ms: parts.tool_timeout_ms,
                 compaction: parts.compaction,
                 guard: parts.guard,
+                budgets: parts.budgets,
             }),
             providers: parts.providers,
             catalogue: parts.catalogue,
@@ -271,6 +277,12 @@ impl Engine {
     #[must_use]
     pub fn models(&self, filter: &ModelFilter) -> Vec<Arc<ModelInfo>> {
         self.catalogue.list(filter)
+    }
+
+    /// What the budgets stand at: those that have been paid from, by their place in the options.
+    #[must_use]
+    pub fn budgets(&self) -> Vec<BudgetState> {
+        self.core.budgets.states()
     }
 
     fn looked_up(&self) -> MutexGuard<'_, HashMap<(String, String), Arc<ModelInfo>>> {

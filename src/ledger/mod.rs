@@ -8,6 +8,7 @@ mod commit;
 mod compaction;
 mod connection;
 mod error;
+mod expense;
 mod file;
 mod heart;
 mod history;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use super::error::Stored;
 use super::registry::Core;
-use super::{Ledger, commit, compaction, history, journal, lease, readers, sessions};
+use super::{Ledger, commit, compaction, expense, history, journal, lease, readers, sessions};
 use crate::model::{
-    CommitReceipt, CompactionStep, Journal, JournalFuture, OpenTurn, Opened, SessionHistory,
-    TurnCommit, TurnOpening, TurnStep,
+    CommitReceipt, CompactionStep, Expense, Journal, JournalFuture, OpenTurn, Opened,
+    SessionHistory, SpentBy, TurnCommit, TurnOpening, TurnStep,
 };
 
 impl Journal for Ledger {
@@ -26,6 +26,13 @@ impl Journal for Ledger {
                 history::session_history(connection, &label, at.as_deref(), known.as_deref())
             };
             self.core()?.readers.run(|connection| readers::snapshot(connection, read)).await
+        })
+    }
+
+    fn spent(&self, by: SpentBy) -> JournalFuture<'static, Expense> {
+        let core = self.core();
+        Box::pin(async move {
+            core?.readers.run(move |connection| expense::spent(connection, &by)).await
         })
     }
 

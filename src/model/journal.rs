@@ -6,8 +6,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 use super::{
-    AgentError, AgentRole, AgentToolCall, AssembledContext, Attempt, CompactionResult, Message,
-    OpenTurn, ReplayClass, Role, StopReason, StorageError, TokenUsage,
+    AgentError, AgentRole, AgentToolCall, AssembledContext, Attempt, CompactionResult, Expense,
+    Message, OpenTurn, ReplayClass, Role, SpentBy, StopReason, StorageError, TokenUsage,
 };
 
 /// The status of a turn's row (RULES §1).
@@ -315,6 +315,10 @@ pub trait Journal: Send + Sync {
 
     /// The session's newest turn; `None` for a session without one, or for none.
     fn head<'a>(&'a self, session_label: &'a str) -> JournalFuture<'a, Option<String>>;
+
+    /// What the turns of a turn's, a session's or an agent's, or of everybody's since a time have come to, running ones
+    /// included as far as they are written.
+    fn spent(&self, by: SpentBy) -> JournalFuture<'static, Expense>;
 
     /// What tells this ledger from every other: handles of one file give the same.
     fn id(&self) -> String;
