@@ -27,6 +27,8 @@ export declare class NativeEngine {
   run(run: number, context: string, aborted: boolean, hooked: boolean): void
   /** The models of the catalogue that `filter`, the JSON of a `ModelFilter`, lets through: a JSON array. */
   models(filter: string): string
+  /** What the budgets stand at: a JSON array of `BudgetState`. */
+  budgets(): string
   /** Counts the tokens that a context would send, and answers request `id`. What is wrong with the context is thrown. */
   countTokens(id: number, context: string, exact: boolean): void
   /** Opens a gate of a scripted provider. */

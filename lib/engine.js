@@ -72,6 +72,10 @@ class AgentEngine {
     return JSON.parse(guarded(() => this.#native.models(json)))
   }
 
+  budgets() {
+    return JSON.parse(guarded(() => this.#native.budgets()))
+  }
+
   async countTokens(context, options = {}) {
     refuseOther(options, 'options', 'invalid_options')
     const { exact = false } = options

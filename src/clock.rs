@@ -83,6 +83,23 @@ impl Clock {
     }
 }
 
+/// The date (UTC) of a time in Unix milliseconds: `2015-08-30`.
+#[must_use]
+pub fn date(ms: i64) -> String {
+    // Days to a date of the proleptic Gregorian calendar, whose 400 years have 146,097 days; years begin in March here,
+    // so that the leap day is the last of its year.
+    let shifted = ms.div_euclid(86_400_000) + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
 #[expect(clippy::disallowed_methods, reason = "this is the owner")]
 fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()

@@ -333,6 +333,14 @@ export interface AgentEngineOptions {
   compaction?: CompactionOptions | false
   /** When a run is warned of its window, or refused for it. */
   contextGuard?: ContextGuard
+  /**
+   * Hard limits in tokens and US dollars. What a call may come to at its worst is held back before it is made, so that
+   * runs at the same time cannot pass a limit together; compaction and retries pay too.
+   *
+   * @example
+   * budgets: [{ per: 'run', maxTokens: 500_000 }, { per: 'day', maxCost: 20 }]
+   */
+  budgets?: readonly BudgetOptions[]
 }
 
 /** A way to make room. `tool_result_truncation` cuts results short in memory only; the ledger keeps everything always. */
@@ -402,6 +410,8 @@ export declare class AgentEngine {
   run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun
   /** What is known of models: built in, or declared in the options. By provider and name. */
   models(filter?: ModelFilter): ModelInfo[]
+  /** What the budgets stand at that something was paid from, in the order of the options. */
+  budgets(): BudgetState[]
   /**
    * How many tokens the first call of a run of `context` would send: system prompt, tools, history (the session's in the
    * ledger, where the context names none) and current message. An estimate, unless `exact` is asked for and the provider's

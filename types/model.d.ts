@@ -673,7 +673,7 @@ retryAfterMs?: number, };
 /**
  * The finer kinds of RULES §2, and the engine's own.
  */
-export type FailureKind = "context_overflow" | "rate_limit" | "overloaded" | "server_error" | "timeout" | "network" | "billing" | "auth" | "auth_permanent" | "model_not_found" | "format" | "refusal" | "aborted" | "storage" | "unknown";
+export type FailureKind = "context_overflow" | "rate_limit" | "overloaded" | "server_error" | "timeout" | "network" | "billing" | "auth" | "auth_permanent" | "model_not_found" | "format" | "refusal" | "budget_exceeded" | "aborted" | "storage" | "unknown";
 
 /**
  * Why the ledger does not have a turn.
@@ -986,6 +986,71 @@ secretAccessKey: KeyText,
  * The token of temporary credentials.
  */
 sessionToken?: KeyText, };
+
+/**
+ * A hard limit on what may be spent. A call that could pass it is not made: its run ends with `budget_exceeded`. What was
+ * spent before is read from the ledger when a session, an agent or a day first pays; other processes' later runs are not
+ * seen.
+ */
+export type BudgetOptions = { 
+/**
+ * What it is counted over.
+ */
+per: BudgetPer, 
+/**
+ * The one session (its label) or agent (its id) it is for. Default: each has its own.
+ */
+only?: string, 
+/**
+ * Tokens, prompt and answer, as the provider counts them.
+ */
+maxTokens?: number, 
+/**
+ * US dollars, by the catalogue's prices or the model's declared `cost`. A model without a price cannot be asked.
+ */
+maxCost?: number, };
+
+/**
+ * What a budget is counted over: one run, all runs of a session, of an agent, or of a day (UTC).
+ */
+export type BudgetPer = "run" | "session" | "agent" | "day";
+
+/**
+ * What a budget stands at.
+ */
+export type BudgetState = { 
+/**
+ * What it is counted over.
+ */
+per: BudgetPer, 
+/**
+ * Whose it is: the turn's id, the session's label, the agent's id, or the date (UTC, `2026-01-31`).
+ */
+key: string, 
+/**
+ * Its limit in tokens.
+ */
+maxTokens?: number, 
+/**
+ * Its limit in US dollars.
+ */
+maxCost?: number, 
+/**
+ * Tokens spent.
+ */
+usedTokens: number, 
+/**
+ * US dollars spent, where they are known.
+ */
+usedCost: number, 
+/**
+ * Tokens held back for calls under way, at their worst.
+ */
+heldTokens: number, 
+/**
+ * US dollars held back for calls under way.
+ */
+heldCost: number, };
 
 /**
  * What a host says of a model. Fields left out keep what the catalogue knows of it.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::budgets::Payer;
 use super::call::Spent;
 use super::compaction::Compactor;
 use super::control::RunControl;
@@ -67,6 +68,7 @@ impl Run {
             undelivered = self.turn(&mut machine, session, &mut spent).await;
         }
         undelivered.extend(self.control.close());
+        self.core.budgets.run_ended(&self.turn_id);
         self.finish(machine, session, spent, undelivered).await;
     }
 
@@ -175,6 +177,11 @@ impl Run {
             message_id,
             seq,
         });
+    }
+
+    /// Who pays for its calls.
+    pub(crate) fn payer(&self) -> Payer<'_> {
+        Payer { turn_id: Some(&self.turn_id), session_label: &self.context.session_label }
     }
 
     pub(crate) fn deadline(&self) -> Instant {

@@ -6,6 +6,7 @@
 mod alias;
 mod attempt;
 mod batch;
+mod budgets;
 mod call;
 mod compaction;
 mod control;
@@ -32,6 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::telemetry::Instrument as _;
 use futures_util::FutureExt as _;
 
+pub use budgets::Budgets;
 pub use compaction::{CompactionOptions, ContextGuard, ManualCompaction, Preset, Strategy};
 use control::Reached;
 pub use control::RunControl;
@@ -41,8 +43,8 @@ pub use tasks::Tasks;
 use crate::clock::Clock;
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{
-    AgentPhase, Api, AssembledContext, Catalogue, Enrolment, Failure, InputError, Journal,
-    ModelFilter, ModelInfo, RunNames, StreamEvent,
+    AgentPhase, Api, AssembledContext, BudgetState, Catalogue, Enrolment, Failure, InputError,
+    Journal, ModelFilter, ModelInfo, RunNames, StreamEvent,
 };
 use crate::provider::{Credential, Provider, RequestHost, TurnHeaders};
 use crate::telemetry;
@@ -91,6 +93,7 @@ pub(crate) struct Core {
     pub(crate) tool_timeout_ms: Option<u64>,
     pub(crate) compaction: Option<CompactionOptions>,
     pub(crate) guard: ContextGuard,
+    pub(crate) budgets: Budgets,
 }
 
 /// Parts an engine is made of.
@@ -113,6 +116,8 @@ pub struct EngineParts {
     pub compaction: Option<CompactionOptions>,
     /// When a run is warned of its window, or refused for it.
     pub guard: ContextGuard,
+    /// What may be spent.
+    pub budgets: Budgets,
 }
 
 /// What a context's names stand for, checked.
@@ -151,6 +156,7 @@ impl Engine {
                 tool_timeout_ms: parts.tool_timeout_ms,
                 compaction: parts.compaction,
                 guard: parts.guard,
+                budgets: parts.budgets,
             }),
             providers: parts.providers,
             catalogue: parts.catalogue,
@@ -295,6 +301,12 @@ impl Engine {
     #[must_use]
     pub fn models(&self, filter: &ModelFilter) -> Vec<Arc<ModelInfo>> {
         self.catalogue.list(filter)
+    }
+
+    /// What the budgets stand at: those that have been paid from, by their place in the options.
+    #[must_use]
+    pub fn budgets(&self) -> Vec<BudgetState> {
+        self.core.budgets.states()
     }
 
     fn looked_up(&self) -> MutexGuard<'_, HashMap<(String, String), Arc<ModelInfo>>> {

@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::model::{
-    CallStep, CommitReceipt, CompactionStep, Defaults, HistoryBase, HistoryTurn, JournalFuture,
-    Message, OpenTurn, Opened, SessionHistory, StorageError, StorageErrorKind, TurnCommit,
-    TurnOpening, TurnStep, parse_context,
+    CallStep, CommitReceipt, CompactionStep, Defaults, Expense, HistoryBase, HistoryTurn,
+    JournalFuture, Message, OpenTurn, Opened, SessionHistory, SpentBy, StorageError,
+    StorageErrorKind, TurnCommit, TurnOpening, TurnStep, parse_context,
 };
 use crate::provider::{Script, ScriptedProvider};
 use crate::tools::{Invocation, ToolAnswer, ToolFuture};
@@ -33,6 +33,10 @@ struct Memory {
 }
 
 impl Journal for Memory {
+    fn spent(&self, _by: SpentBy) -> JournalFuture<'static, Expense> {
+        Box::pin(std::future::ready(Ok(Expense::default())))
+    }
+
     fn history<'a>(
         &'a self,
         _session_label: &'a str,
@@ -234,6 +238,7 @@ impl Rig {
             tool_timeout_ms: None,
             compaction: Some(CompactionOptions::default()),
             guard: ContextGuard::default(),
+            budgets: Budgets::default(),
         });
         Self { engine, provider, journal, host: Arc::default() }
     }

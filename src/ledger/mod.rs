@@ -13,6 +13,7 @@ mod connection;
 mod draft;
 mod error;
 mod events;
+mod expense;
 mod file;
 mod follow;
 mod fork;

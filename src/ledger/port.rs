@@ -8,10 +8,12 @@ use super::error::Stored;
 use super::registry::Core;
 use super::runs::{Along, Trim};
 use super::writer::Then;
-use super::{Ledger, commit, compaction, events, history, journal, lease, readers, sessions};
+use super::{
+    Ledger, commit, compaction, events, expense, history, journal, lease, readers, sessions,
+};
 use crate::model::{
-    CommitReceipt, CompactionStep, Enrolment, Journal, JournalFuture, LiveRun, OpenTurn, Opened,
-    RunNames, SessionHistory, TurnCommit, TurnOpening, TurnStep,
+    CommitReceipt, CompactionStep, Enrolment, Expense, Journal, JournalFuture, LiveRun, OpenTurn,
+    Opened, RunNames, SessionHistory, SpentBy, TurnCommit, TurnOpening, TurnStep,
 };
 
 impl Journal for Ledger {
@@ -28,6 +30,13 @@ impl Journal for Ledger {
                 history::session_history(connection, &label, at.as_deref(), known.as_deref())
             };
             self.core()?.readers.run(|connection| readers::snapshot(connection, read)).await
+        })
+    }
+
+    fn spent(&self, by: SpentBy) -> JournalFuture<'static, Expense> {
+        let core = self.core();
+        Box::pin(async move {
+            core?.readers.run(move |connection| expense::spent(connection, &by)).await
         })
     }
 

@@ -54,6 +54,8 @@ pub enum FailureKind {
     Format,
     /// The model or a filter refused.
     Refusal,
+    /// The call could have passed a budget, and was not made.
+    BudgetExceeded,
     /// The run was aborted.
     Aborted,
     /// The ledger failed.
@@ -77,7 +79,9 @@ impl FailureKind {
             | Self::Format
             | Self::Refusal => AgentErrorKind::ModelError,
             Self::Timeout => AgentErrorKind::Timeout,
-            Self::Aborted | Self::Storage | Self::Unknown => AgentErrorKind::Unknown,
+            Self::BudgetExceeded | Self::Aborted | Self::Storage | Self::Unknown => {
+                AgentErrorKind::Unknown
+            }
         }
     }
 
@@ -97,6 +101,7 @@ impl FailureKind {
             | Self::ModelNotFound
             | Self::Format
             | Self::Refusal
+            | Self::BudgetExceeded
             | Self::Aborted
             | Self::Storage
             | Self::Unknown => false,
@@ -119,6 +124,7 @@ impl FailureKind {
             Self::ModelNotFound => "model_not_found",
             Self::Format => "format",
             Self::Refusal => "refusal",
+            Self::BudgetExceeded => "budget_exceeded",
             Self::Aborted => "aborted",
             Self::Storage => "storage",
             Self::Unknown => "unknown",

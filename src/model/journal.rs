@@ -8,8 +8,8 @@ use std::sync::{Arc, Weak};
 
 use super::{
     AgentError, AgentRole, AgentToolCall, AssembledContext, Attempt, CompactionResult, Enrolment,
-    LiveRun, Message, OpenTurn, ReplayClass, Role, RunNames, StopReason, StorageError, StreamEvent,
-    TokenUsage,
+    Expense, LiveRun, Message, OpenTurn, ReplayClass, Role, RunNames, SpentBy, StopReason,
+    StorageError, StreamEvent, TokenUsage,
 };
 
 /// The status of a turn's row (RULES §1).
@@ -323,6 +323,10 @@ pub trait Journal: Send + Sync {
 
     /// The label of the session that a label or an alias names.
     fn session_named<'a>(&'a self, label: &'a str) -> JournalFuture<'a, String>;
+
+    /// What the turns of a turn's, a session's or an agent's, or of everybody's since a time have come to, running ones
+    /// included as far as they are written.
+    fn spent(&self, by: SpentBy) -> JournalFuture<'static, Expense>;
 
     /// What tells this ledger from every other: handles of one file give the same.
     fn id(&self) -> String;

@@ -4,6 +4,7 @@
 
 mod api;
 mod block;
+mod budget;
 mod catalogue;
 mod context;
 mod error;
@@ -24,6 +25,7 @@ mod usage;
 
 pub use api::{Api, IdRule, TranscriptRules};
 pub use block::Block;
+pub use budget::{BudgetOptions, BudgetPer, BudgetState, Expense, SpentBy};
 pub use catalogue::{
     Catalogue, CostTier, Matched, Modality, ModelCost, ModelDeclaration, ModelFilter, ModelInfo,
     Resolution, ThinkingCapability,

@@ -22,7 +22,7 @@ use super::{events, js_error, reply};
 use crate::clock::Clock;
 use crate::config::Environment;
 use crate::engine::{
-    CompactionOptions, ContextGuard, Engine, EngineParts, EventQueue, JournalMode, Notify,
+    Budgets, CompactionOptions, ContextGuard, Engine, EngineParts, EventQueue, JournalMode, Notify,
     ProviderEntry, RunControl, RunHandles, Tasks,
 };
 use crate::error::{EngineError, ErrorCode};
@@ -57,6 +57,8 @@ struct Options<'a> {
     compaction: Option<&'a RawValue>,
     #[serde(borrow, default)]
     context_guard: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    budgets: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -139,6 +141,7 @@ impl NativeEngine {
         let compaction =
             CompactionOptions::parse(options.compaction).map_err(EngineError::option)?;
         let guard = ContextGuard::parse(options.context_guard).map_err(EngineError::option)?;
+        let budgets = Budgets::parse(options.budgets).map_err(EngineError::option)?;
         let client = HttpClient::new();
         let mut scripted = HashMap::new();
         let mut providers = HashMap::new();
@@ -205,6 +208,7 @@ impl NativeEngine {
             tool_timeout_ms: options.tool_timeout_ms,
             compaction,
             guard,
+            budgets,
         });
         Ok(Self {
             engine: Arc::new(engine),
@@ -297,6 +301,13 @@ impl NativeEngine {
         let models = self.engine.models(&filter);
         let models: Vec<&ModelInfo> = models.iter().map(AsRef::as_ref).collect();
         serde_json::to_string(&models)
+            .map_err(|error| js_error(&EngineError::new(ErrorCode::Internal, error.to_string())))
+    }
+
+    /// What the budgets stand at: a JSON array of `BudgetState`.
+    #[napi(catch_unwind)]
+    pub fn budgets(&self) -> Result<String> {
+        serde_json::to_string(&self.engine.budgets())
             .map_err(|error| js_error(&EngineError::new(ErrorCode::Internal, error.to_string())))
     }
 

@@ -5,6 +5,7 @@ pub(crate) mod compact;
 pub(crate) mod estimate;
 pub mod machine;
 pub(crate) mod retry;
+pub(crate) mod spend;
 pub(crate) mod transcript;
 
 pub use accumulate::{Accumulated, Accumulator};

@@ -52,6 +52,7 @@ fn is_transient(kind: FailureKind) -> bool {
         | FailureKind::ModelNotFound
         | FailureKind::Format
         | FailureKind::Refusal
+        | FailureKind::BudgetExceeded
         | FailureKind::Aborted
         | FailureKind::Storage
         | FailureKind::Unknown => false,

@@ -12,7 +12,7 @@ use crate::turn::estimate;
 use crate::turn::machine::Reply;
 
 /// The margin of an estimate that is compared with a limit, in percent.
-const MARGIN: u64 = 120;
+pub(super) const MARGIN: u64 = 120;
 
 /// What a run knows of its context's size, and what it has done for it.
 #[derive(Debug, Default)]

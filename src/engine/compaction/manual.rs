@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::super::Engine;
+use super::super::budgets::Payer;
 use super::super::outcome::millis;
 use super::plan::{Scope, cut_by, left_out, seed_trigger, summary_turn};
 use super::summarise::{Summariser, Summary, Work, asks};
@@ -63,7 +64,7 @@ impl Engine {
             let head = history.head.clone();
             let scope = Scope::of(history.summarised, history.turns);
             let Some(compactor) = self.summariser_of(&asked, &scope)? else { return Ok(None) };
-            let found = self.manual_plan(&compactor, &scope).await?;
+            let found = self.manual_plan(&compactor, &scope, label).await?;
             Ok::<_, EngineError>(found.zip(head).map(|found| (lane, scope, compactor, found)))
         };
         let found = tokio::select! {
@@ -117,6 +118,7 @@ impl Engine {
         &self,
         compactor: &Compactor,
         scope: &Scope,
+        label: &str,
     ) -> Result<Option<(Cut, Strategy, Summary, Duration)>, EngineError> {
         let window = compactor.model.context_window;
         let reserve_response = compactor.model.max_output_tokens.min(window / 4);
@@ -145,7 +147,8 @@ impl Engine {
                     asks: &stays,
                     instructions: instructions.as_deref(),
                 };
-                let mut summariser = Summariser::new(compactor, &self.core.clock);
+                let payer = Payer { turn_id: None, session_label: label };
+                let mut summariser = Summariser::new(compactor, &self.core, payer);
                 match summariser.run(&work).await {
                     Ok(text) => Summary { text, ..summariser.spent() },
                     Err(why) => {

@@ -17,6 +17,7 @@ pub use options::{CompactionOptions, ContextGuard, Preset, Strategy};
 
 use super::call::Spent;
 use super::driver::Run;
+use super::request::max_tokens;
 use super::session::Session;
 use super::{Engine, ProviderEntry};
 use crate::error::EngineError;
@@ -88,6 +89,22 @@ impl Engine {
     }
 }
 
+/// The tokens that an attempt came to.
+fn tokens_of(event: &Event) -> u64 {
+    match event {
+        Event::Replied { reply, .. }
+        | Event::AttemptFailed { partial: Some(reply), .. }
+        | Event::Interrupted { partial: Some(reply), .. } => reply.usage.total_tokens,
+        Event::AttemptFailed { partial: None, .. }
+        | Event::Interrupted { partial: None, .. }
+        | Event::Waited
+        | Event::ToolStarted { .. }
+        | Event::ToolFinished { .. }
+        | Event::Steered(_)
+        | Event::Broken(_) => 0,
+    }
+}
+
 impl Run {
     /// Asks the model, with room made before and, where the provider refuses the prompt's size, after.
     pub(super) async fn ask(
@@ -101,7 +118,20 @@ impl Run {
             return event;
         }
         loop {
+            let needed = session.fit.needed(&session.conversation);
+            let most = max_tokens(&self.context, &self.model);
+            let payer = self.payer();
+            let held = self.core.budgets.hold(&self.core, payer, &self.model, (needed, most));
+            let hold = match held.await {
+                Ok(hold) => hold,
+                Err(failure) => {
+                    return Event::AttemptFailed { failure, partial: None, emitted: false };
+                }
+            };
+            let before = spent.cost;
             let event = self.call_model(&session.conversation, called, spent).await;
+            let cost = spent.cost.zip(before).map(|(now, before)| now - before);
+            hold.settle(tokens_of(&event), cost);
             match &event {
                 Event::Replied { reply, .. } => {
                     session.fit.replied(reply, &session.conversation);

@@ -277,7 +277,7 @@ impl Run {
             asks: stays,
             instructions: compactor.options.instructions.as_deref(),
         };
-        let mut summariser = Summariser::new(compactor, &self.core.clock);
+        let mut summariser = Summariser::new(compactor, &self.core, self.payer());
         let written = self.guard(summariser.run(&work)).await;
         let cost = summariser.spent();
         spent.add(cost.cost);

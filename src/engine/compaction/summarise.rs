@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::super::Core;
+use super::super::budgets::Payer;
 use super::Compactor;
+use super::fit::MARGIN;
 use super::options::Preset;
-use crate::clock::Clock;
 use crate::model::{
     Block, Delta, DeltaSink, Failure, FailureKind, Message, ReportedUsage, Role, Stop,
 };
@@ -60,16 +62,17 @@ impl DeltaSink for Quiet {
 /// One compaction's conversation with its summariser.
 pub(super) struct Summariser<'a> {
     pub(super) compactor: &'a Compactor,
-    pub(super) clock: &'a Clock,
+    core: &'a Core,
+    payer: Payer<'a>,
     pub(super) deadline: Instant,
     spent: Summary,
 }
 
 impl<'a> Summariser<'a> {
-    pub(super) fn new(compactor: &'a Compactor, clock: &'a Clock) -> Self {
+    pub(super) fn new(compactor: &'a Compactor, core: &'a Core, payer: Payer<'a>) -> Self {
         let limit = Duration::from_millis(compactor.options.timeout_ms);
         let spent = Summary { cost: Some(0.0), ..Summary::default() };
-        Self { compactor, clock, deadline: clock.instant() + limit, spent }
+        Self { compactor, core, payer, deadline: core.clock.instant() + limit, spent }
     }
 
     /// The summary, or why there is none. What it cost counts in both cases: see [`Summariser::spent`].
@@ -191,8 +194,8 @@ impl<'a> Summariser<'a> {
             let facts = retry::Facts {
                 failures,
                 emitted: false,
-                remaining: self.deadline.saturating_duration_since(self.clock.instant()),
-                dice: self.clock.dice(),
+                remaining: self.deadline.saturating_duration_since(self.core.clock.instant()),
+                dice: self.core.clock.dice(),
             };
             match retry::delay(&judged, facts) {
                 Some(wait) => tokio::time::sleep(wait).await,
@@ -206,11 +209,11 @@ impl<'a> Summariser<'a> {
         let credential = compactor.credential.clone()?;
         let provider = compactor.provider.as_ref();
         let question = Message {
-            id: self.clock.new_id(),
+            id: self.core.clock.new_id(),
             role: Role::User,
             blocks: vec![Block::text(text)],
             sequence: 0,
-            created_at: self.clock.now_ms(),
+            created_at: self.core.clock.now_ms(),
             provenance: None,
             provider_stop_reason: None,
         };
@@ -231,6 +234,14 @@ impl<'a> Summariser<'a> {
             reasoning_model: compactor.model.reasoning,
             ..ModelRequest::default()
         };
+        let prompt = share(
+            estimate::text_tokens(text).saturating_add(estimate::text_tokens(&request.system)),
+            MARGIN,
+        );
+        let asked = (prompt, request.max_tokens);
+        let payer = self.payer.clone();
+        let held = self.core.budgets.hold(self.core, payer, &compactor.model, asked);
+        let hold = held.await?;
         let mut quiet = Quiet::default();
         let answer = provider.stream(&request, credential.as_deref(), &mut quiet).await;
         let said = quiet.0.finish();
@@ -245,6 +256,7 @@ impl<'a> Summariser<'a> {
         });
         let cost = compactor.model.cost_of(&usage.into(), usage.cache_write_hour);
         let usage: crate::model::TokenUsage = usage.into();
+        hold.settle(usage.total_tokens, cost);
         self.spent.output_tokens = self.spent.output_tokens.saturating_add(usage.output_tokens);
         let prompt = usage.total_tokens.saturating_sub(usage.output_tokens);
         self.spent.input_tokens = self.spent.input_tokens.saturating_add(prompt);

@@ -7,6 +7,7 @@ use ring::hmac;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::AwsIdentity;
+use crate::clock::date;
 use crate::provider::paths::segment;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -113,19 +114,7 @@ fn trimmed(value: &str) -> String {
 
 /// `20150830T123600Z`.
 fn timestamp(now_ms: i64) -> String {
-    let seconds = now_ms.div_euclid(1_000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Days to a date of the proleptic Gregorian calendar, whose 400 years have 146,097 days; years begin in March here,
-    // so that the leap day is the last of its year.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let second = now_ms.div_euclid(1_000).rem_euclid(86_400);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
+    format!("{}T{hour:02}{minute:02}{second:02}Z", date(now_ms).replace('-', ""))
 }

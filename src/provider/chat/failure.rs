@@ -29,6 +29,7 @@ pub(super) fn stopped(payload: &ErrorPayload) -> Failure {
         | FailureKind::Format
         | FailureKind::Refusal
         | FailureKind::Aborted
+        | FailureKind::BudgetExceeded
         | FailureKind::Storage => failure,
     }
 }
