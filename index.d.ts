@@ -2307,7 +2307,7 @@ threadId: string | null,
  */
 personaId: string, 
 /**
- * The agent that the label names, else the persona: whose usage the session's is.
+ * The agent that the label names, else that of the turn it began at, else the persona: whose usage the session's is.
  */
 agentId: string, 
 /**

@@ -459,6 +459,7 @@ describe('fork', () => {
     const branch = await ledger.fork(first, 'branch')
     expect(normal(branch, since)).toEqual({
       label: 'branch',
+      agentId: 'main',
       threadId: '#1',
       personaId: 'default',
       isSubagent: false,
@@ -529,7 +530,7 @@ describe('fork', () => {
       await refusal(ledger.fork(first, 'ä'.repeat(257))),
       await refusal(ledger.fork('nowhere', 'free')),
     ]).toEqual([
-      { code: 'storage_constraint' },
+      { code: 'storage_constraint', field: 'label' },
       { code: 'invalid_label', field: 'label' },
       { code: 'invalid_label', field: 'label' },
       { code: 'invalid_label', field: 'label' },

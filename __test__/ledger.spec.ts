@@ -287,6 +287,7 @@ describe('a turn with tools', () => {
           updated_at: 'now',
           status: 'active',
           opening: 0,
+          agent_id: 'main',
         },
       ])
       expect(rows(file, 'SELECT session_label, thread_id FROM session_history')).toEqual([

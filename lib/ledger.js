@@ -77,8 +77,9 @@ class Ledger {
   }
 
   async fork(turnId, options = {}) {
-    const given = options === null ? {} : typeof options === 'string' ? { label: options } : options
-    const { label, atToolCall, ...rest } = object('options', given, 'invalid_context')
+    // A label alone is enough.
+    const given = options !== null && typeof options === 'object' ? options : { label: options }
+    const { label, atToolCall, ...rest } = given
     return this.#ask('fork', {
       turnId: text('turnId', turnId),
       options: {

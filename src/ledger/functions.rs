@@ -32,7 +32,7 @@ pub(super) fn words_of(text: &str) -> String {
     search_words(text.get(..text.floor_char_boundary(SEARCHED_BYTES)).unwrap_or_default())
 }
 
-/// The agent that a label names, else the persona: whose usage a session's is.
-pub(super) fn agent_of(label: &str, persona: &str) -> String {
+/// The agent that a label names, else the persona: what there is to go by of a session that is there already.
+fn agent_of(label: &str, persona: &str) -> String {
     SessionKey::parse(label).agent_id.unwrap_or_else(|| persona.to_owned())
 }

@@ -10,7 +10,7 @@ use super::page::{Page, PageOptions};
 use crate::model::{SessionKey, StorageError, StorageErrorKind};
 
 /// The persona of a session that inherits none.
-pub(super) const DEFAULT: &str = "default";
+const DEFAULT: &str = "default";
 
 /// An identity with its main session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -31,32 +31,39 @@ pub(super) const PERSONA: &str =
     "SELECT id, main_session_label, created_at, updated_at FROM personas WHERE id = ?1";
 pub(super) const PERSONAS: &str = "SELECT id, main_session_label, created_at, updated_at FROM personas WHERE id > ?1 ORDER BY id LIMIT ?2";
 pub(super) const OF_MAIN: &str = "SELECT id FROM personas WHERE main_session_label = ?1";
-pub(super) const OF_TURN: &str =
-    "SELECT s.persona_id FROM turns t JOIN sessions s ON s.label = t.session_label WHERE t.id = ?1";
+pub(super) const OF_TURN: &str = "SELECT s.persona_id, s.agent_id FROM turns t JOIN sessions s ON s.label = t.session_label WHERE t.id = ?1";
 
-/// The persona of a new session: whose main session it is, what its label says, that of the turn it follows, or none.
+/// Whose a session is.
+pub(super) struct Identity {
+    pub(super) persona: String,
+    pub(super) agent: String,
+}
+
+/// Whose a new session is. The persona: whose main session it is, what its label says, that of the turn it follows, or none.
+/// The agent: what its label says, else as the persona was found.
 pub(super) fn of_session(
     connection: &Connection,
     label: &str,
     follows: Option<&str>,
-) -> Stored<String> {
-    let one = |sql, key: &str| {
-        connection
-            .prepare_cached(sql)
-            .and_then(|mut statement| statement.query_row((key,), |row| row.get(0)).optional())
-            .map_err(|error| sqlite(&format!("read the persona of session `{label}`"), &error))
+) -> Stored<Identity> {
+    let failed = |error| sqlite(&format!("read the persona of session `{label}`"), &error);
+    let key = SessionKey::parse(label);
+    let main: Option<String> = connection
+        .prepare_cached(OF_MAIN)
+        .and_then(|mut statement| statement.query_row((label,), |row| row.get(0)).optional())
+        .map_err(failed)?;
+    let (persona, agent) = match (main.or(key.persona_id), follows) {
+        (Some(named), _) => (named.clone(), named),
+        (None, Some(turn)) => connection
+            .prepare_cached(OF_TURN)
+            .and_then(|mut statement| {
+                statement.query_row((turn,), |row| Ok((row.get(0)?, row.get(1)?))).optional()
+            })
+            .map_err(failed)?
+            .unwrap_or_else(|| (DEFAULT.to_owned(), DEFAULT.to_owned())),
+        (None, None) => (DEFAULT.to_owned(), DEFAULT.to_owned()),
     };
-    if let Some(persona) = one(OF_MAIN, label)? {
-        return Ok(persona);
-    }
-    if let Some(persona) = SessionKey::parse(label).persona_id {
-        return Ok(persona);
-    }
-    let inherited = match follows {
-        Some(turn) => one(OF_TURN, turn)?,
-        None => None,
-    };
-    Ok(inherited.unwrap_or_else(|| DEFAULT.to_owned()))
+    Ok(Identity { persona, agent: key.agent_id.unwrap_or(agent) })
 }
 
 /// The persona of that id.
@@ -119,7 +126,7 @@ pub(super) fn put(
 }
 
 /// The main session of a persona that names none.
-pub(super) fn main_label(id: &str) -> String {
+fn main_label(id: &str) -> String {
     format!("agent:{id}:main")
 }
 

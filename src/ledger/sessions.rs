@@ -4,10 +4,10 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
+use super::alias;
 use super::error::{Stored, sqlite};
-use super::functions::agent_of;
 use super::lease::Claim;
-use super::{alias, persona};
+use super::persona::{self, Identity};
 use crate::model::{StorageError, StorageErrorKind};
 
 /// The session's head: `None` for no session, `Some(None)` for one without a turn.
@@ -27,8 +27,7 @@ pub(super) fn create(
     now: i64,
     opening: bool,
 ) -> Stored<()> {
-    let persona = persona::of_session(connection, label, follows)?;
-    let agent = agent_of(label, &persona);
+    let Identity { persona, agent } = persona::of_session(connection, label, follows)?;
     connection
         .prepare_cached(
             "INSERT INTO sessions (label, persona_id, agent_id, created_at, updated_at, opening)

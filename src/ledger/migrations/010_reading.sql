@@ -8,7 +8,8 @@ CREATE INDEX turns_by_start ON turns (started_at);
 CREATE INDEX tool_calls_by_tool ON tool_calls (tool_name, turn_id, sequence);
 CREATE INDEX session_history_by_session ON session_history (session_label, changed_at);
 
--- Whose session it is: the agent that the label names, else the persona.
+-- Whose session it is: the agent that the label names, else that of the turn it began at, else the persona. Of a session
+-- that is there already only label and persona are known.
 ALTER TABLE sessions ADD COLUMN agent_id TEXT NOT NULL DEFAULT 'default';
 UPDATE sessions SET agent_id = agent_of(label, persona_id);
 CREATE INDEX sessions_by_agent ON sessions (agent_id, label);

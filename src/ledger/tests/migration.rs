@@ -1,7 +1,7 @@
 //! A ledger of schema version 1, as the first release wrote it: it opens, comes up to date in one step, and says the same.
 
 use super::*;
-use crate::ledger::schema;
+use crate::ledger::{SearchOptions, schema};
 
 /// Made by version 0.1.0: a session of three turns (the last failed), one forked from it, and one a host wrote.
 const VERSION_1: &[u8] = include_bytes!("fixtures/version-1.db");
@@ -34,6 +34,14 @@ async fn a_ledger_of_version_1_opens_says_the_same_and_goes_on() {
     assert_eq!(
         fixture.rows("SELECT count(*) AS n, max(depth) AS depth FROM threads").await,
         r#"[{"n":5,"depth":2}]"#
+    );
+    // What was said before is found, and whose sessions they are is known.
+    let hits = fixture.ledger.search("ask".to_owned(), SearchOptions::default()).await.unwrap();
+    let excerpts: Vec<&str> = hits.items.iter().map(|hit| hit.excerpt.as_str()).collect();
+    assert_eq!(excerpts, ["ask 1", "ask 4", "ask 3", "ask 2", "ask 1"]);
+    assert_eq!(
+        fixture.rows("SELECT DISTINCT agent_id FROM sessions").await,
+        r#"[{"agent_id":"default"}]"#
     );
     let head = fixture.ledger.session("main").await.unwrap().unwrap().thread_id.unwrap();
     fixture.commit(turn("t9", "main", Some(&head))).await.unwrap();

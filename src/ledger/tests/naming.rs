@@ -90,10 +90,13 @@ async fn a_persona_has_one_main_session_which_has_that_persona() {
     fixture.commit(turn("t1", "agent:atlas:main", None)).await.unwrap();
     fixture.commit(turn("t2", "dm:x:persona:p", None)).await.unwrap();
     ledger.fork("t1", Some("side")).await.unwrap();
+    fixture.commit(turn("t3", "agent:b:dm:x", None)).await.unwrap();
+    ledger.fork("t3", Some("free")).await.unwrap();
     for (label, persona, agent) in [
         ("agent:atlas:main", "atlas", "atlas"),
         ("dm:x:persona:p", "p", "p"),
         ("side", "atlas", "atlas"),
+        ("free", "default", "b"),
     ] {
         let row = ledger.session(label).await.unwrap().unwrap();
         assert_eq!((row.persona_id.as_str(), row.agent_id.as_str()), (persona, agent));
