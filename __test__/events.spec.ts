@@ -1,12 +1,13 @@
 // Owns the kept events of runs: attaching during and after a run, from any number, here and in other processes; retention.
 // It must never kill anything but its own children.
 
+import { spawn } from 'node:child_process'
 import { expect, test } from 'vitest'
 import { AgentEngine, type ScriptedReply, type StreamEvent } from '../index.js'
-import { closing, folder } from './support/cleanup.js'
+import { afterwards, closing, folder } from './support/cleanup.js'
 import { killable } from './support/counter.js'
 import { context, readAll, scriptedEngine } from './support/engine.js'
-import { refusal } from './support/ledger.js'
+import { refusal, sqlite3 } from './support/ledger.js'
 
 const loop: ScriptedReply[] = [
   {
@@ -255,6 +256,41 @@ test('events are kept for as many runs, and as long, as the options say', async 
   )
   expect(rows).toEqual([{ logs: 0, rows: 0 }])
 })
+
+test.skipIf(!sqlite3)(
+  'a file that is locked holds nobody up for long, and misses nothing',
+  async () => {
+    const { file } = folder()
+    const later = Array.from({ length: 10 }, (_, n) => ({ text: `b${n}` }))
+    const { engine, provider } = scriptedEngine(
+      [{ steps: [{ text: 'a' }, { gate: 'g' }, ...later, { gate: 'h' }, { text: 'c' }] }],
+      { ledger: { path: file } },
+    )
+    closing(engine)
+    const run = engine.run(context({ runId: 'locked' }))
+    const locker = spawn('sqlite3', [file], { stdio: ['pipe', 'pipe', 'inherit'] })
+    afterwards(() => locker.kill())
+    const seen: StreamEvent[] = []
+    for await (const event of run) {
+      seen.push(event)
+      if (event.type === 'token' && event.text === 'a') {
+        locker.stdin.write("BEGIN IMMEDIATE;\nSELECT 'locked';\n")
+        await new Promise((resolve) => locker.stdout.once('data', resolve))
+        provider.open('g')
+      }
+      if (event.type === 'token' && event.text === 'b9') {
+        // Handed out although it cannot be in the file yet.
+        const { rows } = await engine.ledger.query('SELECT max(seq) AS last FROM run_events')
+        expect(rows).toEqual([{ last: 2 }])
+        locker.stdin.end('COMMIT;\n')
+        provider.open('h')
+      }
+    }
+    expect(await run.result).toMatchObject({ persisted: true })
+    gapless(seen)
+    expect(await all(engine.attach('locked'))).toEqual(seen)
+  },
+)
 
 test('without a ledger, with `final` or with `events: false` nothing is kept, and attach says so', async () => {
   const none = closing(scriptedEngine(['a']).engine)

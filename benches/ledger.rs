@@ -153,6 +153,7 @@ fn turn(clock: &Clock, label: &str, parent: Option<String>) -> Box<TurnCommit> {
         compaction: None,
         epoch: None,
         on_stale_head: OnStaleHead::Refuse,
+        last_event: None,
         turn_id: id,
     })
 }

@@ -106,7 +106,8 @@ pub(super) fn append(
         let from = at;
         while let Some(told) = events.get(at) {
             let fits = lines.len() < room && (message.is_none() || other(&message, told).is_none());
-            if !fits && !(open.is_none() && at == from) {
+            let begins = open.is_none() && at == from;
+            if !(fits || begins) {
                 break;
             }
             if told.seq != last + 1 {
@@ -289,27 +290,35 @@ pub(super) fn json(told: &Told) -> String {
     serde_json::to_string(&event).unwrap_or_default()
 }
 
-/// Takes away a few rows of runs that have ended and are not to be kept any longer. True when there may be more.
-pub(super) fn trim(connection: &Connection, retention: &Retention, now: i64) -> Stored<bool> {
+/// A log of a run that has ended and is not to be kept any longer.
+pub(super) fn expired(
+    connection: &Connection,
+    retention: &Retention,
+    now: i64,
+) -> Stored<Option<i64>> {
     let failed = |error| sqlite("take old events away", &error);
     let oldest = now.saturating_sub(i64::try_from(retention.age.as_millis()).unwrap_or(i64::MAX));
-    let mut expired: Option<i64> = connection
+    let expired: Option<i64> = connection
         .prepare_cached(
             "SELECT id FROM event_logs WHERE ended_at IS NOT NULL AND ended_at <= ?1 ORDER BY ended_at, id LIMIT 1",
         )
         .and_then(|mut statement| statement.query_row((oldest,), |row| row.get(0)).optional())
         .map_err(failed)?;
-    if expired.is_none()
-        && let Some(turns) = retention.turns
-    {
-        expired = connection
+    match (expired, retention.turns) {
+        (Some(_), _) | (None, None) => Ok(expired),
+        (None, Some(turns)) => connection
             .prepare_cached(
                 "SELECT id FROM event_logs WHERE ended_at IS NOT NULL ORDER BY ended_at DESC, id DESC LIMIT 1 OFFSET ?1",
             )
             .and_then(|mut statement| statement.query_row((turns,), |row| row.get(0)).optional())
-            .map_err(failed)?;
+            .map_err(failed),
     }
-    let Some(log) = expired else { return Ok(false) };
+}
+
+/// Takes away a few rows of an expired log. True when there may be more.
+pub(super) fn trim(connection: &Connection, retention: &Retention, now: i64) -> Stored<bool> {
+    let failed = |error| sqlite("take old events away", &error);
+    let Some(log) = expired(connection, retention, now)? else { return Ok(false) };
     let gone = connection
         .prepare_cached(
             "DELETE FROM run_events WHERE log_id = ?1 AND seq_from IN

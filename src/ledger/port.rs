@@ -2,6 +2,7 @@
 //!
 //! A write is handed over when it is asked for, not when it is awaited. It must never decide what may be written.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::error::Stored;
@@ -101,6 +102,9 @@ impl Journal for Ledger {
     fn commit(&self, turn: Box<TurnCommit>) -> JournalFuture<'static, CommitReceipt> {
         let clock = self.clock.clone();
         let leased = turn.epoch.map(|_| turn.session_label.clone());
+        let retention = self.core().ok().and_then(|core| core.retention.clone());
+        let trims = Arc::new(AtomicBool::new(false));
+        let expired = Arc::clone(&trims);
         let handed = self.with_events(&turn.turn_id.clone(), move |connection, claim, along| {
             match (along, &turn.last_event) {
                 (Some(along), last) => along.write(connection, last.as_ref())?,
@@ -111,7 +115,14 @@ impl Journal for Ledger {
                 }
                 (None, _) => {}
             }
-            commit::commit_turn(connection, &turn, claim, &clock)
+            let receipt = commit::commit_turn(connection, &turn, claim, &clock)?;
+            if let Some(retention) = &retention {
+                let now = clock.now_ms();
+                // Looked at again by the job that takes them away: nothing of theirs fails a turn.
+                let old = !matches!(events::expired(connection, retention, now), Ok(None));
+                expired.store(old, Ordering::Relaxed);
+            }
+            Ok(receipt)
         });
         Box::pin(async move {
             let (core, answer) = handed?;
@@ -119,7 +130,7 @@ impl Journal for Ledger {
             if let Some(label) = leased {
                 lease::held(&core.claim.held).remove(&label);
             }
-            if core.retention.is_some() {
+            if trims.load(Ordering::Relaxed) {
                 core.writer.post(Box::new(Trim { core: Arc::downgrade(&core), more: false }));
             }
             Ok(receipt)

@@ -33,7 +33,7 @@ pub(super) struct Entry {
     pub(super) keeps: bool,
     /// The lease of its session; 0 before it has one.
     epoch: AtomicI64,
-    /// Something was told that is not in the file.
+    /// The next batch takes what it has told.
     dirty: AtomicBool,
     /// The file could not be written: only commit points try again.
     waits: AtomicBool,
@@ -82,7 +82,6 @@ impl Entry {
         if epoch != 0 {
             claim.check(connection, &self.names.session_label, epoch)?;
         }
-        self.dirty.store(false, Ordering::Release);
         let now = claim.clock.now_ms();
         let log = match events::log_of(connection, &self.names.turn_id)? {
             Some(log) if !self.names.resumes || *self.kept.borrow() != 0 => log,
@@ -348,7 +347,12 @@ impl Enrolment for Enrolled {
 
 impl Drop for Enrolled {
     fn drop(&mut self) {
-        self.runs.lock().by_turn.remove(&self.entry.names.turn_id);
+        let mut state = self.runs.lock();
+        let turn_id = &self.entry.names.turn_id;
+        // The turn may have been resumed meanwhile: then its place is another run's.
+        if state.by_turn.get(turn_id).is_some_and(|entry| Arc::ptr_eq(entry, &self.entry)) {
+            state.by_turn.remove(turn_id);
+        }
     }
 }
 
@@ -360,13 +364,23 @@ struct Batch {
     failed: Option<StorageError>,
 }
 
+impl Batch {
+    fn take(&mut self, core: &Core) {
+        if self.entries.is_empty() {
+            let dirty = std::mem::take(&mut core.runs.lock().dirty);
+            for entry in dirty {
+                entry.dirty.store(false, Ordering::Release);
+                self.entries.push((entry, Page::default()));
+            }
+        }
+    }
+}
+
 impl Job for Batch {
     fn run(&mut self, connection: &Connection) -> bool {
         let Some(core) = self.core.upgrade() else { return true };
-        if self.entries.is_empty() {
-            let dirty = std::mem::take(&mut core.runs.lock().dirty);
-            self.entries = dirty.into_iter().map(|entry| (entry, Page::default())).collect();
-        }
+        self.take(&core);
+        self.failed = None;
         for (entry, page) in &mut self.entries {
             match entry.write(connection, &core.claim, None) {
                 Ok(written) => *page = written,
@@ -388,7 +402,13 @@ impl Job for Batch {
         false
     }
 
-    fn answer(self: Box<Self>, failure: Option<&StorageError>) {
+    fn answer(mut self: Box<Self>, failure: Option<&StorageError>) {
+        if failure.is_some()
+            && let Some(core) = self.core.upgrade()
+        {
+            // A transaction that was not to be had has taken nothing: those who wait are told all the same.
+            self.take(&core);
+        }
         for (entry, page) in self.entries {
             match self.failed.as_ref().or(failure) {
                 None => entry.done(page),
