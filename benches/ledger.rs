@@ -5,6 +5,7 @@
 //! on a file system in memory, where a sync costs nothing. `cargo bench --bench ledger -- --sample-count 1` for a look.
 
 #![expect(
+    clippy::panic,
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
