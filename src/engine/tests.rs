@@ -214,7 +214,7 @@ impl Rig {
         let journal = Arc::new(Memory::default());
         let entry = ProviderEntry {
             provider: Arc::clone(&provider) as Arc<dyn Provider>,
-            credential: Ok(None),
+            keys: ProviderKeys::default(),
         };
         let declared = serde_json::from_value(
             json!([{ "provider": "test", "id": "m", "contextWindow": 100_000 }]),
@@ -230,6 +230,8 @@ impl Rig {
             tool_timeout_ms: None,
             compaction: Some(CompactionOptions::default()),
             guard: ContextGuard::default(),
+            failover: FailoverOptions::default(),
+            profiles: None,
         });
         Self { engine, provider, journal, host: Arc::default() }
     }

@@ -15,6 +15,7 @@ mod journal;
 mod json;
 mod message;
 mod options;
+mod profile;
 mod response;
 mod result;
 mod tool;
@@ -50,6 +51,9 @@ pub use json::repair_surrogates;
 pub(crate) use json::repair_text;
 pub use message::{AgentMessage, Message, Provenance, Role};
 pub use options::{CacheTtl, PromptCache, RequestOptions, ResponseFormat, ToolChoice};
+pub use profile::{
+    AuthType, ModelName, ProfileChange, ProfileState, ProfileStore, ProfileUsage, ProfileWindow,
+};
 pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
 pub use result::{
     AgentResult, AgentToolCall, Attempt, CompactionResult, PersistError, RunWarning, StopReason,

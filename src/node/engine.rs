@@ -21,8 +21,8 @@ use super::{js_error, reply};
 use crate::clock::Clock;
 use crate::config::Environment;
 use crate::engine::{
-    CompactionOptions, ContextGuard, Engine, EngineParts, EventQueue, JournalMode, Notify,
-    ProviderEntry, RunControl, RunHandles, Tasks,
+    CompactionOptions, ContextGuard, Engine, EngineParts, EventQueue, FailoverOptions, JournalMode,
+    Notify, ProviderEntry, RunControl, RunHandles, Tasks,
 };
 use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Ledger, LedgerOptions, Synchronous};
@@ -31,8 +31,8 @@ use crate::model::{
     ModelInfo, input_error, parse_context, repair_surrogates, typed,
 };
 use crate::provider::{
-    HttpClient, HttpProvider, Provider, ProviderSettings, RequestHost, ScriptedProvider,
-    parse_providers, wire_of,
+    HttpClient, HttpProvider, Provider, ProviderKeys, ProviderSettings, RequestHost,
+    ScriptedProvider, parse_providers, wire_of,
 };
 use crate::telemetry;
 
@@ -54,6 +54,8 @@ struct Options<'a> {
     tool_timeout_ms: Option<u64>,
     #[serde(borrow, default)]
     compaction: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    failover: Option<&'a RawValue>,
     #[serde(borrow, default)]
     context_guard: Option<&'a RawValue>,
 }
@@ -135,6 +137,14 @@ impl NativeEngine {
         let compaction =
             CompactionOptions::parse(options.compaction).map_err(EngineError::option)?;
         let guard = ContextGuard::parse(options.context_guard).map_err(EngineError::option)?;
+        let failover = FailoverOptions::parse(options.failover).map_err(EngineError::option)?;
+        let named: HashMap<&str, ProviderKeys> =
+            set.providers.keys().map(|name| (name.as_str(), set.keys(name))).collect();
+        let ids = |name: &str| {
+            let keys = named.get(name)?;
+            Some(keys.profiles.iter().map(|profile| profile.id.as_str()).collect())
+        };
+        failover.check(ids).map_err(EngineError::option)?;
         let client = HttpClient::new();
         let mut scripted = HashMap::new();
         let mut providers = HashMap::new();
@@ -154,8 +164,8 @@ impl NativeEngine {
                     provider
                 }
             };
-            let credential = set.credential(name);
-            providers.insert(name.clone(), ProviderEntry { provider, credential });
+            let keys = set.keys(name);
+            providers.insert(name.clone(), ProviderEntry { provider, keys });
         }
         let journal_mode = match options.ledger.as_ref().and_then(|ledger| ledger.journal) {
             Some(JournalName::Final) => JournalMode::Final,
@@ -200,6 +210,8 @@ impl NativeEngine {
             tool_timeout_ms: options.tool_timeout_ms,
             compaction,
             guard,
+            failover,
+            profiles: None,
         });
         Ok(Self {
             engine: Arc::new(engine),

@@ -8,6 +8,7 @@ mod compaction;
 mod engine;
 mod hub;
 mod ledger;
+mod profiles;
 mod recovery;
 mod request_host;
 mod tool_host;
