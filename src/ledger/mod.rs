@@ -15,6 +15,7 @@ mod journal;
 mod lease;
 mod owner;
 mod port;
+mod profiles;
 mod query;
 mod readers;
 mod registry;

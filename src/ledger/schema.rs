@@ -12,8 +12,11 @@ use crate::model::{StorageError, StorageErrorKind};
 pub(super) const APPLICATION_ID: i32 = 0x4e58_4c47;
 
 /// The steps from nothing to the current schema; `user_version` counts those that are done.
-pub(super) const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/001_ledger.sql"), include_str!("migrations/002_journal.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/001_ledger.sql"),
+    include_str!("migrations/002_journal.sql"),
+    include_str!("migrations/030_profiles.sql"),
+];
 
 /// Brings a file to the newest of `migrations` in one transaction; six processes that try at once get one schema.
 pub(super) fn migrate(connection: &Connection, migrations: &[&str]) -> Stored<()> {

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 
 use super::compaction::Compactions;
 use super::hub::{HubCore, NativeHub, RunEntry};
+use super::key_host::{JsKeyHost, KeyAnswers};
 use super::request_host::{JsRequestHost, RequestAnswers};
 use super::tool_host::{JsToolHost, ToolAnswers};
 use super::{js_error, reply};
@@ -28,11 +29,11 @@ use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Ledger, LedgerOptions, Synchronous};
 use crate::model::{
     AssembledContext, Catalogue, Defaults, InputError, Journal, ModelDeclaration, ModelFilter,
-    ModelInfo, input_error, parse_context, repair_surrogates, typed,
+    ModelInfo, ProfileStore, input_error, parse_context, repair_surrogates, typed,
 };
 use crate::provider::{
-    HttpClient, HttpProvider, Provider, ProviderKeys, ProviderSettings, RequestHost,
-    ScriptedProvider, parse_providers, wire_of,
+    HostKey, HttpClient, HttpProvider, KeyHost, Provider, ProviderKeys, ProviderSettings,
+    RequestHost, ScriptedProvider, parse_hosted_providers, wire_of,
 };
 use crate::telemetry;
 
@@ -97,6 +98,7 @@ pub struct NativeEngine {
     scripted: HashMap<String, Arc<ScriptedProvider>>,
     clock: Clock,
     pub(super) compactions: Compactions,
+    keys: Arc<KeyAnswers>,
 }
 
 impl NativeEngine {
@@ -108,7 +110,7 @@ impl NativeEngine {
         &self.tasks
     }
 
-    fn build(hub: &NativeHub, options: &str) -> std::result::Result<Self, EngineError> {
+    fn build(hub: &NativeHub, options: &str, keys: u32) -> std::result::Result<Self, EngineError> {
         let environment = Environment::process();
         telemetry::install_stderr_log(&environment);
         let mut reader = serde_json::Deserializer::from_str(options);
@@ -125,8 +127,19 @@ impl NativeEngine {
             }));
         }
         let clock = Clock::default();
-        let set = parse_providers(options.providers, options.auth_profiles, &environment)
-            .map_err(EngineError::option)?;
+        let answers = Arc::new(KeyAnswers::default());
+        let host = Arc::new(JsKeyHost {
+            hub: Arc::downgrade(hub.core()),
+            keys,
+            answers: Arc::clone(&answers),
+        }) as Arc<dyn KeyHost>;
+        let set = parse_hosted_providers(
+            options.providers,
+            options.auth_profiles,
+            Some(&host),
+            &environment,
+        )
+        .map_err(EngineError::option)?;
         let declared: Vec<ModelDeclaration> = match options.models {
             Some(raw) if raw.get() != "null" => {
                 typed("models", raw).map_err(EngineError::option)?
@@ -211,7 +224,7 @@ impl NativeEngine {
             compaction,
             guard,
             failover,
-            profiles: None,
+            profiles: ledger.clone().map(|ledger| ledger as Arc<dyn ProfileStore>),
         });
         Ok(Self {
             engine: Arc::new(engine),
@@ -221,6 +234,7 @@ impl NativeEngine {
             scripted,
             clock,
             compactions: Compactions::default(),
+            keys: answers,
         })
     }
 
@@ -277,10 +291,10 @@ impl NativeEngine {
 
 #[napi]
 impl NativeEngine {
-    /// `options` is the JSON of `AgentEngineOptions`.
+    /// `options` is the JSON of `AgentEngineOptions`; `keys` the number under which its key functions are asked.
     #[napi(constructor, catch_unwind)]
-    pub fn new(hub: &NativeHub, options: String) -> Result<Self> {
-        Self::build(hub, &options).map_err(|error| js_error(&error))
+    pub fn new(hub: &NativeHub, options: String, keys: u32) -> Result<Self> {
+        Self::build(hub, &options, keys).map_err(|error| js_error(&error))
     }
 
     /// Starts run number `run`; `context` is the JSON of an `AssembledContext`. `aborted`: its signal is aborted already.
@@ -322,6 +336,24 @@ impl NativeEngine {
             reply(&hub, id, counted);
         });
         Ok(())
+    }
+
+    /// Answers question `number` for a key: the key and when it ends, or why there is none.
+    #[napi(catch_unwind)]
+    pub fn answer_key(
+        &self,
+        number: u32,
+        key: Option<String>,
+        expires_at: Option<i64>,
+        error: Option<String>,
+    ) {
+        let Some(waiting) = self.keys.take(number) else { return };
+        let given = match (key, error) {
+            (Some(key), _) => Ok(HostKey { key: key.into(), expires_at }),
+            (None, error) => Err(error.unwrap_or_else(|| "it gave no key".to_owned())),
+        };
+        // The run may have ended meanwhile; then nobody waits.
+        let _ = waiting.send(given);
     }
 
     /// Opens a gate of a scripted provider.

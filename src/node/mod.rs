@@ -7,6 +7,7 @@ mod answers;
 mod compaction;
 mod engine;
 mod hub;
+mod key_host;
 mod ledger;
 mod profiles;
 mod recovery;

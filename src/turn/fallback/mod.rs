@@ -122,7 +122,8 @@ impl Plan {
         }
         let wait = self.soonest(seat, book, now).filter(|(window, barred)| {
             let ms = window.until.saturating_sub(now);
-            !barred && ms <= LONGEST_WAIT && duration(ms) < remaining
+            // What is left after the wait must do for an answer.
+            !barred && ms <= LONGEST_WAIT && duration(ms) < remaining.mul_f64(0.9)
         });
         let next = self.next(self.reason(seat, book, now));
         let waits = if next.is_some() { 1 } else { MOST_WAITS };
@@ -202,6 +203,9 @@ impl Plan {
         self.left = false;
         self.larger_than = 0;
         self.keyless_until = None;
+        if self.current.as_ref().is_some_and(|current| self.tried.contains(current)) {
+            self.current = None;
+        }
         self.fresh();
     }
 
@@ -280,6 +284,7 @@ impl Plan {
         now: i64,
         remaining: Duration,
     ) -> Result<(), Failure> {
+        self.last = Some(failure.clone());
         let final_word = failure.should_retry == Some(false);
         if emitted || self.failed_calls >= self.ceiling() {
             return Err(failure.clone());
