@@ -144,9 +144,6 @@ describe('a key that a function gives', () => {
       asked = resolve
     })
     const engine = engineWith([
-      { id: 'p', provider: 'test', key: () => new Promise<string>(asked as never).then(() => '') },
-    ])
-    const never = engineWith([
       {
         id: 'p',
         provider: 'test',
@@ -156,7 +153,7 @@ describe('a key that a function gives', () => {
         },
       },
     ])
-    const run = never.run(asks())
+    const run = engine.run(asks())
     await waiting
     run.abort()
     expect((await run.result).stopReason).toBe('aborted')
@@ -164,7 +161,7 @@ describe('a key that a function gives', () => {
     expect(it.asked).toEqual([])
   })
 
-  test.each([
+  test.each<[object, string]>([
     [{ type: 'oauth', key: 'x' }, 'refresh'],
     [{ type: 'oauth', key: () => 'x' }, 'refresh'],
     [{ type: 'oauth', refresh: 7 }, 'refresh'],

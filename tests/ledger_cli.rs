@@ -65,13 +65,15 @@ async fn the_command_line_reads_what_was_committed() {
     }
     let fork = ledger.fork("t1", Some("side")).await.unwrap();
     assert_eq!(fork.thread_id.as_deref(), Some("t1"));
+    let migrations = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ledger/migrations");
+    let version = std::fs::read_dir(migrations).unwrap().count().to_string();
     // While the ledger is open here, and again after it is closed.
     for _ in 0..2 {
         for (sql, rows) in [
             ("PRAGMA integrity_check", "ok"),
             ("PRAGMA foreign_key_check", ""),
             ("PRAGMA application_id", "1314409543"),
-            ("PRAGMA user_version", "2"),
+            ("PRAGMA user_version", version.as_str()),
             (
                 "SELECT turn_id, ancestry, total_tokens, depth, persona_id, thread_key FROM threads ORDER BY depth",
                 "t1|[\"t1\"]|3|0|default|main/t1\n\

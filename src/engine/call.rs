@@ -10,7 +10,7 @@ use super::driver::Run;
 use super::outcome::millis;
 use crate::model::{
     Attempt as AttemptRow, CompactionResult, FailureKind, ModelInfo, Progress, Provenance,
-    ReportedUsage, RunWarning, TokenBudget,
+    ReportedUsage, RunWarning, Stop, TokenBudget,
 };
 use crate::telemetry::{self, Instrument as _};
 use crate::turn::estimate;
@@ -130,7 +130,10 @@ impl Run {
             usage_estimated: estimated && usage != ReportedUsage::default(),
         };
         let (status, reason) = match &answer {
-            Ok(Ok(completion)) => (Some(completion.status), None),
+            Ok(Ok(completion)) => {
+                let refused = matches!(completion.stop, Stop::Refusal | Stop::ContentFilter);
+                (Some(completion.status), refused.then_some(FailureKind::Refusal))
+            }
             Ok(Err(failure)) => {
                 let code = failure.code.as_deref().unwrap_or_default();
                 let kind = failure.kind.as_str();

@@ -98,7 +98,9 @@ pub struct ProviderKeys {
 }
 
 impl KeyProfile {
-    pub(crate) fn fixed(credential: Credential, kind: AuthType) -> Self {
+    /// A profile whose key stays the same.
+    #[must_use]
+    pub fn fixed(credential: Credential, kind: AuthType) -> Self {
         let id = credential.profile_id.clone();
         Self { id, kind, source: KeySource::Fixed(Arc::new(credential)) }
     }

@@ -36,7 +36,8 @@ pub(crate) struct Keyring {
     profiles: Vec<(String, Arc<KeyProfile>)>,
     book: Mutex<Book>,
     sticky: Mutex<Sticky>,
-    read: Mutex<Option<Instant>>,
+    /// When the store was last read; held while it is, so that nobody chooses before.
+    read: tokio::sync::Mutex<Option<Instant>>,
     store: Option<Arc<dyn ProfileStore>>,
     policy: CooldownPolicy,
     clock: Clock,
@@ -54,7 +55,7 @@ impl Keyring {
             profiles,
             book: Mutex::default(),
             sticky: Mutex::default(),
-            read: Mutex::default(),
+            read: tokio::sync::Mutex::default(),
             store,
             policy,
             clock,
@@ -71,15 +72,15 @@ impl Keyring {
 
     /// Reads what other processes have written, where the last look is not fresh.
     pub(crate) async fn look(&self) {
+        if self.store.is_none() || self.profiles.is_empty() {
+            return;
+        }
+        let mut read = self.read.lock().await;
         let now = self.clock.instant();
-        {
-            let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-            if read.is_some_and(|at| now.saturating_duration_since(at) < FRESH) {
-                return;
-            }
+        if !read.is_some_and(|at| now.saturating_duration_since(at) < FRESH) {
+            self.read_all().await;
             *read = Some(now);
         }
-        self.read_all().await;
     }
 
     async fn read_all(&self) {
@@ -89,7 +90,7 @@ impl Keyring {
                 let mut book = self.book();
                 for (id, usage) in rows {
                     if self.profile(&id).is_some() {
-                        book.insert(id, usage);
+                        put(&mut book, id, usage);
                     }
                 }
             }
@@ -183,9 +184,7 @@ impl Keyring {
     async fn write(&self, id: &str, change: ProfileChange) {
         let Some(store) = &self.store else { return };
         match store.change(id, change).await {
-            Ok(usage) => {
-                self.book().insert(id.to_owned(), usage);
-            }
+            Ok(usage) => put(&mut self.book(), id.to_owned(), usage),
             Err(error) => telemetry::storage_failed(error.kind.code()),
         }
     }
@@ -265,6 +264,13 @@ impl Keyring {
         }
         Ok(())
     }
+}
+
+/// Takes what the store has. Not every use is written there: the later one stands.
+fn put(book: &mut Book, id: String, mut usage: ProfileUsage) {
+    let known = book.get(&id).and_then(|known| known.last_used_at);
+    usage.last_used_at = usage.last_used_at.max(known);
+    book.insert(id, usage);
 }
 
 /// A provider whose profiles are all left out of its order.
