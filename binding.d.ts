@@ -18,8 +18,8 @@ export declare class NativeEngine {
   compact(id: number, options: string): void
   /** Ends the compaction of request `id`, which then writes nothing. */
   cancelCompaction(id: number): void
-  /** `options` is the JSON of `AgentEngineOptions`. */
-  constructor(hub: NativeHub, options: string)
+  /** `options` is the JSON of `AgentEngineOptions`; `keys` the number under which its key functions are asked. */
+  constructor(hub: NativeHub, options: string, keys: number)
   /**
    * Starts run number `run`; `context` is the JSON of an `AssembledContext`. `aborted`: its signal is aborted already.
    * `hooked`: it has an `onRequest`. The caller drains the hub before it gives up the thread, whether this throws or not: the start of a run costs no wake.
@@ -31,6 +31,8 @@ export declare class NativeEngine {
   budgets(): string
   /** Counts the tokens that a context would send, and answers request `id`. What is wrong with the context is thrown. */
   countTokens(id: number, context: string, exact: boolean): void
+  /** Answers question `number` for a key: the key and when it ends, or why there is none. */
+  answerKey(number: number, key?: string | undefined | null, expiresAt?: number | undefined | null, error?: string | undefined | null): void
   /** Opens a gate of a scripted provider. */
   openGate(provider: string, gate: string): void
   /** The requests a scripted provider got, as a JSON array. */
@@ -51,6 +53,10 @@ export declare class NativeEngine {
   ledger(id: number, method: string, args: string): void
   /** The parts of a session's label, as the JSON of a `SessionKey`. */
   static parseSessionKey(label: string): string
+  /** The state of the auth profiles as a JSON array; answers request `id`. */
+  profiles(id: number): void
+  /** Forgets the failures of an auth profile; answers request `id`. */
+  resetProfile(id: number, profile: string): void
   /** Lists the interrupted turns as a JSON array; answers request `id`. */
   recover(id: number): void
   /** The kept context of an interrupted turn as JSON; answers request `id`. */

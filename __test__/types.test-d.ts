@@ -141,6 +141,8 @@ export async function read(events: AgentRun): Promise<string> {
         return event.text + event.messageId
       case 'tool_status':
         return event.toolName + event.toolCallId + event.status + (event.summary ?? '')
+      case 'model_switch':
+        return event.from.model + event.to.model + event.reason
       case 'stream_end':
         return String(event.final)
       case 'stream_error':

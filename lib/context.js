@@ -8,6 +8,8 @@ const { readTools } = require('./tools.js')
 /** Fields that JSON.stringify would leave out or turn into null where they are a function, a symbol, NaN or Infinity. */
 const OPTIONAL = [
   'history',
+  'fallbacks',
+  'authProfileId',
   'thinkingConfig',
   'toolChoice',
   'parallelToolCalls',

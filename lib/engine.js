@@ -6,6 +6,7 @@ const native = require('../binding.js')
 const hub = require('./hub.js')
 const { compact } = require('./compaction.js')
 const { readContext, refuseOther, toJson } = require('./context.js')
+const { askForKey } = require('./keys.js')
 const { AgentEngineError, guarded } = require('./errors.js')
 const { abortSession, attach, steerSession } = require('./follow.js')
 const { Ledger } = require('./ledger.js')
@@ -19,11 +20,24 @@ class AgentEngine {
   #onRequest
   #closing
   #ledger
+  #keys = 0
 
   constructor(options = {}) {
-    const { json, onRequest } = readOptions(options)
+    const { json, functions, onRequest } = readOptions(options)
     this.#onRequest = onRequest
-    this.#native = guarded(() => new native.NativeEngine(hub.nativeHub(), json))
+    if (functions.size > 0) {
+      this.#keys = hub.addKeys((number, place, refused) => {
+        askForKey(functions.get(place), refused).then(({ key, expiresAt, error }) =>
+          this.#native.answerKey(number, key, expiresAt, error),
+        )
+      })
+    }
+    try {
+      this.#native = guarded(() => new native.NativeEngine(hub.nativeHub(), json, this.#keys))
+    } catch (error) {
+      hub.removeKeys(this.#keys)
+      throw error
+    }
     for (const [name, provider] of Object.entries(options.providers ?? {})) {
       if (provider instanceof ScriptedProvider) provider.attach(this.#native, name)
     }
@@ -91,6 +105,18 @@ class AgentEngine {
     return compact(this.#native, label, options)
   }
 
+  /** The state of the auth profiles. */
+  profiles() {
+    return hub.request((id) => this.#native.profiles(id))
+  }
+
+  /** Forgets the failures of an auth profile. */
+  async resetProfile(profileId) {
+    if (typeof profileId !== 'string')
+      throw new AgentEngineError('unknown_profile', '`id`: is not a string', 'id')
+    await hub.request((id) => this.#native.resetProfile(id, profileId))
+  }
+
   /** The turns that a crash has interrupted. */
   recover() {
     return hub.request((id) => this.#native.recover(id))
@@ -129,7 +155,9 @@ class AgentEngine {
   }
 
   close() {
-    this.#closing ??= hub.request((id) => this.#native.close(id))
+    this.#closing ??= hub
+      .request((id) => this.#native.close(id))
+      .finally(() => hub.removeKeys(this.#keys))
     return this.#closing
   }
 }

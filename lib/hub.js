@@ -16,6 +16,8 @@ const runs = new Map()
 const requests = new Map()
 let nextRun = 1
 let nextRequest = 1
+const keyHosts = new Map()
+let nextKeys = 1
 let hub
 let alive
 let busy = 0
@@ -119,8 +121,23 @@ function request(send, holds = true) {
   })
 }
 
+/** Registers who is asked for keys; gives the number the native side asks under. */
+function addKeys(ask) {
+  const keys = nextKeys++
+  keyHosts.set(keys, ask)
+  return keys
+}
+
+function removeKeys(keys) {
+  keyHosts.delete(keys)
+}
+
 function reply(json) {
-  const { id, ok, error } = JSON.parse(json)
+  const { id, ok, error, keys, number, place, refused } = JSON.parse(json)
+  if (keys !== undefined) {
+    keyHosts.get(keys)?.(number, place, refused)
+    return
+  }
   const waiting = requests.get(id)
   if (waiting === undefined) return
   requests.delete(id)
@@ -137,6 +154,8 @@ module.exports = {
   addRun,
   removeRun,
   request,
+  addKeys,
+  removeKeys,
   hold,
   letGo,
   sliceOver,

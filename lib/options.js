@@ -3,11 +3,12 @@
 // It must never keep or print a key.
 
 const { readHook, refuseList, refuseLost, refuseOther, toJson } = require('./context.js')
+const { readProfiles } = require('./keys.js')
 const { readRecovery } = require('./recovery.js')
 
 const CODE = 'invalid_options'
 
-/** The JSON of the options, and the function among them. A list is refused wherever an object stands: natively it would be read as fields in order. */
+/** The JSON of the options, and the functions among them. A list is refused wherever an object stands: natively it would be read as fields in order. */
 function readOptions(given) {
   refuseOther(given, 'options', CODE)
   const { onRequest, ...options } = readRecovery(given)
@@ -25,7 +26,10 @@ function readOptions(given) {
       refuseList(item, `${field}[${index}]`, CODE)
     })
   }
-  return { json: toJson(options, 'options', CODE), onRequest: readHook(onRequest, CODE) }
+  refuseList(options.failover, 'failover', CODE)
+  const { profiles, functions } = readProfiles(options.authProfiles)
+  const json = toJson({ ...options, authProfiles: profiles }, 'options', CODE)
+  return { json, functions, onRequest: readHook(onRequest, CODE) }
 }
 
 module.exports = { readOptions }

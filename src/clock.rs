@@ -17,6 +17,9 @@ pub struct Clock {
 enum Wall {
     System,
     Fixed(i64),
+    /// Goes on from here as tokio's time does.
+    #[cfg(test)]
+    Following(i64, tokio::time::Instant),
 }
 
 impl Default for Clock {
@@ -32,12 +35,25 @@ impl Clock {
         Self { wall: Wall::Fixed(now_ms), ..Self::default() }
     }
 
+    /// A clock that begins at this wall time, in Unix milliseconds, and goes on as tokio's paused time does.
+    #[cfg(test)]
+    #[must_use]
+    pub fn following(now_ms: i64) -> Self {
+        let usual = Self::default();
+        Self { wall: Wall::Following(now_ms, usual.instant()), ..usual }
+    }
+
     /// Unix milliseconds.
     #[must_use]
     pub fn now_ms(&self) -> i64 {
         match self.wall {
             Wall::System => i64::try_from(since_epoch().as_millis()).unwrap_or(i64::MAX),
             Wall::Fixed(now) => now,
+            #[cfg(test)]
+            Wall::Following(from, since) => {
+                let gone = self.instant().saturating_duration_since(since).as_millis();
+                from.saturating_add(i64::try_from(gone).unwrap_or(i64::MAX))
+            }
         }
     }
 

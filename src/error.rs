@@ -27,6 +27,8 @@ pub enum ErrorCode {
     InvalidContext,
     /// The context names a provider the engine does not have.
     UnknownProvider,
+    /// No auth profile has that id.
+    UnknownProfile,
     /// The model is not in the catalogue and has no declared window.
     UnknownModel,
     /// A tool has no name, a name that is there twice, or a schema that does not compile.
@@ -55,6 +57,7 @@ impl ErrorCode {
             Self::InvalidOptions => "invalid_options",
             Self::InvalidContext => "invalid_context",
             Self::UnknownProvider => "unknown_provider",
+            Self::UnknownProfile => "unknown_profile",
             Self::UnknownModel => "unknown_model",
             Self::InvalidTool => "invalid_tool",
             Self::InvalidLabel => "invalid_label",

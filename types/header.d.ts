@@ -142,6 +142,13 @@ export interface AssembledContext {
   model: string
   /** A name among the engine's providers. */
   provider: string
+  /**
+   * The models to go to, in order, when this one fails: by id, or with their provider. A plain id is a model of the run's
+   * provider, else of the first that knows it. Default: the engine's `failover.fallbacks`.
+   */
+  fallbacks?: readonly (string | ModelName)[]
+  /** The one profile of `provider` that is used: it is never rotated. */
+  authProfileId?: string
   thinkingConfig?: ThinkingConfig
   /** Whether the model must call tools. Default: it decides. */
   toolChoice?: ToolChoice
@@ -323,7 +330,13 @@ export interface AgentEngineOptions {
    * only: `{ groq: {}, ollama: {} }`; docs/services.md lists them.
    */
   providers?: Readonly<Record<string, ProviderOptions | ScriptedProvider>>
-  authProfiles?: readonly AuthProfile[]
+  /**
+   * Keys. Several for one provider are rotated: see {@link FailoverOptions}. A key is a text, `{ env: 'NAME' }`, or a
+   * function that gives one.
+   */
+  authProfiles?: readonly (AuthProfile | AuthProfileWithFunction)[]
+  /** How runs go on when a key or a model fails. */
+  failover?: FailoverOptions
   models?: readonly ModelDeclaration[]
   /** Limit of one tool in milliseconds, where neither the tool nor the context names one. */
   toolTimeoutMs?: number
@@ -341,6 +354,50 @@ export interface AgentEngineOptions {
    * budgets: [{ per: 'run', maxTokens: 500_000 }, { per: 'day', maxCost: 20 }]
    */
   budgets?: readonly BudgetOptions[]
+}
+
+/** What a key function is told. */
+export interface KeyRequest {
+  profileId: string
+  /** True: the provider has refused the last key. */
+  refused: boolean
+}
+
+/** A key as a function gives it. Without `expiresAt` it is kept until it is refused. */
+export type KeyGiven = string | { key: string; expiresAt?: number }
+
+/** A profile whose key a function gives: asked when one is needed, once however many runs wait, for at most a minute. */
+export type AuthProfileWithFunction = { id: string; provider: string } & (
+  | { type?: 'api_key' | 'token'; key: (request: KeyRequest) => KeyGiven | Promise<KeyGiven> }
+  | {
+      type: 'oauth'
+      /** The access token to begin with. */
+      key?: KeyText
+      /** When that ends, in Unix milliseconds. */
+      expiresAt?: number
+      /** Gives a new access token: a minute before the old one ends, and when it was refused. */
+      refresh: (request: KeyRequest) => KeyGiven | Promise<KeyGiven>
+    }
+)
+
+/**
+ * How runs go on when a key or a model fails. A profile that fails is left alone for a while, and the next one is asked; where
+ * none is left, the next model is. Nothing of this happens once a token of a message was told.
+ *
+ * @example
+ * new AgentEngine({ failover: { fallbacks: ['claude-haiku-4-5'], order: { anthropic: ['work', 'home'] } } })
+ */
+export interface FailoverOptions {
+  /** How long a profile is left alone: 30 s, 1 min, 5 min; `legacy`: 1 min, 5 min, 25 min, 1 h. */
+  ladder?: 'default' | 'legacy'
+  /** The first window after a billing failure, in milliseconds; doubled up to a day. Default 600,000. */
+  billingBaseMs?: number
+  /** The profiles of a provider that are used, in this order. Default: by type (oauth, token, key), then by turns. */
+  order?: Readonly<Record<string, readonly string[]>>
+  /** The models to go to, where a context names none. */
+  fallbacks?: readonly (string | ModelName)[]
+  /** The only models that may be gone to; others are left out with a warning. */
+  allow?: readonly (string | ModelName)[]
 }
 
 /** A way to make room. `tool_result_truncation` cuts results short in memory only; the ledger keeps everything always. */
@@ -434,6 +491,19 @@ export declare class AgentEngine {
    * if (done) console.log(`${done.tokensBefore} -> ${done.tokensAfter}`)
    */
   compact(label: string, options?: CompactOptions): Promise<CompactionResult | null>
+  /**
+   * The auth profiles and the windows in which they are left alone, as the ledger has them now: other processes' too.
+   *
+   * @example
+   * for (const { id, windows } of await engine.profiles()) console.log(id, windows)
+   */
+  profiles(): Promise<ProfileState[]>
+  /**
+   * Forgets the failures of a profile: it may be asked again at once.
+   *
+   * @throws {AgentEngineError} `unknown_profile`
+   */
+  resetProfile(id: string): Promise<void>
   /** The ledger. @throws {AgentEngineError} `no_ledger` */
   readonly ledger: Ledger
   /**
@@ -720,6 +790,7 @@ export type AgentEngineErrorCode =
   | 'invalid_label'
   | 'unknown_provider'
   | 'unknown_model'
+  | 'unknown_profile'
   | 'engine_closed'
   | 'no_ledger'
   | 'ledger_foreign'

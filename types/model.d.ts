@@ -342,7 +342,23 @@ seq: number,
 /**
  * The first number, where deltas were merged.
  */
-seqFrom?: number, } | { "type": "stream_end", 
+seqFrom?: number, } | { "type": "model_switch", 
+/**
+ * The model that failed.
+ */
+from: ModelName, 
+/**
+ * The model that is asked now.
+ */
+to: ModelName, 
+/**
+ * Why.
+ */
+reason: FailureKind, 
+/**
+ * The event's number.
+ */
+seq: number, } | { "type": "stream_end", 
 /**
  * The host's id of the run.
  */
@@ -622,6 +638,73 @@ reason?: FailureKind,
  * How long it took, in milliseconds.
  */
 ms: number, };
+
+/**
+ * A model by name. Read from `"model"` as well.
+ */
+export type ModelName = { 
+/**
+ * The provider's name among the engine's; left out, the run's, or the one that knows the model.
+ */
+provider?: string, 
+/**
+ * The model's id.
+ */
+model: string, };
+
+/**
+ * An auth profile as a host is shown it.
+ */
+export type ProfileState = { 
+/**
+ * The profile's name.
+ */
+id: string, 
+/**
+ * The provider it is for.
+ */
+provider: string, 
+/**
+ * What its key is.
+ */
+type: AuthType, 
+/**
+ * False: it is left alone now, whatever the model.
+ */
+available: boolean, 
+/**
+ * When it was last used, in Unix milliseconds; null for never.
+ */
+lastUsedAt: number | null, 
+/**
+ * When it last failed, in Unix milliseconds; null for never.
+ */
+lastFailureAt: number | null, 
+/**
+ * The windows in which it is left alone, that are not over.
+ */
+windows: Array<ProfileWindow>, };
+
+/**
+ * A time in which a profile is not asked.
+ */
+export type ProfileWindow = { 
+/**
+ * The model it is for; null for all of the profile's.
+ */
+model: string | null, 
+/**
+ * Why.
+ */
+reason: FailureKind, 
+/**
+ * Unix milliseconds.
+ */
+from: number, 
+/**
+ * Unix milliseconds.
+ */
+until: number, };
 
 /**
  * Seed 000's `AgentError`, with `detail`.
@@ -941,20 +1024,24 @@ id: string,
  */
 provider: string, 
 /**
- * What the key is: `api_key` (default), `token` for one that travels as `authorization: Bearer`, or `aws` for one
- * that signs requests (Bedrock).
+ * What the key is: `api_key` (default), `token` for one that travels as `authorization: Bearer`, `oauth` for such a
+ * one that ends and is refreshed, or `aws` for one that signs requests (Bedrock).
  */
 type?: AuthType, 
 /**
  * The key, or the environment variable that holds it. For `aws` it may be left out: `AWS_ACCESS_KEY_ID`,
  * `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN` are then read.
  */
-key?: AuthKey, };
+key?: AuthKey, 
+/**
+ * When `key` ends, in Unix milliseconds; for `oauth`.
+ */
+expiresAt?: number, };
 
 /**
  * What a key is.
  */
-export type AuthType = "api_key" | "token" | "aws";
+export type AuthType = "api_key" | "token" | "oauth" | "aws";
 
 /**
  * Where the key is.

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use super::Core;
 use crate::clock;
 use crate::model::{
-    BudgetOptions, BudgetPer, BudgetState, Failure, FailureKind, InputError, ModelInfo, SpentBy,
-    StorageError, TokenUsage, typed,
+    BudgetOptions, BudgetPer, BudgetState, Failure, FailureKind, InputError, ModelInfo, SessionKey,
+    SpentBy, StorageError, TokenUsage, typed,
 };
 use crate::turn::spend::{Amount, Ceiling, Refusal, SpendBook, dollars, nanos};
 
@@ -147,7 +147,7 @@ impl Budgets {
                 let key = match limit.per {
                     BudgetPer::Run => payer.turn_id?.to_owned(),
                     BudgetPer::Session => payer.session_label.to_owned(),
-                    BudgetPer::Agent => agent_of(payer.session_label).to_owned(),
+                    BudgetPer::Agent => agent_of(payer.session_label),
                     BudgetPer::Day => day.to_string(),
                 };
                 limit.only.as_ref().is_none_or(|only| *only == key).then_some((at, key))
@@ -254,10 +254,6 @@ fn worst_cost(model: &ModelInfo, prompt: u64, most: u64) -> Option<f64> {
 }
 
 /// The agent that a session is of: the one its label names, else `default`.
-fn agent_of(label: &str) -> &str {
-    label
-        .strip_prefix("agent:")
-        .and_then(|rest| rest.split(':').next())
-        .filter(|id| !id.is_empty())
-        .unwrap_or("default")
+fn agent_of(label: &str) -> String {
+    SessionKey::parse(label).agent_id.unwrap_or_else(|| "default".to_owned())
 }

@@ -10,7 +10,7 @@ use super::driver::Run;
 use super::outcome::millis;
 use crate::model::{
     Attempt as AttemptRow, CompactionResult, FailureKind, ModelInfo, Progress, Provenance,
-    ReportedUsage, RunWarning, TokenBudget,
+    ReportedUsage, RunWarning, Stop, TokenBudget,
 };
 use crate::telemetry::{self, Instrument as _};
 use crate::turn::estimate;
@@ -28,6 +28,8 @@ pub(crate) struct Spent {
     pub(crate) notes: Vec<RunWarning>,
     /// The last compaction.
     pub(crate) compaction: Option<CompactionResult>,
+    /// Compactions so far.
+    pub(crate) compacted: u32,
     /// The budget of the last call.
     pub(crate) budget: Option<TokenBudget>,
 }
@@ -40,6 +42,7 @@ impl Spent {
             warnings: None,
             notes: Vec::new(),
             compaction: None,
+            compacted: 0,
             budget: None,
         }
     }
@@ -68,22 +71,19 @@ impl Run {
         called: bool,
         spent: &mut Spent,
     ) -> Event {
-        let credential = match &self.credential {
-            Ok(credential) => credential.as_deref(),
-            Err(failure) => {
-                return Event::AttemptFailed {
-                    failure: failure.clone(),
-                    partial: None,
-                    emitted: false,
-                };
-            }
+        let unasked =
+            |failure| Event::AttemptFailed { failure, partial: None, emitted: false, again: None };
+        let credential = match &self.profile {
+            None => None,
+            Some(id) => match self.guard(self.core.keys.credential(id)).await {
+                Ok(Ok(credential)) => Some(credential),
+                Ok(Err(failure)) => return unasked(failure),
+                Err(cause) => return Event::Interrupted { cause, partial: None },
+            },
         };
+        let credential = credential.as_deref();
         if let Err(error) = conversation.sendable() {
-            return Event::AttemptFailed {
-                failure: error.to_failure(),
-                partial: None,
-                emitted: false,
-            };
+            return unasked(error.to_failure());
         }
         let Dropped { thinking, opaque, calls, results, other: _ } = conversation.dropped();
         if thinking + opaque + calls + results > 0 {
@@ -130,7 +130,10 @@ impl Run {
             usage_estimated: estimated && usage != ReportedUsage::default(),
         };
         let (status, reason) = match &answer {
-            Ok(Ok(completion)) => (Some(completion.status), None),
+            Ok(Ok(completion)) => {
+                let refused = matches!(completion.stop, Stop::Refusal | Stop::ContentFilter);
+                (Some(completion.status), refused.then_some(FailureKind::Refusal))
+            }
             Ok(Err(failure)) => {
                 let code = failure.code.as_deref().unwrap_or_default();
                 let kind = failure.kind.as_str();
@@ -154,7 +157,9 @@ impl Run {
             Ok(Ok(completion)) => {
                 Event::Replied { reply, stop: completion.stop, stop_raw: completion.stop_raw }
             }
-            Ok(Err(failure)) => Event::AttemptFailed { failure, partial: Some(reply), emitted },
+            Ok(Err(failure)) => {
+                Event::AttemptFailed { failure, partial: Some(reply), emitted, again: None }
+            }
             Err(cause) => Event::Interrupted { cause, partial: Some(reply) },
         }
     }

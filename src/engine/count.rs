@@ -37,7 +37,8 @@ impl Engine {
     {
         let Resolved { entry, model, tool_set, headers } = self.resolve(&context)?;
         let provider = Arc::clone(&entry.provider);
-        let credential = entry.credential.clone();
+        let pin = context.auth_profile_id.as_deref();
+        let seat = self.seat(&context.provider, &model, &context.model, entry, pin);
         let core = Arc::clone(&self.core);
         Ok(async move {
             let before = before(core.journal.as_deref(), &context).await?;
@@ -62,7 +63,7 @@ impl Engine {
             if !exact {
                 return Ok(estimated);
             }
-            let credential = credential?;
+            let credential = core.keys.any(seat).await?;
             let mut conversation = Conversation::new(target());
             match &before {
                 Before::Given(messages) => conversation.push_flat(messages, provider.as_ref()),

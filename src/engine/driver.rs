@@ -12,6 +12,7 @@ use super::budgets::Payer;
 use super::call::Spent;
 use super::compaction::Compactor;
 use super::control::RunControl;
+use super::failover::Chair;
 use super::record::Writing;
 use super::request::Asks;
 use super::session::Session;
@@ -19,10 +20,11 @@ use super::sessions::Place;
 use super::sink::EventQueue;
 use super::{Core, batch};
 use crate::model::{
-    AgentPhase, AssembledContext, Failure, ModelInfo, Role, StopReason, StreamEvent,
+    AgentPhase, AssembledContext, ModelInfo, Role, RunWarning, StopReason, StreamEvent,
 };
-use crate::provider::{Credential, Provider};
+use crate::provider::Provider;
 use crate::tools::{ToolHost, ToolSet};
+use crate::turn::fallback::Plan;
 use crate::turn::machine::{Event, Interrupt, Machine, Step, Tick};
 
 /// Everything a run is made of.
@@ -34,8 +36,15 @@ pub(crate) struct Run {
     pub(crate) resumes: bool,
     pub(crate) tool_set: Arc<ToolSet>,
     pub(crate) provider: Arc<dyn Provider>,
-    pub(crate) credential: Result<Option<Arc<Credential>>, Failure>,
     pub(crate) model: Arc<ModelInfo>,
+    /// Where the run stands among its models and their profiles.
+    pub(crate) plan: Plan,
+    /// The models it may go to, in the plan's order; those above are the one it has gone to.
+    pub(crate) chain: Vec<Chair>,
+    /// The profile in use.
+    pub(crate) profile: Option<String>,
+    /// What is to be told of the chain.
+    pub(crate) notes: Vec<RunWarning>,
     pub(crate) queue: Arc<EventQueue>,
     pub(crate) control: Arc<RunControl>,
     pub(crate) host: Arc<dyn ToolHost>,
@@ -50,6 +59,7 @@ impl Run {
     /// Runs to the end: commit, terminal event, result. `place` is the run's in its session's queue, where there is one.
     pub(crate) async fn drive(mut self, place: Option<Place>) {
         let mut spent = Spent::of(&self.model);
+        spent.notes.append(&mut self.notes);
         let mut machine =
             Machine::new(self.context.current_message.clone(), self.context.max_iterations);
         let entered = match self.follow_alias(place).await {
@@ -74,7 +84,7 @@ impl Run {
 
     /// The loop. Returns steered messages that no call will see.
     async fn turn(
-        &self,
+        &mut self,
         machine: &mut Machine,
         session: &mut Session,
         spent: &mut Spent,
@@ -101,7 +111,7 @@ impl Run {
                     session.conversation.push_current(fresh, self.provider.as_ref());
                     sent = machine.messages().len();
                     let called = machine.messages().iter().any(|it| it.role == Role::Tool);
-                    let event = self.ask(machine, session, called, spent).await;
+                    let event = self.attempt(machine, session, called, spent).await;
                     let next = self.feed(machine, event);
                     if matches!(next, Step::RunTools(_) | Step::CallModel) {
                         if let Writing::Open(recorder) = &mut session.writing {
@@ -165,7 +175,6 @@ impl Run {
             now_ms: clock.now_ms(),
             new_id: &mut || clock.new_id(),
             remaining: self.remaining(),
-            dice: clock.dice(),
         };
         machine.feed(event, &mut tick)
     }

@@ -14,6 +14,7 @@ mod conversation;
 mod count;
 mod driver;
 mod ending;
+mod failover;
 mod opening;
 mod outcome;
 mod prefix;
@@ -37,28 +38,30 @@ pub use budgets::Budgets;
 pub use compaction::{CompactionOptions, ContextGuard, ManualCompaction, Preset, Strategy};
 use control::Reached;
 pub use control::RunControl;
+pub use failover::{FailoverOptions, Ladder};
 pub use sink::{Batch, EventQueue, MERGE_ABOVE, Notify, RecordKind};
 pub use tasks::Tasks;
 
 use crate::clock::Clock;
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{
-    AgentPhase, Api, AssembledContext, BudgetState, Catalogue, Enrolment, Failure, InputError,
-    Journal, ModelFilter, ModelInfo, RunNames, StreamEvent,
+    AgentPhase, Api, AssembledContext, BudgetState, Catalogue, Enrolment, InputError, Journal,
+    ModelFilter, ModelInfo, ProfileState, ProfileStore, RunNames, StreamEvent,
 };
-use crate::provider::{Credential, Provider, RequestHost, TurnHeaders};
+use crate::provider::{Provider, ProviderKeys, RequestHost, TurnHeaders};
 use crate::telemetry;
 use crate::tools::{ToolHost, ToolSet, ToolSetCache};
+use crate::turn::fallback::Plan;
 use driver::Run;
+use failover::{Chain, Keyring};
 use request::Asks;
 
-/// A provider the engine can ask, and the key it is asked with.
+/// A provider the engine can ask, and the keys it is asked with.
 pub struct ProviderEntry {
     /// The provider.
     pub provider: Arc<dyn Provider>,
-    /// The first auth profile of this provider; `None` for servers without keys; a failure for services that need one and
-    /// have none: runs end with it.
-    pub credential: Result<Option<Arc<Credential>>, Failure>,
+    /// Its auth profiles.
+    pub keys: ProviderKeys,
 }
 
 /// How much of a run the journal gets.
@@ -94,6 +97,8 @@ pub(crate) struct Core {
     pub(crate) compaction: Option<CompactionOptions>,
     pub(crate) guard: ContextGuard,
     pub(crate) budgets: Budgets,
+    pub(crate) failover: FailoverOptions,
+    pub(crate) keys: Arc<Keyring>,
 }
 
 /// Parts an engine is made of.
@@ -118,6 +123,10 @@ pub struct EngineParts {
     pub guard: ContextGuard,
     /// What may be spent.
     pub budgets: Budgets,
+    /// How runs go on when a profile or a model fails.
+    pub failover: FailoverOptions,
+    /// Where the state of profiles is kept; `None` keeps it in memory.
+    pub profiles: Option<Arc<dyn ProfileStore>>,
 }
 
 /// What a context's names stand for, checked.
@@ -144,8 +153,20 @@ impl Engine {
     /// An engine of these parts.
     #[must_use]
     pub fn new(parts: EngineParts) -> Self {
+        let mut profiles: Vec<_> = parts
+            .providers
+            .iter()
+            .flat_map(|(name, entry)| {
+                entry.keys.profiles.iter().map(|profile| (name.clone(), Arc::clone(profile)))
+            })
+            .collect();
+        profiles.sort_unstable_by(|(a, x), (b, y)| (a, &x.id).cmp(&(b, &y.id)));
+        let policy = parts.failover.policy();
+        let keys = Keyring::new(profiles, parts.profiles, policy, parts.clock.clone());
         Self {
             core: Arc::new(Core {
+                failover: parts.failover,
+                keys: Arc::new(keys),
                 clock: parts.clock,
                 sessions: sessions::Sessions::of(
                     parts.journal.as_ref().map(|journal| journal.id()).unwrap_or_default(),
@@ -192,7 +213,8 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let Resolved { entry, model, tool_set, headers } = self.resolve(&context)?;
         self.core.guard.admits(&context, &model)?;
-        let compactor = self.compactor(&context, entry, &model)?;
+        let Chain { chairs, seats, notes } = self.chain(&context, entry, &model)?;
+        let sticky = self.core.keys.sticky(&context.session_label, &context.provider);
         let clock = &self.core.clock;
         let run = Run {
             resumes: resumed.is_some(),
@@ -200,13 +222,16 @@ impl Engine {
             core: Arc::clone(&self.core),
             tool_set,
             provider: Arc::clone(&entry.provider),
-            credential: entry.credential.clone(),
             model,
+            plan: Plan::new(seats, sticky.clone()),
+            profile: sticky,
+            compactor: chairs.first().and_then(|chair| chair.compactor.clone()),
+            chain: chairs,
+            notes,
             queue: Arc::clone(&queue),
             control,
             host,
             asks: Asks::of(&context, headers, hook),
-            compactor,
             started: clock.instant(),
             started_ms: clock.now_ms(),
             context,
@@ -295,6 +320,19 @@ impl Engine {
                 },
             )
         })
+    }
+
+    /// The state of the auth profiles, as the ledger has it now.
+    pub async fn profiles(&self) -> Vec<ProfileState> {
+        self.core.keys.states().await
+    }
+
+    /// Forgets the failures of an auth profile.
+    ///
+    /// # Errors
+    /// `unknown_profile`; any of storage.
+    pub async fn reset_profile(&self, id: &str) -> Result<(), EngineError> {
+        self.core.keys.reset(id).await
     }
 
     /// The models that the engine knows, by provider and name.

@@ -135,7 +135,6 @@ impl Run {
             now_ms: clock.now_ms(),
             new_id: &mut || clock.new_id(),
             remaining: self.remaining(),
-            dice: clock.dice(),
         };
         machine.settle_doubt(&turn, &mut tick);
         Ok(session)

@@ -93,7 +93,6 @@ impl Engine {
             now_ms: clock.now_ms(),
             new_id: &mut || clock.new_id(),
             remaining: std::time::Duration::ZERO,
-            dice: 0.0,
         };
         machine.feed(Event::Broken(interrupted()), &mut tick);
         let outcome = machine.outcome().cloned().ok_or_else(|| damaged(turn))?;

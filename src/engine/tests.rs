@@ -1,5 +1,7 @@
 //! Whole runs over the scripted provider, without JavaScript: every end, every abort point, the order of what is told.
 
+mod failover;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -217,13 +219,14 @@ struct Started {
 
 impl Rig {
     fn new(script: &Value) -> Self {
+        Self::with(script, Clock::default(), ProviderKeys::default())
+    }
+
+    fn with(script: &Value, clock: Clock, keys: ProviderKeys) -> Self {
         let script: Script = serde_json::from_value(script.clone()).unwrap();
         let provider = Arc::new(ScriptedProvider::new(script));
         let journal = Arc::new(Memory::default());
-        let entry = ProviderEntry {
-            provider: Arc::clone(&provider) as Arc<dyn Provider>,
-            credential: Ok(None),
-        };
+        let entry = ProviderEntry { provider: Arc::clone(&provider) as Arc<dyn Provider>, keys };
         let declared = serde_json::from_value(
             json!([{ "provider": "test", "id": "m", "contextWindow": 100_000 }]),
         )
@@ -233,12 +236,14 @@ impl Rig {
             catalogue: Catalogue::with_declared(declared).unwrap(),
             journal: Some(Arc::clone(&journal) as Arc<dyn Journal>),
             journal_mode: JournalMode::Full,
-            clock: Clock::default(),
+            clock,
             tasks: Tasks::on(Handle::current()),
             tool_timeout_ms: None,
             compaction: Some(CompactionOptions::default()),
             guard: ContextGuard::default(),
             budgets: Budgets::default(),
+            failover: FailoverOptions::default(),
+            profiles: None,
         });
         Self { engine, provider, journal, host: Arc::default() }
     }

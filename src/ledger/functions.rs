@@ -33,6 +33,6 @@ pub(super) fn words_of(text: &str) -> String {
 }
 
 /// The agent that a label names, else the persona: what there is to go by of a session that is there already.
-fn agent_of(label: &str, persona: &str) -> String {
+pub(super) fn agent_of(label: &str, persona: &str) -> String {
     SessionKey::parse(label).agent_id.unwrap_or_else(|| persona.to_owned())
 }

@@ -138,7 +138,8 @@ pub(super) fn finish_turn(
                output_tokens = ?6, cached_input_tokens = ?7, cache_write_tokens = ?8, reasoning_tokens = ?9,
                total_tokens = ?10, usage_estimated = ?11, context_tokens = ?12, cost = ?13, query_message_ids = ?14,
                response_message_id = ?15, tool_call_count = ?16, stop_reason = ?17, error_kind = ?18,
-               error_message = ?19, error_retryable = ?20, error_code = ?21, attempts_json = ?22
+               error_message = ?19, error_retryable = ?20, error_code = ?21, attempts_json = ?22,
+               model = ?23, provider = ?24
              WHERE id = ?1 AND status = 'streaming'",
         )
         .and_then(|mut statement| {
@@ -165,6 +166,8 @@ pub(super) fn finish_turn(
                 error.map(|error| error.retryable),
                 error.and_then(|error| error.detail.code.as_deref()),
                 json(&turn.attempts),
+                row.model,
+                row.provider,
             ])
         })
         .map_err(failed)?;

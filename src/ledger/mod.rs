@@ -28,6 +28,7 @@ mod owner;
 mod page;
 mod persona;
 mod port;
+mod profiles;
 mod pulse;
 mod query;
 mod readers;

@@ -10,7 +10,7 @@ use super::page::{Page, PageOptions};
 use crate::model::{SessionKey, StorageError, StorageErrorKind};
 
 /// The persona of a session that inherits none.
-const DEFAULT: &str = "default";
+pub(super) const DEFAULT: &str = "default";
 
 /// An identity with its main session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Message, RequestOptions, ToolDefinition};
+use super::{Message, ModelName, RequestOptions, ToolDefinition};
 
 /// Which part the agent plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,6 +171,10 @@ pub struct AssembledContext {
     pub model: String,
     /// The provider's name in the engine's options.
     pub provider: String,
+    /// The models to go to when it fails; the engine's where `None`.
+    pub fallbacks: Option<Vec<ModelName>>,
+    /// The only profile of its provider that is used.
+    pub auth_profile_id: Option<String>,
     /// How much to think.
     pub thinking_config: Option<ThinkingConfig>,
     /// What the requests say beyond the conversation.

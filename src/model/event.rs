@@ -5,6 +5,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::{FailureKind, ModelName};
+
 /// One event of a run's stream. `seq` counts from 1 without a gap.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
@@ -62,6 +64,17 @@ pub enum StreamEvent {
         #[serde(skip_serializing_if = "Option::is_none")]
         seq_from: Option<u64>,
     },
+    /// Another model is asked from here on: the one before failed. Only where no token of a message was said yet.
+    ModelSwitch {
+        /// The model that failed.
+        from: ModelName,
+        /// The model that is asked now.
+        to: ModelName,
+        /// Why.
+        reason: FailureKind,
+        /// The event's number.
+        seq: u64,
+    },
     /// An assistant message ended; with `final` true, the run.
     StreamEnd {
         /// The host's id of the run.
@@ -95,6 +108,7 @@ impl StreamEvent {
             | Self::ToolStatus { seq, .. }
             | Self::Reasoning { seq, .. }
             | Self::StreamEnd { seq, .. }
+            | Self::ModelSwitch { seq, .. }
             | Self::StreamError { seq, .. } => *seq = number,
         }
         self

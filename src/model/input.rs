@@ -61,6 +61,10 @@ struct RawContext<'a> {
     #[serde(borrow, default)]
     provider: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    fallbacks: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    auth_profile_id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     thinking_config: Option<&'a RawValue>,
     #[serde(borrow, default)]
     tool_choice: Option<&'a RawValue>,
@@ -168,6 +172,8 @@ pub fn parse_context(json: &str, defaults: &mut Defaults<'_>) -> Parsed<Assemble
         tools_json: raw.tools.map(|raw| raw.get().to_owned()).unwrap_or_default(),
         model: non_empty("model", raw.model)?,
         provider: non_empty("provider", raw.provider)?,
+        fallbacks: optional("fallbacks", raw.fallbacks)?,
+        auth_profile_id: optional("authProfileId", raw.auth_profile_id)?,
         thinking_config: optional::<ThinkingConfig>("thinkingConfig", raw.thinking_config)?,
         max_response_tokens: positive("maxResponseTokens", raw.max_response_tokens)?,
         temperature,

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{
-    AgentMessage, AgentRole, AgentToolCall, AssembledContext, Attempt, Message, PromptCache,
-    ReplayClass, ResponseFormat, ThinkingConfig, TokenBudget, TokenUsage, ToolChoice,
+    AgentMessage, AgentRole, AgentToolCall, AssembledContext, Attempt, Message, ModelName,
+    PromptCache, ReplayClass, ResponseFormat, ThinkingConfig, TokenBudget, TokenUsage, ToolChoice,
 };
 
 /// What a run has counted, beside its messages and calls.
@@ -151,6 +151,8 @@ struct Kept<'a> {
     tools: Option<&'a RawValue>,
     model: &'a str,
     provider: &'a str,
+    fallbacks: Option<&'a [ModelName]>,
+    auth_profile_id: Option<&'a str>,
     thinking_config: Option<&'a ThinkingConfig>,
     #[serde(serialize_with = "choice")]
     tool_choice: Option<&'a ToolChoice>,
@@ -199,6 +201,8 @@ impl AssembledContext {
             tools: serde_json::from_str(&self.tools_json).ok(),
             model: &self.model,
             provider: &self.provider,
+            fallbacks: self.fallbacks.as_deref(),
+            auth_profile_id: self.auth_profile_id.as_deref(),
             thinking_config: self.thinking_config.as_ref(),
             tool_choice: request.tool_choice.as_ref(),
             parallel_tool_calls: request.parallel_tool_calls,

@@ -17,6 +17,7 @@ mod json;
 mod live;
 mod message;
 mod options;
+mod profile;
 mod response;
 mod result;
 mod session_key;
@@ -55,6 +56,9 @@ pub(crate) use json::repair_text;
 pub use live::{Enrolment, LiveRun, RunNames, Told, ToldKind};
 pub use message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};
 pub use options::{CacheTtl, PromptCache, RequestOptions, ResponseFormat, ToolChoice};
+pub use profile::{
+    AuthType, ModelName, ProfileChange, ProfileState, ProfileStore, ProfileUsage, ProfileWindow,
+};
 pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
 pub use result::{
     AgentResult, AgentToolCall, Attempt, CompactionResult, PersistError, RunWarning, StopReason,

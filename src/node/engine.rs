@@ -16,24 +16,25 @@ use serde_json::value::RawValue;
 use super::compaction::Compactions;
 use super::events::{EventFields, Followers};
 use super::hub::{HubCore, NativeHub, RunEntry};
+use super::key_host::{JsKeyHost, KeyAnswers};
 use super::request_host::{JsRequestHost, RequestAnswers};
 use super::tool_host::{JsToolHost, ToolAnswers};
 use super::{events, js_error, reply};
 use crate::clock::Clock;
 use crate::config::Environment;
 use crate::engine::{
-    Budgets, CompactionOptions, ContextGuard, Engine, EngineParts, EventQueue, JournalMode, Notify,
-    ProviderEntry, RunControl, RunHandles, Tasks,
+    Budgets, CompactionOptions, ContextGuard, Engine, EngineParts, EventQueue, FailoverOptions,
+    JournalMode, Notify, ProviderEntry, RunControl, RunHandles, Tasks,
 };
 use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Ledger, LedgerOptions, Synchronous};
 use crate::model::{
     AssembledContext, Catalogue, Defaults, InputError, Journal, ModelDeclaration, ModelFilter,
-    ModelInfo, input_error, parse_context, repair_surrogates, typed,
+    ModelInfo, ProfileStore, input_error, parse_context, repair_surrogates, typed,
 };
 use crate::provider::{
-    HttpClient, HttpProvider, Provider, ProviderSettings, RequestHost, ScriptedProvider,
-    parse_providers, wire_of,
+    HostKey, HttpClient, HttpProvider, KeyHost, Provider, ProviderKeys, ProviderSettings,
+    RequestHost, ScriptedProvider, parse_hosted_providers, wire_of,
 };
 use crate::telemetry;
 
@@ -55,6 +56,8 @@ struct Options<'a> {
     tool_timeout_ms: Option<u64>,
     #[serde(borrow, default)]
     compaction: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    failover: Option<&'a RawValue>,
     #[serde(borrow, default)]
     context_guard: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -101,6 +104,7 @@ pub struct NativeEngine {
     clock: Clock,
     pub(super) compactions: Compactions,
     pub(super) followers: Followers,
+    keys: Arc<KeyAnswers>,
 }
 
 impl NativeEngine {
@@ -112,7 +116,7 @@ impl NativeEngine {
         &self.tasks
     }
 
-    fn build(hub: &NativeHub, options: &str) -> std::result::Result<Self, EngineError> {
+    fn build(hub: &NativeHub, options: &str, keys: u32) -> std::result::Result<Self, EngineError> {
         let environment = Environment::process();
         telemetry::install_stderr_log(&environment);
         let mut reader = serde_json::Deserializer::from_str(options);
@@ -129,8 +133,19 @@ impl NativeEngine {
             }));
         }
         let clock = Clock::default();
-        let set = parse_providers(options.providers, options.auth_profiles, &environment)
-            .map_err(EngineError::option)?;
+        let answers = Arc::new(KeyAnswers::default());
+        let host = Arc::new(JsKeyHost {
+            hub: Arc::downgrade(hub.core()),
+            keys,
+            answers: Arc::clone(&answers),
+        }) as Arc<dyn KeyHost>;
+        let set = parse_hosted_providers(
+            options.providers,
+            options.auth_profiles,
+            Some(&host),
+            &environment,
+        )
+        .map_err(EngineError::option)?;
         let declared: Vec<ModelDeclaration> = match options.models {
             Some(raw) if raw.get() != "null" => {
                 typed("models", raw).map_err(EngineError::option)?
@@ -142,6 +157,14 @@ impl NativeEngine {
             CompactionOptions::parse(options.compaction).map_err(EngineError::option)?;
         let guard = ContextGuard::parse(options.context_guard).map_err(EngineError::option)?;
         let budgets = Budgets::parse(options.budgets).map_err(EngineError::option)?;
+        let failover = FailoverOptions::parse(options.failover).map_err(EngineError::option)?;
+        let named: HashMap<&str, ProviderKeys> =
+            set.providers.keys().map(|name| (name.as_str(), set.keys(name))).collect();
+        let ids = |name: &str| {
+            let keys = named.get(name)?;
+            Some(keys.profiles.iter().map(|profile| profile.id.as_str()).collect())
+        };
+        failover.check(ids).map_err(EngineError::option)?;
         let client = HttpClient::new();
         let mut scripted = HashMap::new();
         let mut providers = HashMap::new();
@@ -161,8 +184,8 @@ impl NativeEngine {
                     provider
                 }
             };
-            let credential = set.credential(name);
-            providers.insert(name.clone(), ProviderEntry { provider, credential });
+            let keys = set.keys(name);
+            providers.insert(name.clone(), ProviderEntry { provider, keys });
         }
         let journal_mode = match options.ledger.as_ref().and_then(|ledger| ledger.journal) {
             Some(JournalName::Final) => JournalMode::Final,
@@ -209,6 +232,8 @@ impl NativeEngine {
             compaction,
             guard,
             budgets,
+            failover,
+            profiles: ledger.clone().map(|ledger| ledger as Arc<dyn ProfileStore>),
         });
         Ok(Self {
             engine: Arc::new(engine),
@@ -219,6 +244,7 @@ impl NativeEngine {
             clock,
             compactions: Compactions::default(),
             followers: events::followers(),
+            keys: answers,
         })
     }
 
@@ -275,10 +301,10 @@ impl NativeEngine {
 
 #[napi]
 impl NativeEngine {
-    /// `options` is the JSON of `AgentEngineOptions`.
+    /// `options` is the JSON of `AgentEngineOptions`; `keys` the number under which its key functions are asked.
     #[napi(constructor, catch_unwind)]
-    pub fn new(hub: &NativeHub, options: String) -> Result<Self> {
-        Self::build(hub, &options).map_err(|error| js_error(&error))
+    pub fn new(hub: &NativeHub, options: String, keys: u32) -> Result<Self> {
+        Self::build(hub, &options, keys).map_err(|error| js_error(&error))
     }
 
     /// Starts run number `run`; `context` is the JSON of an `AssembledContext`. `aborted`: its signal is aborted already.
@@ -327,6 +353,24 @@ impl NativeEngine {
             reply(&hub, id, counted);
         });
         Ok(())
+    }
+
+    /// Answers question `number` for a key: the key and when it ends, or why there is none.
+    #[napi(catch_unwind)]
+    pub fn answer_key(
+        &self,
+        number: u32,
+        key: Option<String>,
+        expires_at: Option<i64>,
+        error: Option<String>,
+    ) {
+        let Some(waiting) = self.keys.take(number) else { return };
+        let given = match (key, error) {
+            (Some(key), _) => Ok(HostKey { key: key.into(), expires_at }),
+            (None, error) => Err(error.unwrap_or_else(|| "it gave no key".to_owned())),
+        };
+        // The run may have ended meanwhile; then nobody waits.
+        let _ = waiting.send(given);
     }
 
     /// Opens a gate of a scripted provider.

@@ -8,8 +8,9 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
 use super::Credential;
 use super::aws::{self, AwsIdentity};
+use super::keys::{Hosted, KeyHost, KeyProfile, KeySource};
 use crate::config::Environment;
-use crate::model::InputError;
+use crate::model::{AuthType, InputError};
 
 /// One key of one provider, as the options name it.
 #[derive(serde::Deserialize)]
@@ -20,27 +21,21 @@ pub struct AuthProfile {
     pub id: String,
     /// The provider's name in `providers`.
     pub provider: String,
-    /// What the key is: `api_key` (default), `token` for one that travels as `authorization: Bearer`, or `aws` for one
-    /// that signs requests (Bedrock).
+    /// What the key is: `api_key` (default), `token` for one that travels as `authorization: Bearer`, `oauth` for such a
+    /// one that ends and is refreshed, or `aws` for one that signs requests (Bedrock).
     #[serde(default, rename = "type")]
     pub kind: Option<AuthType>,
     /// The key, or the environment variable that holds it. For `aws` it may be left out: `AWS_ACCESS_KEY_ID`,
     /// `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN` are then read.
     #[serde(default)]
     pub key: Option<AuthKey>,
-}
-
-/// What a key is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub enum AuthType {
-    /// Sent in the API's own header.
-    ApiKey,
-    /// Sent as `authorization: Bearer`.
-    Token,
-    /// An access key that signs requests (Signature Version 4).
-    Aws,
+    /// When `key` ends, in Unix milliseconds; for `oauth`.
+    #[serde(default)]
+    pub expires_at: Option<i64>,
+    /// Set where the host has a function for the key.
+    #[serde(default)]
+    #[cfg_attr(test, ts(skip))]
+    pub hosted: bool,
 }
 
 /// Where the key is.
@@ -138,8 +133,8 @@ impl<'de> Deserialize<'de> for KeyText {
 /// The profiles in the order given.
 #[derive(Default)]
 pub(crate) struct Profiles {
-    /// The provider's name, and what its attempts are sent with.
-    given: Vec<(String, Arc<Credential>)>,
+    /// The provider's name, and the profile.
+    given: Vec<(String, Arc<KeyProfile>)>,
 }
 
 impl Profiles {
@@ -148,13 +143,14 @@ impl Profiles {
         &mut self,
         index: usize,
         profile: AuthProfile,
+        host: Option<&Arc<dyn KeyHost>>,
         environment: &Environment,
     ) -> Result<(), InputError> {
         let at = |field: &str| format!("authProfiles[{index}].{field}");
         if profile.id.is_empty() {
             return Err(InputError::new(at("id"), "is empty"));
         }
-        if self.given.iter().any(|(_, known)| known.profile_id == profile.id) {
+        if self.given.iter().any(|(_, known)| known.id == profile.id) {
             return Err(InputError::new(at("id"), format!("`{}` is there twice", profile.id)));
         }
         let read = |key: KeyText, field: &str| match key {
@@ -169,6 +165,37 @@ impl Profiles {
                 )),
             },
         };
+        let kind = profile.kind.unwrap_or(AuthType::ApiKey);
+        if profile.expires_at.is_some() && kind != AuthType::Oauth {
+            return Err(InputError::new(at("expiresAt"), "is for `type: 'oauth'` only"));
+        }
+        if kind == AuthType::Oauth && !profile.hosted {
+            let message = "is missing; pass a function that gives a new token";
+            return Err(InputError::new(at("refresh"), message));
+        }
+        if profile.hosted && kind == AuthType::Aws {
+            return Err(InputError::new(at("key"), "is a function; pass an access key"));
+        }
+        if let Some(host) = host.filter(|_| profile.hosted) {
+            let first = match profile.key {
+                None => None,
+                Some(AuthKey::Text(key)) => Some(Arc::new(Credential {
+                    secret: read(key, "key")?,
+                    profile_id: profile.id.clone(),
+                    bearer: true,
+                    aws: None,
+                })),
+                Some(AuthKey::Aws(_)) => {
+                    return Err(InputError::new(at("key"), "is an access key; pass a token"));
+                }
+            };
+            let place = u32::try_from(index).unwrap_or(u32::MAX);
+            let hosted = Hosted::new(Arc::clone(host), place, first, profile.expires_at);
+            let source = KeySource::Hosted(hosted);
+            let known = KeyProfile { id: profile.id, kind, source };
+            self.given.push((profile.provider, Arc::new(known)));
+            return Ok(());
+        }
         let credential = match (profile.kind, profile.key) {
             (Some(AuthType::Aws), Some(AuthKey::Aws(key))) => Credential {
                 secret: read(key.secret_access_key, "key.secretAccessKey")?,
@@ -207,7 +234,7 @@ impl Profiles {
             }
             (_, None) => return Err(InputError::new(at("key"), "is missing")),
         };
-        self.given.push((profile.provider, Arc::new(credential)));
+        self.given.push((profile.provider, Arc::new(KeyProfile::fixed(credential, kind))));
         Ok(())
     }
 
@@ -219,11 +246,12 @@ impl Profiles {
         environment: &Environment,
     ) -> Result<(), InputError> {
         match environment.get(variable) {
-            Some(key) if self.choose(provider).is_none() => {
+            Some(key) if self.of(provider).is_empty() => {
                 let profile_id = format!("{provider}:env");
                 let secret = checked(key.into(), variable)?;
                 let credential = Credential { profile_id, secret, bearer: false, aws: None };
-                self.given.push((provider.to_owned(), Arc::new(credential)));
+                let profile = KeyProfile::fixed(credential, AuthType::ApiKey);
+                self.given.push((provider.to_owned(), Arc::new(profile)));
                 Ok(())
             }
             _ => Ok(()),
@@ -236,17 +264,19 @@ impl Profiles {
         provider: &str,
         environment: &Environment,
     ) -> Result<(), InputError> {
-        if self.choose(provider).is_none()
+        if self.of(provider).is_empty()
             && let Some(credential) = usual_access_key(format!("{provider}:env"), environment)?
         {
-            self.given.push((provider.to_owned(), Arc::new(credential)));
+            let profile = KeyProfile::fixed(credential, AuthType::Aws);
+            self.given.push((provider.to_owned(), Arc::new(profile)));
         }
         Ok(())
     }
 
-    /// The first profile of a provider.
-    pub(crate) fn choose(&self, provider: &str) -> Option<&Arc<Credential>> {
-        self.given.iter().find(|(of, _)| of == provider).map(|(_, credential)| credential)
+    /// The profiles of a provider.
+    pub(crate) fn of(&self, provider: &str) -> Vec<Arc<KeyProfile>> {
+        let mine = self.given.iter().filter(|(of, _)| of == provider);
+        mine.map(|(_, profile)| Arc::clone(profile)).collect()
     }
 }
 

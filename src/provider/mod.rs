@@ -15,6 +15,7 @@ mod hook;
 mod http;
 pub(crate) mod image;
 pub mod json;
+mod keys;
 mod options;
 mod paths;
 #[cfg(test)]
@@ -32,14 +33,17 @@ pub use crate::model::{
     Api, BlockStart, Completion, Delta, DeltaSink, Failure, ReportedUsage, Stop,
 };
 pub use anthropic::{AnthropicServer, AnthropicWire};
-pub use auth::{AuthKey, AuthProfile, AuthType, AwsKey, KeyText};
+pub use auth::{AuthKey, AuthProfile, AwsKey, KeyText};
 pub use aws::AwsIdentity;
 pub use bedrock::BedrockWire;
 pub use chat::{ChatQuirks, ChatWire, MaxTokensField, ReasoningField, SystemRole, UserField};
 pub use google::{GooglePath, GoogleWire};
 pub use hook::{Looked, OutgoingRequest, RequestHook, RequestHost};
 pub use http::{HttpClient, HttpProvider, HttpSettings, Timeouts, TurnHeaders};
-pub use options::{ProviderOptions, ProviderSet, ProviderSettings, parse_providers};
+pub use keys::{HostKey, KeyFuture, KeyHost, KeyProfile, ProviderKeys};
+pub use options::{
+    ProviderOptions, ProviderSet, ProviderSettings, parse_hosted_providers, parse_providers,
+};
 pub use request::{Credential, ModelRequest, cache_key};
 pub use responses::ResponsesWire;
 pub use scripted::{

@@ -11,15 +11,15 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::anthropic::{default_version, is_vertex};
-use super::auth::{AuthProfile, AuthType, Profiles};
+use super::auth::{AuthProfile, Profiles};
 use super::aws;
 use super::http::{BaseUrl, Connection, HttpSettings, Timeouts, add_header, authorities, proxy};
 use super::paths::Paths;
 use super::scripted::Script;
 use super::services::Service;
-use super::{Api, Credential, Failure};
+use super::{Api, Failure, KeyHost, ProviderKeys};
 use crate::config::{Environment, EnvironmentProxy};
-use crate::model::{FailureKind, InputError, typed};
+use crate::model::{AuthType, FailureKind, InputError, typed};
 
 /// One provider, as the options name it. Under the name of a known service (`groq`, `openrouter`, `ollama`, …) every field
 /// has a default.
@@ -82,13 +82,13 @@ pub struct ProviderSet {
 }
 
 impl ProviderSet {
-    /// What attempts at a provider are sent with; `None` for a server that needs no key.
-    ///
-    /// # Errors
-    /// `missing_key` where the provider is a known service's own host, which answers nobody without one.
-    pub fn credential(&self, provider: &str) -> Result<Option<Arc<Credential>>, Failure> {
-        if let Some(credential) = self.profiles.choose(provider) {
-            return Ok(Some(Arc::clone(credential)));
+    /// The auth profiles of a provider; none for a server that needs no key, and `missing_key` where the provider is a
+    /// known service's own host, which answers nobody without one.
+    #[must_use]
+    pub fn keys(&self, provider: &str) -> ProviderKeys {
+        let profiles = self.profiles.of(provider);
+        if !profiles.is_empty() {
+            return ProviderKeys { profiles, missing: None };
         }
         let variable = match self.providers.get(provider) {
             Some(ProviderSettings::Http { settings, .. }) if aws::is_own(settings) => {
@@ -100,19 +100,15 @@ impl ProviderSet {
             }
             Some(ProviderSettings::Scripted(_)) | None => None,
         };
-        match variable {
-            None => Ok(None),
-            Some(variable) => Err(Failure {
-                should_retry: Some(false),
-                ..Failure::new(
-                    FailureKind::Auth,
-                    "missing_key",
-                    format!(
-                        "`{provider}` has no key; pass one in `authProfiles`, or set `{variable}`"
-                    ),
-                )
-            }),
-        }
+        let missing = variable.map(|variable| Failure {
+            should_retry: Some(false),
+            ..Failure::new(
+                FailureKind::Auth,
+                "missing_key",
+                format!("`{provider}` has no key; pass one in `authProfiles`, or set `{variable}`"),
+            )
+        });
+        ProviderKeys { profiles, missing }
     }
 }
 
@@ -126,6 +122,19 @@ const USUAL: [&str; 2] = ["anthropic", "openai"];
 pub fn parse_providers(
     providers: Option<&RawValue>,
     auth_profiles: Option<&RawValue>,
+    environment: &Environment,
+) -> Result<ProviderSet, InputError> {
+    parse_hosted_providers(providers, auth_profiles, None, environment)
+}
+
+/// As [`parse_providers`], with the host that has the keys which are functions.
+///
+/// # Errors
+/// As there.
+pub fn parse_hosted_providers(
+    providers: Option<&RawValue>,
+    auth_profiles: Option<&RawValue>,
+    host: Option<&Arc<dyn KeyHost>>,
     environment: &Environment,
 ) -> Result<ProviderSet, InputError> {
     let given: BTreeMap<String, ProviderOptions> = match present(providers) {
@@ -154,7 +163,7 @@ pub fn parse_providers(
         if profile.kind == Some(AuthType::Aws) {
             aws::check_signing(set.providers.get(&profile.provider), index, &profile.provider)?;
         }
-        set.profiles.add(index, profile, environment)?;
+        set.profiles.add(index, profile, host, environment)?;
     }
     for (name, settings) in &set.providers {
         let ProviderSettings::Http { api, settings } = settings else { continue };

@@ -3,7 +3,9 @@
 mod accumulate;
 pub(crate) mod compact;
 pub(crate) mod estimate;
+pub mod fallback;
 pub mod machine;
+pub mod profiles;
 pub(crate) mod retry;
 pub(crate) mod spend;
 pub(crate) mod transcript;

@@ -59,14 +59,10 @@ fn is_transient(kind: FailureKind) -> bool {
     }
 }
 
-/// The delay before the next attempt, or `None` to give up.
+/// The delay before the next attempt with the same profile, or `None` where that is no use: see [`super::fallback`].
 pub(crate) fn delay(failure: &Failure, facts: Facts) -> Option<Duration> {
-    // A rate limit is for rotation; without a second profile it is worth waiting only where the provider says how long.
-    let told_to_wait = failure.kind == FailureKind::RateLimit
-        && failure.retry_after.is_some_and(|wait| wait <= MAX_RETRY_AFTER);
     // The provider's own word goes before what its status means in general (WIRE §1).
-    let worth_it =
-        failure.should_retry.unwrap_or_else(|| is_transient(failure.kind) || told_to_wait);
+    let worth_it = failure.should_retry.unwrap_or_else(|| is_transient(failure.kind));
     if facts.emitted || facts.failures > RETRIES || !worth_it {
         return None;
     }
@@ -125,11 +121,13 @@ mod tests {
 
     #[test]
     fn the_provider_decides_the_wait_up_to_a_minute() {
-        let mut limited = failure(FailureKind::RateLimit);
-        assert_eq!(delay(&limited, facts(1)), None);
-        limited.retry_after = Some(Duration::from_secs(7));
-        assert_eq!(delay(&limited, facts(1)), Some(Duration::from_secs(7)));
-        limited.retry_after = Some(Duration::from_secs(61));
+        let mut busy = failure(FailureKind::Overloaded);
+        busy.retry_after = Some(Duration::from_secs(7));
+        assert_eq!(delay(&busy, facts(1)), Some(Duration::from_secs(7)));
+        busy.retry_after = Some(Duration::from_secs(61));
+        assert_eq!(delay(&busy, facts(1)), None);
+        // For another profile: see `fallback`.
+        let limited = Failure { kind: FailureKind::RateLimit, retry_after: Some(BASE), ..busy };
         assert_eq!(delay(&limited, facts(1)), None);
     }
 

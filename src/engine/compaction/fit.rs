@@ -41,6 +41,14 @@ impl Fit {
         self.last = known.then_some((reply.usage.total_tokens, told));
     }
 
+    /// Another model reads it: what did not fit one may fit it, and may not fit where it did.
+    pub(crate) fn moved(&mut self) {
+        self.last = None;
+        self.gave_up = None;
+        self.recoveries = 0;
+        self.warned = false;
+    }
+
     /// The conversation is another one: what was reported of the old one says nothing of it.
     pub(super) fn rebuilt(&mut self) {
         self.last = None;

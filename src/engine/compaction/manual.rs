@@ -107,7 +107,8 @@ impl Engine {
         Ok(Some(Compactor {
             options,
             provider: Arc::clone(&entry.provider),
-            credential: entry.credential.clone(),
+            keys: Arc::clone(&self.core.keys),
+            seat: self.seat(&provider_name, &model, &model_name, entry, None),
             provider_name,
             model_name,
             model,

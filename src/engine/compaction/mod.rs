@@ -17,16 +17,17 @@ pub use options::{CompactionOptions, ContextGuard, Preset, Strategy};
 
 use super::call::Spent;
 use super::driver::Run;
+use super::failover::Keyring;
 use super::request::max_tokens;
 use super::session::Session;
 use super::{Engine, ProviderEntry};
 use crate::error::EngineError;
 use crate::model::{
-    AgentError, AgentErrorKind, AgentPhase, AssembledContext, ErrorDetail, Failure, FailureKind,
-    ModelInfo, RunWarning,
+    AgentError, AgentErrorKind, AgentPhase, ErrorDetail, FailureKind, ModelInfo, RunWarning,
 };
-use crate::provider::{Credential, Provider};
+use crate::provider::Provider;
 use crate::turn::compact::{GuardVerdict, Trigger, share};
+use crate::turn::fallback::Seat;
 use crate::turn::machine::{Event, Interrupt, Machine};
 
 /// A tool result over this share of the window is cut short when nothing else helps.
@@ -36,7 +37,9 @@ const LARGE_RESULT: u64 = 30;
 pub(crate) struct Compactor {
     pub(super) options: CompactionOptions,
     pub(super) provider: Arc<dyn Provider>,
-    pub(super) credential: Result<Option<Arc<Credential>>, Failure>,
+    pub(super) keys: Arc<Keyring>,
+    /// The profiles it is asked with.
+    pub(super) seat: Seat,
     pub(super) provider_name: String,
     pub(super) model_name: String,
     pub(super) model: Arc<ModelInfo>,
@@ -52,7 +55,7 @@ enum Room {
 
 /// Why an attempt came to nothing.
 #[derive(Debug)]
-enum Stopped {
+pub(super) enum Stopped {
     /// The run ends.
     Interrupted(Interrupt),
     /// It failed, and the history is as it was.
@@ -60,18 +63,19 @@ enum Stopped {
 }
 
 impl Engine {
-    /// Who summarises for a run of `context`, which asks `entry` for `model`.
+    /// Who summarises for a run that asks `entry` for `model` by these names, with the pinned profile only where one is.
     pub(super) fn compactor(
         &self,
-        context: &AssembledContext,
+        (of, named): (&str, &str),
         entry: &ProviderEntry,
         model: &Arc<ModelInfo>,
+        pin: Option<&str>,
     ) -> Result<Option<Arc<Compactor>>, EngineError> {
         let Some(options) = self.core.compaction.clone() else { return Ok(None) };
         let own = |field: &Option<String>, name: &str| field.as_deref().unwrap_or(name).to_owned();
-        let provider_name = own(&options.provider, &context.provider);
-        let model_name = own(&options.model, &context.model);
-        let same = provider_name == context.provider && model_name == context.model;
+        let provider_name = own(&options.provider, of);
+        let model_name = own(&options.model, named);
+        let same = provider_name == of && model_name == named;
         let entry = if same { entry } else { self.provider_named(&provider_name)? };
         let model = if same {
             Arc::clone(model)
@@ -81,7 +85,8 @@ impl Engine {
         Ok(Some(Arc::new(Compactor {
             options,
             provider: Arc::clone(&entry.provider),
-            credential: entry.credential.clone(),
+            keys: Arc::clone(&self.core.keys),
+            seat: self.seat(&provider_name, &model, &model_name, entry, pin),
             provider_name,
             model_name,
             model,
@@ -108,16 +113,20 @@ fn tokens_of(event: &Event) -> u64 {
 impl Run {
     /// Asks the model, with room made before and, where the provider refuses the prompt's size, after.
     pub(super) async fn ask(
-        &self,
+        &mut self,
         machine: &Machine,
         session: &mut Session,
         called: bool,
         spent: &mut Spent,
     ) -> Event {
+        let before = spent.compacted;
         if let Some(event) = self.make_room(machine, session, spent).await {
             return event;
         }
         loop {
+            if spent.compacted != before {
+                self.choose_anew();
+            }
             let needed = session.fit.needed(&session.conversation);
             let most = max_tokens(&self.context, &self.model);
             let payer = self.payer();
@@ -125,12 +134,17 @@ impl Run {
             let hold = match held.await {
                 Ok(hold) => hold,
                 Err(failure) => {
-                    return Event::AttemptFailed { failure, partial: None, emitted: false };
+                    return Event::AttemptFailed {
+                        failure,
+                        partial: None,
+                        emitted: false,
+                        again: None,
+                    };
                 }
             };
-            let before = spent.cost;
+            let paid = spent.cost;
             let event = self.call_model(&session.conversation, called, spent).await;
-            let cost = spent.cost.zip(before).map(|(now, before)| now - before);
+            let cost = spent.cost.zip(paid).map(|(now, paid)| now - paid);
             hold.settle(tokens_of(&event), cost);
             match &event {
                 Event::Replied { reply, .. } => {
@@ -153,6 +167,8 @@ impl Run {
                 Err(Stopped::Interrupted(cause)) => {
                     return Event::Interrupted { cause, partial: None };
                 }
+                // A larger window needs no summary.
+                Err(Stopped::Failed(_)) if self.plan.has_larger() => return event,
                 Err(Stopped::Failed(why)) => return Event::Broken(failure(&why)),
             }
         }
@@ -254,6 +270,17 @@ impl Run {
         let scope = self.scope(session).await?;
         self.rebuild(machine, session, &scope);
         Ok(if session.conversation.tokens() < before { Room::Made } else { Room::Nothing })
+    }
+
+    /// Tells the whole conversation anew, as the model that is asked now reads it.
+    pub(super) async fn retell(
+        &self,
+        machine: &Machine,
+        session: &mut Session,
+    ) -> Result<(), Stopped> {
+        let scope = self.scope(session).await?;
+        self.rebuild(machine, session, &scope);
+        Ok(())
     }
 
     /// Compacts, and tells that it does: the phases, and that no message is taken meanwhile.

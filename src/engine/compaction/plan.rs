@@ -245,6 +245,7 @@ impl Run {
             session.conversation = after;
             session.fit.rebuilt();
             spent.compaction = Some(result);
+            spent.compacted += 1;
             return Ok(Room::Made);
         }
         failed.map_or(Ok(Room::Nothing), |why| Err(Stopped::Failed(why)))

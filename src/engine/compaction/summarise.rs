@@ -2,6 +2,7 @@
 //!
 //! It tells the run's reader nothing. It must never give back a text that is worse than what it stands for.
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::turn::compact::{
     Facts, Flaw, Judged, Part, Task, chunks, instructions, judge, merge_request, parts, request,
     retry_request, share,
 };
+use crate::turn::fallback::{Choice, Plan};
 use crate::turn::{Accumulator, estimate, retry};
 
 /// The most tokens of a summary.
@@ -65,6 +67,8 @@ pub(super) struct Summariser<'a> {
     core: &'a Core,
     payer: Payer<'a>,
     pub(super) deadline: Instant,
+    /// The profile in use.
+    profile: Option<String>,
     spent: Summary,
 }
 
@@ -72,7 +76,8 @@ impl<'a> Summariser<'a> {
     pub(super) fn new(compactor: &'a Compactor, core: &'a Core, payer: Payer<'a>) -> Self {
         let limit = Duration::from_millis(compactor.options.timeout_ms);
         let spent = Summary { cost: Some(0.0), ..Summary::default() };
-        Self { compactor, core, payer, deadline: core.clock.instant() + limit, spent }
+        let deadline = core.clock.instant() + limit;
+        Self { compactor, core, payer, deadline, profile: None, spent }
     }
 
     /// The summary, or why there is none. What it cost counts in both cases: see [`Summariser::spent`].
@@ -181,32 +186,62 @@ impl<'a> Summariser<'a> {
         }
     }
 
-    /// Asks, and asks again where the failure is worth it.
+    /// Asks, with whichever profile is free, and again where the failure is worth it.
     async fn ask(&mut self, text: &str) -> Result<String, Failure> {
-        let mut failures = 0;
+        let keys = Arc::clone(&self.compactor.keys);
+        let mut plan = Plan::new(vec![self.compactor.seat.clone()], self.profile.clone());
         loop {
+            keys.look().await;
+            match keys.choose(&plan, self.remaining()) {
+                Choice::Use(profile) => {
+                    if let Some(id) = profile.as_deref().filter(|_| profile != self.profile) {
+                        keys.picked(id);
+                    }
+                    plan.using(profile.as_deref());
+                    self.profile = profile;
+                }
+                Choice::Wait(wait) => {
+                    tokio::time::sleep(wait.saturating_add(Duration::from_millis(1))).await;
+                    plan.waited();
+                    continue;
+                }
+                // One seat: there is no other.
+                Choice::Switch { to, .. } => {
+                    plan.switched(to);
+                    continue;
+                }
+                Choice::Fail(failure) => return Err(failure),
+            }
             let failure = match self.attempt(text).await {
                 Ok(answer) => return Ok(answer),
-                Err(failure) => failure,
+                Err(failure) => retry::judged(&failure).into_owned(),
             };
-            failures += 1;
-            let judged = retry::judged(&failure);
-            let facts = retry::Facts {
-                failures,
-                emitted: false,
-                remaining: self.deadline.saturating_duration_since(self.core.clock.instant()),
-                dice: self.core.clock.dice(),
-            };
-            match retry::delay(&judged, facts) {
-                Some(wait) => tokio::time::sleep(wait).await,
-                None => return Err(judged.into_owned()),
+            let (remaining, dice) = (self.remaining(), self.core.clock.dice());
+            let first = plan.is_first_failure();
+            if let Some(wait) = plan.retry(&failure, false, remaining, dice) {
+                tokio::time::sleep(wait).await;
+                continue;
             }
+            if let Some(id) = self.profile.clone() {
+                if first && keys.renews(&id, failure.kind).await {
+                    continue;
+                }
+                keys.failed(&id, &self.compactor.model_name, &failure).await;
+            }
+            keys.spent(&mut plan, &failure, false, remaining)?;
         }
+    }
+
+    fn remaining(&self) -> Duration {
+        self.deadline.saturating_duration_since(self.core.clock.instant())
     }
 
     async fn attempt(&mut self, text: &str) -> Result<String, Failure> {
         let compactor = self.compactor;
-        let credential = compactor.credential.clone()?;
+        let credential = match &self.profile {
+            Some(id) => Some(compactor.keys.credential(id).await?),
+            None => None,
+        };
         let provider = compactor.provider.as_ref();
         let question = Message {
             id: self.core.clock.new_id(),

@@ -5,10 +5,13 @@ mod aws;
 use secrecy::ExposeSecret as _;
 use serde_json::value::RawValue;
 
+use std::sync::Arc;
+
 use super::{ProviderSet, ProviderSettings, parse_providers};
 use crate::config::Environment;
 use crate::model::InputError;
-use crate::provider::{Api, ChatQuirks, Failure};
+use crate::provider::keys::KeySource;
+use crate::provider::{Api, ChatQuirks, Credential, Failure};
 
 const SECRET: &str = "sk-very-secret-0123456789";
 
@@ -44,6 +47,19 @@ fn shape(set: &ProviderSet, name: &str) -> (Api, String, String, u128) {
             settings.anthropic_version.to_str().unwrap().to_owned(),
             settings.timeouts.connect.as_millis(),
         ),
+    }
+}
+
+impl ProviderSet {
+    /// The first key of a provider.
+    fn credential(&self, name: &str) -> Result<Option<Arc<Credential>>, Failure> {
+        let keys = self.keys(name);
+        match (keys.profiles.first().map(|profile| &profile.source), keys.missing) {
+            (Some(KeySource::Fixed(credential)), _) => Ok(Some(Arc::clone(credential))),
+            (Some(KeySource::Hosted(_)), _) => panic!("the host has it"),
+            (None, Some(missing)) => Err(missing),
+            (None, None) => Ok(None),
+        }
     }
 }
 

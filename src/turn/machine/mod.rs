@@ -10,7 +10,6 @@ use serde_json::value::RawValue;
 
 mod restore;
 
-use super::retry;
 use crate::model::{
     AgentError, AgentErrorKind, AgentToolCall, Block, ErrorDetail, Failure, FailureKind, Message,
     Progress, Provenance, Role, Stop, StopReason, TokenUsage, ToolCallStatus,
@@ -21,6 +20,9 @@ const INCOMPLETE: &str = "This tool was not run: the call was cut before its end
 
 const MALFORMED_CALL: &str =
     "the model wrote a tool call that its provider could not read; try again";
+
+/// How long a call that could not be read is waited with.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// `pause_turn` is continued this often (RULES §1, WIRE §8).
 const MAX_CONTINUATIONS: u32 = 8;
@@ -33,8 +35,6 @@ pub struct Tick<'a> {
     pub new_id: &'a mut dyn FnMut() -> String,
     /// Time left of the run.
     pub remaining: Duration,
-    /// A number in 0..1.
-    pub dice: f64,
 }
 
 /// A response, or what came of one before it was cut.
@@ -92,6 +92,8 @@ pub enum Event {
         partial: Option<Reply>,
         /// Whether a token of it was emitted.
         emitted: bool,
+        /// After how long another attempt is made; `None` ends the run. See [`super::fallback`].
+        again: Option<Duration>,
     },
     /// The wait is over.
     Waited,
@@ -205,7 +207,6 @@ pub struct Machine {
     max_iterations: u32,
     iterations: u32,
     continuations: u32,
-    failures: u32,
     /// Whether the model was already asked again for the tool call it is writing.
     #[serde(default)]
     asked_again: bool,
@@ -229,7 +230,6 @@ impl Machine {
             max_iterations,
             iterations: 0,
             continuations: 0,
-            failures: 0,
             asked_again: false,
             messages: vec![query],
             calls: Vec::new(),
@@ -321,8 +321,8 @@ impl Machine {
     pub fn feed(&mut self, event: Event, tick: &mut Tick<'_>) -> Step {
         match event {
             Event::Replied { reply, stop, stop_raw } => self.replied(reply, stop, stop_raw, tick),
-            Event::AttemptFailed { failure, partial, emitted } => {
-                self.attempt_failed(&failure, partial, emitted, tick);
+            Event::AttemptFailed { failure, partial, emitted, again } => {
+                self.attempt_failed(&failure, partial, again.filter(|_| !emitted), tick);
             }
             Event::Waited => {
                 if matches!(self.state, State::Waiting(_)) {
@@ -477,10 +477,9 @@ impl Machine {
         if stop == Stop::MalformedToolCall && !self.asked_again && !is_shown(&reply.blocks) {
             self.asked_again = true;
             let failure = Failure::new(FailureKind::ServerError, &stop_raw, MALFORMED_CALL);
-            self.attempt_failed(&failure, Some(reply), false, tick);
+            self.attempt_failed(&failure, Some(reply), Some(ASK_AGAIN), tick);
             return;
         }
-        self.failures = 0;
         self.asked_again = false;
         self.iterations = self.iterations.saturating_add(1);
         self.count(&reply);
@@ -556,25 +555,17 @@ impl Machine {
         &mut self,
         failure: &Failure,
         partial: Option<Reply>,
-        emitted: bool,
+        again: Option<Duration>,
         tick: &mut Tick<'_>,
     ) {
         if self.is_finished() {
             return;
         }
-        let failure = &*retry::judged(failure);
-        self.failures = self.failures.saturating_add(1);
         if let Some(partial) = &partial {
             // A failed call that reported usage is paid for as well (RULES §6).
             self.count(partial);
         }
-        let facts = retry::Facts {
-            failures: self.failures,
-            emitted,
-            remaining: tick.remaining,
-            dice: tick.dice,
-        };
-        if let Some(delay) = retry::delay(failure, facts) {
+        if let Some(delay) = again.filter(|delay| delay.is_zero() || *delay < tick.remaining) {
             self.state = State::Waiting(delay);
             return;
         }

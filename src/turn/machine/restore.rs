@@ -31,7 +31,6 @@ impl Machine {
             max_iterations,
             iterations: turn.progress.iterations,
             continuations: turn.progress.continuations,
-            failures: 0,
             asked_again: false,
             messages,
             batch,
@@ -231,7 +230,7 @@ mod tests {
             format!("new{ids}")
         };
         let remaining = std::time::Duration::from_secs(60);
-        work(&mut Tick { now_ms: 1, new_id: &mut new_id, remaining, dice: 0.5 })
+        work(&mut Tick { now_ms: 1, new_id: &mut new_id, remaining })
     }
 
     fn statuses() -> impl Strategy<Value = ToolCallStatus> {

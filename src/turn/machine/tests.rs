@@ -24,12 +24,8 @@ impl World {
             *ids += 1;
             format!("id{ids}")
         };
-        let mut tick = Tick {
-            now_ms: self.now,
-            new_id: &mut new_id,
-            remaining: Duration::from_secs(60),
-            dice: 0.5,
-        };
+        let mut tick =
+            Tick { now_ms: self.now, new_id: &mut new_id, remaining: Duration::from_secs(60) };
         machine.feed(event, &mut tick)
     }
 }
@@ -273,7 +269,7 @@ fn a_failed_turn_moves_the_pointer_only_with_output_or_an_executed_tool() {
     let mut empty = Machine::new(query(), 25);
     world.feed(
         &mut empty,
-        Event::AttemptFailed { failure: failure(), partial: None, emitted: false },
+        Event::AttemptFailed { failure: failure(), partial: None, emitted: false, again: None },
     );
     assert_eq!(empty.outcome().unwrap().stop_reason, StopReason::Error);
     assert!(!empty.moves_pointer());
@@ -285,6 +281,7 @@ fn a_failed_turn_moves_the_pointer_only_with_output_or_an_executed_tool() {
             failure: failure(),
             partial: Some(reply("a", vec![Block::text("some")])),
             emitted: true,
+            again: None,
         },
     );
     assert!(partial.moves_pointer());
@@ -386,6 +383,7 @@ proptest! {
                         failure: Failure::new(kind, "", "x"),
                         partial: emitted.then(|| reply(&format!("m{message}"), vec![Block::text("p")])),
                         emitted,
+                        again: (kind != FailureKind::Format).then_some(Duration::ZERO),
                     }
                 }
                 Move::Start(which) => match pending.get(which) {

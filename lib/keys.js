@@ -1,0 +1,57 @@
+'use strict'
+// Auth profiles whose key is a function: taken out of the options, called when a key is needed, and read.
+// It must never keep, print or throw a key.
+
+const { AgentEngineError, messageOf } = require('./errors.js')
+
+const CODE = 'invalid_options'
+
+/** The profiles as they cross, and the functions among them by their place. */
+function readProfiles(given) {
+  const functions = new Map()
+  if (!Array.isArray(given)) return { profiles: given, functions }
+  const profiles = given.map((profile, place) => {
+    if (profile === null || typeof profile !== 'object') return profile
+    const at = (field, message) =>
+      new AgentEngineError(
+        CODE,
+        `\`authProfiles[${place}].${field}\`: ${message}`,
+        `authProfiles[${place}].${field}`,
+      )
+    const { refresh, ...fields } = profile
+    if ('hosted' in fields) throw at('hosted', 'is not known')
+    let get
+    if (refresh !== undefined) {
+      if (fields.type !== 'oauth') throw at('refresh', "is for `type: 'oauth'` only")
+      if (typeof refresh !== 'function') throw at('refresh', 'is not a function')
+      if (typeof fields.key === 'function') throw at('key', 'is a function; `refresh` is one too')
+      get = refresh
+    } else if (typeof fields.key === 'function') {
+      if (fields.type === 'oauth') throw at('refresh', 'is missing; pass the function as `refresh`')
+      get = fields.key
+      delete fields.key
+    }
+    if (get === undefined) return fields
+    functions.set(place, { get, profileId: fields.id })
+    return { ...fields, hosted: true }
+  })
+  return { profiles, functions }
+}
+
+/** What a function gives: `{ key, expiresAt? }`, or `{ error }` in words. Never throws. */
+async function askForKey({ get, profileId }, refused) {
+  try {
+    const given = await get({ profileId, refused })
+    const { key, expiresAt } = typeof given === 'string' ? { key: given } : (given ?? {})
+    if (typeof key !== 'string')
+      return { error: 'it gave no key; return one, or `{ key, expiresAt }`' }
+    if (expiresAt === undefined || expiresAt === null) return { key }
+    if (!Number.isFinite(expiresAt))
+      return { error: 'its `expiresAt` is not a time in milliseconds' }
+    return { key, expiresAt }
+  } catch (error) {
+    return { error: messageOf(error, 'it') }
+  }
+}
+
+module.exports = { askForKey, readProfiles }

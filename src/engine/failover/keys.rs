@@ -1,0 +1,281 @@
+//! The keys of an engine's profiles, and the book that says which of them may be used: in memory, and in the ledger where
+//! there is one, so that processes share it and a restart forgets nothing (RULES §2).
+//!
+//! It must never write a key anywhere, and never keep a run from its answer because the book could not be written.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::clock::Clock;
+use crate::error::{EngineError, ErrorCode};
+use crate::model::{
+    Failure, FailureKind, InputError, ProfileChange, ProfileState, ProfileStore, ProfileUsage,
+};
+use crate::provider::{Credential, KeyProfile};
+use crate::telemetry;
+use crate::turn::fallback::{Choice, Plan, Seat};
+use crate::turn::profiles::{self, Book, CooldownPolicy};
+
+/// What other processes write is looked at this often.
+const FRESH: Duration = Duration::from_millis(500);
+/// Sessions whose profile is remembered; past it, the half that was not used for the longest time is forgotten.
+const MOST_SESSIONS: usize = 10_000;
+
+#[derive(Default)]
+struct Sticky {
+    /// By session and provider: the profile, and when it was used, in order.
+    of: HashMap<(String, String), (String, u64)>,
+    uses: u64,
+}
+
+/// The profiles of an engine.
+pub(crate) struct Keyring {
+    profiles: Vec<(String, Arc<KeyProfile>)>,
+    book: Mutex<Book>,
+    sticky: Mutex<Sticky>,
+    /// When the store was last read; held while it is, so that nobody chooses before.
+    read: tokio::sync::Mutex<Option<Instant>>,
+    store: Option<Arc<dyn ProfileStore>>,
+    policy: CooldownPolicy,
+    clock: Clock,
+}
+
+impl Keyring {
+    /// A keyring of these profiles, with their providers' names.
+    pub(crate) fn new(
+        profiles: Vec<(String, Arc<KeyProfile>)>,
+        store: Option<Arc<dyn ProfileStore>>,
+        policy: CooldownPolicy,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            profiles,
+            book: Mutex::default(),
+            sticky: Mutex::default(),
+            read: tokio::sync::Mutex::default(),
+            store,
+            policy,
+            clock,
+        }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn profile(&self, id: &str) -> Option<&Arc<KeyProfile>> {
+        self.profiles.iter().map(|(_, profile)| profile).find(|profile| profile.id == id)
+    }
+
+    /// Reads what other processes have written, where the last look is not fresh.
+    pub(crate) async fn look(&self) {
+        if self.store.is_none() || self.profiles.is_empty() {
+            return;
+        }
+        let mut read = self.read.lock().await;
+        let now = self.clock.instant();
+        if !read.is_some_and(|at| now.saturating_duration_since(at) < FRESH) {
+            self.read_all().await;
+            *read = Some(now);
+        }
+    }
+
+    async fn read_all(&self) {
+        let Some(store) = self.store.as_ref().filter(|_| !self.profiles.is_empty()) else { return };
+        match store.usage().await {
+            Ok(rows) => {
+                let mut book = self.book();
+                for (id, usage) in rows {
+                    if self.profile(&id).is_some() {
+                        put(&mut book, id, usage);
+                    }
+                }
+            }
+            Err(error) => telemetry::storage_failed(error.kind.code()),
+        }
+    }
+
+    /// What `plan` does next.
+    pub(crate) fn choose(&self, plan: &Plan, remaining: Duration) -> Choice {
+        plan.choose(&self.book(), self.clock.now_ms(), remaining)
+    }
+
+    /// Whether `plan` goes on after `failure`, or the error that ends the run.
+    pub(crate) fn spent(
+        &self,
+        plan: &mut Plan,
+        failure: &Failure,
+        emitted: bool,
+        remaining: Duration,
+    ) -> Result<(), Failure> {
+        plan.spent(failure, emitted, &self.book(), self.clock.now_ms(), remaining)
+    }
+
+    /// The profile that a session last used.
+    pub(crate) fn sticky(&self, session: &str, provider: &str) -> Option<String> {
+        let sticky = self.sticky.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (session.to_owned(), provider.to_owned());
+        sticky.of.get(&key).map(|(id, _)| id.clone())
+    }
+
+    /// The session stays with this profile; with `None`, with none.
+    pub(crate) fn stick(&self, session: &str, provider: &str, id: Option<&str>) {
+        let mut sticky = self.sticky.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (session.to_owned(), provider.to_owned());
+        let Some(id) = id else {
+            sticky.of.remove(&key);
+            return;
+        };
+        sticky.uses = sticky.uses.wrapping_add(1);
+        let uses = sticky.uses;
+        sticky.of.insert(key, (id.to_owned(), uses));
+        if sticky.of.len() > MOST_SESSIONS {
+            let half = uses.saturating_sub((MOST_SESSIONS / 2) as u64);
+            sticky.of.retain(|_, (_, used)| *used > half);
+        }
+    }
+
+    /// A profile was chosen: others go first from now on.
+    pub(crate) fn picked(&self, id: &str) {
+        let now = self.clock.now_ms();
+        self.book().entry(id.to_owned()).or_default().last_used_at = Some(now);
+        let shared = self.profile(id).is_some() && self.profiles.len() > 1;
+        if let Some(store) = self.store.as_ref().filter(|_| shared) {
+            // Handed over at once; an order of turns that is lost does no harm.
+            drop(store.change(id, Box::new(move |usage| usage.last_used_at = Some(now))));
+        }
+    }
+
+    /// A profile has answered.
+    pub(crate) fn answered(&self, id: &str) {
+        let now = self.clock.now_ms();
+        let refused = {
+            let mut book = self.book();
+            let usage = book.entry(id.to_owned()).or_default();
+            let refused = usage.refusals > 0;
+            profiles::answered(usage, now);
+            refused && usage.refusals == 0
+        };
+        if let Some(store) = self.store.as_ref().filter(|_| refused) {
+            drop(store.change(id, Box::new(move |usage| profiles::answered(usage, now))));
+        }
+    }
+
+    /// A profile has failed with `model`: one transaction, with what other processes have written.
+    pub(crate) async fn failed(&self, id: &str, model: &str, failure: &Failure) {
+        let now = self.clock.now_ms();
+        let policy = self.policy;
+        profiles::failed(
+            self.book().entry(id.to_owned()).or_default(),
+            policy,
+            model,
+            failure,
+            now,
+        );
+        let (model, failure) = (model.to_owned(), failure.clone());
+        let change: ProfileChange =
+            Box::new(move |usage| profiles::failed(usage, policy, &model, &failure, now));
+        self.write(id, change).await;
+    }
+
+    async fn write(&self, id: &str, change: ProfileChange) {
+        let Some(store) = &self.store else { return };
+        match store.change(id, change).await {
+            Ok(usage) => put(&mut self.book(), id.to_owned(), usage),
+            Err(error) => telemetry::storage_failed(error.kind.code()),
+        }
+    }
+
+    /// What an attempt with a profile is sent with.
+    ///
+    /// # Errors
+    /// The host's callback failed.
+    pub(crate) async fn credential(&self, id: &str) -> Result<Arc<Credential>, Failure> {
+        match self.profile(id) {
+            Some(profile) => profile.credential(&self.clock).await,
+            None => Err(no_profile(id)),
+        }
+    }
+
+    /// Whether another key may be had for a refused one: then it is asked for.
+    pub(crate) async fn renews(&self, id: &str, refused: FailureKind) -> bool {
+        match self.profile(id) {
+            Some(profile) if refused == FailureKind::Auth => profile.renew().await,
+            Some(_) | None => false,
+        }
+    }
+
+    /// The credential of whichever profile of `seat` is free.
+    ///
+    /// # Errors
+    /// None is, or there is none.
+    pub(crate) async fn any(&self, seat: Seat) -> Result<Option<Arc<Credential>>, Failure> {
+        self.look().await;
+        match self.choose(&Plan::new(vec![seat], None), Duration::ZERO) {
+            Choice::Use(None) => Ok(None),
+            Choice::Use(Some(id)) => self.credential(&id).await.map(Some),
+            // One seat, and no time: neither comes.
+            Choice::Wait(_) | Choice::Switch { .. } => Ok(None),
+            Choice::Fail(failure) => Err(failure),
+        }
+    }
+
+    /// The state of every profile, as the ledger has it now.
+    pub(crate) async fn states(&self) -> Vec<ProfileState> {
+        self.read_all().await;
+        let now = self.clock.now_ms();
+        let book = self.book();
+        let state = |(provider, profile): &(String, Arc<KeyProfile>)| {
+            let mut usage = book.get(&profile.id).cloned().unwrap_or_default();
+            profiles::settle(&mut usage, now);
+            ProfileState {
+                id: profile.id.clone(),
+                provider: provider.clone(),
+                kind: profile.kind,
+                available: usage.windows.iter().all(|window| window.model.is_some()),
+                last_used_at: usage.last_used_at,
+                last_failure_at: usage.last_failure_at,
+                windows: usage.windows,
+            }
+        };
+        self.profiles.iter().map(state).collect()
+    }
+
+    /// Forgets a profile's failures.
+    ///
+    /// # Errors
+    /// `unknown_profile`; any of storage.
+    pub(crate) async fn reset(&self, id: &str) -> Result<(), EngineError> {
+        let Some(profile) = self.profile(id) else {
+            let message = format!("`{id}` is no auth profile of the engine");
+            return Err(EngineError::at(ErrorCode::UnknownProfile, InputError::new("id", message)));
+        };
+        profile.renew().await;
+        let clear = |usage: &mut ProfileUsage| {
+            *usage = ProfileUsage { last_used_at: usage.last_used_at, ..ProfileUsage::default() };
+        };
+        clear(self.book().entry(id.to_owned()).or_default());
+        if let Some(store) = &self.store {
+            let usage = store.change(id, Box::new(clear)).await?;
+            self.book().insert(id.to_owned(), usage);
+        }
+        Ok(())
+    }
+}
+
+/// Takes what the store has. Not every use is written there: the later one stands.
+fn put(book: &mut Book, id: String, mut usage: ProfileUsage) {
+    let known = book.get(&id).and_then(|known| known.last_used_at);
+    usage.last_used_at = usage.last_used_at.max(known);
+    book.insert(id, usage);
+}
+
+/// A provider whose profiles are all left out of its order.
+pub(crate) fn no_profile(provider: &str) -> Failure {
+    let message =
+        format!("`{provider}` has no auth profile that may be used; see `failover.order`");
+    Failure { should_retry: Some(false), ..Failure::new(FailureKind::Auth, "missing_key", message) }
+}
