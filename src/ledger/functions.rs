@@ -29,7 +29,10 @@ pub(super) fn add(connection: &Connection) -> Stored<()> {
 
 /// The words of a message's beginning.
 pub(super) fn words_of(text: &str) -> String {
-    search_words(text.get(..text.floor_char_boundary(SEARCHED_BYTES)).unwrap_or_default())
+    let most = text.len().min(SEARCHED_BYTES);
+    // A character is four bytes at most, so this is found at once.
+    let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    search_words(text.get(..end).unwrap_or_default())
 }
 
 /// The agent that a label names, else the persona: what there is to go by of a session that is there already.

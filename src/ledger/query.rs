@@ -94,6 +94,12 @@ fn authorize(context: AuthContext<'_>) -> Authorization {
         {
             Authorization::Allow
         }
+        // What the search's index asks before it is read: whether another connection has written.
+        AuthAction::Pragma { pragma_name, pragma_value: None }
+            if pragma_name.eq_ignore_ascii_case("data_version") =>
+        {
+            Authorization::Allow
+        }
         _ => Authorization::Deny,
     }
 }

@@ -41,7 +41,7 @@ CREATE TABLE searchable (
   turn_id TEXT NOT NULL,
   sequence INTEGER NOT NULL
 ) STRICT;
-CREATE VIRTUAL TABLE message_words USING fts5 (words, content = '', detail = 'none', tokenize = 'ascii');
+CREATE VIRTUAL TABLE message_words USING fts5 (words, content = '', detail = 'none', columnsize = 0, tokenize = 'ascii');
 
 INSERT INTO searchable (turn_id, sequence)
 SELECT m.turn_id, m.sequence FROM turns t JOIN messages m ON m.turn_id = t.id

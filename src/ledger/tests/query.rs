@@ -24,6 +24,10 @@ async fn values_come_as_json_that_loses_nothing() {
         serde_json::to_string(&result).unwrap(),
         r#"{"columns":["a","a_2","b","big","bytes","inf","t"],"rows":[{"a":"x","a_2":1.5,"b":null,"big":"9007199254740993","bytes":"00ff","inf":"inf","t":1}],"truncated":null}"#
     );
+    fixture.commit(turn("t1", "main", None)).await.unwrap();
+    let words = "SELECT count(*) AS n FROM message_words WHERE message_words MATCH 'ask'";
+    let found = query(&fixture, words, "[]").await.unwrap();
+    assert_eq!(serde_json::to_string(&found.rows).unwrap(), r#"[{"n":1}]"#);
     let json = query(&fixture, "SELECT value FROM json_each('[1,2]')", "[]").await.unwrap();
     assert_eq!(serde_json::to_string(&json.rows).unwrap(), r#"[{"value":1},{"value":2}]"#);
 }
@@ -41,6 +45,10 @@ async fn everything_but_one_read_is_refused() {
         ("DROP TABLE messages", "[]"),
         ("CREATE TEMP TABLE x (a)", "[]"),
         ("PRAGMA user_version", "[]"),
+        ("PRAGMA data_version = 1", "[]"),
+        ("INSERT INTO message_words (message_words) VALUES ('delete-all')", "[]"),
+        ("INSERT INTO message_words (rowid, words) VALUES (9, 'x')", "[]"),
+        ("DELETE FROM message_words_data", "[]"),
         ("PRAGMA user_version = 9", "[]"),
         ("PRAGMA writable_schema = 1", "[]"),
         ("SELECT * FROM pragma_user_version", "[]"),
