@@ -3,6 +3,7 @@
 
 const { AgentEngine } = require('./lib/engine.js')
 const { AgentEngineError } = require('./lib/errors.js')
+const { salvageLedger } = require('./lib/ledger.js')
 const { scriptedProvider } = require('./lib/scripted.js')
 
-module.exports = { AgentEngine, AgentEngineError, scriptedProvider }
+module.exports = { AgentEngine, AgentEngineError, salvageLedger, scriptedProvider }

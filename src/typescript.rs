@@ -7,8 +7,9 @@ use ts_rs::{Config, TS};
 
 use crate::ledger::{
     HistoryMessage, LedgerBackup, LedgerCheck, LedgerChecked, LedgerExport, LedgerFormat,
-    LedgerImport, LedgerProblem, LedgerReport, LedgerStats, LedgerVacuum, QueryResult, SessionRow,
-    TransferCode, TransferProblem, Truncation, TurnCounts, TurnError, TurnRow,
+    LedgerImport, LedgerProblem, LedgerReport, LedgerSalvage, LedgerStats, LedgerVacuum,
+    QueryResult, SessionRow, TransferCode, TransferProblem, Truncation, TurnCounts, TurnError,
+    TurnRow,
 };
 use crate::model::*;
 use crate::provider::*;
@@ -108,6 +109,7 @@ fn the_typescript_declarations_are_what_the_rust_types_say() {
         LedgerStats,
         TurnCounts,
         LedgerVacuum,
+        LedgerSalvage,
         LedgerFormat,
         LedgerExport,
         LedgerImport,

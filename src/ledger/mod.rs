@@ -21,6 +21,7 @@ mod query;
 mod readers;
 mod registry;
 mod rows;
+mod salvage;
 mod schema;
 mod sessions;
 mod stored;
@@ -50,6 +51,7 @@ pub use self::care::{
 };
 pub use self::query::{QueryLimits, QueryResult, QueryRow, Truncation};
 pub use self::rows::{HistoryMessage, SessionRow, TurnError, TurnRow};
+pub use self::salvage::LedgerSalvage;
 pub use self::transfer::{LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem};
 
 /// How far a commit waits for the disk.
