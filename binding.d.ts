@@ -95,4 +95,6 @@ export declare class NativeHub {
   answerTool(run: number, execution: number, answer: string): void
   /** Answers `onRequest`: the JSON of the body to send, nothing to send it as it is, or why it must not be sent. */
   answerRequest(run: number, number: number, body?: string | undefined | null, error?: string | undefined | null): void
+  /** Reads what can be read of a damaged ledger into a fresh one; answers request `id`. */
+  salvage(id: number, damaged: string, fresh: string): void
 }

@@ -763,6 +763,17 @@ export interface Ledger {
   import(path: string, options?: ImportOptions): Promise<LedgerImport>
 }
 
+/**
+ * Reads what can still be read of a damaged ledger into a fresh one at `fresh`, page by page, also where SQLite refuses the
+ * file. The damaged one is never written to. Rejects with an {@link AgentEngineError}: `storage_exists` (`field` is `fresh`),
+ * `invalid_import` (`field` is `damaged`) where nothing of a ledger is in it, `ledger_in_use` while an engine has it open.
+ *
+ * @example
+ * const { turns, problems } = await salvageLedger('./agent.db', './agent.saved.db')
+ * for (const { code, message } of problems) console.warn(code, message)
+ */
+export declare function salvageLedger(damaged: string, fresh: string): Promise<LedgerSalvage>
+
 /** A result as a broker may have it: seed 000's fields; the engine's own are optional. */
 export type AgentResultInput = Pick<AgentResult, 'stopReason' | 'durationMs' | 'usage'> &
   Partial<
@@ -2941,6 +2952,47 @@ bytesBefore: number,
  * The file's bytes after. A reader that is at work keeps the file as it was until the next checkpoint.
  */
 bytesAfter: number, };
+
+/**
+ * What `salvageLedger(damaged, fresh)` could save.
+ */
+export type LedgerSalvage = { 
+/**
+ * Where the fresh ledger stands, with links and folders resolved.
+ */
+path: string, 
+/**
+ * Pages that were looked at.
+ */
+pages: number, 
+/**
+ * Rows that a page says it has, and that cannot be read.
+ */
+lostRows: number, 
+/**
+ * Sessions that were saved.
+ */
+sessions: number, 
+/**
+ * Turns that were saved.
+ */
+turns: number, 
+/**
+ * Messages that were saved, each as it was written.
+ */
+messages: number, 
+/**
+ * Tool calls that were saved.
+ */
+toolCalls: number, 
+/**
+ * What is known to be lost, or was put together anew; at most 1,000 entries. `line` is null.
+ */
+problems: Array<TransferProblem>, 
+/**
+ * True when there is more than `problems` names.
+ */
+truncated: boolean, };
 
 /**
  * A format of files.

@@ -3,7 +3,8 @@
 
 const { AgentEngine } = require('./lib/engine.js')
 const { AgentEngineError } = require('./lib/errors.js')
+const { salvageLedger } = require('./lib/ledger.js')
 const { scriptedProvider } = require('./lib/scripted.js')
 const { parseSessionKey } = require('./lib/session-key.js')
 
-module.exports = { AgentEngine, AgentEngineError, parseSessionKey, scriptedProvider }
+module.exports = { AgentEngine, AgentEngineError, parseSessionKey, salvageLedger, scriptedProvider }

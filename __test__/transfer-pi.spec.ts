@@ -602,7 +602,7 @@ function randomSession(seed: number): Entry[] {
   for (let n = 1; n <= 30; n++) {
     const all = entries.slice(1).map(({ id }) => id)
     if (all.length > 2 && pick(8) === 0) leaf = all[pick(all.length)]
-    const base = { id: n.toString(16).padStart(8, '0'), parentId: leaf, timestamp: time(n) }
+    const base: Entry = { id: n.toString(16).padStart(8, '0'), parentId: leaf, timestamp: time(n) }
     const say = (message: Entry) => ({ type: 'message', ...base, message })
     const kinds = [
       () => say(user(`question ${n}`, n)),

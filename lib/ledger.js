@@ -237,4 +237,10 @@ function bindable(value) {
   return value === null || typeof value === 'string' || typeof value === 'boolean'
 }
 
-module.exports = { Ledger }
+/** A fresh ledger of what can still be read of a damaged one. No engine can have it open. */
+async function salvageLedger(damaged, fresh) {
+  const [from, to] = [file('damaged', damaged), file('fresh', fresh)]
+  return hub.request((id) => hub.nativeHub().salvage(id, from, to))
+}
+
+module.exports = { Ledger, salvageLedger }

@@ -7,8 +7,8 @@ use ts_rs::{Config, TS};
 
 use crate::ledger::{
     AliasRow, HistoryMessage, LedgerBackup, LedgerCheck, LedgerChecked, LedgerExport, LedgerFormat,
-    LedgerImport, LedgerProblem, LedgerReport, LedgerStats, LedgerVacuum, PageOptions, PersonaRow,
-    QueryResult, SearchHit, SearchOptions, SessionFilter, SessionMove, SessionRow, SessionStatus,
+    LedgerImport, LedgerProblem, LedgerReport, LedgerSalvage, LedgerStats, LedgerVacuum, PageOptions,
+    PersonaRow,    QueryResult, SearchHit, SearchOptions, SessionFilter, SessionMove, SessionRow, SessionStatus,
     ToolCallFilter, ToolCallRow, TransferCode, TransferProblem, Truncation, TurnCounts, TurnError,
     TurnRow, TurnSummary, UsageBy, UsageFilter, UsageRow,
 };
@@ -116,6 +116,7 @@ fn the_typescript_declarations_are_what_the_rust_types_say() {
         LedgerStats,
         TurnCounts,
         LedgerVacuum,
+        LedgerSalvage,
         LedgerFormat,
         LedgerExport,
         LedgerImport,

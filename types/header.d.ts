@@ -765,6 +765,17 @@ export interface Ledger {
   import(path: string, options?: ImportOptions): Promise<LedgerImport>
 }
 
+/**
+ * Reads what can still be read of a damaged ledger into a fresh one at `fresh`, page by page, also where SQLite refuses the
+ * file. The damaged one is never written to. Rejects with an {@link AgentEngineError}: `storage_exists` (`field` is `fresh`),
+ * `invalid_import` (`field` is `damaged`) where nothing of a ledger is in it, `ledger_in_use` while an engine has it open.
+ *
+ * @example
+ * const { turns, problems } = await salvageLedger('./agent.db', './agent.saved.db')
+ * for (const { code, message } of problems) console.warn(code, message)
+ */
+export declare function salvageLedger(damaged: string, fresh: string): Promise<LedgerSalvage>
+
 /** A result as a broker may have it: seed 000's fields; the engine's own are optional. */
 export type AgentResultInput = Pick<AgentResult, 'stopReason' | 'durationMs' | 'usage'> &
   Partial<

@@ -2088,6 +2088,47 @@ bytesBefore: number,
 bytesAfter: number, };
 
 /**
+ * What `salvageLedger(damaged, fresh)` could save.
+ */
+export type LedgerSalvage = { 
+/**
+ * Where the fresh ledger stands, with links and folders resolved.
+ */
+path: string, 
+/**
+ * Pages that were looked at.
+ */
+pages: number, 
+/**
+ * Rows that a page says it has, and that cannot be read.
+ */
+lostRows: number, 
+/**
+ * Sessions that were saved.
+ */
+sessions: number, 
+/**
+ * Turns that were saved.
+ */
+turns: number, 
+/**
+ * Messages that were saved, each as it was written.
+ */
+messages: number, 
+/**
+ * Tool calls that were saved.
+ */
+toolCalls: number, 
+/**
+ * What is known to be lost, or was put together anew; at most 1,000 entries. `line` is null.
+ */
+problems: Array<TransferProblem>, 
+/**
+ * True when there is more than `problems` names.
+ */
+truncated: boolean, };
+
+/**
  * A format of files.
  */
 export type LedgerFormat = "ledger" | "pi" | "myclaw";

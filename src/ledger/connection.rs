@@ -183,14 +183,19 @@ pub(super) fn open_draft(draft: &Path) -> Stored<Connection> {
     Ok(connection)
 }
 
+/// Makes a whole and empty ledger of a new file that is nobody's yet.
+pub(super) fn fill_draft(draft: &Path, clock: &Clock) -> Stored<Connection> {
+    let connection = open_draft(draft)?;
+    schema::migrate(&connection, schema::MIGRATIONS)?;
+    schema::stamp(&connection, clock)?;
+    ensure_wal(&connection)?;
+    Ok(connection)
+}
+
 fn draft_ledger(draft: &Path, clock: &Clock) -> Stored<()> {
     file::create_private(draft).map_err(|error| {
         error::file(&format!("create the ledger `{}`", draft.display()), &error)
     })?;
-    let connection = open_raw(draft, Purpose::Write(Synchronous::Full))?;
-    schema::migrate(&connection, schema::MIGRATIONS)?;
-    schema::stamp(&connection, clock)?;
-    ensure_wal(&connection)?;
-    set(&connection, DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+    let connection = fill_draft(draft, clock)?;
     connection.close().map_err(|(_, error)| sqlite("create the ledger", &error))
 }

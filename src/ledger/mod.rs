@@ -36,6 +36,7 @@ mod reading;
 mod registry;
 mod rows;
 mod runs;
+mod salvage;
 mod schema;
 mod search;
 mod sessions;
@@ -77,6 +78,7 @@ pub use self::query::{QueryLimits, QueryResult, QueryRow, Truncation};
 pub use self::rows::{HistoryMessage, SessionRow, TurnError, TurnRow};
 pub use self::search::{SearchHit, SearchOptions};
 pub use self::thread::{SessionMove, TurnSummary};
+pub use self::salvage::LedgerSalvage;
 pub use self::transfer::{LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem};
 pub use self::usage::{UsageBy, UsageFilter, UsageRow};
 

@@ -4,11 +4,11 @@
 //! check for a second SQLite library must know which descriptors are ours. It must never open a file twice.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::connection::{self, Purpose};
-use super::error::Stored;
+use super::error::{self, Stored};
 use super::file::{self, FileId};
 use super::heart::Heart;
 use super::lease::{Claim, Held};
@@ -19,6 +19,7 @@ use super::runs::Runs;
 use super::writer::Writer;
 use super::{LedgerOptions, Retention, query, schema};
 use crate::clock::Clock;
+use crate::model::{StorageError, StorageErrorKind};
 
 /// Connections for our own reads.
 const READERS: usize = 4;
@@ -104,6 +105,31 @@ pub(super) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Core
     core.runs.belongs_to(&core);
     open.insert(id, Entry { core: Arc::clone(&core), handles: 1 });
     Ok(core)
+}
+
+/// Copies a ledger with its log while nobody in this process has it open, and nobody can open it: closing a descriptor of
+/// an open one would drop its locks (FAULTS §0.1).
+pub(super) fn copy_closed(from: &Path, to: &Path) -> Stored<()> {
+    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = file::resolve(from)?;
+    if let Some((id, _)) = file::identify(&path)?
+        && open.contains_key(&id)
+    {
+        return Err(StorageError::new(
+            StorageErrorKind::InUse,
+            format!("the ledger `{}` is open in this process; close its engine", path.display()),
+        ));
+    }
+    file::check_not_held(&path)?;
+    for suffix in ["", "-wal"] {
+        let (from, to) = (file::companion(&path, suffix), file::companion(to, suffix));
+        if suffix.is_empty() || from.exists() {
+            let copying = |error| error::file(&format!("copy `{}`", from.display()), &error);
+            file::create_private(&to).map_err(copying)?;
+            std::fs::copy(&from, &to).map_err(copying)?;
+        }
+    }
+    Ok(())
 }
 
 /// Gives a handle back; the last one waits for pending jobs, checkpoints and closes the files.

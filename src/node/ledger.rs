@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::engine::NativeEngine;
-use super::js_error;
+use super::hub::NativeHub;
+use super::{js_error, reply};
+use crate::clock::Clock;
 use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Ledger, LedgerFormat, QueryLimits};
 use crate::model::{InputError, StorageError, StorageErrorKind, repair_surrogates, session_label};
@@ -83,6 +85,24 @@ impl NativeEngine {
     #[napi(catch_unwind)]
     pub fn ledger(&self, id: u32, method: String, args: String) -> Result<()> {
         self.ask(id, &method, &args).map_err(|error| js_error(&error))
+    }
+}
+
+#[napi]
+impl NativeHub {
+    /// Reads what can be read of a damaged ledger into a fresh one; answers request `id`.
+    #[napi(catch_unwind)]
+    pub fn salvage(&self, id: u32, damaged: String, fresh: String) {
+        let hub = Arc::clone(self.core());
+        self.tasks().spawn(async move {
+            let (damaged, fresh) = (PathBuf::from(damaged), PathBuf::from(fresh));
+            let answer = Ledger::salvage(&damaged, &fresh, Clock::default()).await;
+            let answer = answer.map_err(|error| match error.kind {
+                StorageErrorKind::Exists => at_path("fresh", error),
+                _ => at_path("damaged", error),
+            });
+            reply(&hub, id, answer.and_then(|saved| json(&saved)));
+        });
     }
 }
 

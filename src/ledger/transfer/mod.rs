@@ -18,17 +18,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use self::lines::{Line, Lines};
 use self::own::Read;
-use self::report::Problems;
-use self::restore::{Record, Restore};
+use self::pi::entries::Numbered;
 use super::error::{self, Stored};
 use super::registry::Core;
 use super::{Ledger, draft, readers, rows, sessions, unknown_session};
 use crate::clock::Clock;
 use crate::model::{StorageError, StorageErrorKind, repair_surrogates, session_label};
+
+pub(super) use self::record::{MessageRecord, Moved, SessionRecord, TurnRecord};
+pub(super) use self::report::Problems;
+pub(super) use self::restore::{Record, Restore};
 
 pub use self::report::{LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem};
 
@@ -122,7 +125,7 @@ impl Target {
             // Begun anew each time: the transaction may be rolled back and done again.
             let mut restore = begun.clone();
             for (line, record) in &records {
-                restore.take(connection, *line, record, &clock)?;
+                restore.take(connection, Some(*line), record, &clock)?;
             }
             if last {
                 restore.finish(connection)?;
@@ -226,11 +229,7 @@ fn import_foreign(
 }
 
 /// The lines of a file as entries, each with its number.
-fn objects(
-    path: &Path,
-    format: LedgerFormat,
-    problems: &mut Problems,
-) -> Stored<Vec<(u64, Option<Map<String, Value>>)>> {
+fn objects(path: &Path, format: LedgerFormat, problems: &mut Problems) -> Stored<Vec<Numbered>> {
     let mut lines = Lines::open(path)?;
     let mut objects = Vec::new();
     while let Some(line) = lines.next()? {

@@ -24,6 +24,9 @@ pub(in super::super) enum Record {
     Turn(Box<TurnRecord>),
 }
 
+/// A session with its line, where it came from a file of lines.
+type Line = (Option<u64>, Box<SessionRecord>);
+
 /// What an import has done so far. Cloned by each transaction, because one may be done again.
 #[derive(Debug, Clone, Default)]
 pub(in super::super) struct Restore {
@@ -33,9 +36,9 @@ pub(in super::super) struct Restore {
     pub(in super::super) tool_calls: u64,
     pub(in super::super) skipped_turns: u64,
     /// The sessions that are this import's, with their line where that is not lost.
-    sessions: BTreeMap<String, Option<(u64, Box<SessionRecord>)>>,
+    sessions: BTreeMap<String, Option<Line>>,
     /// What a compaction names may come after it, so these are written last.
-    compactions: Vec<(u64, String, CompactionResult)>,
+    compactions: Vec<(Option<u64>, String, CompactionResult)>,
     /// The last turn of each depth, as the file counts it: the way from the root to the last turn.
     way: BTreeMap<i64, String>,
 }
@@ -53,7 +56,7 @@ impl Restore {
     pub(in super::super) fn take(
         &mut self,
         connection: &Connection,
-        line: u64,
+        line: Option<u64>,
         record: &Record,
         clock: &Clock,
     ) -> Stored<()> {
@@ -93,7 +96,7 @@ impl Restore {
     fn session(
         &mut self,
         connection: &Connection,
-        line: u64,
+        line: Option<u64>,
         record: &SessionRecord,
     ) -> Stored<()> {
         let session = &record.session;
@@ -142,7 +145,7 @@ impl Restore {
     fn turn(
         &mut self,
         connection: &Connection,
-        line: u64,
+        line: Option<u64>,
         record: &TurnRecord,
         clock: &Clock,
     ) -> Stored<()> {
@@ -195,7 +198,7 @@ impl Restore {
     fn parent(
         &mut self,
         connection: &Connection,
-        line: u64,
+        line: Option<u64>,
         record: &TurnRecord,
     ) -> Stored<Option<(String, Parent)>> {
         let Some(id) = &record.parent_turn_id else { return Ok(None) };
@@ -234,7 +237,7 @@ impl Restore {
     fn compaction(
         &mut self,
         connection: &Connection,
-        line: u64,
+        line: Option<u64>,
         id: &str,
         mut result: CompactionResult,
     ) -> Stored<()> {
@@ -249,15 +252,19 @@ impl Restore {
                 id.clone_into(named);
             }
         }
+        // A thread that was put together anew may go past what was summarised.
+        let through = &mut result.summarized_through_turn_id;
+        if through != id && !is_above(connection, id, through)? {
+            let message = format!(
+                "compaction `{id}` summarises turn `{through}`, which is no longer above it"
+            );
+            self.problems.add(line, TransferCode::LostReference, message);
+            id.clone_into(through);
+        }
         compaction::write_row(connection, id, &result)
     }
 
-    fn show(
-        &mut self,
-        connection: &Connection,
-        label: &str,
-        line: Option<(u64, Box<SessionRecord>)>,
-    ) -> Stored<()> {
+    fn show(&mut self, connection: &Connection, label: &str, line: Option<Line>) -> Stored<()> {
         let failed = |error| sqlite(&format!("write session `{label}`"), &error);
         let last: Option<(String, i64)> = connection
             .query_row(
@@ -272,7 +279,7 @@ impl Restore {
             self.problems.add(
                 None,
                 TransferCode::Rebuilt,
-                format!("the line of session `{label}` is lost; it points at its deepest turn"),
+                format!("what session `{label}` was is lost; it points at its deepest turn"),
             );
             if let Some((turn, at)) = last {
                 sessions::move_pointer(connection, label, &turn, at)?;
@@ -365,6 +372,18 @@ fn log(connection: &Connection, label: &str, turn: &str, at: i64) -> rusqlite::R
         )?
         .execute((label, turn, at))
         .map(drop)
+}
+
+fn is_above(connection: &Connection, turn: &str, other: &str) -> Stored<bool> {
+    connection
+        .prepare_cached(
+            "WITH RECURSIVE up (id) AS (
+               SELECT parent_turn_id FROM turns WHERE id = ?1
+               UNION SELECT t.parent_turn_id FROM up JOIN turns t ON t.id = up.id
+             ) SELECT 1 FROM up WHERE id = ?2",
+        )
+        .and_then(|mut statement| statement.exists((turn, other)))
+        .map_err(|error| sqlite("look for a turn", &error))
 }
 
 fn exists(connection: &Connection, turn: &str) -> Stored<bool> {

@@ -11,6 +11,9 @@ use super::super::report::{Problems, TransferCode};
 /// The newest version.
 pub(super) const VERSION: u64 = 3;
 
+/// A line with its number; `None` for one that is damaged.
+pub(in super::super) type Numbered = (u64, Option<Map<String, Value>>);
+
 /// A session's entries.
 pub(in super::super) struct Session {
     /// The first line, where it can be read.
@@ -42,7 +45,7 @@ impl Entry {
 /// # Errors
 /// A version that is not known yet.
 pub(in super::super) fn read(
-    lines: Vec<(u64, Option<Map<String, Value>>)>,
+    lines: Vec<Numbered>,
     problems: &mut Problems,
 ) -> Result<Session, u64> {
     let mut session = Session { header: None, entries: Vec::new() };
