@@ -298,6 +298,20 @@ export async function counts(engine: AgentEngine, context: AssembledContext) {
   is<Same<(typeof warnings)[number]['code'], string>>()
 }
 
+export async function follows(engine: AgentEngine) {
+  for await (const event of engine.attach('r', { afterSeq: 3 }))
+    is<Same<typeof event, StreamEvent>>()
+  for await (const { runId, event } of engine.ledger.watch('s')) {
+    is<Same<typeof runId, string>>()
+    is<Same<typeof event, StreamEvent>>()
+  }
+  is<Same<Awaited<ReturnType<typeof engine.abortSession>>, void>>()
+  is<Same<Awaited<ReturnType<typeof engine.steerSession>>, boolean>>()
+  // @ts-expect-error no such option
+  engine.attach('r', { since: 3 })
+  return new AgentEngine({ ledger: { path: 'a.db', events: { keepMs: 1, keepTurns: 2 } } })
+}
+
 // Errors.
 
 export function handle(error: unknown): string {
