@@ -577,6 +577,8 @@ export interface ImportOptions {
   format?: LedgerFormat
   /** With `pi` and `myclaw`: the label it gets. Default `pi:<its id>`, `myclaw:<the name of the file>`. */
   session?: string
+}
+
 /** A part of a list. */
 export interface Page<Item, After = string> {
   items: Item[]

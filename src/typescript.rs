@@ -7,10 +7,10 @@ use ts_rs::{Config, TS};
 
 use crate::ledger::{
     AliasRow, HistoryMessage, LedgerBackup, LedgerCheck, LedgerChecked, LedgerExport, LedgerFormat,
-    LedgerImport, LedgerProblem, LedgerReport, LedgerSalvage, LedgerStats, LedgerVacuum, PageOptions,
-    PersonaRow,    QueryResult, SearchHit, SearchOptions, SessionFilter, SessionMove, SessionRow, SessionStatus,
-    ToolCallFilter, ToolCallRow, TransferCode, TransferProblem, Truncation, TurnCounts, TurnError,
-    TurnRow, TurnSummary, UsageBy, UsageFilter, UsageRow,
+    LedgerImport, LedgerProblem, LedgerReport, LedgerSalvage, LedgerStats, LedgerVacuum,
+    PageOptions, PersonaRow, QueryResult, SearchHit, SearchOptions, SessionFilter, SessionMove,
+    SessionRow, SessionStatus, ToolCallFilter, ToolCallRow, TransferCode, TransferProblem,
+    Truncation, TurnCounts, TurnError, TurnRow, TurnSummary, UsageBy, UsageFilter, UsageRow,
 };
 use crate::model::*;
 use crate::provider::*;

@@ -76,9 +76,9 @@ pub use self::page::{Limit, Page, PageOptions};
 pub use self::persona::PersonaRow;
 pub use self::query::{QueryLimits, QueryResult, QueryRow, Truncation};
 pub use self::rows::{HistoryMessage, SessionRow, TurnError, TurnRow};
+pub use self::salvage::LedgerSalvage;
 pub use self::search::{SearchHit, SearchOptions};
 pub use self::thread::{SessionMove, TurnSummary};
-pub use self::salvage::LedgerSalvage;
 pub use self::transfer::{LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem};
 pub use self::usage::{UsageBy, UsageFilter, UsageRow};
 

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::super::functions::agent_of;
+use super::super::persona;
 use super::super::rows::SessionRow;
 use super::super::stored::{self, ColumnsRef};
 use super::super::transfer::{MessageRecord, Moved};
@@ -171,10 +173,12 @@ fn message(id: &str, row: &Columns) -> Option<Message> {
 }
 
 fn session(label: String, row: &Columns) -> SessionRow {
+    let persona_id = row.owned(2).unwrap_or_else(|| persona::DEFAULT.to_owned());
     SessionRow {
+        agent_id: agent_of(&label, &persona_id),
         label,
         thread_id: row.owned(1),
-        persona_id: row.owned(2).unwrap_or_else(|| "default".to_owned()),
+        persona_id,
         is_subagent: row.integer(3) == Some(1),
         parent_session_label: row.owned(4),
         parent_turn_id: row.owned(5),
