@@ -2478,7 +2478,8 @@ threadId: string | null,
  */
 personaId: string, 
 /**
- * The agent that the label names, else that of the turn it began at, else the persona: whose usage the session's is.
+ * The agent that the label names, else that of the turn it began at, else the persona: whose usage the session's is. An
+ * import makes it anew.
  */
 agentId: string, 
 /**
@@ -3100,6 +3101,8 @@ message: string, };
  * Why something was not taken as it stands.
  */
 export type TransferCode = "damaged_line" | "invalid_line" | "refused" | "reattached" | "lost_reference" | "session_exists" | "rebuilt" | "unreadable";
+
+/**
  * Which part of a list.
  */
 export type PageOptions = { 

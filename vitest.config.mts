@@ -1,11 +1,20 @@
-// Owns how the JavaScript tests run: `addon` is what every Node.js has to pass over the built addon, `recordings` is what
-// providers sent, which is read in Rust whatever the Node.js, and `package` packs and installs it. It must never build anything: `scripts/test.sh` decides which addon is tested.
+// Owns how the JavaScript tests run: `addon` is what every Node.js has to pass over the built addon, `once` what one
+// of them shows for all, and `package` packs and installs it. It must never build anything: `scripts/test.sh` decides which addon is tested.
 import { defineConfig } from 'vitest/config'
 
 // Node itself loads the shipped files, so that a test sees the named exports which a user sees.
 const shipped = [/\/index\.js$/, /\/binding\.js$/, /\/lib\/[^/]+\.js$/, /\.node$/]
 
-const recordings = '__test__/recordings.spec.ts'
+/** What is true or false whatever the Node.js: answers of providers, which are read in Rust, and processes that are killed. */
+const once = [
+  'aimock',
+  'crash',
+  'events-kill',
+  'kill-points',
+  'leases',
+  'recordings',
+  'recovery',
+].map((name) => `__test__/${name}.spec.ts`)
 
 const common = {
   environment: 'node' as const,
@@ -26,11 +35,11 @@ export default defineConfig({
           ...common,
           name: 'addon',
           include: ['__test__/**/*.spec.ts'],
-          exclude: ['__test__/package/**', recordings],
+          exclude: ['__test__/package/**', ...once],
         },
       },
       {
-        test: { ...common, name: 'recordings', include: [recordings] },
+        test: { ...common, name: 'once', include: once },
       },
       {
         test: {

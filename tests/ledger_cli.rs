@@ -65,8 +65,6 @@ async fn the_command_line_reads_what_was_committed() {
     }
     let fork = ledger.fork("t1", Some("side")).await.unwrap();
     assert_eq!(fork.thread_id.as_deref(), Some("t1"));
-    let migrations = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ledger/migrations");
-    let version = std::fs::read_dir(migrations).unwrap().count().to_string();
     // While the ledger is open here, and again after it is closed.
     for _ in 0..2 {
         let migrations = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ledger/migrations");
