@@ -142,3 +142,6 @@ fn write(
 fn none(path: &Path, why: &str) -> StorageError {
     StorageError::new(StorageErrorKind::InvalidImport, format!("`{}` {why}", path.display()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ mod content;
 pub(super) mod entries;
 mod export;
 mod speech;
+mod sums;
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,15 +16,16 @@ use serde_json::{Map, Value};
 
 use self::entries::{Entry, Session};
 use self::speech::{Speech, metadata, speech, time_of};
+use self::sums::Sums;
 use super::super::functions::agent_of;
 use super::super::persona;
-use super::super::rows::{SessionRow, TurnError};
+use super::super::rows::SessionRow;
 use super::record::{MessageRecord, Moved, SessionRecord, TurnRecord};
 use super::report::{Problems, TransferCode};
 use super::restore::Record;
 use super::time;
 use crate::clock::Clock;
-use crate::model::{AgentToolCall, Block, CompactionResult, Role, TokenUsage, ToolCallStatus};
+use crate::model::{AgentToolCall, Block, CompactionResult, Role, ToolCallStatus};
 
 pub(super) use self::export::export;
 
@@ -401,71 +403,4 @@ fn ids_of(messages: &[MessageRecord], role: Role) -> Vec<String> {
         .filter(|message| message.message.role == role)
         .map(|message| message.message.id.clone())
         .collect()
-}
-
-/// What the answers of a turn come to.
-#[derive(Default)]
-struct Sums<'a> {
-    input: u64,
-    output: u64,
-    cached: u64,
-    written: u64,
-    cost: Option<f64>,
-    context: Option<i64>,
-    model: Option<&'a str>,
-    provider: Option<&'a str>,
-    stop: Option<&'a str>,
-    message: Option<&'a str>,
-}
-
-impl<'a> Sums<'a> {
-    fn add(&mut self, said: &'a Speech) {
-        if said.message.role != Role::Assistant {
-            return;
-        }
-        let Some(Value::Object(raw)) = said.entry.get("message") else { return };
-        let text = |name: &str| raw.get(name).and_then(Value::as_str);
-        (self.model, self.provider) = (text("model"), text("provider"));
-        (self.stop, self.message) = (text("stopReason"), text("errorMessage"));
-        let Some(usage) = raw.get("usage") else { return };
-        let count = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or(0);
-        let call = [count("input"), count("output"), count("cacheRead"), count("cacheWrite")];
-        let [input, output, cached, written] = call;
-        self.input += input;
-        self.output += output;
-        self.cached += cached;
-        self.written += written;
-        let context = call.iter().sum::<u64>();
-        if context > 0 {
-            self.context = i64::try_from(context).ok();
-        }
-        let cost = usage.get("cost").and_then(|cost| cost.get("total")?.as_f64());
-        if let Some(cost) = cost {
-            *self.cost.get_or_insert_default() += cost;
-        }
-    }
-
-    fn usage(&self) -> TokenUsage {
-        TokenUsage::new(self.input, self.output, self.cached, self.written, 0)
-    }
-
-    /// The stop reason and the status of the turn.
-    fn ending(&self) -> (&'static str, &'static str) {
-        match self.stop {
-            Some("length") => ("max_tokens", "completed"),
-            Some("toolUse") => ("tool_use", "completed"),
-            Some("error") => ("error", "failed"),
-            Some("aborted") => ("aborted", "aborted"),
-            _ => ("end_turn", "completed"),
-        }
-    }
-
-    fn error(&self) -> Option<TurnError> {
-        (self.stop == Some("error")).then(|| TurnError {
-            kind: "unknown".to_owned(),
-            message: self.message.unwrap_or("the provider failed").to_owned(),
-            retryable: false,
-            code: None,
-        })
-    }
 }
