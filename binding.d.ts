@@ -51,12 +51,12 @@ export declare class NativeEngine {
   command(id: number, args: string): void
   /** Asks the ledger; the answer comes for request `id`. A wrong argument is thrown here. */
   ledger(id: number, method: string, args: string): void
-  /** The parts of a session's label, as the JSON of a `SessionKey`. */
-  static parseSessionKey(label: string): string
   /** The state of the auth profiles as a JSON array; answers request `id`. */
   profiles(id: number): void
   /** Forgets the failures of an auth profile; answers request `id`. */
   resetProfile(id: number, profile: string): void
+  /** The parts of a session's label, as the JSON of a `SessionKey`. */
+  static parseSessionKey(label: string): string
   /** Lists the interrupted turns as a JSON array; answers request `id`. */
   recover(id: number): void
   /** The kept context of an interrupted turn as JSON; answers request `id`. */

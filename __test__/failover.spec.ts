@@ -332,6 +332,29 @@ describe('models', () => {
     expect((await usual.run(asks()).result).attempts.at(-1)?.model).toBe('m2')
   })
 
+  test('what was meant for one provider is not told another', async () => {
+    it.answers((model) => (model === 'o1' ? chatSays('ok') : fails(404)))
+    const { result } = await once({
+      fallbacks: ['m2', 'o1'],
+      headers: { 'x-team-secret': 'house-key-0123456789' },
+      providerTools: [{ type: 'web_search_20250305', name: 'web_search' }],
+    })
+    expect(result.stopReason).toBe('end_turn')
+    const sent = it.server.seen.map(({ headers, raw }) => [
+      headers['x-team-secret'] !== undefined,
+      raw.includes('web_search'),
+    ])
+    expect(sent).toEqual([
+      [true, true],
+      [true, true],
+      [false, false],
+    ])
+    expect(result.warnings.map(({ code, field }) => [code, field])).toEqual([
+      ['unsupported_option', 'headers'],
+      ['unsupported_option', 'providerTools'],
+    ])
+  })
+
   test('the tool loop goes on with the model that was gone to', async () => {
     let ran = 0
     const tools = [{ name: 'look', run: () => `saw ${++ran}` }]

@@ -629,6 +629,7 @@ export interface Ledger {
    * @throws {AgentEngineError} `invalid_label`
    */
   watch(label: string): AsyncIterableIterator<SessionEvent>
+  /**
    * The turn and all those it follows: the turn first, the root last.
    *
    * @example

@@ -631,7 +631,7 @@ ok: boolean,
  */
 status?: number, 
 /**
- * The failure's kind.
+ * The failure's kind; `refusal` also of a response that came whole.
  */
 reason?: FailureKind, 
 /**

@@ -2,6 +2,7 @@
 //!
 //! It must never send anything, and never leave out in silence what the context asks.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::conversation::Conversation;
@@ -45,6 +46,40 @@ impl Asks {
     /// The context's session is another than its label said.
     pub(super) fn session_is(&mut self, context: &AssembledContext) {
         self.cache_key = cache_key_of(context);
+    }
+
+    /// Another provider is asked from here on: what was meant for the one before alone is not told it. A header may be a
+    /// secret, and a provider's own tool is no other's.
+    pub(crate) fn elsewhere(
+        &mut self,
+        context: &mut AssembledContext,
+        provider: &str,
+    ) -> Vec<RunWarning> {
+        let why = format!("it is for the provider asked first, not for `{provider}`");
+        let options = &context.request;
+        let fields = [
+            ("headers", !options.headers.is_empty()),
+            ("providerTools", !options.provider_tools.is_empty()),
+        ];
+        let told: Vec<RunWarning> = fields
+            .into_iter()
+            .filter(|(_, given)| *given)
+            .map(|(field, _)| RunWarning::unsupported(field, &why))
+            .collect();
+        if !told.is_empty() {
+            let without = |options: &RequestOptions| {
+                let bare = RequestOptions {
+                    headers: BTreeMap::new(),
+                    provider_tools: Vec::new(),
+                    ..options.clone()
+                };
+                Arc::new(bare)
+            };
+            self.headers = TurnHeaders::default();
+            self.free = without(&self.free);
+            context.request = without(&context.request);
+        }
+        told
     }
 
     /// The request for one call of `model`; `called` says whether a tool of the run has answered. A choice that forces a call

@@ -125,7 +125,7 @@ pub struct Attempt {
     /// The HTTP status, where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The failure's kind.
+    /// The failure's kind; `refusal` also of a response that came whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<super::FailureKind>,
     /// How long it took, in milliseconds.

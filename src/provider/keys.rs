@@ -176,7 +176,10 @@ mod tests {
 
     use super::*;
 
-    struct Script(Plain<Vec<Result<(&'static str, Option<i64>), &'static str>>>, Plain<Vec<bool>>);
+    type Answer = Result<(&'static str, Option<i64>), &'static str>;
+
+    /// What it gives, and what it was asked.
+    struct Script(Plain<Vec<Answer>>, Plain<Vec<bool>>);
 
     impl KeyHost for Script {
         fn key(&self, _place: u32, refused: bool) -> KeyFuture {
@@ -190,9 +193,7 @@ mod tests {
         }
     }
 
-    fn profile(
-        answers: &[Result<(&'static str, Option<i64>), &'static str>],
-    ) -> (KeyProfile, Arc<Script>) {
+    fn profile(answers: &[Answer]) -> (KeyProfile, Arc<Script>) {
         let host = Arc::new(Script(Plain::new(answers.to_vec()), Plain::default()));
         let hosted = Hosted::new(Arc::clone(&host) as Arc<dyn KeyHost>, 0, None, None);
         let source = KeySource::Hosted(hosted);

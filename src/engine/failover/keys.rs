@@ -4,6 +4,7 @@
 //! It must never write a key anywhere, and never keep a run from its answer because the book could not be written.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub(crate) struct Keyring {
     sticky: Mutex<Sticky>,
     /// When the store was last read; held while it is, so that nobody chooses before.
     read: tokio::sync::Mutex<Option<Instant>>,
+    /// Counts the beginnings and ends of writes: what was read across one may be older than what is known.
+    writes: AtomicU64,
     store: Option<Arc<dyn ProfileStore>>,
     policy: CooldownPolicy,
     clock: Clock,
@@ -56,6 +59,7 @@ impl Keyring {
             book: Mutex::default(),
             sticky: Mutex::default(),
             read: tokio::sync::Mutex::default(),
+            writes: AtomicU64::new(0),
             store,
             policy,
             clock,
@@ -78,16 +82,22 @@ impl Keyring {
         let mut read = self.read.lock().await;
         let now = self.clock.instant();
         if !read.is_some_and(|at| now.saturating_duration_since(at) < FRESH) {
-            self.read_all().await;
-            *read = Some(now);
+            *read = self.read_all().await.then_some(now);
         }
     }
 
-    async fn read_all(&self) {
-        let Some(store) = self.store.as_ref().filter(|_| !self.profiles.is_empty()) else { return };
+    /// Reads the store. False where what it gave may be old already.
+    async fn read_all(&self) -> bool {
+        let Some(store) = self.store.as_ref().filter(|_| !self.profiles.is_empty()) else {
+            return true;
+        };
+        let before = self.writes.load(Ordering::Acquire);
         match store.usage().await {
             Ok(rows) => {
                 let mut book = self.book();
+                if self.writes.load(Ordering::Acquire) != before {
+                    return false;
+                }
                 for (id, usage) in rows {
                     if self.profile(&id).is_some() {
                         put(&mut book, id, usage);
@@ -96,6 +106,7 @@ impl Keyring {
             }
             Err(error) => telemetry::storage_failed(error.kind.code()),
         }
+        true
     }
 
     /// What `plan` does next.
@@ -166,6 +177,9 @@ impl Keyring {
 
     /// A profile has failed with `model`: one transaction, with what other processes have written.
     pub(crate) async fn failed(&self, id: &str, model: &str, failure: &Failure) {
+        if profiles::is_nobodys(failure.kind) {
+            return;
+        }
         let now = self.clock.now_ms();
         let policy = self.policy;
         profiles::failed(
@@ -183,7 +197,10 @@ impl Keyring {
 
     async fn write(&self, id: &str, change: ProfileChange) {
         let Some(store) = &self.store else { return };
-        match store.change(id, change).await {
+        self.writes.fetch_add(1, Ordering::AcqRel);
+        let written = store.change(id, change).await;
+        self.writes.fetch_add(1, Ordering::AcqRel);
+        match written {
             Ok(usage) => put(&mut self.book(), id.to_owned(), usage),
             Err(error) => telemetry::storage_failed(error.kind.code()),
         }
@@ -259,7 +276,10 @@ impl Keyring {
         };
         clear(self.book().entry(id.to_owned()).or_default());
         if let Some(store) = &self.store {
-            let usage = store.change(id, Box::new(clear)).await?;
+            self.writes.fetch_add(1, Ordering::AcqRel);
+            let usage = store.change(id, Box::new(clear)).await;
+            self.writes.fetch_add(1, Ordering::AcqRel);
+            let usage = usage?;
             self.book().insert(id.to_owned(), usage);
         }
         Ok(())

@@ -42,11 +42,7 @@ impl Run {
         spent: &mut Spent,
     ) -> Option<Event> {
         loop {
-            let cause = match self.guard(self.core.keys.look()).await {
-                Ok(()) => None,
-                Err(cause) => Some(cause),
-            };
-            if let Some(cause) = cause {
+            if let Err(cause) = self.guard(self.core.keys.look()).await {
                 return Some(Event::Interrupted { cause, partial: None });
             }
             match self.core.keys.choose(&self.plan, self.remaining()) {
@@ -108,6 +104,8 @@ impl Run {
         let sticky = self.core.keys.sticky(&self.context.session_label, &chair.provider_name);
         if self.context.provider != chair.provider_name {
             self.plan.using(sticky.as_deref());
+            let left_out = self.asks.elsewhere(&mut self.context, &chair.provider_name);
+            spent.notes.extend(left_out);
         }
         self.context.provider = chair.provider_name;
         self.context.model = chair.model_name;

@@ -244,7 +244,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whose model a name is: the one it says, else the run's, else the first whose models have it.
+    /// Whose model a name is: the one it says, else the run's, else the first by name whose models have it.
     fn provider_of(
         &self,
         context: &AssembledContext,
@@ -260,10 +260,19 @@ impl Engine {
         }
         let mut providers: Vec<&String> = self.providers.keys().collect();
         providers.sort_unstable_by_key(|it| (**it != context.provider, *it));
-        for provider in providers {
-            let entry = self.provider_named(provider)?;
-            if self.model_named(provider, &name.model, entry.provider.api()).is_ok() {
-                return Ok((provider.clone(), entry));
+        // A provider's own model goes before one that others of its API have under that name.
+        for own in [true, false] {
+            for provider in &providers {
+                let entry = self.provider_named(provider)?;
+                let api = entry.provider.api();
+                let known = if own {
+                    self.catalogue.resolve(provider, &name.model).is_some()
+                } else {
+                    self.model_named(provider, &name.model, api).is_ok()
+                };
+                if known {
+                    return Ok(((*provider).clone(), entry));
+                }
             }
         }
         let message = format!("`{}` is a model of none of the engine's providers", name.model);

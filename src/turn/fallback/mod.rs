@@ -3,7 +3,7 @@
 //! Pure: it is told the time and reads the book. It must never go back to a model it has left, try a profile twice in
 //! a call beyond its retries, or go on once a token was said.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::profiles::{self, Book, Candidate, order};
@@ -60,8 +60,8 @@ pub struct Plan {
     /// Failed attempts in a row with it in this call.
     failures: u32,
     waits: u32,
-    /// Profiles that are through with this call, until a wait.
-    tried: BTreeSet<String>,
+    /// Profiles that are through with this call, until a wait, and why.
+    tried: BTreeMap<String, FailureKind>,
     /// Those of them that no wait makes better.
     barred: BTreeSet<String>,
     /// The model will not answer this call, whatever the profile.
@@ -84,7 +84,7 @@ impl Plan {
             current: sticky,
             failures: 0,
             waits: 0,
-            tried: BTreeSet::new(),
+            tried: BTreeMap::new(),
             barred: BTreeSet::new(),
             left: false,
             larger_than: 0,
@@ -144,10 +144,10 @@ impl Plan {
     fn pick(&self, seat: &Seat, book: &Book, now: i64) -> Option<Option<String>> {
         if seat.profiles.is_empty() {
             let free = self.keyless_until.is_none_or(|until| until <= now);
-            return (free && !self.tried.contains("")).then_some(None);
+            return (free && !self.tried.contains_key("")).then_some(None);
         }
         let free = |candidate: &Candidate| {
-            !self.tried.contains(&candidate.id)
+            !self.tried.contains_key(&candidate.id)
                 && window(book, &candidate.id, &seat.model, now).is_none()
         };
         let kept = self.current.as_ref().and_then(|current| {
@@ -163,18 +163,24 @@ impl Plan {
 
     /// The window that ends first among those worth a wait, and whether the profile is barred.
     fn soonest(&self, seat: &Seat, book: &Book, now: i64) -> Option<(ProfileWindow, bool)> {
-        if seat.profiles.is_empty() {
-            let until = self.keyless_until.filter(|until| *until > now)?;
+        // A limit that has passed since is waited for no longer; the call goes on all the same.
+        let limited = |id: &str, until: i64| {
             let reason = FailureKind::RateLimit;
-            let window = ProfileWindow { model: None, reason, from: now, until };
+            let known = self.tried.get(id) == Some(&reason);
+            known.then(|| ProfileWindow { model: None, reason, from: now, until: until.max(now) })
+        };
+        if seat.profiles.is_empty() {
+            let window = limited("", self.keyless_until?)?;
             return Some((window, self.barred.contains("")));
         }
         seat.profiles
             .iter()
             .filter_map(|candidate| {
-                let found = window(book, &candidate.id, &seat.model, now)?;
+                let found = window(book, &candidate.id, &seat.model, now)
+                    .cloned()
+                    .or_else(|| limited(&candidate.id, now))?;
                 let hopeless = profiles::refuses_key(found.reason);
-                Some((found.clone(), hopeless || self.barred.contains(&candidate.id)))
+                Some((found, hopeless || self.barred.contains(&candidate.id)))
             })
             .min_by_key(|(window, barred)| (*barred, window.until))
     }
@@ -203,7 +209,7 @@ impl Plan {
         self.left = false;
         self.larger_than = 0;
         self.keyless_until = None;
-        if self.current.as_ref().is_some_and(|current| self.tried.contains(current)) {
+        if self.current.as_ref().is_some_and(|current| self.tried.contains_key(current)) {
             self.current = None;
         }
         self.fresh();
@@ -331,7 +337,7 @@ impl Plan {
                 if final_word {
                     self.barred.insert(current.clone());
                 }
-                self.tried.insert(current);
+                self.tried.insert(current, failure.kind);
             }
         }
         match self.choose(book, now, remaining) {

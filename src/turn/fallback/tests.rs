@@ -170,6 +170,24 @@ fn one_key_that_is_limited_is_waited_for_twice_and_only_as_long_as_the_run_lasts
 }
 
 #[test]
+fn a_limit_that_is_over_before_anybody_looks_is_no_end() {
+    let now = Failure { retry_after: Some(Duration::ZERO), ..failure(FailureKind::RateLimit) };
+    for profiles in [0, 1] {
+        let one: Vec<Seat> = seats(profiles).into_iter().take(1).collect();
+        let mut world = World::new();
+        let mut limits = 2;
+        world
+            .call(&mut Plan::new(one, None), |_, _| {
+                limits -= 1;
+                (limits >= 0).then(|| now.clone())
+            })
+            .unwrap();
+        assert_eq!(world.log.len(), 5, "{:?}", world.log);
+        assert_eq!(world.log[1], "wait 0");
+    }
+}
+
+#[test]
 fn refused_keys_are_never_waited_for_and_end_as_such() {
     let mut world = World::new();
     let one: Vec<Seat> = seats(2).into_iter().take(1).collect();
@@ -256,14 +274,10 @@ fn failed_calls_of_a_run_have_a_ceiling() {
         loop {
             plan.using(None);
             failed += 1;
-            let again = plan.retry(&failure, false, Duration::from_secs(600), 0.5);
-            let book = Book::new();
-            if again.is_none()
-                && plan.spent(&failure, false, &book, 0, Duration::from_secs(600)).is_err()
-            {
-                if failed >= most {
-                    break;
-                }
+            let remaining = Duration::from_secs(600);
+            if plan.retry(&failure, false, remaining, 0.5).is_none() {
+                assert!(plan.spent(&failure, false, &Book::new(), 0, remaining).is_err());
+                break;
             }
             // As if the call had been answered in between: only the run's own ceiling is left.
             plan.answered();

@@ -65,6 +65,11 @@ fn blame(kind: FailureKind) -> Blame {
     }
 }
 
+/// Whether a failure says nothing of the profile.
+pub(crate) fn is_nobodys(kind: FailureKind) -> bool {
+    blame(kind) == Blame::Nobody
+}
+
 /// Whether a window of this reason says that the key itself is refused: no wait makes it right.
 pub(crate) fn refuses_key(reason: FailureKind) -> bool {
     matches!(blame(reason), Blame::Profile | Blame::Account)
@@ -95,10 +100,14 @@ pub(crate) fn failed(
     failure: &Failure,
     now: i64,
 ) {
+    if is_nobodys(failure.kind) {
+        return;
+    }
     settle(usage, now);
     usage.last_failure_at = Some(now);
-    let reset = failure
-        .retry_after
+    // An overloaded server asks for a pause; only a limit has a time at which it is over.
+    let told = failure.retry_after.filter(|_| failure.kind == FailureKind::RateLimit);
+    let reset = told
         .map(|wait| i64::try_from(wait.as_millis()).unwrap_or(FURTHEST_RESET).min(FURTHEST_RESET));
     let (scope, length) = match blame(failure.kind) {
         Blame::Nobody => return,
