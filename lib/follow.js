@@ -6,6 +6,9 @@ const hub = require('./hub.js')
 const { toJson } = require('./context.js')
 const { AgentEngineError } = require('./errors.js')
 
+/** Events handed out between two looks at the clock. */
+const CHECK_EVERY = 256
+
 const DONE = Object.freeze({ value: undefined, done: true })
 
 /** Pages of events as an async iterator. `send(id, page)` asks for what follows `page`. */
@@ -17,6 +20,7 @@ class Pages {
   #head = 0
   #page
   #over = false
+  #served = 0
   #request
   /** One `next()` after the other: several may be called at once. */
   #turn = Promise.resolve()
@@ -55,6 +59,12 @@ class Pages {
       } finally {
         this.#request = undefined
       }
+    }
+    if (++this.#served % CHECK_EVERY === 0 && hub.sliceOver()) {
+      // As for a run: a reader of ready events lets timers and I/O have their turn.
+      await new Promise((resolve) => setImmediate(resolve))
+      hub.newSlice()
+      if (this.#head === this.#buffer.length) return DONE
     }
     return { value: this.#buffer[this.#head++], done: false }
   }
