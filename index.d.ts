@@ -629,6 +629,7 @@ export interface Ledger {
    * @throws {AgentEngineError} `invalid_label`
    */
   watch(label: string): AsyncIterableIterator<SessionEvent>
+  /**
    * The turn and all those it follows: the turn first, the root last.
    *
    * @example
@@ -2478,8 +2479,7 @@ threadId: string | null,
  */
 personaId: string, 
 /**
- * The agent that the label names, else that of the turn it began at, else the persona: whose usage the session's is. An
- * import makes it anew.
+ * The agent that the label names, else that of the turn it began at, else the persona: whose usage the session's is.
  */
 agentId: string, 
 /**

@@ -269,7 +269,7 @@ describe('an AbortSignal', () => {
     const answered = gate()
     const overloaded = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }
     const all = await rig((response, seen) => {
-      if (seen.body.messages.at(-1).content === 'other')
+      if (JSON.stringify(seen.body.messages).includes('The other one.'))
         return sse(anthropic.answer('other'))(response, seen)
       response.on('finish', answered.open)
       return status(529, overloaded, { 'retry-after': '30' })(response, seen)
@@ -277,8 +277,9 @@ describe('an AbortSignal', () => {
     const run = all.engine.run(context({ abortSignal: all.controller.signal, timeoutMs: 120_000 }))
     await answered.wait
     // By the time another connection was used and answered, the first run has read its refusal.
-    const other = await all.engine.run(context({ sessionLabel: 'other' })).result
-    expect(other.attempts.length).toBe(1)
+    const currentMessage = { role: 'user' as const, content: 'The other one.' }
+    const other = await all.engine.run(context({ sessionLabel: 'other', currentMessage })).result
+    expect(other.stopReason).toBe('end_turn')
     const asked = all.server.seen.length
     const result = await aborts(all.engine, run, () => all.controller.abort())
     expect(result.attempts).toMatchObject([{ ok: false, status: 529 }])

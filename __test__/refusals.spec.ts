@@ -307,7 +307,7 @@ describe('the disk', () => {
     skip,
   }) => {
     const { path } = folder()
-    if (!mounted(path, '-t', 'tmpfs', '-o', 'size=1m', 'tmpfs')) skip('mounting needs root')
+    if (!mounted(path, '-t', 'tmpfs', '-o', 'size=4m', 'tmpfs')) skip('mounting needs root')
     const file = join(path, 'agent.db')
     const long = 'x'.repeat(300_000)
     const { engine, ledger } = open(file, ['kept', long, long, 'after'])

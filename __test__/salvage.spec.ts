@@ -34,7 +34,9 @@ async function fill(path: string, turns = TURNS): Promise<AgentEngine> {
     },
     `answer ${n}`,
   ]).flat()
-  const { engine } = scriptedEngine(replies, { ledger: { path, synchronous: 'normal' } })
+  const { engine } = scriptedEngine(replies, {
+    ledger: { path, synchronous: 'normal', events: false },
+  })
   closing(engine)
   const tools = [
     { name: 'echo', run: ({ n }: { n: number }) => ({ n, long: 'y'.repeat(n * 100) }) },

@@ -1610,8 +1610,7 @@ threadId: string | null,
  */
 personaId: string, 
 /**
- * The agent that the label names, else that of the turn it began at, else the persona: whose usage the session's is. An
- * import makes it anew.
+ * The agent that the label names, else that of the turn it began at, else the persona: whose usage the session's is.
  */
 agentId: string, 
 /**

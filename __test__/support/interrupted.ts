@@ -20,6 +20,7 @@ export async function look(file: string) {
   const session = await engine.ledger.session('main')
   const head = session?.threadId ? await engine.ledger.turn(session.threadId) : null
   const history = session === null ? [] : await engine.ledger.history('main')
+  expect((await engine.ledger.verify()).problems).toEqual([])
   await engine.close()
   // The files as they lie there, by a SQLite of another make.
   if (sqlite3) expectSound(file)

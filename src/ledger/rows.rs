@@ -23,8 +23,7 @@ pub struct SessionRow {
     pub thread_id: Option<String>,
     /// The persona; `default` where none was inherited.
     pub persona_id: String,
-    /// The agent that the label names, else that of the turn it began at, else the persona: whose usage the session's is. An
-    /// import makes it anew.
+    /// The agent that the label names, else that of the turn it began at, else the persona: whose usage the session's is.
     #[serde(default)]
     pub agent_id: String,
     /// True for the session of a subagent.

@@ -74,7 +74,7 @@ fn row(pages: &mut Pages, page: &[u8], at: usize, kind: Kind) -> std::io::Result
     if length > LONGEST {
         return Ok(None);
     }
-    let usable = page.len();
+    let usable = pages.size;
     let least = (usable - 12) * 32 / 255 - 23;
     let most = if kind == Kind::Table { usable - 35 } else { (usable - 12) * 64 / 255 - 23 };
     let here = if length <= most {
@@ -93,7 +93,8 @@ fn row(pages: &mut Pages, page: &[u8], at: usize, kind: Kind) -> std::io::Result
             }
             let overflow = pages.read(next)?;
             let more = (length - payload.len()).min(usable - 4);
-            payload.extend_from_slice(overflow.get(4..4 + more).unwrap_or_default());
+            let Some(bytes) = overflow.get(4..4 + more) else { return Ok(None) };
+            payload.extend_from_slice(bytes);
             next = overflow.get(..4).and_then(word).unwrap_or(0);
         }
     }

@@ -46,10 +46,10 @@ impl Pages {
         Ok(Self { main, log, frames, size, count })
     }
 
-    /// A page, from 1; what the file does not have of it is zero.
+    /// A page, from 1: as much of it as the file has. What was cut off must not be read as zeros, which are values too.
     pub(super) fn read(&mut self, number: u32) -> io::Result<Vec<u8>> {
         let mut page = vec![0; self.size];
-        match (self.frames.get(&number), &mut self.log) {
+        let read = match (self.frames.get(&number), &mut self.log) {
             (Some(at), Some(log)) => read_at(log, *at, &mut page)?,
             _ => read_at(
                 &mut self.main,
@@ -57,6 +57,7 @@ impl Pages {
                 &mut page,
             )?,
         };
+        page.truncate(read);
         Ok(page)
     }
 }

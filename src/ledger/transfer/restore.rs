@@ -323,6 +323,11 @@ impl Restore {
                 format!("session `{label}` was spawned in `{lost}`, which is lost"),
             );
         }
+        // A file that does not say whose it is: what there is to go by.
+        let agent = match session.agent_id.as_str() {
+            "" => agent_of(label, &session.persona_id),
+            named => named.to_owned(),
+        };
         connection
             .execute(
                 "UPDATE sessions SET thread_id = ?2, persona_id = ?3, is_subagent = ?4, parent_session_label = ?5,
@@ -346,7 +351,7 @@ impl Restore {
                     session.created_at,
                     session.updated_at,
                     session.status,
-                    agent_of(label, &session.persona_id),
+                    agent,
                 ],
             )
             .map_err(failed)?;
