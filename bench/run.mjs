@@ -9,7 +9,7 @@ import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { measureAlone } from './lib/alone.mjs'
 import { install, installed, measure, placeAdapters, workFolder } from './lib/harness.mjs'
-import { chosen, OTHERS, OURS } from './lib/plan.mjs'
+import { chosen, OTHERS, OURS, VARIANTS } from './lib/plan.mjs'
 import { measureStart } from './lib/start.mjs'
 import { remarks, table } from './lib/table.mjs'
 
@@ -61,7 +61,7 @@ async function main() {
   const results = []
   for (const workload of plan) {
     const candidates = [
-      ...(engineError ? [] : OURS),
+      ...(engineError ? [] : [...OURS, ...VARIANTS.filter((name) => wanted.includes(name))]),
       ...OTHERS.map(({ adapter, floor }) => (floor ? workload.floor : adapter)).filter((name) =>
         present.has(name),
       ),

@@ -18,13 +18,13 @@ const WINDOW = { contextWindow: 10_000_000, maxOutputTokens: 32_000 }
 
 /**
  * The harness's engine contract over `AgentEngine`.
- * `ledger`: keep every run in a SQLite file. `reading`: `iterate` (for await) or `callbacks`.
+ * `ledger`: keep every run in a SQLite file, with the defaults or with these options. `reading`: `iterate` (for await) or `callbacks`.
  */
 export function makeNexus({ baseURL, wire, params }, { ledger, reading }) {
   const { AgentEngine } = createRequire(import.meta.url)(process.env.NEXUS_ENGINE)
   const provider = PROVIDERS[wire]
   const engine = new AgentEngine({
-    ...(ledger ? { ledger: { path: ledgerPath() } } : {}),
+    ...(ledger ? { ledger: { path: ledgerPath(), ...(ledger === true ? {} : ledger) } } : {}),
     providers: {
       anthropic: { api: 'anthropic-messages', baseUrl: baseURL },
       openai: { api: 'openai-chat', baseUrl: `${baseURL}/v1` },

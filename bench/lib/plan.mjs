@@ -4,6 +4,9 @@
 /** Our adapters: in memory, with the ledger on disk, and in memory read by callbacks. */
 export const OURS = ['nexus-mem', 'nexus-ledger', 'nexus-cb']
 
+/** Other choices of what the ledger keeps, measured only where `--adapters` names them. */
+export const VARIANTS = ['nexus-silent', 'nexus-final']
+
 /** The columns of the table after ours, by what the harness calls them. `floor` stands for the row's own napi floor. */
 export const OTHERS = [
   { title: 'napi-floor', floor: true },

@@ -1,16 +1,18 @@
 // From medians to the table: ratios to the floor, targets, verdicts, and how calm the machine was.
 // It must never call a target met that the figures do not meet.
 
-import { OTHERS, OURS } from './plan.mjs'
+import { OTHERS, OURS, VARIANTS } from './plan.mjs'
 
 /** One line per row of the plan. `results`: `{ workload, summary }` in the order they were measured. */
 export function table(results, wire) {
-  const columns = [...OURS.map((adapter) => ({ title: adapter, adapter })), ...OTHERS].filter(
-    (column) =>
-      results.some(
-        ({ workload, summary }) =>
-          figureOf(column, workload, summary, workload.rows[0].metric) !== undefined,
-      ),
+  const columns = [
+    ...[...OURS, ...VARIANTS].map((adapter) => ({ title: adapter, adapter })),
+    ...OTHERS,
+  ].filter((column) =>
+    results.some(
+      ({ workload, summary }) =>
+        figureOf(column, workload, summary, workload.rows[0].metric) !== undefined,
+    ),
   )
   const lines = results.flatMap(({ workload, summary }) =>
     workload.rows.map((row) => {
