@@ -118,16 +118,13 @@ step 'remember generated files' remember
 (npm run --silent build) >"$logs/build" 2>&1 </dev/null &
 build=$!
 trap 'kill "$build" 2>/dev/null || true' EXIT
-built() {
-  local status=0
-  wait "$build" || status=$?
-  cat "$logs/build"
-  return "$status"
-}
 step 'clippy' cargo clippy --all-targets --locked -- -D warnings
 step 'docs' env RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --document-private-items --locked
 step 'core tests' core_tests
-step 'release build' built
+# Here, because a step is a shell of its own, and only its parent can wait for the build.
+built=0
+wait "$build" || built=$?
+step 'release build' eval "cat '$logs/build'; exit $built"
 step 'generated files' unchanged
 step 'types' tsc -p tsconfig.types.json
 step 'types of the tests' tsc -p tsconfig.json
