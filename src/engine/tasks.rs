@@ -3,6 +3,7 @@
 //! It owns the runtime. Nothing else may spawn.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -51,8 +52,9 @@ impl Tasks {
         Self::on(self.handle.clone())
     }
 
-    /// Runs a task.
+    /// Runs a task. Boxed, so that the runtime's part of it is compiled once and not for every kind of task.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(task);
         self.tracker.spawn_on(task, &self.handle);
     }
 

@@ -5,6 +5,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
+use tokio::sync::oneshot;
 
 use super::error::{Stored, closed, sqlite};
 use crate::model::{StorageError, StorageErrorKind};
@@ -47,9 +48,7 @@ impl Readers {
         read: impl FnOnce(&mut Connection) -> Stored<T> + Send + 'static,
     ) -> Stored<T> {
         let pool = Arc::clone(self);
-        tokio::task::spawn_blocking(move || pool.with(read))
-            .await
-            .unwrap_or_else(|_| Err(cut_off()))
+        blocking(move || pool.with(read)).await
     }
 
     /// Runs `read` here, waiting for a connection.
@@ -67,12 +66,11 @@ impl Readers {
         work: impl FnOnce() -> Stored<T> + Send + 'static,
     ) -> Stored<T> {
         let pool = Arc::clone(self);
-        tokio::task::spawn_blocking(move || {
+        blocking(move || {
             let _slot = pool.slot()?;
             work()
         })
         .await
-        .unwrap_or_else(|_| Err(cut_off()))
     }
 
     /// Closes the idle connections and waits for those that are lent.
@@ -112,6 +110,20 @@ impl Readers {
         });
         Ok(lease)
     }
+}
+
+/// Runs work on a blocking thread. Boxed, so that the runtime's part is compiled once and not for every read.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Stored<T> + Send + 'static,
+) -> Stored<T> {
+    let (reply, answer) = oneshot::channel();
+    let work: Box<dyn FnOnce() + Send> = Box::new(move || {
+        // Nobody may wait any more.
+        let _ = reply.send(work());
+    });
+    drop(tokio::task::spawn_blocking(work));
+    // Without an answer, the work panicked.
+    answer.await.unwrap_or_else(|_| Err(cut_off()))
 }
 
 /// Gives the connection back, also when the read panics.
