@@ -84,6 +84,8 @@ const from = (number: number) => ({
 })
 
 const good = { provider: 'test', model: 'test-model', ok: true, status: 200, ms: 0 }
+/** An attempt that used `usage`. */
+const used = { usage: { ...usage, totalTokens: 3600 }, cost: 0.004 }
 
 test('end_turn: messages, blocks, tool calls, the sum of usage, cost, context size and attempts', async () => {
   const { engine } = scripted([
@@ -179,7 +181,14 @@ test('end_turn: messages, blocks, tool calls, the sum of usage, cost, context si
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
-    attempts: [good, good],
+    attempts: [
+      { ...good, ...used },
+      {
+        ...good,
+        usage: { ...noUsage, inputTokens: 10, outputTokens: 5, totalTokens: 15 },
+        cost: 0.00006,
+      },
+    ],
   })
 })
 
@@ -260,7 +269,7 @@ test('max_tokens: the cut call is closed and never run', async () => {
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
-    attempts: [good],
+    attempts: [{ ...good, ...used }],
   })
   expect(ran).toBe(0)
 })
@@ -310,7 +319,10 @@ test('tool_use: at the iteration cap the pending call is closed without another 
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
-    attempts: [good, good],
+    attempts: [
+      { ...good, ...used },
+      { ...good, ...used },
+    ],
   })
   expect(provider.requests).toHaveLength(2)
 })
@@ -352,7 +364,9 @@ test('timeout: what was said is kept, and the error is retryable', async () => {
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
-    attempts: [{ provider: 'test', model: 'test-model', ok: false, reason: 'timeout', ms: 0 }],
+    attempts: [
+      { provider: 'test', model: 'test-model', ok: false, reason: 'timeout', ms: 0, ...used },
+    ],
   })
   expect(result.durationMs).toBeGreaterThanOrEqual(150)
 })
@@ -398,7 +412,9 @@ test('aborted: partial text is kept, there is no error', async () => {
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
-    attempts: [{ provider: 'test', model: 'test-model', ok: false, reason: 'aborted', ms: 0 }],
+    attempts: [
+      { provider: 'test', model: 'test-model', ok: false, reason: 'aborted', ms: 0, ...used },
+    ],
   })
 })
 
@@ -552,7 +568,7 @@ test('without a ledger the result is the same, and says that nothing is kept', a
     persisted: false,
     undeliveredSteering: [],
     warnings: [],
-    attempts: [good],
+    attempts: [{ ...good, ...used }],
   })
 })
 
@@ -630,7 +646,7 @@ test('over HTTP: the profile, the status, the response id and every kind of usag
         reason: 'overloaded',
         ms: 0,
       },
-      { ...good, profileId: 'p1' },
+      { ...good, ...used, usage: { ...used.usage, reasoningTokens: 0 }, profileId: 'p1' },
     ],
   })
 })

@@ -637,7 +637,15 @@ reason?: FailureKind,
 /**
  * How long it took, in milliseconds.
  */
-ms: number, };
+ms: number, 
+/**
+ * What it used; absent where nothing was reported and nothing came.
+ */
+usage?: TokenUsage, 
+/**
+ * What that cost in US dollars, where the price is known.
+ */
+cost?: number, };
 
 /**
  * A model by name. Read from `"model"` as well.
@@ -2389,7 +2397,7 @@ excerpt: string, };
 /**
  * What usage is added up by.
  */
-export type UsageBy = "session" | "agent" | "model" | "day";
+export type UsageBy = "turn" | "session" | "agent" | "model" | "day";
 
 /**
  * Which usage.
@@ -2437,7 +2445,7 @@ limit?: number, };
  */
 export type UsageRow = { 
 /**
- * The session's label, the agent, `provider/model`, or the day as `2026-01-31`.
+ * The turn's id, the session's label, the agent, `provider/model`, or the day as `2026-01-31`.
  */
 key: string, 
 /**

@@ -143,7 +143,9 @@ impl Run {
             Err(Interrupt::Abort) => (None, Some(FailureKind::Aborted)),
             Err(Interrupt::Timeout) => (None, Some(FailureKind::Timeout)),
         };
-        spent.add(self.model.cost_of(&usage.into(), usage.cache_write_hour));
+        let cost = self.model.cost_of(&usage.into(), usage.cache_write_hour);
+        let used = usage != ReportedUsage::default();
+        spent.add(cost);
         spent.attempts.push(AttemptRow {
             provider: self.context.provider.clone(),
             model: self.context.model.clone(),
@@ -152,6 +154,8 @@ impl Run {
             status,
             reason,
             ms,
+            usage: used.then(|| usage.into()),
+            cost: cost.filter(|_| used),
         });
         match answer {
             Ok(Ok(completion)) => {

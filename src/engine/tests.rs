@@ -82,6 +82,14 @@ impl Journal for Memory {
         Box::pin(std::future::ready(Ok(label.to_owned())))
     }
 
+    fn agent_of<'a>(
+        &'a self,
+        _label: &'a str,
+        _follows: Option<&'a str>,
+    ) -> JournalFuture<'a, String> {
+        Box::pin(std::future::ready(Ok("default".to_owned())))
+    }
+
     fn begin(&self, opening: Box<TurnOpening>) -> JournalFuture<'static, Opened<i64>> {
         let mut open = self.open.lock().unwrap();
         let began = if self.full.load(Ordering::Relaxed) {

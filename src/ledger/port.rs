@@ -10,7 +10,8 @@ use super::registry::Core;
 use super::runs::{Along, Trim};
 use super::writer::Then;
 use super::{
-    Ledger, commit, compaction, events, expense, history, journal, lease, readers, sessions,
+    Ledger, commit, compaction, events, expense, history, journal, lease, persona, readers,
+    sessions,
 };
 use crate::model::{
     CommitReceipt, CompactionStep, Enrolment, Expense, Journal, JournalFuture, LiveRun, OpenTurn,
@@ -62,6 +63,20 @@ impl Journal for Ledger {
 
     fn session_named<'a>(&'a self, label: &'a str) -> JournalFuture<'a, String> {
         Box::pin(self.resolve(label.to_owned()))
+    }
+
+    fn agent_of<'a>(
+        &'a self,
+        label: &'a str,
+        follows: Option<&'a str>,
+    ) -> JournalFuture<'a, String> {
+        Box::pin(async move {
+            let (label, follows) = (label.to_owned(), follows.map(ToOwned::to_owned));
+            let read = move |connection: &mut rusqlite::Connection| {
+                persona::agent_of(connection, &label, follows.as_deref())
+            };
+            self.core()?.readers.run(read).await
+        })
     }
 
     fn begin(&self, opening: Box<TurnOpening>) -> JournalFuture<'static, Opened<i64>> {

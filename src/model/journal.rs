@@ -324,6 +324,13 @@ pub trait Journal: Send + Sync {
     /// The label of the session that a label or an alias names.
     fn session_named<'a>(&'a self, label: &'a str) -> JournalFuture<'a, String>;
 
+    /// The agent that a session is of; one that is not there yet, as it would be if its first turn followed `follows`.
+    fn agent_of<'a>(
+        &'a self,
+        label: &'a str,
+        follows: Option<&'a str>,
+    ) -> JournalFuture<'a, String>;
+
     /// What the turns of a turn's, a session's or an agent's, or of everybody's since a time have come to, running ones
     /// included as far as they are written.
     fn spent(&self, by: SpentBy) -> JournalFuture<'static, Expense>;

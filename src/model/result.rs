@@ -109,7 +109,7 @@ pub struct AgentToolCall {
 }
 
 /// One attempt at a provider (RULES §1, `attempts_json`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
@@ -130,6 +130,12 @@ pub struct Attempt {
     pub reason: Option<super::FailureKind>,
     /// How long it took, in milliseconds.
     pub ms: u64,
+    /// What it used; absent where nothing was reported and nothing came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TokenUsage>,
+    /// What that cost in US dollars, where the price is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
 }
 
 /// Something the engine did otherwise than the context asked, without failing for it. Told once a run.

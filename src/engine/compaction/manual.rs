@@ -148,7 +148,7 @@ impl Engine {
                     asks: &stays,
                     instructions: instructions.as_deref(),
                 };
-                let payer = Payer { turn_id: None, session_label: label };
+                let payer = Payer { turn_id: None, session_label: label, follows: None };
                 let mut summariser = Summariser::new(compactor, &self.core, payer);
                 match summariser.run(&work).await {
                     Ok(text) => Summary { text, ..summariser.spent() },

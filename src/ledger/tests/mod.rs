@@ -164,6 +164,8 @@ pub(super) fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
             status: Some(200),
             reason: None,
             ms: 12,
+            usage: Some(TokenUsage::new(100, 20, 3, 4, 5)),
+            cost: Some(0.25),
         }],
         messages: vec![
             message(&format!("{id}-m0"), Role::User, 0, vec![Block::text(format!("ask {id}"))]),
