@@ -426,6 +426,12 @@ export interface CompactionOptions {
   timeoutMs?: number
   /** `myclaw`: the last 10 messages stay, and the summary has no sections. */
   preset?: 'myclaw'
+  /**
+   * Offers the model a built-in tool `recall` (`{ query, limit? }`), from the first call of every session on, that finds the
+   * original words of what is no longer in the context: those of this session's own thread, with the results of tools.
+   * Needs a ledger (`invalid_options`); a tool of your own named `recall` is refused then (`invalid_tool`). Default false.
+   */
+  recall?: boolean
 }
 
 /** Seed 001's guard, in tokens. */

@@ -31,10 +31,11 @@ impl Engine {
     /// As [`Engine::start`]; the future's: the ledger failed, or the provider did.
     pub fn count_tokens(
         &self,
-        context: AssembledContext,
+        mut context: AssembledContext,
         exact: bool,
     ) -> Result<impl Future<Output = Result<TokenCount, EngineError>> + Send + use<>, EngineError>
     {
+        self.core.offer_recall(&mut context)?;
         let Resolved { entry, model, tool_set, headers } = self.resolve(&context)?;
         let provider = Arc::clone(&entry.provider);
         let pin = context.auth_profile_id.as_deref();

@@ -18,6 +18,7 @@ mod failover;
 mod opening;
 mod outcome;
 mod prefix;
+mod recall;
 mod record;
 mod recovery;
 mod request;
@@ -207,10 +208,11 @@ impl Engine {
 
     fn spawn(
         &self,
-        context: AssembledContext,
+        mut context: AssembledContext,
         resumed: Option<String>,
         RunHandles { host, queue, control, hook }: RunHandles,
     ) -> Result<(), EngineError> {
+        self.core.offer_recall(&mut context)?;
         let Resolved { entry, model, tool_set, headers } = self.resolve(&context)?;
         self.core.guard.admits(&context, &model)?;
         let Chain { chairs, seats, notes } = self.chain(&context, entry, &model)?;

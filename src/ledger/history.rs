@@ -77,7 +77,7 @@ fn walk(
         }
         let link = link(connection, &id)?;
         if link.compaction {
-            let mut turns = kept_turns(connection, &link)?;
+            let (mut turns, _) = kept_turns(connection, &link)?;
             turns.push(link);
             // The summary stands first, then what it kept, then what came after it.
             turns.rotate_right(1);
@@ -92,8 +92,21 @@ fn walk(
     Ok((HistoryBase::Root, newest_first))
 }
 
-/// The turns from the first kept one up to the compaction, oldest first, without older compactions.
-fn kept_turns(connection: &Connection, compaction: &Link) -> Stored<Vec<Link>> {
+/// The newest turn at or above `head` that its context no longer holds; `None` where it holds everything.
+pub(super) fn newest_left_out(connection: &Connection, head: &str) -> Stored<Option<String>> {
+    let mut next = Some(head.to_owned());
+    while let Some(id) = next {
+        let link = link(connection, &id)?;
+        if link.compaction {
+            return Ok(kept_turns(connection, &link)?.1);
+        }
+        next = link.parent;
+    }
+    Ok(None)
+}
+
+/// The turns from the first kept one up to the compaction, oldest first, without older compactions; and the turn before.
+fn kept_turns(connection: &Connection, compaction: &Link) -> Stored<(Vec<Link>, Option<String>)> {
     let (first_kept, summarized) = connection
         .prepare_cached(
             "SELECT first_kept_turn_id, summarized_through_turn_id FROM compactions WHERE turn_id = ?1",
@@ -106,19 +119,19 @@ fn kept_turns(connection: &Connection, compaction: &Link) -> Stored<Vec<Link>> {
         .map_err(|error| sqlite(&format!("read the compaction `{}`", compaction.id), &error))?;
     let mut kept = Vec::new();
     let mut next = compaction.parent.clone();
-    while let Some(id) = next {
-        // Where nothing before the compaction was kept, the first kept turn comes after it.
-        if id == summarized {
-            break;
-        }
+    // Where nothing before the compaction was kept, the first kept turn comes after it.
+    while let Some(id) = next.take_if(|id| *id != summarized) {
         let link = link(connection, &id)?;
-        next = link.parent.clone().filter(|_| id != first_kept);
+        next.clone_from(&link.parent);
         if !link.compaction {
             kept.push(Link { edited: true, ..link });
         }
+        if id == first_kept {
+            break;
+        }
     }
     kept.reverse();
-    Ok(kept)
+    Ok((kept, next))
 }
 
 fn link(connection: &Connection, id: &str) -> Stored<Link> {

@@ -33,6 +33,7 @@ mod pulse;
 mod query;
 mod readers;
 mod reading;
+mod recall;
 mod registry;
 mod rows;
 mod runs;

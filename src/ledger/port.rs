@@ -10,12 +10,12 @@ use super::registry::Core;
 use super::runs::{Along, Trim};
 use super::writer::Then;
 use super::{
-    Ledger, commit, compaction, events, expense, history, journal, lease, persona, readers,
+    Ledger, commit, compaction, events, expense, history, journal, lease, persona, readers, recall,
     sessions,
 };
 use crate::model::{
     CommitReceipt, CompactionStep, Enrolment, Expense, Journal, JournalFuture, LiveRun, OpenTurn,
-    Opened, RunNames, SessionHistory, SpentBy, TurnCommit, TurnOpening, TurnStep,
+    Opened, Recall, Recalled, RunNames, SessionHistory, SpentBy, TurnCommit, TurnOpening, TurnStep,
 };
 
 impl Journal for Ledger {
@@ -39,6 +39,14 @@ impl Journal for Ledger {
         let core = self.core();
         Box::pin(async move {
             core?.readers.run(move |connection| expense::spent(connection, &by)).await
+        })
+    }
+
+    fn recall(&self, asked: Recall) -> JournalFuture<'static, Recalled> {
+        let core = self.core();
+        Box::pin(async move {
+            let read = move |connection: &rusqlite::Connection| recall::recall(connection, &asked);
+            core?.readers.run(|connection| readers::snapshot(connection, read)).await
         })
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Both sides come through here, so that they always agree. Scripts without spaces are kept as pairs of characters.
 
+use std::collections::HashSet;
+
 /// The words of a text, in lower case, one space between them: what `message_words` is given.
 pub(super) fn search_words(text: &str) -> String {
     let mut words = String::with_capacity(text.len());
@@ -21,6 +23,12 @@ pub(super) fn search_words(text: &str) -> String {
 /// The query of FTS5 for messages that hold every word of `text`; a last word before a `*` is a beginning. `None` for a
 /// text without a word.
 pub(super) fn query(text: &str) -> Option<String> {
+    let terms = terms(text);
+    (!terms.is_empty()).then(|| terms.join(" AND "))
+}
+
+/// The words of such a query, each as FTS5 reads it.
+pub(super) fn terms(text: &str) -> Vec<String> {
     let mut terms = Vec::new();
     for (_, run) in runs(text) {
         if !run.starts_with(is_dense) {
@@ -37,7 +45,18 @@ pub(super) fn query(text: &str) -> Option<String> {
     {
         last.push('*');
     }
-    (!terms.is_empty()).then(|| terms.join(" AND "))
+    terms
+}
+
+/// How many of `terms` are among the words of `text`.
+pub(super) fn matched(text: &str, terms: &[String]) -> usize {
+    let words = search_words(text);
+    let words: HashSet<&str> = words.split(' ').collect();
+    let holds = |term: &&String| match term.strip_suffix('*') {
+        None => words.contains(term.trim_matches('"')),
+        Some(start) => words.iter().any(|word| word.starts_with(start.trim_matches('"'))),
+    };
+    terms.iter().filter(holds).count()
 }
 
 /// Where in `text` the first word of `query` stands, in bytes; 0 where only a part of it is found.
@@ -91,7 +110,7 @@ fn is_dense(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{position, query, search_words};
+    use super::{matched, position, query, search_words, terms};
 
     #[test]
     fn words_are_cut_at_spaces_and_signs_and_scripts_without_spaces_into_pairs() {
@@ -129,5 +148,15 @@ mod tests {
     fn the_first_word_that_was_asked_for_is_found_in_the_text() {
         assert_eq!(position("Größe: the Needle here", "needle"), 13);
         assert_eq!(position("nothing of it", "absent"), 0);
+    }
+
+    #[test]
+    fn a_text_is_matched_as_the_index_would_match_it() {
+        let text = "The Größe of 上下文 is id_7";
+        for (asked, found) in
+            [("größe ID_7", 2), ("größ", 0), ("größ*", 1), ("文 id*", 2), ("上文", 0)]
+        {
+            assert_eq!(matched(text, &terms(asked)), found, "{asked}");
+        }
     }
 }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Weak};
 
 use super::{
     AgentError, AgentRole, AgentToolCall, AssembledContext, Attempt, CompactionResult, Enrolment,
-    Expense, LiveRun, Message, OpenTurn, ReplayClass, Role, RunNames, SpentBy, StopReason,
-    StorageError, StreamEvent, TokenUsage,
+    Expense, LiveRun, Message, OpenTurn, Recall, Recalled, ReplayClass, Role, RunNames, SpentBy,
+    StopReason, StorageError, StreamEvent, TokenUsage,
 };
 
 /// The status of a turn's row (RULES §1).
@@ -334,6 +334,13 @@ pub trait Journal: Send + Sync {
     /// What the turns of a turn's, a session's or an agent's, or of everybody's since a time have come to, running ones
     /// included as far as they are written.
     fn spent(&self, by: SpentBy) -> JournalFuture<'static, Expense>;
+
+    /// The messages of a session's own thread that its context no longer holds, by their words. None where the journal
+    /// cannot search.
+    fn recall(&self, asked: Recall) -> JournalFuture<'static, Recalled> {
+        drop(asked);
+        Box::pin(std::future::ready(Ok(Recalled::default())))
+    }
 
     /// What tells this ledger from every other: handles of one file give the same.
     fn id(&self) -> String;

@@ -155,6 +155,9 @@ impl NativeEngine {
         let catalogue = Catalogue::with_declared(declared).map_err(EngineError::option)?;
         let compaction =
             CompactionOptions::parse(options.compaction).map_err(EngineError::option)?;
+        if let (Some(compaction), None) = (&compaction, &options.ledger) {
+            compaction.without_ledger().map_err(EngineError::option)?;
+        }
         let guard = ContextGuard::parse(options.context_guard).map_err(EngineError::option)?;
         let budgets = Budgets::parse(options.budgets).map_err(EngineError::option)?;
         let failover = FailoverOptions::parse(options.failover).map_err(EngineError::option)?;

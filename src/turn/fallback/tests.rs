@@ -129,6 +129,18 @@ fn two_and_three_profiles_of_three_models_and_every_kind() {
             let ended = world.call(&mut plan, |_, _| Some(failure(kind)));
             assert_eq!(world.log, expected, "{kind:?} with {n} profiles");
             assert_eq!(ended.unwrap_err().kind, end, "{kind:?} with {n} profiles");
+            // The first answer ends it, wherever it comes: what went before is the same.
+            for answered in 1..=expected.iter().filter(|line| line.starts_with('m')).count() {
+                let mut world = World::new();
+                let mut left = answered;
+                let ended = world.call(&mut Plan::new(seats(n), None), |_, _| {
+                    left -= 1;
+                    (left > 0).then(|| failure(kind))
+                });
+                assert_eq!(ended, Ok(()), "{kind:?}, answered at {answered}");
+                assert_eq!(world.log, expected[..world.log.len()]);
+                assert_eq!(left, 0, "{kind:?}, answered at {answered}");
+            }
         }
     }
 }
