@@ -18,26 +18,54 @@ pub(super) fn search_words(text: &str) -> String {
     words
 }
 
-/// The query of FTS5 for messages that hold every word of `text`; a last word before a `*` is a beginning. `None` for a
-/// text without a word.
-pub(super) fn query(text: &str) -> Option<String> {
+/// What a search asks for: words, and beginnings of words, each of which must be there.
+pub(super) struct Wanted(Vec<(String, Match)>);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Match {
+    Whole,
+    Beginning,
+}
+
+/// The words of what is searched for; a last word before a `*` is a beginning. `None` for a text without a word.
+pub(super) fn wanted(text: &str) -> Option<Wanted> {
     let mut terms = Vec::new();
     for (_, run) in runs(text) {
         if !run.starts_with(is_dense) {
-            terms.push(format!("\"{}\"", run.to_lowercase()));
+            terms.push((run.to_lowercase(), Match::Whole));
         } else if run.chars().nth(1).is_none() {
-            terms.push(format!("\"{run}\"*"));
+            terms.push((run.to_owned(), Match::Beginning));
         } else {
-            terms.extend(pairs(run).into_iter().map(|pair| format!("\"{pair}\"")));
+            terms.extend(pairs(run).into_iter().map(|pair| (pair, Match::Whole)));
         }
     }
     if text.trim_end().ends_with('*')
-        && let Some(last) = terms.last_mut()
-        && !last.ends_with('*')
+        && let Some((_, how)) = terms.last_mut()
     {
-        last.push('*');
+        *how = Match::Beginning;
     }
-    (!terms.is_empty()).then(|| terms.join(" AND "))
+    (!terms.is_empty()).then_some(Wanted(terms))
+}
+
+impl Wanted {
+    /// The query of FTS5.
+    pub(super) fn query(&self) -> String {
+        let terms = self.0.iter().map(|(word, how)| match how {
+            Match::Whole => format!("\"{word}\""),
+            Match::Beginning => format!("\"{word}\"*"),
+        });
+        terms.collect::<Vec<_>>().join(" AND ")
+    }
+
+    /// Whether they are among `words`, which [`search_words`] has cut: what FTS5 would say.
+    pub(super) fn are_in(&self, words: &str) -> bool {
+        self.0.iter().all(|(wanted, how)| {
+            words.split(' ').any(|word| match how {
+                Match::Whole => word == wanted,
+                Match::Beginning => word.starts_with(wanted.as_str()),
+            })
+        })
+    }
 }
 
 /// Where in `text` the first word of `query` stands, in bytes; 0 where only a part of it is found.
@@ -91,7 +119,7 @@ fn is_dense(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{position, query, search_words};
+    use super::{position, search_words, wanted};
 
     #[test]
     fn words_are_cut_at_spaces_and_signs_and_scripts_without_spaces_into_pairs() {
@@ -121,7 +149,7 @@ mod tests {
             (" -:\"* ", None),
             ("", None),
         ] {
-            assert_eq!(query(text).as_deref(), expected, "{text}");
+            assert_eq!(wanted(text).map(|it| it.query()).as_deref(), expected, "{text}");
         }
     }
 
