@@ -112,6 +112,42 @@ describe('a full disk', () => {
     expect(await engine.ledger.turn(next.turnId)).toMatchObject({ parentTurnId: first.turnId })
     expect(file).toContain(path)
   })
+
+  test('takes nothing from a search: what there is no room to index is looked through', async ({
+    skip,
+  }) => {
+    const { path } = folder()
+    const small = join(path, 'small')
+    mkdirSync(small)
+    if (!mounted(small, '-t', 'tmpfs', '-o', 'size=4m', 'tmpfs')) skip('mounting needs root')
+    const { engine } = scriptedEngine(['here'], { ledger: { path: join(small, 'a.db') } })
+    closing(engine)
+    const usage = { inputTokens: 1, outputTokens: 1, totalTokens: 2 }
+    const content = (n: number) =>
+      Array.from({ length: 60 }, (_, word) => `w${n}x${word}`).join(' ')
+    await engine.ledger.writeTurn(context(), {
+      messages: Array.from({ length: 600 }, (_, n) => ({
+        role: 'user' as const,
+        content: `${content(n)} alike`,
+        id: `m${n}`,
+        sequence: n,
+        createdAt: n,
+      })),
+      toolCalls: [],
+      usage: { ...usage, cachedInputTokens: 0, cacheWriteTokens: 0, reasoningTokens: 0 },
+      stopReason: 'end_turn',
+      durationMs: 1,
+    })
+    fill(join(small, 'ballast'))
+    const hits = async (text: string) =>
+      (await engine.ledger.search(text, { limit: 1_000 })).items.map((hit) => hit.messageId)
+    const progress = 'SELECT indexed_through FROM search_progress'
+    expect([(await hits('alike')).length, await hits('w599x7')]).toEqual([600, ['m599']])
+    expect((await engine.ledger.query(progress)).rows).toEqual([{ indexed_through: 0 }])
+    rmSync(join(small, 'ballast'))
+    expect([(await hits('alike')).length, await hits('w0x7 alike')]).toEqual([600, ['m0']])
+    expect((await engine.ledger.query(progress)).rows).not.toEqual([{ indexed_through: 0 }])
+  })
 })
 
 test('a folder that cannot be written gets no copy, and says so', async ({ skip }) => {

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use divan::counter::ItemsCount;
 use nexus_agent_engine::clock::Clock;
-use nexus_agent_engine::ledger::{Ledger, LedgerOptions, Synchronous};
+use nexus_agent_engine::ledger::{Ledger, LedgerOptions, SearchOptions, Synchronous};
 use nexus_agent_engine::model::{
     AgentRole, Block, CallStep, CompactionResult, CompactionStep, Journal, Message, OnStaleHead,
     Opened, Provenance, ReplayClass, Role, StopReason, TokenUsage, ToolCallRecord, ToolCallStatus,
@@ -431,6 +431,9 @@ fn size() {
         mean(&took[..1_000]),
         mean(&took[TURNS - 1_000..])
     );
+    // What its turns have said is indexed behind them; a search has it done.
+    let words = ledger.search("fox".to_owned(), SearchOptions::default());
+    assert_eq!(runtime.block_on(words).unwrap().items.len(), 100);
     let texts = "coalesce(sum(length(CAST(content AS BLOB)) + coalesce(length(thinking), 0)), 0) FROM messages";
     let arguments = "coalesce(sum(length(params_json) + length(result_json)), 0) FROM tool_calls";
     let said = format!("(SELECT {texts}) + (SELECT {arguments})");

@@ -662,6 +662,7 @@ export interface Ledger {
   /**
    * The messages of users and assistants that hold every word of `text`, newest first. Words are compared without case; `*` at
    * the end makes the last one a beginning. What tools answered is not searched, nor what comes after the first 256 KiB of a message.
+   * All that was committed before is found, although no commit waits for the index of words.
    *
    * @example
    * const { items, next } = await engine.ledger.search('invoice overd*', { limit: 20 })

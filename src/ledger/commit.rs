@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::error::{Stored, sqlite};
 use super::lease::Claim;
 use super::write::{Again, Parent, Row, insert_message, insert_turn, write_tool_call};
-use super::{compaction, journal, search, sessions};
+use super::{compaction, journal, sessions};
 use crate::clock::Clock;
 use crate::model::{
     CallStep, CommitReceipt, OnStaleHead, StorageError, StorageErrorKind, TurnCommit,
@@ -101,7 +101,6 @@ pub(super) fn commit_turn(
         // Last, because the first kept turn may be this very turn.
         compaction::write_row(connection, id, result)?;
     }
-    search::index_turn(connection, &turn.turn_id)?;
     if moves {
         move_pointer(connection, turn, &turn.turn_id)?;
         new_head = Some(turn.turn_id.clone());

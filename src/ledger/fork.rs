@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::commit::{parent_of, unknown_turn};
 use super::error::{Stored, sqlite};
-use super::{alias, search, sessions};
+use super::{alias, sessions};
 use crate::clock::Clock;
 use crate::model::{StorageError, StorageErrorKind};
 
@@ -39,7 +39,6 @@ pub(super) fn fork(
     let id = clock.new_id();
     let last = group_end(connection, turn_id, call)?;
     copy(connection, &Copied { turn_id, last, id: &id, label, now }, clock)?;
-    search::index_turn(connection, &id)?;
     sessions::move_pointer(connection, label, &id, now)
 }
 

@@ -15,6 +15,7 @@ mod error;
 mod events;
 mod expense;
 mod file;
+mod findable;
 mod follow;
 mod fork;
 mod functions;
@@ -264,7 +265,10 @@ impl Ledger {
             fork::fork(connection, &turn_id, &label, call.as_deref(), &clock)?;
             rows::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
         };
-        self.core()?.writer.submit(work).await
+        let core = self.core()?;
+        let session = core.writer.submit(work).await?;
+        core.pulse.ended(&core, 1);
+        Ok(session)
     }
 
     /// Takes the session's last compaction back: its pointer goes to the turn before it, and every message is in the context
@@ -337,7 +341,9 @@ impl Ledger {
             turn.expected_head = head.and(turn.parent_turn_id.clone());
             commit::commit_turn(connection, &turn, &claim, &clock)
         };
-        core.writer.submit(work).await
+        let receipt = core.writer.submit(work).await?;
+        core.pulse.ended(&core, 1);
+        Ok(receipt)
     }
 
     /// Waits for what was handed over, and, with the last handle, checkpoints and closes the files. Every later call

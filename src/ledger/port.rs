@@ -150,6 +150,7 @@ impl Journal for Ledger {
         Box::pin(async move {
             let (core, answer) = handed?;
             let receipt = answer.await?;
+            core.pulse.ended(&core, 1);
             if let Some(label) = leased {
                 lease::held(&core.claim.held).remove(&label);
             }

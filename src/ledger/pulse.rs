@@ -1,10 +1,11 @@
 //! The ledger's look at the clock and at other processes: a thread that sleeps unless something waits for one of them.
 //!
-//! While events wait for company it wakes when their time has come. While somebody follows another process, or this one
+//! While events wait for company, or words for the index, it wakes when their time has come. While somebody follows another process, or this one
 //! holds leases, it asks SQLite whether the file has changed, which reads shared memory only. It must never hold the
 //! ledger open, and never run while nothing waits.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,13 +14,17 @@ use rusqlite::Connection;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::commands;
 use super::error::Stored;
 use super::lease::held;
 use super::registry::Core;
+use super::{commands, findable};
 
 /// How long what another process has written may go unseen.
 const LOOK: Duration = Duration::from_millis(20);
+/// Turns that make it worth while to index what they said.
+const TURNS: u64 = 64;
+/// Between two slices of the index: under any load, the writer's time is the turns' first.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Opens the connection that is asked.
 type Opener = Box<dyn Fn() -> Stored<Connection> + Send + Sync>;
@@ -27,6 +32,7 @@ type Opener = Box<dyn Fn() -> Stored<Connection> + Send + Sync>;
 #[derive(Default)]
 struct State {
     flush_at: Option<Instant>,
+    index_at: Option<Instant>,
     followers: usize,
     leases: bool,
     stopping: bool,
@@ -40,6 +46,8 @@ pub(super) struct Pulse {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Counts the changes of the file.
     changes: watch::Sender<u64>,
+    /// Turns that have ended since the index was last thought of.
+    ended: AtomicU64,
 }
 
 impl Pulse {
@@ -50,6 +58,7 @@ impl Pulse {
             woken: Condvar::new(),
             thread: Mutex::default(),
             changes: watch::Sender::new(0),
+            ended: AtomicU64::new(0),
         })
     }
 
@@ -83,6 +92,22 @@ impl Pulse {
         }
     }
 
+    /// Turns have ended, whose words are to be indexed with others'.
+    pub(super) fn ended(self: &Arc<Self>, core: &Arc<Core>, turns: u64) {
+        if self.ended.fetch_add(turns, Ordering::Relaxed).saturating_add(turns) >= TURNS {
+            self.index_soon(core);
+        }
+    }
+
+    /// Has a slice of the index made after a pause.
+    pub(super) fn index_soon(self: &Arc<Self>, core: &Arc<Core>) {
+        self.ended.store(0, Ordering::Relaxed);
+        if self.lock().index_at.is_none() {
+            let due = core.claim.clock.instant() + PAUSE;
+            self.wake(core, |state| state.index_at = Some(due));
+        }
+    }
+
     /// This process holds leases: others may command its runs.
     pub(super) fn leased(self: &Arc<Self>, core: &Arc<Core>) {
         if !self.lock().leases {
@@ -110,14 +135,15 @@ impl Pulse {
         let mut state = self.lock();
         while !state.stopping {
             let looks = state.followers > 0 || state.leases;
-            if state.flush_at.is_none() && !looks {
+            if state.flush_at.is_none() && state.index_at.is_none() && !looks {
                 state = self.woken.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
             let Some(core) = core.upgrade() else { return };
             let now = core.claim.clock.instant();
             let look_at = looks.then(|| looked.map_or(now, |at: Instant| at + LOOK));
-            let due = state.flush_at.into_iter().chain(look_at).min().unwrap_or(now);
+            let times = state.flush_at.into_iter().chain(state.index_at).chain(look_at);
+            let due = times.min().unwrap_or(now);
             if due > now {
                 drop(core);
                 let pause = due.saturating_duration_since(now);
@@ -126,10 +152,14 @@ impl Pulse {
                 continue;
             }
             let flushes = state.flush_at.take_if(|at| *at <= now).is_some();
+            let indexes = state.index_at.take_if(|at| *at <= now).is_some();
             state.leases = state.leases && !held(&core.claim.held).is_empty();
             drop(state);
             if flushes {
                 core.runs.flush(&core);
+            }
+            if indexes {
+                findable::begin(&core);
             }
             if look_at.is_some_and(|at| at <= now) {
                 looked = Some(now);

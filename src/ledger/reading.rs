@@ -11,7 +11,7 @@ use super::rows::SessionRow;
 use super::search::{self, SearchHit, SearchOptions};
 use super::thread::{self, SessionMove, TurnSummary};
 use super::usage::{self, UsageFilter, UsageRow};
-use super::{Ledger, alias, readers, sessions, unknown_session};
+use super::{Ledger, alias, findable, readers, sessions, unknown_session};
 use crate::model::StorageError;
 
 impl Ledger {
@@ -80,6 +80,7 @@ impl Ledger {
         text: String,
         mut options: SearchOptions,
     ) -> Result<Page<SearchHit, i64>, StorageError> {
+        findable::catch_up(&self.core()?).await?;
         self.read(move |connection| {
             resolve(connection, &mut options.session_label)?;
             search::search(connection, &text, &options)

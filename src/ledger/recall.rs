@@ -8,8 +8,10 @@ use std::collections::HashMap;
 use rusqlite::Connection;
 
 use super::error::{Stored, sqlite};
+use super::functions::words_of;
 use super::transfer::time;
-use super::{history, search, sessions, words};
+use super::words::{Wanted, search_words};
+use super::{findable, history, search, sessions, words};
 use crate::model::{Block, Message, RECALL, Recall, Recalled, RecalledMessage, Role};
 
 /// Characters of a message around what was found.
@@ -40,25 +42,24 @@ pub(super) fn recall(connection: &Connection, asked: &Recall) -> Stored<Recalled
         return Ok(Recalled::default());
     };
     let turns = thread(connection, &newest)?;
-    let mut terms = words::terms(&asked.query);
-    terms.truncate(MOST_TERMS);
     let mut recalled = Recalled { compacted: true, ..Recalled::default() };
-    if terms.is_empty() {
-        return Ok(recalled);
-    }
+    let Some(mut wanted) = words::wanted(&asked.query) else { return Ok(recalled) };
+    wanted.truncate(MOST_TERMS);
+    let all = wanted.count();
     let places: HashMap<&str, usize> =
         turns.iter().enumerate().map(|(place, id)| (id.as_str(), place)).collect();
-    let mut results = tool_results(connection, &turns, &terms, &mut recalled.partial)?;
-    let strictly = terms.join(" AND ");
-    let mut found: Vec<Found> = indexed(connection, &strictly, &places, &mut recalled.partial)?
+    // What no index has: what was said of late, and what tools answered.
+    let mut beside = lately(connection, &wanted, &places)?;
+    beside.extend(tool_results(connection, &turns, &wanted, &mut recalled.partial)?);
+    let mut found: Vec<Found> = indexed(connection, &wanted, &places, &mut recalled.partial)?
         .into_iter()
-        .map(|(turn, sequence)| Found { turn, sequence, matched: terms.len() })
+        .map(|(turn, sequence)| Found { turn, sequence, matched: all })
         .collect();
-    if found.is_empty() && results.iter().all(|result| result.matched < terms.len()) {
+    if found.is_empty() && beside.iter().all(|it| it.matched < all) {
         recalled.loosely = true;
         let mut counted: HashMap<(usize, u32), usize> = HashMap::new();
-        for term in &terms {
-            for place in indexed(connection, term, &places, &mut recalled.partial)? {
+        for word in wanted.singly() {
+            for place in indexed(connection, &word, &places, &mut recalled.partial)? {
                 *counted.entry(place).or_default() += 1;
             }
         }
@@ -68,9 +69,9 @@ pub(super) fn recall(connection: &Connection, asked: &Recall) -> Stored<Recalled
             matched,
         }));
     } else {
-        results.retain(|result| result.matched == terms.len());
+        beside.retain(|it| it.matched == all);
     }
-    found.append(&mut results);
+    found.append(&mut beside);
     found.sort_unstable_by_key(|it| (usize::MAX - it.matched, it.turn, u32::MAX - it.sequence));
     found.truncate(asked.limit);
     for Found { turn, sequence, .. } in found {
@@ -101,20 +102,20 @@ fn thread(connection: &Connection, newest: &str) -> Stored<Vec<String>> {
 }
 
 /// Newest first, of every session.
-pub(super) const INDEXED: &str = "SELECT s.turn_id, s.sequence
-     FROM message_words w CROSS JOIN searchable s ON s.id = w.rowid
+pub(super) const INDEXED: &str = "SELECT m.turn_id, m.sequence
+     FROM message_words w CROSS JOIN messages m ON m.rowid = w.rowid
      WHERE w.message_words MATCH ?1 ORDER BY w.rowid DESC";
 
 /// What people, models and hosts said.
 fn indexed(
     connection: &Connection,
-    query: &str,
+    wanted: &Wanted,
     places: &HashMap<&str, usize>,
     partial: &mut bool,
 ) -> Stored<Vec<(usize, u32)>> {
     let failed = |error| sqlite("search the ledger", &error);
     let mut statement = connection.prepare_cached(INDEXED).map_err(failed)?;
-    let mut rows = statement.query((query,)).map_err(failed)?;
+    let mut rows = statement.query((wanted.query(),)).map_err(failed)?;
     let mut found = Vec::new();
     let mut seen = 0;
     while let Some(row) = rows.next().map_err(failed)? {
@@ -131,11 +132,37 @@ fn indexed(
     Ok(found)
 }
 
+/// What is said and not indexed yet.
+pub(super) const LATELY: &str = "SELECT turn_id, sequence, content FROM messages
+     WHERE rowid > ?1 AND role IN ('user', 'assistant', 'system')";
+
+fn lately(
+    connection: &Connection,
+    wanted: &Wanted,
+    places: &HashMap<&str, usize>,
+) -> Stored<Vec<Found>> {
+    let failed = |error| sqlite("search the ledger", &error);
+    let indexed = findable::indexed_through(connection)?;
+    let mut statement = connection.prepare_cached(LATELY).map_err(failed)?;
+    let mut rows = statement.query((indexed,)).map_err(failed)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(failed)? {
+        let turn = row.get_ref(0).and_then(|id| Ok(places.get(id.as_str()?))).map_err(failed)?;
+        let Some(&turn) = turn else { continue };
+        let words = row.get_ref(2).and_then(|said| Ok(words_of(said.as_str()?))).map_err(failed)?;
+        let matched = wanted.matched(&words);
+        if matched > 0 {
+            found.push(Found { turn, sequence: row.get(1).map_err(failed)?, matched });
+        }
+    }
+    Ok(found)
+}
+
 /// What tools answered, but for what this one found before.
 fn tool_results(
     connection: &Connection,
     turns: &[String],
-    terms: &[String],
+    wanted: &Wanted,
     partial: &mut bool,
 ) -> Stored<Vec<Found>> {
     let mut found = Vec::new();
@@ -148,7 +175,7 @@ fn tool_results(
         for message in history::messages(connection, id)? {
             let Some((tool, text)) = result_of(&message) else { continue };
             room = room.saturating_sub(text.len());
-            let matched = if tool == RECALL { 0 } else { words::matched(&text, terms) };
+            let matched = if tool == RECALL { 0 } else { wanted.matched(&search_words(&text)) };
             if matched > 0 {
                 found.push(Found { turn, sequence: message.sequence, matched });
             }

@@ -17,7 +17,7 @@ use super::pulse::Pulse;
 use super::readers::Readers;
 use super::runs::Runs;
 use super::writer::Writer;
-use super::{LedgerOptions, Retention, query, schema};
+use super::{LedgerOptions, Retention, findable, query, schema};
 use crate::clock::Clock;
 use crate::model::{StorageError, StorageErrorKind};
 
@@ -78,6 +78,8 @@ pub(super) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Core
     file::check_header(&path, length)?;
     let connection = connection::open(&path, Purpose::Write(options.synchronous))?;
     let ledger_id = schema::ledger_id(&connection)?;
+    // Where a damaged page hides it, a search says so; opening does not.
+    let unindexed = findable::waiting(&connection).is_ok_and(|it| it > findable::WAITING);
     let reader = path.clone();
     let eye = path.clone();
     let claim = Claim {
@@ -103,6 +105,9 @@ pub(super) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Core
         retention: options.events.clone(),
     });
     core.runs.belongs_to(&core);
+    if unindexed {
+        core.pulse.index_soon(&core);
+    }
     open.insert(id, Entry { core: Arc::clone(&core), handles: 1 });
     Ok(core)
 }

@@ -1,14 +1,14 @@
-//! The search over what was said: filling its index when a turn ends, and asking it.
+//! The search over what was said: its index asked, and what the index does not have yet looked through.
 //!
 //! What tools answered and what was thought is not in it. It must never show a turn that still runs.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 use serde::{Deserialize, Serialize};
 
 use super::error::{Stored, sqlite};
 use super::functions::words_of;
 use super::page::{Limit, Page};
-use super::words;
+use super::{findable, words};
 
 /// Characters of a message around what was found.
 const EXCERPT: usize = 160;
@@ -50,44 +50,22 @@ pub struct SearchHit {
     pub excerpt: String,
 }
 
-/// Makes the messages of a turn that has ended findable.
-pub(super) fn index_turn(connection: &Connection, turn_id: &str) -> Stored<()> {
-    let failed = |error| sqlite(&format!("make turn `{turn_id}` findable"), &error);
-    let mut said = connection.prepare_cached(SAID).map_err(failed)?;
-    let mut rows = said.query((turn_id,)).map_err(failed)?;
-    while let Some(row) = rows.next().map_err(failed)? {
-        let words = row.get_ref(1).and_then(|text| Ok(words_of(text.as_str()?))).map_err(failed)?;
-        if words.is_empty() {
-            continue;
-        }
-        let sequence: i64 = row.get(0).map_err(failed)?;
-        connection
-            .prepare_cached(
-                "INSERT INTO searchable (turn_id, sequence) VALUES (?1, ?2) RETURNING id",
-            )
-            .and_then(|mut statement| statement.query_row((turn_id, sequence), |row| row.get(0)))
-            .and_then(|id: i64| {
-                connection
-                    .prepare_cached("INSERT INTO message_words (rowid, words) VALUES (?1, ?2)")?
-                    .execute((id, words))
-            })
-            .map_err(failed)?;
-    }
-    Ok(())
-}
-
-pub(super) const SAID: &str =
-    "SELECT sequence, content FROM messages WHERE turn_id = ?1 AND role IN ('user', 'assistant', 'system')
-     ORDER BY sequence";
-
-/// Newest first.
+/// Newest first, from the index.
 pub(super) const FOUND: &str =
     "SELECT w.rowid, m.id, m.turn_id, t.session_label, m.role, m.created_at, m.content
-     FROM message_words w CROSS JOIN searchable s ON s.id = w.rowid
-       CROSS JOIN turns t ON t.id = s.turn_id
-       CROSS JOIN messages m ON m.turn_id = s.turn_id AND m.sequence = s.sequence
+     FROM message_words w CROSS JOIN messages m ON m.rowid = w.rowid CROSS JOIN turns t ON t.id = m.turn_id
      WHERE w.message_words MATCH ?1 AND w.rowid < ?2 AND (?3 IS NULL OR t.session_label = ?3)
+       AND t.status NOT IN ('pending', 'streaming')
      ORDER BY w.rowid DESC LIMIT ?4";
+
+/// Newest first, what the index does not have yet.
+pub(super) const LATELY: &str =
+    "SELECT m.rowid, m.id, m.turn_id, t.session_label, m.role, m.created_at, m.content
+     FROM messages m CROSS JOIN turns t ON t.id = m.turn_id
+     WHERE m.rowid > ?1 AND m.rowid < ?2 AND (?3 IS NULL OR t.session_label = ?3)
+       AND m.role IN ('user', 'assistant', 'system') AND t.turn_type = 'normal'
+       AND t.status NOT IN ('pending', 'streaming')
+     ORDER BY m.rowid DESC";
 
 /// The messages that hold every word of `text`, newest first. No words, no messages.
 pub(super) fn search(
@@ -95,30 +73,46 @@ pub(super) fn search(
     text: &str,
     options: &SearchOptions,
 ) -> Stored<Page<SearchHit, i64>> {
-    let Some(query) = words::query(text) else { return Ok(Page::empty()) };
+    let Some(wanted) = words::wanted(text) else { return Ok(Page::empty()) };
     let failed = |error| sqlite("search the ledger", &error);
-    let mut statement = connection.prepare_cached(FOUND).map_err(failed)?;
     let before = options.after.unwrap_or(i64::MAX);
-    let wanted = (query, before, options.session_label.as_deref(), options.limit.and_one());
-    let mut rows = statement.query(wanted).map_err(failed)?;
+    let session = options.session_label.as_deref();
     let mut found = Vec::new();
-    while let Some(row) = rows.next().map_err(failed)? {
-        let hit = || -> rusqlite::Result<(i64, SearchHit)> {
-            Ok((
-                row.get(0)?,
-                SearchHit {
-                    message_id: row.get(1)?,
-                    turn_id: row.get(2)?,
-                    session_label: row.get(3)?,
-                    role: row.get(4)?,
-                    created_at: row.get(5)?,
-                    excerpt: excerpt(row.get_ref(6)?.as_str()?, text, EXCERPT),
-                },
-            ))
-        };
-        found.push(hit().map_err(failed)?);
+    let mut left = options.limit.and_one();
+    let indexed = findable::indexed_through(connection)?;
+    let mut statement = connection.prepare_cached(LATELY).map_err(failed)?;
+    let mut rows = statement.query((indexed, before, session)).map_err(failed)?;
+    while left > 0
+        && let Some(row) = rows.next().map_err(failed)?
+    {
+        let said = row.get_ref(6).and_then(|said| Ok(said.as_str()?)).map_err(failed)?;
+        if wanted.are_in(&words_of(said)) {
+            found.push(hit(row, text).map_err(failed)?);
+            left -= 1;
+        }
+    }
+    if left > 0 {
+        let mut statement = connection.prepare_cached(FOUND).map_err(failed)?;
+        let mut rows = statement.query((wanted.query(), before, session, left)).map_err(failed)?;
+        while let Some(row) = rows.next().map_err(failed)? {
+            found.push(hit(row, text).map_err(failed)?);
+        }
     }
     Ok(Page::cut(found, options.limit))
+}
+
+fn hit(row: &Row<'_>, text: &str) -> rusqlite::Result<(i64, SearchHit)> {
+    Ok((
+        row.get(0)?,
+        SearchHit {
+            message_id: row.get(1)?,
+            turn_id: row.get(2)?,
+            session_label: row.get(3)?,
+            role: row.get(4)?,
+            created_at: row.get(5)?,
+            excerpt: excerpt(row.get_ref(6)?.as_str()?, text, EXCERPT),
+        },
+    ))
 }
 
 /// At most `most` characters of `content`, around the first word of `text` in it.

@@ -2,8 +2,6 @@
 //!
 //! Both sides come through here, so that they always agree. Scripts without spaces are kept as pairs of characters.
 
-use std::collections::HashSet;
-
 /// The words of a text, in lower case, one space between them: what `message_words` is given.
 pub(super) fn search_words(text: &str) -> String {
     let mut words = String::with_capacity(text.len());
@@ -20,43 +18,76 @@ pub(super) fn search_words(text: &str) -> String {
     words
 }
 
-/// The query of FTS5 for messages that hold every word of `text`; a last word before a `*` is a beginning. `None` for a
-/// text without a word.
-pub(super) fn query(text: &str) -> Option<String> {
-    let terms = terms(text);
-    (!terms.is_empty()).then(|| terms.join(" AND "))
+/// What a search asks for: words, and beginnings of words, each of which must be there.
+pub(super) struct Wanted(Vec<(String, Match)>);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Match {
+    Whole,
+    Beginning,
 }
 
-/// The words of such a query, each as FTS5 reads it.
-pub(super) fn terms(text: &str) -> Vec<String> {
+/// The words of what is searched for; a last word before a `*` is a beginning. `None` for a text without a word.
+pub(super) fn wanted(text: &str) -> Option<Wanted> {
     let mut terms = Vec::new();
     for (_, run) in runs(text) {
         if !run.starts_with(is_dense) {
-            terms.push(format!("\"{}\"", run.to_lowercase()));
+            terms.push((run.to_lowercase(), Match::Whole));
         } else if run.chars().nth(1).is_none() {
-            terms.push(format!("\"{run}\"*"));
+            terms.push((run.to_owned(), Match::Beginning));
         } else {
-            terms.extend(pairs(run).into_iter().map(|pair| format!("\"{pair}\"")));
+            terms.extend(pairs(run).into_iter().map(|pair| (pair, Match::Whole)));
         }
     }
     if text.trim_end().ends_with('*')
-        && let Some(last) = terms.last_mut()
-        && !last.ends_with('*')
+        && let Some((_, how)) = terms.last_mut()
     {
-        last.push('*');
+        *how = Match::Beginning;
     }
-    terms
+    (!terms.is_empty()).then_some(Wanted(terms))
 }
 
-/// How many of `terms` are among the words of `text`.
-pub(super) fn matched(text: &str, terms: &[String]) -> usize {
-    let words = search_words(text);
-    let words: HashSet<&str> = words.split(' ').collect();
-    let holds = |term: &&String| match term.strip_suffix('*') {
-        None => words.contains(term.trim_matches('"')),
-        Some(start) => words.iter().any(|word| word.starts_with(start.trim_matches('"'))),
-    };
-    terms.iter().filter(holds).count()
+impl Wanted {
+    /// The query of FTS5.
+    pub(super) fn query(&self) -> String {
+        let terms = self.0.iter().map(|(word, how)| match how {
+            Match::Whole => format!("\"{word}\""),
+            Match::Beginning => format!("\"{word}\"*"),
+        });
+        terms.collect::<Vec<_>>().join(" AND ")
+    }
+
+    /// Each of them alone.
+    pub(super) fn singly(self) -> impl Iterator<Item = Self> {
+        self.0.into_iter().map(|term| Self(vec![term]))
+    }
+
+    /// How many they are.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Keeps the first `most`.
+    pub(super) fn truncate(&mut self, most: usize) {
+        self.0.truncate(most);
+    }
+
+    /// Whether they are among `words`, which [`search_words`] has cut: what FTS5 would say.
+    pub(super) fn are_in(&self, words: &str) -> bool {
+        self.0.iter().all(|term| is_in(words, term))
+    }
+
+    /// How many of them are.
+    pub(super) fn matched(&self, words: &str) -> usize {
+        self.0.iter().filter(|term| is_in(words, term)).count()
+    }
+}
+
+fn is_in(words: &str, (wanted, how): &(String, Match)) -> bool {
+    words.split(' ').any(|word| match how {
+        Match::Whole => word == wanted,
+        Match::Beginning => word.starts_with(wanted.as_str()),
+    })
 }
 
 /// Where in `text` the first word of `query` stands, in bytes; 0 where only a part of it is found.
@@ -110,7 +141,7 @@ fn is_dense(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{matched, position, query, search_words, terms};
+    use super::{position, search_words, wanted};
 
     #[test]
     fn words_are_cut_at_spaces_and_signs_and_scripts_without_spaces_into_pairs() {
@@ -140,7 +171,24 @@ mod tests {
             (" -:\"* ", None),
             ("", None),
         ] {
-            assert_eq!(query(text).as_deref(), expected, "{text}");
+            assert_eq!(wanted(text).map(|it| it.query()).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_matched_as_the_index_would_match_it() {
+        let words = search_words("The Größe of 上下文 is id_7");
+        for (asked, found) in [
+            ("größe ID_7", 2),
+            ("größ", 0),
+            ("größ*", 1),
+            ("文 id*", 2),
+            ("上文", 0),
+            ("of absent", 1),
+        ] {
+            let wanted = wanted(asked).unwrap();
+            assert_eq!(wanted.matched(&words), found, "{asked}");
+            assert_eq!(wanted.are_in(&words), wanted.count() == found, "{asked}");
         }
     }
 
@@ -148,15 +196,5 @@ mod tests {
     fn the_first_word_that_was_asked_for_is_found_in_the_text() {
         assert_eq!(position("Größe: the Needle here", "needle"), 13);
         assert_eq!(position("nothing of it", "absent"), 0);
-    }
-
-    #[test]
-    fn a_text_is_matched_as_the_index_would_match_it() {
-        let text = "The Größe of 上下文 is id_7";
-        for (asked, found) in
-            [("größe ID_7", 2), ("größ", 0), ("größ*", 1), ("文 id*", 2), ("上文", 0)]
-        {
-            assert_eq!(matched(text, &terms(asked)), found, "{asked}");
-        }
     }
 }

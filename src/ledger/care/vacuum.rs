@@ -46,6 +46,8 @@ fn rewrite(connection: &Connection) -> rusqlite::Result<()> {
     // SQLite attaches the new file to do it, and a ledger does not fit into memory.
     connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 1)?;
     connection.pragma_update(None, "temp_store", "FILE")?;
+    // The index of words in one piece, before the room that its pieces took is given back.
+    connection.execute("INSERT INTO message_words (message_words) VALUES ('optimize')", ())?;
     connection.execute_batch("VACUUM")
 }
 

@@ -4,7 +4,8 @@ use rusqlite::{Connection, StatementStatus};
 
 use super::*;
 use crate::ledger::{
-    alias, events, fork, history, journal, list, persona, recall, rows, search, thread, usage,
+    alias, events, findable, fork, history, journal, list, persona, recall, rows, search, thread,
+    usage,
 };
 
 fn plan(connection: &Connection, sql: &str) -> String {
@@ -54,7 +55,11 @@ fn no_statement_scans_a_table_or_sorts() {
                 thread::MOVES,
                 thread::MOVE,
                 thread::AS_OF,
-                search::SAID,
+                findable::INDEXED_THROUGH,
+                findable::LAST,
+                findable::SAID,
+                search::LATELY,
+                recall::LATELY,
                 list::SESSIONS,
                 list::SESSIONS_OF_PARENT,
                 list::SESSIONS_OF_AGENT,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::ledger::findable;
 use crate::ledger::{QueryLimits, QueryResult, Truncation};
 use crate::model::StorageErrorKind;
 
@@ -25,6 +26,8 @@ async fn values_come_as_json_that_loses_nothing() {
         r#"{"columns":["a","a_2","b","big","bytes","inf","t"],"rows":[{"a":"x","a_2":1.5,"b":null,"big":"9007199254740993","bytes":"00ff","inf":"inf","t":1}],"truncated":null}"#
     );
     fixture.commit(turn("t1", "main", None)).await.unwrap();
+    let core = fixture.ledger.core().unwrap();
+    core.writer.submit(findable::slice).await.unwrap();
     let words = "SELECT count(*) AS n FROM message_words WHERE message_words MATCH 'ask'";
     let found = query(&fixture, words, "[]").await.unwrap();
     assert_eq!(serde_json::to_string(&found.rows).unwrap(), r#"[{"n":1}]"#);

@@ -133,7 +133,9 @@ impl Target {
             }
             Ok(restore)
         };
+        let before = done.turns;
         *done = self.runtime.block_on(self.core.writer.submit(work))?;
+        self.core.pulse.ended(&self.core, done.turns - before);
         Ok(())
     }
 }

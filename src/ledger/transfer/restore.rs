@@ -11,7 +11,7 @@ use super::super::commit::parent_of;
 use super::super::error::{Stored, sqlite};
 use super::super::functions::agent_of;
 use super::super::write::{Again, Parent, insert_message, write_tool_call};
-use super::super::{compaction, search, sessions};
+use super::super::{compaction, sessions};
 use super::insert::{insert, note};
 use super::record::{SessionRecord, TurnRecord};
 use super::report::{Problems, TransferCode};
@@ -179,9 +179,6 @@ impl Restore {
                 }
                 let step = CallStep { row, replay: None, arguments_hash: None };
                 write_tool_call(connection, &record.id, &step, Again::Refuse, clock)?;
-            }
-            if record.compaction.is_none() {
-                search::index_turn(connection, &record.id)?;
             }
             if let Some(result) = &record.compaction {
                 self.compactions.push((line, record.id.clone(), result.clone()));

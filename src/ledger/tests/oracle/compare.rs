@@ -31,6 +31,7 @@ pub(super) async fn all(fixture: &Fixture, memory: &Memory) -> Compared {
         turn(fixture, memory, id).await?;
     }
     interrupted(fixture, memory).await?;
+    search(fixture, memory).await?;
     tables(fixture, memory).await
 }
 
@@ -136,6 +137,30 @@ async fn interrupted(fixture: &Fixture, memory: &Memory) -> Compared {
     for id in memory.turns.keys() {
         let found = fixture.ledger.interrupted(Some(id)).await.unwrap();
         prop_assert_eq!(found.len(), usize::from(expected.contains(id)));
+    }
+    Ok(())
+}
+
+/// What users asked and assistants answered in turns that have ended, and nothing else.
+async fn search(fixture: &Fixture, memory: &Memory) -> Compared {
+    for word in ["ask", "done", "hm", "content"] {
+        let options = serde_json::from_value(json!({ "limit": 1_000 })).unwrap();
+        let page = fixture.ledger.search(word.to_owned(), options).await.unwrap();
+        let mut found: Vec<_> =
+            page.items.into_iter().map(|hit| (hit.turn_id, hit.message_id)).collect();
+        found.sort();
+        let ended = memory.turns.iter();
+        let ended = ended.filter(|(_, turn)| turn.open.is_none() && turn.compaction.is_none());
+        let said = ended.flat_map(|(id, turn)| {
+            let messages = turn.messages.iter().filter(|message| {
+                message.role != Role::Tool
+                    && message.content().split(|c: char| !c.is_alphanumeric()).any(|it| it == word)
+            });
+            messages.map(|message| (id.clone(), message.id.clone()))
+        });
+        let mut said: Vec<_> = said.collect();
+        said.sort();
+        prop_assert_eq!(found, said, "{}", word);
     }
     Ok(())
 }

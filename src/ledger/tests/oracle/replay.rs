@@ -175,6 +175,11 @@ impl Replay {
                 Ok(())
             }
             Step::Reopen { turn } => self.reopen(turn).await,
+            Step::Index => {
+                let core = self.ledger().core().unwrap();
+                core.writer.submit(crate::ledger::findable::slice).await.unwrap();
+                Ok(())
+            }
             Step::Close => self.next_process(false).await,
             Step::Crash => self.next_process(true).await,
         }

@@ -59,6 +59,8 @@ pub(super) enum Step {
     Reopen {
         turn: usize,
     },
+    /// What was said is indexed.
+    Index,
     /// The process ends and the next one begins.
     Close,
     /// The process is gone in the middle of everything.
@@ -123,6 +125,7 @@ pub(super) fn any_step() -> impl Strategy<Value = Step> {
         2 => (any(), 0..6_usize).prop_map(|(turn, label)| Step::Fork { turn, label }),
         1 => any().prop_map(|run| Step::Release { run }),
         3 => any().prop_map(|turn| Step::Reopen { turn }),
+        2 => Just(Step::Index),
         1 => Just(Step::Close),
         2 => Just(Step::Crash),
     ]
