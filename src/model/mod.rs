@@ -18,6 +18,7 @@ mod live;
 mod message;
 mod options;
 mod profile;
+mod rate;
 mod response;
 mod result;
 mod session_key;
@@ -59,6 +60,7 @@ pub use options::{CacheTtl, PromptCache, RequestOptions, ResponseFormat, ToolCho
 pub use profile::{
     AuthType, ModelName, ProfileChange, ProfileState, ProfileStore, ProfileUsage, ProfileWindow,
 };
+pub use rate::{LimitState, RateLimit, RateLimitState, RateLimits};
 pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
 pub use result::{
     AgentResult, AgentToolCall, Attempt, CompactionResult, PersistError, RunWarning, StopReason,
