@@ -130,6 +130,9 @@ pub struct Attempt {
     pub reason: Option<super::FailureKind>,
     /// How long it took, in milliseconds.
     pub ms: u64,
+    /// How long it was held back before, for its provider's rate limits; absent where it was not. Not part of `ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_ms: Option<u64>,
 }
 
 /// Something the engine did otherwise than the context asked, without failing for it. Told once a run.
