@@ -83,6 +83,8 @@ fn the_typescript_declarations_are_what_the_rust_types_say() {
         BudgetOptions,
         BudgetPer,
         BudgetState,
+        LimitState,
+        RateLimitState,
         ModelDeclaration,
         ModelInfo,
         ModelFilter,

@@ -337,6 +337,11 @@ export interface AgentEngineOptions {
   authProfiles?: readonly (AuthProfile | AuthProfileWithFunction)[]
   /** How runs go on when a key or a model fails. */
   failover?: FailoverOptions
+  /**
+   * Calls wait where their provider's rate limits, as its headers tell them, have no room: those of all sessions in one line per
+   * provider, auth profile and model, interactive sessions before workers before summaries. Default on; `false`: none waits.
+   */
+  rateGovernor?: boolean | RateGovernorOptions
   models?: readonly ModelDeclaration[]
   /** Limit of one tool in milliseconds, where neither the tool nor the context names one. */
   toolTimeoutMs?: number
@@ -379,6 +384,15 @@ export type AuthProfileWithFunction = { id: string; provider: string } & (
       refresh: (request: KeyRequest) => KeyGiven | Promise<KeyGiven>
     }
 )
+
+/** How calls are held back for rate limits. */
+export interface RateGovernorOptions {
+  /**
+   * The longest that headers alone hold back the first call in line, in milliseconds: then it is sent all the same, and if it is
+   * answered, they are not believed for ten minutes. Default and most: 60,000.
+   */
+  maxWaitMs?: number
+}
 
 /**
  * How runs go on when a key or a model fails. A profile that fails is left alone for a while, and the next one is asked; where
@@ -475,6 +489,14 @@ export declare class AgentEngine {
   models(filter?: ModelFilter): ModelInfo[]
   /** What the budgets stand at that something was paid from, in the order of the options. */
   budgets(): BudgetState[]
+  /**
+   * What is known of rate limits, by provider, auth profile and model: from the headers of the last answers, and what was sent
+   * since. Empty with `rateGovernor: false`.
+   *
+   * @example
+   * for (const { model, requests, waiting } of engine.limits()) console.log(model, requests?.remaining, waiting)
+   */
+  limits(): LimitState[]
   /**
    * How many tokens the first call of a run of `context` would send: system prompt, tools, history (the session's in the
    * ledger, where the context names none) and current message. An estimate, unless `exact` is asked for and the provider's

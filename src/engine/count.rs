@@ -116,9 +116,7 @@ async fn before(
 }
 
 fn messages_tokens(mut projector: Projector, before: &Before, context: &AssembledContext) -> u64 {
-    let tokens = |messages: Vec<Message>| -> u64 {
-        messages.iter().map(|message| estimate::block_tokens(&message.blocks)).sum()
-    };
+    let tokens = |messages: Vec<Message>| estimate::message_tokens(&messages);
     let history: u64 = match before {
         Before::Given(messages) => tokens(projector.project_flat(messages)),
         Before::Turns(turns) => turns

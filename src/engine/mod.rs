@@ -15,6 +15,7 @@ mod count;
 mod driver;
 mod ending;
 mod failover;
+mod governor;
 mod opening;
 mod outcome;
 mod prefix;
@@ -40,6 +41,7 @@ pub use compaction::{CompactionOptions, ContextGuard, ManualCompaction, Preset, 
 use control::Reached;
 pub use control::RunControl;
 pub use failover::{FailoverOptions, Ladder};
+pub use governor::GovernorOptions;
 pub use sink::{Batch, EventQueue, MERGE_ABOVE, Notify, RecordKind};
 pub use tasks::Tasks;
 
@@ -47,7 +49,7 @@ use crate::clock::Clock;
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{
     AgentPhase, Api, AssembledContext, BudgetState, Catalogue, Enrolment, InputError, Journal,
-    ModelFilter, ModelInfo, ProfileState, ProfileStore, RunNames, StreamEvent,
+    LimitState, ModelFilter, ModelInfo, ProfileState, ProfileStore, RunNames, StreamEvent,
 };
 use crate::provider::{Provider, ProviderKeys, RequestHost, TurnHeaders};
 use crate::telemetry;
@@ -55,6 +57,7 @@ use crate::tools::{ToolHost, ToolSet, ToolSetCache};
 use crate::turn::fallback::Plan;
 use driver::Run;
 use failover::{Chain, Keyring};
+use governor::Governor;
 use request::Asks;
 
 /// A provider the engine can ask, and the keys it is asked with.
@@ -100,6 +103,7 @@ pub(crate) struct Core {
     pub(crate) budgets: Budgets,
     pub(crate) failover: FailoverOptions,
     pub(crate) keys: Arc<Keyring>,
+    pub(crate) governor: Governor,
 }
 
 /// Parts an engine is made of.
@@ -126,6 +130,8 @@ pub struct EngineParts {
     pub budgets: Budgets,
     /// How runs go on when a profile or a model fails.
     pub failover: FailoverOptions,
+    /// How calls are held back for their provider's rate limits; `None` for never.
+    pub governor: Option<GovernorOptions>,
     /// Where the state of profiles is kept; `None` keeps it in memory.
     pub profiles: Option<Arc<dyn ProfileStore>>,
 }
@@ -167,6 +173,7 @@ impl Engine {
         Self {
             core: Arc::new(Core {
                 failover: parts.failover,
+                governor: Governor::new(parts.governor, parts.clock.clone()),
                 keys: Arc::new(keys),
                 clock: parts.clock,
                 sessions: sessions::Sessions::of(
@@ -334,7 +341,15 @@ impl Engine {
     /// # Errors
     /// `unknown_profile`; any of storage.
     pub async fn reset_profile(&self, id: &str) -> Result<(), EngineError> {
-        self.core.keys.reset(id).await
+        self.core.keys.reset(id).await?;
+        self.core.governor.forget(id);
+        Ok(())
+    }
+
+    /// What is known of rate limits, by provider, profile and model.
+    #[must_use]
+    pub fn limits(&self) -> Vec<LimitState> {
+        self.core.governor.states()
     }
 
     /// The models that the engine knows, by provider and name.

@@ -251,6 +251,7 @@ impl Rig {
             guard: ContextGuard::default(),
             budgets: Budgets::default(),
             failover: FailoverOptions::default(),
+            governor: Some(GovernorOptions { max_wait: Duration::from_secs(60) }),
             profiles: None,
         });
         Self { engine, provider, journal, host: Arc::default() }

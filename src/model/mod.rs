@@ -18,6 +18,7 @@ mod live;
 mod message;
 mod options;
 mod profile;
+mod rate;
 mod recall;
 mod response;
 mod result;
@@ -60,6 +61,7 @@ pub use options::{CacheTtl, PromptCache, RequestOptions, ResponseFormat, ToolCho
 pub use profile::{
     AuthType, ModelName, ProfileChange, ProfileState, ProfileStore, ProfileUsage, ProfileWindow,
 };
+pub use rate::{LimitState, RateLimit, RateLimitState, RateLimits};
 pub use recall::{RECALL, Recall, Recalled, RecalledMessage};
 pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
 pub use result::{

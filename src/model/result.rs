@@ -136,6 +136,9 @@ pub struct Attempt {
     /// What that cost in US dollars, where the price is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
+    /// How long it was held back before, for its provider's rate limits; absent where it was not. Not part of `ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_ms: Option<u64>,
 }
 
 /// Something the engine did otherwise than the context asked, without failing for it. Told once a run.

@@ -24,7 +24,7 @@ use crate::clock::Clock;
 use crate::config::Environment;
 use crate::engine::{
     Budgets, CompactionOptions, ContextGuard, Engine, EngineParts, EventQueue, FailoverOptions,
-    JournalMode, Notify, ProviderEntry, RunControl, RunHandles, Tasks,
+    GovernorOptions, JournalMode, Notify, ProviderEntry, RunControl, RunHandles, Tasks,
 };
 use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Ledger, LedgerOptions, Synchronous};
@@ -58,6 +58,8 @@ struct Options<'a> {
     compaction: Option<&'a RawValue>,
     #[serde(borrow, default)]
     failover: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    rate_governor: Option<&'a RawValue>,
     #[serde(borrow, default)]
     context_guard: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -160,6 +162,8 @@ impl NativeEngine {
         }
         let guard = ContextGuard::parse(options.context_guard).map_err(EngineError::option)?;
         let budgets = Budgets::parse(options.budgets).map_err(EngineError::option)?;
+        let governor =
+            GovernorOptions::parse(options.rate_governor).map_err(EngineError::option)?;
         let failover = FailoverOptions::parse(options.failover).map_err(EngineError::option)?;
         let named: HashMap<&str, ProviderKeys> =
             set.providers.keys().map(|name| (name.as_str(), set.keys(name))).collect();
@@ -236,6 +240,7 @@ impl NativeEngine {
             guard,
             budgets,
             failover,
+            governor,
             profiles: ledger.clone().map(|ledger| ledger as Arc<dyn ProfileStore>),
         });
         Ok(Self {
@@ -337,6 +342,13 @@ impl NativeEngine {
     #[napi(catch_unwind)]
     pub fn budgets(&self) -> Result<String> {
         serde_json::to_string(&self.engine.budgets())
+            .map_err(|error| js_error(&EngineError::new(ErrorCode::Internal, error.to_string())))
+    }
+
+    /// What is known of rate limits: a JSON array of `LimitState`.
+    #[napi(catch_unwind)]
+    pub fn limits(&self) -> Result<String> {
+        serde_json::to_string(&self.engine.limits())
             .map_err(|error| js_error(&EngineError::new(ErrorCode::Internal, error.to_string())))
     }
 

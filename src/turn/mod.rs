@@ -4,6 +4,7 @@ mod accumulate;
 pub(crate) mod compact;
 pub(crate) mod estimate;
 pub mod fallback;
+pub(crate) mod governor;
 pub mod machine;
 pub mod profiles;
 pub(crate) mod retry;

@@ -68,7 +68,7 @@ impl Fit {
     }
 
     /// About what the next call sends.
-    pub(super) fn estimate(&self, conversation: &Conversation) -> u64 {
+    pub(crate) fn estimate(&self, conversation: &Conversation) -> u64 {
         self.sum(conversation, 100)
     }
 

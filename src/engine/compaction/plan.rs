@@ -341,8 +341,8 @@ impl Run {
         let summary = SUMMARY.min(share(self.budget().available(), 10));
         let given = self.context.history.as_deref().unwrap_or_default();
         self.overhead(&mut session.fit)
-            .saturating_add(tokens(question))
-            .saturating_add(tokens(given))
+            .saturating_add(estimate::message_tokens(question))
+            .saturating_add(estimate::message_tokens(given))
             .saturating_add(summary)
     }
 
@@ -408,11 +408,10 @@ fn slice<'a>(machine: &'a Machine, range: &Range<usize>) -> &'a [Message] {
     machine.messages().get(range.clone()).unwrap_or_default()
 }
 
-fn tokens(messages: &[Message]) -> u64 {
-    messages.iter().fold(0, |sum, it| sum.saturating_add(estimate::block_tokens(&it.blocks)))
-}
-
 fn size(messages: &[Message]) -> Size {
     let truncated: Vec<Message> = messages.iter().map(truncate_results).collect();
-    Size { tokens: tokens(messages), truncated: tokens(&truncated) }
+    Size {
+        tokens: estimate::message_tokens(messages),
+        truncated: estimate::message_tokens(&truncated),
+    }
 }

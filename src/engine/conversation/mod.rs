@@ -70,9 +70,7 @@ impl Conversation {
     }
 
     fn append(&mut self, projected: Vec<Message>, provider: &dyn Provider) {
-        self.tokens = projected.iter().fold(self.tokens, |sum, message| {
-            sum.saturating_add(estimate::block_tokens(&message.blocks))
-        });
+        self.tokens = self.tokens.saturating_add(estimate::message_tokens(&projected));
         join(&mut self.open, projected);
         let Some(last) = self.open.iter().rposition(|message| message.role == Role::Assistant)
         else {

@@ -158,6 +158,7 @@ pub(super) fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
         workspace_path: "/work".to_owned(),
         error: None,
         attempts: vec![Attempt {
+            held_ms: None,
             provider: "anthropic".to_owned(),
             model: "claude".to_owned(),
             profile_id: None,

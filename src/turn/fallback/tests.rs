@@ -46,7 +46,7 @@ impl World {
         mut answer: impl FnMut(&str, &str) -> Option<Failure>,
     ) -> Result<(), Failure> {
         for _ in 0..1_000 {
-            let profile = match plan.choose(&self.book, self.now, self.remaining) {
+            let profile = match plan.choose(&self.book, self.now, self.remaining, &|_| false) {
                 Choice::Use(profile) => profile,
                 Choice::Wait(wait) => {
                     self.log.push(format!("wait {}", wait.as_millis()));
@@ -337,4 +337,16 @@ proptest! {
         prop_assert!(models.is_sorted());
         prop_assert!(asked.len() <= 160);
     }
+}
+
+#[test]
+fn a_profile_that_would_wait_is_chosen_last_unless_it_is_the_sessions() {
+    let (book, time) = (Book::new(), Duration::from_secs(60));
+    let busy = |id: &str| id == "p1";
+    let chosen = |plan: &Plan, busy: &dyn Fn(&str) -> bool| plan.choose(&book, 0, time, busy);
+    let used = |id: &str| Choice::Use(Some(id.to_owned()));
+    assert_eq!(chosen(&Plan::new(seats(2), None), &busy), used("p2"));
+    assert_eq!(chosen(&Plan::new(seats(2), Some("p1".to_owned())), &busy), used("p1"));
+    assert_eq!(chosen(&Plan::new(seats(2), None), &|_| true), used("p1"));
+    assert_eq!(chosen(&Plan::new(seats(2), None), &|_| false), used("p1"));
 }
