@@ -358,6 +358,14 @@ reason: FailureKind,
 /**
  * The event's number.
  */
+seq: number, } | { "type": "cache_break", 
+/**
+ * What broke, and what it cost.
+ */
+cacheBreak: CacheBreak, 
+/**
+ * The event's number.
+ */
 seq: number, } | { "type": "stream_end", 
 /**
  * The host's id of the run.
@@ -479,7 +487,11 @@ tokenBudget?: TokenBudget,
 /**
  * What the context asked for and the requests could not say; what the guard and a failed compaction have to say.
  */
-warnings: Array<RunWarning>, };
+warnings: Array<RunWarning>, 
+/**
+ * Where the provider's prompt cache was of less use than it should have been.
+ */
+cacheBreaks: Array<CacheBreak>, };
 
 /**
  * Why the agent stopped.
@@ -787,6 +799,78 @@ field?: string,
  * What was left out, and why.
  */
 message: string, };
+
+/**
+ * How a prompt cache broke: told as an event, and kept in the result and in the ledger.
+ */
+export type CacheBreak = { 
+/**
+ * The attempt of the run whose answer showed it, from 1.
+ */
+attempt: number, 
+/**
+ * What it is put down to.
+ */
+cause: CacheBreakCause, 
+/**
+ * The first part of the request that is another one; null where none is.
+ */
+part: CachePart | null, 
+/**
+ * What became of it.
+ */
+change: CacheChange | null, 
+/**
+ * The name of the tool or of the setting.
+ */
+name: string | null, 
+/**
+ * The place of the tool among the tools or of the message in the conversation as it is told, from 0.
+ */
+index: number | null, 
+/**
+ * The message's id; null for one that is not there any more.
+ */
+messageId: string | null, 
+/**
+ * Whose message it is, or was.
+ */
+role: Role | null, 
+/**
+ * Tokens that the provider was expected to read from its cache.
+ */
+expectedTokens: number, 
+/**
+ * Tokens that it read.
+ */
+readTokens: number, 
+/**
+ * Tokens that were paid anew for it.
+ */
+tokens: number, 
+/**
+ * What these cost, in US dollars; null where a price is unknown.
+ */
+cost: number | null, 
+/**
+ * Milliseconds since the call before.
+ */
+idleMs: number, };
+
+/**
+ * What a broken cache is put down to.
+ */
+export type CacheBreakCause = "prefix" | "expired" | "unexplained";
+
+/**
+ * A part of a request.
+ */
+export type CachePart = "system" | "tool" | "message" | "setting";
+
+/**
+ * What became of a part.
+ */
+export type CacheChange = "changed" | "inserted" | "removed" | "reordered";
 
 /**
  * What a host is shown of a request.

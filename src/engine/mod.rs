@@ -8,6 +8,7 @@ mod attempt;
 mod batch;
 mod budgets;
 mod call;
+mod chain;
 mod compaction;
 mod control;
 mod conversation;
@@ -18,6 +19,7 @@ mod failover;
 mod opening;
 mod outcome;
 mod prefix;
+mod pruning;
 mod record;
 mod recovery;
 mod request;
@@ -39,6 +41,7 @@ pub use compaction::{CompactionOptions, ContextGuard, ManualCompaction, Preset, 
 use control::Reached;
 pub use control::RunControl;
 pub use failover::{FailoverOptions, Ladder};
+pub use pruning::PruningOptions;
 pub use sink::{Batch, EventQueue, MERGE_ABOVE, Notify, RecordKind};
 pub use tasks::Tasks;
 
@@ -93,6 +96,8 @@ pub(crate) struct Core {
     pub(crate) mode: JournalMode,
     pub(crate) sessions: sessions::Sessions,
     pub(crate) prefixes: prefix::PrefixCache,
+    pub(crate) chains: chain::Chains,
+    pub(crate) pruning: Option<PruningOptions>,
     pub(crate) tool_timeout_ms: Option<u64>,
     pub(crate) compaction: Option<CompactionOptions>,
     pub(crate) guard: ContextGuard,
@@ -119,6 +124,8 @@ pub struct EngineParts {
     pub tool_timeout_ms: Option<u64>,
     /// How a full window is made room in; `None` for never.
     pub compaction: Option<CompactionOptions>,
+    /// When old tool results are told shorter; `None` for never.
+    pub pruning: Option<PruningOptions>,
     /// When a run is warned of its window, or refused for it.
     pub guard: ContextGuard,
     /// What may be spent.
@@ -174,6 +181,8 @@ impl Engine {
                 journal: parts.journal,
                 mode: parts.journal_mode,
                 prefixes: prefix::PrefixCache::default(),
+                chains: chain::Chains::default(),
+                pruning: parts.pruning,
                 tool_timeout_ms: parts.tool_timeout_ms,
                 compaction: parts.compaction,
                 guard: parts.guard,

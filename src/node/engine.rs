@@ -24,7 +24,7 @@ use crate::clock::Clock;
 use crate::config::Environment;
 use crate::engine::{
     Budgets, CompactionOptions, ContextGuard, Engine, EngineParts, EventQueue, FailoverOptions,
-    JournalMode, Notify, ProviderEntry, RunControl, RunHandles, Tasks,
+    JournalMode, Notify, ProviderEntry, PruningOptions, RunControl, RunHandles, Tasks,
 };
 use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Ledger, LedgerOptions, Synchronous};
@@ -60,6 +60,8 @@ struct Options<'a> {
     failover: Option<&'a RawValue>,
     #[serde(borrow, default)]
     context_guard: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pruning: Option<&'a RawValue>,
     #[serde(borrow, default)]
     budgets: Option<&'a RawValue>,
 }
@@ -155,6 +157,7 @@ impl NativeEngine {
         let catalogue = Catalogue::with_declared(declared).map_err(EngineError::option)?;
         let compaction =
             CompactionOptions::parse(options.compaction).map_err(EngineError::option)?;
+        let pruning = PruningOptions::parse(options.pruning).map_err(EngineError::option)?;
         let guard = ContextGuard::parse(options.context_guard).map_err(EngineError::option)?;
         let budgets = Budgets::parse(options.budgets).map_err(EngineError::option)?;
         let failover = FailoverOptions::parse(options.failover).map_err(EngineError::option)?;
@@ -230,6 +233,7 @@ impl NativeEngine {
             tasks: tasks.sibling(),
             tool_timeout_ms: options.tool_timeout_ms,
             compaction,
+            pruning,
             guard,
             budgets,
             failover,
