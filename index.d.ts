@@ -344,6 +344,11 @@ export interface AgentEngineOptions {
   onRequest?: OnRequest
   /** How room is made in a full window. `false`: never; what does not fit ends with `context_overflow`. */
   compaction?: CompactionOptions | false
+  /**
+   * Whether old tool results are told shorter once the provider's cache is cold. `true` for the defaults; off where left out.
+   * In memory only: the ledger keeps them whole.
+   */
+  pruning?: PruningOptions | boolean
   /** When a run is warned of its window, or refused for it. */
   contextGuard?: ContextGuard
   /**
@@ -432,6 +437,23 @@ export interface CompactionOptions {
    * Needs a ledger (`invalid_options`); a tool of your own named `recall` is refused then (`invalid_tool`). Default false.
    */
   recall?: boolean
+}
+
+/**
+ * When old tool results are told shorter: before a call that comes so long after the last one that nothing of the prompt is
+ * in the provider's cache any more. What is pruned stays so while the cache is warm; what follows the third-last answer is
+ * never touched.
+ *
+ * @example
+ * new AgentEngine({ ledger: { path: './agent.db' }, pruning: { trimAt: 0.2 } })
+ */
+export interface PruningOptions {
+  /** Milliseconds since the last call from which the cache is cold. Default: as long as it was asked to keep, 300,000. */
+  idleMs?: number
+  /** The share of the window from which results over 4,000 characters keep only their first and last 1,500. Default 0.3. */
+  trimAt?: number
+  /** The share of the window above which results are left out, the oldest first. Default 0.5. */
+  clearAt?: number
 }
 
 /** Seed 001's guard, in tokens. */
@@ -1234,6 +1256,14 @@ reason: FailureKind,
 /**
  * The event's number.
  */
+seq: number, } | { "type": "cache_break", 
+/**
+ * What broke, and what it cost.
+ */
+cacheBreak: CacheBreak, 
+/**
+ * The event's number.
+ */
 seq: number, } | { "type": "stream_end", 
 /**
  * The host's id of the run.
@@ -1355,7 +1385,11 @@ tokenBudget?: TokenBudget,
 /**
  * What the context asked for and the requests could not say; what the guard and a failed compaction have to say.
  */
-warnings: Array<RunWarning>, };
+warnings: Array<RunWarning>, 
+/**
+ * Where the provider's prompt cache was of less use than it should have been.
+ */
+cacheBreaks: Array<CacheBreak>, };
 
 /**
  * Why the agent stopped.
@@ -1671,6 +1705,78 @@ field?: string,
  * What was left out, and why.
  */
 message: string, };
+
+/**
+ * How a prompt cache broke: told as an event, and kept in the result and in the ledger.
+ */
+export type CacheBreak = { 
+/**
+ * The attempt of the run whose answer showed it, from 1.
+ */
+attempt: number, 
+/**
+ * What it is put down to.
+ */
+cause: CacheBreakCause, 
+/**
+ * The first part of the request that is another one; null where none is.
+ */
+part: CachePart | null, 
+/**
+ * What became of it.
+ */
+change: CacheChange | null, 
+/**
+ * The name of the tool or of the setting.
+ */
+name: string | null, 
+/**
+ * The place of the tool among the tools or of the message in the conversation as it is told, from 0.
+ */
+index: number | null, 
+/**
+ * The message's id; null for one that is not there any more.
+ */
+messageId: string | null, 
+/**
+ * Whose message it is, or was.
+ */
+role: Role | null, 
+/**
+ * Tokens that the provider was expected to read from its cache.
+ */
+expectedTokens: number, 
+/**
+ * Tokens that it read.
+ */
+readTokens: number, 
+/**
+ * Tokens that were paid anew for it.
+ */
+tokens: number, 
+/**
+ * What these cost, in US dollars; null where a price is unknown.
+ */
+cost: number | null, 
+/**
+ * Milliseconds since the call before.
+ */
+idleMs: number, };
+
+/**
+ * What a broken cache is put down to.
+ */
+export type CacheBreakCause = "prefix" | "expired" | "unexplained";
+
+/**
+ * A part of a request.
+ */
+export type CachePart = "system" | "tool" | "message" | "setting";
+
+/**
+ * What became of a part.
+ */
+export type CacheChange = "changed" | "inserted" | "removed" | "reordered";
 
 /**
  * What a host is shown of a request.

@@ -67,6 +67,10 @@ fn the_typescript_declarations_are_what_the_rust_types_say() {
         FailureKind,
         PersistError,
         RunWarning,
+        CacheBreak,
+        CacheBreakCause,
+        CachePart,
+        CacheChange,
         OutgoingRequest<'static>,
         CompactionResult,
         // Recovery.

@@ -349,6 +349,11 @@ export interface AgentEngineOptions {
   onRequest?: OnRequest
   /** How room is made in a full window. `false`: never; what does not fit ends with `context_overflow`. */
   compaction?: CompactionOptions | false
+  /**
+   * Whether old tool results are told shorter once the provider's cache is cold. `true` for the defaults; off where left out.
+   * In memory only: the ledger keeps them whole.
+   */
+  pruning?: PruningOptions | boolean
   /** When a run is warned of its window, or refused for it. */
   contextGuard?: ContextGuard
   /**
@@ -446,6 +451,23 @@ export interface CompactionOptions {
    * Needs a ledger (`invalid_options`); a tool of your own named `recall` is refused then (`invalid_tool`). Default false.
    */
   recall?: boolean
+}
+
+/**
+ * When old tool results are told shorter: before a call that comes so long after the last one that nothing of the prompt is
+ * in the provider's cache any more. What is pruned stays so while the cache is warm; what follows the third-last answer is
+ * never touched.
+ *
+ * @example
+ * new AgentEngine({ ledger: { path: './agent.db' }, pruning: { trimAt: 0.2 } })
+ */
+export interface PruningOptions {
+  /** Milliseconds since the last call from which the cache is cold. Default: as long as it was asked to keep, 300,000. */
+  idleMs?: number
+  /** The share of the window from which results over 4,000 characters keep only their first and last 1,500. Default 0.3. */
+  trimAt?: number
+  /** The share of the window above which results are left out, the oldest first. Default 0.5. */
+  clearAt?: number
 }
 
 /** Seed 001's guard, in tokens. */

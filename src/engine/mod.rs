@@ -8,6 +8,7 @@ mod attempt;
 mod batch;
 mod budgets;
 mod call;
+mod chain;
 mod compaction;
 mod control;
 mod conversation;
@@ -19,6 +20,7 @@ mod governor;
 mod opening;
 mod outcome;
 mod prefix;
+mod pruning;
 mod recall;
 mod record;
 mod recovery;
@@ -42,6 +44,7 @@ use control::Reached;
 pub use control::RunControl;
 pub use failover::{FailoverOptions, Ladder};
 pub use governor::GovernorOptions;
+pub use pruning::PruningOptions;
 pub use sink::{Batch, EventQueue, MERGE_ABOVE, Notify, RecordKind};
 pub use tasks::Tasks;
 
@@ -97,6 +100,8 @@ pub(crate) struct Core {
     pub(crate) mode: JournalMode,
     pub(crate) sessions: sessions::Sessions,
     pub(crate) prefixes: prefix::PrefixCache,
+    pub(crate) chains: chain::Chains,
+    pub(crate) pruning: Option<PruningOptions>,
     pub(crate) tool_timeout_ms: Option<u64>,
     pub(crate) compaction: Option<CompactionOptions>,
     pub(crate) guard: ContextGuard,
@@ -124,6 +129,8 @@ pub struct EngineParts {
     pub tool_timeout_ms: Option<u64>,
     /// How a full window is made room in; `None` for never.
     pub compaction: Option<CompactionOptions>,
+    /// When old tool results are told shorter; `None` for never.
+    pub pruning: Option<PruningOptions>,
     /// When a run is warned of its window, or refused for it.
     pub guard: ContextGuard,
     /// What may be spent.
@@ -182,6 +189,8 @@ impl Engine {
                 journal: parts.journal,
                 mode: parts.journal_mode,
                 prefixes: prefix::PrefixCache::default(),
+                chains: chain::Chains::default(),
+                pruning: parts.pruning,
                 tool_timeout_ms: parts.tool_timeout_ms,
                 compaction: parts.compaction,
                 guard: parts.guard,

@@ -248,6 +248,7 @@ impl Rig {
             tasks: Tasks::on(Handle::current()),
             tool_timeout_ms: None,
             compaction: Some(CompactionOptions::default()),
+            pruning: None,
             guard: ContextGuard::default(),
             budgets: Budgets::default(),
             failover: FailoverOptions::default(),

@@ -10,12 +10,13 @@ use super::registry::Core;
 use super::runs::{Along, Trim};
 use super::writer::Then;
 use super::{
-    Ledger, commit, compaction, events, expense, history, journal, lease, persona, readers, recall,
-    sessions,
+    Ledger, cache, commit, compaction, events, expense, history, journal, lease, persona, readers,
+    recall, sessions,
 };
 use crate::model::{
-    CommitReceipt, CompactionStep, Enrolment, Expense, Journal, JournalFuture, LiveRun, OpenTurn,
-    Opened, Recall, Recalled, RunNames, SessionHistory, SpentBy, TurnCommit, TurnOpening, TurnStep,
+    CacheChain, CommitReceipt, CompactionStep, Enrolment, Expense, Journal, JournalFuture, LiveRun,
+    OpenTurn, Opened, Recall, Recalled, RunNames, SessionHistory, SpentBy, TurnCommit, TurnOpening,
+    TurnStep,
 };
 
 impl Journal for Ledger {
@@ -62,6 +63,17 @@ impl Journal for Ledger {
                 Ok(sessions::head(connection, &label)?.flatten())
             };
             self.core()?.readers.run(read).await
+        })
+    }
+
+    fn cache_chain<'a>(
+        &'a self,
+        session_label: &'a str,
+    ) -> JournalFuture<'a, Option<Box<CacheChain>>> {
+        Box::pin(async move {
+            let label = session_label.to_owned();
+            let read = move |connection: &rusqlite::Connection| cache::read(connection, &label);
+            self.core()?.readers.run(|connection| readers::snapshot(connection, read)).await
         })
     }
 

@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Weak};
 
 use super::{
-    AgentError, AgentRole, AgentToolCall, AssembledContext, Attempt, CompactionResult, Enrolment,
-    Expense, LiveRun, Message, OpenTurn, Recall, Recalled, ReplayClass, Role, RunNames, SpentBy,
-    StopReason, StorageError, StreamEvent, TokenUsage,
+    AgentError, AgentRole, AgentToolCall, AssembledContext, Attempt, CacheChain, CacheStep,
+    CompactionResult, Enrolment, Expense, LiveRun, Message, OpenTurn, Recall, Recalled,
+    ReplayClass, Role, RunNames, SpentBy, StopReason, StorageError, StreamEvent, TokenUsage,
 };
 
 /// The status of a turn's row (RULES §1).
@@ -152,6 +152,8 @@ pub struct TurnCommit {
     pub on_stale_head: OnStaleHead,
     /// The run's terminal event, kept in the same transaction where its events are. Its number is the ledger's to give.
     pub last_event: Option<StreamEvent>,
+    /// What it leaves of the prompt cache.
+    pub cache: Option<Box<CacheStep>>,
 }
 
 /// What a turn is besides what its context says.
@@ -226,6 +228,7 @@ impl TurnCommit {
             epoch: None,
             on_stale_head: OnStaleHead::Refuse,
             last_event: None,
+            cache: None,
         }
     }
 }
@@ -320,6 +323,15 @@ pub trait Journal: Send + Sync {
 
     /// The session's newest turn; `None` for a session without one, or for none.
     fn head<'a>(&'a self, session_label: &'a str) -> JournalFuture<'a, Option<String>>;
+
+    /// The chain of the session's last call, where one is kept.
+    fn cache_chain<'a>(
+        &'a self,
+        session_label: &'a str,
+    ) -> JournalFuture<'a, Option<Box<CacheChain>>> {
+        let _ = session_label;
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// The label of the session that a label or an alias names.
     fn session_named<'a>(&'a self, label: &'a str) -> JournalFuture<'a, String>;

@@ -5,6 +5,7 @@
 mod api;
 mod block;
 mod budget;
+mod cache;
 mod catalogue;
 mod context;
 mod error;
@@ -29,6 +30,7 @@ mod usage;
 pub use api::{Api, IdRule, TranscriptRules};
 pub use block::Block;
 pub use budget::{BudgetOptions, BudgetPer, BudgetState, Expense, SpentBy};
+pub use cache::{CacheBreak, CacheBreakCause, CacheChain, CacheChange, CachePart, CacheStep};
 pub use catalogue::{
     Catalogue, CostTier, Matched, Modality, ModelCost, ModelDeclaration, ModelFilter, ModelInfo,
     Resolution, ThinkingCapability,

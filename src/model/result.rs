@@ -259,6 +259,9 @@ pub struct AgentResult {
     /// What the context asked for and the requests could not say; what the guard and a failed compaction have to say.
     #[serde(default)]
     pub warnings: Vec<RunWarning>,
+    /// Where the provider's prompt cache was of less use than it should have been.
+    #[serde(default)]
+    pub cache_breaks: Vec<super::CacheBreak>,
 }
 
 /// Why the ledger does not have a turn.

@@ -24,7 +24,8 @@ use crate::clock::Clock;
 use crate::config::Environment;
 use crate::engine::{
     Budgets, CompactionOptions, ContextGuard, Engine, EngineParts, EventQueue, FailoverOptions,
-    GovernorOptions, JournalMode, Notify, ProviderEntry, RunControl, RunHandles, Tasks,
+    GovernorOptions, JournalMode, Notify, ProviderEntry, PruningOptions, RunControl, RunHandles,
+    Tasks,
 };
 use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Ledger, LedgerOptions, Synchronous};
@@ -62,6 +63,8 @@ struct Options<'a> {
     rate_governor: Option<&'a RawValue>,
     #[serde(borrow, default)]
     context_guard: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pruning: Option<&'a RawValue>,
     #[serde(borrow, default)]
     budgets: Option<&'a RawValue>,
 }
@@ -160,6 +163,7 @@ impl NativeEngine {
         if let (Some(compaction), None) = (&compaction, &options.ledger) {
             compaction.without_ledger().map_err(EngineError::option)?;
         }
+        let pruning = PruningOptions::parse(options.pruning).map_err(EngineError::option)?;
         let guard = ContextGuard::parse(options.context_guard).map_err(EngineError::option)?;
         let budgets = Budgets::parse(options.budgets).map_err(EngineError::option)?;
         let governor =
@@ -237,6 +241,7 @@ impl NativeEngine {
             tasks: tasks.sibling(),
             tool_timeout_ms: options.tool_timeout_ms,
             compaction,
+            pruning,
             guard,
             budgets,
             failover,

@@ -243,6 +243,7 @@ impl Engine {
             epoch: None,
             on_stale_head: OnStaleHead::Refuse,
             last_event: None,
+            cache: None,
         };
         CompactionStep { id, turn, compaction }
     }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 pub(crate) use fit::Fit;
 pub use manual::ManualCompaction;
 pub use options::{CompactionOptions, ContextGuard, Preset, Strategy};
+pub(crate) use plan::base_of;
 
 use super::call::Spent;
 use super::driver::Run;
@@ -55,7 +56,7 @@ enum Room {
 
 /// Why an attempt came to nothing.
 #[derive(Debug)]
-pub(super) enum Stopped {
+pub(crate) enum Stopped {
     /// The run ends.
     Interrupted(Interrupt),
     /// It failed, and the history is as it was.
@@ -121,6 +122,9 @@ impl Run {
         spent: &mut Spent,
     ) -> Option<Event> {
         let before = spent.compacted;
+        if let Some(event) = self.prune(machine, session, spent).await {
+            return Some(event);
+        }
         if let Some(event) = self.make_room(machine, session, spent).await {
             return Some(event);
         }
@@ -148,12 +152,15 @@ impl Run {
                 }
             };
             let paid = spent.cost;
+            let sent = self.core.clock.now_ms();
             let event = self.call_model(&session.conversation, called, spent, pass).await;
             let cost = spent.cost.zip(paid).map(|(now, paid)| now - paid);
             hold.settle(tokens_of(&event), cost);
             match &event {
                 Event::Replied { reply, .. } => {
                     session.fit.replied(reply, &session.conversation);
+                    let call = (spent.attempts.len(), sent);
+                    Box::pin(self.watch(machine, session, reply, called, call)).await;
                     return Some(event);
                 }
                 Event::AttemptFailed { failure, emitted: false, .. }
@@ -307,7 +314,7 @@ impl Run {
     }
 }
 
-fn warning(code: &str, message: String) -> RunWarning {
+pub(super) fn warning(code: &str, message: String) -> RunWarning {
     RunWarning { code: code.to_owned(), field: None, message }
 }
 

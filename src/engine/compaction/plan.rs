@@ -22,16 +22,18 @@ use crate::model::{
 use crate::turn::compact::{Cut, Size, Trigger, cut, groups, share, truncate_results};
 use crate::turn::estimate;
 use crate::turn::machine::{Interrupt, Machine};
+use crate::turn::prefix;
+use crate::turn::prune::Pruned;
 
 /// Messages that the simple form keeps.
 const MYCLAW_KEPT: usize = 10;
 
 /// What of a session can be compacted: its history after the last summary.
 #[derive(Debug, Default)]
-pub(super) struct Scope {
+pub(crate) struct Scope {
     /// The summary's turn.
-    pub(super) summary: Option<HistoryTurn>,
-    pub(super) turns: Vec<HistoryTurn>,
+    pub(crate) summary: Option<HistoryTurn>,
+    pub(crate) turns: Vec<HistoryTurn>,
 }
 
 impl Scope {
@@ -98,7 +100,7 @@ pub(super) fn left_out(turns: usize, previous: Option<&str>) -> String {
 
 impl Run {
     /// Reads what can be compacted. A history that the host gave has no turns: only the running one can be cut.
-    pub(super) async fn scope(&self, session: &mut Session) -> Result<Scope, Stopped> {
+    pub(crate) async fn scope(&self, session: &mut Session) -> Result<Scope, Stopped> {
         let summary = self.own_summary(session);
         let parent = session.parent_turn_id.clone();
         let (Some(journal), None, Some(parent)) =
@@ -349,7 +351,8 @@ impl Run {
     /// The conversation as it is told from here on.
     fn told(&self, machine: &Machine, session: &Session, scope: &Scope) -> Conversation {
         let provider = self.provider.as_ref();
-        let mut conversation = Conversation::new(self.target());
+        let base = base_of(scope.summary.as_ref());
+        let mut conversation = Conversation::pruned(self.target(), base, Pruned::new());
         let whole = |messages: &[Message]| -> Vec<Message> {
             messages.iter().map(|message| session.fit.told(message)).collect()
         };
@@ -359,6 +362,7 @@ impl Run {
             let turn = HistoryTurn { messages: whole(&turn.messages), ..turn.clone() };
             conversation.push_turn(&turn, provider);
         }
+        conversation.turn_begins();
         let (question, kept) = self.running(machine, session);
         let question = whole(question);
         let first = kept.first().map_or(machine.messages().len(), |range| range.start);
@@ -375,6 +379,11 @@ impl Run {
         session.conversation = self.told(machine, session, scope);
         session.fit.rebuilt();
     }
+}
+
+/// What a conversation is known by that begins with a summary.
+pub(crate) fn base_of(summary: Option<&HistoryTurn>) -> u64 {
+    summary.map_or(0, |summary| prefix::text(&summary.id))
 }
 
 /// A summary as the turn that the ledger will give.

@@ -2,6 +2,7 @@
 //!
 //! They must never sleep or measure time.
 
+mod cache;
 mod commit;
 mod events;
 mod file;
@@ -194,6 +195,7 @@ pub(super) fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
         epoch: None,
         on_stale_head: OnStaleHead::Refuse,
         last_event: None,
+        cache: None,
     }
 }
 
