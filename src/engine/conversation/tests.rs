@@ -135,6 +135,11 @@ proptest! {
                 conversation.push_current(&current[from..to], &encoder);
                 from = to;
                 let request = join_pieces(&conversation.pieces(&encoder));
+                let kept = join_pieces(&conversation.pieces);
+                if let (Some((back, _)), true) = (conversation.earlier, from > 2) {
+                    // The call before ended there.
+                    prop_assert_eq!(&kept[..kept.len() - back], &sent);
+                }
                 prop_assert!(conversation.sendable().is_ok());
                 // Anthropic's open message may grow at its end; all before its closing bracket stays.
                 let kept = sent.strip_suffix("]}").unwrap_or(&sent);
@@ -143,6 +148,9 @@ proptest! {
             }
             let whole = encoder.encode_messages(&project_all(target(api), &turns, &current));
             prop_assert_eq!(sent, join_pieces(&[whole]));
+            let all = project_all(target(api), &turns, &current);
+            let links: Vec<u64> = all.iter().map(|message| link(message, None)).collect();
+            prop_assert_eq!(conversation.links(), links);
         }
     }
 }

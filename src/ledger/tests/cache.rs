@@ -45,9 +45,9 @@ async fn a_chain_is_read_back_as_it_grew_shrank_and_was_replaced() {
         let id = format!("t{n}");
         // Every third one is another conversation altogether.
         let now = chain(&id, length, (n / 3) as u64);
-        let same = before.as_ref().map(|before| {
-            before.links.iter().zip(&now.links).take_while(|(a, b)| a == b).count()
-        });
+        let same = before
+            .as_ref()
+            .map(|before| before.links.iter().zip(&now.links).take_while(|(a, b)| a == b).count());
         let known = before.as_ref().map(|before| before.turn_id.as_str()).zip(same);
         let commit = with(turn(&id, "main", parent.as_deref()), &now, known);
         fixture.commit(commit).await.unwrap();
