@@ -151,7 +151,7 @@ test('200 turns with tools, compactions and restarts: no break, and every read i
   expect(breaks).toEqual([])
   expect(compactions).toBeGreaterThan(4)
   // The server's own account, which knows nothing of what the engine believes.
-  const begins = (at: number) => JSON.stringify(cache.calls[at]?.seen.body.messages[0].content)
+  const begins = (at: number) => cache.calls[at]?.seen.body.messages[0].content[0].text
   const [unlike, summarised] = [[], []] as [number[], number[]]
   for (let at = 1; at < cache.calls.length; at++) {
     const [before, now] = [cache.calls[at - 1], cache.calls[at]]

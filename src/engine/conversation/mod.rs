@@ -106,7 +106,7 @@ impl Conversation {
 
     /// Appends a finished turn.
     pub(crate) fn push_turn(&mut self, turn: &HistoryTurn, provider: &dyn Provider) {
-        let projected = self.projector.project_turn(turn.status, turn.edited, &turn.messages);
+        let projected = self.projector.project_history(turn);
         self.append(projected, provider);
     }
 
