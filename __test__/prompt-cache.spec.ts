@@ -15,7 +15,7 @@ import type {
 import { scriptedProvider } from '../index.js'
 import { context, engineAt, readAll, tempDir } from './support/engine.js'
 import { rows, sqlite3 } from './support/ledger.js'
-import { anthropicCache, type Answer, openaiCache } from './support/prompt-cache.js'
+import { type Answer, anthropicCache, openaiCache } from './support/prompt-cache.js'
 import { type TestServer, testServer } from './support/server.js'
 
 const priced = {
@@ -23,8 +23,12 @@ const priced = {
   id: 'test-model',
   contextWindow: 24_000,
   maxOutputTokens: 2_000,
+  reasoning: true,
+  thinking: { adaptive: false, budget: true, efforts: [], canDisable: true },
   cost: { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75, cacheWrite1h: 6, tiers: [] },
 }
+
+const thinking = { type: 'enabled', budgetTokens: 1_024 } as const
 
 let dir: ReturnType<typeof tempDir>
 let server: TestServer
@@ -40,7 +44,14 @@ afterEach(async () => {
   dir.remove()
 })
 
-const SUMMARY = ['Goal', 'Constraints & preferences', 'Progress', 'Key decisions', 'Next steps', 'Critical context']
+const SUMMARY = [
+  'Goal',
+  'Constraints & preferences',
+  'Progress',
+  'Key decisions',
+  'Next steps',
+  'Critical context',
+]
   .map((title) => `## ${title}\n(none)`)
   .join('\n\n')
 
@@ -48,7 +59,10 @@ function open(options: AgentEngineOptions = {}, provider: Record<string, unknown
   const engine = engineAt(
     server.url,
     {
-      models: [priced, { provider: 'small', id: 'tiny', contextWindow: 100_000, maxOutputTokens: 2_000 }],
+      models: [
+        priced,
+        { provider: 'small', id: 'tiny', contextWindow: 100_000, maxOutputTokens: 2_000 },
+      ],
       ledger: { path: dir.file, synchronous: 'normal' },
       ...options,
     },
@@ -72,7 +86,10 @@ const tool = (name: string, parameters: object = { type: 'object' }): AgentTool 
   run: (params: any) => `${name} ${params.of ?? ''}: ${'result '.repeat(params.words ?? 10)}`,
 })
 const tools = [
-  tool('read', { type: 'object', properties: { of: { type: 'string' }, words: { type: 'integer' } } }),
+  tool('read', {
+    type: 'object',
+    properties: { of: { type: 'string' }, words: { type: 'integer' } },
+  }),
   tool('write'),
   tool('list'),
 ]
@@ -111,8 +128,6 @@ test('200 turns with tools, compactions and restarts: no break, and every read i
   let engine = open(options)
   const breaks: unknown[] = []
   let compactions = 0
-  /** The requests that are the first of a conversation told anew. */
-  const anew = new Set<number>([0])
   for (let n = 1; n <= 200; n++) {
     if (n % 67 === 0) engine = await reopened(engine, options)
     // A tool loop now and then, and sometimes one of more blocks than a provider looks back.
@@ -130,24 +145,28 @@ test('200 turns with tools, compactions and restarts: no break, and every read i
     const result = await run.result
     expect([n, result.stopReason, result.error]).toEqual([n, 'end_turn', undefined])
     breaks.push(...result.cacheBreaks, ...events.filter(({ type }) => type === 'cache_break'))
-    if (result.compaction) {
-      compactions++
-      anew.add(first)
-    }
+    if (result.compaction) compactions++
     expect(cache.calls.length - first).toBe(asks === 'go on' ? 1 : 2)
   }
   expect(breaks).toEqual([])
   expect(compactions).toBeGreaterThan(4)
   // The server's own account, which knows nothing of what the engine believes.
-  const unlike = cache.calls.flatMap(({ read }, at) => {
-    const before = cache.calls[at - 1]
-    return before && read !== before.read + before.written ? [at] : []
-  })
-  expect(unlike).toEqual([...anew].filter((at) => at > 0))
+  const begins = (at: number) => cache.calls[at]?.seen.body.messages[0].content[0].text
+  const [unlike, summarised] = [[], []] as [number[], number[]]
+  for (let at = 1; at < cache.calls.length; at++) {
+    const [before, now] = [cache.calls[at - 1], cache.calls[at]]
+    if (now?.read !== (before?.read ?? 0) + (before?.written ?? 0)) unlike.push(at)
+    if (begins(at) !== begins(at - 1)) summarised.push(at)
+  }
+  expect(unlike).toEqual(summarised)
+  expect(summarised.length).toBe(compactions)
   await engine.close()
   if (sqlite3) {
     expect(rows(dir.file, 'SELECT count(*) AS n FROM cache_breaks')).toEqual([{ n: 0 }])
-    const [chain] = rows(dir.file, 'SELECT messages, comparable, length(tail) AS tail FROM cache_chains')
+    const [chain] = rows(
+      dir.file,
+      'SELECT messages, comparable, length(tail) AS tail FROM cache_chains',
+    )
     expect(chain).toMatchObject({ comparable: chain?.messages })
   }
 })
@@ -380,9 +399,7 @@ describe('a drop without a change', () => {
     server.use(cache.handler)
     const engine = open()
     await engine.run(ask(`one ${'lorem '.repeat(800)}`)).result
-    const { cacheBreaks } = await engine.run(
-      ask('two', { thinkingConfig: thinking }),
-    ).result
+    const { cacheBreaks } = await engine.run(ask('two', { thinkingConfig: thinking })).result
     expect(cacheBreaks).toMatchObject([
       { cause: 'prefix', part: 'setting', change: 'changed', name: 'thinkingConfig' },
     ])

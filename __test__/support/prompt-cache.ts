@@ -101,12 +101,18 @@ export function anthropicCache(answer: Answer, ttl = 300_000): PromptCache {
       kept.set(key, cache.now + ttl)
       covered = Math.max(covered, tokens)
     }
-    const call = { read, written: Math.max(0, covered - read), input: sum - Math.max(covered, read), seen }
+    const call = {
+      read,
+      written: Math.max(0, covered - read),
+      input: sum - Math.max(covered, read),
+      seen,
+    }
     cache.calls.push(call)
     const usage = { input: call.input, cached: read, cacheWrite: call.written }
     const said = answer(seen.body)
     if (typeof said === 'string') return sse(anthropic.answer(said, usage))(response, seen)
-    const thought = said.thinks === undefined ? '' : anthropic.thinking(0, said.thinks, `sig-${said.thinks}`)
+    const thought =
+      said.thinks === undefined ? '' : anthropic.thinking(0, said.thinks, `sig-${said.thinks}`)
     const first = said.thinks === undefined ? 0 : 1
     return sse(
       anthropic.start(usage) +
@@ -135,7 +141,10 @@ export function openaiCache(answer: (body: any) => string): PromptCache {
     known = [...known.slice(-20), whole]
     cache.calls.push({ read, written: 0, input: prompt - read, seen })
     return sse(
-      chat.text(answer(seen.body)) + chat.finish('stop') + chat.usage(prompt, 5, read) + chat.done(),
+      chat.text(answer(seen.body)) +
+        chat.finish('stop') +
+        chat.usage(prompt, 5, read) +
+        chat.done(),
     )(response, seen)
   }
   return cache

@@ -268,7 +268,7 @@ impl Run {
         let given = self.context.history.as_deref().unwrap_or_default();
         join(&mut told, projector.project_flat(given));
         for turn in scope.summary.iter().chain(&scope.turns) {
-            join(&mut told, projector.project_turn(turn.status, turn.edited, &turn.messages));
+            join(&mut told, projector.project_history(turn));
         }
         let before = told.len();
         join(&mut told, projector.project_current(machine.messages()));
@@ -279,7 +279,7 @@ impl Run {
     pub(crate) fn cache_step(&self, session: &Session, whole: bool) -> Option<Box<CacheStep>> {
         let watch = &session.watch;
         let chain = watch.last.as_ref().filter(|_| watch.called).map(|last| {
-            let comparable = match (session.fit.shortened(), whole && session.fit.retold() == 0) {
+            let comparable = match (session.fit.shortened(), whole) {
                 (true, _) => 0,
                 (false, false) => session.conversation.before_turn().min(last.links.len()),
                 (false, true) => last.links.len(),

@@ -119,10 +119,9 @@ fn messages_tokens(mut projector: Projector, before: &Before, context: &Assemble
     let tokens = |messages: Vec<Message>| estimate::message_tokens(&messages);
     let history: u64 = match before {
         Before::Given(messages) => tokens(projector.project_flat(messages)),
-        Before::Turns(turns) => turns
-            .iter()
-            .map(|turn| tokens(projector.project_turn(turn.status, turn.edited, &turn.messages)))
-            .sum(),
+        Before::Turns(turns) => {
+            turns.iter().map(|turn| tokens(projector.project_history(turn))).sum()
+        }
     };
     let current = std::slice::from_ref(&context.current_message);
     history.saturating_add(tokens(projector.project_current(current)))

@@ -111,6 +111,7 @@ impl Asks {
             tools: Arc::clone(tools),
             messages,
             open_end,
+            earlier_end: conversation.earlier_end(),
             max_tokens,
             temperature: context.temperature.filter(|_| model.temperature),
             thinking: thinking.and_then(|asked| model.thinking_for(asked, max_tokens)),

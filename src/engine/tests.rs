@@ -61,6 +61,7 @@ impl Journal for Memory {
                         id: turn.turn_id.clone(),
                         status: turn.status,
                         edited: false,
+                        edited_messages: 0,
                         messages: turn.messages.clone(),
                     })
                     .collect(),

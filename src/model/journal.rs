@@ -66,6 +66,8 @@ pub struct HistoryTurn {
     pub status: TurnStatus,
     /// Whether a compaction came after it: what stood before it when it was said is no longer there (RULES §4, "Thinking").
     pub edited: bool,
+    /// So many of its messages were said before the compaction that it follows: one that its own run made.
+    pub edited_messages: usize,
     /// Its messages in order.
     pub messages: Vec<Message>,
 }

@@ -401,6 +401,7 @@ pub(super) fn summary_turn(id: &str, text: &str, now: i64) -> HistoryTurn {
         id: id.to_owned(),
         status: TurnStatus::Completed,
         edited: false,
+        edited_messages: 0,
         messages: vec![message],
     }
 }

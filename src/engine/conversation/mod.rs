@@ -68,6 +68,16 @@ impl Conversation {
         &self.pruned
     }
 
+    /// Where the request before this one ended, in bytes before the end of the encoded pieces, where that is so many blocks
+    /// ago that it may be looked for in vain.
+    pub(crate) fn earlier_end(&self) -> Option<usize> {
+        /// Anthropic looks at 20 blocks, the marked one among them.
+        const LOOKED_AT: usize = 18;
+        let (back, blocks) = self.earlier?;
+        let open: usize = self.open.iter().map(|message| message.blocks.len()).sum();
+        (blocks + open > LOOKED_AT).then_some(back)
+    }
+
     /// A link for each message of the next request.
     pub(crate) fn links(&self) -> Vec<u64> {
         let open = self.open.iter().map(|message| link(message, None));
@@ -96,7 +106,7 @@ impl Conversation {
 
     /// Appends a finished turn.
     pub(crate) fn push_turn(&mut self, turn: &HistoryTurn, provider: &dyn Provider) {
-        let projected = self.projector.project_turn(turn.status, turn.edited, &turn.messages);
+        let projected = self.projector.project_history(turn);
         self.append(projected, provider);
     }
 

@@ -39,28 +39,28 @@ pub(super) fn body(
     server: AnthropicServer,
     purpose: Purpose,
 ) -> Vec<Bytes> {
-    /// What ends the open end's message: its last block, the list of blocks, and the message.
-    const LAST_BLOCK_ENDS: &[u8] = b"}]}";
-    let mut pieces = Vec::with_capacity(request.messages.len() * 2 + 4);
+    let mut pieces = Vec::with_capacity(request.messages.len() * 2 + 6);
     let mut before = head(request, server, purpose);
+    let breakpoint = purpose.breakpoint(request).filter(|_| request.open_end);
     let last = request.messages.len().saturating_sub(1);
-    let marked = match server {
+    let at_end = match server {
         AnthropicServer::Anthropic => None,
         AnthropicServer::Vertex | AnthropicServer::Compatible => {
-            purpose.breakpoint(request).filter(|_| request.open_end)
+            request.messages.last().and_then(|message| block_end(message, message.len()))
         }
     };
+    let marks = [earlier_end(request), at_end.map(|cut| (last, cut))];
     for (position, message) in request.messages.iter().enumerate() {
         pieces.push(before);
-        match marked {
-            Some(breakpoint) if position == last && message.ends_with(LAST_BLOCK_ENDS) => {
-                let cut = message.len() - LAST_BLOCK_ENDS.len();
-                pieces.push(message.slice(..cut));
+        let mut from = 0;
+        for (_, cut) in marks.iter().flatten().filter(|(at, _)| *at == position) {
+            if let Some(breakpoint) = breakpoint {
+                pieces.push(message.slice(from..*cut));
                 pieces.push(Bytes::from_static(breakpoint));
-                pieces.push(message.slice(cut..));
+                from = *cut;
             }
-            Some(_) | None => pieces.push(message.clone()),
         }
+        pieces.push(message.slice(from..));
         before = Bytes::from_static(b",");
     }
     if request.messages.is_empty() {
@@ -68,6 +68,31 @@ pub(super) fn body(
     }
     pieces.push(tail(request, server, purpose));
     pieces
+}
+
+/// Where a breakpoint stands on the last block of the message that ends at `end`.
+fn block_end(piece: &Bytes, end: usize) -> Option<usize> {
+    /// What ends a message: its last block, the list of blocks, and the message.
+    const LAST_BLOCK_ENDS: &[u8] = b"}]}";
+    let ended = piece.get(..end)?.ends_with(LAST_BLOCK_ENDS);
+    ended.then(|| end - LAST_BLOCK_ENDS.len())
+}
+
+/// The piece, and the place in it, of the breakpoint where the request before this one ended. It is the fourth, which is all
+/// the API takes: where the host has marked a tool of its own there is none.
+fn earlier_end(request: &ModelRequest) -> Option<(usize, usize)> {
+    let theirs = |tool: &Box<serde_json::value::RawValue>| tool.get().contains("\"cache_control\"");
+    let mut back =
+        request.earlier_end.filter(|_| !request.options.provider_tools.iter().any(theirs))?;
+    let (_, kept) = request.messages.split_last()?;
+    for (at, piece) in kept.iter().enumerate().rev() {
+        if let Some(end) = piece.len().checked_sub(back) {
+            return Some((at, block_end(piece, end)?));
+        }
+        // A comma stands between two pieces.
+        back = back.checked_sub(piece.len() + 1)?;
+    }
+    None
 }
 
 /// The body up to the first message: model, system and tools, which never change within a session, and how to think.
