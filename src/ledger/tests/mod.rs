@@ -14,6 +14,7 @@ mod oracle;
 mod plans;
 mod query;
 mod reading;
+mod recall;
 mod writer;
 
 use std::path::Path;
