@@ -22,8 +22,8 @@ const MOST_TERMS: usize = 16;
 const MOST_HITS: usize = 100_000;
 /// Turns whose tool results are read: they are in no index.
 const MOST_TURNS: usize = 1_000;
-/// Bytes of tool results that are read.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of texts and images in them that are read.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
 
 /// A message by the place of its turn in the thread, the newest first, and its own in the turn; and how many words it holds.
 struct Found {
@@ -173,8 +173,8 @@ fn tool_results(
             break;
         }
         for message in history::messages(connection, id)? {
+            room = room.saturating_sub(size(&message.blocks));
             let Some((tool, text)) = result_of(&message) else { continue };
-            room = room.saturating_sub(text.len());
             let matched = if tool == RECALL { 0 } else { wanted.matched(&search_words(&text)) };
             if matched > 0 {
                 found.push(Found { turn, sequence: message.sequence, matched });
@@ -191,6 +191,20 @@ fn result_of(message: &Message) -> Option<(&str, String)> {
         }
         Some(_) | None => None,
     }
+}
+
+fn size(blocks: &[Block]) -> usize {
+    blocks
+        .iter()
+        .map(|block| match block {
+            Block::Text { text, .. } => text.len(),
+            Block::Image { data, .. } | Block::RedactedThinking { data } => data.len(),
+            Block::Thinking { thinking, .. } => thinking.len(),
+            Block::ToolCall { arguments_json, .. } => arguments_json.len(),
+            Block::ToolResult { content, .. } => size(content),
+            Block::Opaque { raw_json } => raw_json.len(),
+        })
+        .sum()
 }
 
 fn text_of(blocks: &[Block]) -> String {

@@ -15,6 +15,7 @@ mod oracle;
 mod plans;
 mod query;
 mod reading;
+mod recall;
 mod search;
 mod writer;
 

@@ -10,6 +10,7 @@ use crate::model::{
     Block, CacheTtl, Message, PromptCache, RequestOptions, ResponseFormat, Role, RunWarning,
     ThinkingConfig, ThinkingEffort, ThinkingMode, ToolChoice, ToolDefinition,
 };
+use crate::provider::samples::message;
 use crate::provider::{AnthropicServer, AnthropicWire, ModelRequest, Wire};
 
 const SERVERS: [AnthropicServer; 3] =
@@ -20,15 +21,7 @@ fn raw(value: &Value) -> Box<RawValue> {
 }
 
 fn said(role: Role, text: &str) -> Message {
-    Message {
-        id: "m".to_owned(),
-        role,
-        blocks: vec![Block::text(text)],
-        sequence: 0,
-        created_at: 0,
-        provenance: None,
-        provider_stop_reason: None,
-    }
+    message(role, vec![Block::text(text)])
 }
 
 fn tool(name: &str) -> ToolDefinition {
