@@ -196,7 +196,14 @@ impl Journal for Ledger {
             let read = move |connection: &rusqlite::Connection| {
                 journal::interrupted(connection, turn_id.as_deref(), &claim)
             };
-            core.readers.run(|connection| readers::snapshot(connection, read)).await
+            let again = read.clone();
+            let mut found = core.readers.run(|it| readers::snapshot(it, read)).await?;
+            if !found.is_empty() {
+                // One that ended while it was read is open in what was read, and runs nowhere.
+                let still = core.readers.run(|it| readers::snapshot(it, again)).await?;
+                found.retain(|one| still.iter().any(|other| other.turn_id == one.turn_id));
+            }
+            Ok(found)
         })
     }
 
