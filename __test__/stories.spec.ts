@@ -11,7 +11,7 @@ import { anthropic } from './support/anthropic.js'
 import { chat } from './support/chat.js'
 import { folder } from './support/cleanup.js'
 import { context, readAll, textOf } from './support/engine.js'
-import { fails, says, type World, world } from './support/failover.js'
+import { chatSays, fails, says, type World, world } from './support/failover.js'
 import { gate, type Handler, sse, status } from './support/server.js'
 
 let it: World
@@ -162,7 +162,7 @@ describe('a rate limit', () => {
     const before = Date.now()
     const { engine, result } = await once({}, {})
     expect(result.error).toMatchObject({ kind: 'rate_limit', retryable: true })
-    expect(result.error?.detail.retryAfterMs).toBeGreaterThan(HOUR - 20_000)
+    expect(result.error?.detail.retryAfterMs).toBeGreaterThan(HOUR / 2)
     expect(it.asked).toEqual(['m1/a', 'm1/b'])
     for (const { windows } of await engine.profiles()) {
       if (windows.length === 0) continue
@@ -250,8 +250,8 @@ test('a timeout falls back, and a primary that answers late leaves no second rep
   const late = gate()
   const finished = gate()
   it.answers((model) =>
-    model === 'm2'
-      ? says('in time')
+    model === 'o1'
+      ? chatSays('in time')
       : async (response, seen) => {
           response.on('error', () => {})
           await late.wait
@@ -261,10 +261,11 @@ test('a timeout falls back, and a primary that answers late leaves no second rep
   )
   const url = it.server.url
   const { engine, events, result } = await once(
-    { fallbacks: ['m2'], authProfileId: 'a' },
+    { fallbacks: [{ provider: 'other', model: 'o1' }], authProfileId: 'a' },
     {
       ledger: { path: file, synchronous: 'normal' },
       providers: {
+        // Of the one that is late alone: a slow machine must not make the other late as well.
         test: { api: 'anthropic-messages', baseUrl: url, headerTimeoutMs: 50 },
         other: { api: 'openai-chat', baseUrl: url },
       },
@@ -274,13 +275,13 @@ test('a timeout falls back, and a primary that answers late leaves no second rep
   await finished.wait
   expect([result.stopReason, textOf(events)]).toEqual(['end_turn', 'in time'])
   expect(events.filter(({ type }) => type === 'model_switch')).toMatchObject([
-    { from: { model: 'm1' }, to: { model: 'm2' }, reason: 'timeout' },
+    { from: { model: 'm1' }, to: { model: 'o1' }, reason: 'timeout' },
   ])
   expect(events.filter(({ type }) => type === 'stream_end')).toHaveLength(1)
-  expect(it.asked).toEqual(['m1/a', 'm1/a', 'm1/a', 'm2/a'])
+  expect(it.asked).toEqual(['m1/a', 'm1/a', 'm1/a', 'o1/o'])
   // Another run through the same engine and ledger comes after whatever the late answer could have set off.
-  it.answers(() => says('next'))
-  await engine.run(asks()).result
+  it.answers(() => chatSays('next'))
+  await engine.run(asks({ provider: 'other', model: 'o1' })).result
   const said = await engine.ledger.history('s')
   expect(said.map(({ role, content }) => `${role}: ${content}`)).toEqual([
     'user: hi',
