@@ -637,7 +637,11 @@ reason?: FailureKind,
 /**
  * How long it took, in milliseconds.
  */
-ms: number, };
+ms: number, 
+/**
+ * How long it was held back before, for its provider's rate limits; absent where it was not. Not part of `ms`.
+ */
+heldMs?: number, };
 
 /**
  * A model by name. Read from `"model"` as well.
@@ -1138,6 +1142,68 @@ heldTokens: number,
  * US dollars held back for calls under way.
  */
 heldCost: number, };
+
+/**
+ * What is known of the rate limits of a model asked with one auth profile.
+ */
+export type LimitState = { 
+/**
+ * The provider.
+ */
+provider: string, 
+/**
+ * The auth profile; absent for a server without keys.
+ */
+profileId?: string, 
+/**
+ * The model.
+ */
+model: string, 
+/**
+ * Requests.
+ */
+requests?: RateLimitState, 
+/**
+ * Tokens, prompt and answer.
+ */
+tokens?: RateLimitState, 
+/**
+ * Tokens of prompts.
+ */
+input?: RateLimitState, 
+/**
+ * Tokens of answers.
+ */
+output?: RateLimitState, 
+/**
+ * Calls that were sent and have not ended.
+ */
+inFlight: number, 
+/**
+ * Calls that are held back.
+ */
+waiting: number, 
+/**
+ * Milliseconds in which none goes, after a refusal for the rate.
+ */
+closedForMs: number, };
+
+/**
+ * A rate limit as it stands by the last answers and what was sent since.
+ */
+export type RateLimitState = { 
+/**
+ * The most of it.
+ */
+limit: number, 
+/**
+ * What is left, with the calls under way counted at their estimates.
+ */
+remaining: number, 
+/**
+ * In so many milliseconds all of it is back.
+ */
+fullInMs: number, };
 
 /**
  * What a host says of a model. Fields left out keep what the catalogue knows of it.

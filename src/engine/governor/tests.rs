@@ -14,8 +14,7 @@ fn governor() -> Arc<Governor> {
 }
 
 fn told(remaining: u64, limit: u64, reset_ms: u64) -> RateLimits {
-    let said =
-        RateLimit { limit: Some(limit), remaining, reset_ms: Some(reset_ms), slack_ms: 1 };
+    let said = RateLimit { limit: Some(limit), remaining, reset_ms: Some(reset_ms), slack_ms: 1 };
     RateLimits { requests: Some(said), ..RateLimits::default() }
 }
 
