@@ -337,6 +337,11 @@ export interface AgentEngineOptions {
   authProfiles?: readonly (AuthProfile | AuthProfileWithFunction)[]
   /** How runs go on when a key or a model fails. */
   failover?: FailoverOptions
+  /**
+   * Calls wait where their provider's rate limits, as its headers tell them, have no room: those of all sessions in one line per
+   * provider, auth profile and model, interactive sessions before workers before summaries. Default on; `false`: none waits.
+   */
+  rateGovernor?: boolean | RateGovernorOptions
   models?: readonly ModelDeclaration[]
   /** Limit of one tool in milliseconds, where neither the tool nor the context names one. */
   toolTimeoutMs?: number
@@ -384,6 +389,15 @@ export type AuthProfileWithFunction = { id: string; provider: string } & (
       refresh: (request: KeyRequest) => KeyGiven | Promise<KeyGiven>
     }
 )
+
+/** How calls are held back for rate limits. */
+export interface RateGovernorOptions {
+  /**
+   * The longest that headers alone hold back the first call in line, in milliseconds: then it is sent all the same, and if it is
+   * answered, they are not believed for ten minutes. Default and most: 60,000.
+   */
+  maxWaitMs?: number
+}
 
 /**
  * How runs go on when a key or a model fails. A profile that fails is left alone for a while, and the next one is asked; where
@@ -497,6 +511,14 @@ export declare class AgentEngine {
   models(filter?: ModelFilter): ModelInfo[]
   /** What the budgets stand at that something was paid from, in the order of the options. */
   budgets(): BudgetState[]
+  /**
+   * What is known of rate limits, by provider, auth profile and model: from the headers of the last answers, and what was sent
+   * since. Empty with `rateGovernor: false`.
+   *
+   * @example
+   * for (const { model, requests, waiting } of engine.limits()) console.log(model, requests?.remaining, waiting)
+   */
+  limits(): LimitState[]
   /**
    * How many tokens the first call of a run of `context` would send: system prompt, tools, history (the session's in the
    * ledger, where the context names none) and current message. An estimate, unless `exact` is asked for and the provider's
@@ -1555,7 +1577,11 @@ usage?: TokenUsage,
 /**
  * What that cost in US dollars, where the price is known.
  */
-cost?: number, };
+cost?: number, 
+/**
+ * How long it was held back before, for its provider's rate limits; absent where it was not. Not part of `ms`.
+ */
+heldMs?: number, };
 
 /**
  * A model by name. Read from `"model"` as well.
@@ -2128,6 +2154,68 @@ heldTokens: number,
  * US dollars held back for calls under way.
  */
 heldCost: number, };
+
+/**
+ * What is known of the rate limits of a model asked with one auth profile.
+ */
+export type LimitState = { 
+/**
+ * The provider.
+ */
+provider: string, 
+/**
+ * The auth profile; absent for a server without keys.
+ */
+profileId?: string, 
+/**
+ * The model.
+ */
+model: string, 
+/**
+ * Requests.
+ */
+requests?: RateLimitState, 
+/**
+ * Tokens, prompt and answer.
+ */
+tokens?: RateLimitState, 
+/**
+ * Tokens of prompts.
+ */
+input?: RateLimitState, 
+/**
+ * Tokens of answers.
+ */
+output?: RateLimitState, 
+/**
+ * Calls that were sent and have not ended.
+ */
+inFlight: number, 
+/**
+ * Calls that are held back.
+ */
+waiting: number, 
+/**
+ * Milliseconds in which none goes, after a refusal for the rate.
+ */
+closedForMs: number, };
+
+/**
+ * A rate limit as it stands by the last answers and what was sent since.
+ */
+export type RateLimitState = { 
+/**
+ * The most of it.
+ */
+limit: number, 
+/**
+ * What is left, with the calls under way counted at their estimates.
+ */
+remaining: number, 
+/**
+ * In so many milliseconds all of it is back.
+ */
+fullInMs: number, };
 
 /**
  * What a host says of a model. Fields left out keep what the catalogue knows of it.

@@ -21,6 +21,9 @@ pub(super) struct Meter {
     level: i128,
     /// From when on it fills: milliseconds.
     since: i64,
+    /// When all of it is back, by the last that was told, but for what was `taken` since.
+    full: i64,
+    taken: i128,
     /// It gains `gain` in `over` milliseconds.
     gain: i128,
     over: i64,
@@ -35,8 +38,10 @@ impl Meter {
         }
         let level = (i128::from(said.remaining) - i128::from(others)) * UNIT;
         let limit = limit * UNIT;
-        let mut meter = Self { limit, level, since: now, gain: limit, over: USUAL };
+        let (full, taken) = (i64::MAX, 0);
+        let mut meter = Self { limit, level, since: now, full, taken, gain: limit, over: USUAL };
         meter.pace(said);
+        meter.fills(said, others, now);
         Some(meter)
     }
 
@@ -56,6 +61,13 @@ impl Meter {
         let most = remaining.saturating_add(self.gained(now.saturating_sub(asked)));
         self.level = self.level(now).clamp(least, most);
         self.since = self.since.max(now);
+        self.fills(said, others, now);
+    }
+
+    fn fills(&mut self, said: RateLimit, others: u64, now: i64) {
+        let reset = said.reset_ms.map(|reset| reset.saturating_add(said.slack_ms));
+        self.full = reset.map_or(i64::MAX, |reset| now.saturating_add_unsigned(reset));
+        self.taken = i128::from(others) * UNIT;
     }
 
     /// How fast it fills: not outside of what the reset can mean. What is left is told in whole numbers, rounded down.
@@ -82,13 +94,15 @@ impl Meter {
 
     fn level(&self, now: i64) -> i128 {
         let gained = self.gained(now.saturating_sub(self.since));
-        self.level.saturating_add(gained).min(self.limit)
+        let even = self.level.saturating_add(gained).min(self.limit);
+        if now >= self.full { even.max(self.limit - self.taken) } else { even }
     }
 
     /// Takes out what a call is thought to cost.
     pub(super) fn take(&mut self, cost: u64, now: i64) {
         let full = self.level(now.saturating_add(LAG)) >= self.limit;
         self.level = self.level(now) - i128::from(cost) * UNIT;
+        self.taken += i128::from(cost) * UNIT;
         let from = if full { now.saturating_add(LAG) } else { now };
         self.since = self.since.max(from);
     }
@@ -96,6 +110,8 @@ impl Meter {
     /// A call cost `less` less than was taken out for it; below zero, more.
     pub(super) fn give(&mut self, less: i128, now: i64) {
         self.level = (self.level(now) + less * UNIT).min(self.limit);
+        // What the server has counted less of may have been counted before the last answer.
+        self.taken += (-less).max(0) * UNIT;
         self.since = self.since.max(now);
     }
 
@@ -108,7 +124,15 @@ impl Meter {
         }
         let ms = (short * i128::from(self.over) + self.gain - 1) / self.gain.max(1);
         let ms = i64::try_from(ms).unwrap_or(i64::MAX);
-        self.since.max(now).saturating_add(ms)
+        let even = self.since.max(now).saturating_add(ms);
+        let whole = self.full > now && self.limit - self.taken >= wanted;
+        if whole { even.min(self.full) } else { even }
+    }
+
+    /// A call that `cost` was taken out for was never sent.
+    pub(super) fn untake(&mut self, cost: u64, now: i64) {
+        self.give(i128::from(cost), now);
+        self.taken = (self.taken - i128::from(cost) * UNIT).max(0);
     }
 
     pub(super) fn state(&self, now: i64) -> RateLimitState {

@@ -302,7 +302,7 @@ impl Lane {
         add(&mut self.settled, call.cost);
         for (meter, cost) in self.meters.iter_mut().zip(call.cost) {
             if let Some(meter) = meter {
-                meter.give(i128::from(cost), now);
+                meter.untake(cost, now);
             }
         }
     }

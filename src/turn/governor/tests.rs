@@ -352,6 +352,18 @@ fn headers_that_an_answer_proves_wrong_are_not_believed() {
 }
 
 #[test]
+fn at_the_reset_all_is_back_but_for_what_was_taken_since() {
+    // Of a bucket of one nobody can tell how fast it fills.
+    let mut lane = lane(0, 1, 700);
+    let [first, second] = [1, 1].map(|input| lane.ask(Priority::Interactive, input, 0));
+    assert_eq!(pump(&mut lane, 0).1, Some(701));
+    assert_eq!(pump(&mut lane, 701), (vec![first], Some(60_701)));
+    lane.answered(first, true, &requests(0, 1, 700), 800);
+    assert_eq!(pump(&mut lane, 800).1, Some(1_501));
+    assert_eq!(pump(&mut lane, 1_501).0, [second]);
+}
+
+#[test]
 fn a_reset_in_the_past_leaves_the_usual_pace() {
     let mut lane = Lane::new(PATIENCE);
     let id = lane.ask(Priority::Interactive, 10, 0);
