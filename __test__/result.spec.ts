@@ -181,6 +181,7 @@ test('end_turn: messages, blocks, tool calls, the sum of usage, cost, context si
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [
       { ...good, ...used },
       {
@@ -269,6 +270,7 @@ test('max_tokens: the cut call is closed and never run', async () => {
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [{ ...good, ...used }],
   })
   expect(ran).toBe(0)
@@ -319,6 +321,7 @@ test('tool_use: at the iteration cap the pending call is closed without another 
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [
       { ...good, ...used },
       { ...good, ...used },
@@ -364,6 +367,7 @@ test('timeout: what was said is kept, and the error is retryable', async () => {
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [
       { provider: 'test', model: 'test-model', ok: false, reason: 'timeout', ms: 0, ...used },
     ],
@@ -412,6 +416,7 @@ test('aborted: partial text is kept, there is no error', async () => {
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [
       { provider: 'test', model: 'test-model', ok: false, reason: 'aborted', ms: 0, ...used },
     ],
@@ -502,6 +507,7 @@ test('error: nothing but the query, and the finer kind beside the kind', async (
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [
       {
         provider: 'test',
@@ -568,6 +574,7 @@ test('without a ledger the result is the same, and says that nothing is kept', a
     persisted: false,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [{ ...good, ...used }],
   })
 })
@@ -636,6 +643,7 @@ test('over HTTP: the profile, the status, the response id and every kind of usag
     persisted: false,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [
       {
         provider: 'test',
