@@ -44,6 +44,7 @@ test('a plain result has every required field, null for a cost that nobody knows
     persisted: false,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
   })
   await engine.close()
 })

@@ -179,6 +179,7 @@ test('end_turn: messages, blocks, tool calls, the sum of usage, cost, context si
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [good, good],
   })
 })
@@ -260,6 +261,7 @@ test('max_tokens: the cut call is closed and never run', async () => {
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [good],
   })
   expect(ran).toBe(0)
@@ -310,6 +312,7 @@ test('tool_use: at the iteration cap the pending call is closed without another 
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [good, good],
   })
   expect(provider.requests).toHaveLength(2)
@@ -352,6 +355,7 @@ test('timeout: what was said is kept, and the error is retryable', async () => {
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [{ provider: 'test', model: 'test-model', ok: false, reason: 'timeout', ms: 0 }],
   })
   expect(result.durationMs).toBeGreaterThanOrEqual(150)
@@ -398,6 +402,7 @@ test('aborted: partial text is kept, there is no error', async () => {
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [{ provider: 'test', model: 'test-model', ok: false, reason: 'aborted', ms: 0 }],
   })
 })
@@ -486,6 +491,7 @@ test('error: nothing but the query, and the finer kind beside the kind', async (
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [
       {
         provider: 'test',
@@ -552,6 +558,7 @@ test('without a ledger the result is the same, and says that nothing is kept', a
     persisted: false,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [good],
   })
 })
@@ -620,6 +627,7 @@ test('over HTTP: the profile, the status, the response id and every kind of usag
     persisted: false,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [
       {
         provider: 'test',
