@@ -368,6 +368,22 @@ const plain = { systemPrompt: SYSTEM, tools }
 const ask = (content: string, changes: Partial<AssembledContext> = {}) =>
   context({ ...plain, currentMessage: { role: 'user', content }, ...changes })
 
+test('an answer that pauses is continued from the cache, and after it the conversation is', async () => {
+  const pauses = ['one', 'two', 'three']
+  const cache = anthropicCache(() => {
+    const text = pauses.shift()
+    return text === undefined ? 'done' : { pauses: text }
+  })
+  server.use(cache.handler)
+  const engine = open()
+  const results = [await engine.run(ask('go on')).result, await engine.run(ask('go on')).result]
+  expect(results.map(({ cacheBreaks }) => cacheBreaks)).toEqual([[], []])
+  expect(cache.calls.length).toBe(5)
+  const read = cache.calls.slice(1).map(({ read }) => read)
+  const left = cache.calls.slice(0, -1).map(({ read, written }) => read + written)
+  expect(read).toEqual(left)
+})
+
 describe('a drop without a change', () => {
   test.runIf(sqlite3)('is expired after five minutes, and unexplained before', async () => {
     const cache = anthropicCache(obedient)

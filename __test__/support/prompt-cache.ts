@@ -27,10 +27,13 @@ export interface PromptCache {
   handler: Handler
 }
 
-/** What the model says to a body: text, or tools to call. */
+/** What the model says to a body: text, a text after which it wants to go on, or tools to call. */
 export type Answer = (
   body: any,
-) => string | { calls: [id: string, name: string, input: unknown][]; thinks?: string }
+) =>
+  | string
+  | { pauses: string }
+  | { calls: [id: string, name: string, input: unknown][]; thinks?: string }
 
 const tokensOf = (json: string) => Math.ceil(json.length / 4)
 
@@ -111,6 +114,10 @@ export function anthropicCache(answer: Answer, ttl = 300_000): PromptCache {
     const usage = { input: call.input, cached: read, cacheWrite: call.written }
     const said = answer(seen.body)
     if (typeof said === 'string') return sse(anthropic.answer(said, usage))(response, seen)
+    if ('pauses' in said) {
+      const whole = anthropic.start(usage) + anthropic.text(0, said.pauses)
+      return sse(whole + anthropic.end('pause_turn'))(response, seen)
+    }
     const thought =
       said.thinks === undefined ? '' : anthropic.thinking(0, said.thinks, `sig-${said.thinks}`)
     const first = said.thinks === undefined ? 0 : 1

@@ -6,11 +6,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::compaction::{Scope, Stopped};
 use super::conversation::Conversation;
 use super::driver::Run;
 use super::session::Session;
 use crate::model::{
-    Api, CacheBreak, CacheChain, CacheChange, CachePart, CacheStep, CacheTtl, Message, StreamEvent,
+    Api, CacheBreak, CacheChain, CacheChange, CachePart, CacheStep, CacheTtl, Message,
+    StorageError, StreamEvent,
 };
 use crate::telemetry;
 use crate::turn::machine::{Machine, Reply};
@@ -127,7 +129,7 @@ impl Run {
     pub(crate) async fn last_chain(
         &self,
         head: Option<&str>,
-    ) -> Result<Option<Arc<CacheChain>>, crate::model::StorageError> {
+    ) -> Result<Option<Arc<CacheChain>>, StorageError> {
         let label = &self.context.session_label;
         let kept = self.core.chains.get(label);
         let Some(journal) = &self.core.journal else { return Ok(kept) };
@@ -256,12 +258,12 @@ impl Run {
         broken
     }
 
-    /// The whole conversation as it is told, results unpruned, and how much of it stands before the running turn.
+    /// The whole conversation as it is told, results unpruned, and the turns before the running one.
     pub(crate) async fn projected(
         &self,
         machine: &Machine,
         session: &mut Session,
-    ) -> Result<(Vec<Message>, usize), super::compaction::Stopped> {
+    ) -> Result<(Vec<Message>, Scope), Stopped> {
         let scope = self.scope(session).await?;
         let mut projector = Projector::new(self.target());
         let mut told = Vec::new();
@@ -270,9 +272,8 @@ impl Run {
         for turn in scope.summary.iter().chain(&scope.turns) {
             join(&mut told, projector.project_history(turn));
         }
-        let before = told.len();
         join(&mut told, projector.project_current(machine.messages()));
-        Ok((told, before))
+        Ok((told, scope))
     }
 
     /// What the turn leaves of the cache; `whole` where a later run tells it as it was told.

@@ -93,7 +93,7 @@ impl Run {
         if session.fit.estimate(&session.conversation) <= share(window, shares.trim) {
             return None;
         }
-        let (whole, _) = match self.projected(machine, session).await {
+        let (whole, scope) = match self.projected(machine, session).await {
             Ok(whole) => whole,
             Err(stopped) => return not_pruned(stopped, spent),
         };
@@ -101,10 +101,6 @@ impl Run {
         if pruned == *session.conversation.pruning() {
             return None;
         }
-        let scope = match self.scope(session).await {
-            Ok(scope) => scope,
-            Err(stopped) => return not_pruned(stopped, spent),
-        };
         let provider = self.provider.as_ref();
         let base = base_of(scope.summary.as_ref());
         let mut conversation = Conversation::pruned(self.target(), base, pruned);

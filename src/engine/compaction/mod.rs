@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) use fit::Fit;
 pub use manual::ManualCompaction;
 pub use options::{CompactionOptions, ContextGuard, Preset, Strategy};
-pub(crate) use plan::base_of;
+pub(crate) use plan::{Scope, base_of};
 
 use super::call::Spent;
 use super::driver::Run;

@@ -68,14 +68,14 @@ impl Conversation {
         &self.pruned
     }
 
-    /// Where the request before this one ended, in bytes before the end of the encoded pieces, where that is so many blocks
-    /// ago that it may be looked for in vain.
+    /// Where the last request ended that somebody had asked, in bytes before the end of the encoded pieces, where that is so
+    /// many blocks ago that it may be looked for in vain, or nothing was said since that could be marked.
     pub(crate) fn earlier_end(&self) -> Option<usize> {
         /// Anthropic looks at 20 blocks, the marked one among them.
         const LOOKED_AT: usize = 18;
         let (back, blocks) = self.earlier?;
         let open: usize = self.open.iter().map(|message| message.blocks.len()).sum();
-        (blocks + open > LOOKED_AT).then_some(back)
+        (self.open.is_empty() || blocks + open > LOOKED_AT).then_some(back)
     }
 
     /// A link for each message of the next request.
@@ -151,9 +151,15 @@ impl Conversation {
         // An answer is a message of its own, whatever stands around it: encoded alone, its bytes are the same.
         let (asked, answer) = closed.split_at(last);
         let ends = asked.last().is_some_and(|message| message.role != Role::Assistant);
+        let blocks: usize = answer.iter().map(|it| it.blocks.len()).sum();
+        let goes_on = asked.is_empty();
         let [asked, said] = [provider.encode_messages(asked), provider.encode_messages(answer)];
-        self.earlier = (ends && !asked.is_empty() && !said.is_empty())
-            .then(|| (said.len() + 1, answer.iter().map(|it| it.blocks.len()).sum()));
+        self.earlier = match self.earlier {
+            // An answer that paused and was continued: nobody has said anything since.
+            Some(earlier) if goes_on && said.is_empty() => Some(earlier),
+            Some((back, before)) if goes_on => Some((back + said.len() + 1, before + blocks)),
+            _ => (ends && !asked.is_empty() && !said.is_empty()).then(|| (said.len() + 1, blocks)),
+        };
         for piece in [asked, said] {
             if !piece.is_empty() {
                 self.keep(piece);

@@ -41,12 +41,13 @@ pub(super) fn body(
 ) -> Vec<Bytes> {
     let mut pieces = Vec::with_capacity(request.messages.len() * 2 + 6);
     let mut before = head(request, server, purpose);
-    let breakpoint = purpose.breakpoint(request).filter(|_| request.open_end);
+    let breakpoint = purpose.breakpoint(request);
     let last = request.messages.len().saturating_sub(1);
     let at_end = match server {
         AnthropicServer::Anthropic => None,
         AnthropicServer::Vertex | AnthropicServer::Compatible => {
-            request.messages.last().and_then(|message| block_end(message, message.len()))
+            let open_end = request.messages.last().filter(|_| request.open_end);
+            open_end.and_then(|message| block_end(message, message.len()))
         }
     };
     let marks = [earlier_end(request), at_end.map(|cut| (last, cut))];
@@ -84,7 +85,8 @@ fn earlier_end(request: &ModelRequest) -> Option<(usize, usize)> {
     let theirs = |tool: &Box<serde_json::value::RawValue>| tool.get().contains("\"cache_control\"");
     let mut back =
         request.earlier_end.filter(|_| !request.options.provider_tools.iter().any(theirs))?;
-    let (_, kept) = request.messages.split_last()?;
+    let kept = request.messages.len().saturating_sub(usize::from(request.open_end));
+    let kept = request.messages.get(..kept)?;
     for (at, piece) in kept.iter().enumerate().rev() {
         if let Some(end) = piece.len().checked_sub(back) {
             return Some((at, block_end(piece, end)?));
