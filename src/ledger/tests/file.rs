@@ -247,13 +247,13 @@ async fn a_newer_ledger_is_refused_also_when_only_its_log_says_so() {
     fixture.ledger.close().await.unwrap();
     let old = fs::read(fixture.path()).unwrap();
     let mut newer = old.clone();
-    newer[60..64].copy_from_slice(&7_u32.to_be_bytes());
+    newer[60..64].copy_from_slice(&1_000_u32.to_be_bytes());
     fs::write(fixture.path(), &newer).unwrap();
     let message = refused(&fixture.path(), StorageErrorKind::Newer);
-    assert!(message.contains("`7`") && message.contains("update"), "{message}");
+    assert!(message.contains("`1000`") && message.contains("update"), "{message}");
     fs::write(fixture.path(), &old).unwrap();
     let Some(mut other) = sqlite3(&fixture.path()) else { return };
-    other.say("PRAGMA user_version = 8; SELECT 'done';");
+    other.say("PRAGMA user_version = 1000; SELECT 'done';");
     assert_eq!(other.hear(), "done");
     assert!(fixture.folder.path().join("ledger.db-wal").metadata().unwrap().len() > 0);
     let before = (
@@ -305,7 +305,7 @@ async fn a_small_disk_that_fills_up_is_told_as_such_and_works_again() {
     ledger.commit(Box::new(turn("t1", "main", None))).await.unwrap();
     fs::write(folder.path().join("ballast"), vec![0_u8; 400 << 10]).unwrap();
     let mut large = turn("t2", "main", Some("t1"));
-    large.messages[0].blocks = vec![Block::text("x".repeat(600 << 10))];
+    large.messages[0].blocks = vec![Block::text(noise(200 << 10))];
     assert_eq!(ledger.commit(Box::new(large)).await.unwrap_err().kind, StorageErrorKind::Full);
     assert!(ledger.turn("t2").await.unwrap().is_none());
     fs::remove_file(folder.path().join("ballast")).unwrap();

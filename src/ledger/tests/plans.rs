@@ -4,7 +4,8 @@ use rusqlite::{Connection, StatementStatus};
 
 use super::*;
 use crate::ledger::{
-    alias, events, findable, fork, history, journal, list, persona, rows, search, thread, usage,
+    alias, blobs, events, findable, fork, history, journal, list, persona, rows, search, thread,
+    usage,
 };
 
 fn plan(connection: &Connection, sql: &str) -> String {
@@ -58,6 +59,8 @@ fn no_statement_scans_a_table_or_sorts() {
                 findable::LAST,
                 findable::SAID,
                 search::LATELY,
+                blobs::READ,
+                blobs::THERE,
                 list::SESSIONS,
                 list::SESSIONS_OF_PARENT,
                 list::SESSIONS_OF_AGENT,
