@@ -761,7 +761,16 @@ export interface Ledger {
    * @throws {AgentEngineError} `storage_constraint` where another persona has that main session.
    */
   putPersona(id: string, options?: { mainSessionLabel?: string }): Promise<PersonaRow>
-  /** Read-only SQL. Never open the file with another SQLite in this process. */
+  /**
+   * Read-only SQL. Never open the file with another SQLite in this process.
+   *
+   * A value over 64 KiB stands in `blobs`, and not in its column of `messages` (`content`, `thinking`, `blocks_json`) or `tool_calls`
+   * (`params_json`, `result_json`). `whole_text(name, column, blobs_json)` gives any of them as it was written; the view
+   * `blob_references` says which row names which blob.
+   *
+   * @example
+   * await engine.ledger.query("SELECT whole_text('content', content, blobs_json) AS content FROM messages WHERE turn_id = ?", [id])
+   */
   query(sql: string, params?: readonly (string | number | boolean | null)[]): Promise<QueryResult>
   /**
    * Reads the whole file and says what of it does not hold: SQLite's integrity, the checksum of every message, and the
@@ -2974,9 +2983,9 @@ truncated: Truncation | null, };
 export type Truncation = "rows" | "bytes";
 
 /**
- * What was checked. The last nine are the invariants of the schema, in this order.
+ * What was checked. The last ten are the invariants of the schema, in this order.
  */
-export type LedgerCheck = "integrity" | "references" | "checksum" | "tree" | "thread_tokens" | "children" | "pointer" | "open_turns" | "messages" | "tool_calls" | "compactions";
+export type LedgerCheck = "integrity" | "references" | "checksum" | "tree" | "thread_tokens" | "children" | "pointer" | "open_turns" | "messages" | "tool_calls" | "compactions" | "blobs";
 
 /**
  * Something that does not hold.
@@ -2987,7 +2996,7 @@ export type LedgerProblem = {
  */
 check: LedgerCheck, 
 /**
- * The session's label, or the id of the turn, message or call; null where the file as a whole is meant.
+ * The session's label, the id of the turn, message or call, or the blob's hash; null where the file as a whole is meant.
  */
 subject: string | null, 
 /**
@@ -3014,7 +3023,11 @@ messages: number,
 /**
  * Tool calls.
  */
-toolCalls: number, };
+toolCalls: number, 
+/**
+ * Values over 64 KiB, each of which stands once.
+ */
+blobs: number, };
 
 /**
  * What `ledger.verify()` found.
@@ -3107,6 +3120,10 @@ messages: number,
  */
 toolCalls: number, 
 /**
+ * What is over 64 KiB: texts, arguments, results, images.
+ */
+blobs: BlobCounts, 
+/**
  * The sum over all turns that have ended, compactions too.
  */
 usage: TokenUsage, 
@@ -3151,6 +3168,27 @@ open: number,
  * Summaries of earlier turns.
  */
 compactions: number, };
+
+/**
+ * Values over 64 KiB, which stand apart from their rows, each distinct one once.
+ */
+export type BlobCounts = { 
+/**
+ * How many there are.
+ */
+count: number, 
+/**
+ * Their bytes as texts.
+ */
+bytes: number, 
+/**
+ * The bytes that the file has of them: compressed where that saves a tenth.
+ */
+storedBytes: number, 
+/**
+ * What the file would have more of if each stood in every row that names it, in bytes.
+ */
+savedBytes: number, };
 
 /**
  * What `ledger.vacuum()` did.

@@ -19,6 +19,7 @@ import { afterwards, closing, folder } from './support/cleanup.js'
 import { dump } from './support/dump.js'
 import { context, scriptedEngine } from './support/engine.js'
 import { refusal, sqlite3 } from './support/ledger.js'
+import { noise } from './support/noise.js'
 
 /** Mounts a file system over `path` until the test ends; false where that is not allowed. */
 function mounted(path: string, ...options: string[]): boolean {
@@ -46,9 +47,12 @@ function fill(path: string): void {
 
 /** An engine with a ledger of some hundred kilobytes. */
 async function filled(file: string) {
-  const { engine } = scriptedEngine(['x'.repeat(200_000), 'second', 'third', 'fourth'], {
-    ledger: { path: file },
-  })
+  const { engine } = scriptedEngine(
+    [`xxxxxx${noise('long', 70_000)}`, 'second', 'third', 'fourth'],
+    {
+      ledger: { path: file },
+    },
+  )
   closing(engine)
   expect((await engine.run(context()).result).persisted).toBe(true)
   expect((await engine.run(context()).result).persisted).toBe(true)

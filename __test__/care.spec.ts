@@ -102,7 +102,7 @@ describe('verify', () => {
       ok: true,
       problems: [],
       truncated: false,
-      checked: { sessions: 1, turns: 5, messages: 11, toolCalls: 1 },
+      checked: { sessions: 1, turns: 5, messages: 11, toolCalls: 1, blobs: 0 },
       durationMs: expect.any(Number),
     })
   })
@@ -363,6 +363,7 @@ describe('stats and vacuum', () => {
       turns: { completed: 4, aborted: 0, failed: 0, open: 0, compactions: 1 },
       messages: 11,
       toolCalls: 1,
+      blobs: { count: 0, bytes: 0, storedBytes: 0, savedBytes: 0 },
       usage: (
         await engine.ledger.query(
           `SELECT sum(input_tokens) AS inputTokens, sum(output_tokens) AS outputTokens,

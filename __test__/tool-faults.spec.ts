@@ -270,7 +270,9 @@ test('a long answer is cut for the model in the middle; the caller and the ledge
   const long = `begin ${'ä'.repeat(1_000_000)} end`
   const { engine, provider } = scriptedEngine([asks(['t']), 'done'], { ledger: { path: dir.file } })
   const result = await engine.run(context({ tools: [tool('t', () => long)] })).result
-  const { rows } = await engine.ledger.query('SELECT length(result_json) AS n FROM tool_calls')
+  const { rows } = await engine.ledger.query(
+    "SELECT length(whole_text('result_json', result_json, blobs_json)) AS n FROM tool_calls",
+  )
   const request = JSON.stringify(provider.requests[1])
   await engine.close()
   dir.remove()

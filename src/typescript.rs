@@ -6,11 +6,12 @@
 use ts_rs::{Config, TS};
 
 use crate::ledger::{
-    AliasRow, HistoryMessage, LedgerBackup, LedgerCheck, LedgerChecked, LedgerExport, LedgerFormat,
-    LedgerImport, LedgerProblem, LedgerReport, LedgerSalvage, LedgerStats, LedgerVacuum,
-    PageOptions, PersonaRow, QueryResult, SearchHit, SearchOptions, SessionFilter, SessionMove,
-    SessionRow, SessionStatus, ToolCallFilter, ToolCallRow, TransferCode, TransferProblem,
-    Truncation, TurnCounts, TurnError, TurnRow, TurnSummary, UsageBy, UsageFilter, UsageRow,
+    AliasRow, BlobCounts, HistoryMessage, LedgerBackup, LedgerCheck, LedgerChecked, LedgerExport,
+    LedgerFormat, LedgerImport, LedgerProblem, LedgerReport, LedgerSalvage, LedgerStats,
+    LedgerVacuum, PageOptions, PersonaRow, QueryResult, SearchHit, SearchOptions, SessionFilter,
+    SessionMove, SessionRow, SessionStatus, ToolCallFilter, ToolCallRow, TransferCode,
+    TransferProblem, Truncation, TurnCounts, TurnError, TurnRow, TurnSummary, UsageBy, UsageFilter,
+    UsageRow,
 };
 use crate::model::*;
 use crate::provider::*;
@@ -121,6 +122,7 @@ fn the_typescript_declarations_are_what_the_rust_types_say() {
         LedgerBackup,
         LedgerStats,
         TurnCounts,
+        BlobCounts,
         LedgerVacuum,
         LedgerSalvage,
         LedgerFormat,

@@ -761,7 +761,16 @@ export interface Ledger {
    * @throws {AgentEngineError} `storage_constraint` where another persona has that main session.
    */
   putPersona(id: string, options?: { mainSessionLabel?: string }): Promise<PersonaRow>
-  /** Read-only SQL. Never open the file with another SQLite in this process. */
+  /**
+   * Read-only SQL. Never open the file with another SQLite in this process.
+   *
+   * A value over 64 KiB stands in `blobs`, and not in its column of `messages` (`content`, `thinking`, `blocks_json`) or `tool_calls`
+   * (`params_json`, `result_json`). `whole_text(name, column, blobs_json)` gives any of them as it was written; the view
+   * `blob_references` says which row names which blob.
+   *
+   * @example
+   * await engine.ledger.query("SELECT whole_text('content', content, blobs_json) AS content FROM messages WHERE turn_id = ?", [id])
+   */
   query(sql: string, params?: readonly (string | number | boolean | null)[]): Promise<QueryResult>
   /**
    * Reads the whole file and says what of it does not hold: SQLite's integrity, the checksum of every message, and the

@@ -2054,9 +2054,9 @@ truncated: Truncation | null, };
 export type Truncation = "rows" | "bytes";
 
 /**
- * What was checked. The last nine are the invariants of the schema, in this order.
+ * What was checked. The last ten are the invariants of the schema, in this order.
  */
-export type LedgerCheck = "integrity" | "references" | "checksum" | "tree" | "thread_tokens" | "children" | "pointer" | "open_turns" | "messages" | "tool_calls" | "compactions";
+export type LedgerCheck = "integrity" | "references" | "checksum" | "tree" | "thread_tokens" | "children" | "pointer" | "open_turns" | "messages" | "tool_calls" | "compactions" | "blobs";
 
 /**
  * Something that does not hold.
@@ -2067,7 +2067,7 @@ export type LedgerProblem = {
  */
 check: LedgerCheck, 
 /**
- * The session's label, or the id of the turn, message or call; null where the file as a whole is meant.
+ * The session's label, the id of the turn, message or call, or the blob's hash; null where the file as a whole is meant.
  */
 subject: string | null, 
 /**
@@ -2094,7 +2094,11 @@ messages: number,
 /**
  * Tool calls.
  */
-toolCalls: number, };
+toolCalls: number, 
+/**
+ * Values over 64 KiB, each of which stands once.
+ */
+blobs: number, };
 
 /**
  * What `ledger.verify()` found.
@@ -2187,6 +2191,10 @@ messages: number,
  */
 toolCalls: number, 
 /**
+ * What is over 64 KiB: texts, arguments, results, images.
+ */
+blobs: BlobCounts, 
+/**
  * The sum over all turns that have ended, compactions too.
  */
 usage: TokenUsage, 
@@ -2231,6 +2239,27 @@ open: number,
  * Summaries of earlier turns.
  */
 compactions: number, };
+
+/**
+ * Values over 64 KiB, which stand apart from their rows, each distinct one once.
+ */
+export type BlobCounts = { 
+/**
+ * How many there are.
+ */
+count: number, 
+/**
+ * Their bytes as texts.
+ */
+bytes: number, 
+/**
+ * The bytes that the file has of them: compressed where that saves a tenth.
+ */
+storedBytes: number, 
+/**
+ * What the file would have more of if each stood in every row that names it, in bytes.
+ */
+savedBytes: number, };
 
 /**
  * What `ledger.vacuum()` did.

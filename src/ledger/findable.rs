@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use super::blobs;
 use super::error::{Stored, sqlite};
 use super::functions::words_of;
 use super::registry::Core;
@@ -23,7 +24,7 @@ pub(super) const WAITING: i64 = 256;
 pub(super) const INDEXED_THROUGH: &str = "SELECT indexed_through FROM search_progress WHERE id = 1";
 pub(super) const LAST: &str = "SELECT coalesce(max(rowid), 0) FROM messages";
 /// A message, once written, never changes; so those of turns that still run are taken along.
-pub(super) const SAID: &str = "SELECT m.rowid, m.content FROM messages m CROSS JOIN turns t ON t.id = m.turn_id
+pub(super) const SAID: &str = "SELECT m.rowid, m.content, m.blobs_json FROM messages m CROSS JOIN turns t ON t.id = m.turn_id
      WHERE m.rowid > ?1 AND m.rowid <= ?2 AND m.role IN ('user', 'assistant', 'system') AND t.turn_type = 'normal'
      ORDER BY m.rowid";
 
@@ -58,7 +59,7 @@ pub(super) fn slice(connection: &Connection) -> Stored<bool> {
     let mut bytes = 0;
     while let Some(row) = rows.next().map_err(failed)? {
         let id: i64 = row.get(0).map_err(failed)?;
-        let words = row.get_ref(1).and_then(|text| Ok(words_of(text.as_str()?))).map_err(failed)?;
+        let words = words_of(&blobs::said(connection, row, 1)?);
         bytes += words.len();
         if !words.is_empty() {
             add.execute((id, words)).map_err(failed)?;

@@ -111,9 +111,10 @@ fn copy(connection: &Connection, copied: &Copied<'_>, clock: &Clock) -> Stored<(
         .prepare_cached(
             "INSERT INTO messages (id, turn_id, role, source, sequence, created_at, tool_call_id, is_error, provider,
                api, model, response_id, stop_reason, checksum, context_json, metadata_json, content, thinking,
-               blocks_json)
+               blocks_json, blobs_json)
              SELECT id, ?2, role, source, sequence, created_at, tool_call_id, is_error, provider, api, model,
-               response_id, stop_reason, checksum, context_json, metadata_json, content, thinking, blocks_json
+               response_id, stop_reason, checksum, context_json, metadata_json, content, thinking, blocks_json,
+               blobs_json
              FROM messages WHERE turn_id = ?1 AND sequence <= ?3 ORDER BY sequence",
         )
         .and_then(|mut statement| statement.execute((turn_id, id, last)))
@@ -135,9 +136,10 @@ fn copy(connection: &Connection, copied: &Copied<'_>, clock: &Clock) -> Stored<(
             .prepare_cached(
                 "INSERT INTO tool_calls (id, provider_call_id, turn_id, message_id, tool_name, tool_number, status,
                    spawned_session_label, started_at, completed_at, sequence, error, params_json, result_json, replay,
-                   arguments_hash)
+                   arguments_hash, blobs_json)
                  SELECT ?2, provider_call_id, ?3, message_id, tool_name, tool_number, status, spawned_session_label,
-                   started_at, completed_at, sequence, error, params_json, result_json, replay, arguments_hash
+                   started_at, completed_at, sequence, error, params_json, result_json, replay, arguments_hash,
+                   blobs_json
                  FROM tool_calls WHERE id = ?1",
             )
             .and_then(|mut statement| statement.execute((call, clock.new_id(), id)))

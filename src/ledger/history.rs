@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::commit::unknown_turn;
 use super::error::{Stored, damaged, sqlite};
-use super::sessions;
 use super::stored::{self, ColumnsRef};
+use super::{blobs, sessions};
 use crate::model::{
     HistoryBase, HistoryTurn, Message, Provenance, Role, SessionHistory, TurnStatus,
 };
@@ -198,7 +198,7 @@ pub(super) fn messages(connection: &Connection, turn_id: &str) -> Stored<Vec<Mes
     let mut rows = statement.query((turn_id,)).map_err(failed)?;
     let mut messages = Vec::new();
     while let Some(row) = rows.next().map_err(failed)? {
-        messages.push(message(row).map_err(failed)??);
+        messages.push(message(connection, row).map_err(failed)??);
     }
     Ok(messages)
 }
@@ -206,11 +206,11 @@ pub(super) fn messages(connection: &Connection, turn_id: &str) -> Stored<Vec<Mes
 /// In the order [`message`] reads.
 pub(super) const MESSAGES: &str =
     "SELECT id, role, sequence, created_at, tool_call_id, is_error, provider, api, model, response_id, stop_reason,
-       checksum, content, thinking, blocks_json
+       checksum, content, thinking, blocks_json, blobs_json
      FROM messages WHERE turn_id = ?1 ORDER BY sequence";
 
-/// A row of [`MESSAGES`], compared with its checksum.
-pub(super) fn message(row: &Row<'_>) -> rusqlite::Result<Stored<Message>> {
+/// A row of [`MESSAGES`], with its blobs, compared with its checksum.
+pub(super) fn message(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Stored<Message>> {
     let id: String = row.get(0)?;
     let role_name = row.get_ref(1)?.as_str()?;
     let (sequence, created_at) = (row.get(2)?, row.get(3)?);
@@ -222,6 +222,19 @@ pub(super) fn message(row: &Row<'_>) -> rusqlite::Result<Stored<Message>> {
         blocks_json: text(14)?,
         tool_call_id: text(4)?,
         is_error: row.get(5)?,
+    };
+    let whole;
+    let columns = match text(15)? {
+        None => columns,
+        Some(names) => {
+            let of = format!("message `{id}`");
+            let mut read = |hash: &str| blobs::read(connection, hash, &of);
+            whole = match blobs::put_together(names, columns.by_name(), &of, &mut read) {
+                Ok(whole) => whole,
+                Err(error) => return Ok(Err(error)),
+            };
+            columns.with(&whole)
+        }
     };
     let Some(role) = role(role_name) else {
         return Ok(Err(damaged(&format!("message `{id}` has no role"))));

@@ -299,7 +299,7 @@ fn head_of(connection: &Connection, label: &str) -> Stored<Option<String>> {
 /// In the order [`rows::tool_call`] reads, and what the journal adds.
 pub(super) const OPEN_CALLS: &str =
     "SELECT id, provider_call_id, message_id, tool_name, status, spawned_session_label, started_at, completed_at,
-       sequence, error, params_json, result_json, replay, arguments_hash
+       sequence, error, params_json, result_json, blobs_json, replay, arguments_hash
      FROM tool_calls WHERE turn_id = ?1 ORDER BY sequence";
 
 fn calls(connection: &Connection, turn_id: &str) -> Stored<Vec<OpenCall>> {
@@ -308,15 +308,16 @@ fn calls(connection: &Connection, turn_id: &str) -> Stored<Vec<OpenCall>> {
     let mut rows = statement.query((turn_id,)).map_err(failed)?;
     let mut calls = Vec::new();
     while let Some(row) = rows.next().map_err(failed)? {
-        let replay = match row.get::<_, Option<String>>(12).map_err(failed)?.as_deref() {
+        let replay = match row.get::<_, Option<String>>(13).map_err(failed)?.as_deref() {
             Some("pure") => ReplayClass::Pure,
             Some("idempotent") => ReplayClass::Idempotent,
             Some("reconcilable") => ReplayClass::Reconcilable,
             None | Some("unsafe") => ReplayClass::Unsafe,
             Some(_) => return Err(damaged(&format!("a call of turn `{turn_id}` has no class"))),
         };
-        let begun = row.get::<_, Option<String>>(13).map_err(failed)?.is_some();
-        calls.push(OpenCall { row: rows::tool_call(row).map_err(failed)??, replay, begun });
+        let begun = row.get::<_, Option<String>>(14).map_err(failed)?.is_some();
+        let row = rows::tool_call(connection, row).map_err(failed)??;
+        calls.push(OpenCall { row, replay, begun });
     }
     Ok(calls)
 }

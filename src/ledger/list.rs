@@ -185,8 +185,8 @@ macro_rules! tool_calls {
     ($from:literal, $order:literal) => {
         concat!(
             "SELECT c.id, c.provider_call_id, c.message_id, c.tool_name, c.status, c.spawned_session_label,
-               c.started_at, c.completed_at, c.sequence, c.error, c.params_json, c.result_json, c.turn_id,
-               t.session_label FROM ",
+               c.started_at, c.completed_at, c.sequence, c.error, c.params_json, c.result_json,
+               c.blobs_json, c.turn_id, t.session_label FROM ",
             $from,
             " AND (?3 IS NULL OR t.id = ?3) AND (?4 IS NULL OR t.session_label = ?4)
               AND (?5 IS NULL OR c.tool_name = ?5) AND (?6 IS NULL OR c.status = ?6)
@@ -263,14 +263,14 @@ pub(super) fn tool_calls(
     let mut bytes = 0;
     let mut full = false;
     while let Some(row) = rows.next().map_err(failed)? {
-        let call = rows::tool_call(row).map_err(failed)??;
+        let call = rows::tool_call(connection, row).map_err(failed)??;
         bytes += call.params.get().len() + call.result.as_ref().map_or(0, |it| it.get().len());
         full = bytes > PAGE_BYTES && !read.is_empty();
         if full {
             break;
         }
         let (turn_id, session_label) =
-            row.get(12).and_then(|turn| Ok((turn, row.get(13)?))).map_err(failed)?;
+            row.get(13).and_then(|turn| Ok((turn, row.get(14)?))).map_err(failed)?;
         read.push((call.call_id.clone(), ToolCallRow { turn_id, session_label, call }));
     }
     let last = read.last().map(|(key, _)| key.clone());

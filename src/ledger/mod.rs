@@ -5,6 +5,7 @@
 //! macOS and Windows the rule is the host's to keep.
 
 mod alias;
+mod blobs;
 mod cache;
 mod care;
 mod commands;
@@ -69,7 +70,7 @@ use crate::model::{
 
 pub use self::alias::AliasRow;
 pub use self::care::{
-    LedgerBackup, LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, LedgerStats,
+    BlobCounts, LedgerBackup, LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, LedgerStats,
     LedgerVacuum, TurnCounts,
 };
 pub use self::commands::SessionCommand;

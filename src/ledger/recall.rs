@@ -11,7 +11,7 @@ use super::error::{Stored, sqlite};
 use super::functions::words_of;
 use super::transfer::time;
 use super::words::{Wanted, search_words};
-use super::{findable, history, search, sessions, words};
+use super::{blobs, findable, history, search, sessions, words};
 use crate::model::{Block, Message, RECALL, Recall, Recalled, RecalledMessage, Role};
 
 /// Characters of a message around what was found.
@@ -133,7 +133,7 @@ fn indexed(
 }
 
 /// What is said and not indexed yet.
-pub(super) const LATELY: &str = "SELECT turn_id, sequence, content FROM messages
+pub(super) const LATELY: &str = "SELECT turn_id, sequence, content, blobs_json FROM messages
      WHERE rowid > ?1 AND role IN ('user', 'assistant', 'system')";
 
 fn lately(
@@ -149,7 +149,7 @@ fn lately(
     while let Some(row) = rows.next().map_err(failed)? {
         let turn = row.get_ref(0).and_then(|id| Ok(places.get(id.as_str()?))).map_err(failed)?;
         let Some(&turn) = turn else { continue };
-        let words = row.get_ref(2).and_then(|said| Ok(words_of(said.as_str()?))).map_err(failed)?;
+        let words = words_of(&blobs::said(connection, row, 2)?);
         let matched = wanted.matched(&words);
         if matched > 0 {
             found.push(Found { turn, sequence: row.get(1).map_err(failed)?, matched });

@@ -17,7 +17,7 @@ use super::pulse::Pulse;
 use super::readers::Readers;
 use super::runs::Runs;
 use super::writer::Writer;
-use super::{LedgerOptions, Retention, findable, query, schema};
+use super::{LedgerOptions, Retention, blobs, findable, query, schema};
 use crate::clock::Clock;
 use crate::model::{StorageError, StorageErrorKind};
 
@@ -96,6 +96,8 @@ pub(super) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Core
         readers: Readers::new(READERS, move || connection::open(&reader, Purpose::Read)),
         queries: Readers::new(QUERIES, move || {
             let connection = connection::open(&path, Purpose::Read)?;
+            let large = path.clone();
+            blobs::add_whole_text(&connection, move || connection::open(&large, Purpose::Read))?;
             query::guard(connection)
         }),
         runs: Runs::new(claim.clone(), options.events.is_some()),

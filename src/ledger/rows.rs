@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::error::{Stored, damaged, sqlite};
-use super::history;
+use super::{blobs, history};
 use crate::model::{
     AgentMessage, AgentToolCall, Attempt, CompactionResult, TokenUsage, ToolCallStatus,
 };
@@ -310,7 +310,7 @@ pub(super) fn json<T: serde::de::DeserializeOwned>(
 
 pub(super) const TOOL_CALLS: &str =
     "SELECT id, provider_call_id, message_id, tool_name, status, spawned_session_label, started_at, completed_at,
-       sequence, error, params_json, result_json
+       sequence, error, params_json, result_json, blobs_json
      FROM tool_calls WHERE turn_id = ?1 ORDER BY sequence";
 
 fn tool_calls(connection: &Connection, turn_id: &str) -> Stored<Vec<AgentToolCall>> {
@@ -319,12 +319,16 @@ fn tool_calls(connection: &Connection, turn_id: &str) -> Stored<Vec<AgentToolCal
     let mut rows = statement.query((turn_id,)).map_err(failed)?;
     let mut calls = Vec::new();
     while let Some(row) = rows.next().map_err(failed)? {
-        calls.push(tool_call(row).map_err(failed)??);
+        calls.push(tool_call(connection, row).map_err(failed)??);
     }
     Ok(calls)
 }
 
-pub(super) fn tool_call(row: &Row<'_>) -> rusqlite::Result<Stored<AgentToolCall>> {
+/// A row of [`TOOL_CALLS`], with its blobs.
+pub(super) fn tool_call(
+    connection: &Connection,
+    row: &Row<'_>,
+) -> rusqlite::Result<Stored<AgentToolCall>> {
     let call_id: String = row.get(0)?;
     let status = match row.get_ref(4)?.as_str()? {
         "pending" => ToolCallStatus::Pending,
@@ -333,7 +337,14 @@ pub(super) fn tool_call(row: &Row<'_>) -> rusqlite::Result<Stored<AgentToolCall>
         "failed" => ToolCallStatus::Failed,
         _ => return Ok(Err(damaged(&format!("tool call `{call_id}` has no status")))),
     };
-    let (params, result) = (row.get(10)?, row.get(11)?);
+    let mut values = [row.get(10)?, row.get(11)?];
+    if let Some(names) = row.get::<_, Option<String>>(12)? {
+        values = match blobs::call_values(connection, &names, values, &call_id) {
+            Ok(whole) => whole,
+            Err(error) => return Ok(Err(error)),
+        };
+    }
+    let [params, result] = values;
     let (params, result) = match (json(params, &call_id), json(result, &call_id)) {
         (Ok(Some(params)), Ok(result)) => (params, result),
         (Err(error), _) | (_, Err(error)) => return Ok(Err(error)),

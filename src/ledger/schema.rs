@@ -21,6 +21,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/030_profiles.sql"),
     include_str!("migrations/040_search.sql"),
     include_str!("migrations/050_cache.sql"),
+    include_str!("migrations/060_blobs.sql"),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; six processes that try at once get one schema.

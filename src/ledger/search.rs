@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{Stored, sqlite};
 use super::functions::words_of;
 use super::page::{Limit, Page};
-use super::{findable, words};
+use super::{blobs, findable, words};
 
 /// Characters of a message around what was found.
 const EXCERPT: usize = 160;
@@ -52,7 +52,8 @@ pub struct SearchHit {
 
 /// Newest first, from the index.
 pub(super) const FOUND: &str =
-    "SELECT w.rowid, m.id, m.turn_id, t.session_label, m.role, m.created_at, m.content
+    "SELECT w.rowid, m.id, m.turn_id, t.session_label, m.role, m.created_at, m.content,
+       m.blobs_json
      FROM message_words w CROSS JOIN messages m ON m.rowid = w.rowid CROSS JOIN turns t ON t.id = m.turn_id
      WHERE w.message_words MATCH ?1 AND w.rowid < ?2 AND (?3 IS NULL OR t.session_label = ?3)
        AND t.status NOT IN ('pending', 'streaming')
@@ -60,7 +61,8 @@ pub(super) const FOUND: &str =
 
 /// Newest first, what the index does not have yet.
 pub(super) const LATELY: &str =
-    "SELECT m.rowid, m.id, m.turn_id, t.session_label, m.role, m.created_at, m.content
+    "SELECT m.rowid, m.id, m.turn_id, t.session_label, m.role, m.created_at, m.content,
+       m.blobs_json
      FROM messages m CROSS JOIN turns t ON t.id = m.turn_id
      WHERE m.rowid > ?1 AND m.rowid < ?2 AND (?3 IS NULL OR t.session_label = ?3)
        AND m.role IN ('user', 'assistant', 'system') AND t.turn_type = 'normal'
@@ -85,9 +87,9 @@ pub(super) fn search(
     while left > 0
         && let Some(row) = rows.next().map_err(failed)?
     {
-        let said = row.get_ref(6).and_then(|said| Ok(said.as_str()?)).map_err(failed)?;
-        if wanted.are_in(&words_of(said)) {
-            found.push(hit(row, text).map_err(failed)?);
+        let said = blobs::said(connection, row, 6)?;
+        if wanted.are_in(&words_of(&said)) {
+            found.push(hit(row, &said, text).map_err(failed)?);
             left -= 1;
         }
     }
@@ -95,13 +97,14 @@ pub(super) fn search(
         let mut statement = connection.prepare_cached(FOUND).map_err(failed)?;
         let mut rows = statement.query((wanted.query(), before, session, left)).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
-            found.push(hit(row, text).map_err(failed)?);
+            let said = blobs::said(connection, row, 6)?;
+            found.push(hit(row, &said, text).map_err(failed)?);
         }
     }
     Ok(Page::cut(found, options.limit))
 }
 
-fn hit(row: &Row<'_>, text: &str) -> rusqlite::Result<(i64, SearchHit)> {
+fn hit(row: &Row<'_>, said: &str, text: &str) -> rusqlite::Result<(i64, SearchHit)> {
     Ok((
         row.get(0)?,
         SearchHit {
@@ -110,7 +113,7 @@ fn hit(row: &Row<'_>, text: &str) -> rusqlite::Result<(i64, SearchHit)> {
             session_label: row.get(3)?,
             role: row.get(4)?,
             created_at: row.get(5)?,
-            excerpt: excerpt(row.get_ref(6)?.as_str()?, text, EXCERPT),
+            excerpt: excerpt(said, text, EXCERPT),
         },
     ))
 }

@@ -5,9 +5,12 @@
 //! seeds' columns can be read as they are, nothing is stored twice, and opaque values come back byte for byte.
 //! This file must never interpret those values.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
+use super::blobs;
 use super::error::{Stored, damaged};
 use crate::model::{Block, Message};
 
@@ -282,6 +285,31 @@ pub(super) fn checksum(role: &str, columns: ColumnsRef<'_>, provenance: [Option<
     part(columns.is_error.map(|failed| if failed { "1" } else { "0" }));
     provenance.into_iter().for_each(part);
     hash.digest().cast_signed()
+}
+
+impl<'a> ColumnsRef<'a> {
+    /// Those that may be large, by their names.
+    pub(super) fn by_name(&self) -> [(&'static str, Option<&'a str>); 3] {
+        let [content, thinking, blocks] = blobs::MESSAGE;
+        [(content, Some(self.content)), (thinking, self.thinking), (blocks, self.blocks_json)]
+    }
+
+    /// The same with these values for them, in that order.
+    pub(super) fn with<'b>(
+        &self,
+        [content, thinking, blocks]: &'b [Option<Cow<'b, str>>; 3],
+    ) -> ColumnsRef<'b>
+    where
+        'a: 'b,
+    {
+        ColumnsRef {
+            content: content.as_deref().unwrap_or_default(),
+            thinking: thinking.as_deref(),
+            blocks_json: blocks.as_deref(),
+            tool_call_id: self.tool_call_id,
+            is_error: self.is_error,
+        }
+    }
 }
 
 impl Columns {

@@ -5,7 +5,7 @@
 use rusqlite::{Connection, params};
 
 use super::error::{Stored, sqlite};
-use super::stored;
+use super::{blobs, stored};
 use crate::clock::Clock;
 use crate::model::{
     AgentErrorKind, CallStep, Message, ReplayClass, StopReason, TokenUsage, TurnCommit, TurnStatus,
@@ -142,14 +142,16 @@ pub(super) fn insert_message(
         message.provider_stop_reason.as_deref(),
     ];
     let [provider, api, model, response_id, stop_reason] = provenance;
+    let values = blobs::of_message(message, columns.lend());
+    let ([content, thinking, blocks_json], blobs_json) = blobs::take_apart(connection, values)?;
     const ADD: &str =
         "INSERT INTO messages (id, turn_id, role, sequence, created_at, tool_call_id, is_error, provider, api,
-           model, response_id, stop_reason, checksum, content, thinking, blocks_json)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+           model, response_id, stop_reason, checksum, content, thinking, blocks_json, blobs_json)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
     const ADD_ONCE: &str =
         "INSERT INTO messages (id, turn_id, role, sequence, created_at, tool_call_id, is_error, provider, api,
-           model, response_id, stop_reason, checksum, content, thinking, blocks_json)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+           model, response_id, stop_reason, checksum, content, thinking, blocks_json, blobs_json)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
          ON CONFLICT (turn_id, id) DO NOTHING";
     connection
         .prepare_cached(match again {
@@ -171,9 +173,10 @@ pub(super) fn insert_message(
                 response_id,
                 stop_reason,
                 stored::checksum(message.role.as_str(), columns.lend(), provenance),
-                columns.content,
-                columns.thinking,
-                columns.blocks_json,
+                content,
+                thinking,
+                blocks_json,
+                blobs_json,
             ])
         })
         .map(drop)
@@ -191,22 +194,25 @@ pub(super) fn write_tool_call(
     const ADD: &str =
         "INSERT INTO tool_calls (id, provider_call_id, turn_id, message_id, tool_name, status,
            spawned_session_label, started_at, completed_at, sequence, error, params_json, result_json, replay,
-           arguments_hash)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+           arguments_hash, blobs_json)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
     const ADD_OR_CHANGE: &str =
         "INSERT INTO tool_calls (id, provider_call_id, turn_id, message_id, tool_name, status,
            spawned_session_label, started_at, completed_at, sequence, error, params_json, result_json, replay,
-           arguments_hash)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+           arguments_hash, blobs_json)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
          ON CONFLICT (id) DO UPDATE SET status = excluded.status,
            spawned_session_label = excluded.spawned_session_label, started_at = excluded.started_at,
            completed_at = excluded.completed_at, error = excluded.error, params_json = excluded.params_json,
-           result_json = excluded.result_json, replay = coalesce(excluded.replay, replay),
+           result_json = excluded.result_json, blobs_json = excluded.blobs_json, replay = coalesce(excluded.replay, replay),
            arguments_hash = coalesce(excluded.arguments_hash, arguments_hash)
          WHERE turn_id = excluded.turn_id";
     let call = &step.row;
     let made = call.call_id.is_empty().then(|| clock.new_id());
     let message_id = Some(call.message_id.as_str()).filter(|id| !id.is_empty());
+    let result = call.result.as_deref().map(serde_json::value::RawValue::get);
+    let values = blobs::of_tool_call(call.params.get(), result);
+    let ([params_json, result_json], blobs_json) = blobs::take_apart(connection, values)?;
     connection
         .prepare_cached(match again {
             Again::Refuse => ADD,
@@ -225,10 +231,11 @@ pub(super) fn write_tool_call(
                 call.completed_at,
                 call.sequence,
                 call.error,
-                call.params.get(),
-                call.result.as_deref().map(serde_json::value::RawValue::get),
+                params_json,
+                result_json,
                 step.replay.map(ReplayClass::as_str),
                 step.arguments_hash,
+                blobs_json,
             ])
         })
         .map(drop)

@@ -1,10 +1,10 @@
-//! What must hold in every ledger: nine invariants, each one statement that finds what breaks it.
+//! What must hold in every ledger: ten invariants, most of them one statement that finds what breaks it.
 //!
 //! It must never repair anything.
 
 use serde::Serialize;
 
-/// What was checked. The last nine are the invariants of the schema, in this order.
+/// What was checked. The last ten are the invariants of the schema, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -31,6 +31,8 @@ pub enum LedgerCheck {
     ToolCalls,
     /// 9. A compaction has its summary as a message, and what it keeps and summarises is of its own thread.
     Compactions,
+    /// 10. Every blob has the content of its hash, is named by a row, and every name finds it.
+    Blobs,
 }
 
 /// Something that does not hold.
@@ -40,14 +42,14 @@ pub enum LedgerCheck {
 pub struct LedgerProblem {
     /// What was checked.
     pub check: LedgerCheck,
-    /// The session's label, or the id of the turn, message or call; null where the file as a whole is meant.
+    /// The session's label, the id of the turn, message or call, or the blob's hash; null where the file as a whole is meant.
     pub subject: Option<String>,
     /// What is wrong, without a word of any message.
     pub message: String,
 }
 
 /// The invariants that are statements: each gives a subject and what is wrong with it.
-pub(super) const CHECKS: [(LedgerCheck, &str); 8] = [
+pub(super) const CHECKS: [(LedgerCheck, &str); 9] = [
     (
         LedgerCheck::Tree,
         "SELECT t.id, 'has depth ' || t.depth || ', and its parent has ' || coalesce(p.depth, 'none')
@@ -113,7 +115,7 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 8] = [
          GROUP BY t.id HAVING count(c.id) <> t.tool_call_count
          UNION ALL
          SELECT id, 'has arguments or a result that are no JSON' FROM tool_calls
-         WHERE NOT json_valid(params_json) OR NOT coalesce(json_valid(result_json), 1)",
+         WHERE blobs_json IS NULL AND NOT (json_valid(params_json) AND coalesce(json_valid(result_json), 1))",
     ),
     (
         LedgerCheck::Compactions,
@@ -132,5 +134,13 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 8] = [
              SELECT t.id, t.parent_turn_id FROM turns t WHERE t.id = c.turn_id
              UNION SELECT p.id, p.parent_turn_id FROM up JOIN turns p ON p.id = up.parent
            ) SELECT 1 FROM up WHERE up.id = c.summarized_through_turn_id)",
+    ),
+    (
+        LedgerCheck::Blobs,
+        "SELECT coalesce(r.tool_call_id, r.message_id), 'names blob `' || r.hash || '`, which is not there'
+         FROM blob_references r WHERE NOT EXISTS (SELECT 1 FROM blobs b WHERE b.hash = r.hash)
+         UNION ALL
+         SELECT b.hash, 'is named by no row; `vacuum()` takes it away' FROM blobs b
+         WHERE b.hash NOT IN (SELECT r.hash FROM blob_references r)",
     ),
 ];

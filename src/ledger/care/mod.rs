@@ -15,7 +15,7 @@ use super::{Ledger, readers};
 
 pub use self::backup::LedgerBackup;
 pub use self::check::{LedgerCheck, LedgerProblem};
-pub use self::stats::{LedgerStats, TurnCounts};
+pub use self::stats::{BlobCounts, LedgerStats, TurnCounts};
 pub use self::vacuum::LedgerVacuum;
 pub use self::verify::{LedgerChecked, LedgerReport};
 

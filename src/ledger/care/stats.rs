@@ -28,6 +28,21 @@ pub struct TurnCounts {
     pub compactions: u64,
 }
 
+/// Values over 64 KiB, which stand apart from their rows, each distinct one once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct BlobCounts {
+    /// How many there are.
+    pub count: u64,
+    /// Their bytes as texts.
+    pub bytes: u64,
+    /// The bytes that the file has of them: compressed where that saves a tenth.
+    pub stored_bytes: u64,
+    /// What the file would have more of if each stood in every row that names it, in bytes.
+    pub saved_bytes: u64,
+}
+
 /// The answer of `ledger.stats()`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
@@ -57,6 +72,8 @@ pub struct LedgerStats {
     pub messages: u64,
     /// Tool calls of turns that have ended.
     pub tool_calls: u64,
+    /// What is over 64 KiB: texts, arguments, results, images.
+    pub blobs: BlobCounts,
     /// The sum over all turns that have ended, compactions too.
     pub usage: TokenUsage,
     /// US dollars, over the turns whose price is known.
@@ -102,6 +119,16 @@ pub(super) fn stats(connection: &Connection, path: &Path) -> Stored<LedgerStats>
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let (messages, tool_calls) = (of_ended("messages")?, of_ended("tool_calls")?);
     let sessions = count("SELECT count(*) FROM sessions WHERE opening = 0")?;
+    let stored_bytes = count("SELECT coalesce(sum(length(data)), 0) FROM blobs")?;
+    let named = count(
+        "SELECT coalesce(sum(b.size), 0) FROM blob_references r CROSS JOIN blobs b ON b.hash = r.hash",
+    )?;
+    let blobs = BlobCounts {
+        count: count("SELECT count(*) FROM blobs")?,
+        bytes: count("SELECT coalesce(sum(size), 0) FROM blobs")?,
+        stored_bytes,
+        saved_bytes: named.saturating_sub(stored_bytes),
+    };
     let free = count("PRAGMA freelist_count")?.saturating_mul(count("PRAGMA page_size")?);
     connection
         .query_row(TURNS, (), |row| {
@@ -137,6 +164,7 @@ pub(super) fn stats(connection: &Connection, path: &Path) -> Stored<LedgerStats>
                 sessions,
                 messages,
                 tool_calls,
+                blobs,
             })
         })
         .map_err(failed)

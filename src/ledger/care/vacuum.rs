@@ -46,6 +46,11 @@ fn rewrite(connection: &Connection) -> rusqlite::Result<()> {
     // SQLite attaches the new file to do it, and a ledger does not fit into memory.
     connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 1)?;
     connection.pragma_update(None, "temp_store", "FILE")?;
+    // What no row names any more.
+    connection.execute(
+        "DELETE FROM blobs WHERE hash NOT IN (SELECT hash FROM blob_references WHERE hash IS NOT NULL)",
+        (),
+    )?;
     // The index of words in one piece, before the room that its pieces took is given back.
     connection.execute("INSERT INTO message_words (message_words) VALUES ('optimize')", ())?;
     connection.execute_batch("VACUUM")

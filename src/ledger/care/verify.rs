@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::super::connection::{self, Purpose};
 use super::super::error::{Stored, sqlite};
-use super::super::{history, readers};
+use super::super::{blobs, history, readers, rows as told};
 use super::check::{CHECKS, LedgerCheck, LedgerProblem};
 use crate::clock::Clock;
 use crate::model::{StorageError, StorageErrorKind};
@@ -31,6 +31,8 @@ pub struct LedgerChecked {
     pub messages: u64,
     /// Tool calls.
     pub tool_calls: u64,
+    /// Values over 64 KiB, each of which stands once.
+    pub blobs: u64,
 }
 
 /// What `ledger.verify()` found.
@@ -112,6 +114,10 @@ fn checks(connection: &Connection, found: &mut Found, checked: &mut LedgerChecke
     found.damage(LedgerCheck::References, references)?;
     let messages = messages(connection, found, &mut checked.messages);
     found.damage(LedgerCheck::Checksum, messages)?;
+    let large = large_calls(connection, found);
+    found.damage(LedgerCheck::ToolCalls, large)?;
+    let blobs = blobs(connection, found, &mut checked.blobs);
+    found.damage(LedgerCheck::Blobs, blobs)?;
     for (check, sql) in CHECKS {
         let done = rows(connection, sql, |subject, message| {
             found.add(check, Some(subject), message);
@@ -169,9 +175,44 @@ fn messages(connection: &Connection, found: &mut Found, checked: &mut u64) -> St
     while let Some(row) = rows.next().map_err(failed)? {
         *checked += 1;
         let id = row.get::<_, String>(0).ok();
-        let read = history::message(row).unwrap_or_else(|error| Err(failed(error)));
+        let read = history::message(connection, row).unwrap_or_else(|error| Err(failed(error)));
         if let Err(error) = read {
             found.add(LedgerCheck::Checksum, id, error.message);
+        }
+    }
+    Ok(())
+}
+
+/// The tool calls whose arguments and results the statements of [`CHECKS`] do not see.
+fn large_calls(connection: &Connection, found: &mut Found) -> Stored<()> {
+    let failed = |error| sqlite("read the ledger's tool calls", &error);
+    let sql = told::TOOL_CALLS
+        .replace("WHERE turn_id = ?1 ORDER BY sequence", "WHERE blobs_json IS NOT NULL");
+    let mut statement = connection.prepare(&sql).map_err(failed)?;
+    let mut rows = statement.query(()).map_err(failed)?;
+    while let Some(row) = rows.next().map_err(failed)? {
+        let id = row.get::<_, String>(0).ok();
+        let read = told::tool_call(connection, row).unwrap_or_else(|error| Err(failed(error)));
+        if let Err(error) = read {
+            found.add(LedgerCheck::ToolCalls, id, error.message);
+        }
+    }
+    Ok(())
+}
+
+/// Every blob is what its hash says.
+fn blobs(connection: &Connection, found: &mut Found, checked: &mut u64) -> Stored<()> {
+    let failed = |error| sqlite("read the ledger's blobs", &error);
+    let mut statement =
+        connection.prepare("SELECT hash, size, codec, data FROM blobs").map_err(failed)?;
+    let mut rows = statement.query(()).map_err(failed)?;
+    while let Some(row) = rows.next().map_err(failed)? {
+        *checked += 1;
+        let hash: Option<String> = row.get(0).ok();
+        let text = hash.as_deref().and_then(|hash| blobs::of_row(hash, row));
+        if text.is_none() {
+            let message = "is not what was written under this hash".to_owned();
+            found.add(LedgerCheck::Blobs, hash, message);
         }
     }
     Ok(())

@@ -14,7 +14,8 @@ pub(super) enum Value {
     Integer(i64),
     Real(f64),
     Text(String),
-    /// A blob, or a text that is not UTF-8: no column of a ledger has one.
+    Blob(Vec<u8>),
+    /// A text that is not UTF-8: no column of a ledger has one.
     Other,
 }
 
@@ -128,7 +129,7 @@ fn record(payload: &[u8]) -> Option<Vec<Value>> {
             _ if kind % 2 == 1 => {
                 String::from_utf8(value.to_vec()).map_or(Value::Other, Value::Text)
             }
-            _ => Value::Other,
+            _ => Value::Blob(value.to_vec()),
         });
     }
     Some(values)

@@ -25,6 +25,13 @@ pub(super) fn records(mut tables: Tables, problems: &mut Problems) -> Vec<Record
             format!("message `{id}` of turn `{turn}` is not as it was written, and is lost");
         problems.add(None, TransferCode::Unreadable, message);
     }
+    for lost in &tables.lost {
+        problems.add(
+            None,
+            TransferCode::Unreadable,
+            format!("{lost} is not as it was written, and is lost"),
+        );
+    }
     let mut turns: BTreeMap<String, TurnRecord> = BTreeMap::new();
     for (id, row) in std::mem::take(&mut tables.turns) {
         match turn(&id, &row, &mut tables, problems) {

@@ -115,6 +115,7 @@ fn scan(path: &Path) -> Stored<(Tables, u64, u64)> {
             rows.into_iter().for_each(|row| tables.take(row));
         }
     }
+    tables.settle();
     Ok((tables, u64::from(pages.count), lost))
 }
 

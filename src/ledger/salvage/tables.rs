@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::super::blobs;
+use super::super::error::damaged;
 use super::super::functions::agent_of;
 use super::super::persona;
 use super::super::rows::SessionRow;
@@ -12,6 +14,14 @@ use super::super::stored::{self, ColumnsRef};
 use super::super::transfer::{MessageRecord, Moved};
 use super::cells::{Row, Value};
 use crate::model::{CompactionResult, Message, Provenance, Role};
+
+/// Where a message has its `blobs_json`, and the columns that it speaks of.
+const MESSAGE_BLOBS: usize = 19;
+const MESSAGE_COLUMNS: [(&str, usize); 3] =
+    [("content", 16), ("thinking", 17), ("blocks_json", 18)];
+/// The same of a tool call.
+const CALL_BLOBS: usize = 16;
+const CALL_COLUMNS: [(&str, usize); 2] = [("params_json", 12), ("result_json", 13)];
 
 /// Everything that was found.
 #[derive(Default)]
@@ -25,6 +35,18 @@ pub(super) struct Tables {
     pub(super) compactions: HashMap<String, CompactionResult>,
     /// Messages that are there, but not as they were written: their turn and id.
     pub(super) damaged: BTreeMap<(String, String), ()>,
+    /// Large values by their hash, as they stand in the file: only those that are what it says.
+    blobs: HashMap<String, Blob>,
+    /// The rows that name some, which may stand anywhere.
+    large: Vec<(String, Columns)>,
+    /// The large values of tool calls that are lost, in words.
+    pub(super) lost: Vec<String>,
+}
+
+struct Blob {
+    size: i64,
+    codec: String,
+    data: Vec<u8>,
 }
 
 /// The values of a row, by their place.
@@ -97,7 +119,20 @@ impl Tables {
             && row.is_one_of(2, &["user", "assistant", "system", "tool"])
             && row.integer(13).is_some()
         {
-            self.message(first, &row);
+            if row.text(MESSAGE_BLOBS).is_some() {
+                self.large.push((first, row));
+            } else {
+                self.message(first, &row);
+            }
+        } else if is_table
+            && row.0.len() == 4
+            && let (Some(size), Some(codec), Some(Value::Blob(data))) =
+                (row.integer(1), row.text(2), row.0.get(3))
+        {
+            if blobs::unpack(&first, size, codec, data).is_some() {
+                let blob = Blob { size, codec: codec.to_owned(), data: data.clone() };
+                self.blobs.insert(first, blob);
+            }
         } else if is_table
             && row.is_one_of(6, &["pending", "running", "completed", "failed"])
             && let Some(turn) = row.owned(2)
@@ -118,6 +153,54 @@ impl Tables {
         {
             self.compactions.insert(first, compaction);
         }
+    }
+
+    /// Gives the rows their large values back, now that every page was read.
+    pub(super) fn settle(&mut self) {
+        for (id, row) in std::mem::take(&mut self.large) {
+            let of = format!("message `{id}`");
+            let whole = self.whole(row, MESSAGE_BLOBS, MESSAGE_COLUMNS, &of);
+            // What is lost of it makes its checksum wrong.
+            self.message(id, &whole.0);
+        }
+        let mut calls = std::mem::take(&mut self.calls);
+        for (id, row) in calls.values_mut().flatten() {
+            if row.text(CALL_BLOBS).is_some() {
+                let of = format!("tool call `{id}`");
+                let (whole, lost) = self.whole(row.clone(), CALL_BLOBS, CALL_COLUMNS, &of);
+                *row = whole;
+                self.lost.extend(lost.iter().map(|column| format!("the `{column}` of {of}")));
+            }
+        }
+        self.calls = calls;
+    }
+
+    /// The row with its large values; one that is lost is NULL, and told by its column.
+    fn whole<const N: usize>(
+        &self,
+        mut row: Columns,
+        names_at: usize,
+        columns: [(&'static str, usize); N],
+        of: &str,
+    ) -> (Columns, Vec<&'static str>) {
+        let names = row.owned(names_at).unwrap_or_default();
+        let mut read = |hash: &str| {
+            let blob = self.blobs.get(hash);
+            blob.and_then(|blob| blobs::unpack(hash, blob.size, &blob.codec, &blob.data))
+                .ok_or_else(|| damaged(of))
+        };
+        let mut lost = Vec::new();
+        for (column, at) in columns {
+            let whole = blobs::put_together(&names, [(column, row.text(at))], of, &mut read);
+            let whole = whole.map(|[whole]| whole.map(std::borrow::Cow::into_owned));
+            if whole.is_err() {
+                lost.push(column);
+            }
+            if let Some(value) = row.0.get_mut(at) {
+                *value = whole.ok().flatten().map_or(Value::Null, Value::Text);
+            }
+        }
+        (row, lost)
     }
 
     fn message(&mut self, id: String, row: &Columns) {

@@ -27,6 +27,7 @@ fn value() -> impl Strategy<Value = Sql> {
         (-1e6..1e6_f64).prop_map(Sql::Real),
         ".{0,40}".prop_map(Sql::Text),
         (0_usize..30_000).prop_map(|length| Sql::Text("ü".repeat(length))),
+        (0_usize..30_000).prop_map(|length| Sql::Blob(vec![0xfe; length])),
     ]
 }
 
@@ -65,7 +66,7 @@ proptest! {
                         Sql::Integer(value) => Value::Integer(value),
                         Sql::Real(value) => Value::Real(value),
                         Sql::Text(value) => Value::Text(value),
-                        Sql::Blob(_) => Value::Other,
+                        Sql::Blob(value) => Value::Blob(value),
                     })
                     .collect()
             })

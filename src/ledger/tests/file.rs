@@ -305,7 +305,7 @@ async fn a_small_disk_that_fills_up_is_told_as_such_and_works_again() {
     ledger.commit(Box::new(turn("t1", "main", None))).await.unwrap();
     fs::write(folder.path().join("ballast"), vec![0_u8; 400 << 10]).unwrap();
     let mut large = turn("t2", "main", Some("t1"));
-    large.messages[0].blocks = vec![Block::text("x".repeat(600 << 10))];
+    large.messages[0].blocks = vec![Block::text(noise(200 << 10))];
     assert_eq!(ledger.commit(Box::new(large)).await.unwrap_err().kind, StorageErrorKind::Full);
     assert!(ledger.turn("t2").await.unwrap().is_none());
     fs::remove_file(folder.path().join("ballast")).unwrap();

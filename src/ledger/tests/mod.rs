@@ -2,6 +2,7 @@
 //!
 //! They must never sleep or measure time.
 
+mod blobs;
 mod cache;
 mod commit;
 mod events;
@@ -75,6 +76,17 @@ impl Fixture {
 pub(super) fn open(path: &Path) -> Result<Arc<Ledger>, StorageError> {
     let options = LedgerOptions::at(path.to_owned());
     Ledger::open(&options, Clock::fixed(NOW))
+}
+
+/// A text that nothing makes smaller, the same each time.
+pub(super) fn noise(characters: u32) -> String {
+    let mut state = 1_u64;
+    (0..characters)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            char::from_u32(0x4e00 + (state >> 40) as u32 % 0x3000).unwrap()
+        })
+        .collect()
 }
 
 pub(super) fn raw(json: &str) -> Box<RawValue> {

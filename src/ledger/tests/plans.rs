@@ -4,8 +4,8 @@ use rusqlite::{Connection, StatementStatus};
 
 use super::*;
 use crate::ledger::{
-    alias, events, findable, fork, history, journal, list, persona, recall, rows, search, thread,
-    usage,
+    alias, blobs, events, findable, fork, history, journal, list, persona, recall, rows, search,
+    thread, usage,
 };
 
 fn plan(connection: &Connection, sql: &str) -> String {
@@ -60,6 +60,8 @@ fn no_statement_scans_a_table_or_sorts() {
                 findable::SAID,
                 search::LATELY,
                 recall::LATELY,
+                blobs::READ,
+                blobs::THERE,
                 list::SESSIONS,
                 list::SESSIONS_OF_PARENT,
                 list::SESSIONS_OF_AGENT,

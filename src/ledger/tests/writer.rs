@@ -97,7 +97,7 @@ async fn a_full_disk_fails_the_turn_that_does_not_fit_and_works_again_with_space
         Ok(())
     });
     let mut large = turn("t2", "main", Some("t1"));
-    large.messages[0].blocks = vec![Block::text("x".repeat(1 << 20))];
+    large.messages[0].blocks = vec![Block::text(noise(400_000))];
     let fits = fixture.ledger.commit(Box::new(short_turn("o1", "other", None)));
     let fails = fixture.ledger.commit(Box::new(large.clone()));
     drop(release);

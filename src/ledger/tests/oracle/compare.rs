@@ -230,6 +230,18 @@ async fn tables(fixture: &Fixture, memory: &Memory) -> Compared {
         rows("SELECT session_label, thread_id FROM session_history ORDER BY id").await,
         value(&moves)
     );
+    // What is large stands once, is named, and is nothing else.
+    let large = memory.turns.values().flat_map(|turn| &turn.messages);
+    let large = large.filter(|message| message.content().len() > 65_536).count();
+    prop_assert_eq!(
+        rows(
+            "SELECT (SELECT count(*) FROM blobs) AS blobs,
+               (SELECT count(*) FROM blob_references WHERE message_id IS NOT NULL) AS named,
+               (SELECT count(*) FROM blob_references WHERE hash NOT IN (SELECT hash FROM blobs)) AS lost",
+        )
+        .await,
+        json!([{ "blobs": usize::from(large > 0), "named": large, "lost": 0 }])
+    );
     let core = fixture.ledger.core().unwrap();
     let check = core.readers.with(|connection| {
         let mut statement = connection.prepare("PRAGMA foreign_key_check").unwrap();
