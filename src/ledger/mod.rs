@@ -5,6 +5,7 @@
 //! macOS and Windows the rule is the host's to keep.
 
 mod alias;
+mod calibration;
 mod care;
 mod commands;
 mod commit;

@@ -19,6 +19,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/010_reading.sql"),
     include_str!("migrations/020_events.sql"),
     include_str!("migrations/030_profiles.sql"),
+    include_str!("migrations/050_calibration.sql"),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; six processes that try at once get one schema.

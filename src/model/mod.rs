@@ -5,6 +5,7 @@
 mod api;
 mod block;
 mod budget;
+mod calibration;
 mod catalogue;
 mod context;
 mod error;
@@ -28,6 +29,7 @@ mod usage;
 pub use api::{Api, IdRule, TranscriptRules};
 pub use block::Block;
 pub use budget::{BudgetOptions, BudgetPer, BudgetState, Expense, SpentBy};
+pub use calibration::{KeptRatio, RatioStore};
 pub use catalogue::{
     Catalogue, CostTier, Matched, Modality, ModelCost, ModelDeclaration, ModelFilter, ModelInfo,
     Resolution, ThinkingCapability,
