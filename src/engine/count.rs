@@ -49,9 +49,12 @@ impl Engine {
                 model: context.model.clone(),
                 rules: provider.transcript_rules(),
             };
-            let system_tokens = estimate::text_tokens(&context.system_prompt);
-            let tool_tokens = tools_tokens(tool_set.tools(), &context);
-            let message_tokens = messages_tokens(Projector::new(target()), &before, &context);
+            core.calibrations.look().await;
+            let ratio = core.calibrations.of(&context.provider, &context.model);
+            let system_tokens = ratio.apply(estimate::text_tokens(&context.system_prompt));
+            let tool_tokens = ratio.apply(tools_tokens(tool_set.tools(), &context));
+            let messages = messages_tokens(Projector::new(target()), &before, &context);
+            let message_tokens = ratio.apply(messages);
             let estimated = TokenCount {
                 tokens: system_tokens.saturating_add(tool_tokens).saturating_add(message_tokens),
                 exact: false,

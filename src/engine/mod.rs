@@ -7,6 +7,7 @@ mod alias;
 mod attempt;
 mod batch;
 mod budgets;
+mod calibration;
 mod call;
 mod chain;
 mod compaction;
@@ -52,12 +53,14 @@ use crate::clock::Clock;
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{
     AgentPhase, Api, AssembledContext, BudgetState, Catalogue, Enrolment, InputError, Journal,
-    LimitState, ModelFilter, ModelInfo, ProfileState, ProfileStore, RunNames, StreamEvent,
+    LimitState, ModelFilter, ModelInfo, ProfileState, ProfileStore, RatioStore, RunNames,
+    StreamEvent,
 };
 use crate::provider::{Provider, ProviderKeys, RequestHost, TurnHeaders};
 use crate::telemetry;
 use crate::tools::{ToolHost, ToolSet, ToolSetCache};
 use crate::turn::fallback::Plan;
+use calibration::Calibrations;
 use driver::Run;
 use failover::{Chain, Keyring};
 use governor::Governor;
@@ -109,6 +112,7 @@ pub(crate) struct Core {
     pub(crate) failover: FailoverOptions,
     pub(crate) keys: Arc<Keyring>,
     pub(crate) governor: Governor,
+    pub(crate) calibrations: Calibrations,
 }
 
 /// Parts an engine is made of.
@@ -141,6 +145,8 @@ pub struct EngineParts {
     pub governor: Option<GovernorOptions>,
     /// Where the state of profiles is kept; `None` keeps it in memory.
     pub profiles: Option<Arc<dyn ProfileStore>>,
+    /// Where it is kept how models count tokens; `None` keeps it in memory.
+    pub ratios: Option<Arc<dyn RatioStore>>,
 }
 
 /// What a context's names stand for, checked.
@@ -180,6 +186,7 @@ impl Engine {
         Self {
             core: Arc::new(Core {
                 failover: parts.failover,
+                calibrations: Calibrations::new(parts.ratios, parts.clock.clone()),
                 governor: Governor::new(parts.governor, parts.clock.clone()),
                 keys: Arc::new(keys),
                 clock: parts.clock,

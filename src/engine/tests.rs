@@ -255,6 +255,7 @@ impl Rig {
             failover: FailoverOptions::default(),
             governor: Some(GovernorOptions { max_wait: Duration::from_secs(60) }),
             profiles: None,
+            ratios: None,
         });
         Self { engine, provider, journal, host: Arc::default() }
     }

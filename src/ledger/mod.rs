@@ -7,6 +7,7 @@
 mod alias;
 mod blobs;
 mod cache;
+mod calibration;
 mod care;
 mod commands;
 mod commit;

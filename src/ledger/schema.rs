@@ -22,6 +22,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/040_search.sql"),
     include_str!("migrations/050_cache.sql"),
     include_str!("migrations/060_blobs.sql"),
+    include_str!("migrations/070_calibration.sql"),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; six processes that try at once get one schema.

@@ -6,6 +6,7 @@ mod api;
 mod block;
 mod budget;
 mod cache;
+mod calibration;
 mod catalogue;
 mod context;
 mod error;
@@ -31,6 +32,7 @@ pub use api::{Api, IdRule, TranscriptRules};
 pub use block::Block;
 pub use budget::{BudgetOptions, BudgetPer, BudgetState, Expense, SpentBy};
 pub use cache::{CacheBreak, CacheBreakCause, CacheChain, CacheChange, CachePart, CacheStep};
+pub use calibration::{KeptRatio, RatioStore};
 pub use catalogue::{
     Catalogue, CostTier, Matched, Modality, ModelCost, ModelDeclaration, ModelFilter, ModelInfo,
     Resolution, ThinkingCapability,

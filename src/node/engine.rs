@@ -31,7 +31,7 @@ use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Ledger, LedgerOptions, Synchronous};
 use crate::model::{
     AssembledContext, Catalogue, Defaults, InputError, Journal, ModelDeclaration, ModelFilter,
-    ModelInfo, ProfileStore, input_error, parse_context, repair_surrogates, typed,
+    ModelInfo, ProfileStore, RatioStore, input_error, parse_context, repair_surrogates, typed,
 };
 use crate::provider::{
     HostKey, HttpClient, HttpProvider, KeyHost, Provider, ProviderKeys, ProviderSettings,
@@ -247,6 +247,7 @@ impl NativeEngine {
             failover,
             governor,
             profiles: ledger.clone().map(|ledger| ledger as Arc<dyn ProfileStore>),
+            ratios: ledger.clone().map(|ledger| ledger as Arc<dyn RatioStore>),
         });
         Ok(Self {
             engine: Arc::new(engine),

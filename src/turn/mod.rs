@@ -1,6 +1,7 @@
 //! The pure decisions of a turn. It must never do I/O, await, or read a clock.
 
 mod accumulate;
+pub(crate) mod calibration;
 pub(crate) mod compact;
 pub(crate) mod estimate;
 pub mod fallback;

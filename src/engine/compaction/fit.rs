@@ -7,6 +7,7 @@ use super::super::count::tools_tokens;
 use super::super::driver::Run;
 use super::super::request::max_tokens;
 use crate::model::{Message, Role, TokenBudget};
+use crate::turn::calibration::Ratio;
 use crate::turn::compact::{Budget, share, truncate_results};
 use crate::turn::estimate;
 use crate::turn::machine::Reply;
@@ -33,6 +34,8 @@ pub(crate) struct Fit {
     pub(super) warned: bool,
     /// How often the conversation was told anew.
     retold: u32,
+    /// How the run's model counts.
+    pub(crate) ratio: Ratio,
 }
 
 impl Fit {
@@ -71,27 +74,34 @@ impl Fit {
         self.truncate.is_some() || self.summary.is_some()
     }
 
-    fn sum(&self, conversation: &Conversation, margin: u64) -> u64 {
+    fn sum(&self, conversation: &Conversation, margin: u64, ratio: Ratio) -> u64 {
         match self.last {
             Some((reported, told)) => {
                 let appended = conversation.tokens().saturating_sub(told);
-                reported.saturating_add(share(appended, margin))
+                reported.saturating_add(share(ratio.apply(appended), margin))
             }
-            None => share(
-                self.overhead.unwrap_or_default().saturating_add(conversation.tokens()),
-                margin,
-            ),
+            None => share(ratio.apply(self.prompt(conversation)), margin),
         }
+    }
+
+    /// The estimate of a whole prompt, as our count has it.
+    pub(super) fn prompt(&self, conversation: &Conversation) -> u64 {
+        self.overhead.unwrap_or_default().saturating_add(conversation.tokens())
     }
 
     /// About what the next call sends.
     pub(crate) fn estimate(&self, conversation: &Conversation) -> u64 {
-        self.sum(conversation, 100)
+        self.sum(conversation, 100, self.ratio)
     }
 
     /// What the next call sends, as it is compared with a limit.
     pub(super) fn needed(&self, conversation: &Conversation) -> u64 {
-        self.sum(conversation, MARGIN)
+        self.sum(conversation, MARGIN, self.ratio)
+    }
+
+    /// The worst that the next call sends: what was learnt of a model makes it more, never less.
+    pub(super) fn worst(&self, conversation: &Conversation) -> u64 {
+        self.needed(conversation).max(self.sum(conversation, MARGIN, Ratio::UNKNOWN))
     }
 
     /// A message as it is told: whole, or with its large tool results cut short.

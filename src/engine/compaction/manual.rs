@@ -19,6 +19,7 @@ use crate::model::{
     AgentRole, CompactionResult, CompactionStep, HistoryTurn, Message, OnStaleHead, StopReason,
     StorageError, StorageErrorKind, TokenUsage, TurnCommit, TurnStatus, summary_text,
 };
+use crate::turn::calibration::Ratio;
 use crate::turn::compact::{Budget, Cut, Trigger};
 use crate::turn::estimate;
 
@@ -115,6 +116,11 @@ impl Engine {
         }))
     }
 
+    /// How whoever summarises counts: who reads the session next is not known.
+    fn ratio_of(&self, compactor: &Compactor) -> Ratio {
+        self.core.calibrations.of(&compactor.provider_name, &compactor.model_name)
+    }
+
     async fn manual_plan(
         &self,
         compactor: &Compactor,
@@ -124,6 +130,8 @@ impl Engine {
         let window = compactor.model.context_window;
         let reserve_response = compactor.model.max_output_tokens.min(window / 4);
         let budget = Budget { window, reserve_response, reserve_tools: 0 };
+        self.core.calibrations.look().await;
+        let ratio = self.ratio_of(compactor);
         let CompactionOptions { strategies, preset, instructions, .. } = &compactor.options;
         let mut failed = None;
         for strategy in strategies {
@@ -131,7 +139,8 @@ impl Engine {
             let cut = [budget.target(Trigger::Manual), 0]
                 .into_iter()
                 .find_map(|target| {
-                    cut_by(*strategy, *preset, scope, &[], (0, target, budget.limit()))
+                    let measures = (0, ratio.undo(target), ratio.undo(budget.limit()));
+                    cut_by(*strategy, *preset, scope, &[], measures)
                 })
                 .filter(|cut| cut.turns > 0);
             let Some(cut) = cut else { continue };
@@ -187,7 +196,8 @@ impl Engine {
         let text = summary_text(&summary.text);
         let told = summary_turn(&id, &text, now);
         let (gone, kept) = scope.turns.split_at_checked(cut.turns).unwrap_or((&[], &[]));
-        let tokens = |turn: &HistoryTurn| estimate::message_tokens(&turn.messages);
+        let ratio = self.ratio_of(compactor);
+        let tokens = |turn: &HistoryTurn| ratio.apply(estimate::message_tokens(&turn.messages));
         let kept_tokens: u64 = kept.iter().map(tokens).sum();
         let gone_tokens: u64 = gone.iter().chain(&scope.summary).map(tokens).sum();
         let summary_tokens = tokens(&told);

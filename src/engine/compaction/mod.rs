@@ -27,9 +27,10 @@ use crate::model::{
     AgentError, AgentErrorKind, AgentPhase, ErrorDetail, FailureKind, ModelInfo, RunWarning,
 };
 use crate::provider::Provider;
+use crate::turn::calibration::Ratio;
 use crate::turn::compact::{GuardVerdict, Trigger, share};
 use crate::turn::fallback::Seat;
-use crate::turn::machine::{Event, Interrupt, Machine};
+use crate::turn::machine::{Event, Interrupt, Machine, Reply};
 
 /// A tool result over this share of the window is cut short when nothing else helps.
 const LARGE_RESULT: u64 = 30;
@@ -122,6 +123,7 @@ impl Run {
         spent: &mut Spent,
     ) -> Option<Event> {
         let before = spent.compacted;
+        session.fit.ratio = self.ratio();
         if let Some(event) = self.prune(machine, session, spent).await {
             return Some(event);
         }
@@ -138,8 +140,9 @@ impl Run {
                 Err(cause) => return Some(Event::Interrupted { cause, partial: None }),
             };
             let most = max_tokens(&self.context, &self.model);
+            let worst = session.fit.worst(&session.conversation);
             let payer = self.payer();
-            let held = self.core.budgets.hold(&self.core, payer, &self.model, (needed, most));
+            let held = self.core.budgets.hold(&self.core, payer, &self.model, (worst, most));
             let hold = match held.await {
                 Ok(hold) => hold,
                 Err(failure) => {
@@ -158,6 +161,7 @@ impl Run {
             hold.settle(tokens_of(&event), cost);
             match &event {
                 Event::Replied { reply, .. } => {
+                    self.learn(reply, session);
                     session.fit.replied(reply, &session.conversation);
                     let call = (spent.attempts.len(), sent);
                     Box::pin(self.watch(machine, session, reply, called, call)).await;
@@ -184,6 +188,24 @@ impl Run {
                 Err(Stopped::Failed(why)) => return Some(Event::Broken(failure(&why))),
             }
         }
+    }
+
+    /// How the run's model counts.
+    fn ratio(&self) -> Ratio {
+        self.core.calibrations.of(&self.context.provider, &self.context.model)
+    }
+
+    /// What an answer reports of its prompt, beside our estimate of that.
+    fn learn(&self, reply: &Reply, session: &mut Session) {
+        // What a provider's own tools read is in its count, and in none of ours.
+        if reply.usage_estimated || !self.context.request.provider_tools.is_empty() {
+            return;
+        }
+        let reported = reply.usage.total_tokens.saturating_sub(reply.usage.output_tokens);
+        let estimated = session.fit.prompt(&session.conversation);
+        let (provider, model) = (&self.context.provider, &self.context.model);
+        self.core.calibrations.learn(provider, model, reported, estimated);
+        session.fit.ratio = self.ratio();
     }
 
     /// Compacts what would not fit. The event is what the run ends with instead of a call.
@@ -273,7 +295,7 @@ impl Run {
                 return Ok(Room::Made);
             }
         }
-        let least = share(self.budget().window, LARGE_RESULT);
+        let least = session.fit.ratio.undo(share(self.budget().window, LARGE_RESULT));
         if session.fit.truncate.is_some_and(|already| already <= least) {
             return Ok(Room::Nothing);
         }

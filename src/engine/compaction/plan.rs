@@ -150,7 +150,9 @@ impl Run {
             let (question, kept) = self.running(machine, session);
             let group_sizes: Vec<Size> = kept.iter().map(|at| size(slice(machine, at))).collect();
             let fixed = self.fixed(session, question);
-            let measures = (fixed, target, limit);
+            // Our own count of what fits the model's.
+            let ratio = session.fit.ratio;
+            let measures = (fixed, ratio.undo(target), ratio.undo(limit));
             let preset = compactor.options.preset;
             let Some(cut) = cut_by(*strategy, preset, &scope, &group_sizes, measures) else {
                 continue;
@@ -236,7 +238,7 @@ impl Run {
             // What it comes to is known before it is written; the run's own conversation is changed after.
             let after = self.told(machine, session, &scope);
             let overhead = self.overhead(&mut session.fit);
-            result.tokens_after = overhead.saturating_add(after.tokens());
+            result.tokens_after = session.fit.ratio.apply(overhead.saturating_add(after.tokens()));
             if !gone.is_empty()
                 && let Err(stopped) = self.write(session, &id, &result).await
             {

@@ -18,6 +18,7 @@ use crate::model::{
     Block, Delta, DeltaSink, Failure, FailureKind, Message, RateLimits, ReportedUsage, Role, Stop,
 };
 use crate::provider::ModelRequest;
+use crate::turn::calibration::Ratio;
 use crate::turn::compact::{
     Facts, Flaw, Judged, Part, Task, chunks, instructions, judge, merge_request, parts, request,
     retry_request, share,
@@ -115,7 +116,8 @@ impl<'a> Summariser<'a> {
             .chain(work.previous)
             .collect::<Vec<_>>()
             .join("\n");
-        let chunks = chunks(all, self.compactor.model.context_window);
+        let window = self.compactor.model.context_window;
+        let chunks = chunks(all, self.ratio().undo(window).min(window));
         let of = chunks.len();
         let mut written = Vec::new();
         let mut asked = String::new();
@@ -243,6 +245,12 @@ impl<'a> Summariser<'a> {
         }
     }
 
+    /// How the summariser counts.
+    fn ratio(&self) -> Ratio {
+        let Compactor { provider_name, model_name, .. } = self.compactor;
+        self.core.calibrations.of(provider_name, model_name)
+    }
+
     fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(self.core.clock.instant())
     }
@@ -251,7 +259,7 @@ impl<'a> Summariser<'a> {
     async fn attempt(&mut self, text: &str) -> Result<Option<String>, Failure> {
         let compactor = self.compactor;
         let who = (&*compactor.provider_name, self.profile.as_deref(), &*compactor.model_name);
-        let tokens = share(estimate::text_tokens(text), MARGIN);
+        let tokens = share(self.ratio().apply(estimate::text_tokens(text)), MARGIN);
         let waiting = self.core.governor.pass(who, Priority::Compaction, tokens);
         let Some(mut pass) = waiting.await else { return Ok(None) };
         let credential = match &self.profile {
@@ -285,10 +293,9 @@ impl<'a> Summariser<'a> {
             reasoning_model: compactor.model.reasoning,
             ..ModelRequest::default()
         };
-        let prompt = share(
-            estimate::text_tokens(text).saturating_add(estimate::text_tokens(&request.system)),
-            MARGIN,
-        );
+        let estimated =
+            estimate::text_tokens(text).saturating_add(estimate::text_tokens(&request.system));
+        let prompt = share(self.ratio().apply(estimated).max(estimated), MARGIN);
         let asked = (prompt, request.max_tokens);
         let payer = self.payer.clone();
         let held = self.core.budgets.hold(self.core, payer, &compactor.model, asked);
@@ -302,11 +309,16 @@ impl<'a> Summariser<'a> {
             pass.failed(&retry::judged(failure), credential.is_some());
         }
         let told = said.usage.map(crate::model::TokenUsage::from);
-        pass.settle(told.map(|it| (it.total_tokens - it.output_tokens, it.output_tokens)));
+        let told =
+            told.map(|it| (it.total_tokens.saturating_sub(it.output_tokens), it.output_tokens));
+        pass.settle(told);
+        if let (Some((reported, _)), Ok(_)) = (told, &answer) {
+            let (provider, model) = (&compactor.provider_name, &compactor.model_name);
+            self.core.calibrations.learn(provider, model, reported, estimated);
+        }
         let usage = said.usage.unwrap_or_else(|| match &answer {
             Ok(_) => ReportedUsage {
-                input: estimate::text_tokens(text)
-                    .saturating_add(estimate::text_tokens(&request.system)),
+                input: estimated,
                 output: estimate::block_tokens(&said.blocks),
                 ..ReportedUsage::default()
             },

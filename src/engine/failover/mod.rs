@@ -27,6 +27,9 @@ impl Run {
         called: bool,
         spent: &mut Spent,
     ) -> Event {
+        if let Err(cause) = self.guard(self.core.calibrations.look()).await {
+            return Event::Interrupted { cause, partial: None };
+        }
         loop {
             if let Some(event) = self.settle_on_one(machine, session, spent).await {
                 return event;
