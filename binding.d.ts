@@ -29,6 +29,8 @@ export declare class NativeEngine {
   models(filter: string): string
   /** What the budgets stand at: a JSON array of `BudgetState`. */
   budgets(): string
+  /** What is known of rate limits: a JSON array of `LimitState`. */
+  limits(): string
   /** Counts the tokens that a context would send, and answers request `id`. What is wrong with the context is thrown. */
   countTokens(id: number, context: string, exact: boolean): void
   /** Answers question `number` for a key: the key and when it ends, or why there is none. */

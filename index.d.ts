@@ -337,6 +337,11 @@ export interface AgentEngineOptions {
   authProfiles?: readonly (AuthProfile | AuthProfileWithFunction)[]
   /** How runs go on when a key or a model fails. */
   failover?: FailoverOptions
+  /**
+   * Calls wait where their provider's rate limits, as its headers tell them, have no room: those of all sessions in one line per
+   * provider, auth profile and model, interactive sessions before workers before summaries. Default on; `false`: none waits.
+   */
+  rateGovernor?: boolean | RateGovernorOptions
   models?: readonly ModelDeclaration[]
   /** Limit of one tool in milliseconds, where neither the tool nor the context names one. */
   toolTimeoutMs?: number
@@ -344,6 +349,11 @@ export interface AgentEngineOptions {
   onRequest?: OnRequest
   /** How room is made in a full window. `false`: never; what does not fit ends with `context_overflow`. */
   compaction?: CompactionOptions | false
+  /**
+   * Whether old tool results are told shorter once the provider's cache is cold. `true` for the defaults; off where left out.
+   * In memory only: the ledger keeps them whole.
+   */
+  pruning?: PruningOptions | boolean
   /** When a run is warned of its window, or refused for it. */
   contextGuard?: ContextGuard
   /**
@@ -379,6 +389,15 @@ export type AuthProfileWithFunction = { id: string; provider: string } & (
       refresh: (request: KeyRequest) => KeyGiven | Promise<KeyGiven>
     }
 )
+
+/** How calls are held back for rate limits. */
+export interface RateGovernorOptions {
+  /**
+   * The longest that headers alone hold back the first call in line, in milliseconds: then it is sent all the same, and if it is
+   * answered, they are not believed for ten minutes. Default and most: 60,000.
+   */
+  maxWaitMs?: number
+}
 
 /**
  * How runs go on when a key or a model fails. A profile that fails is left alone for a while, and the next one is asked; where
@@ -426,6 +445,29 @@ export interface CompactionOptions {
   timeoutMs?: number
   /** `myclaw`: the last 10 messages stay, and the summary has no sections. */
   preset?: 'myclaw'
+  /**
+   * Offers the model a built-in tool `recall` (`{ query, limit? }`), from the first call of every session on, that finds the
+   * original words of what is no longer in the context: those of this session's own thread, with the results of tools.
+   * Needs a ledger (`invalid_options`); a tool of your own named `recall` is refused then (`invalid_tool`). Default false.
+   */
+  recall?: boolean
+}
+
+/**
+ * When old tool results are told shorter: before a call that comes so long after the last one that nothing of the prompt is
+ * in the provider's cache any more. What is pruned stays so while the cache is warm; what follows the third-last answer is
+ * never touched.
+ *
+ * @example
+ * new AgentEngine({ ledger: { path: './agent.db' }, pruning: { trimAt: 0.2 } })
+ */
+export interface PruningOptions {
+  /** Milliseconds since the last call from which the cache is cold. Default: as long as it was asked to keep, 300,000. */
+  idleMs?: number
+  /** The share of the window from which results over 4,000 characters keep only their first and last 1,500. Default 0.3. */
+  trimAt?: number
+  /** The share of the window above which results are left out, the oldest first. Default 0.5. */
+  clearAt?: number
 }
 
 /** Seed 001's guard, in tokens. */
@@ -469,6 +511,14 @@ export declare class AgentEngine {
   models(filter?: ModelFilter): ModelInfo[]
   /** What the budgets stand at that something was paid from, in the order of the options. */
   budgets(): BudgetState[]
+  /**
+   * What is known of rate limits, by provider, auth profile and model: from the headers of the last answers, and what was sent
+   * since. Empty with `rateGovernor: false`.
+   *
+   * @example
+   * for (const { model, requests, waiting } of engine.limits()) console.log(model, requests?.remaining, waiting)
+   */
+  limits(): LimitState[]
   /**
    * How many tokens the first call of a run of `context` would send: system prompt, tools, history (the session's in the
    * ledger, where the context names none) and current message. An estimate, unless `exact` is asked for and the provider's
@@ -1237,6 +1287,14 @@ reason: FailureKind,
 /**
  * The event's number.
  */
+seq: number, } | { "type": "cache_break", 
+/**
+ * What broke, and what it cost.
+ */
+cacheBreak: CacheBreak, 
+/**
+ * The event's number.
+ */
 seq: number, } | { "type": "stream_end", 
 /**
  * The host's id of the run.
@@ -1358,7 +1416,11 @@ tokenBudget?: TokenBudget,
 /**
  * What the context asked for and the requests could not say; what the guard and a failed compaction have to say.
  */
-warnings: Array<RunWarning>, };
+warnings: Array<RunWarning>, 
+/**
+ * Where the provider's prompt cache was of less use than it should have been.
+ */
+cacheBreaks: Array<CacheBreak>, };
 
 /**
  * Why the agent stopped.
@@ -1516,7 +1578,19 @@ reason?: FailureKind,
 /**
  * How long it took, in milliseconds.
  */
-ms: number, };
+ms: number, 
+/**
+ * What it used; absent where nothing was reported and nothing came.
+ */
+usage?: TokenUsage, 
+/**
+ * What that cost in US dollars, where the price is known.
+ */
+cost?: number, 
+/**
+ * How long it was held back before, for its provider's rate limits; absent where it was not. Not part of `ms`.
+ */
+heldMs?: number, };
 
 /**
  * A model by name. Read from `"model"` as well.
@@ -1666,6 +1740,78 @@ field?: string,
  * What was left out, and why.
  */
 message: string, };
+
+/**
+ * How a prompt cache broke: told as an event, and kept in the result and in the ledger.
+ */
+export type CacheBreak = { 
+/**
+ * The attempt of the run whose answer showed it, from 1.
+ */
+attempt: number, 
+/**
+ * What it is put down to.
+ */
+cause: CacheBreakCause, 
+/**
+ * The first part of the request that is another one; null where none is.
+ */
+part: CachePart | null, 
+/**
+ * What became of it.
+ */
+change: CacheChange | null, 
+/**
+ * The name of the tool or of the setting.
+ */
+name: string | null, 
+/**
+ * The place of the tool among the tools or of the message in the conversation as it is told, from 0.
+ */
+index: number | null, 
+/**
+ * The message's id; null for one that is not there any more.
+ */
+messageId: string | null, 
+/**
+ * Whose message it is, or was.
+ */
+role: Role | null, 
+/**
+ * Tokens that the provider was expected to read from its cache.
+ */
+expectedTokens: number, 
+/**
+ * Tokens that it read.
+ */
+readTokens: number, 
+/**
+ * Tokens that were paid anew for it.
+ */
+tokens: number, 
+/**
+ * What these cost, in US dollars; null where a price is unknown.
+ */
+cost: number | null, 
+/**
+ * Milliseconds since the call before.
+ */
+idleMs: number, };
+
+/**
+ * What a broken cache is put down to.
+ */
+export type CacheBreakCause = "prefix" | "expired" | "unexplained";
+
+/**
+ * A part of a request.
+ */
+export type CachePart = "system" | "tool" | "message" | "setting";
+
+/**
+ * What became of a part.
+ */
+export type CacheChange = "changed" | "inserted" | "removed" | "reordered";
 
 /**
  * What a host is shown of a request.
@@ -2017,6 +2163,68 @@ heldTokens: number,
  * US dollars held back for calls under way.
  */
 heldCost: number, };
+
+/**
+ * What is known of the rate limits of a model asked with one auth profile.
+ */
+export type LimitState = { 
+/**
+ * The provider.
+ */
+provider: string, 
+/**
+ * The auth profile; absent for a server without keys.
+ */
+profileId?: string, 
+/**
+ * The model.
+ */
+model: string, 
+/**
+ * Requests.
+ */
+requests?: RateLimitState, 
+/**
+ * Tokens, prompt and answer.
+ */
+tokens?: RateLimitState, 
+/**
+ * Tokens of prompts.
+ */
+input?: RateLimitState, 
+/**
+ * Tokens of answers.
+ */
+output?: RateLimitState, 
+/**
+ * Calls that were sent and have not ended.
+ */
+inFlight: number, 
+/**
+ * Calls that are held back.
+ */
+waiting: number, 
+/**
+ * Milliseconds in which none goes, after a refusal for the rate.
+ */
+closedForMs: number, };
+
+/**
+ * A rate limit as it stands by the last answers and what was sent since.
+ */
+export type RateLimitState = { 
+/**
+ * The most of it.
+ */
+limit: number, 
+/**
+ * What is left, with the calls under way counted at their estimates.
+ */
+remaining: number, 
+/**
+ * In so many milliseconds all of it is back.
+ */
+fullInMs: number, };
 
 /**
  * What a host says of a model. Fields left out keep what the catalogue knows of it.
@@ -3297,7 +3505,7 @@ excerpt: string, };
 /**
  * What usage is added up by.
  */
-export type UsageBy = "session" | "agent" | "model" | "day";
+export type UsageBy = "turn" | "session" | "agent" | "model" | "day";
 
 /**
  * Which usage.
@@ -3345,7 +3553,7 @@ limit?: number, };
  */
 export type UsageRow = { 
 /**
- * The session's label, the agent, `provider/model`, or the day as `2026-01-31`.
+ * The turn's id, the session's label, the agent, `provider/model`, or the day as `2026-01-31`.
  */
 key: string, 
 /**

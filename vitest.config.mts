@@ -12,6 +12,7 @@ const once = [
   'events-kill',
   'kill-points',
   'leases',
+  'llama',
   'recordings',
   'recovery',
 ].map((name) => `__test__/${name}.spec.ts`)

@@ -145,6 +145,22 @@ test('what was spent before a restart counts for sessions, agents and days', asy
   expect(refused.error?.detail.kind).toBe('budget_exceeded')
 })
 
+test('a fork is paid by the agent of what it was forked from', async () => {
+  const { file } = folder()
+  const budgets: BudgetOptions[] = [{ per: 'agent', only: 'main', maxTokens: 1_100 }]
+  const { engine, provider } = start(answers(2), budgets, { ledger: { path: file } })
+  const main = await engine.run(context({ sessionLabel: 'agent:main:main' })).result
+  const fork = await engine.ledger.fork(main.turnId)
+  expect(fork.agentId).toBe('main')
+  const refused = await engine.run(context({ sessionLabel: fork.label })).result
+  expect(refused.error?.detail.kind).toBe('budget_exceeded')
+  // One that is not there yet, too, with its first turn.
+  const beside = { sessionLabel: 'a new one', parentTurnId: main.turnId }
+  expect((await engine.run(context(beside)).result).error?.detail.kind).toBe('budget_exceeded')
+  expect(provider.requests).toHaveLength(1)
+  expect(engine.budgets()).toMatchObject([{ key: 'main', usedTokens: 150, heldTokens: 0 }])
+})
+
 test('a call that fails gives back what it held, and each try pays for itself', async () => {
   const { engine, provider } = start(
     [{ error: { status: 500, message: 'down' } }, { text: 'ok', usage }],

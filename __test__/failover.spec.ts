@@ -199,34 +199,6 @@ describe('models', () => {
     expect((await engine.run(asks()).result).attempts).toMatchObject([{ model: 'm1', ok: true }])
   })
 
-  test('a timeout falls back; what the first model says late is nobody’s', async () => {
-    const late = gate()
-    it.answers((model) =>
-      model === 'm2'
-        ? says('in time')
-        : async (response, seen) => {
-            await late.wait
-            return says('late')(response, seen)
-          },
-    )
-    const { result, events, engine } = await once(
-      { fallbacks: ['m2'], authProfileId: 'a' },
-      {
-        providers: {
-          test: { api: 'anthropic-messages', baseUrl: it.server.url, headerTimeoutMs: 50 },
-          other: { api: 'openai-chat', baseUrl: it.server.url },
-        },
-      },
-    )
-    late.open()
-    expect([result.stopReason, textOf(events)]).toEqual(['end_turn', 'in time'])
-    expect(switches(events)).toEqual(['m1>m2 timeout'])
-    await engine.close()
-    expect(it.asked).toEqual(['m1/a', 'm1/a', 'm1/a', 'm2/a'])
-    expect(events.filter((event) => event.type === 'stream_end')).toHaveLength(1)
-    expect(result.messages.map(({ role }) => role)).toEqual(['user', 'assistant'])
-  })
-
   test('once a token was told nobody else is asked', async () => {
     it.answers(() =>
       sse(

@@ -165,14 +165,6 @@ describe('without a history given', () => {
     await ask(engine, 'second')
     expect(asked(provider)[1]).toEqual(['user: first', 'assistant: half an', 'user: second'])
   })
-
-  test('a failed turn with nothing said is not seen by the next one, so that a retry does not double it', async () => {
-    const { engine, provider } = scripted(['one', { error: { status: 400, message: 'no' } }, 'two'])
-    await ask(engine, 'first')
-    await engine.run(context(say('second'))).result
-    await ask(engine, 'second')
-    expect(asked(provider)[2]).toEqual(['user: first', 'assistant: one', 'user: second'])
-  })
 })
 
 describe('with a history given', () => {

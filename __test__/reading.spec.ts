@@ -173,6 +173,32 @@ describe('reading', () => {
     expect((await told('day')).map(([, cost]) => cost)).toEqual([2])
   })
 
+  test('usage is told by request, and call by call within one', async () => {
+    const calls = [
+      { toolCalls: [{ name: 'look' }], usage: { inputTokens: 1_000_000, outputTokens: 100_000 } },
+      { text: 'a', usage: { inputTokens: 3_000_000, outputTokens: 200_000 } },
+    ]
+    const { engine, ledger } = scripted([...calls, { text: 'b' }, { text: 'c' }])
+    const one = await ask(engine, 'x', { tools: [look], model: 'priced' })
+    const two = await ask(engine, 'y')
+    const three = await ask(engine, 'z', { sessionLabel: 'other' })
+    const told = await all((page) => ledger.usage({ by: 'turn', ...page }))
+    expect(told.map(({ key, usage, cost }) => [key, usage, cost])).toEqual(
+      [one, two, three].map(({ turnId, usage, cost }) => [turnId, usage, cost]),
+    )
+    const label = { by: 'turn', sessionLabel: 'other' } as const
+    expect((await ledger.usage(label)).items.map(({ key }) => key)).toEqual([three.turnId])
+
+    const { attempts } = (await ledger.turn(one.turnId)) ?? { attempts: [] }
+    expect(
+      attempts.map(({ usage, cost }) => [usage?.inputTokens, usage?.outputTokens, cost]),
+    ).toEqual([
+      [1_000_000, 100_000, 2],
+      [3_000_000, 200_000, 5],
+    ])
+    expect(attempts).toEqual(one.attempts)
+  })
+
   test('tool calls are listed by session, turn, tool and status', async () => {
     const fails = {
       name: 'fails',

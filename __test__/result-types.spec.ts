@@ -15,7 +15,16 @@ test('a plain result has every required field, null for a cost that nobody knows
   expect([turnId, durationMs, attempts]).toEqual([
     expect.stringMatching(/^[0-9A-Z]{26}$/),
     expect.any(Number),
-    [{ provider: 'test', model: 'test-model', ok: true, status: 200, ms: expect.any(Number) }],
+    [
+      {
+        provider: 'test',
+        model: 'test-model',
+        ok: true,
+        status: 200,
+        ms: expect.any(Number),
+        usage: rest.usage,
+      },
+    ],
   ])
   expect(rest).toEqual({
     runId: 'r',
@@ -44,6 +53,7 @@ test('a plain result has every required field, null for a cost that nobody knows
     persisted: false,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
   })
   await engine.close()
 })

@@ -84,6 +84,8 @@ const from = (number: number) => ({
 })
 
 const good = { provider: 'test', model: 'test-model', ok: true, status: 200, ms: 0 }
+/** An attempt that used `usage`. */
+const used = { usage: { ...usage, totalTokens: 3600 }, cost: 0.004 }
 
 test('end_turn: messages, blocks, tool calls, the sum of usage, cost, context size and attempts', async () => {
   const { engine } = scripted([
@@ -179,7 +181,15 @@ test('end_turn: messages, blocks, tool calls, the sum of usage, cost, context si
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
-    attempts: [good, good],
+    cacheBreaks: [],
+    attempts: [
+      { ...good, ...used },
+      {
+        ...good,
+        usage: { ...noUsage, inputTokens: 10, outputTokens: 5, totalTokens: 15 },
+        cost: 0.00006,
+      },
+    ],
   })
 })
 
@@ -260,7 +270,8 @@ test('max_tokens: the cut call is closed and never run', async () => {
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
-    attempts: [good],
+    cacheBreaks: [],
+    attempts: [{ ...good, ...used }],
   })
   expect(ran).toBe(0)
 })
@@ -310,7 +321,11 @@ test('tool_use: at the iteration cap the pending call is closed without another 
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
-    attempts: [good, good],
+    cacheBreaks: [],
+    attempts: [
+      { ...good, ...used },
+      { ...good, ...used },
+    ],
   })
   expect(provider.requests).toHaveLength(2)
 })
@@ -352,7 +367,10 @@ test('timeout: what was said is kept, and the error is retryable', async () => {
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
-    attempts: [{ provider: 'test', model: 'test-model', ok: false, reason: 'timeout', ms: 0 }],
+    cacheBreaks: [],
+    attempts: [
+      { provider: 'test', model: 'test-model', ok: false, reason: 'timeout', ms: 0, ...used },
+    ],
   })
   expect(result.durationMs).toBeGreaterThanOrEqual(150)
 })
@@ -398,7 +416,10 @@ test('aborted: partial text is kept, there is no error', async () => {
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
-    attempts: [{ provider: 'test', model: 'test-model', ok: false, reason: 'aborted', ms: 0 }],
+    cacheBreaks: [],
+    attempts: [
+      { provider: 'test', model: 'test-model', ok: false, reason: 'aborted', ms: 0, ...used },
+    ],
   })
 })
 
@@ -486,6 +507,7 @@ test('error: nothing but the query, and the finer kind beside the kind', async (
     persisted: true,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [
       {
         provider: 'test',
@@ -552,7 +574,8 @@ test('without a ledger the result is the same, and says that nothing is kept', a
     persisted: false,
     undeliveredSteering: [],
     warnings: [],
-    attempts: [good],
+    cacheBreaks: [],
+    attempts: [{ ...good, ...used }],
   })
 })
 
@@ -620,6 +643,7 @@ test('over HTTP: the profile, the status, the response id and every kind of usag
     persisted: false,
     undeliveredSteering: [],
     warnings: [],
+    cacheBreaks: [],
     attempts: [
       {
         provider: 'test',
@@ -630,7 +654,7 @@ test('over HTTP: the profile, the status, the response id and every kind of usag
         reason: 'overloaded',
         ms: 0,
       },
-      { ...good, profileId: 'p1' },
+      { ...good, ...used, usage: { ...used.usage, reasoningTokens: 0 }, profileId: 'p1' },
     ],
   })
 })

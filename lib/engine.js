@@ -90,6 +90,10 @@ class AgentEngine {
     return JSON.parse(guarded(() => this.#native.budgets()))
   }
 
+  limits() {
+    return JSON.parse(guarded(() => this.#native.limits()))
+  }
+
   async countTokens(context, options = {}) {
     refuseOther(options, 'options', 'invalid_options')
     const { exact = false } = options

@@ -27,6 +27,8 @@ function readOptions(given) {
     })
   }
   refuseList(options.failover, 'failover', CODE)
+  refuseList(options.rateGovernor, 'rateGovernor', CODE)
+  refuseList(options.pruning, 'pruning', CODE)
   const { profiles, functions } = readProfiles(options.authProfiles)
   const json = toJson({ ...options, authProfiles: profiles }, 'options', CODE)
   return { json, functions, onRequest: readHook(onRequest, CODE) }

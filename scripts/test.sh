@@ -37,7 +37,7 @@ step() {
   status=$?
   set -e
   if [ "$status" = 0 ]; then
-    grep -E '^ *Summary|^test result|^ +Tests ' "$log" || true
+    grep -E '^ *Summary|^test result|^ +Tests |^skipped: ' "$log" || true
     printf '   ok, %d s (%d s in all)\n' $((SECONDS - from)) $((SECONDS - begin))
   else
     tail -n 300 "$log"

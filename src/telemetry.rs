@@ -48,6 +48,12 @@ pub fn run_warned(turn_id: &str, code: &str, field: &str) {
     tracing::event!(target: TARGET, Level::WARN, turn_id, code, field, "agent.run.warned");
 }
 
+/// The provider's prompt cache was of less use than it should have been.
+pub fn cache_broke(turn_id: &str, broken: &crate::model::CacheBreak) {
+    let (cause, part, tokens) = (broken.cause, broken.part, broken.tokens);
+    tracing::event!(target: TARGET, Level::WARN, turn_id, ?cause, ?part, tokens, "agent.cache.broke");
+}
+
 /// What the request cannot tell of its conversation, in blocks: other models' thinking and blocks, unusable calls and
 /// results.
 pub fn left_out(thinking: usize, opaque: usize, calls: usize, results: usize) {

@@ -337,6 +337,11 @@ export interface AgentEngineOptions {
   authProfiles?: readonly (AuthProfile | AuthProfileWithFunction)[]
   /** How runs go on when a key or a model fails. */
   failover?: FailoverOptions
+  /**
+   * Calls wait where their provider's rate limits, as its headers tell them, have no room: those of all sessions in one line per
+   * provider, auth profile and model, interactive sessions before workers before summaries. Default on; `false`: none waits.
+   */
+  rateGovernor?: boolean | RateGovernorOptions
   models?: readonly ModelDeclaration[]
   /** Limit of one tool in milliseconds, where neither the tool nor the context names one. */
   toolTimeoutMs?: number
@@ -344,6 +349,11 @@ export interface AgentEngineOptions {
   onRequest?: OnRequest
   /** How room is made in a full window. `false`: never; what does not fit ends with `context_overflow`. */
   compaction?: CompactionOptions | false
+  /**
+   * Whether old tool results are told shorter once the provider's cache is cold. `true` for the defaults; off where left out.
+   * In memory only: the ledger keeps them whole.
+   */
+  pruning?: PruningOptions | boolean
   /** When a run is warned of its window, or refused for it. */
   contextGuard?: ContextGuard
   /**
@@ -379,6 +389,15 @@ export type AuthProfileWithFunction = { id: string; provider: string } & (
       refresh: (request: KeyRequest) => KeyGiven | Promise<KeyGiven>
     }
 )
+
+/** How calls are held back for rate limits. */
+export interface RateGovernorOptions {
+  /**
+   * The longest that headers alone hold back the first call in line, in milliseconds: then it is sent all the same, and if it is
+   * answered, they are not believed for ten minutes. Default and most: 60,000.
+   */
+  maxWaitMs?: number
+}
 
 /**
  * How runs go on when a key or a model fails. A profile that fails is left alone for a while, and the next one is asked; where
@@ -426,6 +445,29 @@ export interface CompactionOptions {
   timeoutMs?: number
   /** `myclaw`: the last 10 messages stay, and the summary has no sections. */
   preset?: 'myclaw'
+  /**
+   * Offers the model a built-in tool `recall` (`{ query, limit? }`), from the first call of every session on, that finds the
+   * original words of what is no longer in the context: those of this session's own thread, with the results of tools.
+   * Needs a ledger (`invalid_options`); a tool of your own named `recall` is refused then (`invalid_tool`). Default false.
+   */
+  recall?: boolean
+}
+
+/**
+ * When old tool results are told shorter: before a call that comes so long after the last one that nothing of the prompt is
+ * in the provider's cache any more. What is pruned stays so while the cache is warm; what follows the third-last answer is
+ * never touched.
+ *
+ * @example
+ * new AgentEngine({ ledger: { path: './agent.db' }, pruning: { trimAt: 0.2 } })
+ */
+export interface PruningOptions {
+  /** Milliseconds since the last call from which the cache is cold. Default: as long as it was asked to keep, 300,000. */
+  idleMs?: number
+  /** The share of the window from which results over 4,000 characters keep only their first and last 1,500. Default 0.3. */
+  trimAt?: number
+  /** The share of the window above which results are left out, the oldest first. Default 0.5. */
+  clearAt?: number
 }
 
 /** Seed 001's guard, in tokens. */
@@ -469,6 +511,14 @@ export declare class AgentEngine {
   models(filter?: ModelFilter): ModelInfo[]
   /** What the budgets stand at that something was paid from, in the order of the options. */
   budgets(): BudgetState[]
+  /**
+   * What is known of rate limits, by provider, auth profile and model: from the headers of the last answers, and what was sent
+   * since. Empty with `rateGovernor: false`.
+   *
+   * @example
+   * for (const { model, requests, waiting } of engine.limits()) console.log(model, requests?.remaining, waiting)
+   */
+  limits(): LimitState[]
   /**
    * How many tokens the first call of a run of `context` would send: system prompt, tools, history (the session's in the
    * ledger, where the context names none) and current message. An estimate, unless `exact` is asked for and the provider's

@@ -358,6 +358,14 @@ reason: FailureKind,
 /**
  * The event's number.
  */
+seq: number, } | { "type": "cache_break", 
+/**
+ * What broke, and what it cost.
+ */
+cacheBreak: CacheBreak, 
+/**
+ * The event's number.
+ */
 seq: number, } | { "type": "stream_end", 
 /**
  * The host's id of the run.
@@ -479,7 +487,11 @@ tokenBudget?: TokenBudget,
 /**
  * What the context asked for and the requests could not say; what the guard and a failed compaction have to say.
  */
-warnings: Array<RunWarning>, };
+warnings: Array<RunWarning>, 
+/**
+ * Where the provider's prompt cache was of less use than it should have been.
+ */
+cacheBreaks: Array<CacheBreak>, };
 
 /**
  * Why the agent stopped.
@@ -637,7 +649,19 @@ reason?: FailureKind,
 /**
  * How long it took, in milliseconds.
  */
-ms: number, };
+ms: number, 
+/**
+ * What it used; absent where nothing was reported and nothing came.
+ */
+usage?: TokenUsage, 
+/**
+ * What that cost in US dollars, where the price is known.
+ */
+cost?: number, 
+/**
+ * How long it was held back before, for its provider's rate limits; absent where it was not. Not part of `ms`.
+ */
+heldMs?: number, };
 
 /**
  * A model by name. Read from `"model"` as well.
@@ -787,6 +811,78 @@ field?: string,
  * What was left out, and why.
  */
 message: string, };
+
+/**
+ * How a prompt cache broke: told as an event, and kept in the result and in the ledger.
+ */
+export type CacheBreak = { 
+/**
+ * The attempt of the run whose answer showed it, from 1.
+ */
+attempt: number, 
+/**
+ * What it is put down to.
+ */
+cause: CacheBreakCause, 
+/**
+ * The first part of the request that is another one; null where none is.
+ */
+part: CachePart | null, 
+/**
+ * What became of it.
+ */
+change: CacheChange | null, 
+/**
+ * The name of the tool or of the setting.
+ */
+name: string | null, 
+/**
+ * The place of the tool among the tools or of the message in the conversation as it is told, from 0.
+ */
+index: number | null, 
+/**
+ * The message's id; null for one that is not there any more.
+ */
+messageId: string | null, 
+/**
+ * Whose message it is, or was.
+ */
+role: Role | null, 
+/**
+ * Tokens that the provider was expected to read from its cache.
+ */
+expectedTokens: number, 
+/**
+ * Tokens that it read.
+ */
+readTokens: number, 
+/**
+ * Tokens that were paid anew for it.
+ */
+tokens: number, 
+/**
+ * What these cost, in US dollars; null where a price is unknown.
+ */
+cost: number | null, 
+/**
+ * Milliseconds since the call before.
+ */
+idleMs: number, };
+
+/**
+ * What a broken cache is put down to.
+ */
+export type CacheBreakCause = "prefix" | "expired" | "unexplained";
+
+/**
+ * A part of a request.
+ */
+export type CachePart = "system" | "tool" | "message" | "setting";
+
+/**
+ * What became of a part.
+ */
+export type CacheChange = "changed" | "inserted" | "removed" | "reordered";
 
 /**
  * What a host is shown of a request.
@@ -1138,6 +1234,68 @@ heldTokens: number,
  * US dollars held back for calls under way.
  */
 heldCost: number, };
+
+/**
+ * What is known of the rate limits of a model asked with one auth profile.
+ */
+export type LimitState = { 
+/**
+ * The provider.
+ */
+provider: string, 
+/**
+ * The auth profile; absent for a server without keys.
+ */
+profileId?: string, 
+/**
+ * The model.
+ */
+model: string, 
+/**
+ * Requests.
+ */
+requests?: RateLimitState, 
+/**
+ * Tokens, prompt and answer.
+ */
+tokens?: RateLimitState, 
+/**
+ * Tokens of prompts.
+ */
+input?: RateLimitState, 
+/**
+ * Tokens of answers.
+ */
+output?: RateLimitState, 
+/**
+ * Calls that were sent and have not ended.
+ */
+inFlight: number, 
+/**
+ * Calls that are held back.
+ */
+waiting: number, 
+/**
+ * Milliseconds in which none goes, after a refusal for the rate.
+ */
+closedForMs: number, };
+
+/**
+ * A rate limit as it stands by the last answers and what was sent since.
+ */
+export type RateLimitState = { 
+/**
+ * The most of it.
+ */
+limit: number, 
+/**
+ * What is left, with the calls under way counted at their estimates.
+ */
+remaining: number, 
+/**
+ * In so many milliseconds all of it is back.
+ */
+fullInMs: number, };
 
 /**
  * What a host says of a model. Fields left out keep what the catalogue knows of it.
@@ -2418,7 +2576,7 @@ excerpt: string, };
 /**
  * What usage is added up by.
  */
-export type UsageBy = "session" | "agent" | "model" | "day";
+export type UsageBy = "turn" | "session" | "agent" | "model" | "day";
 
 /**
  * Which usage.
@@ -2466,7 +2624,7 @@ limit?: number, };
  */
 export type UsageRow = { 
 /**
- * The session's label, the agent, `provider/model`, or the day as `2026-01-31`.
+ * The turn's id, the session's label, the agent, `provider/model`, or the day as `2026-01-31`.
  */
 key: string, 
 /**

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use super::governor::Pass;
 use super::sink::{EventQueue, RecordKind};
 use crate::clock::Clock;
-use crate::model::{AgentPhase, Delta, DeltaSink};
+use crate::model::{AgentPhase, Delta, DeltaSink, RateLimits};
 use crate::turn::Accumulator;
 
 /// Takes the deltas of one attempt.
@@ -17,11 +18,19 @@ pub(crate) struct Attempt {
     message_id: String,
     accumulator: Accumulator,
     emitted: bool,
+    /// Its share of the rate limits.
+    pass: Pass,
 }
 
 impl Attempt {
-    pub(crate) fn new(queue: Arc<EventQueue>, clock: Clock, message_id: String) -> Self {
-        Self { queue, clock, message_id, accumulator: Accumulator::default(), emitted: false }
+    pub(crate) fn new(
+        queue: Arc<EventQueue>,
+        clock: Clock,
+        message_id: String,
+        pass: Pass,
+    ) -> Self {
+        let accumulator = Accumulator::default();
+        Self { queue, clock, message_id, accumulator, emitted: false, pass }
     }
 
     /// Whether a token reached the reader: from then on the attempt is never repeated (RULES §1).
@@ -29,8 +38,8 @@ impl Attempt {
         self.emitted
     }
 
-    pub(crate) fn into_accumulator(self) -> Accumulator {
-        self.accumulator
+    pub(crate) fn into_parts(self) -> (Accumulator, Pass) {
+        (self.accumulator, self.pass)
     }
 
     fn emit(&mut self, kind: RecordKind, text: &str) {
@@ -47,6 +56,10 @@ impl Attempt {
 }
 
 impl DeltaSink for Attempt {
+    fn answered(&mut self, status: u16, limits: &RateLimits) {
+        self.pass.answered(status, limits);
+    }
+
     fn delta(&mut self, delta: Delta<'_>) {
         match &delta {
             Delta::Text { text, .. } => self.emit(RecordKind::Token, text),

@@ -20,7 +20,7 @@ use super::record::{Starting, Writing, bars};
 use super::session::storage_error;
 use crate::model::{Block, OUTCOME_UNKNOWN, StorageError, StreamEvent, ToolStatus};
 use crate::telemetry;
-use crate::tools::{Ending, First, Gate, Invocation, Limits, Prepared, Ticket, run_call};
+use crate::tools::{Ending, First, Gate, Invocation, Limits, Prepared, Ticket, ToolHost, run_call};
 use crate::turn::machine::{Event, Interrupt, Machine, PendingCall, Step, ToolFinish};
 
 /// What a skipped call answers (RULES §5).
@@ -273,8 +273,9 @@ async fn one(
     let span = telemetry::tool_span(&call.tool_name, &call.call_id);
     let first = if call.reconcile { First::Reconcile } else { First::Run };
     let asked = (invocation, first);
-    let end =
-        run_call(run.host.as_ref(), asked, limits, ticket, &abort, begin).instrument(span).await;
+    let own = run.recaller(&call.tool_name);
+    let host: &dyn ToolHost = own.as_ref().map_or(run.host.as_ref(), |own| own);
+    let end = run_call(host, asked, limits, ticket, &abort, begin).instrument(span).await;
     let error = match end.ending {
         // Not begun without an abort: its record was refused, and the batch ends for it.
         Ending::Aborted | Ending::NotStarted => return None,

@@ -35,6 +35,8 @@ pub(crate) struct Payer<'a> {
     /// The turn; `None` for a compaction that was asked for.
     pub(crate) turn_id: Option<&'a str>,
     pub(crate) session_label: &'a str,
+    /// The turn that a new session goes on from.
+    pub(crate) follows: Option<&'a str>,
 }
 
 /// What is held back for one call. Dropped unsettled, the call counts as the worst it may have come to.
@@ -135,10 +137,23 @@ impl Budgets {
         }
     }
 
+    /// The agent that `payer`'s session is of, where a budget asks for it: the ledger's word, else that of the label.
+    async fn agent(&self, core: &Core, payer: &Payer<'_>) -> Result<Option<String>, StorageError> {
+        if !self.limits.iter().any(|limit| limit.per == BudgetPer::Agent) {
+            return Ok(None);
+        }
+        let label = payer.session_label;
+        Ok(Some(match &core.journal {
+            Some(journal) => journal.agent_of(label, payer.follows).await?,
+            None => SessionKey::parse(label).agent_id.unwrap_or_else(|| "default".to_owned()),
+        }))
+    }
+
     /// The purses that `payer` pays from now, each open.
     async fn purses(&self, core: &Core, payer: &Payer<'_>) -> Result<Vec<Purse>, StorageError> {
         let now = core.clock.now_ms();
         let day = now.div_euclid(DAY_MS);
+        let agent = self.agent(core, payer).await?;
         let purses: Vec<Purse> = self
             .limits
             .iter()
@@ -147,7 +162,7 @@ impl Budgets {
                 let key = match limit.per {
                     BudgetPer::Run => payer.turn_id?.to_owned(),
                     BudgetPer::Session => payer.session_label.to_owned(),
-                    BudgetPer::Agent => agent_of(payer.session_label),
+                    BudgetPer::Agent => agent.clone()?,
                     BudgetPer::Day => day.to_string(),
                 };
                 limit.only.as_ref().is_none_or(|only| *only == key).then_some((at, key))
@@ -251,9 +266,4 @@ fn worst_cost(model: &ModelInfo, prompt: u64, most: u64) -> Option<f64> {
     // Not every model has a price for what is written.
     let written = [model.cost_of(&written, 0), model.cost_of(&written, prompt)];
     Some(written.into_iter().flatten().fold(plain, f64::max))
-}
-
-/// The agent that a session is of: the one its label names, else `default`.
-fn agent_of(label: &str) -> String {
-    SessionKey::parse(label).agent_id.unwrap_or_else(|| "default".to_owned())
 }

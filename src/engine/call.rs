@@ -3,19 +3,21 @@
 //! It must never try again: whether and when is the machine's.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::attempt::Attempt;
 use super::conversation::Conversation;
 use super::driver::Run;
+use super::governor::{Pass, priority_of};
 use super::outcome::millis;
 use crate::model::{
     Attempt as AttemptRow, CompactionResult, FailureKind, ModelInfo, Progress, Provenance,
     ReportedUsage, RunWarning, Stop, TokenBudget,
 };
 use crate::telemetry::{self, Instrument as _};
-use crate::turn::estimate;
 use crate::turn::machine::{Event, Interrupt, Machine, Reply};
 use crate::turn::transcript::Dropped;
+use crate::turn::{estimate, retry};
 
 /// What the calls of a run have cost, and how each attempt went.
 pub(crate) struct Spent {
@@ -30,6 +32,8 @@ pub(crate) struct Spent {
     pub(crate) compaction: Option<CompactionResult>,
     /// Compactions so far.
     pub(crate) compacted: u32,
+    /// How long the next call was held back.
+    pub(crate) held: Duration,
     /// The budget of the last call.
     pub(crate) budget: Option<TokenBudget>,
 }
@@ -43,6 +47,7 @@ impl Spent {
             notes: Vec::new(),
             compaction: None,
             compacted: 0,
+            held: Duration::ZERO,
             budget: None,
         }
     }
@@ -64,12 +69,31 @@ impl Spent {
 }
 
 impl Run {
+    /// Waits until the rate limits have room for a call of about `input` tokens. `None`: its profile is to be chosen anew.
+    pub(crate) async fn pass(
+        &self,
+        input: u64,
+        spent: &mut Spent,
+    ) -> Result<Option<Pass>, Interrupt> {
+        let began = self.core.clock.instant();
+        let who = (&*self.context.provider, self.profile.as_deref(), &*self.context.model);
+        let priority = priority_of(&self.context.session_label);
+        let pass = self.guard(self.core.governor.pass(who, priority, input)).await?;
+        let held = match &pass {
+            Some(pass) => pass.held,
+            None => self.core.clock.instant().saturating_duration_since(began),
+        };
+        spent.held = spent.held.saturating_add(held);
+        Ok(pass)
+    }
+
     /// One attempt at the model; `called` says whether a tool of this run has answered.
     pub(crate) async fn call_model(
         &self,
         conversation: &Conversation,
         called: bool,
         spent: &mut Spent,
+        mut pass: Pass,
     ) -> Event {
         let unasked =
             |failure| Event::AttemptFailed { failure, partial: None, emitted: false, again: None };
@@ -95,15 +119,17 @@ impl Run {
             spent.warnings = Some(self.warnings(&request));
         }
         let message_id = self.core.clock.new_id();
-        let mut sink =
-            Attempt::new(Arc::clone(&self.queue), self.core.clock.clone(), message_id.clone());
+        pass.sent();
+        let (queue, clock) = (Arc::clone(&self.queue), self.core.clock.clone());
+        let mut sink = Attempt::new(queue, clock, message_id.clone(), pass);
         let began = self.core.clock.instant();
         let span = telemetry::call_span(&self.context.provider, &self.context.model, attempt);
         let call = self.provider.stream(&request, credential, &mut sink).instrument(span);
         let answer = self.guard(call).await;
         let ms = millis(self.core.clock.instant().saturating_duration_since(began));
         let emitted = sink.emitted();
-        let accumulated = sink.into_accumulator().finish();
+        let (accumulator, pass) = sink.into_parts();
+        let accumulated = accumulator.finish();
         let ended = matches!(answer, Ok(Ok(_)));
         let estimated = accumulated.usage.is_none();
         let usage = accumulated.usage.unwrap_or_else(|| {
@@ -143,7 +169,16 @@ impl Run {
             Err(Interrupt::Abort) => (None, Some(FailureKind::Aborted)),
             Err(Interrupt::Timeout) => (None, Some(FailureKind::Timeout)),
         };
-        spent.add(self.model.cost_of(&usage.into(), usage.cache_write_hour));
+        let cost = self.model.cost_of(&usage.into(), usage.cache_write_hour);
+        let used = usage != ReportedUsage::default();
+        spent.add(cost);
+        if let Ok(Err(failure)) = &answer {
+            pass.failed(&retry::judged(failure), credential.is_some());
+        }
+        let told = !estimated && reply.usage.total_tokens > 0;
+        let prompt = reply.usage.total_tokens.saturating_sub(reply.usage.output_tokens);
+        pass.settle(told.then_some((prompt, reply.usage.output_tokens)));
+        let held = millis(std::mem::take(&mut spent.held));
         spent.attempts.push(AttemptRow {
             provider: self.context.provider.clone(),
             model: self.context.model.clone(),
@@ -152,6 +187,9 @@ impl Run {
             status,
             reason,
             ms,
+            usage: used.then(|| usage.into()),
+            cost: cost.filter(|_| used),
+            held_ms: (held > 0).then_some(held),
         });
         match answer {
             Ok(Ok(completion)) => {

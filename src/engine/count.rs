@@ -31,10 +31,11 @@ impl Engine {
     /// As [`Engine::start`]; the future's: the ledger failed, or the provider did.
     pub fn count_tokens(
         &self,
-        context: AssembledContext,
+        mut context: AssembledContext,
         exact: bool,
     ) -> Result<impl Future<Output = Result<TokenCount, EngineError>> + Send + use<>, EngineError>
     {
+        self.core.offer_recall(&mut context)?;
         let Resolved { entry, model, tool_set, headers } = self.resolve(&context)?;
         let provider = Arc::clone(&entry.provider);
         let pin = context.auth_profile_id.as_deref();
@@ -115,15 +116,12 @@ async fn before(
 }
 
 fn messages_tokens(mut projector: Projector, before: &Before, context: &AssembledContext) -> u64 {
-    let tokens = |messages: Vec<Message>| -> u64 {
-        messages.iter().map(|message| estimate::block_tokens(&message.blocks)).sum()
-    };
+    let tokens = |messages: Vec<Message>| estimate::message_tokens(&messages);
     let history: u64 = match before {
         Before::Given(messages) => tokens(projector.project_flat(messages)),
-        Before::Turns(turns) => turns
-            .iter()
-            .map(|turn| tokens(projector.project_turn(turn.status, turn.edited, &turn.messages)))
-            .sum(),
+        Before::Turns(turns) => {
+            turns.iter().map(|turn| tokens(projector.project_history(turn))).sum()
+        }
     };
     let current = std::slice::from_ref(&context.current_message);
     history.saturating_add(tokens(projector.project_current(current)))

@@ -190,7 +190,11 @@ impl Run {
 
     /// Who pays for its calls.
     pub(crate) fn payer(&self) -> Payer<'_> {
-        Payer { turn_id: Some(&self.turn_id), session_label: &self.context.session_label }
+        Payer {
+            turn_id: Some(&self.turn_id),
+            session_label: &self.context.session_label,
+            follows: self.context.parent_turn_id.as_deref(),
+        }
     }
 
     pub(crate) fn deadline(&self) -> Instant {

@@ -13,6 +13,7 @@ use super::session::Session;
 use super::sink::RecordKind;
 use crate::model::{
     AgentPhase, AgentResult, Journal, StorageError, StorageErrorKind, StreamEvent, TurnCommit,
+    TurnStatus,
 };
 use crate::telemetry::{self, Instrument as _};
 use crate::turn::machine::{Machine, Outcome};
@@ -36,16 +37,20 @@ impl Run {
             undelivered_steering,
             warnings: spent.warnings.unwrap_or_default().into_iter().chain(spent.notes).collect(),
             compaction: spent.compaction,
+            cache_breaks: session.as_ref().map_or_else(Vec::new, |it| it.watch.breaks().to_vec()),
             token_budget: spent.budget.map(|budget| fit::settled(budget, machine.usage().2)),
         };
         let stop = outcome.stop_reason;
         let last = self.last_event(&machine, &outcome);
+        let whole = TurnStatus::of(stop) == TurnStatus::Completed;
+        let cache = session.as_ref().and_then(|session| self.cache_step(session, whole));
         let written = match &self.core.journal {
             Some(journal) => {
                 let mut commit =
                     self.commit_of(journal, &machine, &outcome, &ended, &mut session).await;
                 if let Ok(commit) = &mut commit {
                     commit.last_event = Some(last.clone());
+                    commit.cache.clone_from(&cache);
                 }
                 let span = telemetry::commit_span(&self.turn_id);
                 let written = match commit {
@@ -60,6 +65,13 @@ impl Run {
             }
             None => None,
         };
+        let at_turn = |head: &Option<String>| head.as_ref() == Some(&self.turn_id);
+        let stands = written
+            .as_ref()
+            .is_none_or(|written| written.as_ref().is_ok_and(|receipt| at_turn(&receipt.head)));
+        if let Some(chain) = cache.and_then(|cache| cache.chain).filter(|_| stands) {
+            self.core.chains.put(&self.context.session_label, chain);
+        }
         let mut result = outcome::result(&self.context, machine, outcome, ended);
         match written {
             Some(Ok(receipt)) => {

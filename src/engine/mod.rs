@@ -8,6 +8,7 @@ mod attempt;
 mod batch;
 mod budgets;
 mod call;
+mod chain;
 mod compaction;
 mod control;
 mod conversation;
@@ -15,9 +16,12 @@ mod count;
 mod driver;
 mod ending;
 mod failover;
+mod governor;
 mod opening;
 mod outcome;
 mod prefix;
+mod pruning;
+mod recall;
 mod record;
 mod recovery;
 mod request;
@@ -39,6 +43,8 @@ pub use compaction::{CompactionOptions, ContextGuard, ManualCompaction, Preset, 
 use control::Reached;
 pub use control::RunControl;
 pub use failover::{FailoverOptions, Ladder};
+pub use governor::GovernorOptions;
+pub use pruning::PruningOptions;
 pub use sink::{Batch, EventQueue, MERGE_ABOVE, Notify, RecordKind};
 pub use tasks::Tasks;
 
@@ -46,7 +52,7 @@ use crate::clock::Clock;
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{
     AgentPhase, Api, AssembledContext, BudgetState, Catalogue, Enrolment, InputError, Journal,
-    ModelFilter, ModelInfo, ProfileState, ProfileStore, RunNames, StreamEvent,
+    LimitState, ModelFilter, ModelInfo, ProfileState, ProfileStore, RunNames, StreamEvent,
 };
 use crate::provider::{Provider, ProviderKeys, RequestHost, TurnHeaders};
 use crate::telemetry;
@@ -54,6 +60,7 @@ use crate::tools::{ToolHost, ToolSet, ToolSetCache};
 use crate::turn::fallback::Plan;
 use driver::Run;
 use failover::{Chain, Keyring};
+use governor::Governor;
 use request::Asks;
 
 /// A provider the engine can ask, and the keys it is asked with.
@@ -93,12 +100,15 @@ pub(crate) struct Core {
     pub(crate) mode: JournalMode,
     pub(crate) sessions: sessions::Sessions,
     pub(crate) prefixes: prefix::PrefixCache,
+    pub(crate) chains: chain::Chains,
+    pub(crate) pruning: Option<PruningOptions>,
     pub(crate) tool_timeout_ms: Option<u64>,
     pub(crate) compaction: Option<CompactionOptions>,
     pub(crate) guard: ContextGuard,
     pub(crate) budgets: Budgets,
     pub(crate) failover: FailoverOptions,
     pub(crate) keys: Arc<Keyring>,
+    pub(crate) governor: Governor,
 }
 
 /// Parts an engine is made of.
@@ -119,12 +129,16 @@ pub struct EngineParts {
     pub tool_timeout_ms: Option<u64>,
     /// How a full window is made room in; `None` for never.
     pub compaction: Option<CompactionOptions>,
+    /// When old tool results are told shorter; `None` for never.
+    pub pruning: Option<PruningOptions>,
     /// When a run is warned of its window, or refused for it.
     pub guard: ContextGuard,
     /// What may be spent.
     pub budgets: Budgets,
     /// How runs go on when a profile or a model fails.
     pub failover: FailoverOptions,
+    /// How calls are held back for their provider's rate limits; `None` for never.
+    pub governor: Option<GovernorOptions>,
     /// Where the state of profiles is kept; `None` keeps it in memory.
     pub profiles: Option<Arc<dyn ProfileStore>>,
 }
@@ -166,6 +180,7 @@ impl Engine {
         Self {
             core: Arc::new(Core {
                 failover: parts.failover,
+                governor: Governor::new(parts.governor, parts.clock.clone()),
                 keys: Arc::new(keys),
                 clock: parts.clock,
                 sessions: sessions::Sessions::of(
@@ -174,6 +189,8 @@ impl Engine {
                 journal: parts.journal,
                 mode: parts.journal_mode,
                 prefixes: prefix::PrefixCache::default(),
+                chains: chain::Chains::default(),
+                pruning: parts.pruning,
                 tool_timeout_ms: parts.tool_timeout_ms,
                 compaction: parts.compaction,
                 guard: parts.guard,
@@ -207,10 +224,11 @@ impl Engine {
 
     fn spawn(
         &self,
-        context: AssembledContext,
+        mut context: AssembledContext,
         resumed: Option<String>,
         RunHandles { host, queue, control, hook }: RunHandles,
     ) -> Result<(), EngineError> {
+        self.core.offer_recall(&mut context)?;
         let Resolved { entry, model, tool_set, headers } = self.resolve(&context)?;
         self.core.guard.admits(&context, &model)?;
         let Chain { chairs, seats, notes } = self.chain(&context, entry, &model)?;
@@ -332,7 +350,15 @@ impl Engine {
     /// # Errors
     /// `unknown_profile`; any of storage.
     pub async fn reset_profile(&self, id: &str) -> Result<(), EngineError> {
-        self.core.keys.reset(id).await
+        self.core.keys.reset(id).await?;
+        self.core.governor.forget(id);
+        Ok(())
+    }
+
+    /// What is known of rate limits, by provider, profile and model.
+    #[must_use]
+    pub fn limits(&self) -> Vec<LimitState> {
+        self.core.governor.states()
     }
 
     /// The models that the engine knows, by provider and name.

@@ -3,9 +3,9 @@
 //! It must never decide anything: the machine has.
 
 use crate::model::{
-    AgentMessage, AgentResult, AssembledContext, Attempt, CompactionResult, OnStaleHead,
-    PersistError, Role, RunWarning, StopReason, StorageError, TokenBudget, TurnCommit, TurnFacts,
-    TurnStatus,
+    AgentMessage, AgentResult, AssembledContext, Attempt, CacheBreak, CompactionResult,
+    OnStaleHead, PersistError, Role, RunWarning, StopReason, StorageError, TokenBudget, TurnCommit,
+    TurnFacts, TurnStatus,
 };
 use crate::turn::machine::{Machine, Outcome};
 
@@ -20,6 +20,7 @@ pub(crate) struct Ended {
     pub(crate) warnings: Vec<RunWarning>,
     pub(crate) compaction: Option<CompactionResult>,
     pub(crate) token_budget: Option<TokenBudget>,
+    pub(crate) cache_breaks: Vec<CacheBreak>,
 }
 
 /// Where the turn of an ended run belongs.
@@ -98,6 +99,7 @@ pub(crate) fn result(
         undelivered_steering: ended.undelivered_steering,
         token_budget: ended.token_budget,
         warnings: ended.warnings,
+        cache_breaks: ended.cache_breaks,
     }
 }
 

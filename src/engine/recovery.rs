@@ -103,6 +103,7 @@ impl Engine {
             cost: turn.progress.cost,
             undelivered_steering: Vec::new(),
             warnings: Vec::new(),
+            cache_breaks: Vec::new(),
             compaction: None,
             token_budget: None,
         };

@@ -82,6 +82,15 @@ impl Asks {
         told
     }
 
+    /// The options of a call; `called` as for [`Self::request`].
+    pub(super) fn options<'a>(
+        &'a self,
+        context: &'a AssembledContext,
+        called: bool,
+    ) -> &'a RequestOptions {
+        if called { &self.free } else { &context.request }
+    }
+
     /// The request for one call of `model`; `called` says whether a tool of the run has answered. A choice that forces a call
     /// holds for the first one: left as it is, the run could only end at its cap.
     pub(crate) fn request(
@@ -102,6 +111,7 @@ impl Asks {
             tools: Arc::clone(tools),
             messages,
             open_end,
+            earlier_end: conversation.earlier_end(),
             max_tokens,
             temperature: context.temperature.filter(|_| model.temperature),
             thinking: thinking.and_then(|asked| model.thinking_for(asked, max_tokens)),

@@ -2,14 +2,17 @@
 //!
 //! It must never write: the head it read is what `opening` and the commit compare.
 
-use super::compaction::Fit;
+use std::sync::Arc;
+
+use super::chain::{Watch, pruned_by};
+use super::compaction::{Fit, base_of};
 use super::conversation::Conversation;
 use super::driver::Run;
 use super::prefix::PrefixKey;
 use super::record::Writing;
 use super::sessions::Lane;
 use crate::model::{
-    AgentError, AgentErrorKind, ErrorDetail, FailureKind, HistoryBase, StorageError,
+    AgentError, AgentErrorKind, CacheChain, ErrorDetail, FailureKind, HistoryBase, StorageError,
     StorageErrorKind,
 };
 use crate::turn::transcript::Target;
@@ -22,14 +25,23 @@ pub(crate) struct Session {
     pub(crate) parent_turn_id: Option<String>,
     /// How its context fits the model's window.
     pub(crate) fit: Fit,
+    /// What its provider has in its cache.
+    pub(crate) watch: Watch,
     /// Before the lane: the lease is given back while the session is still this run's.
     pub(crate) writing: Writing,
     pub(crate) lane: Option<Lane>,
 }
 
 impl Session {
-    fn new(conversation: Conversation, head: Option<String>, parent: Option<String>) -> Self {
+    fn new(
+        mut conversation: Conversation,
+        head: Option<String>,
+        parent: Option<String>,
+        chain: Option<Arc<CacheChain>>,
+    ) -> Self {
+        conversation.turn_begins();
         Self {
+            watch: Watch::of(chain),
             conversation,
             expected_head: head,
             parent_turn_id: parent,
@@ -41,7 +53,7 @@ impl Session {
 }
 
 impl Run {
-    fn prefix_key(&self) -> PrefixKey {
+    pub(super) fn prefix_key(&self) -> PrefixKey {
         PrefixKey {
             session_label: self.context.session_label.clone(),
             api: self.provider.api(),
@@ -65,9 +77,12 @@ impl Run {
         let provider = self.provider.as_ref();
         let target = self.target();
         let Some(journal) = &self.core.journal else {
-            let mut conversation = Conversation::new(target);
+            let chain = self.last_chain(None).await?;
+            let pruned = pruned_by(chain.as_deref(), self.who(), 0);
+            let mut conversation = Conversation::pruned(target, 0, pruned);
             conversation.push_flat(self.context.history.as_deref().unwrap_or_default(), provider);
-            return Ok(Session::new(conversation, None, self.context.parent_turn_id.clone()));
+            let parent = self.context.parent_turn_id.clone();
+            return Ok(Session::new(conversation, None, parent, chain));
         };
         let label = &self.context.session_label;
         if let Some(history) = &self.context.history {
@@ -77,9 +92,11 @@ impl Run {
                 // A session that begins at a turn of another one, which must be there before anything is sent.
                 journal.history(label, parent.as_deref(), None).await?;
             }
-            let mut conversation = Conversation::new(target);
+            let chain = self.last_chain(head.as_deref()).await?;
+            let pruned = pruned_by(chain.as_deref(), self.who(), 0);
+            let mut conversation = Conversation::pruned(target, 0, pruned);
             conversation.push_flat(history, provider);
-            return Ok(Session::new(conversation, head, parent));
+            return Ok(Session::new(conversation, head, parent, chain));
         }
         let kept = self.core.prefixes.take(&self.prefix_key());
         let known = kept.as_ref().map(|(head, _)| head.as_str());
@@ -90,9 +107,15 @@ impl Run {
             // A session that begins at a turn of another one.
             history = journal.history(label, parent.as_deref(), None).await?;
         }
+        let chain = self.last_chain(head.as_deref()).await?;
         let mut conversation = match (history.base, kept) {
             (HistoryBase::Known, Some((_, conversation))) => conversation,
-            (HistoryBase::Known, None) | (HistoryBase::Root, _) => Conversation::new(target),
+            (HistoryBase::Known, None) | (HistoryBase::Root, _) => {
+                let summary = history.turns.first().filter(|_| history.summarised);
+                let base = base_of(summary);
+                let pruned = pruned_by(chain.as_deref(), self.who(), base);
+                Conversation::pruned(target, base, pruned)
+            }
         };
         for turn in &history.turns {
             conversation.push_turn(turn, provider);
@@ -101,7 +124,7 @@ impl Run {
             // Kept as it is before this run's own messages: what they come to is read back from the ledger.
             self.core.prefixes.put(self.prefix_key(), head.clone(), conversation.clone());
         }
-        Ok(Session::new(conversation, head, parent))
+        Ok(Session::new(conversation, head, parent, chain))
     }
 
     /// The turn this one follows: the session's head, which a given parent must agree with (RULES §5, "Pointer write").

@@ -61,6 +61,7 @@ impl Journal for Memory {
                         id: turn.turn_id.clone(),
                         status: turn.status,
                         edited: false,
+                        edited_messages: 0,
                         messages: turn.messages.clone(),
                     })
                     .collect(),
@@ -80,6 +81,14 @@ impl Journal for Memory {
 
     fn session_named<'a>(&'a self, label: &'a str) -> JournalFuture<'a, String> {
         Box::pin(std::future::ready(Ok(label.to_owned())))
+    }
+
+    fn agent_of<'a>(
+        &'a self,
+        _label: &'a str,
+        _follows: Option<&'a str>,
+    ) -> JournalFuture<'a, String> {
+        Box::pin(std::future::ready(Ok("default".to_owned())))
     }
 
     fn begin(&self, opening: Box<TurnOpening>) -> JournalFuture<'static, Opened<i64>> {
@@ -240,9 +249,11 @@ impl Rig {
             tasks: Tasks::on(Handle::current()),
             tool_timeout_ms: None,
             compaction: Some(CompactionOptions::default()),
+            pruning: None,
             guard: ContextGuard::default(),
             budgets: Budgets::default(),
             failover: FailoverOptions::default(),
+            governor: Some(GovernorOptions { max_wait: Duration::from_secs(60) }),
             profiles: None,
         });
         Self { engine, provider, journal, host: Arc::default() }

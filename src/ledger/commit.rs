@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::error::{Stored, sqlite};
 use super::lease::Claim;
 use super::write::{Again, Parent, Row, insert_message, insert_turn, write_tool_call};
-use super::{compaction, journal, sessions};
+use super::{cache, compaction, journal, sessions};
 use crate::clock::Clock;
 use crate::model::{
     CallStep, CommitReceipt, OnStaleHead, StorageError, StorageErrorKind, TurnCommit,
@@ -106,6 +106,10 @@ pub(super) fn commit_turn(
         new_head = Some(turn.turn_id.clone());
     } else if turn.epoch.is_some() {
         sessions::opened(connection, &turn.session_label)?;
+    }
+    if let Some(step) = &turn.cache {
+        let at_turn = new_head.as_deref() == Some(turn.turn_id.as_str());
+        cache::write(connection, &turn.session_label, &turn.turn_id, step, at_turn)?;
     }
     Ok(CommitReceipt { turn_id: turn.turn_id.clone(), head: new_head, stale_head })
 }

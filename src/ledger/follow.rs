@@ -77,7 +77,7 @@ impl Ledger {
     /// `unknown_run`, `events_expired`; any of storage.
     pub async fn follow(&self, of: Follows, after: u64) -> Result<EventPage, StorageError> {
         let core = self.core()?;
-        let (mut follower, mut of) = (None, of);
+        let (mut follower, mut of, mut doubted) = (None, of, false);
         loop {
             let entry = match &of {
                 Follows::Turn(turn) => core.runs.entry(turn),
@@ -107,7 +107,10 @@ impl Ledger {
             let follower = follower.get_or_insert_with(|| core.pulse.follow(&core));
             let read = events_after(&core, of.clone(), after);
             match core.readers.run(|connection| readers::snapshot(connection, read)).await {
-                Ok(found) if found.over || !found.events.is_empty() => return Ok(found),
+                Ok(Found { page, .. }) if page.over || !page.events.is_empty() => return Ok(page),
+                // It was under way in what was read and is not now: it may have ended in between, and its end is not read.
+                Ok(found) if found.gone && !std::mem::replace(&mut doubted, true) => continue,
+                Ok(Found { page, gone: true }) => return Ok(EventPage { over: true, ..page }),
                 // A run that has just begun has told nothing that is in the file.
                 Err(error) if !(begins && is_unkept(&error)) => {
                     return Err(error);
@@ -167,17 +170,24 @@ fn page(turn_id: String, after: u64, told: &[Told], over: bool) -> EventPage {
     }
 }
 
-fn events_after(
+/// What the file has of a run.
+pub(super) struct Found {
+    pub(super) page: EventPage,
+    /// The run has no end in the file, and nobody runs it any more.
+    pub(super) gone: bool,
+}
+
+pub(super) fn events_after(
     core: &Arc<Core>,
     of: Follows,
     after: u64,
-) -> impl FnOnce(&Connection) -> Stored<EventPage> + Send + 'static {
+) -> impl FnOnce(&Connection) -> Stored<Found> + Send + 'static {
     let (claim, runs) = (core.claim.clone(), Arc::clone(&core.runs));
     move |connection| {
         let Some(log) = find(connection, &of)? else { return Err(unkept(connection, &of)?) };
         let (told, whole) = events::read(connection, log.id, after, ROWS)?;
-        let over = whole && (log.ended || !is_live(connection, &log, &claim, &runs)?);
-        Ok(page(log.turn_id, after, &told, over))
+        let gone = whole && !log.ended && !is_live(connection, &log, &claim, &runs)?;
+        Ok(Found { page: page(log.turn_id, after, &told, whole && log.ended), gone })
     }
 }
 

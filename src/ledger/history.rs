@@ -41,8 +41,11 @@ pub(super) fn session_history(
     let turns = links
         .into_iter()
         .map(|link| {
+            let messages = messages(connection, &link.id)?;
+            let follows = link.follows.as_deref();
             Ok(HistoryTurn {
-                messages: messages(connection, &link.id)?,
+                edited_messages: follows.map_or(0, |compaction| said_before(&messages, compaction)),
+                messages,
                 edited: link.edited,
                 id: link.id,
                 status: link.status,
@@ -60,6 +63,21 @@ struct Link {
     compaction: bool,
     /// Kept by a compaction that came after it.
     edited: bool,
+    /// The compaction that it follows.
+    follows: Option<String>,
+}
+
+/// So many of a turn's messages were said before `compaction`, which its own run made while it went on. What is said
+/// has an id of the engine's clock, as a compaction has; an answer goes with what came before the next one.
+fn said_before(messages: &[Message], compaction: &str) -> usize {
+    let ours =
+        |id: &str| id.len() == compaction.len() && id.bytes().all(|it| it.is_ascii_alphanumeric());
+    let before = |message: &Message| {
+        message.role == Role::Assistant && ours(&message.id) && message.id.as_str() < compaction
+    };
+    let Some(last) = messages.iter().rposition(before) else { return 0 };
+    let rest = messages.iter().skip(last + 1);
+    last + 1 + rest.take_while(|message| message.role != Role::Assistant).count()
 }
 
 /// The turns of the context, oldest first, with the last compaction before what it keeps.
@@ -68,7 +86,7 @@ fn walk(
     head: &str,
     known: Option<&str>,
 ) -> Stored<(HistoryBase, Vec<Link>)> {
-    let mut newest_first = Vec::new();
+    let mut newest_first: Vec<Link> = Vec::new();
     let mut next = Some(head.to_owned());
     while let Some(id) = next {
         if known == Some(id.as_str()) {
@@ -77,7 +95,10 @@ fn walk(
         }
         let link = link(connection, &id)?;
         if link.compaction {
-            let mut turns = kept_turns(connection, &link)?;
+            if let Some(child) = newest_first.last_mut() {
+                child.follows = Some(link.id.clone());
+            }
+            let (mut turns, _) = kept_turns(connection, &link)?;
             turns.push(link);
             // The summary stands first, then what it kept, then what came after it.
             turns.rotate_right(1);
@@ -92,8 +113,21 @@ fn walk(
     Ok((HistoryBase::Root, newest_first))
 }
 
-/// The turns from the first kept one up to the compaction, oldest first, without older compactions.
-fn kept_turns(connection: &Connection, compaction: &Link) -> Stored<Vec<Link>> {
+/// The newest turn at or above `head` that its context no longer holds; `None` where it holds everything.
+pub(super) fn newest_left_out(connection: &Connection, head: &str) -> Stored<Option<String>> {
+    let mut next = Some(head.to_owned());
+    while let Some(id) = next {
+        let link = link(connection, &id)?;
+        if link.compaction {
+            return Ok(kept_turns(connection, &link)?.1);
+        }
+        next = link.parent;
+    }
+    Ok(None)
+}
+
+/// The turns from the first kept one up to the compaction, oldest first, without older compactions; and the turn before.
+fn kept_turns(connection: &Connection, compaction: &Link) -> Stored<(Vec<Link>, Option<String>)> {
     let (first_kept, summarized) = connection
         .prepare_cached(
             "SELECT first_kept_turn_id, summarized_through_turn_id FROM compactions WHERE turn_id = ?1",
@@ -106,19 +140,19 @@ fn kept_turns(connection: &Connection, compaction: &Link) -> Stored<Vec<Link>> {
         .map_err(|error| sqlite(&format!("read the compaction `{}`", compaction.id), &error))?;
     let mut kept = Vec::new();
     let mut next = compaction.parent.clone();
-    while let Some(id) = next {
-        // Where nothing before the compaction was kept, the first kept turn comes after it.
-        if id == summarized {
-            break;
-        }
+    // Where nothing before the compaction was kept, the first kept turn comes after it.
+    while let Some(id) = next.take_if(|id| *id != summarized) {
         let link = link(connection, &id)?;
-        next = link.parent.clone().filter(|_| id != first_kept);
+        next.clone_from(&link.parent);
         if !link.compaction {
             kept.push(Link { edited: true, ..link });
         }
+        if id == first_kept {
+            break;
+        }
     }
     kept.reverse();
-    Ok(kept)
+    Ok((kept, next))
 }
 
 fn link(connection: &Connection, id: &str) -> Stored<Link> {
@@ -142,7 +176,7 @@ fn link(connection: &Connection, id: &str) -> Stored<Link> {
             if status == TurnStatus::Streaming {
                 return Err(unknown_turn(id));
             }
-            Ok(Link { id: id.to_owned(), parent, status, compaction, edited: false })
+            Ok(Link { id: id.to_owned(), parent, status, compaction, edited: false, follows: None })
         })
 }
 

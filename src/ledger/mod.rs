@@ -6,6 +6,7 @@
 
 mod alias;
 mod blobs;
+mod cache;
 mod care;
 mod commands;
 mod commit;
@@ -35,6 +36,7 @@ mod pulse;
 mod query;
 mod readers;
 mod reading;
+mod recall;
 mod registry;
 mod rows;
 mod runs;

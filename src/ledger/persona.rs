@@ -31,6 +31,7 @@ pub(super) const PERSONA: &str =
     "SELECT id, main_session_label, created_at, updated_at FROM personas WHERE id = ?1";
 pub(super) const PERSONAS: &str = "SELECT id, main_session_label, created_at, updated_at FROM personas WHERE id > ?1 ORDER BY id LIMIT ?2";
 pub(super) const OF_MAIN: &str = "SELECT id FROM personas WHERE main_session_label = ?1";
+pub(super) const AGENT: &str = "SELECT agent_id FROM sessions WHERE label = ?1";
 pub(super) const OF_TURN: &str = "SELECT s.persona_id, s.agent_id FROM turns t JOIN sessions s ON s.label = t.session_label WHERE t.id = ?1";
 
 /// Whose a session is.
@@ -64,6 +65,19 @@ pub(super) fn of_session(
         (None, None) => (DEFAULT.to_owned(), DEFAULT.to_owned()),
     };
     Ok(Identity { persona, agent: key.agent_id.unwrap_or(agent) })
+}
+
+/// The agent of a session; of one that is not there yet, the one it would have.
+pub(super) fn agent_of(
+    connection: &Connection,
+    label: &str,
+    follows: Option<&str>,
+) -> Stored<String> {
+    let known: Option<String> = connection
+        .prepare_cached(AGENT)
+        .and_then(|mut statement| statement.query_row((label,), |row| row.get(0)).optional())
+        .map_err(|error| sqlite(&format!("read the agent of session `{label}`"), &error))?;
+    known.map_or_else(|| Ok(of_session(connection, label, follows)?.agent), Ok)
 }
 
 /// The persona of that id.

@@ -10,11 +10,13 @@ use super::registry::Core;
 use super::runs::{Along, Trim};
 use super::writer::Then;
 use super::{
-    Ledger, commit, compaction, events, expense, history, journal, lease, readers, sessions,
+    Ledger, cache, commit, compaction, events, expense, history, journal, lease, persona, readers,
+    recall, sessions,
 };
 use crate::model::{
-    CommitReceipt, CompactionStep, Enrolment, Expense, Journal, JournalFuture, LiveRun, OpenTurn,
-    Opened, RunNames, SessionHistory, SpentBy, TurnCommit, TurnOpening, TurnStep,
+    CacheChain, CommitReceipt, CompactionStep, Enrolment, Expense, Journal, JournalFuture, LiveRun,
+    OpenTurn, Opened, Recall, Recalled, RunNames, SessionHistory, SpentBy, TurnCommit, TurnOpening,
+    TurnStep,
 };
 
 impl Journal for Ledger {
@@ -41,6 +43,14 @@ impl Journal for Ledger {
         })
     }
 
+    fn recall(&self, asked: Recall) -> JournalFuture<'static, Recalled> {
+        let core = self.core();
+        Box::pin(async move {
+            let read = move |connection: &rusqlite::Connection| recall::recall(connection, &asked);
+            core?.readers.run(|connection| readers::snapshot(connection, read)).await
+        })
+    }
+
     fn id(&self) -> String {
         // Closed, it serves nobody; the name only has to be its own.
         self.ledger_id().unwrap_or_else(|_| self.clock.new_id())
@@ -56,12 +66,37 @@ impl Journal for Ledger {
         })
     }
 
+    fn cache_chain<'a>(
+        &'a self,
+        session_label: &'a str,
+    ) -> JournalFuture<'a, Option<Box<CacheChain>>> {
+        Box::pin(async move {
+            let label = session_label.to_owned();
+            let read = move |connection: &rusqlite::Connection| cache::read(connection, &label);
+            self.core()?.readers.run(|connection| readers::snapshot(connection, read)).await
+        })
+    }
+
     fn enrol(&self, names: RunNames, run: Weak<dyn LiveRun>) -> Option<Arc<dyn Enrolment>> {
         Some(self.core().ok()?.runs.enrol(names, run))
     }
 
     fn session_named<'a>(&'a self, label: &'a str) -> JournalFuture<'a, String> {
         Box::pin(self.resolve(label.to_owned()))
+    }
+
+    fn agent_of<'a>(
+        &'a self,
+        label: &'a str,
+        follows: Option<&'a str>,
+    ) -> JournalFuture<'a, String> {
+        Box::pin(async move {
+            let (label, follows) = (label.to_owned(), follows.map(ToOwned::to_owned));
+            let read = move |connection: &mut rusqlite::Connection| {
+                persona::agent_of(connection, &label, follows.as_deref())
+            };
+            self.core()?.readers.run(read).await
+        })
     }
 
     fn begin(&self, opening: Box<TurnOpening>) -> JournalFuture<'static, Opened<i64>> {
@@ -161,7 +196,14 @@ impl Journal for Ledger {
             let read = move |connection: &rusqlite::Connection| {
                 journal::interrupted(connection, turn_id.as_deref(), &claim)
             };
-            core.readers.run(|connection| readers::snapshot(connection, read)).await
+            let again = read.clone();
+            let mut found = core.readers.run(|it| readers::snapshot(it, read)).await?;
+            if !found.is_empty() {
+                // One that ended while it was read is open in what was read, and runs nowhere.
+                let still = core.readers.run(|it| readers::snapshot(it, again)).await?;
+                found.retain(|one| still.iter().any(|other| other.turn_id == one.turn_id));
+            }
+            Ok(found)
         })
     }
 

@@ -20,7 +20,8 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/020_events.sql"),
     include_str!("migrations/030_profiles.sql"),
     include_str!("migrations/040_search.sql"),
-    include_str!("migrations/041_blobs.sql"),
+    include_str!("migrations/050_cache.sql"),
+    include_str!("migrations/060_blobs.sql"),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; six processes that try at once get one schema.

@@ -113,17 +113,18 @@ fn hit(row: &Row<'_>, said: &str, text: &str) -> rusqlite::Result<(i64, SearchHi
             session_label: row.get(3)?,
             role: row.get(4)?,
             created_at: row.get(5)?,
-            excerpt: excerpt(said, text),
+            excerpt: excerpt(said, text, EXCERPT),
         },
     ))
 }
 
-fn excerpt(content: &str, text: &str) -> String {
+/// At most `most` characters of `content`, around the first word of `text` in it.
+pub(super) fn excerpt(content: &str, text: &str, most: usize) -> String {
     let at = words::position(content, text);
     let (before, from) = content.split_at_checked(at).unwrap_or(("", content));
-    let lead = before.char_indices().rev().nth(EXCERPT / 4 - 1).map_or(0, |(start, _)| start);
+    let lead = before.char_indices().rev().nth(most / 4 - 1).map_or(0, |(start, _)| start);
     let start = content.get(lead..).unwrap_or(from);
-    let end = start.char_indices().nth(EXCERPT).map_or(start.len(), |(end, _)| end);
+    let end = start.char_indices().nth(most).map_or(start.len(), |(end, _)| end);
     let mut told = String::with_capacity(end + 6);
     if lead > 0 {
         told.push('…');
@@ -137,13 +138,13 @@ fn excerpt(content: &str, text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::excerpt;
+    use super::{EXCERPT, excerpt};
 
     #[test]
     fn an_excerpt_is_cut_on_characters_and_says_where_it_was_cut() {
-        assert_eq!(excerpt("short Needle", "needle"), "short Needle");
+        assert_eq!(excerpt("short Needle", "needle", EXCERPT), "short Needle");
         let long = format!("{} needle {}", "ü".repeat(500), "é".repeat(500));
-        let told = excerpt(&long, "needle");
+        let told = excerpt(&long, "needle", EXCERPT);
         assert_eq!(told.chars().count(), 162);
         assert!(told.starts_with("…ü") && told.ends_with("é…") && told.contains(" needle "));
     }

@@ -1,4 +1,4 @@
-//! What turns have used, added up: by session, by agent, by model, by day (seed 001 §10).
+//! What turns have used, added up: by turn, by session, by agent, by model, by day (seed 001 §10).
 //!
 //! It reads turns that have ended, by an index of the key, a page of keys at a time. It must never make an unknown price 0.
 
@@ -15,6 +15,8 @@ use crate::model::TokenUsage;
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum UsageBy {
+    /// The turn, which is one request of the host's: its calls one by one are in `TurnRow.attempts`.
+    Turn,
     /// The session the turn was run in.
     Session,
     /// The agent of the session: see `SessionRow.agentId`.
@@ -64,7 +66,7 @@ pub struct UsageFilter {
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct UsageRow {
-    /// The session's label, the agent, `provider/model`, or the day as `2026-01-31`.
+    /// The turn's id, the session's label, the agent, `provider/model`, or the day as `2026-01-31`.
     pub key: String,
     /// The turns, without compactions.
     pub turns: u64,
@@ -114,6 +116,7 @@ macro_rules! sums {
 }
 
 // `?7`, and of a model `?8`, are the key; of a day its first millisecond and the next one's.
+pub(super) const OF_TURN: &str = sums!("turns t WHERE t.id = ?7 AND ?8 IS NULL");
 pub(super) const OF_SESSION: &str =
     sums!("turns t INDEXED BY turns_by_session WHERE t.session_label = ?7 AND ?8 IS NULL");
 pub(super) const OF_AGENT: &str = sums!(
@@ -125,6 +128,9 @@ pub(super) const OF_MODEL: &str =
 pub(super) const OF_DAY: &str =
     sums!("turns t INDEXED BY turns_by_start WHERE t.started_at >= ?7 AND t.started_at < ?8");
 
+pub(super) const NEXT_TURN: &str = "SELECT id FROM turns WHERE id > ?1 ORDER BY id LIMIT 1";
+pub(super) const NEXT_TURN_OF_SESSION: &str =
+    "SELECT id FROM turns WHERE session_label = ?2 AND id > ?1 ORDER BY id LIMIT 1";
 pub(super) const NEXT_SESSION: &str =
     "SELECT label FROM sessions WHERE label > ?1 ORDER BY label LIMIT 1";
 pub(super) const NEXT_AGENT: &str =
@@ -159,6 +165,7 @@ enum Place {
 pub(super) fn usage(connection: &Connection, filter: &UsageFilter) -> Stored<Page<UsageRow>> {
     let failed = |error| sqlite("add up the ledger's usage", &error);
     let sql = match filter.by {
+        UsageBy::Turn => OF_TURN,
         UsageBy::Session => OF_SESSION,
         UsageBy::Agent => OF_AGENT,
         UsageBy::Model => OF_MODEL,
@@ -195,7 +202,9 @@ fn first(connection: &Connection, filter: &UsageFilter) -> Stored<Place> {
     let after = filter.after.as_deref();
     let no_key = || no_cursor("filter.after", after.unwrap_or_default());
     Ok(match (filter.by, after) {
-        (UsageBy::Session | UsageBy::Agent, after) => Place::Text(after.unwrap_or("").to_owned()),
+        (UsageBy::Turn | UsageBy::Session | UsageBy::Agent, after) => {
+            Place::Text(after.unwrap_or("").to_owned())
+        }
         (UsageBy::Model, None) => Place::Model(String::new(), String::new()),
         // Either name may have a `/`: the cut is where such a pair is.
         (UsageBy::Model, Some(after)) => {
@@ -236,18 +245,27 @@ fn next(
     use rusqlite::types::Value;
     match place {
         Place::Text(after) => {
-            let (sql, only) = match filter.by {
-                UsageBy::Session => (NEXT_SESSION, &filter.session_label),
-                UsageBy::Agent | UsageBy::Model | UsageBy::Day => (NEXT_AGENT, &filter.agent_id),
+            let find = |sql, session: Option<&str>| {
+                let mut statement = connection.prepare_cached(sql)?;
+                match session {
+                    Some(label) => statement.query_row((after, label), |row| row.get(0)),
+                    None => statement.query_row((after,), |row| row.get(0)),
+                }
+                .optional()
             };
-            let key: Option<String> = match only {
-                // The only key there is: no others are gone through.
-                Some(only) => (only > after).then(|| only.clone()),
-                None => connection
-                    .prepare_cached(sql)?
-                    .query_row((after,), |row| row.get(0))
-                    .optional()?,
-            };
+            // The only key there is: no others are gone through.
+            let the = |only: &String| Ok((only > after).then(|| only.clone()));
+            let session = filter.session_label.as_ref();
+            let key: Option<String> = match filter.by {
+                UsageBy::Turn if session.is_some() => {
+                    find(NEXT_TURN_OF_SESSION, session.map(String::as_str))
+                }
+                UsageBy::Turn => find(NEXT_TURN, None),
+                UsageBy::Session => session.map_or_else(|| find(NEXT_SESSION, None), the),
+                UsageBy::Agent | UsageBy::Model | UsageBy::Day => {
+                    filter.agent_id.as_ref().map_or_else(|| find(NEXT_AGENT, None), the)
+                }
+            }?;
             Ok(key.map(|key| Group {
                 bound: (Value::Text(key.clone()), Value::Null),
                 place: Place::Text(key.clone()),

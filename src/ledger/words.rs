@@ -57,15 +57,37 @@ impl Wanted {
         terms.collect::<Vec<_>>().join(" AND ")
     }
 
+    /// Each of them alone.
+    pub(super) fn singly(self) -> impl Iterator<Item = Self> {
+        self.0.into_iter().map(|term| Self(vec![term]))
+    }
+
+    /// How many they are.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Keeps the first `most`.
+    pub(super) fn truncate(&mut self, most: usize) {
+        self.0.truncate(most);
+    }
+
     /// Whether they are among `words`, which [`search_words`] has cut: what FTS5 would say.
     pub(super) fn are_in(&self, words: &str) -> bool {
-        self.0.iter().all(|(wanted, how)| {
-            words.split(' ').any(|word| match how {
-                Match::Whole => word == wanted,
-                Match::Beginning => word.starts_with(wanted.as_str()),
-            })
-        })
+        self.0.iter().all(|term| is_in(words, term))
     }
+
+    /// How many of them are.
+    pub(super) fn matched(&self, words: &str) -> usize {
+        self.0.iter().filter(|term| is_in(words, term)).count()
+    }
+}
+
+fn is_in(words: &str, (wanted, how): &(String, Match)) -> bool {
+    words.split(' ').any(|word| match how {
+        Match::Whole => word == wanted,
+        Match::Beginning => word.starts_with(wanted.as_str()),
+    })
 }
 
 /// Where in `text` the first word of `query` stands, in bytes; 0 where only a part of it is found.
@@ -150,6 +172,23 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(wanted(text).map(|it| it.query()).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_matched_as_the_index_would_match_it() {
+        let words = search_words("The Größe of 上下文 is id_7");
+        for (asked, found) in [
+            ("größe ID_7", 2),
+            ("größ", 0),
+            ("größ*", 1),
+            ("文 id*", 2),
+            ("上文", 0),
+            ("of absent", 1),
+        ] {
+            let wanted = wanted(asked).unwrap();
+            assert_eq!(wanted.matched(&words), found, "{asked}");
+            assert_eq!(wanted.are_in(&words), wanted.count() == found, "{asked}");
         }
     }
 

@@ -81,4 +81,10 @@ impl Block {
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), provider_data: None }
     }
+
+    /// Whether it is what a tool answered.
+    #[must_use]
+    pub fn is_result(&self) -> bool {
+        matches!(self, Self::ToolResult { .. })
+    }
 }

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{FailureKind, ModelName};
+use super::{CacheBreak, FailureKind, ModelName};
 
 /// One event of a run's stream. `seq` counts from 1 without a gap.
 #[derive(Debug, Clone, Serialize)]
@@ -75,6 +75,13 @@ pub enum StreamEvent {
         /// The event's number.
         seq: u64,
     },
+    /// The provider's prompt cache was of less use than it should have been: told after the answer that showed it.
+    CacheBreak {
+        /// What broke, and what it cost.
+        cache_break: Box<CacheBreak>,
+        /// The event's number.
+        seq: u64,
+    },
     /// An assistant message ended; with `final` true, the run.
     StreamEnd {
         /// The host's id of the run.
@@ -109,6 +116,7 @@ impl StreamEvent {
             | Self::Reasoning { seq, .. }
             | Self::StreamEnd { seq, .. }
             | Self::ModelSwitch { seq, .. }
+            | Self::CacheBreak { seq, .. }
             | Self::StreamError { seq, .. } => *seq = number,
         }
         self

@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Weak};
 
 use super::{
-    AgentError, AgentRole, AgentToolCall, AssembledContext, Attempt, CompactionResult, Enrolment,
-    Expense, LiveRun, Message, OpenTurn, ReplayClass, Role, RunNames, SpentBy, StopReason,
-    StorageError, StreamEvent, TokenUsage,
+    AgentError, AgentRole, AgentToolCall, AssembledContext, Attempt, CacheChain, CacheStep,
+    CompactionResult, Enrolment, Expense, LiveRun, Message, OpenTurn, Recall, Recalled,
+    ReplayClass, Role, RunNames, SpentBy, StopReason, StorageError, StreamEvent, TokenUsage,
 };
 
 /// The status of a turn's row (RULES §1).
@@ -66,6 +66,8 @@ pub struct HistoryTurn {
     pub status: TurnStatus,
     /// Whether a compaction came after it: what stood before it when it was said is no longer there (RULES §4, "Thinking").
     pub edited: bool,
+    /// So many of its messages were said before the compaction that it follows: one that its own run made.
+    pub edited_messages: usize,
     /// Its messages in order.
     pub messages: Vec<Message>,
 }
@@ -152,6 +154,8 @@ pub struct TurnCommit {
     pub on_stale_head: OnStaleHead,
     /// The run's terminal event, kept in the same transaction where its events are. Its number is the ledger's to give.
     pub last_event: Option<StreamEvent>,
+    /// What it leaves of the prompt cache.
+    pub cache: Option<Box<CacheStep>>,
 }
 
 /// What a turn is besides what its context says.
@@ -226,6 +230,7 @@ impl TurnCommit {
             epoch: None,
             on_stale_head: OnStaleHead::Refuse,
             last_event: None,
+            cache: None,
         }
     }
 }
@@ -321,12 +326,35 @@ pub trait Journal: Send + Sync {
     /// The session's newest turn; `None` for a session without one, or for none.
     fn head<'a>(&'a self, session_label: &'a str) -> JournalFuture<'a, Option<String>>;
 
+    /// The chain of the session's last call, where one is kept.
+    fn cache_chain<'a>(
+        &'a self,
+        session_label: &'a str,
+    ) -> JournalFuture<'a, Option<Box<CacheChain>>> {
+        let _ = session_label;
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// The label of the session that a label or an alias names.
     fn session_named<'a>(&'a self, label: &'a str) -> JournalFuture<'a, String>;
+
+    /// The agent that a session is of; one that is not there yet, as it would be if its first turn followed `follows`.
+    fn agent_of<'a>(
+        &'a self,
+        label: &'a str,
+        follows: Option<&'a str>,
+    ) -> JournalFuture<'a, String>;
 
     /// What the turns of a turn's, a session's or an agent's, or of everybody's since a time have come to, running ones
     /// included as far as they are written.
     fn spent(&self, by: SpentBy) -> JournalFuture<'static, Expense>;
+
+    /// The messages of a session's own thread that its context no longer holds, by their words. None where the journal
+    /// cannot search.
+    fn recall(&self, asked: Recall) -> JournalFuture<'static, Recalled> {
+        drop(asked);
+        Box::pin(std::future::ready(Ok(Recalled::default())))
+    }
 
     /// What tells this ledger from every other: handles of one file give the same.
     fn id(&self) -> String;

@@ -106,6 +106,23 @@ impl Message {
         out
     }
 
+    /// Whether the model speaks.
+    #[must_use]
+    pub fn is_assistant(&self) -> bool {
+        match self.role {
+            Role::Assistant => true,
+            Role::User | Role::System | Role::Tool => false,
+        }
+    }
+
+    /// The blocks of messages that become one, the tools' results before all others.
+    pub fn results_first(messages: &[Self]) -> impl Iterator<Item = &Block> {
+        let blocks = || messages.iter().flat_map(|message| &message.blocks);
+        blocks()
+            .filter(|block| block.is_result())
+            .chain(blocks().filter(|block| !block.is_result()))
+    }
+
     /// The call a `tool` message answers, and whether it failed.
     #[must_use]
     pub fn tool_result(&self) -> Option<(&str, bool)> {

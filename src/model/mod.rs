@@ -5,6 +5,7 @@
 mod api;
 mod block;
 mod budget;
+mod cache;
 mod catalogue;
 mod context;
 mod error;
@@ -18,6 +19,8 @@ mod live;
 mod message;
 mod options;
 mod profile;
+mod rate;
+mod recall;
 mod response;
 mod result;
 mod session_key;
@@ -27,6 +30,7 @@ mod usage;
 pub use api::{Api, IdRule, TranscriptRules};
 pub use block::Block;
 pub use budget::{BudgetOptions, BudgetPer, BudgetState, Expense, SpentBy};
+pub use cache::{CacheBreak, CacheBreakCause, CacheChain, CacheChange, CachePart, CacheStep};
 pub use catalogue::{
     Catalogue, CostTier, Matched, Modality, ModelCost, ModelDeclaration, ModelFilter, ModelInfo,
     Resolution, ThinkingCapability,
@@ -59,6 +63,8 @@ pub use options::{CacheTtl, PromptCache, RequestOptions, ResponseFormat, ToolCho
 pub use profile::{
     AuthType, ModelName, ProfileChange, ProfileState, ProfileStore, ProfileUsage, ProfileWindow,
 };
+pub use rate::{LimitState, RateLimit, RateLimitState, RateLimits};
+pub use recall::{RECALL, Recall, Recalled, RecalledMessage};
 pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
 pub use result::{
     AgentResult, AgentToolCall, Attempt, CompactionResult, PersistError, RunWarning, StopReason,

@@ -4,7 +4,7 @@
 
 use std::task::{Context, Poll};
 
-use super::TokenUsage;
+use super::{RateLimits, TokenUsage};
 
 /// How a block begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,6 +111,10 @@ pub enum Delta<'a> {
 
 /// Who takes the deltas.
 pub trait DeltaSink: Send {
+    /// The server has begun to answer, with this status and these limits. Called once, before any delta; never by a provider
+    /// without headers.
+    fn answered(&mut self, _status: u16, _limits: &RateLimits) {}
+
     /// Takes one delta. Called in order, on the task that reads the socket; must not block.
     fn delta(&mut self, delta: Delta<'_>);
 

@@ -109,7 +109,7 @@ pub struct AgentToolCall {
 }
 
 /// One attempt at a provider (RULES §1, `attempts_json`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
@@ -130,6 +130,15 @@ pub struct Attempt {
     pub reason: Option<super::FailureKind>,
     /// How long it took, in milliseconds.
     pub ms: u64,
+    /// What it used; absent where nothing was reported and nothing came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TokenUsage>,
+    /// What that cost in US dollars, where the price is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    /// How long it was held back before, for its provider's rate limits; absent where it was not. Not part of `ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_ms: Option<u64>,
 }
 
 /// Something the engine did otherwise than the context asked, without failing for it. Told once a run.
@@ -250,6 +259,9 @@ pub struct AgentResult {
     /// What the context asked for and the requests could not say; what the guard and a failed compaction have to say.
     #[serde(default)]
     pub warnings: Vec<RunWarning>,
+    /// Where the provider's prompt cache was of less use than it should have been.
+    #[serde(default)]
+    pub cache_breaks: Vec<super::CacheBreak>,
 }
 
 /// Why the ledger does not have a turn.

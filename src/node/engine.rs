@@ -24,7 +24,8 @@ use crate::clock::Clock;
 use crate::config::Environment;
 use crate::engine::{
     Budgets, CompactionOptions, ContextGuard, Engine, EngineParts, EventQueue, FailoverOptions,
-    JournalMode, Notify, ProviderEntry, RunControl, RunHandles, Tasks,
+    GovernorOptions, JournalMode, Notify, ProviderEntry, PruningOptions, RunControl, RunHandles,
+    Tasks,
 };
 use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Ledger, LedgerOptions, Synchronous};
@@ -59,7 +60,11 @@ struct Options<'a> {
     #[serde(borrow, default)]
     failover: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    rate_governor: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     context_guard: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pruning: Option<&'a RawValue>,
     #[serde(borrow, default)]
     budgets: Option<&'a RawValue>,
 }
@@ -155,8 +160,14 @@ impl NativeEngine {
         let catalogue = Catalogue::with_declared(declared).map_err(EngineError::option)?;
         let compaction =
             CompactionOptions::parse(options.compaction).map_err(EngineError::option)?;
+        if let (Some(compaction), None) = (&compaction, &options.ledger) {
+            compaction.without_ledger().map_err(EngineError::option)?;
+        }
+        let pruning = PruningOptions::parse(options.pruning).map_err(EngineError::option)?;
         let guard = ContextGuard::parse(options.context_guard).map_err(EngineError::option)?;
         let budgets = Budgets::parse(options.budgets).map_err(EngineError::option)?;
+        let governor =
+            GovernorOptions::parse(options.rate_governor).map_err(EngineError::option)?;
         let failover = FailoverOptions::parse(options.failover).map_err(EngineError::option)?;
         let named: HashMap<&str, ProviderKeys> =
             set.providers.keys().map(|name| (name.as_str(), set.keys(name))).collect();
@@ -230,9 +241,11 @@ impl NativeEngine {
             tasks: tasks.sibling(),
             tool_timeout_ms: options.tool_timeout_ms,
             compaction,
+            pruning,
             guard,
             budgets,
             failover,
+            governor,
             profiles: ledger.clone().map(|ledger| ledger as Arc<dyn ProfileStore>),
         });
         Ok(Self {
@@ -334,6 +347,13 @@ impl NativeEngine {
     #[napi(catch_unwind)]
     pub fn budgets(&self) -> Result<String> {
         serde_json::to_string(&self.engine.budgets())
+            .map_err(|error| js_error(&EngineError::new(ErrorCode::Internal, error.to_string())))
+    }
+
+    /// What is known of rate limits: a JSON array of `LimitState`.
+    #[napi(catch_unwind)]
+    pub fn limits(&self) -> Result<String> {
+        serde_json::to_string(&self.engine.limits())
             .map_err(|error| js_error(&EngineError::new(ErrorCode::Internal, error.to_string())))
     }
 

@@ -45,6 +45,9 @@ pub struct ModelRequest {
     pub messages: Vec<Bytes>,
     /// Whether the last piece is the conversation's open end: what the user and the tools said since the last answer.
     pub open_end: bool,
+    /// Where the last request ended that somebody had asked, in bytes before the end of the pieces before the open end; only
+    /// where so many blocks came since that a provider may not look back to it, or there is no open end.
+    pub earlier_end: Option<usize>,
     /// Cap of the answer in tokens.
     pub max_tokens: u64,
     /// Sampling temperature, already left out where the model refuses it.

@@ -2,7 +2,7 @@
 //!
 //! Pure arithmetic. It must never be mixed with what a provider reported without saying so.
 
-use crate::model::Block;
+use crate::model::{Block, Message};
 
 /// What an image counts.
 const IMAGE_TOKENS: u64 = 1_200;
@@ -35,6 +35,12 @@ pub(crate) fn block_tokens(blocks: &[Block]) -> u64 {
             Block::Opaque { raw_json } => text_tokens(raw_json),
         }
     })
+}
+
+/// Tokens of messages, as the model sees them.
+#[must_use]
+pub(crate) fn message_tokens(messages: &[Message]) -> u64 {
+    messages.iter().fold(0, |sum, message| sum.saturating_add(block_tokens(&message.blocks)))
 }
 
 fn count(n: usize) -> u64 {

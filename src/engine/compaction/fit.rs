@@ -31,6 +31,8 @@ pub(crate) struct Fit {
     /// The summary, where a part of the running turn is in it.
     pub(super) summary: Option<String>,
     pub(super) warned: bool,
+    /// How often the conversation was told anew.
+    retold: u32,
 }
 
 impl Fit {
@@ -52,6 +54,21 @@ impl Fit {
     /// The conversation is another one: what was reported of the old one says nothing of it.
     pub(super) fn rebuilt(&mut self) {
         self.last = None;
+        self.retold += 1;
+    }
+
+    pub(crate) fn retold(&self) -> u32 {
+        self.retold
+    }
+
+    /// Some old results are told shorter from here on.
+    pub(crate) fn pruned(&mut self) {
+        self.last = None;
+    }
+
+    /// Whether something is told otherwise than a later run will tell it.
+    pub(crate) fn shortened(&self) -> bool {
+        self.truncate.is_some() || self.summary.is_some()
     }
 
     fn sum(&self, conversation: &Conversation, margin: u64) -> u64 {
@@ -68,7 +85,7 @@ impl Fit {
     }
 
     /// About what the next call sends.
-    pub(super) fn estimate(&self, conversation: &Conversation) -> u64 {
+    pub(crate) fn estimate(&self, conversation: &Conversation) -> u64 {
         self.sum(conversation, 100)
     }
 
@@ -98,7 +115,7 @@ pub(super) fn without_margin(tokens: u64) -> u64 {
 
 impl Run {
     /// The room of the run's model.
-    pub(super) fn budget(&self) -> Budget {
+    pub(crate) fn budget(&self) -> Budget {
         let asked = &self.context.token_budget;
         let model = &self.model;
         let window = model.context_window.min(asked.model_limit.unwrap_or(u64::MAX));
@@ -116,7 +133,7 @@ impl Run {
     }
 
     /// What of a request is no conversation.
-    pub(super) fn overhead(&self, fit: &mut Fit) -> u64 {
+    pub(crate) fn overhead(&self, fit: &mut Fit) -> u64 {
         *fit.overhead.get_or_insert_with(|| {
             estimate::text_tokens(&self.context.system_prompt)
                 .saturating_add(tools_tokens(self.tool_set.tools(), &self.context))

@@ -16,7 +16,7 @@ use super::summarise::{Summariser, Summary, Work, asks};
 use super::{CompactionOptions, Compactor, Strategy};
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{
-    AgentRole, Block, CompactionResult, CompactionStep, Message, OnStaleHead, StopReason,
+    AgentRole, CompactionResult, CompactionStep, HistoryTurn, Message, OnStaleHead, StopReason,
     StorageError, StorageErrorKind, TokenUsage, TurnCommit, TurnStatus, summary_text,
 };
 use crate::turn::compact::{Budget, Cut, Trigger};
@@ -148,7 +148,7 @@ impl Engine {
                     asks: &stays,
                     instructions: instructions.as_deref(),
                 };
-                let payer = Payer { turn_id: None, session_label: label };
+                let payer = Payer { turn_id: None, session_label: label, follows: None };
                 let mut summariser = Summariser::new(compactor, &self.core, payer);
                 match summariser.run(&work).await {
                     Ok(text) => Summary { text, ..summariser.spent() },
@@ -186,18 +186,11 @@ impl Engine {
         let now = clock.now_ms();
         let text = summary_text(&summary.text);
         let told = summary_turn(&id, &text, now);
-        let tokens = |messages: &[Message]| -> u64 {
-            messages.iter().map(|message| estimate::block_tokens(&message.blocks)).sum()
-        };
         let (gone, kept) = scope.turns.split_at_checked(cut.turns).unwrap_or((&[], &[]));
-        let kept_tokens: u64 = kept.iter().map(|turn| tokens(&turn.messages)).sum();
-        let gone_tokens: u64 =
-            gone.iter().chain(&scope.summary).map(|turn| tokens(&turn.messages)).sum();
-        let summary_tokens = estimate::block_tokens(
-            told.messages
-                .first()
-                .map_or(&[][..], |message: &Message| -> &[Block] { &message.blocks }),
-        );
+        let tokens = |turn: &HistoryTurn| estimate::message_tokens(&turn.messages);
+        let kept_tokens: u64 = kept.iter().map(tokens).sum();
+        let gone_tokens: u64 = gone.iter().chain(&scope.summary).map(tokens).sum();
+        let summary_tokens = tokens(&told);
         let compaction = CompactionResult {
             summary: summary.text,
             summarized_through_turn_id: gone
@@ -250,6 +243,7 @@ impl Engine {
             epoch: None,
             on_stale_head: OnStaleHead::Refuse,
             last_event: None,
+            cache: None,
         };
         CompactionStep { id, turn, compaction }
     }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 pub(crate) use fit::Fit;
 pub use manual::ManualCompaction;
 pub use options::{CompactionOptions, ContextGuard, Preset, Strategy};
+pub(crate) use plan::{Scope, base_of};
 
 use super::call::Spent;
 use super::driver::Run;
@@ -55,7 +56,7 @@ enum Room {
 
 /// Why an attempt came to nothing.
 #[derive(Debug)]
-pub(super) enum Stopped {
+pub(crate) enum Stopped {
     /// The run ends.
     Interrupted(Interrupt),
     /// It failed, and the history is as it was.
@@ -111,45 +112,56 @@ fn tokens_of(event: &Event) -> u64 {
 }
 
 impl Run {
-    /// Asks the model, with room made before and, where the provider refuses the prompt's size, after.
+    /// Asks the model, with room made before and, where the provider refuses the prompt's size, after. `None`: whom to ask is
+    /// to be chosen anew.
     pub(super) async fn ask(
         &mut self,
         machine: &Machine,
         session: &mut Session,
         called: bool,
         spent: &mut Spent,
-    ) -> Event {
+    ) -> Option<Event> {
         let before = spent.compacted;
+        if let Some(event) = self.prune(machine, session, spent).await {
+            return Some(event);
+        }
         if let Some(event) = self.make_room(machine, session, spent).await {
-            return event;
+            return Some(event);
         }
         loop {
             if spent.compacted != before {
-                self.choose_anew();
+                self.choose_anew(session);
             }
             let needed = session.fit.needed(&session.conversation);
+            let pass = match self.pass(needed, spent).await {
+                Ok(pass) => pass?,
+                Err(cause) => return Some(Event::Interrupted { cause, partial: None }),
+            };
             let most = max_tokens(&self.context, &self.model);
             let payer = self.payer();
             let held = self.core.budgets.hold(&self.core, payer, &self.model, (needed, most));
             let hold = match held.await {
                 Ok(hold) => hold,
                 Err(failure) => {
-                    return Event::AttemptFailed {
+                    return Some(Event::AttemptFailed {
                         failure,
                         partial: None,
                         emitted: false,
                         again: None,
-                    };
+                    });
                 }
             };
             let paid = spent.cost;
-            let event = self.call_model(&session.conversation, called, spent).await;
+            let sent = self.core.clock.now_ms();
+            let event = self.call_model(&session.conversation, called, spent, pass).await;
             let cost = spent.cost.zip(paid).map(|(now, paid)| now - paid);
             hold.settle(tokens_of(&event), cost);
             match &event {
                 Event::Replied { reply, .. } => {
                     session.fit.replied(reply, &session.conversation);
-                    return event;
+                    let call = (spent.attempts.len(), sent);
+                    Box::pin(self.watch(machine, session, reply, called, call)).await;
+                    return Some(event);
                 }
                 Event::AttemptFailed { failure, emitted: false, .. }
                     if failure.kind == FailureKind::ContextOverflow => {}
@@ -159,17 +171,17 @@ impl Run {
                 | Event::ToolFinished { .. }
                 | Event::Steered(_)
                 | Event::Interrupted { .. }
-                | Event::Broken(_) => return event,
+                | Event::Broken(_) => return Some(event),
             }
             match self.recover(machine, session, spent).await {
                 Ok(Room::Made) => {}
-                Ok(Room::Nothing) => return event,
+                Ok(Room::Nothing) => return Some(event),
                 Err(Stopped::Interrupted(cause)) => {
-                    return Event::Interrupted { cause, partial: None };
+                    return Some(Event::Interrupted { cause, partial: None });
                 }
                 // A larger window needs no summary.
-                Err(Stopped::Failed(_)) if self.plan.has_larger() => return event,
-                Err(Stopped::Failed(why)) => return Event::Broken(failure(&why)),
+                Err(Stopped::Failed(_)) if self.plan.has_larger() => return Some(event),
+                Err(Stopped::Failed(why)) => return Some(Event::Broken(failure(&why))),
             }
         }
     }
@@ -302,7 +314,7 @@ impl Run {
     }
 }
 
-fn warning(code: &str, message: String) -> RunWarning {
+pub(super) fn warning(code: &str, message: String) -> RunWarning {
     RunWarning { code: code.to_owned(), field: None, message }
 }
 

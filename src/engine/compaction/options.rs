@@ -62,6 +62,8 @@ pub struct CompactionOptions {
     pub timeout_ms: u64,
     /// A known set.
     pub preset: Option<Preset>,
+    /// Whether the model gets a tool that finds what a compaction left out.
+    pub recall: bool,
 }
 
 impl Default for CompactionOptions {
@@ -74,6 +76,7 @@ impl Default for CompactionOptions {
             max_overflow_recoveries: 1,
             timeout_ms: 300_000,
             preset: None,
+            recall: false,
         }
     }
 }
@@ -108,6 +111,22 @@ impl CompactionOptions {
             return wrong("model", "is missing; a provider of its own needs a model of its own");
         }
         Ok(Some(options))
+    }
+
+    /// Refuses what needs a ledger where there is none.
+    ///
+    /// # Errors
+    /// `compaction.recall`.
+    pub fn without_ledger(&self) -> Result<(), InputError> {
+        if !self.recall {
+            return Ok(());
+        }
+        Err(InputError {
+            path: "compaction.recall".to_owned(),
+            message:
+                "has nothing to search without a ledger; pass `ledger: { path }`, or leave it out"
+                    .to_owned(),
+        })
     }
 }
 

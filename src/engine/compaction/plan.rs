@@ -22,16 +22,18 @@ use crate::model::{
 use crate::turn::compact::{Cut, Size, Trigger, cut, groups, share, truncate_results};
 use crate::turn::estimate;
 use crate::turn::machine::{Interrupt, Machine};
+use crate::turn::prefix;
+use crate::turn::prune::Pruned;
 
 /// Messages that the simple form keeps.
 const MYCLAW_KEPT: usize = 10;
 
 /// What of a session can be compacted: its history after the last summary.
 #[derive(Debug, Default)]
-pub(super) struct Scope {
+pub(crate) struct Scope {
     /// The summary's turn.
-    pub(super) summary: Option<HistoryTurn>,
-    pub(super) turns: Vec<HistoryTurn>,
+    pub(crate) summary: Option<HistoryTurn>,
+    pub(crate) turns: Vec<HistoryTurn>,
 }
 
 impl Scope {
@@ -98,7 +100,7 @@ pub(super) fn left_out(turns: usize, previous: Option<&str>) -> String {
 
 impl Run {
     /// Reads what can be compacted. A history that the host gave has no turns: only the running one can be cut.
-    pub(super) async fn scope(&self, session: &mut Session) -> Result<Scope, Stopped> {
+    pub(crate) async fn scope(&self, session: &mut Session) -> Result<Scope, Stopped> {
         let summary = self.own_summary(session);
         let parent = session.parent_turn_id.clone();
         let (Some(journal), None, Some(parent)) =
@@ -341,15 +343,16 @@ impl Run {
         let summary = SUMMARY.min(share(self.budget().available(), 10));
         let given = self.context.history.as_deref().unwrap_or_default();
         self.overhead(&mut session.fit)
-            .saturating_add(tokens(question))
-            .saturating_add(tokens(given))
+            .saturating_add(estimate::message_tokens(question))
+            .saturating_add(estimate::message_tokens(given))
             .saturating_add(summary)
     }
 
     /// The conversation as it is told from here on.
     fn told(&self, machine: &Machine, session: &Session, scope: &Scope) -> Conversation {
         let provider = self.provider.as_ref();
-        let mut conversation = Conversation::new(self.target());
+        let base = base_of(scope.summary.as_ref());
+        let mut conversation = Conversation::pruned(self.target(), base, Pruned::new());
         let whole = |messages: &[Message]| -> Vec<Message> {
             messages.iter().map(|message| session.fit.told(message)).collect()
         };
@@ -359,6 +362,7 @@ impl Run {
             let turn = HistoryTurn { messages: whole(&turn.messages), ..turn.clone() };
             conversation.push_turn(&turn, provider);
         }
+        conversation.turn_begins();
         let (question, kept) = self.running(machine, session);
         let question = whole(question);
         let first = kept.first().map_or(machine.messages().len(), |range| range.start);
@@ -377,6 +381,11 @@ impl Run {
     }
 }
 
+/// What a conversation is known by that begins with a summary.
+pub(crate) fn base_of(summary: Option<&HistoryTurn>) -> u64 {
+    summary.map_or(0, |summary| prefix::text(&summary.id))
+}
+
 /// A summary as the turn that the ledger will give.
 pub(super) fn summary_turn(id: &str, text: &str, now: i64) -> HistoryTurn {
     let message = Message {
@@ -392,6 +401,7 @@ pub(super) fn summary_turn(id: &str, text: &str, now: i64) -> HistoryTurn {
         id: id.to_owned(),
         status: TurnStatus::Completed,
         edited: false,
+        edited_messages: 0,
         messages: vec![message],
     }
 }
@@ -408,11 +418,10 @@ fn slice<'a>(machine: &'a Machine, range: &Range<usize>) -> &'a [Message] {
     machine.messages().get(range.clone()).unwrap_or_default()
 }
 
-fn tokens(messages: &[Message]) -> u64 {
-    messages.iter().fold(0, |sum, it| sum.saturating_add(estimate::block_tokens(&it.blocks)))
-}
-
 fn size(messages: &[Message]) -> Size {
     let truncated: Vec<Message> = messages.iter().map(truncate_results).collect();
-    Size { tokens: tokens(messages), truncated: tokens(&truncated) }
+    Size {
+        tokens: estimate::message_tokens(messages),
+        truncated: estimate::message_tokens(&truncated),
+    }
 }

@@ -10,11 +10,12 @@ use tokio::time::Instant;
 
 use super::super::Core;
 use super::super::budgets::Payer;
+use super::super::governor::Pass;
 use super::Compactor;
 use super::fit::MARGIN;
 use super::options::Preset;
 use crate::model::{
-    Block, Delta, DeltaSink, Failure, FailureKind, Message, ReportedUsage, Role, Stop,
+    Block, Delta, DeltaSink, Failure, FailureKind, Message, RateLimits, ReportedUsage, Role, Stop,
 };
 use crate::provider::ModelRequest;
 use crate::turn::compact::{
@@ -22,6 +23,7 @@ use crate::turn::compact::{
     retry_request, share,
 };
 use crate::turn::fallback::{Choice, Plan};
+use crate::turn::governor::Priority;
 use crate::turn::{Accumulator, estimate, retry};
 
 /// The most tokens of a summary.
@@ -48,12 +50,18 @@ pub(super) struct Summary {
 }
 
 /// Takes what the summariser says.
-#[derive(Default)]
-struct Quiet(Accumulator);
+struct Quiet {
+    said: Accumulator,
+    pass: Pass,
+}
 
 impl DeltaSink for Quiet {
+    fn answered(&mut self, status: u16, limits: &RateLimits) {
+        self.pass.answered(status, limits);
+    }
+
     fn delta(&mut self, delta: Delta<'_>) {
-        self.0.apply(&delta);
+        self.said.apply(&delta);
     }
 
     fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
@@ -192,7 +200,7 @@ impl<'a> Summariser<'a> {
         let mut plan = Plan::new(vec![self.compactor.seat.clone()], self.profile.clone());
         loop {
             keys.look().await;
-            match keys.choose(&plan, self.remaining()) {
+            match keys.choose(&plan, self.remaining(), &|_| false) {
                 Choice::Use(profile) => {
                     if let Some(id) = profile.as_deref().filter(|_| profile != self.profile) {
                         keys.picked(id);
@@ -213,7 +221,9 @@ impl<'a> Summariser<'a> {
                 Choice::Fail(failure) => return Err(failure),
             }
             let failure = match self.attempt(text).await {
-                Ok(answer) => return Ok(answer),
+                Ok(Some(answer)) => return Ok(answer),
+                // Its profile was refused while it waited.
+                Ok(None) => continue,
                 Err(failure) => retry::judged(&failure).into_owned(),
             };
             let (remaining, dice) = (self.remaining(), self.core.clock.dice());
@@ -227,6 +237,7 @@ impl<'a> Summariser<'a> {
                     continue;
                 }
                 keys.failed(&id, &self.compactor.model_name, &failure).await;
+                self.core.governor.dismiss(&id, &self.compactor.model_name, failure.kind);
             }
             keys.spent(&mut plan, &failure, false, remaining)?;
         }
@@ -236,8 +247,13 @@ impl<'a> Summariser<'a> {
         self.deadline.saturating_duration_since(self.core.clock.instant())
     }
 
-    async fn attempt(&mut self, text: &str) -> Result<String, Failure> {
+    /// Asks once. `None`: the profile is to be chosen anew.
+    async fn attempt(&mut self, text: &str) -> Result<Option<String>, Failure> {
         let compactor = self.compactor;
+        let who = (&*compactor.provider_name, self.profile.as_deref(), &*compactor.model_name);
+        let tokens = share(estimate::text_tokens(text), MARGIN);
+        let waiting = self.core.governor.pass(who, Priority::Compaction, tokens);
+        let Some(mut pass) = waiting.await else { return Ok(None) };
         let credential = match &self.profile {
             Some(id) => Some(compactor.keys.credential(id).await?),
             None => None,
@@ -277,9 +293,16 @@ impl<'a> Summariser<'a> {
         let payer = self.payer.clone();
         let held = self.core.budgets.hold(self.core, payer, &compactor.model, asked);
         let hold = held.await?;
-        let mut quiet = Quiet::default();
+        pass.sent();
+        let mut quiet = Quiet { said: Accumulator::default(), pass };
         let answer = provider.stream(&request, credential.as_deref(), &mut quiet).await;
-        let said = quiet.0.finish();
+        let Quiet { said, pass } = quiet;
+        let said = said.finish();
+        if let Err(failure) = &answer {
+            pass.failed(&retry::judged(failure), credential.is_some());
+        }
+        let told = said.usage.map(crate::model::TokenUsage::from);
+        pass.settle(told.map(|it| (it.total_tokens - it.output_tokens, it.output_tokens)));
         let usage = said.usage.unwrap_or_else(|| match &answer {
             Ok(_) => ReportedUsage {
                 input: estimate::text_tokens(text)
@@ -310,7 +333,7 @@ impl<'a> Summariser<'a> {
                 return Err(Failure::new(FailureKind::Refusal, "", message));
             }
         }
-        Ok(said
+        let text = said
             .blocks
             .iter()
             .map(|block| match block {
@@ -322,7 +345,8 @@ impl<'a> Summariser<'a> {
                 | Block::ToolResult { .. }
                 | Block::Opaque { .. } => "",
             })
-            .collect())
+            .collect();
+        Ok(Some(text))
     }
 }
 

@@ -9,6 +9,8 @@ use bytes::{Bytes, BytesMut};
 use crate::model::{HistoryTurn, Message, Role};
 use crate::provider::Provider;
 use crate::turn::estimate;
+use crate::turn::prefix::link;
+use crate::turn::prune::{self, Pruned};
 use crate::turn::transcript::{Dropped, Projector, Target, TranscriptError, join};
 
 /// The encoded conversation of one session with one model.
@@ -18,11 +20,68 @@ pub(crate) struct Conversation {
     pieces: Vec<Bytes>,
     open: Vec<Message>,
     tokens: u64,
+    /// The messages that are told pruned, by their place, and a link for each that is encoded.
+    pruned: Pruned,
+    links: Vec<u64>,
+    /// The compaction it began with; 0 for none.
+    base: u64,
+    /// So many links stood before the running turn.
+    before_turn: usize,
+    /// Where the request before the last answer ended: so many bytes before the end of the pieces, so many blocks ago.
+    earlier: Option<(usize, usize)>,
 }
 
 impl Conversation {
     pub(crate) fn new(target: Target) -> Self {
-        Self { projector: Projector::new(target), pieces: Vec::new(), open: Vec::new(), tokens: 0 }
+        Self::pruned(target, 0, Pruned::new())
+    }
+
+    /// One that begins with the compaction `base`, and tells some of its results shorter.
+    pub(crate) fn pruned(target: Target, base: u64, pruned: Pruned) -> Self {
+        Self {
+            projector: Projector::new(target),
+            pieces: Vec::new(),
+            open: Vec::new(),
+            tokens: 0,
+            pruned,
+            links: Vec::new(),
+            base,
+            before_turn: 0,
+            earlier: None,
+        }
+    }
+
+    /// What stands from here on is the running turn's.
+    pub(crate) fn turn_begins(&mut self) {
+        self.before_turn = self.links.len();
+    }
+
+    pub(crate) fn before_turn(&self) -> usize {
+        self.before_turn
+    }
+
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
+
+    pub(crate) fn pruning(&self) -> &Pruned {
+        &self.pruned
+    }
+
+    /// Where the last request ended that somebody had asked, in bytes before the end of the encoded pieces, where that is so
+    /// many blocks ago that it may be looked for in vain, or nothing was said since that could be marked.
+    pub(crate) fn earlier_end(&self) -> Option<usize> {
+        /// Anthropic looks at 20 blocks, the marked one among them.
+        const LOOKED_AT: usize = 18;
+        let (back, blocks) = self.earlier?;
+        let open: usize = self.open.iter().map(|message| message.blocks.len()).sum();
+        (self.open.is_empty() || blocks + open > LOOKED_AT).then_some(back)
+    }
+
+    /// A link for each message of the next request.
+    pub(crate) fn links(&self) -> Vec<u64> {
+        let open = self.open.iter().map(|message| link(message, None));
+        self.links.iter().copied().chain(open).collect()
     }
 
     /// Whether it asks something, and so may be sent.
@@ -37,7 +96,7 @@ impl Conversation {
 
     /// Bytes held, for the cache's bound.
     pub(crate) fn size(&self) -> usize {
-        self.pieces.iter().map(Bytes::len).sum()
+        self.pieces.iter().map(Bytes::len).sum::<usize>() + self.links.len() * size_of::<u64>()
     }
 
     /// An estimate of all its messages, as they are told.
@@ -47,7 +106,7 @@ impl Conversation {
 
     /// Appends a finished turn.
     pub(crate) fn push_turn(&mut self, turn: &HistoryTurn, provider: &dyn Provider) {
-        let projected = self.projector.project_turn(turn.status, turn.edited, &turn.messages);
+        let projected = self.projector.project_history(turn);
         self.append(projected, provider);
     }
 
@@ -70,19 +129,41 @@ impl Conversation {
     }
 
     fn append(&mut self, projected: Vec<Message>, provider: &dyn Provider) {
-        self.tokens = projected.iter().fold(self.tokens, |sum, message| {
-            sum.saturating_add(estimate::block_tokens(&message.blocks))
-        });
+        self.tokens = self.tokens.saturating_add(estimate::message_tokens(&projected));
         join(&mut self.open, projected);
         let Some(last) = self.open.iter().rposition(|message| message.role == Role::Assistant)
         else {
             return;
         };
         let rest = self.open.split_off(last + 1);
-        let closed = std::mem::replace(&mut self.open, rest);
-        let piece = provider.encode_messages(&closed);
-        if !piece.is_empty() {
-            self.keep(piece);
+        let mut closed = std::mem::replace(&mut self.open, rest);
+        for message in &mut closed {
+            let told = (message.role == Role::Tool).then_some(self.links.len());
+            let level = told.and_then(|at| self.pruned.get(&at)).copied();
+            if let Some(level) = level {
+                let whole = estimate::block_tokens(&message.blocks);
+                *message = prune::apply(message, level);
+                let saved = whole.saturating_sub(estimate::block_tokens(&message.blocks));
+                self.tokens = self.tokens.saturating_sub(saved);
+            }
+            self.links.push(link(message, level));
+        }
+        // An answer is a message of its own, whatever stands around it: encoded alone, its bytes are the same.
+        let (asked, answer) = closed.split_at(last);
+        let ends = asked.last().is_some_and(|message| message.role != Role::Assistant);
+        let blocks: usize = answer.iter().map(|it| it.blocks.len()).sum();
+        let goes_on = asked.is_empty();
+        let [asked, said] = [provider.encode_messages(asked), provider.encode_messages(answer)];
+        self.earlier = match self.earlier {
+            // An answer that paused and was continued: nobody has said anything since.
+            Some(earlier) if goes_on && said.is_empty() => Some(earlier),
+            Some((back, before)) if goes_on => Some((back + said.len() + 1, before + blocks)),
+            _ => (ends && !asked.is_empty() && !said.is_empty()).then(|| (said.len() + 1, blocks)),
+        };
+        for piece in [asked, said] {
+            if !piece.is_empty() {
+                self.keep(piece);
+            }
         }
     }
 

@@ -105,7 +105,7 @@ fn turn(n: usize, (rounds, answers, aborted, text): Shape, api: Api) -> HistoryT
         messages.push(message(Role::Assistant, vec![Block::text(format!("answer {n}"))], api));
     }
     let status = if aborted { TurnStatus::Aborted } else { TurnStatus::Completed };
-    HistoryTurn { id: format!("t{n}"), status, edited: false, messages }
+    HistoryTurn { id: format!("t{n}"), status, edited: false, edited_messages: 0, messages }
 }
 
 fn join_pieces(pieces: &[Bytes]) -> String {
@@ -135,6 +135,11 @@ proptest! {
                 conversation.push_current(&current[from..to], &encoder);
                 from = to;
                 let request = join_pieces(&conversation.pieces(&encoder));
+                let kept = join_pieces(&conversation.pieces);
+                if let (Some((back, _)), true) = (conversation.earlier, from > 2) {
+                    // The call before ended there.
+                    prop_assert_eq!(&kept[..kept.len() - back], &sent);
+                }
                 prop_assert!(conversation.sendable().is_ok());
                 // Anthropic's open message may grow at its end; all before its closing bracket stays.
                 let kept = sent.strip_suffix("]}").unwrap_or(&sent);
@@ -143,6 +148,38 @@ proptest! {
             }
             let whole = encoder.encode_messages(&project_all(target(api), &turns, &current));
             prop_assert_eq!(sent, join_pieces(&[whole]));
+            let all = project_all(target(api), &turns, &current);
+            let links: Vec<u64> = all.iter().map(|message| link(message, None)).collect();
+            prop_assert_eq!(conversation.links(), links);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_turn_that_was_compacted_under_way_is_told_later_as_it_was_from_there_on(
+        rounds in 1..5u8,
+        at in 0..5u8,
+        text in any::<u8>(),
+    ) {
+        for encoder in encoders() {
+            let api = encoder.api();
+            let summary = turn(0, (0, false, false, 0), api);
+            let whole = turn(1, (rounds, true, false, text), api);
+            let cut = 1 + 2 * usize::from(at.min(rounds));
+            let mut running = Conversation::new(target(api));
+            running.push_turn(&summary, &encoder);
+            running.push_edited(&whole.messages[..cut], &encoder);
+            let rest = &whole.messages[cut..whole.messages.len() - 1];
+            rest.chunks(2).for_each(|round| running.push_current(round, &encoder));
+            let sent = join_pieces(&running.pieces(&encoder));
+            let edited_messages = if cut > 1 { cut } else { 0 };
+            let mut later = Conversation::new(target(api));
+            later.push_turn(&summary, &encoder);
+            later.push_turn(&HistoryTurn { edited_messages, ..whole }, &encoder);
+            let told = join_pieces(&later.pieces(&encoder));
+            prop_assert!(told.starts_with(&sent), "{sent}\n{told}");
+            prop_assert!(later.links().starts_with(&running.links()));
         }
     }
 }

@@ -109,9 +109,14 @@ impl Keyring {
         true
     }
 
-    /// What `plan` does next.
-    pub(crate) fn choose(&self, plan: &Plan, remaining: Duration) -> Choice {
-        plan.choose(&self.book(), self.clock.now_ms(), remaining)
+    /// What `plan` does next; `busy` says which profiles would have the call wait.
+    pub(crate) fn choose(
+        &self,
+        plan: &Plan,
+        remaining: Duration,
+        busy: &dyn Fn(&str) -> bool,
+    ) -> Choice {
+        plan.choose(&self.book(), self.clock.now_ms(), remaining, busy)
     }
 
     /// Whether `plan` goes on after `failure`, or the error that ends the run.
@@ -231,7 +236,7 @@ impl Keyring {
     /// None is, or there is none.
     pub(crate) async fn any(&self, seat: Seat) -> Result<Option<Arc<Credential>>, Failure> {
         self.look().await;
-        match self.choose(&Plan::new(vec![seat], None), Duration::ZERO) {
+        match self.choose(&Plan::new(vec![seat], None), Duration::ZERO, &|_| false) {
             Choice::Use(None) => Ok(None),
             Choice::Use(Some(id)) => self.credential(&id).await.map(Some),
             // One seat, and no time: neither comes.

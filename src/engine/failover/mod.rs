@@ -27,11 +27,15 @@ impl Run {
         called: bool,
         spent: &mut Spent,
     ) -> Event {
-        if let Some(event) = self.settle_on_one(machine, session, spent).await {
-            return event;
+        loop {
+            if let Some(event) = self.settle_on_one(machine, session, spent).await {
+                return event;
+            }
+            // A call that was held back for a profile that has cooled since asks another.
+            if let Some(event) = self.ask(machine, session, called, spent).await {
+                return self.judge(event).await;
+            }
         }
-        let event = self.ask(machine, session, called, spent).await;
-        self.judge(event).await
     }
 
     /// Chooses model and profile; waits, and goes to the next model, where the plan says so.
@@ -45,7 +49,7 @@ impl Run {
             if let Err(cause) = self.guard(self.core.keys.look()).await {
                 return Some(Event::Interrupted { cause, partial: None });
             }
-            match self.core.keys.choose(&self.plan, self.remaining()) {
+            match self.choose(session) {
                 Choice::Use(profile) => {
                     self.take(profile);
                     return None;
@@ -68,6 +72,14 @@ impl Run {
         }
     }
 
+    /// What the plan does next. A session that has no profile yet gets one whose rate limits have room, where there is one.
+    fn choose(&self, session: &Session) -> Choice {
+        let (provider, model) = (&self.context.provider, &self.context.model);
+        let tokens = session.fit.estimate(&session.conversation);
+        let busy = |id: &str| self.core.governor.is_busy(provider, id, model, tokens);
+        self.core.keys.choose(&self.plan, self.remaining(), &busy)
+    }
+
     fn take(&mut self, profile: Option<String>) {
         if let Some(id) = profile.as_deref().filter(|_| self.profile != profile) {
             self.core.keys.picked(id);
@@ -77,10 +89,10 @@ impl Run {
     }
 
     /// The history was compacted: what a profile's provider had kept of it is of no more use.
-    pub(super) fn choose_anew(&mut self) {
+    pub(super) fn choose_anew(&mut self, session: &Session) {
         self.plan.compacted();
         self.core.keys.stick(&self.context.session_label, &self.context.provider, None);
-        if let Choice::Use(profile) = self.core.keys.choose(&self.plan, self.remaining()) {
+        if let Choice::Use(profile) = self.choose(session) {
             self.take(profile);
         }
     }
@@ -173,6 +185,7 @@ impl Run {
                         return Event::AttemptFailed { failure, partial, emitted, again };
                     }
                     self.core.keys.failed(&id, &self.context.model, &failure).await;
+                    self.core.governor.dismiss(&id, &self.context.model, failure.kind);
                 }
                 match self.goes_on(&failure, emitted) {
                     Ok(()) => {

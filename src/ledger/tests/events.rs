@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ledger::owner::Owner;
-use crate::ledger::{Follows, Retention, SessionCommand, events};
+use crate::ledger::{Follows, Retention, SessionCommand, events, follow};
 use crate::model::{Enrolment, LiveRun, RunNames, StorageErrorKind, StreamEvent, Told, ToldKind};
 
 fn told(seq: u64, kind: ToldKind, message: &str, text: &str) -> Told {
@@ -169,6 +169,33 @@ async fn the_last_event_is_in_the_transaction_of_the_turn() {
             r#"{"type":"stream_error","error":"x","partial":true,"seq":3}"#
         ]
     );
+}
+
+#[expect(clippy::disallowed_methods, reason = "a reader that stays at what it has seen")]
+fn reader(path: &std::path::Path) -> rusqlite::Connection {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    connection.execute_batch("BEGIN; SELECT count(*) FROM turns").unwrap();
+    connection
+}
+
+#[tokio::test]
+async fn a_run_that_ends_while_it_is_read_is_not_taken_for_one_that_nobody_runs() {
+    let fixture = Fixture::new();
+    let (run, enrolment) = enrolled(&fixture.ledger, "t0");
+    let mut turn = short_turn("t0", "main", None);
+    let epoch = super::journal::begin(&fixture.ledger, &turn).await;
+    says(&run, &*enrolment, "a").await;
+    let reader = reader(&fixture.path());
+    turn.last_event =
+        Some(StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 });
+    fixture.ledger.commit(super::journal::ending(&turn, epoch, 1)).await.unwrap();
+    drop(enrolment);
+    let core = fixture.ledger.core().unwrap();
+    let of = || Follows::Turn("t0".to_owned());
+    let before = follow::events_after(&core, of(), 1)(&reader).unwrap();
+    assert!(before.gone && !before.page.over, "what is read is older than the end");
+    let now = fixture.ledger.follow(of(), 1).await.unwrap();
+    assert_eq!((now.last, now.over), (2, true));
 }
 
 #[tokio::test]

@@ -253,7 +253,7 @@ async fn a_newer_ledger_is_refused_also_when_only_its_log_says_so() {
     assert!(message.contains("`1000`") && message.contains("update"), "{message}");
     fs::write(fixture.path(), &old).unwrap();
     let Some(mut other) = sqlite3(&fixture.path()) else { return };
-    other.say("PRAGMA user_version = 1000; SELECT 'done';");
+    other.say("PRAGMA user_version = 1001; SELECT 'done';");
     assert_eq!(other.hear(), "done");
     assert!(fixture.folder.path().join("ledger.db-wal").metadata().unwrap().len() > 0);
     let before = (

@@ -122,3 +122,25 @@ async fn a_message_that_rotted_is_refused_and_never_sent() {
     assert_eq!(error.kind, StorageErrorKind::Corrupt);
     assert!(error.message.contains("`t1-m0`"), "{}", error.message);
 }
+
+#[tokio::test]
+async fn what_a_turn_said_before_its_own_compaction_is_told_apart_by_the_ids_of_its_answers() {
+    let fixture = Fixture::new();
+    fixture.commit(short_turn("t1", "main", None)).await.unwrap();
+    fixture.commit(short_turn("t2", "main", Some("t1"))).await.unwrap();
+    let mut third = turn("t3", "main", Some("t2"));
+    third.compaction = Some(compaction("t1", "t2"));
+    // An answer of long ago, and one that is still to come.
+    let (early, late) = ("0".repeat(26), format!("7{}", "Z".repeat(25)));
+    third.messages[1].id.clone_from(&early);
+    third.messages[3].id.clone_from(&late);
+    third.tool_calls[0].message_id = early;
+    third.response_message_id = Some(late);
+    fixture.commit(third).await.unwrap();
+    // A host's ids say nothing.
+    fixture.commit(turn("t4", "main", Some("t3"))).await.unwrap();
+    let history = fixture.ledger.history("main", None, None).await.unwrap();
+    let edited: Vec<_> =
+        history.turns.iter().skip(1).map(|turn| (turn.edited, turn.edited_messages)).collect();
+    assert_eq!(edited, [(true, 0), (false, 3), (false, 0)]);
+}

@@ -3,6 +3,7 @@
 //! They must never sleep or measure time.
 
 mod blobs;
+mod cache;
 mod commit;
 mod events;
 mod file;
@@ -15,6 +16,7 @@ mod oracle;
 mod plans;
 mod query;
 mod reading;
+mod recall;
 mod search;
 mod writer;
 
@@ -170,6 +172,7 @@ pub(super) fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
         workspace_path: "/work".to_owned(),
         error: None,
         attempts: vec![Attempt {
+            held_ms: None,
             provider: "anthropic".to_owned(),
             model: "claude".to_owned(),
             profile_id: None,
@@ -177,6 +180,8 @@ pub(super) fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
             status: Some(200),
             reason: None,
             ms: 12,
+            usage: Some(TokenUsage::new(100, 20, 3, 4, 5)),
+            cost: Some(0.25),
         }],
         messages: vec![
             message(&format!("{id}-m0"), Role::User, 0, vec![Block::text(format!("ask {id}"))]),
@@ -203,6 +208,7 @@ pub(super) fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
         epoch: None,
         on_stale_head: OnStaleHead::Refuse,
         last_event: None,
+        cache: None,
     }
 }
 

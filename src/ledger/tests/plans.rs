@@ -4,8 +4,8 @@ use rusqlite::{Connection, StatementStatus};
 
 use super::*;
 use crate::ledger::{
-    alias, blobs, events, findable, fork, history, journal, list, persona, rows, search, thread,
-    usage,
+    alias, blobs, events, findable, fork, history, journal, list, persona, recall, rows, search,
+    thread, usage,
 };
 
 fn plan(connection: &Connection, sql: &str) -> String {
@@ -59,6 +59,7 @@ fn no_statement_scans_a_table_or_sorts() {
                 findable::LAST,
                 findable::SAID,
                 search::LATELY,
+                recall::LATELY,
                 blobs::READ,
                 blobs::THERE,
                 list::SESSIONS,
@@ -71,6 +72,10 @@ fn no_statement_scans_a_table_or_sorts() {
                 list::CALLS_OF_SESSION,
                 list::CALLS_OF_TOOL,
                 list::CALL_PLACE,
+                persona::AGENT,
+                usage::OF_TURN,
+                usage::NEXT_TURN,
+                usage::NEXT_TURN_OF_SESSION,
                 usage::OF_SESSION,
                 usage::OF_AGENT,
                 usage::OF_MODEL,
@@ -90,15 +95,19 @@ fn no_statement_scans_a_table_or_sorts() {
                 assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{sql}: {plan}");
             }
             // The index of words is what is scanned, newest first, for the words alone; the rest is found by its keys.
-            let words = plan(connection, search::FOUND);
-            let (first, rest) = words.split_once("; ").unwrap();
-            assert!(first.starts_with("SCAN w VIRTUAL TABLE INDEX") && first.contains('M'), "{words}");
-            assert!(!rest.contains("SCAN") && !rest.contains("TEMP B-TREE"), "{words}");
+            for sql in [search::FOUND, recall::INDEXED] {
+                let words = plan(connection, sql);
+                let (first, rest) = words.split_once("; ").unwrap();
+                assert!(first.starts_with("SCAN w VIRTUAL TABLE INDEX") && first.contains('M'), "{words}");
+                assert!(!rest.contains("SCAN") && !rest.contains("TEMP B-TREE"), "{words}");
+            }
             let chain = plan(connection, alias::LEADING);
             assert!(!chain.contains("SCAN a") && !chain.contains("SCAN session_aliases"), "{chain}");
             // The ancestry walks by the key; it scans only its own queue.
             let walk = plan(connection, "SELECT ancestry FROM threads WHERE turn_id = ?1");
             assert!(!walk.contains("SCAN turns") && !walk.contains("SCAN p"), "{walk}");
+            let thread = plan(connection, recall::THREAD);
+            assert!(!thread.contains("SCAN turns") && !thread.contains("SCAN above"), "{thread}");
             Ok(())
         })
         .unwrap();

@@ -11,7 +11,7 @@ mod pi;
 mod record;
 mod report;
 mod restore;
-mod time;
+pub(super) mod time;
 mod tree;
 
 use std::io::{BufWriter, Write};

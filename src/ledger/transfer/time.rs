@@ -24,7 +24,7 @@ pub(super) fn parse(text: &str) -> Option<i64> {
 }
 
 /// The text of Unix milliseconds.
-pub(super) fn format(ms: i64) -> String {
+pub(in crate::ledger) fn format(ms: i64) -> String {
     let (day, rest) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
     let (year, month, day) = date(day);
     let (hour, minute) = (rest / 3_600_000, rest / 60_000 % 60);

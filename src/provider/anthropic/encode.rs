@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::wire::Attached;
 use super::{AnthropicServer, options};
-use crate::model::{Block, Message, Role, ThinkingConfig, ThinkingMode};
+use crate::model::{Block, Message, ThinkingConfig, ThinkingMode};
 use crate::provider::json::{List, is_object, write_raw, write_string};
 use crate::provider::{ModelRequest, image};
 
@@ -39,28 +39,29 @@ pub(super) fn body(
     server: AnthropicServer,
     purpose: Purpose,
 ) -> Vec<Bytes> {
-    /// What ends the open end's message: its last block, the list of blocks, and the message.
-    const LAST_BLOCK_ENDS: &[u8] = b"}]}";
-    let mut pieces = Vec::with_capacity(request.messages.len() * 2 + 4);
+    let mut pieces = Vec::with_capacity(request.messages.len() * 2 + 6);
     let mut before = head(request, server, purpose);
+    let breakpoint = purpose.breakpoint(request);
     let last = request.messages.len().saturating_sub(1);
-    let marked = match server {
+    let at_end = match server {
         AnthropicServer::Anthropic => None,
         AnthropicServer::Vertex | AnthropicServer::Compatible => {
-            purpose.breakpoint(request).filter(|_| request.open_end)
+            let open_end = request.messages.last().filter(|_| request.open_end);
+            open_end.and_then(|message| block_end(message, message.len()))
         }
     };
+    let marks = [earlier_end(request), at_end.map(|cut| (last, cut))];
     for (position, message) in request.messages.iter().enumerate() {
         pieces.push(before);
-        match marked {
-            Some(breakpoint) if position == last && message.ends_with(LAST_BLOCK_ENDS) => {
-                let cut = message.len() - LAST_BLOCK_ENDS.len();
-                pieces.push(message.slice(..cut));
+        let mut from = 0;
+        for (_, cut) in marks.iter().flatten().filter(|(at, _)| *at == position) {
+            if let Some(breakpoint) = breakpoint {
+                pieces.push(message.slice(from..*cut));
                 pieces.push(Bytes::from_static(breakpoint));
-                pieces.push(message.slice(cut..));
+                from = *cut;
             }
-            Some(_) | None => pieces.push(message.clone()),
         }
+        pieces.push(message.slice(from..));
         before = Bytes::from_static(b",");
     }
     if request.messages.is_empty() {
@@ -68,6 +69,32 @@ pub(super) fn body(
     }
     pieces.push(tail(request, server, purpose));
     pieces
+}
+
+/// Where a breakpoint stands on the last block of the message that ends at `end`.
+fn block_end(piece: &Bytes, end: usize) -> Option<usize> {
+    /// What ends a message: its last block, the list of blocks, and the message.
+    const LAST_BLOCK_ENDS: &[u8] = b"}]}";
+    let ended = piece.get(..end)?.ends_with(LAST_BLOCK_ENDS);
+    ended.then(|| end - LAST_BLOCK_ENDS.len())
+}
+
+/// The piece, and the place in it, of the breakpoint where the request before this one ended. It is the fourth, which is all
+/// the API takes: where the host has marked a tool of its own there is none.
+fn earlier_end(request: &ModelRequest) -> Option<(usize, usize)> {
+    let theirs = |tool: &Box<serde_json::value::RawValue>| tool.get().contains("\"cache_control\"");
+    let mut back =
+        request.earlier_end.filter(|_| !request.options.provider_tools.iter().any(theirs))?;
+    let kept = request.messages.len().saturating_sub(usize::from(request.open_end));
+    let kept = request.messages.get(..kept)?;
+    for (at, piece) in kept.iter().enumerate().rev() {
+        if let Some(end) = piece.len().checked_sub(back) {
+            return Some((at, block_end(piece, end)?));
+        }
+        // A comma stands between two pieces.
+        back = back.checked_sub(piece.len() + 1)?;
+    }
+    None
 }
 
 /// The body up to the first message: model, system and tools, which never change within a session, and how to think.
@@ -195,8 +222,8 @@ fn tail(request: &ModelRequest, server: AnthropicServer, purpose: Purpose) -> By
 /// sent keeps its bytes.
 pub(super) fn messages(messages: &[Message]) -> Bytes {
     let mut out = Vec::with_capacity(256 * messages.len());
-    for group in messages.chunk_by(|a, b| !is_assistant(a) && !is_assistant(b)) {
-        let assistant = group.first().is_some_and(is_assistant);
+    for group in messages.chunk_by(|a, b| !a.is_assistant() && !b.is_assistant()) {
+        let assistant = group.first().is_some_and(Message::is_assistant);
         let start = out.len();
         if start > 0 {
             out.push(b',');
@@ -207,12 +234,11 @@ pub(super) fn messages(messages: &[Message]) -> Bytes {
             b"{\"role\":\"user\",\"content\":[".as_slice()
         });
         let mut list = List { out: &mut out, any: false };
-        let blocks = || group.iter().flat_map(|message| &message.blocks);
         if assistant {
-            blocks().for_each(|block| write_block(&mut list, block));
+            let blocks = group.iter().flat_map(|message| &message.blocks);
+            blocks.for_each(|block| write_block(&mut list, block));
         } else {
-            blocks().filter(|block| is_result(block)).for_each(|it| write_block(&mut list, it));
-            blocks().filter(|block| !is_result(block)).for_each(|it| write_block(&mut list, it));
+            Message::results_first(group).for_each(|block| write_block(&mut list, block));
         }
         if list.any {
             out.extend_from_slice(b"]}");
@@ -221,17 +247,6 @@ pub(super) fn messages(messages: &[Message]) -> Bytes {
         }
     }
     Bytes::from(out)
-}
-
-fn is_assistant(message: &Message) -> bool {
-    match message.role {
-        Role::Assistant => true,
-        Role::User | Role::System | Role::Tool => false,
-    }
-}
-
-fn is_result(block: &Block) -> bool {
-    matches!(block, Block::ToolResult { .. })
 }
 
 fn write_block(list: &mut List<'_>, block: &Block) {

@@ -8,45 +8,10 @@ use super::{AnthropicWire, default_version};
 use crate::model::{
     Block, FailureKind, Message, Role, ThinkingConfig, ThinkingEffort, ThinkingMode, ToolDefinition,
 };
+use crate::provider::samples::{call, message, result, user};
 use crate::provider::sse::StreamReader;
 use crate::provider::{Completion, Delta, DeltaSink, Failure, Flow, ModelRequest, Stop, Wire};
 use crate::turn::{Accumulated, Accumulator};
-
-fn message(role: Role, blocks: Vec<Block>) -> Message {
-    Message {
-        id: "01".to_owned(),
-        role,
-        blocks,
-        sequence: 0,
-        created_at: 0,
-        provenance: None,
-        provider_stop_reason: None,
-    }
-}
-
-fn user(text: &str) -> Message {
-    message(Role::User, vec![Block::text(text)])
-}
-
-fn call(id: &str, arguments_json: &str) -> Block {
-    Block::ToolCall {
-        id: id.to_owned(),
-        name: "read".to_owned(),
-        arguments_json: arguments_json.to_owned(),
-        incomplete: false,
-        provider_data: None,
-    }
-}
-
-fn result(id: &str, content: Vec<Block>, is_error: bool) -> Message {
-    let block = Block::ToolResult {
-        tool_call_id: id.to_owned(),
-        tool_name: "read".to_owned(),
-        content,
-        is_error,
-    };
-    message(Role::Tool, vec![block])
-}
 
 fn request() -> ModelRequest {
     ModelRequest {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::wire::Attached;
-use crate::model::{Block, Message, Role};
+use crate::model::{Block, Message};
 use crate::provider::json::{List, is_object, write_raw, write_string};
 
 /// What every user message ends with. It is found again at the end of a piece: inside a JSON string the quotes would be
@@ -28,20 +28,19 @@ const NO_OUTPUT: &str = "(no output)";
 /// of the user's, the tools' results come first, in the order of their calls.
 pub(super) fn messages(messages: &[Message]) -> Bytes {
     let mut out = Vec::with_capacity(256 * messages.len());
-    for group in messages.chunk_by(|a, b| is_assistant(a) == is_assistant(b)) {
-        let assistant = group.first().is_some_and(is_assistant);
+    for group in messages.chunk_by(|a, b| a.is_assistant() == b.is_assistant()) {
+        let assistant = group.first().is_some_and(Message::is_assistant);
         let start = out.len();
         if start > 0 {
             out.push(b',');
         }
         out.extend_from_slice(b"{\"content\":[");
         let mut list = List { out: &mut out, any: false };
-        let blocks = || group.iter().flat_map(|message| &message.blocks);
         if assistant {
-            blocks().for_each(|block| write_block(&mut list, block));
+            let blocks = group.iter().flat_map(|message| &message.blocks);
+            blocks.for_each(|block| write_block(&mut list, block));
         } else {
-            blocks().filter(|block| is_result(block)).for_each(|it| write_block(&mut list, it));
-            blocks().filter(|block| !is_result(block)).for_each(|it| write_block(&mut list, it));
+            Message::results_first(group).for_each(|block| write_block(&mut list, block));
         }
         if list.any {
             out.extend_from_slice(if assistant { ASSISTANT_END } else { USER_END });
@@ -50,17 +49,6 @@ pub(super) fn messages(messages: &[Message]) -> Bytes {
         }
     }
     Bytes::from(out)
-}
-
-fn is_assistant(message: &Message) -> bool {
-    match message.role {
-        Role::Assistant => true,
-        Role::User | Role::System | Role::Tool => false,
-    }
-}
-
-fn is_result(block: &Block) -> bool {
-    matches!(block, Block::ToolResult { .. })
 }
 
 fn write_block(list: &mut List<'_>, block: &Block) {

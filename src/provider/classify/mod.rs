@@ -3,6 +3,7 @@
 //! It must never read assistant prose or tool output, and never tell a key: every message here is redacted and cut.
 
 mod hints;
+mod limits;
 mod pattern;
 mod payload;
 mod rules;
@@ -10,6 +11,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use limits::rate_limits;
 pub(crate) use payload::{ErrorPayload, parse_error};
 
 use super::redact::{clip, redact};

@@ -25,8 +25,12 @@ impl BaseUrl {
     /// Checks a base URL.
     pub(crate) fn parse(path: &str, text: &str, allow_insecure: bool) -> Result<Self, InputError> {
         let wrong = |what: &str| Err(InputError::new(path, what));
-        let Ok(url) = Url::parse(text) else {
-            return wrong("is not a URL; pass one like `https://api.example.com/v1`");
+        let url = match Url::parse(text) {
+            Ok(url) => url,
+            Err(url::ParseError::IdnaError) => {
+                return wrong("has a host that is no ASCII name; pass it in its `xn--` form");
+            }
+            Err(_) => return wrong("is not a URL; pass one like `https://api.example.com/v1`"),
         };
         let Some(host) = url.host() else {
             return wrong("names no host; pass one like `https://api.example.com/v1`");

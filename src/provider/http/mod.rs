@@ -25,7 +25,7 @@ use reqwest::header::{
 use reqwest::{Method, Request, Response, StatusCode, Url};
 use secrecy::ExposeSecret as _;
 
-use super::classify::{http_failure, ok_but_not_stream};
+use super::classify::{http_failure, ok_but_not_stream, rate_limits};
 use super::paths::Paths;
 use super::redact::redact;
 use super::sse::StreamReader;
@@ -137,7 +137,7 @@ impl HttpProvider {
             let shown = redact(url.as_str(), &self.keys(request, credential));
             body = hook.apply((self.wire.api(), &request.model, &shown), body).await?;
         }
-        let mut exchange = self.exchange(url, body, request, credential).await?;
+        let mut exchange = self.exchange(url, body, request, credential, Some(&mut *sink)).await?;
         match content_type(&exchange.response, self.wire.framing()) {
             Content::Stream => self.stream_events(exchange, sink).await,
             Content::Json => self.whole(exchange, sink).await,
@@ -168,7 +168,7 @@ impl HttpProvider {
     ) -> Result<Option<u64>, Failure> {
         let Some(CountCall { path, body }) = self.wire.count(request) else { return Ok(None) };
         let url = self.url(path, &request.model);
-        let mut exchange = match self.exchange(url, body, request, credential).await {
+        let mut exchange = match self.exchange(url, body, request, credential, None).await {
             Ok(exchange) => exchange,
             // An error in the API's own form is about the request; a bare status is about the path.
             Err(Failure { status: Some(404 | 405 | 501), code: None, .. }) => return Ok(None),
@@ -192,6 +192,7 @@ impl HttpProvider {
         body: Vec<Bytes>,
         request: &ModelRequest,
         credential: Option<&Credential>,
+        sink: Option<&mut dyn DeltaSink>,
     ) -> Result<Exchange<'_>, Failure> {
         let client = self.client()?;
         self.remainders.sweep(self.clock.instant());
@@ -199,6 +200,12 @@ impl HttpProvider {
         let origin = self.settings.base.origin();
         let mut exchange =
             send(&client, request, origin, self.settings.timeouts, &self.clock).await?;
+        if let Some(sink) = sink {
+            let headers = exchange.response.headers();
+            let header = |name: &str| headers.get(name)?.to_str().ok();
+            let limits = rate_limits(&header, self.clock.now_ms());
+            sink.answered(exchange.response.status().as_u16(), &limits);
+        }
         check_encoding(&exchange.response, origin)?;
         if exchange.response.status() != StatusCode::OK {
             return Err(self.refused(&mut exchange).await);

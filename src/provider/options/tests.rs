@@ -154,6 +154,10 @@ fn every_wrong_provider_is_refused_with_its_path() {
             "`providers.x.baseUrl`: is not a URL; pass one like `https://api.example.com/v1`",
         ),
         (
+            base("https://münchen.example/"),
+            "`providers.x.baseUrl`: has a host that is no ASCII name; pass it in its `xn--` form",
+        ),
+        (
             base("http://api.example.com"),
             "`providers.x.baseUrl`: is not https; use https, or set `allowInsecure: true`",
         ),

@@ -10,25 +10,10 @@ use crate::model::{
     Block, CacheTtl, Message, PromptCache, RequestOptions, ResponseFormat, Role, ThinkingConfig,
     ThinkingEffort, ThinkingMode, ToolChoice, ToolDefinition,
 };
+use crate::provider::samples::{message, result_of, user};
 use crate::provider::sse::StreamReader;
 use crate::provider::{Completion, Failure, Flow, ModelRequest, Stop, Wire};
 use crate::turn::{Accumulated, Accumulator};
-
-fn message(role: Role, blocks: Vec<Block>) -> Message {
-    Message {
-        id: "01".to_owned(),
-        role,
-        blocks,
-        sequence: 0,
-        created_at: 0,
-        provenance: None,
-        provider_stop_reason: None,
-    }
-}
-
-fn user(text: &str) -> Message {
-    message(Role::User, vec![Block::text(text)])
-}
 
 fn call(id: &str, arguments_json: &str, provider_data: Option<&str>) -> Block {
     Block::ToolCall {
@@ -41,13 +26,7 @@ fn call(id: &str, arguments_json: &str, provider_data: Option<&str>) -> Block {
 }
 
 fn result(id: &str, content: Vec<Block>) -> Message {
-    let block = Block::ToolResult {
-        tool_call_id: id.to_owned(),
-        tool_name: "read".to_owned(),
-        content,
-        is_error: false,
-    };
-    message(Role::Tool, vec![block])
+    result_of("read", id, content, false)
 }
 
 fn thinking(item: &str) -> Block {

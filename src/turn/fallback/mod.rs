@@ -106,9 +106,15 @@ impl Plan {
         profiles.saturating_mul(8).saturating_add(24).clamp(32, 160)
     }
 
-    /// What to do next. Changes nothing.
+    /// What to do next. Changes nothing. A profile that is `busy` is chosen last, but the one in use stays.
     #[must_use]
-    pub(crate) fn choose(&self, book: &Book, now: i64, remaining: Duration) -> Choice {
+    pub(crate) fn choose(
+        &self,
+        book: &Book,
+        now: i64,
+        remaining: Duration,
+        busy: &dyn Fn(&str) -> bool,
+    ) -> Choice {
         let Some(seat) = self.seat() else { return Choice::Fail(self.exhausted()) };
         if let Some(missing) = &seat.missing {
             return self.next(missing.kind).unwrap_or_else(|| Choice::Fail(missing.clone()));
@@ -117,7 +123,7 @@ impl Plan {
             let reason = self.last.as_ref().map_or(FailureKind::Unknown, |last| last.kind);
             return self.next(reason).unwrap_or_else(|| Choice::Fail(self.exhausted()));
         }
-        if let Some(usable) = self.pick(seat, book, now) {
+        if let Some(usable) = self.pick(seat, book, now, busy) {
             return Choice::Use(usable);
         }
         let wait = self.soonest(seat, book, now).filter(|(window, barred)| {
@@ -141,7 +147,13 @@ impl Plan {
     }
 
     /// The profile to ask with, where one is free.
-    fn pick(&self, seat: &Seat, book: &Book, now: i64) -> Option<Option<String>> {
+    fn pick(
+        &self,
+        seat: &Seat,
+        book: &Book,
+        now: i64,
+        busy: &dyn Fn(&str) -> bool,
+    ) -> Option<Option<String>> {
         if seat.profiles.is_empty() {
             let free = self.keyless_until.is_none_or(|until| until <= now);
             return (free && !self.tried.contains_key("")).then_some(None);
@@ -154,9 +166,12 @@ impl Plan {
             seat.profiles.iter().find(|candidate| candidate.id == *current && free(candidate))
         });
         kept.or_else(|| {
-            order(&seat.profiles, seat.explicit, book, &seat.model, now)
-                .into_iter()
-                .find(|candidate| free(candidate))
+            let ordered = order(&seat.profiles, seat.explicit, book, &seat.model, now);
+            let mut usable = ordered.into_iter().filter(|candidate| free(candidate));
+            let first = usable.next()?;
+            // Its own order, but for those that have room now.
+            let roomy = std::iter::once(first).chain(usable).find(|candidate| !busy(&candidate.id));
+            Some(roomy.unwrap_or(first))
         })
         .map(|candidate| Some(candidate.id.clone()))
     }
@@ -340,7 +355,7 @@ impl Plan {
                 self.tried.insert(current, failure.kind);
             }
         }
-        match self.choose(book, now, remaining) {
+        match self.choose(book, now, remaining, &|_| false) {
             Choice::Use(_) | Choice::Wait(_) | Choice::Switch { .. } => Ok(()),
             Choice::Fail(failure) => Err(failure),
         }

@@ -46,7 +46,7 @@ impl World {
         mut answer: impl FnMut(&str, &str) -> Option<Failure>,
     ) -> Result<(), Failure> {
         for _ in 0..1_000 {
-            let profile = match plan.choose(&self.book, self.now, self.remaining) {
+            let profile = match plan.choose(&self.book, self.now, self.remaining, &|_| false) {
                 Choice::Use(profile) => profile,
                 Choice::Wait(wait) => {
                     self.log.push(format!("wait {}", wait.as_millis()));
@@ -129,6 +129,18 @@ fn two_and_three_profiles_of_three_models_and_every_kind() {
             let ended = world.call(&mut plan, |_, _| Some(failure(kind)));
             assert_eq!(world.log, expected, "{kind:?} with {n} profiles");
             assert_eq!(ended.unwrap_err().kind, end, "{kind:?} with {n} profiles");
+            // The first answer ends it, wherever it comes: what went before is the same.
+            for answered in 1..=expected.iter().filter(|line| line.starts_with('m')).count() {
+                let mut world = World::new();
+                let mut left = answered;
+                let ended = world.call(&mut Plan::new(seats(n), None), |_, _| {
+                    left -= 1;
+                    (left > 0).then(|| failure(kind))
+                });
+                assert_eq!(ended, Ok(()), "{kind:?}, answered at {answered}");
+                assert_eq!(world.log, expected[..world.log.len()]);
+                assert_eq!(left, 0, "{kind:?}, answered at {answered}");
+            }
         }
     }
 }
@@ -325,4 +337,16 @@ proptest! {
         prop_assert!(models.is_sorted());
         prop_assert!(asked.len() <= 160);
     }
+}
+
+#[test]
+fn a_profile_that_would_wait_is_chosen_last_unless_it_is_the_sessions() {
+    let (book, time) = (Book::new(), Duration::from_secs(60));
+    let busy = |id: &str| id == "p1";
+    let chosen = |plan: &Plan, busy: &dyn Fn(&str) -> bool| plan.choose(&book, 0, time, busy);
+    let used = |id: &str| Choice::Use(Some(id.to_owned()));
+    assert_eq!(chosen(&Plan::new(seats(2), None), &busy), used("p2"));
+    assert_eq!(chosen(&Plan::new(seats(2), Some("p1".to_owned())), &busy), used("p1"));
+    assert_eq!(chosen(&Plan::new(seats(2), None), &|_| true), used("p1"));
+    assert_eq!(chosen(&Plan::new(seats(2), None), &|_| false), used("p1"));
 }

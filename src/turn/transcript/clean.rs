@@ -40,10 +40,10 @@ pub(super) fn message(
             let rest: Vec<Block> = message
                 .blocks
                 .iter()
-                .filter(|block| message.role != Role::Tool && !is_result(block))
+                .filter(|block| message.role != Role::Tool && !block.is_result())
                 .filter_map(visible)
                 .collect();
-            let results = message.blocks.iter().filter(|block| is_result(block)).count();
+            let results = message.blocks.iter().filter(|block| block.is_result()).count();
             dropped.other += message.blocks.len() - results - rest.len();
             if !rest.is_empty() {
                 // No API takes an image from the host itself.
@@ -247,10 +247,6 @@ fn visible(block: &Block) -> Option<Block> {
         | Block::ToolResult { .. }
         | Block::Opaque { .. } => None,
     }
-}
-
-fn is_result(block: &Block) -> bool {
-    matches!(block, Block::ToolResult { .. })
 }
 
 fn results<'a>(target: &'a Target, blocks: &'a [Block]) -> impl Iterator<Item = Block> + 'a {

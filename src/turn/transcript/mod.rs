@@ -22,7 +22,7 @@ pub(crate) use target::Target;
 use pair::Pairs;
 use target::is_paused;
 
-use crate::model::{Block, Failure, FailureKind, Message, Role, TurnStatus};
+use crate::model::{Block, Failure, FailureKind, HistoryTurn, Message, Role, TurnStatus};
 
 /// Said for the user where a transcript would begin with the assistant.
 const BOOTSTRAP: &str = "(The conversation continues from an earlier point.)";
@@ -167,6 +167,22 @@ impl Projector {
         )
     }
 
+    /// A turn of the history, what its own run said before a compaction as that run told it from there on.
+    pub(crate) fn project_history(&mut self, turn: &HistoryTurn) -> Vec<Message> {
+        let HistoryTurn { status, edited, edited_messages, messages, .. } = turn;
+        if *edited || *edited_messages == 0 || *status != TurnStatus::Completed {
+            return self.project_turn(*status, *edited, messages);
+        }
+        match messages.split_at_checked(*edited_messages) {
+            Some((before, after)) if !after.is_empty() => {
+                let mut told = self.project_edited(before);
+                join(&mut told, self.project_turn(*status, false, after));
+                told
+            }
+            Some(_) | None => self.project_turn(*status, true, messages),
+        }
+    }
+
     /// Messages of the running turn: all of them, or those since the last call of the model. A piece must not begin
     /// between a tool call and its results.
     pub(crate) fn project_current(&mut self, messages: &[Message]) -> Vec<Message> {
@@ -305,13 +321,13 @@ impl Projector {
 #[cfg(test)]
 pub(crate) fn project_all(
     target: Target,
-    turns: &[crate::model::HistoryTurn],
+    turns: &[HistoryTurn],
     current: &[Message],
 ) -> Vec<Message> {
     let mut projector = Projector::new(target);
     let mut out = Vec::new();
     for turn in turns {
-        join(&mut out, projector.project_turn(turn.status, turn.edited, &turn.messages));
+        join(&mut out, projector.project_history(turn));
     }
     join(&mut out, projector.project_current(current));
     out

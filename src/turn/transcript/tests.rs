@@ -86,7 +86,7 @@ fn image(mime_type: &str) -> Block {
 }
 
 fn turn(status: TurnStatus, messages: Vec<Message>) -> HistoryTurn {
-    HistoryTurn { id: "t".to_owned(), status, edited: false, messages }
+    HistoryTurn { id: "t".to_owned(), status, edited: false, edited_messages: 0, messages }
 }
 
 /// One line per message, for snapshots.

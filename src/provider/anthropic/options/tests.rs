@@ -10,6 +10,7 @@ use crate::model::{
     Block, CacheTtl, Message, PromptCache, RequestOptions, ResponseFormat, Role, RunWarning,
     ThinkingConfig, ThinkingEffort, ThinkingMode, ToolChoice, ToolDefinition,
 };
+use crate::provider::samples::message;
 use crate::provider::{AnthropicServer, AnthropicWire, ModelRequest, Wire};
 
 const SERVERS: [AnthropicServer; 3] =
@@ -20,15 +21,7 @@ fn raw(value: &Value) -> Box<RawValue> {
 }
 
 fn said(role: Role, text: &str) -> Message {
-    Message {
-        id: "m".to_owned(),
-        role,
-        blocks: vec![Block::text(text)],
-        sequence: 0,
-        created_at: 0,
-        provenance: None,
-        provider_stop_reason: None,
-    }
+    message(role, vec![Block::text(text)])
 }
 
 fn tool(name: &str) -> ToolDefinition {
@@ -167,6 +160,41 @@ fn the_messages_of_a_call_begin_those_of_the_next_but_for_the_breakpoint() {
     let (one, two) = (text(SERVERS[0], &first), text(SERVERS[0], &second));
     let prefix = one.strip_suffix(r#"],"cache_control":{"type":"ephemeral"}}"#).unwrap();
     assert!(two.starts_with(prefix), "{prefix}\n{two}");
+}
+
+#[test]
+fn where_many_blocks_came_since_the_end_of_the_call_before_is_marked_too_whatever_the_pieces() {
+    let wire = AnthropicWire::default();
+    let question = wire.encode_messages(&[said(Role::User, "three")]);
+    let answer = wire.encode_messages(&[said(Role::Assistant, "four")]);
+    let open = wire.encode_messages(&[said(Role::User, "five")]);
+    let joined = Bytes::from([&question[..], b",", &answer[..]].concat());
+    let base = request(RequestOptions::default());
+    let first = base.messages[0].clone();
+    let back = Some(answer.len() + 1);
+    for kept in [vec![first.clone(), question.clone(), answer], vec![first.clone(), joined]] {
+        let messages = [kept, vec![open.clone()]].concat();
+        let marked = ModelRequest { messages, earlier_end: back, ..base.clone() };
+        for server in SERVERS {
+            let sent = text(server, &marked);
+            assert_eq!(times(&sent, "cache_control"), 4, "{server:?}");
+            assert_eq!(times(&sent, r#""three","cache_control":{"type":"ephemeral"}}]}"#), 1);
+            let plain = ModelRequest { earlier_end: None, ..marked.clone() };
+            let without = |text: &str| text.replace(r#","cache_control":{"type":"ephemeral"}"#, "");
+            assert_eq!(without(&sent), without(&text(server, &plain)));
+        }
+        // The host's own mark is the fourth already; what points nowhere marks nothing.
+        let theirs =
+            raw(&json!({"type": "x", "name": "x", "cache_control": {"type": "ephemeral"}}));
+        let options = RequestOptions { provider_tools: vec![theirs], ..RequestOptions::default() };
+        for other in [
+            ModelRequest { options: options.into(), ..marked.clone() },
+            ModelRequest { earlier_end: Some(3), ..marked.clone() },
+            ModelRequest { earlier_end: Some(usize::MAX), ..marked.clone() },
+        ] {
+            assert!(times(&text(SERVERS[1], &other), "cache_control") <= 3);
+        }
+    }
 }
 
 #[test]

@@ -12,47 +12,12 @@ use crate::model::{
     Block, CacheTtl, Message, PromptCache, RequestOptions, ResponseFormat, Role, ThinkingConfig,
     ThinkingEffort, ThinkingMode, ToolChoice, ToolDefinition,
 };
+use crate::provider::samples::{call, message, result, user};
 use crate::provider::{ModelRequest, Wire};
 
 const CLAUDE: &str = "us.anthropic.claude-sonnet-4-5-20250929-v1:0";
 const LLAMA: &str = "us.meta.llama4-maverick-17b-instruct-v1:0";
 const NOVA: &str = "us.amazon.nova-2-lite-v1:0";
-
-fn message(role: Role, blocks: Vec<Block>) -> Message {
-    Message {
-        id: "01".to_owned(),
-        role,
-        blocks,
-        sequence: 0,
-        created_at: 0,
-        provenance: None,
-        provider_stop_reason: None,
-    }
-}
-
-fn user(text: &str) -> Message {
-    message(Role::User, vec![Block::text(text)])
-}
-
-fn call(id: &str, arguments_json: &str) -> Block {
-    Block::ToolCall {
-        id: id.to_owned(),
-        name: "read".to_owned(),
-        arguments_json: arguments_json.to_owned(),
-        incomplete: false,
-        provider_data: None,
-    }
-}
-
-fn result(id: &str, content: Vec<Block>, is_error: bool) -> Message {
-    let block = Block::ToolResult {
-        tool_call_id: id.to_owned(),
-        tool_name: "read".to_owned(),
-        content,
-        is_error,
-    };
-    message(Role::Tool, vec![block])
-}
 
 fn tool(description: &str) -> ToolDefinition {
     let schema = r#"{"type":"object","$defs":{"x":{}},"additionalProperties":false}"#;

@@ -11,40 +11,15 @@ use crate::model::{
     ToolDefinition,
 };
 use crate::provider::chat::{ChatQuirks, ChatWire};
+use crate::provider::samples::{call_of, message, result_of};
 use crate::provider::{ModelRequest, Wire};
 
-fn message(role: Role, blocks: Vec<Block>) -> Message {
-    Message {
-        id: "m".to_owned(),
-        role,
-        blocks,
-        sequence: 0,
-        created_at: 0,
-        provenance: None,
-        provider_stop_reason: None,
-    }
-}
-
 fn call(id: &str, name: &str, arguments: &str) -> Block {
-    Block::ToolCall {
-        id: id.to_owned(),
-        name: name.to_owned(),
-        arguments_json: arguments.to_owned(),
-        incomplete: false,
-        provider_data: None,
-    }
+    call_of(name, id, arguments)
 }
 
 fn result(id: &str, content: Vec<Block>) -> Message {
-    message(
-        Role::Tool,
-        vec![Block::ToolResult {
-            tool_call_id: id.to_owned(),
-            tool_name: "look".to_owned(),
-            content,
-            is_error: false,
-        }],
-    )
+    result_of("look", id, content, false)
 }
 
 fn image() -> Block {

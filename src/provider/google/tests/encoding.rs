@@ -12,23 +12,8 @@ use crate::model::{
     ThinkingConfig, ThinkingEffort, ToolChoice, ToolDefinition,
 };
 use crate::provider::google::{GooglePath, GoogleWire};
+use crate::provider::samples::{message, result_of, user};
 use crate::provider::{ModelRequest, Wire};
-
-fn message(role: Role, blocks: Vec<Block>) -> Message {
-    Message {
-        id: "m".to_owned(),
-        role,
-        blocks,
-        sequence: 0,
-        created_at: 0,
-        provenance: None,
-        provider_stop_reason: None,
-    }
-}
-
-fn user(text: &str) -> Message {
-    message(Role::User, vec![Block::text(text)])
-}
 
 fn call(id: &str, arguments: &str, signature: Option<&str>) -> Block {
     Block::ToolCall {
@@ -41,15 +26,7 @@ fn call(id: &str, arguments: &str, signature: Option<&str>) -> Block {
 }
 
 fn result(id: &str, content: Vec<Block>, is_error: bool) -> Message {
-    message(
-        Role::Tool,
-        vec![Block::ToolResult {
-            tool_call_id: id.to_owned(),
-            tool_name: "look".to_owned(),
-            content,
-            is_error,
-        }],
-    )
+    result_of("look", id, content, is_error)
 }
 
 fn image() -> Block {

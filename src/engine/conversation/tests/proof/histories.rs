@@ -416,7 +416,13 @@ pub(super) fn conversed(target: usize) -> impl Strategy<Value = Conversed> {
         let mut out = Vec::new();
         let mut add = |status, edited, mut messages: Vec<Message>| {
             mark(&mut messages, &mut n);
-            out.push(HistoryTurn { id: "t".to_owned(), status, edited, messages });
+            out.push(HistoryTurn {
+                id: "t".to_owned(),
+                status,
+                edited,
+                edited_messages: 0,
+                messages,
+            });
         };
         if kept > 0 {
             let summary = Block::text("[Previous conversation summary]: much was said");

@@ -69,7 +69,7 @@ fn every_provider_accepts_what_a_resumed_turn_comes_to() {
             for status in [TurnStatus::Completed, TurnStatus::Failed, TurnStatus::Aborted] {
                 let mut next = Conversation::new(server.target());
                 let (id, messages) = ("t".to_owned(), history.clone());
-                let turn = HistoryTurn { id, status, edited: false, messages };
+                let turn = HistoryTurn { id, status, edited: false, edited_messages: 0, messages };
                 next.push_turn(&turn, &server.encoder);
                 next.push_current(
                     &[message(Role::User, vec![Block::text("and now?")])],

@@ -94,6 +94,7 @@ fn every_model_goes_on_where_every_other_was() {
                 id: "t".to_owned(),
                 status: TurnStatus::Completed,
                 edited: false,
+                edited_messages: 0,
                 messages,
             };
             let round = |call: &str| vec![answer_of(writer, call), result(call)];

@@ -1,0 +1,49 @@
+//! For tests of this room: the messages that every wire is given. It must never be built into the engine.
+
+use crate::model::{Block, Message, Role};
+
+pub(crate) fn message(role: Role, blocks: Vec<Block>) -> Message {
+    Message {
+        id: "01".to_owned(),
+        role,
+        blocks,
+        sequence: 0,
+        created_at: 0,
+        provenance: None,
+        provider_stop_reason: None,
+    }
+}
+
+pub(crate) fn user(text: &str) -> Message {
+    message(Role::User, vec![Block::text(text)])
+}
+
+/// A call of `name`, which has ended.
+pub(crate) fn call_of(name: &str, id: &str, arguments_json: &str) -> Block {
+    Block::ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        arguments_json: arguments_json.to_owned(),
+        incomplete: false,
+        provider_data: None,
+    }
+}
+
+pub(crate) fn call(id: &str, arguments_json: &str) -> Block {
+    call_of("read", id, arguments_json)
+}
+
+/// What `name` answered.
+pub(crate) fn result_of(name: &str, id: &str, content: Vec<Block>, is_error: bool) -> Message {
+    let block = Block::ToolResult {
+        tool_call_id: id.to_owned(),
+        tool_name: name.to_owned(),
+        content,
+        is_error,
+    };
+    message(Role::Tool, vec![block])
+}
+
+pub(crate) fn result(id: &str, content: Vec<Block>, is_error: bool) -> Message {
+    result_of("read", id, content, is_error)
+}
