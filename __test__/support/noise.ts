@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 export function noise(name: string, length: number): string {
   let bytes = ''
   for (let n = 0; bytes.length < length; n++)
-    bytes += createHash('sha512').update(`${name} ${n}`).digest('latin1')
+    bytes += createHash('sha512').update(`${name} ${n}`).digest().toString('latin1')
   const letter = (byte: string) => String.fromCodePoint(0x4e00 + byte.charCodeAt(0) * 41)
   return Array.from(bytes.slice(0, length), letter).join('')
 }
