@@ -13,6 +13,7 @@ import type {
   MessageInput,
 } from '../index.js'
 import { scriptedProvider } from '../index.js'
+import { child } from './support/child.js'
 import { context, engineAt, readAll, tempDir } from './support/engine.js'
 import { rows, sqlite3 } from './support/ledger.js'
 import { type Answer, anthropicCache, openaiCache } from './support/prompt-cache.js'
@@ -420,6 +421,32 @@ describe('a drop without a change', () => {
       { cause: 'prefix', part: 'setting', change: 'changed', name: 'thinkingConfig' },
     ])
   })
+})
+
+test('another process compares with what this one has sent, and this one with what that has', async () => {
+  const cache = anthropicCache(obedient)
+  server.use(cache.handler)
+  const engine = open()
+  const same = { ...ask('one'), tools: [] }
+  expect((await engine.run(same).result).cacheBreaks).toEqual([])
+  const { runId: _, ...next } = { ...same, model: 'test-model' }
+  const clock = { ...next, systemPrompt: `${SYSTEM} It is 12:01.` }
+  const { code, out } = await child('cache.mjs', [
+    dir.file,
+    server.url,
+    JSON.stringify([next, clock]),
+  ])
+  const [goesOn, broken] = out
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  expect([code, goesOn]).toEqual([0, []])
+  expect(broken).toMatchObject([{ cause: 'prefix', part: 'system', change: 'changed' }])
+  // It goes on from the other's.
+  expect((await engine.run({ ...clock, runId: 'r4' }).result).cacheBreaks).toEqual([])
+  expect((await engine.run({ ...next, runId: 'r5' }).result).cacheBreaks).toMatchObject([
+    { cause: 'prefix', part: 'system', change: 'changed' },
+  ])
 })
 
 describe('no false alarm', () => {

@@ -155,6 +155,7 @@ fn turn(clock: &Clock, label: &str, parent: Option<String>) -> Box<TurnCommit> {
         epoch: None,
         on_stale_head: OnStaleHead::Refuse,
         last_event: None,
+        cache: None,
         turn_id: id,
     })
 }

@@ -42,10 +42,12 @@ fn write_chain(
     chain: &CacheChain,
     known: Option<&(String, usize)>,
 ) -> rusqlite::Result<()> {
+    let before: Option<(String, i64)> = connection
+        .prepare_cached("SELECT turn_id, messages FROM cache_chains WHERE session_label = ?1")?
+        .query_row((label,), |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let (writer, messages) = before.unzip();
     // Of another turn's chain nothing is known.
-    let stands = "SELECT turn_id FROM cache_chains WHERE session_label = ?1";
-    let writer: Option<String> =
-        connection.prepare_cached(stands)?.query_row((label,), |row| row.get(0)).optional()?;
     let same = known.filter(|(turn, _)| writer.as_ref() == Some(turn)).map_or(0, |(_, same)| *same);
     let (whole, tail) = chain.links.split_at(chain.links.len() / PART * PART);
     for (part, links) in whole.chunks(PART).enumerate().skip(same / PART) {
@@ -53,7 +55,7 @@ fn write_chain(
             .prepare_cached("INSERT OR REPLACE INTO cache_links (session_label, part, links) VALUES (?1, ?2, ?3)")?
             .execute((label, count(part), bytes(links)))?;
     }
-    if writer.is_some() {
+    if messages.is_some_and(|before| before / count(PART) > count(whole.len() / PART)) {
         connection
             .prepare_cached("DELETE FROM cache_links WHERE session_label = ?1 AND part >= ?2")?
             .execute((label, count(whole.len() / PART)))?;

@@ -82,9 +82,9 @@ fn block_end(piece: &Bytes, end: usize) -> Option<usize> {
 /// The piece, and the place in it, of the breakpoint where the request before this one ended. It is the fourth, which is all
 /// the API takes: where the host has marked a tool of its own there is none.
 fn earlier_end(request: &ModelRequest) -> Option<(usize, usize)> {
-    let theirs = |tool: &Box<serde_json::value::RawValue>| tool.get().contains("\"cache_control\"");
-    let mut back =
-        request.earlier_end.filter(|_| !request.options.provider_tools.iter().any(theirs))?;
+    let provided = &request.options.provider_tools;
+    let marked = provided.iter().any(|tool| tool.get().contains("\"cache_control\""));
+    let mut back = request.earlier_end.filter(|_| !marked)?;
     let kept = request.messages.len().saturating_sub(usize::from(request.open_end));
     let kept = request.messages.get(..kept)?;
     for (at, piece) in kept.iter().enumerate().rev() {
