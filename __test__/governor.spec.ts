@@ -3,6 +3,7 @@
 
 import { expect, test, vi } from 'vitest'
 import { AgentEngine, type AgentEngineOptions, type AssembledContext } from '../index.js'
+import { anthropic } from './support/anthropic.js'
 import { type Bucket, bucket } from './support/bucket.js'
 import { chat } from './support/chat.js'
 import { closing, folder } from './support/cleanup.js'
@@ -235,6 +236,34 @@ test('a run that waits for a key goes to another one when that key is refused', 
     ['a', 'b'],
     ['b'],
   ])
+})
+
+test('limits as Anthropic tells them are absolute times', async () => {
+  const it = await bucket(1, 1_000)
+  const reset = new Date(Date.now() + 30_000).toISOString()
+  const of = (kind: string, limit: number, remaining: number) => ({
+    [`anthropic-ratelimit-${kind}-limit`]: String(limit),
+    [`anthropic-ratelimit-${kind}-remaining`]: String(remaining),
+    [`anthropic-ratelimit-${kind}-reset`]: reset,
+  })
+  it.server.use((response) => {
+    const headers = {
+      ...of('requests', 50, 49),
+      ...of('input-tokens', 40_000, 39_000),
+      ...of('output-tokens', 8_000, 7_000),
+    }
+    response.writeHead(200, { 'content-type': 'text/event-stream', ...headers })
+    response.end(anthropic.answer('ok'))
+  })
+  const providers = { test: { api: 'anthropic-messages', baseUrl: it.server.url } } as const
+  const engine = engineOf(it, { providers })
+  await engine.run(says('call')).result
+  const [lane] = engine.limits()
+  expect(lane?.requests).toMatchObject({ limit: 50 })
+  expect(lane?.input).toMatchObject({ limit: 40_000 })
+  expect(lane?.output).toMatchObject({ limit: 8_000 })
+  expect(lane?.tokens).toBeUndefined()
+  expect(lane?.output?.remaining).toBeLessThan(8_000)
 })
 
 test('what is wrong with the option is said at once', () => {
