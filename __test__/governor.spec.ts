@@ -3,6 +3,7 @@
 
 import { expect, test, vi } from 'vitest'
 import { AgentEngine, type AgentEngineOptions, type AssembledContext } from '../index.js'
+import { anthropic } from './support/anthropic.js'
 import { type Bucket, bucket } from './support/bucket.js'
 import { chat } from './support/chat.js'
 import { closing, folder } from './support/cleanup.js'
@@ -36,11 +37,16 @@ const until = (engine: AgentEngine, waiting: number, inFlight: number) =>
     { timeout: 20_000, interval: 5 },
   )
 
-/** One call that learns the limits, then 64 at once over 16 sessions. */
+/**
+ * One call that learns the limits, eleven that take most of what there is (a full bucket would lose what it gains while this
+ * process is too busy to read), then 64 at once over 16 sessions.
+ */
 async function crowd(rateGovernor: boolean) {
   const it = await bucket(16, 800)
   const engine = engineOf(it, { rateGovernor })
   await engine.run(says('first')).result
+  await Promise.all(Array.from({ length: 11 }, () => engine.run(says('more')).result))
+  expect(it.refused).toBe(0)
   const runs = Array.from({ length: 64 }, (_, at) =>
     engine.run(says(`call ${at}`, { sessionLabel: `agent:main:dm:${at % 16}` })),
   )
@@ -56,7 +62,7 @@ test('64 runs at once are refused by a limit that nobody governs, and by none th
   expect(times.every((heldMs) => heldMs === undefined)).toBe(true)
   const governed = await crowd(true)
   expect(governed.it.refused).toBe(0)
-  expect(governed.it.served).toHaveLength(65)
+  expect(governed.it.served).toHaveLength(76)
   for (const result of governed.results) {
     expect(result.stopReason).toBe('end_turn')
     expect(result.attempts).toHaveLength(1)
@@ -235,6 +241,34 @@ test('a run that waits for a key goes to another one when that key is refused', 
     ['a', 'b'],
     ['b'],
   ])
+})
+
+test('limits as Anthropic tells them are absolute times', async () => {
+  const it = await bucket(1, 1_000)
+  const reset = new Date(Date.now() + 30_000).toISOString()
+  const of = (kind: string, limit: number, remaining: number) => ({
+    [`anthropic-ratelimit-${kind}-limit`]: String(limit),
+    [`anthropic-ratelimit-${kind}-remaining`]: String(remaining),
+    [`anthropic-ratelimit-${kind}-reset`]: reset,
+  })
+  it.server.use((response) => {
+    const headers = {
+      ...of('requests', 50, 49),
+      ...of('input-tokens', 40_000, 39_000),
+      ...of('output-tokens', 8_000, 7_000),
+    }
+    response.writeHead(200, { 'content-type': 'text/event-stream', ...headers })
+    response.end(anthropic.answer('ok'))
+  })
+  const providers = { test: { api: 'anthropic-messages', baseUrl: it.server.url } } as const
+  const engine = engineOf(it, { providers })
+  await engine.run(says('call')).result
+  const [lane] = engine.limits()
+  expect(lane?.requests).toMatchObject({ limit: 50 })
+  expect(lane?.input).toMatchObject({ limit: 40_000 })
+  expect(lane?.output).toMatchObject({ limit: 8_000 })
+  expect(lane?.tokens).toBeUndefined()
+  expect(lane?.output?.remaining).toBeLessThan(8_000)
 })
 
 test('what is wrong with the option is said at once', () => {

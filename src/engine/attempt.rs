@@ -64,8 +64,9 @@ impl DeltaSink for Attempt {
         match &delta {
             Delta::Text { text, .. } => self.emit(RecordKind::Token, text),
             Delta::Thinking { text, .. } => self.emit(RecordKind::Reasoning, text),
-            Delta::Started { .. }
-            | Delta::BlockStart { .. }
+            // Who has no headers has begun to answer now.
+            Delta::Started { .. } => self.pass.answered(200, &RateLimits::default()),
+            Delta::BlockStart { .. }
             | Delta::Signature { .. }
             | Delta::Arguments { .. }
             | Delta::CallIdentity { .. }

@@ -106,8 +106,8 @@ impl Gate {
 
     /// A call stands in line. Its number, and how it is woken where it has to wait.
     fn stand(&self, priority: Priority, input: u64) -> (u64, Option<Arc<Notify>>) {
-        let now = self.now();
         let mut inner = self.lock();
+        let now = self.now();
         let id = inner.lane.ask(priority, input, now);
         inner.let_go(now);
         if inner.lane.is_out(id) {
@@ -130,8 +130,9 @@ impl Gate {
 
     /// Changes the lane, and wakes whoever may go by it.
     fn change<T>(&self, change: impl FnOnce(&mut Lane, i64) -> T) -> T {
-        let now = self.now();
         let mut inner = self.lock();
+        // Read under the lock, so that a lane's time never goes back.
+        let now = self.now();
         let done = change(&mut inner.lane, now);
         inner.let_go(now);
         done
@@ -341,8 +342,8 @@ impl Governor {
         gates.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let state = |((provider, profile, model), gate): (Name, Arc<Gate>)| {
-            let now = gate.now();
             let inner = gate.lock();
+            let now = gate.now();
             let [requests, tokens, input, output] = inner.lane.limits(now);
             let (in_flight, waiting, closed) = inner.lane.counts(now);
             LimitState {

@@ -31,7 +31,7 @@ async fn spent() -> Arc<Governor> {
 #[tokio::test(start_paused = true)]
 async fn calls_go_as_their_limits_fill_and_by_their_priority() {
     let governor = spent().await;
-    let began = Instant::now();
+    let began = governor.clock.instant();
     let mut calls = JoinSet::new();
     let order = [
         ("summary", Priority::Compaction),
@@ -70,7 +70,7 @@ async fn who_gives_up_makes_room_and_wakes_the_next() {
     assert!(second.as_mut().now_or_never().is_none());
     assert_eq!(governor.states()[0].waiting, 2);
     drop(first);
-    let began = Instant::now();
+    let began = governor.clock.instant();
     let pass = second.await.unwrap();
     assert_eq!(began.elapsed().as_secs(), 1);
     // It is not sent after all: the next one has its place.
@@ -107,7 +107,7 @@ async fn after_a_refusal_one_goes_and_the_others_with_its_answer() {
     pass.answered(429, &RateLimits::default());
     pass.failed(&refusal, true);
     pass.settle(None);
-    let began = Instant::now();
+    let began = governor.clock.instant();
     let mut calls = JoinSet::new();
     for _ in 0..10 {
         let governor = Arc::clone(&governor);
