@@ -489,6 +489,22 @@ describe('no false alarm', () => {
     }
   })
 
+  test('where results are cut short to make room, which no compaction is written for', async () => {
+    const cache = anthropicCache(obedient)
+    server.use(cache.handler)
+    const engine = open({ compaction: { strategies: ['tool_result_truncation'] } })
+    const big = { ...tool('look'), run: () => 'result '.repeat(1_400) }
+    const breaks: CacheBreak[] = []
+    for (let n = 0; n < 12; n++) {
+      const result = await engine.run(ask(`${n} call 1 look`, { tools: [...tools, big] })).result
+      expect(result.stopReason).toBe('end_turn')
+      breaks.push(...result.cacheBreaks)
+    }
+    const cut = cache.calls.map(({ seen }) => seen.raw.includes('characters left out'))
+    expect(new Set(cut)).toEqual(new Set([false, true]))
+    expect(breaks).toEqual([])
+  })
+
   test('after a turn that was interrupted, whose thinking is left out by rule', async () => {
     const cache = anthropicCache(obedient)
     server.use(cache.handler)

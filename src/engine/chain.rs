@@ -78,7 +78,7 @@ pub(crate) struct Watch {
     kept: Option<Arc<CacheChain>>,
     /// Whether `last` is a call of this run.
     called: bool,
-    /// How often the conversation had been told anew at that call.
+    /// How often the run had told the conversation anew at its last call.
     retold: u32,
     /// It was told anew on purpose since.
     pub(crate) explained: bool,
@@ -155,9 +155,8 @@ impl Run {
         }
         let mut chain = self.chain_of(&session.conversation, reply, called, sent, &session.watch);
         let retold = session.fit.retold();
-        let explained = std::mem::take(&mut session.watch.explained) || {
-            session.watch.called && session.watch.retold != retold
-        };
+        let explained =
+            std::mem::take(&mut session.watch.explained) || session.watch.retold != retold;
         let last = session.watch.last.take().filter(|last| {
             last.who == chain.who && last.way == chain.way && last.base == chain.base
         });

@@ -85,6 +85,20 @@ impl ModelRequest {
         pieces
     }
 
+    /// Where [`Self::earlier_end`] is: the piece, and the place in it.
+    pub(super) fn earlier_place(&self) -> Option<(usize, usize)> {
+        let mut back = self.earlier_end?;
+        let kept = self.messages.len().saturating_sub(usize::from(self.open_end));
+        for (at, piece) in self.messages.get(..kept)?.iter().enumerate().rev() {
+            if let Some(end) = piece.len().checked_sub(back) {
+                return Some((at, end));
+            }
+            // A comma stands between two pieces.
+            back = back.checked_sub(piece.len() + 1)?;
+        }
+        None
+    }
+
     /// Whether the model has tools, ours or the provider's.
     pub(crate) fn has_tools(&self) -> bool {
         !self.tools.is_empty() || !self.options.provider_tools.is_empty()

@@ -84,17 +84,8 @@ fn block_end(piece: &Bytes, end: usize) -> Option<usize> {
 fn earlier_end(request: &ModelRequest) -> Option<(usize, usize)> {
     let provided = &request.options.provider_tools;
     let marked = provided.iter().any(|tool| tool.get().contains("\"cache_control\""));
-    let mut back = request.earlier_end.filter(|_| !marked)?;
-    let kept = request.messages.len().saturating_sub(usize::from(request.open_end));
-    let kept = request.messages.get(..kept)?;
-    for (at, piece) in kept.iter().enumerate().rev() {
-        if let Some(end) = piece.len().checked_sub(back) {
-            return Some((at, block_end(piece, end)?));
-        }
-        // A comma stands between two pieces.
-        back = back.checked_sub(piece.len() + 1)?;
-    }
-    None
+    let (at, end) = request.earlier_place().filter(|_| !marked)?;
+    Some((at, block_end(request.messages.get(at)?, end)?))
 }
 
 /// The body up to the first message: model, system and tools, which never change within a session, and how to think.

@@ -32,21 +32,36 @@ pub(super) fn body(request: &ModelRequest) -> Vec<Bytes> {
     let mut pieces = Vec::with_capacity(request.messages.len() * 2 + 2);
     pieces.push(head(request, point.as_ref()));
     let takes_status = models::takes_status(&request.model);
+    let point_at_end = point.as_ref().map(|point| [b",", point.json.as_bytes(), USER_END].concat());
+    let point_at_end = point_at_end.map(Bytes::from);
+    // The fourth: behind the system prompt, the tools and the open end.
+    let earlier = request.earlier_place().filter(|_| takes_status);
     for (position, piece) in request.messages.iter().enumerate() {
         if position > 0 {
             pieces.push(Bytes::from_static(b","));
         }
+        let cut = earlier.filter(|(at, _)| *at == position).and_then(|(_, end)| {
+            let open = piece.get(..end)?.strip_suffix(USER_END)?;
+            Some((open.len(), end))
+        });
+        if let (Some((open, end)), Some(point)) = (cut, &point_at_end) {
+            pieces.push(piece.slice(..open));
+            pieces.push(point.clone());
+            if end < piece.len() {
+                pieces.push(piece.slice(end..));
+            }
+            continue;
+        }
         pieces.push(if takes_status { piece.clone() } else { without_status(piece) });
     }
-    if let Some(point) = &point
+    if let Some(point) = point_at_end
         && let Some(last) = pieces.pop()
     {
         match last.strip_suffix(USER_END) {
             Some(open) => {
                 let open = open.len();
                 pieces.push(last.slice(..open));
-                let end = [b",", point.json.as_bytes(), USER_END].concat();
-                pieces.push(Bytes::from(end));
+                pieces.push(point);
             }
             None => pieces.push(last),
         }

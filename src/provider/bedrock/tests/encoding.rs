@@ -239,6 +239,44 @@ fn the_next_request_begins_with_the_bytes_of_this_one() {
 }
 
 #[test]
+fn where_many_blocks_came_since_the_end_of_the_call_before_has_a_point_too_whatever_the_pieces() {
+    let encode = |messages: &[Message]| BedrockWire.encode_messages(messages);
+    let [question, open] = [encode(&[user("one")]), encode(&[user("three")])];
+    let answer = encode(&[message(Role::Assistant, vec![Block::text("two")])]);
+    let joined = Bytes::from([&question[..], b",", &answer[..]].concat());
+    let back = Some(answer.len() + 1);
+    for kept in [vec![question.clone(), answer], vec![joined]] {
+        let given = |model: &str, earlier_end| ModelRequest {
+            messages: [kept.clone(), vec![open.clone()]].concat(),
+            open_end: true,
+            earlier_end,
+            options: options(|_| {}),
+            ..request(model, &[])
+        };
+        let point = json!({"cachePoint": {"type": "default"}});
+        let told = |model: &str, earlier_end| {
+            let given = given(model, earlier_end);
+            assert!(BedrockWire.body(&given).iter().all(|piece| !piece.is_empty()));
+            body(&given)["messages"].clone()
+        };
+        let content = |texts: [Value; 3]| {
+            let [one, two, three] = texts;
+            json!([
+                {"role": "user", "content": one},
+                {"role": "assistant", "content": two},
+                {"role": "user", "content": three},
+            ])
+        };
+        let (one, two) = (json!([{"text": "one"}, point]), json!([{"text": "two"}]));
+        let (bare, three) = (json!([{"text": "one"}]), json!([{"text": "three"}, point]));
+        assert_eq!(told(CLAUDE, back), content([one, two.clone(), three.clone()]));
+        assert_eq!(told(CLAUDE, None), content([bare.clone(), two.clone(), three.clone()]));
+        assert_eq!(told(CLAUDE, Some(3)), content([bare.clone(), two.clone(), three]));
+        assert_eq!(told(LLAMA, back), content([bare, two, json!([{"text": "three"}])]));
+    }
+}
+
+#[test]
 fn cache_points_go_where_a_model_takes_them() {
     let point = json!({"cachePoint": {"type": "default"}});
     let has = |model: &str, ttl: Option<CacheTtl>| {
