@@ -77,6 +77,19 @@ test('64 runs at once are refused by a limit that nobody governs, and by none th
   expect(lane).toMatchObject({ requests: { limit: 16 }, waiting: 0, inFlight: 0 })
 })
 
+test('a crowd that meets a limit nobody knew yet is refused once, and all of it is answered', async () => {
+  const it = await bucket(16, 800)
+  const engine = engineOf(it)
+  const runs = Array.from({ length: 64 }, (_, at) =>
+    engine.run(says(`call ${at}`, { sessionLabel: `agent:main:dm:${at % 16}` })),
+  )
+  const results = await Promise.all(runs.map((run) => run.result))
+  expect(results.map((result) => result.stopReason)).toEqual(Array(64).fill('end_turn'))
+  expect(it.served).toHaveLength(64)
+  // Nobody who was refused went before there was room.
+  expect(it.refused).toBeLessThanOrEqual(64)
+})
+
 /** A 429 for the first of ten runs that are bound for one key, and what comes when its window is over. */
 async function refusedOnce(rateGovernor: boolean) {
   const it = await bucket(100, 1_000)

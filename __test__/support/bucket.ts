@@ -50,7 +50,7 @@ export async function bucket(
     }
     if (refuse) {
       it.refused++
-      headers['retry-after-ms'] = String(refusal ?? Math.ceil(((1 - level) * fullMs) / size))
+      headers['retry-after-ms'] = String(refusal ?? Math.max(500, Math.ceil(full / size)))
       refusal = undefined
       response.writeHead(429, { 'content-type': 'application/json', ...headers })
       response.end(JSON.stringify({ error: { message: 'slow down', type: 'rate_limit_error' } }))

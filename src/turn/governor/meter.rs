@@ -122,7 +122,9 @@ impl Meter {
         if short <= 0 {
             return now;
         }
-        let ms = (short * i128::from(self.over) + self.gain - 1) / self.gain.max(1);
+        // Saturates: what a server says is anything, and the wait has an end elsewhere.
+        let gain = self.gain.max(1);
+        let ms = short.saturating_mul(i128::from(self.over)).saturating_add(gain - 1) / gain;
         let ms = i64::try_from(ms).unwrap_or(i64::MAX);
         let even = self.since.max(now).saturating_add(ms);
         let whole = self.full > now && self.limit - self.taken >= wanted;
