@@ -9,7 +9,8 @@ pub(crate) struct Ratio {
     samples: u32,
 }
 
-/// Whatever is reported, no estimate is wrong by more.
+/// Whatever is reported, no estimate is wrong by more. Less is no count of the prompt (servers that report a constant), and
+/// believing it would put a compaction off until the provider refuses.
 const LEAST: u64 = 250;
 const MOST: u64 = 4_000;
 /// Fewer estimated tokens say nothing: a frame around the prompt would be most of it.
@@ -37,7 +38,7 @@ impl Ratio {
     /// Takes the prompt of an answered call into account: as it was reported, and as it was estimated without a ratio. False
     /// where it says nothing.
     pub(crate) fn learn(&mut self, reported: u64, estimated: u64) -> bool {
-        if reported == 0 || estimated < ENOUGH {
+        if estimated < ENOUGH || reported < estimated / (1_000 / LEAST) {
             return false;
         }
         let sample = u64::from(bounded(reported.saturating_mul(1_000) / estimated));
@@ -83,6 +84,8 @@ mod tests {
         let mut ratio = Ratio::UNKNOWN;
         assert!(!ratio.learn(2_000, ENOUGH - 1));
         assert!(!ratio.learn(0, 10_000));
+        assert!(!ratio.learn(12, 10_000));
+        assert!(!ratio.learn(2_499, 10_000));
         assert_eq!((ratio, ratio.apply(777)), (Ratio::UNKNOWN, 777));
         assert!(ratio.learn(20_000, 10_000));
         assert_eq!((ratio.per_mille(), ratio.samples()), (2_000, 1));
