@@ -5,6 +5,8 @@
 //
 //   node scripts/update-catalogue.mjs             the newest tables
 //   node scripts/update-catalogue.mjs 1.5.2       that version, for a reproducible run
+//
+// Then `UPDATE_CATALOGUE=1 cargo nextest run --no-default-features packed` packs it for the binary.
 
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
 //! The model catalogue: windows, limits, capabilities and prices, by provider and model name.
 //!
-//! Owns the built-in facts (`models.json`, made by `scripts/update-catalogue.mjs`), what the host declares over them,
+//! Owns the built-in facts (`models.json`, made by `scripts/update-catalogue.mjs`, in the binary as an LZ4 block), what the host declares over them,
 //! and how a name finds its model. It must never guess a price: a model found under another provider or under another
 //! date has none.
 
@@ -24,7 +24,9 @@ pub use info::{CostTier, Modality, ModelCost, ModelInfo, ThinkingCapability};
 
 use names::{Name, alike, last_part};
 
-const DATA: &str = include_str!("models.json");
+/// `models.json`, packed: 20 KB of the binary and not 151. A test says whether it is that file, and `UPDATE_CATALOGUE=1`
+/// makes it anew.
+const PACKED: &[u8] = include_bytes!("models.json.lz4");
 
 #[derive(Deserialize)]
 struct DataFile {
@@ -34,7 +36,8 @@ struct DataFile {
 /// Parsed at the first look-up and not when the package loads. A test proves that the file parses, so the empty list
 /// is never served.
 static BUILTIN: LazyLock<Vec<Arc<ModelInfo>>> = LazyLock::new(|| {
-    serde_json::from_str::<DataFile>(DATA).map(|data| data.models).unwrap_or_default()
+    let unpacked = lz4_flex::decompress_size_prepended(PACKED).unwrap_or_default();
+    serde_json::from_slice::<DataFile>(&unpacked).map(|data| data.models).unwrap_or_default()
 });
 
 /// The models an engine knows. Cheap to make and to clone.

@@ -46,6 +46,22 @@ fn dollars(input: f64, output: f64) -> ModelCost {
     }
 }
 
+const DATA: &str = include_str!("models.json");
+
+#[test]
+fn what_is_packed_is_the_file() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/model/catalogue/models.json.lz4");
+    #[expect(clippy::disallowed_methods, reason = "a switch of this test, not of the engine")]
+    if std::env::var_os("UPDATE_CATALOGUE").is_some() {
+        std::fs::write(path, lz4_flex::compress_prepend_size(DATA.as_bytes())).unwrap();
+    }
+    let unpacked = lz4_flex::decompress_size_prepended(&std::fs::read(path).unwrap()).unwrap();
+    assert!(
+        unpacked == DATA.as_bytes(),
+        "run `UPDATE_CATALOGUE=1 cargo nextest run --no-default-features packed` and commit the file"
+    );
+}
+
 #[test]
 fn the_whole_data_file_parses() {
     let data: DataFile = serde_json::from_str(DATA).expect("the data file");
