@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::{Stored, damaged, sqlite};
 use super::stored::ColumnsRef;
-use crate::model::{Block, Message, StorageErrorKind};
+use crate::model::{Block, Message, StorageError, StorageErrorKind};
 
 use self::pack::{Packed, hash};
 
@@ -30,7 +30,18 @@ pub(super) const THERE: &str = "SELECT 1 FROM blobs WHERE hash = ?1";
 pub(super) const READ: &str = "SELECT hash, size, codec, data FROM blobs WHERE hash = ?1";
 
 /// Keeps a text under its hash, which is the answer. One that is there already is not written again.
+///
+/// # Errors
+/// `storage_constraint` for a text that is longer than a row may be; any of storage.
 pub(super) fn keep(connection: &Connection, text: &str) -> Stored<String> {
+    if text.len() > pack::LONGEST {
+        let message = format!(
+            "a value of {} bytes is too large for the ledger, which takes {}",
+            text.len(),
+            pack::LONGEST
+        );
+        return Err(StorageError::new(StorageErrorKind::Constraint, message));
+    }
     let hash = hash(text);
     let failed = |error| sqlite(&format!("write blob `{hash}`"), &error);
     let there = connection

@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-/// The largest text that a row can hold: more is damage.
-const LONGEST: usize = 64 << 20;
+/// The largest text: what a row could hold, whatever it is compressed to.
+pub(super) const LONGEST: usize = 64 << 20;
 
 /// A text as its row has it.
 pub(in super::super) struct Packed<'a> {

@@ -100,6 +100,23 @@ fn a_blob_is_compressed_where_that_saves_a_tenth() {
 }
 
 #[tokio::test]
+async fn a_value_that_no_row_could_hold_is_refused_however_small_it_would_become() {
+    let fixture = Fixture::new();
+    let kinds = |bytes: usize| {
+        let work = move |connection: &Connection| {
+            let text = "x".repeat(bytes);
+            let hash = keep(connection, &text)?;
+            assert!(read(connection, &hash, "a test")? == text);
+            Ok(())
+        };
+        fixture.ledger.core().unwrap().writer.submit(work)
+    };
+    kinds(64 << 20).await.unwrap();
+    let error = kinds((64 << 20) + 1).await.unwrap_err();
+    assert_eq!(error.kind, StorageErrorKind::Constraint);
+}
+
+#[tokio::test]
 async fn names_that_do_not_fit_are_damage() {
     let fixture = Fixture::new();
     let work = |connection: &Connection| {
