@@ -207,6 +207,28 @@ describe('the state of profiles', () => {
     expect(JSON.stringify(rows)).not.toContain('canary')
   })
 
+  test('a session keeps its profile over a restart, and a fork that of what it was forked from', async () => {
+    const { file } = folder()
+    const ledger = { path: file }
+    const first = it.engine({ ledger })
+    for (const label of ['s1', 's2']) await first.run(asks(label)).result
+    expect(it.asked).toEqual(['m1/a', 'm1/b'])
+    await first.close()
+    // By the order alone it would be the profile that rested longest.
+    const second = it.engine({ ledger, compaction: { strategies: ['hard_clear'] } })
+    const { turnId } = await second.run(asks('s2')).result
+    expect(it.asked.at(-1)).toBe('m1/b')
+    const fork = await second.ledger.fork(turnId)
+    await second.run(asks(fork.label)).result
+    expect(it.asked.at(-1)).toBe('m1/b')
+    // What stands after a compaction begins anew.
+    expect(await second.compact('s2')).not.toBeNull()
+    await second.close()
+    const third = it.engine({ ledger })
+    await third.run(asks('s2')).result
+    expect(it.asked.at(-1)).toBe('m1/a')
+  })
+
   test('is shared by two processes: what one was refused, the other does not ask', async () => {
     const { file } = folder()
     it.answers((_, name) => (name === 'a' ? fails(402) : says('ok')))

@@ -153,6 +153,14 @@ export const PLAN = [
     ],
   },
   {
+    id: 'w5short',
+    title: 'W5 history of 200 messages',
+    workload: 'w5',
+    set: { messages: 200 },
+    floor: 'napi-hub',
+    rows: [{ title: 'ms per call, warm', metric: 'wall_ms' }],
+  },
+  {
     id: 'w5',
     title: 'W5 history of 2,000 messages',
     set: { messages: 2_000 },

@@ -83,6 +83,14 @@ impl Journal for Memory {
         Box::pin(std::future::ready(Ok(label.to_owned())))
     }
 
+    fn answered_with<'a>(
+        &'a self,
+        _turn_id: &'a str,
+        _provider: &'a str,
+    ) -> JournalFuture<'a, Option<String>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     fn agent_of<'a>(
         &'a self,
         _label: &'a str,

@@ -10,8 +10,8 @@ use super::registry::Core;
 use super::runs::{Along, Trim};
 use super::writer::Then;
 use super::{
-    Ledger, cache, commit, compaction, events, expense, history, journal, lease, persona, readers,
-    recall, sessions,
+    Ledger, cache, commit, compaction, events, expense, history, journal, lease, persona, profiles,
+    readers, recall, sessions,
 };
 use crate::model::{
     CacheChain, CommitReceipt, CompactionStep, Enrolment, Expense, Journal, JournalFuture, LiveRun,
@@ -83,6 +83,20 @@ impl Journal for Ledger {
 
     fn session_named<'a>(&'a self, label: &'a str) -> JournalFuture<'a, String> {
         Box::pin(self.resolve(label.to_owned()))
+    }
+
+    fn answered_with<'a>(
+        &'a self,
+        turn_id: &'a str,
+        provider: &'a str,
+    ) -> JournalFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let (turn, provider) = (turn_id.to_owned(), provider.to_owned());
+            let read = move |connection: &mut rusqlite::Connection| {
+                profiles::answered_with(connection, &turn, &provider)
+            };
+            self.core()?.readers.run(read).await
+        })
     }
 
     fn agent_of<'a>(

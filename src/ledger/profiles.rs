@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::Ledger;
 use super::error::{Stored, damaged, sqlite};
-use crate::model::{JournalFuture, ProfileChange, ProfileStore, ProfileUsage};
+use crate::model::{Attempt, JournalFuture, ProfileChange, ProfileStore, ProfileUsage};
 
 const COLUMNS: &str = "profile_id, last_used_at, last_failure_at, failures, refusals, windows_json";
 
@@ -34,6 +34,28 @@ fn all(connection: &Connection) -> Stored<Vec<(String, ProfileUsage)>> {
         .map_err(failed)?;
     let rows = statement.query_map((), row).map_err(failed)?;
     rows.map(|found| whole(found.map_err(failed)?)).collect()
+}
+
+pub(super) const ATTEMPTS: &str = "SELECT attempts_json FROM turns WHERE id = ?1";
+
+/// The profile that `provider` last answered a turn with.
+pub(super) fn answered_with(
+    connection: &Connection,
+    turn_id: &str,
+    provider: &str,
+) -> Stored<Option<String>> {
+    let attempts: Option<String> = connection
+        .prepare_cached(ATTEMPTS)
+        .and_then(|mut statement| statement.query_row((turn_id,), |row| row.get(0)).optional())
+        .map_err(|error| sqlite(&format!("read the attempts of turn `{turn_id}`"), &error))?
+        .flatten();
+    let attempts: Vec<Attempt> = match attempts {
+        Some(json) => serde_json::from_str(&json)
+            .map_err(|_| damaged(&format!("the attempts of turn `{turn_id}` cannot be read")))?,
+        None => Vec::new(),
+    };
+    let last = attempts.into_iter().rfind(|attempt| attempt.ok && attempt.provider == provider);
+    Ok(last.and_then(|attempt| attempt.profile_id))
 }
 
 fn change(connection: &Connection, id: &str, apply: &mut ProfileChange) -> Stored<ProfileUsage> {

@@ -338,6 +338,13 @@ pub trait Journal: Send + Sync {
     /// The label of the session that a label or an alias names.
     fn session_named<'a>(&'a self, label: &'a str) -> JournalFuture<'a, String>;
 
+    /// The profile that `provider` last answered a turn with; `None` where it did not, or had none.
+    fn answered_with<'a>(
+        &'a self,
+        turn_id: &'a str,
+        provider: &'a str,
+    ) -> JournalFuture<'a, Option<String>>;
+
     /// The agent that a session is of; one that is not there yet, as it would be if its first turn followed `follows`.
     fn agent_of<'a>(
         &'a self,

@@ -10,8 +10,9 @@ use super::compaction::Stopped;
 use super::driver::Run;
 use super::session::Session;
 use crate::model::{Failure, FailureKind, ModelName, Stop, StreamEvent};
+use crate::telemetry;
 use crate::turn::fallback::Choice;
-use crate::turn::machine::{Event, Machine};
+use crate::turn::machine::{Event, Interrupt, Machine};
 use crate::turn::retry;
 
 pub(crate) use keys::Keyring;
@@ -30,6 +31,9 @@ impl Run {
         if let Err(cause) = self.guard(self.core.calibrations.look()).await {
             return Event::Interrupted { cause, partial: None };
         }
+        if let Err(cause) = self.remember(session.parent_turn_id.as_deref()).await {
+            return Event::Interrupted { cause, partial: None };
+        }
         loop {
             if let Some(event) = self.settle_on_one(machine, session, spent).await {
                 return event;
@@ -39,6 +43,23 @@ impl Run {
                 return self.judge(event).await;
             }
         }
+    }
+
+    /// A session that this engine has not answered goes on with the profile of its last turn: that provider may have its
+    /// prompt in the cache. A compaction has none.
+    async fn remember(&mut self, last_turn: Option<&str>) -> Result<(), Interrupt> {
+        if self.profile.is_some() || !self.plan.has_choice() {
+            return Ok(());
+        }
+        let (Some(journal), Some(turn)) = (&self.core.journal, last_turn) else {
+            return Ok(());
+        };
+        match self.guard(journal.answered_with(turn, &self.context.provider)).await? {
+            Ok(Some(profile)) => self.plan.using(Some(&profile)),
+            Ok(None) => {}
+            Err(error) => telemetry::storage_failed(error.kind.code()),
+        }
+        Ok(())
     }
 
     /// Chooses model and profile; waits, and goes to the next model, where the plan says so.

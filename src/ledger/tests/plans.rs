@@ -4,8 +4,8 @@ use rusqlite::{Connection, StatementStatus};
 
 use super::*;
 use crate::ledger::{
-    alias, blobs, events, findable, fork, history, journal, list, persona, recall, rows, search,
-    thread, usage,
+    alias, blobs, events, findable, fork, history, journal, list, persona, profiles, recall, rows,
+    search, thread, usage,
 };
 
 fn plan(connection: &Connection, sql: &str) -> String {
@@ -73,6 +73,7 @@ fn no_statement_scans_a_table_or_sorts() {
                 list::CALLS_OF_TOOL,
                 list::CALL_PLACE,
                 persona::AGENT,
+                profiles::ATTEMPTS,
                 usage::OF_TURN,
                 usage::NEXT_TURN,
                 usage::NEXT_TURN_OF_SESSION,

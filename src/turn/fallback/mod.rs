@@ -94,6 +94,11 @@ impl Plan {
         }
     }
 
+    /// Whether the model may be asked with one profile or another.
+    pub(crate) fn has_choice(&self) -> bool {
+        self.seat().is_some_and(|seat| seat.profiles.len() > 1)
+    }
+
     fn seat(&self) -> Option<&Seat> {
         self.seats.get(self.at)
     }
