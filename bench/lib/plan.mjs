@@ -158,7 +158,7 @@ export const PLAN = [
     workload: 'w5',
     set: { messages: 200 },
     floor: 'napi-hub',
-    rows: [{ title: 'ms per call, warm', metric: 'wall_ms' }],
+    rows: [{ title: 'ms per call, warm', metric: 'wall_ms', targets: {} }],
   },
   {
     id: 'w5',
