@@ -294,15 +294,7 @@ fn failed(told: String) -> ToolFinish {
 }
 
 fn first_text(content: &[Block]) -> Option<String> {
-    content.iter().find_map(|block| match block {
-        Block::Text { text, .. } => Some(text.clone()),
-        Block::Image { .. }
-        | Block::Thinking { .. }
-        | Block::RedactedThinking { .. }
-        | Block::ToolCall { .. }
-        | Block::ToolResult { .. }
-        | Block::Opaque { .. } => None,
-    })
+    content.iter().find_map(Block::as_text).map(ToOwned::to_owned)
 }
 
 fn tell(run: &Run, call: &PendingCall, status: ToolStatus, summary: Option<String>) {

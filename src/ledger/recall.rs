@@ -208,18 +208,7 @@ fn size(blocks: &[Block]) -> usize {
 }
 
 fn text_of(blocks: &[Block]) -> String {
-    let texts: Vec<&str> = blocks
-        .iter()
-        .filter_map(|block| match block {
-            Block::Text { text, .. } => Some(text.as_str()),
-            Block::Image { .. }
-            | Block::Thinking { .. }
-            | Block::RedactedThinking { .. }
-            | Block::ToolCall { .. }
-            | Block::ToolResult { .. }
-            | Block::Opaque { .. } => None,
-        })
-        .collect();
+    let texts: Vec<&str> = blocks.iter().filter_map(Block::as_text).collect();
     texts.join("\n")
 }
 

@@ -82,6 +82,20 @@ impl Block {
         Self::Text { text: text.into(), provider_data: None }
     }
 
+    /// Its text, where it is one.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text { text, .. } => Some(text),
+            Self::Image { .. }
+            | Self::Thinking { .. }
+            | Self::RedactedThinking { .. }
+            | Self::ToolCall { .. }
+            | Self::ToolResult { .. }
+            | Self::Opaque { .. } => None,
+        }
+    }
+
     /// Whether it is what a tool answered.
     #[must_use]
     pub fn is_result(&self) -> bool {

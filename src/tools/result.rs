@@ -59,17 +59,9 @@ impl ToolAnswer {
     /// The first line of text, at most 200 characters; `None` where there is none.
     #[must_use]
     pub fn summary(&self) -> Option<String> {
-        self.content.iter().find_map(|block| match block {
-            Block::Text { text, .. } => {
-                let line = text.trim_start().lines().next()?.trim_end();
-                (!line.is_empty()).then(|| line.chars().take(MAX_SUMMARY).collect())
-            }
-            Block::Image { .. }
-            | Block::Thinking { .. }
-            | Block::RedactedThinking { .. }
-            | Block::ToolCall { .. }
-            | Block::ToolResult { .. }
-            | Block::Opaque { .. } => None,
+        self.content.iter().filter_map(Block::as_text).find_map(|text| {
+            let line = text.trim_start().lines().next()?.trim_end();
+            (!line.is_empty()).then(|| line.chars().take(MAX_SUMMARY).collect())
         })
     }
 

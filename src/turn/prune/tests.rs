@@ -71,12 +71,7 @@ fn texts(message: &Message) -> Vec<&str> {
         Block::ToolResult { content, .. } => content.as_slice(),
         _ => &[],
     });
-    content
-        .filter_map(|block| match block {
-            Block::Text { text, .. } => Some(text.as_str()),
-            _ => None,
-        })
-        .collect()
+    content.filter_map(Block::as_text).collect()
 }
 
 proptest! {
