@@ -11,9 +11,7 @@ use super::lease::Claim;
 use super::write::{Again, Parent, Row, insert_message, insert_turn, write_tool_call};
 use super::{cache, compaction, journal, sessions};
 use crate::clock::Clock;
-use crate::model::{
-    CallStep, CommitReceipt, OnStaleHead, StorageError, StorageErrorKind, TurnCommit,
-};
+use crate::model::{CommitReceipt, OnStaleHead, StorageError, StorageErrorKind, TurnCommit};
 
 /// Writes the turn, its messages and tool calls, and moves the session's pointer as RULES §1 says.
 ///
@@ -92,8 +90,7 @@ pub(super) fn commit_turn(
         insert_message(connection, &turn.turn_id, message, again)?;
     }
     for call in &turn.tool_calls {
-        let step = CallStep { row: call.clone(), replay: None, arguments_hash: None };
-        write_tool_call(connection, &turn.turn_id, &step, again, clock)?;
+        write_tool_call(connection, &turn.turn_id, (call, None, None), again, clock)?;
     }
     if let Some(result) = &turn.compaction
         && let Some(id) = &parent_id

@@ -111,7 +111,8 @@ pub(super) fn record(
         insert_message(connection, &step.turn_id, message, Again::Keep)?;
     }
     for call in &step.calls {
-        write_tool_call(connection, &step.turn_id, call, Again::Keep, clock)?;
+        let began = (&call.row, call.replay, call.arguments_hash.as_deref());
+        write_tool_call(connection, &step.turn_id, began, Again::Keep, clock)?;
     }
     if let Some(progress) = &step.progress {
         connection

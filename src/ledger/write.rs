@@ -8,8 +8,8 @@ use super::error::{Stored, sqlite};
 use super::{blobs, stored};
 use crate::clock::Clock;
 use crate::model::{
-    AgentErrorKind, CallStep, Message, ReplayClass, StopReason, TokenUsage, TurnCommit, TurnStatus,
-    TurnType,
+    AgentErrorKind, Message, ReplayClass, StopReason, TokenUsage, ToolCallRecord, TurnCommit,
+    TurnStatus, TurnType,
 };
 
 /// What of the parent a child continues.
@@ -183,11 +183,12 @@ pub(super) fn insert_message(
         .map_err(|error| sqlite(&format!("write message `{}`", message.id), &error))
 }
 
-/// Writes a call, or, of a turn that was opened, what has changed of it.
+/// Writes a call, or, of a turn that was opened, what has changed of it. With what its tool declares and the hash of its
+/// arguments, where a step says them: what is written of them stays otherwise.
 pub(super) fn write_tool_call(
     connection: &Connection,
     turn_id: &str,
-    step: &CallStep,
+    (call, replay, arguments_hash): (&ToolCallRecord, Option<ReplayClass>, Option<&str>),
     again: Again,
     clock: &Clock,
 ) -> Stored<()> {
@@ -207,7 +208,6 @@ pub(super) fn write_tool_call(
            result_json = excluded.result_json, blobs_json = excluded.blobs_json, replay = coalesce(excluded.replay, replay),
            arguments_hash = coalesce(excluded.arguments_hash, arguments_hash)
          WHERE turn_id = excluded.turn_id";
-    let call = &step.row;
     let made = call.call_id.is_empty().then(|| clock.new_id());
     let message_id = Some(call.message_id.as_str()).filter(|id| !id.is_empty());
     let result = call.result.as_deref().map(serde_json::value::RawValue::get);
@@ -233,8 +233,8 @@ pub(super) fn write_tool_call(
                 call.error,
                 params_json,
                 result_json,
-                step.replay.map(ReplayClass::as_str),
-                step.arguments_hash,
+                replay.map(ReplayClass::as_str),
+                arguments_hash,
                 blobs_json,
             ])
         })

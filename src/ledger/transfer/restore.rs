@@ -16,7 +16,7 @@ use super::insert::{insert, note};
 use super::record::{SessionRecord, TurnRecord};
 use super::report::{Problems, TransferCode};
 use crate::clock::Clock;
-use crate::model::{CallStep, CompactionResult, StorageError, StorageErrorKind};
+use crate::model::{CompactionResult, StorageError, StorageErrorKind};
 
 /// A line of a file, read.
 #[derive(Debug, Clone)]
@@ -177,8 +177,7 @@ impl Restore {
                 if !record.messages.iter().any(|message| message.message.id == row.message_id) {
                     row.message_id.clear();
                 }
-                let step = CallStep { row, replay: None, arguments_hash: None };
-                write_tool_call(connection, &record.id, &step, Again::Refuse, clock)?;
+                write_tool_call(connection, &record.id, (&row, None, None), Again::Refuse, clock)?;
             }
             if let Some(result) = &record.compaction {
                 self.compactions.push((line, record.id.clone(), result.clone()));
