@@ -126,6 +126,29 @@ pub(super) fn insert_turn(
         .map_err(|error| sqlite(&format!("write turn `{}`", row.id), &error))
 }
 
+macro_rules! add_message {
+    ($again:literal) => {
+        concat!(
+            "INSERT INTO messages (id, turn_id, role, sequence, created_at, tool_call_id, is_error, provider, api,
+               model, response_id, stop_reason, checksum, content, thinking, blocks_json, blobs_json)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) ",
+            $again
+        )
+    };
+}
+
+macro_rules! add_call {
+    ($again:literal) => {
+        concat!(
+            "INSERT INTO tool_calls (id, provider_call_id, turn_id, message_id, tool_name, status,
+               spawned_session_label, started_at, completed_at, sequence, error, params_json, result_json, replay,
+               arguments_hash, blobs_json)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) ",
+            $again
+        )
+    };
+}
+
 pub(super) fn insert_message(
     connection: &Connection,
     turn_id: &str,
@@ -144,19 +167,10 @@ pub(super) fn insert_message(
     let [provider, api, model, response_id, stop_reason] = provenance;
     let values = blobs::of_message(message, columns.lend());
     let ([content, thinking, blocks_json], blobs_json) = blobs::take_apart(connection, values)?;
-    const ADD: &str =
-        "INSERT INTO messages (id, turn_id, role, sequence, created_at, tool_call_id, is_error, provider, api,
-           model, response_id, stop_reason, checksum, content, thinking, blocks_json, blobs_json)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
-    const ADD_ONCE: &str =
-        "INSERT INTO messages (id, turn_id, role, sequence, created_at, tool_call_id, is_error, provider, api,
-           model, response_id, stop_reason, checksum, content, thinking, blocks_json, blobs_json)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
-         ON CONFLICT (turn_id, id) DO NOTHING";
     connection
         .prepare_cached(match again {
-            Again::Refuse => ADD,
-            Again::Keep => ADD_ONCE,
+            Again::Refuse => add_message!(""),
+            Again::Keep => add_message!("ON CONFLICT (turn_id, id) DO NOTHING"),
         })
         .and_then(|mut statement| {
             statement.execute(params![
@@ -192,22 +206,6 @@ pub(super) fn write_tool_call(
     again: Again,
     clock: &Clock,
 ) -> Stored<()> {
-    const ADD: &str =
-        "INSERT INTO tool_calls (id, provider_call_id, turn_id, message_id, tool_name, status,
-           spawned_session_label, started_at, completed_at, sequence, error, params_json, result_json, replay,
-           arguments_hash, blobs_json)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
-    const ADD_OR_CHANGE: &str =
-        "INSERT INTO tool_calls (id, provider_call_id, turn_id, message_id, tool_name, status,
-           spawned_session_label, started_at, completed_at, sequence, error, params_json, result_json, replay,
-           arguments_hash, blobs_json)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
-         ON CONFLICT (id) DO UPDATE SET status = excluded.status,
-           spawned_session_label = excluded.spawned_session_label, started_at = excluded.started_at,
-           completed_at = excluded.completed_at, error = excluded.error, params_json = excluded.params_json,
-           result_json = excluded.result_json, blobs_json = excluded.blobs_json, replay = coalesce(excluded.replay, replay),
-           arguments_hash = coalesce(excluded.arguments_hash, arguments_hash)
-         WHERE turn_id = excluded.turn_id";
     let made = call.call_id.is_empty().then(|| clock.new_id());
     let message_id = Some(call.message_id.as_str()).filter(|id| !id.is_empty());
     let result = call.result.as_deref().map(serde_json::value::RawValue::get);
@@ -215,8 +213,16 @@ pub(super) fn write_tool_call(
     let ([params_json, result_json], blobs_json) = blobs::take_apart(connection, values)?;
     connection
         .prepare_cached(match again {
-            Again::Refuse => ADD,
-            Again::Keep => ADD_OR_CHANGE,
+            Again::Refuse => add_call!(""),
+            Again::Keep => add_call!(
+                "ON CONFLICT (id) DO UPDATE SET status = excluded.status,
+                   spawned_session_label = excluded.spawned_session_label, started_at = excluded.started_at,
+                   completed_at = excluded.completed_at, error = excluded.error, params_json = excluded.params_json,
+                   result_json = excluded.result_json, blobs_json = excluded.blobs_json,
+                   replay = coalesce(excluded.replay, replay),
+                   arguments_hash = coalesce(excluded.arguments_hash, arguments_hash)
+                 WHERE turn_id = excluded.turn_id"
+            ),
         })
         .and_then(|mut statement| {
             statement.execute(params![
