@@ -9,15 +9,7 @@ import {
   scriptedProvider,
 } from '../index.js'
 import { context, tempDir } from './support/engine.js'
-
-const SUMMARY = [
-  '## Goal\nBuild the house.',
-  '## Constraints & preferences\nCheap.',
-  '## Progress\nThe walls stand.',
-  '## Key decisions\nBricks.',
-  '## Next steps\nThe roof.',
-  '## Critical context\n(none)',
-].join('\n\n')
+import { SUMMARY } from './support/summary.js'
 
 /** A window of 4,000 tokens, 3,000 of them for the prompt. */
 const models = [

@@ -9,15 +9,8 @@ import { closing, folder, serving } from './support/cleanup.js'
 import { context, engineAt } from './support/engine.js'
 import { fails } from './support/failover.js'
 import { type Handler, sse, type TestServer } from './support/server.js'
+import { SUMMARY } from './support/summary.js'
 
-const SUMMARY = [
-  '## Goal\nBuild the house.',
-  '## Constraints & preferences\nCheap.',
-  '## Progress\nThe walls stand.',
-  '## Key decisions\nBricks.',
-  '## Next steps\nThe roof.',
-  '## Critical context\n(none)',
-].join('\n\n')
 const soon = { 'retry-after-ms': '1' }
 const says = (text: string) => sse(anthropic.answer(text))
 

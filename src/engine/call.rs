@@ -176,8 +176,7 @@ impl Run {
             pass.failed(&retry::judged(failure), credential.is_some());
         }
         let told = !estimated && reply.usage.total_tokens > 0;
-        let prompt = reply.usage.total_tokens.saturating_sub(reply.usage.output_tokens);
-        pass.settle(told.then_some((prompt, reply.usage.output_tokens)));
+        pass.settle(told.then_some((reply.usage.prompt_tokens(), reply.usage.output_tokens)));
         let held = millis(std::mem::take(&mut spent.held));
         spent.attempts.push(AttemptRow {
             provider: self.context.provider.clone(),

@@ -1,8 +1,8 @@
 //! The ledger's look at the clock and at other processes: a thread that sleeps unless something waits for one of them.
 //!
-//! While events wait for company, or words for the index, it wakes when their time has come. While somebody follows another process, or this one
-//! holds leases, it asks SQLite whether the file has changed, which reads shared memory only. It must never hold the
-//! ledger open, and never run while nothing waits.
+//! While events wait for company, or words for the index, it wakes when their time has come. While somebody follows another
+//! process, or this one holds leases, it asks SQLite whether the file has changed, which reads shared memory only. It must
+//! never hold the ledger open, and never run while nothing waits.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -24,6 +24,8 @@ mod rate;
 mod recall;
 mod response;
 mod result;
+#[cfg(test)]
+pub(crate) mod samples;
 mod session_key;
 mod tool;
 mod usage;

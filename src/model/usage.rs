@@ -40,6 +40,12 @@ impl TokenUsage {
         }
     }
 
+    /// The tokens of the prompt: new, cached and written to the cache.
+    #[must_use]
+    pub fn prompt_tokens(&self) -> u64 {
+        self.total_tokens.saturating_sub(self.output_tokens)
+    }
+
     /// The sum of two counts, field by field.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {

@@ -23,8 +23,6 @@ mod recorded;
 mod redact;
 mod request;
 mod responses;
-#[cfg(test)]
-mod samples;
 mod scripted;
 mod services;
 pub mod sse;

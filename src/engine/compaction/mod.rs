@@ -201,7 +201,7 @@ impl Run {
         if reply.usage_estimated || !self.context.request.provider_tools.is_empty() {
             return;
         }
-        let reported = reply.usage.total_tokens.saturating_sub(reply.usage.output_tokens);
+        let reported = reply.usage.prompt_tokens();
         let estimated = session.fit.prompt(&session.conversation);
         let (provider, model) = (&self.context.provider, &self.context.model);
         self.core.calibrations.learn(provider, model, reported, estimated);

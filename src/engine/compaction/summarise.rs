@@ -16,6 +16,7 @@ use super::fit::MARGIN;
 use super::options::Preset;
 use crate::model::{
     Block, Delta, DeltaSink, Failure, FailureKind, Message, RateLimits, ReportedUsage, Role, Stop,
+    TokenUsage,
 };
 use crate::provider::ModelRequest;
 use crate::turn::calibration::Ratio;
@@ -308,9 +309,8 @@ impl<'a> Summariser<'a> {
         if let Err(failure) = &answer {
             pass.failed(&retry::judged(failure), credential.is_some());
         }
-        let told = said.usage.map(crate::model::TokenUsage::from);
-        let told =
-            told.map(|it| (it.total_tokens.saturating_sub(it.output_tokens), it.output_tokens));
+        let told = said.usage.map(TokenUsage::from);
+        let told = told.map(|it| (it.prompt_tokens(), it.output_tokens));
         pass.settle(told);
         if let (Some((reported, _)), Ok(_)) = (told, &answer) {
             let (provider, model) = (&compactor.provider_name, &compactor.model_name);
@@ -325,11 +325,10 @@ impl<'a> Summariser<'a> {
             Err(_) => ReportedUsage::default(),
         });
         let cost = compactor.model.cost_of(&usage.into(), usage.cache_write_hour);
-        let usage: crate::model::TokenUsage = usage.into();
+        let usage: TokenUsage = usage.into();
         hold.settle(usage.total_tokens, cost);
         self.spent.output_tokens = self.spent.output_tokens.saturating_add(usage.output_tokens);
-        let prompt = usage.total_tokens.saturating_sub(usage.output_tokens);
-        self.spent.input_tokens = self.spent.input_tokens.saturating_add(prompt);
+        self.spent.input_tokens = self.spent.input_tokens.saturating_add(usage.prompt_tokens());
         self.spent.cost = self.spent.cost.zip(cost).map(|(sum, call)| sum + call);
         let completion = answer?;
         match completion.stop {
@@ -345,20 +344,7 @@ impl<'a> Summariser<'a> {
                 return Err(Failure::new(FailureKind::Refusal, "", message));
             }
         }
-        let text = said
-            .blocks
-            .iter()
-            .map(|block| match block {
-                Block::Text { text, .. } => text.as_str(),
-                Block::Image { .. }
-                | Block::Thinking { .. }
-                | Block::RedactedThinking { .. }
-                | Block::ToolCall { .. }
-                | Block::ToolResult { .. }
-                | Block::Opaque { .. } => "",
-            })
-            .collect();
-        Ok(Some(text))
+        Ok(Some(said.blocks.iter().filter_map(Block::as_text).collect()))
     }
 }
 

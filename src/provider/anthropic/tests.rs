@@ -5,10 +5,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{AnthropicWire, default_version};
+use crate::model::samples::{call, message, result, user};
 use crate::model::{
     Block, FailureKind, Message, Role, ThinkingConfig, ThinkingEffort, ThinkingMode, ToolDefinition,
 };
-use crate::provider::samples::{call, message, result, user};
 use crate::provider::sse::StreamReader;
 use crate::provider::{Completion, Delta, DeltaSink, Failure, Flow, ModelRequest, Stop, Wire};
 use crate::turn::{Accumulated, Accumulator};

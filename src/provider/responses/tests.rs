@@ -6,11 +6,11 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::ResponsesWire;
+use crate::model::samples::{message, result_of, user};
 use crate::model::{
     Block, CacheTtl, Message, PromptCache, RequestOptions, ResponseFormat, Role, ThinkingConfig,
     ThinkingEffort, ThinkingMode, ToolChoice, ToolDefinition,
 };
-use crate::provider::samples::{message, result_of, user};
 use crate::provider::sse::StreamReader;
 use crate::provider::{Completion, Failure, Flow, ModelRequest, Stop, Wire};
 use crate::turn::{Accumulated, Accumulator};

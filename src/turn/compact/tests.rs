@@ -3,31 +3,12 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::samples::{message, result_of};
 use crate::model::{Block, Message, Role};
 use crate::turn::estimate;
 
-fn message(role: Role, blocks: Vec<Block>) -> Message {
-    Message {
-        id: "m".to_owned(),
-        role,
-        blocks,
-        sequence: 0,
-        created_at: 0,
-        provenance: None,
-        provider_stop_reason: None,
-    }
-}
-
 fn result(text: &str, is_error: bool) -> Message {
-    message(
-        Role::Tool,
-        vec![Block::ToolResult {
-            tool_call_id: "c".to_owned(),
-            tool_name: "bash".to_owned(),
-            content: vec![Block::text(text)],
-            is_error,
-        }],
-    )
+    result_of("bash", "c", vec![Block::text(text)], is_error)
 }
 
 fn call(name: &str, arguments: &str) -> Block {

@@ -3,31 +3,12 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::samples::{message, result_of};
 
 const SHARES: Shares = Shares { trim: 30, clear: 50 };
 
-fn message(role: Role, blocks: Vec<Block>) -> Message {
-    Message {
-        id: "m".to_owned(),
-        role,
-        blocks,
-        sequence: 0,
-        created_at: 0,
-        provenance: None,
-        provider_stop_reason: None,
-    }
-}
-
 fn result(id: usize, content: Vec<Block>) -> Message {
-    message(
-        Role::Tool,
-        vec![Block::ToolResult {
-            tool_call_id: format!("call_{id}"),
-            tool_name: "t".to_owned(),
-            content,
-            is_error: false,
-        }],
-    )
+    result_of("t", &format!("call_{id}"), content, false)
 }
 
 /// A question, then rounds of a call and its result, and an answer.

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::model::samples::message;
 use crate::model::{
     Block, CacheTtl, Message, PromptCache, RequestOptions, ResponseFormat, Role, RunWarning,
     ThinkingConfig, ThinkingEffort, ThinkingMode, ToolChoice, ToolDefinition,
 };
-use crate::provider::samples::message;
 use crate::provider::{AnthropicServer, AnthropicWire, ModelRequest, Wire};
 
 const SERVERS: [AnthropicServer; 3] =

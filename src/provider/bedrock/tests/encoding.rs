@@ -8,11 +8,11 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{BedrockWire, unary};
+use crate::model::samples::{call, message, result, user};
 use crate::model::{
     Block, CacheTtl, Message, PromptCache, RequestOptions, ResponseFormat, Role, ThinkingConfig,
     ThinkingEffort, ThinkingMode, ToolChoice, ToolDefinition,
 };
-use crate::provider::samples::{call, message, result, user};
 use crate::provider::{ModelRequest, Wire};
 
 const CLAUDE: &str = "us.anthropic.claude-sonnet-4-5-20250929-v1:0";

@@ -6,12 +6,12 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::model::samples::{call_of, message, result_of};
 use crate::model::{
     Block, ExecutionMode, Message, ReplayClass, Role, ThinkingConfig, ThinkingEffort, ThinkingMode,
     ToolDefinition,
 };
 use crate::provider::chat::{ChatQuirks, ChatWire};
-use crate::provider::samples::{call_of, message, result_of};
 use crate::provider::{ModelRequest, Wire};
 
 fn call(id: &str, name: &str, arguments: &str) -> Block {

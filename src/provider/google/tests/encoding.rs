@@ -7,12 +7,12 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Heard, HeardBlock, stream};
+use crate::model::samples::{message, result_of, user};
 use crate::model::{
     Block, ExecutionMode, Message, ReplayClass, RequestOptions, ResponseFormat, Role,
     ThinkingConfig, ThinkingEffort, ToolChoice, ToolDefinition,
 };
 use crate::provider::google::{GooglePath, GoogleWire};
-use crate::provider::samples::{message, result_of, user};
 use crate::provider::{ModelRequest, Wire};
 
 fn call(id: &str, arguments: &str, signature: Option<&str>) -> Block {

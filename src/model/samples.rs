@@ -1,6 +1,6 @@
-//! For tests of this room: the messages that every wire is given. It must never be built into the engine.
+//! For tests: the messages that wires, projections and compactions are given. It must never be built into the engine.
 
-use crate::model::{Block, Message, Role};
+use super::{Block, Message, Role};
 
 pub(crate) fn message(role: Role, blocks: Vec<Block>) -> Message {
     Message {

@@ -1,0 +1,10 @@
+// A summary that passes the gate: every section, in the words of a house that is built. It must never name a real thing.
+
+export const SUMMARY = [
+  '## Goal\nBuild the house.',
+  '## Constraints & preferences\nCheap.',
+  '## Progress\nThe walls stand.',
+  '## Key decisions\nBricks.',
+  '## Next steps\nThe roof.',
+  '## Critical context\n(none)',
+].join('\n\n')
