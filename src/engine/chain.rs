@@ -3,12 +3,12 @@
 //! What breaks is `turn/prefix`'s to say. It must never keep a run from its answer, and never compare what was told anew
 //! on purpose: after a compaction, a pruning, or a switch of provider, model or profile.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::compaction::{Scope, Stopped};
 use super::conversation::Conversation;
 use super::driver::Run;
+use super::recent::Recent;
 use super::session::Session;
 use crate::model::{
     Api, CacheBreak, CacheChain, CacheChange, CachePart, CacheStep, CacheTtl, Message,
@@ -26,46 +26,23 @@ const MAX_SESSIONS: usize = 1_024;
 /// How long a cache is kept that is not read, where nothing else was asked (WIRE §1).
 const MINUTES_MS: u64 = 5 * 60_000;
 
-#[derive(Default)]
-struct Inner {
-    kept: HashMap<String, (u64, Arc<CacheChain>)>,
-    bytes: usize,
-    clock: u64,
-}
-
 /// The chains of sessions by their label, least recently used ones dropped first.
-#[derive(Default)]
-pub(crate) struct Chains {
-    inner: Mutex<Inner>,
-}
+pub(crate) struct Chains(Recent<String, Arc<CacheChain>>);
 
-fn size(chain: &CacheChain) -> usize {
-    (chain.links.len() + chain.tools.len()) * size_of::<u64>()
+impl Default for Chains {
+    fn default() -> Self {
+        Self(Recent::new(MAX_SESSIONS, MAX_BYTES))
+    }
 }
 
 impl Chains {
     pub(crate) fn get(&self, label: &str) -> Option<Arc<CacheChain>> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.kept.get(label).map(|(_, chain)| Arc::clone(chain))
+        self.0.get(label)
     }
 
     pub(crate) fn put(&self, label: &str, chain: Arc<CacheChain>) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.clock += 1;
-        let used = inner.clock;
-        inner.bytes += size(&chain);
-        if let Some((_, old)) = inner.kept.insert(label.to_owned(), (used, chain)) {
-            inner.bytes = inner.bytes.saturating_sub(size(&old));
-        }
-        while inner.bytes > MAX_BYTES || inner.kept.len() > MAX_SESSIONS {
-            let oldest = inner
-                .kept
-                .iter()
-                .min_by_key(|(_, (used, _))| *used)
-                .map(|(label, _)| label.clone());
-            let Some((_, old)) = oldest.and_then(|label| inner.kept.remove(&label)) else { break };
-            inner.bytes = inner.bytes.saturating_sub(size(&old));
-        }
+        let bytes = (chain.links.len() + chain.tools.len()) * size_of::<u64>();
+        self.0.put(label.to_owned(), chain, bytes);
     }
 }
 

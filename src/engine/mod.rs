@@ -23,6 +23,7 @@ mod outcome;
 mod prefix;
 mod pruning;
 mod recall;
+mod recent;
 mod record;
 mod recovery;
 mod request;

@@ -2,10 +2,8 @@
 //!
 //! It must never answer for a head it has not seen: the caller asks the ledger for what is new since the kept head.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
 use super::conversation::Conversation;
+use super::recent::Recent;
 use crate::model::Api;
 
 /// Bytes kept over all sessions.
@@ -20,52 +18,24 @@ pub(crate) struct PrefixKey {
     pub(crate) model: String,
 }
 
-struct Kept {
-    head: String,
-    conversation: Conversation,
-    used: u64,
-}
+/// Conversations by session and model, with the turn each ends at; least recently used ones dropped first.
+pub(crate) struct PrefixCache(Recent<PrefixKey, (String, Conversation)>);
 
-#[derive(Default)]
-struct Inner {
-    kept: HashMap<PrefixKey, Kept>,
-    bytes: usize,
-    clock: u64,
-}
-
-/// Conversations by session and model, least recently used ones dropped first.
-#[derive(Default)]
-pub(crate) struct PrefixCache {
-    inner: Mutex<Inner>,
+impl Default for PrefixCache {
+    fn default() -> Self {
+        Self(Recent::new(usize::MAX, MAX_BYTES))
+    }
 }
 
 impl PrefixCache {
     /// The conversation kept for `key`, with the turn it ends at. Taken out: whoever runs the session puts it back.
     pub(crate) fn take(&self, key: &PrefixKey) -> Option<(String, Conversation)> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = inner.kept.remove(key)?;
-        inner.bytes = inner.bytes.saturating_sub(kept.conversation.size());
-        Some((kept.head, kept.conversation))
+        self.0.take(key)
     }
 
     /// Keeps the conversation that ends at turn `head`.
     pub(crate) fn put(&self, key: PrefixKey, head: String, conversation: Conversation) {
-        let size = conversation.size();
-        if size > MAX_BYTES {
-            return;
-        }
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.clock += 1;
-        let used = inner.clock;
-        inner.bytes += size;
-        if let Some(old) = inner.kept.insert(key, Kept { head, conversation, used }) {
-            inner.bytes = inner.bytes.saturating_sub(old.conversation.size());
-        }
-        while inner.bytes > MAX_BYTES {
-            let oldest =
-                inner.kept.iter().min_by_key(|(_, kept)| kept.used).map(|(key, _)| key.clone());
-            let Some(kept) = oldest.and_then(|key| inner.kept.remove(&key)) else { break };
-            inner.bytes = inner.bytes.saturating_sub(kept.conversation.size());
-        }
+        let bytes = conversation.size();
+        self.0.put(key, (head, conversation), bytes);
     }
 }
