@@ -1,20 +1,27 @@
-// Owns how the JavaScript tests run: `addon` is what every Node.js has to pass over the built addon, `once` what one
-// of them shows for all, and `package` packs and installs it. It must never build anything: `scripts/test.sh` decides which addon is tested.
+// Owns how the JavaScript tests run: `addon` is what every Node.js has to pass over the built addon, `once` (the default
+// for a new spec) what one of them shows for all, and `package` packs and installs it. It must never build anything: `scripts/test.sh` decides which addon is tested.
 import { defineConfig } from 'vitest/config'
 
 // Node itself loads the shipped files, so that a test sees the named exports which a user sees.
 const shipped = [/\/index\.js$/, /\/binding\.js$/, /\/lib\/[^/]+\.js$/, /\.node$/]
 
-/** What is true or false whatever the Node.js: answers of providers, which are read in Rust, and processes that are killed. */
-const once = [
-  'aimock',
-  'crash',
-  'events-kill',
-  'kill-points',
-  'leases',
-  'llama',
-  'recordings',
-  'recovery',
+/** What crosses the boundary in ways that depend on the Node.js: events, callbacks, signals, promises, workers, objects of the caller. */
+const everyNode = [
+  'abort',
+  'bad-input',
+  'callbacks',
+  'exports',
+  'hostile',
+  'ledger',
+  'lifecycle',
+  'pi-tools',
+  'readme',
+  'requests',
+  'result',
+  'streams',
+  'tool-faults',
+  'tools',
+  'workers',
 ].map((name) => `__test__/${name}.spec.ts`)
 
 const common = {
@@ -35,12 +42,16 @@ export default defineConfig({
         test: {
           ...common,
           name: 'addon',
-          include: ['__test__/**/*.spec.ts'],
-          exclude: ['__test__/package/**', ...once],
+          include: everyNode,
         },
       },
       {
-        test: { ...common, name: 'once', include: once },
+        test: {
+          ...common,
+          name: 'once',
+          include: ['__test__/**/*.spec.ts'],
+          exclude: ['__test__/package/**', ...everyNode],
+        },
       },
       {
         test: {

@@ -2,7 +2,7 @@
 // Callbacks, aborts and the life of the process have files of their own. It must never assert on time.
 
 import { setImmediate as turn } from 'node:timers/promises'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import type { AgentRun, PlainTool, StreamEvent } from '../index.js'
 import { anthropic } from './support/anthropic.js'
 import { closing, folder, serving } from './support/cleanup.js'
@@ -510,49 +510,66 @@ test('without merging, many messages and tools never add up to a wait', async ()
   expect((await run.result).stopReason).toBe('end_turn')
 })
 
-test('a flood that is read as it comes starves neither timers nor immediates', async () => {
+/** Ten milliseconds go by whenever anybody looks at the clock: every slice is over at its first check. */
+function everySliceIsOver(): void {
+  let now = performance.now()
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 10))
+  onTestFinished(() => clock.mockRestore())
+}
+
+/** Counts the turns of the event loop until `stop`. */
+function eventLoopTurns(): { stop: () => number } {
+  let turns = 0
+  let counting = true
+  const count = () => {
+    if (!counting) return
+    turns++
+    setImmediate(count)
+  }
+  setImmediate(count)
+  return {
+    stop: () => {
+      counting = false
+      return turns
+    },
+  }
+}
+
+test('a flood that is read as it comes gives way to the event loop every 256 buffered events', async () => {
   const { engine } = flood(200_000)
   const run = closing(engine).run(context())
-  let ended = false
-  const timer = new Promise<boolean>((resolve) => setTimeout(() => resolve(ended), 1))
-  const immediate = turn().then(() => ended)
-  for await (const _ of run);
-  ended = true
-  expect(await timer).toBe(false)
-  expect(await immediate).toBe(false)
-})
-
-test('reading what is already there starves neither timers nor immediates', async () => {
-  const { engine } = flood(200_000)
-  const run = closing(engine).run(context({ coalesce: false }))
-  await run.result
-  let ended = false
-  const timer = new Promise<boolean>((resolve) => setTimeout(() => resolve(ended), 1))
-  const immediate = turn().then(() => ended)
+  everySliceIsOver()
+  const loop = eventLoopTurns()
   const events = await readAll(run)
-  ended = true
-  expect(await immediate).toBe(false)
-  expect(await timer).toBe(false)
+  const turns = loop.stop()
+  // An event that the reader waited for came with a turn of its own; the others were in the buffer.
+  const buffered = events.length - turns
+  expect(turns).toBeGreaterThanOrEqual(Math.floor(buffered / 256))
   expectGapless(events)
 })
 
-test('a flood does not keep a short run waiting until it is over', async () => {
-  const { engine, provider } = scriptedEngine([
-    { steps: [{ gate: 'go' }, { text: 'x'.repeat(300_000) }], chunkSize: 1 },
+test('reading what is already there gives way to the event loop every 256 events', async () => {
+  const { engine } = flood(20_000)
+  const run = closing(engine).run(context({ coalesce: false }))
+  await run.result
+  everySliceIsOver()
+  const loop = eventLoopTurns()
+  const events = await readAll(run)
+  expect(loop.stop()).toBeGreaterThanOrEqual(Math.floor(events.length / 256))
+  expect(events.length).toBeGreaterThan(20_000)
+  expectGapless(events)
+})
+
+test('a flood and a short run beside it are both whole', async () => {
+  const { engine } = scriptedEngine([
+    { text: 'x'.repeat(100_000), chunkSize: 1 },
     { text: 'short' },
   ])
   closing(engine)
-  const long = engine.run(context({ sessionLabel: 'long' }))
-  await long.next()
-  while (provider.requests.length === 0) await turn()
-  provider.open('go')
-  const short = engine.run(context({ sessionLabel: 'short' }))
-  const order: string[] = []
-  await Promise.all([
-    readAll(long).then(() => order.push('long')),
-    readAll(short).then(() => order.push('short')),
-  ])
-  expect(order).toEqual(['short', 'long'])
+  const runs = ['long', 'short'].map((sessionLabel) => engine.run(context({ sessionLabel })))
+  const [long, short] = await Promise.all(runs.map(readAll))
+  for (const events of [long, short]) expectGapless(events)
+  expect(textOf([...long, ...short]).length).toBe(100_000 + 5)
 })
 
 test('five hundred runs at once each get their own events whole', async () => {

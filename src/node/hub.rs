@@ -253,20 +253,7 @@ impl NativeHub {
         batch.clear();
         *waking = false;
         *delayed = false;
-        let mut left = Vec::new();
-        let mut halved = None;
-        for queue in dirty.drain(..) {
-            let room = capacity.saturating_sub(batch.rows.len() / Batch::WIDTH);
-            if room == 0 {
-                left.push(queue);
-            } else if queue.drain(batch, room) {
-                halved = Some(queue);
-            }
-        }
-        // Behind the others, so that a flood never keeps them waiting.
-        left.extend(halved);
-        let more = !left.is_empty();
-        *dirty = left;
+        let more = batch.fill(dirty, capacity);
         let count = batch.rows.len() / Batch::WIDTH;
         for (slot, value) in rows.iter_mut().skip(HEADER).zip(&batch.rows) {
             *slot = *value;

@@ -112,6 +112,24 @@ impl Batch {
         self.rows.clear();
         self.units = 0;
     }
+
+    /// Takes at most `capacity` records from `queues`, in their order. What still has some stays in `queues`, the one that
+    /// was interrupted last: a flood never keeps the others waiting. Returns true when some are left.
+    pub fn fill(&mut self, queues: &mut Vec<Arc<EventQueue>>, capacity: usize) -> bool {
+        let mut left = Vec::new();
+        let mut interrupted = None;
+        for queue in queues.drain(..) {
+            let room = capacity.saturating_sub(self.rows.len() / Self::WIDTH);
+            if room == 0 {
+                left.push(queue);
+            } else if queue.drain(self, room) {
+                interrupted = Some(queue);
+            }
+        }
+        left.extend(interrupted);
+        *queues = left;
+        !queues.is_empty()
+    }
 }
 
 /// The queue of one run.

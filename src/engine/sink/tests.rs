@@ -98,6 +98,30 @@ fn without_merging_the_socket_waits_until_the_reader_has_consumed() {
 }
 
 #[test]
+fn a_flood_does_not_keep_a_short_run_waiting_until_it_is_over() {
+    let notify = Arc::new(Count::default());
+    let queue = |run| EventQueue::new(run, false, Arc::clone(&notify) as Arc<dyn Notify>);
+    let (flood, short) = (queue(1), queue(2));
+    for _ in 0..100 {
+        flood.delta(RecordKind::Token, "x");
+    }
+    short.host(RecordKind::Result, "{}");
+    let mut queues = vec![flood, short];
+    let mut order = Vec::new();
+    loop {
+        let mut batch = Batch::default();
+        let more = batch.fill(&mut queues, 10);
+        assert!(batch.rows.len() <= 10 * Batch::WIDTH);
+        order.extend(batch.rows.chunks(Batch::WIDTH).map(|row| row[0]));
+        if !more {
+            break;
+        }
+    }
+    assert_eq!(order.len(), 101);
+    assert_eq!(order.iter().position(|run| *run == 2), Some(10), "in the second crossing");
+}
+
+#[test]
 fn a_queue_nobody_reads_any_more_keeps_nothing_and_blocks_nobody() {
     let (queue, _) = queue(false);
     for _ in 0..=MERGE_ABOVE {
