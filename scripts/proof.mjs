@@ -1,0 +1,80 @@
+// Owns the proofs at full size, of which a normal run has small forms: `npm run proof:NAME`, and `npm run proof` lists them.
+// It must never build an addon: what `npm run build` left in the project's root is what is proven.
+
+import { spawnSync } from 'node:child_process'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+const manifest = '--no-default-features --locked --no-capture'.split(' ')
+const spec = (name, project = 'once') => [
+  process.execPath,
+  join(root, 'node_modules', 'vitest', 'vitest.mjs'),
+  'run',
+  '--project',
+  project,
+  `__test__/${name}.spec.ts`,
+]
+const core = (filter) => ['cargo', 'nextest', 'run', ...manifest, filter]
+
+/** What each proof is, what it sets, and what it runs. */
+const proofs = {
+  kills: {
+    about: '1,000 SIGKILLs at random moments of a tool loop',
+    env: { RECOVERY_KILLS: '1000' },
+    command: spec('recovery'),
+  },
+  'kill-points': {
+    about: 'a kill before, after and in the middle of every write and sync of a turn',
+    env: { KILL_POINTS: 'all' },
+    command: spec('kill-points'),
+  },
+  events: {
+    about: 'what a consumer saw is a prefix of what `attach` replays: 250 kills',
+    env: { EVENT_KILLS: '250' },
+    command: spec('events-kill'),
+  },
+  leases: {
+    about: '8 processes with 500 messages each on one session; 100 first opens by six processes',
+    env: { LEDGER_OPENS: '100', LEDGER_MESSAGES: '500' },
+    command: spec('leases'),
+  },
+  oracle: {
+    about: 'the ledger beside a model in memory, 200 sequences',
+    env: { LEDGER_CASES: '200' },
+    command: core('the_ledger_agrees_with_a_model_in_memory'),
+  },
+  projection: {
+    about: '100,000 histories, projected for each strict server',
+    env: { PROJECTION_CASES: '100000' },
+    command: core('conversation::tests::proof'),
+  },
+  fuzz: {
+    about: '200,000 mutations of the corpus of each fuzz target',
+    env: { NEXUS_FUZZ_RUNS: '200000' },
+    command: core('fuzz::'),
+  },
+  soak: {
+    about: 'five hours of a host whose clock runs 60 times as fast, every twentieth answer a fault',
+    env: { SOAK_MINUTES: '300' },
+    command: spec('soak'),
+  },
+  load: {
+    about: 'the whole check, five times in a row, while two busy loops compete for the cores',
+    env: {},
+    command: ['bash', join(root, 'scripts', 'under-load.sh')],
+  },
+}
+
+const [name] = process.argv.slice(2)
+const proof = Object.hasOwn(proofs, name ?? '') ? proofs[name] : undefined
+if (proof === undefined) {
+  for (const [each, { about }] of Object.entries(proofs))
+    console.log(`npm run proof:${each.padEnd(12)} ${about}`)
+  process.exit(name === undefined ? 0 : 1)
+}
+const [command, ...args] = proof.command
+const env = { ...process.env, ...proof.env }
+const { status, error } = spawnSync(command, args, { cwd: root, env, stdio: 'inherit' })
+if (error) throw error
+process.exit(status ?? 1)
