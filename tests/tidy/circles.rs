@@ -1,0 +1,220 @@
+//! Owns that files do not use each other in circles: a reader can take them one by one.
+//!
+//! What a `mod.rs` hands on under its own name is looked up where it is defined. The circles that exist are listed below;
+//! the list only shrinks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::none;
+use crate::source::{Source, paths, sources, words};
+
+/// How many files of each folder under `src/` are in a circle with another file. A folder that is not listed has none.
+const KNOWN: &[(&str, usize)] = &[
+    ("", 2),
+    ("engine", 9),
+    ("engine/compaction", 3),
+    ("engine/failover", 1),
+    ("ledger", 21),
+    ("ledger/blobs", 1),
+    ("ledger/transfer", 2),
+    ("ledger/transfer/pi", 4),
+    ("model", 6),
+    ("model/catalogue", 2),
+    ("node", 3),
+    ("provider", 3),
+    ("provider/anthropic", 1),
+    ("provider/bedrock", 2),
+    ("provider/chat", 3),
+    ("provider/redact", 1),
+    ("provider/services", 1),
+    ("turn", 1),
+    ("turn/transcript", 2),
+];
+
+/// A path as a file names it, made absolute: the modules and the item from the crate's root.
+type Path = Vec<String>;
+
+/// `src/turn/machine/mod.rs` → `turn`, `machine`.
+fn module_of(source: &Source) -> Path {
+    let inside = source.path.trim_start_matches("src/").trim_end_matches(".rs");
+    let inside = inside.strip_suffix("/mod").unwrap_or(inside);
+    inside.split('/').filter(|name| *name != "lib").map(str::to_owned).collect()
+}
+
+/// Every path that `source` names by `crate::`, `super::`, `self::`, or by a module below itself.
+fn named(source: &Source, module: &Path, modules: &BTreeSet<Path>) -> Vec<Path> {
+    let mut all = Vec::new();
+    let mut add = |rest: &str, base: &[String]| {
+        let mut found = Vec::new();
+        paths(rest, &[], &mut found);
+        all.extend(found.into_iter().filter_map(|path| absolute(base, &path)));
+    };
+    for at in words(&source.code, "crate") {
+        if let Some(rest) = source.code[at..].strip_prefix("crate::") {
+            add(rest, &[]);
+        }
+    }
+    for at in words(&source.code, "super") {
+        let follows = source.code[..at].ends_with("::");
+        if let Some(rest) = source.code[at..].strip_prefix("super::").filter(|_| !follows)
+            && let Some((_, parent)) = module.split_last()
+        {
+            add(rest, parent);
+        }
+    }
+    for at in words(&source.code, "self") {
+        if let Some(rest) = source.code[at..].strip_prefix("self::") {
+            add(rest, module);
+        }
+    }
+    let below =
+        modules.iter().filter(|other| other.split_last().is_some_and(|(_, up)| up == module));
+    for child in below.filter_map(|child| child.last()) {
+        for at in words(&source.code, child) {
+            let is_path = source.code[at + child.len()..].starts_with("::");
+            if is_path && !source.code[..at].ends_with("::") {
+                add(&source.code[at..], module);
+            }
+        }
+    }
+    all
+}
+
+/// `super::a` seen from `base` is `a` one module up.
+fn absolute(base: &[String], path: &[String]) -> Option<Path> {
+    let mut whole = base.to_vec();
+    for name in path {
+        match name.as_str() {
+            "super" => drop(whole.pop()?),
+            "self" => {}
+            name => whole.push(name.to_owned()),
+        }
+    }
+    Some(whole)
+}
+
+/// What a file hands on under its own name: the item, and where it is from.
+fn handed_on(source: &Source, module: &Path) -> BTreeMap<String, Path> {
+    let mut items = BTreeMap::new();
+    for at in words(&source.code, "use") {
+        let before = source.code[..at].trim_end();
+        let is_public = before.ends_with("pub") || (before.ends_with(')') && is_visibility(before));
+        if !is_public {
+            continue;
+        }
+        let mut found = Vec::new();
+        paths(source.code[at + 3..].trim_start(), &[], &mut found);
+        for path in found {
+            let base: &[String] =
+                if path.first().is_some_and(|name| name == "crate") { &[] } else { module };
+            let path: Path = path.into_iter().filter(|name| name != "crate").collect();
+            if let (Some(whole), Some(item)) = (absolute(base, &path), path.last()) {
+                items.insert(item.clone(), whole);
+            }
+        }
+    }
+    items
+}
+
+fn is_visibility(before: &str) -> bool {
+    before.rfind("pub(").is_some_and(|open| !before[open..before.len() - 1].contains(')'))
+}
+
+/// The file that a path leads to, through what is handed on.
+fn file_of(
+    path: &Path,
+    modules: &BTreeSet<Path>,
+    handed: &BTreeMap<Path, BTreeMap<String, Path>>,
+    steps: usize,
+) -> Option<Path> {
+    let depth = (0..=path.len()).rev().find(|depth| modules.contains(&path[..*depth]))?;
+    let (module, rest) = path.split_at(depth);
+    let next = rest.first().and_then(|item| handed.get(module)?.get(item));
+    match next {
+        Some(next) if steps > 0 && next != path => file_of(next, modules, handed, steps - 1),
+        _ => Some(module.to_vec()),
+    }
+}
+
+/// Sets of modules each of which reaches every other of its set.
+fn circles(uses: &BTreeMap<Path, BTreeSet<Path>>) -> Vec<Vec<Path>> {
+    let reach: BTreeMap<&Path, BTreeSet<&Path>> = uses
+        .keys()
+        .map(|from| {
+            let mut seen = BTreeSet::new();
+            let mut open = vec![from];
+            while let Some(at) = open.pop() {
+                for next in uses.get(at).into_iter().flatten() {
+                    if seen.insert(next) {
+                        open.push(next);
+                    }
+                }
+            }
+            (from, seen)
+        })
+        .collect();
+    let mut done: BTreeSet<Path> = BTreeSet::new();
+    let mut found = Vec::new();
+    for (from, reached) in &reach {
+        if done.contains(*from) || !reached.contains(from) {
+            continue;
+        }
+        let circle: Vec<Path> = reached
+            .iter()
+            .filter(|to| reach.get(*to).is_some_and(|back| back.contains(from)))
+            .map(|to| (*to).clone())
+            .collect();
+        done.extend(circle.iter().cloned());
+        found.push(circle);
+    }
+    found
+}
+
+#[test]
+fn files_do_not_use_each_other_in_circles() {
+    let sources: Vec<Source> = sources().into_iter().filter(|source| !source.is_test).collect();
+    let modules: BTreeSet<Path> = sources.iter().map(module_of).collect();
+    let handed: BTreeMap<Path, BTreeMap<String, Path>> = sources
+        .iter()
+        .map(|source| (module_of(source), handed_on(source, &module_of(source))))
+        .collect();
+    let mut uses = BTreeMap::new();
+    for source in &sources {
+        let module = module_of(source);
+        let own: BTreeSet<Path> = handed[&module].values().cloned().collect();
+        let targets: BTreeSet<Path> = named(source, &module, &modules)
+            .iter()
+            .filter(|path| !own.contains(*path))
+            .filter_map(|path| file_of(path, &modules, &handed, 8))
+            .filter(|target| *target != module && !target.is_empty())
+            .collect();
+        uses.insert(module, targets);
+    }
+    let mut count: BTreeMap<String, usize> = BTreeMap::new();
+    let mut shown = Vec::new();
+    for circle in circles(&uses) {
+        for module in &circle {
+            let folder = module.split_last().map_or(String::new(), |(_, up)| up.join("/"));
+            *count.entry(folder).or_default() += 1;
+        }
+        let names: Vec<String> = circle.iter().map(|module| module.join("/")).collect();
+        shown.push(names.join(" "));
+    }
+    let known: BTreeMap<String, usize> =
+        KNOWN.iter().map(|(folder, files)| ((*folder).to_owned(), *files)).collect();
+    let mut bad: Vec<String> = Vec::new();
+    for folder in count.keys().chain(known.keys()).collect::<BTreeSet<_>>() {
+        let (now, then) = (count.get(folder).unwrap_or(&0), known.get(folder).unwrap_or(&0));
+        if now > then {
+            bad.push(format!(
+                "src/{folder}: {now} files are in circles, not {then}: use one way only"
+            ));
+        } else if now < then {
+            bad.push(format!("src/{folder}: {now} files are in circles, not {then}: shorten the list in circles.rs"));
+        }
+    }
+    if !bad.is_empty() {
+        bad.extend(shown);
+    }
+    none(&bad);
+}

@@ -1,0 +1,105 @@
+//! Owns what every file must be: short, with a header, and without work left for later.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use crate::none;
+use crate::source::{files, line, relative, root, sources, without_prose, words};
+
+const LONGEST: usize = 800;
+const LONG: usize = 400;
+const MEDIAN: usize = 200;
+
+#[test]
+fn every_file_says_first_what_it_is_for() {
+    let mut bad = Vec::new();
+    for folder in ["src", "tests", "benches", "examples", "scripts", "__test__", "fuzz"] {
+        for path in files(folder, &[".rs", ".js", ".mjs", ".cjs", ".ts", ".sh"]) {
+            let text = fs::read_to_string(&path).unwrap();
+            let starts: &[&str] = match path.extension().unwrap().to_str().unwrap() {
+                "rs" => &["//!"],
+                "sh" => &["#!"],
+                _ => &["//", "/*", "#!"],
+            };
+            if !starts.iter().any(|start| text.starts_with(start)) {
+                bad.push(format!(
+                    "{}: begin with what it owns, and what it must never do",
+                    relative(&path)
+                ));
+            }
+        }
+    }
+    none(&bad);
+}
+
+#[test]
+fn files_are_short() {
+    let mut bad = Vec::new();
+    let mut lengths = Vec::new();
+    for source in sources() {
+        let length = source.text.lines().count();
+        if length > LONGEST {
+            bad.push(format!("{}: {length} lines; split it", source.path));
+        }
+        if !source.is_test {
+            lengths.push((length, source.path));
+        }
+    }
+    lengths.sort();
+    for (length, path) in lengths.iter().filter(|(length, _)| *length > LONG) {
+        eprintln!("long: {path} has {length} lines");
+    }
+    let median = lengths[lengths.len() / 2].0;
+    assert!(median <= MEDIAN, "half of the files have more than {median} lines");
+    none(&bad);
+}
+
+#[test]
+fn nothing_is_left_undone_or_silenced_without_a_reason() {
+    let mut bad = Vec::new();
+    let words_for_later = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X:")];
+    for folder in ["src", "tests", "benches", "examples", "scripts", "__test__"] {
+        for path in files(folder, &[".rs", ".js", ".mjs", ".ts", ".sh"]) {
+            let text = fs::read_to_string(&path).unwrap();
+            for word in words_for_later {
+                for at in words(&text, word) {
+                    bad.push(format!(
+                        "{}:{}: `{word}`: do it now",
+                        relative(&path),
+                        line(&text, at)
+                    ));
+                }
+            }
+        }
+    }
+    for source in sources() {
+        let code = without_prose(&source.text);
+        for opening in ["#[allow(", "#![allow(", "#[expect(", "#![expect("] {
+            for (at, _) in code.match_indices(opening) {
+                let attribute = &code[at..at + code[at..].find(")]").unwrap_or(0)];
+                if !attribute.contains("reason") {
+                    bad.push(format!("{}:{}: give a reason", source.path, line(&code, at)));
+                }
+            }
+        }
+        for later in [concat!("to", "do!"), "unimplemented!"] {
+            if code.contains(later) {
+                bad.push(format!("{}: `{later}` is no code", source.path));
+            }
+        }
+    }
+    none(&bad);
+}
+
+#[test]
+fn the_code_map_shows_every_room() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    assert!(map.lines().count() <= 250, "ARCHITECTURE.md is for reading in one go");
+    let rooms: BTreeSet<String> = sources().into_iter().map(|source| source.room).collect();
+    let missing = rooms.iter().filter(|room| !room.is_empty());
+    let missing: Vec<String> = missing
+        .filter(|room| !map.contains(&format!("### `src/{room}")))
+        .map(|room| format!("describe `src/{room}` in the code map of ARCHITECTURE.md"))
+        .collect();
+    none(&missing);
+}

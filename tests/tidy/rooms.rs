@@ -1,0 +1,130 @@
+//! Owns who may use what: rooms, crates and banned calls, as `ARCHITECTURE.md` and `clippy.toml` say.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use crate::none;
+use crate::source::{Source, line, paths, root, sources, table, words};
+
+#[test]
+fn a_room_uses_only_the_rooms_it_may() {
+    let may = table("Which room may use which");
+    let mut bad = Vec::new();
+    for source in sources().iter().filter(|source| !source.room.is_empty()) {
+        let Some(allowed) = may.get(&source.room) else {
+            bad.push(format!("{}: give `{}` a row in ARCHITECTURE.md", source.path, source.room));
+            continue;
+        };
+        let mut check = |at: usize, path: &[String]| {
+            let own = path[0] == source.room;
+            let fits = |entry: &String| {
+                let entry: Vec<&str> = entry.split("::").collect();
+                path.len() >= entry.len() && entry.iter().zip(path).all(|(a, b)| a == b)
+            };
+            if !own && !allowed.iter().any(fits) {
+                let (file, line) = (&source.path, line(&source.code, at));
+                bad.push(format!(
+                    "{file}:{line}: `{}` may not use `{}`",
+                    source.room,
+                    path.join("::")
+                ));
+            }
+        };
+        for at in words(&source.code, "crate") {
+            let Some(rest) = source.code[at..].strip_prefix("crate::") else { continue };
+            let mut found = Vec::new();
+            paths(rest, &[], &mut found);
+            found.iter().filter(|path| !path.is_empty()).for_each(|path| check(at, path));
+        }
+        // `super::` as far as the crate root is `crate::` by another name.
+        let depth = source.path.trim_end_matches("/mod.rs").matches('/').count();
+        let climb = "super::".repeat(depth);
+        for (at, _) in source.code.match_indices(&climb) {
+            let mut found = Vec::new();
+            paths(&source.code[at + climb.len()..], &[], &mut found);
+            let is_room =
+                |path: &&Vec<String>| path.first().is_some_and(|name| may.contains_key(name));
+            found.iter().filter(is_room).for_each(|path| check(at, path));
+        }
+    }
+    none(&bad);
+}
+
+#[test]
+fn the_rooms_stand_in_a_line() {
+    let mut may = table("Which room may use which");
+    let known: BTreeSet<String> = may.keys().cloned().collect();
+    for (room, uses) in &may {
+        for used in uses {
+            let first = used.split("::").next().unwrap();
+            assert!(
+                known.contains(first) && first != room,
+                "`{room}` may use `{used}`, which is no other room"
+            );
+        }
+    }
+    // Take away the rooms that use no room still there; a circle remains. A port (`a::b`) is no room.
+    while let Some(free) = may
+        .iter()
+        .find(|(_, uses)| uses.iter().all(|used| !may.contains_key(used)))
+        .map(|(room, _)| room.clone())
+    {
+        may.remove(&free);
+    }
+    assert_eq!(may.keys().collect::<Vec<_>>(), Vec::<&String>::new(), "these rooms use each other");
+}
+
+#[test]
+fn a_crate_is_named_only_in_its_rooms() {
+    let mut bad = Vec::new();
+    for (name, rooms) in table("Which room may name which crate") {
+        for source in sources().iter().filter(|source| !rooms.contains(&source.room)) {
+            for at in words(&source.code, &name) {
+                let (before, after) = (&source.code[..at], &source.code[at + name.len()..]);
+                let is_path = after.starts_with("::") && !before.ends_with("::");
+                if is_path || before.ends_with("use ") || before.ends_with("#[") {
+                    bad.push(format!(
+                        "{}:{}: `{name}` belongs to {rooms:?} alone",
+                        source.path,
+                        line(&source.code, at)
+                    ));
+                }
+            }
+        }
+    }
+    none(&bad);
+}
+
+#[test]
+fn a_banned_call_is_made_by_its_owner_alone() {
+    let bans = fs::read_to_string(root().join("clippy.toml")).unwrap();
+    let mut owners = BTreeSet::new();
+    let mut bad = Vec::new();
+    let sources = sources();
+    let is_owner = |source: &Source, owner: &str| {
+        let inside = source.path.trim_start_matches("src/");
+        inside.strip_prefix(owner).is_some_and(|rest| rest.starts_with('/') || rest == ".rs")
+    };
+    for ban in bans.lines().filter(|line| line.contains("path = ")) {
+        let strings: Vec<&str> = ban.split('"').skip(1).step_by(2).collect();
+        let owner = strings[1].split(' ').next().unwrap();
+        assert!(strings[1].contains(" owns "), "say who owns `{}` in clippy.toml", strings[0]);
+        owners.insert(owner.to_owned());
+        let segments: Vec<&str> = strings[0].rsplitn(3, "::").collect();
+        let call = format!("{}::{}", segments[1], segments[0]);
+        for source in sources.iter().filter(|source| !is_owner(source, owner)) {
+            for at in words(&source.code, &call) {
+                let line = line(&source.code, at);
+                bad.push(format!("{}:{line}: `{call}` belongs to {owner}", source.path));
+            }
+        }
+    }
+    for source in &sources {
+        if source.code.contains("disallowed_methods")
+            && !owners.iter().any(|owner| is_owner(source, owner))
+        {
+            bad.push(format!("{}: owns no banned call, and may lift no ban", source.path));
+        }
+    }
+    none(&bad);
+}
