@@ -94,7 +94,7 @@ fn nothing_is_left_undone_or_silenced_without_a_reason() {
 #[test]
 fn the_code_map_shows_every_room() {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    assert!(map.lines().count() <= 250, "ARCHITECTURE.md is for reading in one go");
+    assert!(map.lines().count() <= 300, "ARCHITECTURE.md is for reading in one go");
     let rooms: BTreeSet<String> = sources().into_iter().map(|source| source.room).collect();
     let missing = rooms.iter().filter(|room| !room.is_empty());
     let missing: Vec<String> = missing
