@@ -387,7 +387,7 @@ impl Found {
                     found.opaque.extend(signature.as_deref().map(|it| opaque(kind, it)));
                     found.opaque_in(api, provider_data.as_deref());
                 }
-                Block::RedactedThinking { data } => {
+                Block::RedactedThinking { data, .. } => {
                     found.opaque.push(opaque("redacted_thinking", data));
                 }
                 Block::ToolCall { id, name, arguments_json, provider_data, .. } => {

@@ -4,6 +4,9 @@
 
 use serde::de::IgnoredAny;
 
+use crate::provider::json::{with_field, write_string};
+use crate::provider::members::Members;
+
 /// The calls of one response, in order of appearance.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
@@ -20,9 +23,77 @@ pub(super) struct Call {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) arguments: String,
+    /// The provider runs it: it is kept whole, and is no call of ours.
+    pub(super) provider_run: bool,
+    pub(super) kind: String,
+    /// What the call has that is not known, and what its function has: the newest value of each member.
+    pub(super) beside: Beside,
+}
+
+/// Members that a call has beside the known ones, over all its fragments.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    call: Vec<(String, String)>,
+    function: Vec<(String, String)>,
+}
+
+impl Beside {
+    /// Takes those of one fragment; false where it has none.
+    pub(super) fn take(&mut self, call: &Members<'_>, function: &Members<'_>) -> bool {
+        for (kept, members) in [(&mut self.call, call), (&mut self.function, function)] {
+            for (name, value) in members.iter() {
+                match kept.iter_mut().find(|(known, _)| known == name) {
+                    Some((_, newest)) => value.clone_into(newest),
+                    None => kept.push((name.to_owned(), value.to_owned())),
+                }
+            }
+        }
+        !call.is_empty() || !function.is_empty()
+    }
+
+    /// All of them as one object, those of the function in its own.
+    pub(super) fn object(&self) -> String {
+        let function = object(&self.function, None);
+        object(&self.call, Some(&function).filter(|_| !self.function.is_empty()))
+    }
+}
+
+fn object(members: &[(String, String)], function: Option<&String>) -> String {
+    let mut out = b"{".to_vec();
+    let function = function.map(|json| ("function", json.as_str()));
+    let members = members.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    for (position, (name, value)) in members.chain(function).enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        write_string(&mut out, name);
+        out.push(b':');
+        out.extend_from_slice(value.as_bytes());
+    }
+    out.push(b'}');
+    String::from_utf8(out).unwrap_or_default()
 }
 
 impl Call {
+    /// A call of the provider's, as a block of its own.
+    pub(super) fn as_opaque(&self) -> Option<String> {
+        let mut function = b"{\"name\":".to_vec();
+        write_string(&mut function, &self.name);
+        function.extend_from_slice(b",\"arguments\":");
+        write_string(&mut function, &self.arguments);
+        function.push(b'}');
+        let mut id = Vec::new();
+        write_string(&mut id, &self.id);
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).ok();
+        let mut call = with_field(&self.beside.object(), "id", &text(id)?)?;
+        if !self.kind.is_empty() {
+            let mut kind = Vec::new();
+            write_string(&mut kind, &self.kind);
+            call = with_field(&call, "type", &text(kind)?)?;
+        }
+        with_field(&call, "function", &text(function)?)
+    }
+
     /// Whether the arguments are a whole JSON object. A prefix of an object never is one.
     pub(super) fn is_whole(&self) -> bool {
         self.arguments.trim_start().starts_with('{')
@@ -42,8 +113,14 @@ pub(super) enum Place {
 }
 
 impl Calls {
+    /// Whether none of them is ours.
     pub(super) fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+        self.calls.iter().all(|call| call.provider_run)
+    }
+
+    /// Those that are ours.
+    pub(super) fn ours(&self) -> impl Iterator<Item = &Call> {
+        self.calls.iter().filter(|call| !call.provider_run)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Call> {

@@ -3,6 +3,8 @@
 //! The API need not name its calls; a name of ours is derived from the response and never random. Two calls of one
 //! message must never share an id.
 
+use crate::provider::{Delta, DeltaSink};
+
 /// The calls so far.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
@@ -17,11 +19,48 @@ struct Call {
     args: String,
     block: u32,
     whole: bool,
+    owner: Owner,
+}
+
+/// Whose a call is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    Ours,
+    /// Of a tool that was not offered: the provider's where its result follows, else ours. With what is kept beside it.
+    Undecided(Option<String>),
+    Provider,
 }
 
 impl Calls {
+    /// Whether none of them is ours.
     pub(super) fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+        self.calls.iter().all(|call| call.owner == Owner::Provider)
+    }
+
+    /// The block of a call that the provider brings the result for.
+    pub(super) fn answered(&mut self, id: &str, name: &str) -> Option<u32> {
+        let is_it = |call: &&mut Call| {
+            matches!(call.owner, Owner::Undecided(_))
+                && if id.is_empty() { call.name == name } else { call.id == id }
+        };
+        let call = self.calls.iter_mut().find(is_it)?;
+        call.owner = Owner::Provider;
+        Some(call.block)
+    }
+
+    /// Tells the calls that the provider brought no result for: they are ours.
+    pub(super) fn decide(&mut self, sink: &mut dyn DeltaSink) {
+        for call in &mut self.calls {
+            if let Owner::Undecided(attached) = &mut call.owner {
+                let (index, attached) = (call.block, attached.take());
+                call.owner = Owner::Ours;
+                sink.delta(Delta::BecameCall { index, id: &call.id, name: &call.name });
+                if let Some(json) = &attached {
+                    sink.delta(Delta::ProviderData { index, json });
+                }
+                sink.delta(Delta::Arguments { index, json: &call.args });
+            }
+        }
     }
 
     /// Whether this very call came before: a repeated chunk. Without an id of the provider two equal calls are two.
@@ -59,10 +98,11 @@ impl Calls {
         name: &str,
         args: Option<&str>,
         block: u32,
+        owner: Owner,
     ) {
         let whole = args.is_some();
         let args = args.unwrap_or_default().to_owned();
-        self.calls.push(Call { id, told, name: name.to_owned(), args, block, whole });
+        self.calls.push(Call { id, told, name: name.to_owned(), args, block, whole, owner });
     }
 
     /// The newest call is whole.
@@ -74,7 +114,8 @@ impl Calls {
 
     /// The blocks of the calls that came whole.
     pub(super) fn whole(&self) -> impl Iterator<Item = u32> + '_ {
-        self.calls.iter().filter(|call| call.whole).map(|call| call.block)
+        let ours = self.calls.iter().filter(|call| call.whole && call.owner == Owner::Ours);
+        ours.map(|call| call.block)
     }
 
     /// Whether a call never got the end of its arguments.
