@@ -99,6 +99,12 @@ impl Plan {
         self.seat().is_some_and(|seat| seat.profiles.len() > 1)
     }
 
+    /// Whether there is nobody else to ask: one profile at most, and no model ahead.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.seat().is_none_or(|seat| seat.profiles.len() <= 1)
+            && self.at.saturating_add(1) >= self.seats.len()
+    }
+
     fn seat(&self) -> Option<&Seat> {
         self.seats.get(self.at)
     }

@@ -5,6 +5,7 @@
 //! [`Lane::next`].
 
 mod meter;
+mod pace;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use std::time::Duration;
 use super::retry::MAX_RETRY_AFTER;
 use crate::model::{RateLimitState, RateLimits};
 use meter::Meter;
+use pace::Pace;
 
 /// A call is overtaken by so many that came after it, and by no more.
 const OVERTAKEN: u64 = 16;
@@ -21,8 +23,12 @@ const OVERTAKEN: u64 = 16;
 const DISBELIEF: i64 = 600_000;
 /// What had room within so many milliseconds proves nobody wrong.
 const NEARLY: i64 = 1_000;
-/// With so many calls at once unanswered, a lane that was refused counts as open again.
+/// With so many calls at once unanswered, and no more in line, a lane that was refused counts as open again.
 const WIDE: u32 = 64;
+/// The longest that a call stays in line while the lane is closed, in milliseconds.
+const LONGEST_STAY: i64 = 30_000;
+/// How long a lane closes whose server refuses one and serves others, and does not say for how long.
+const BRIEF: Duration = Duration::from_secs(1);
 
 /// Who goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +54,8 @@ struct Waiting {
     came: i64,
     /// Calls that had gone when it came.
     after: u64,
+    /// Until when it waits for this lane, having no other; `None` where it has one.
+    stays: Option<i64>,
 }
 
 /// A call that went.
@@ -100,6 +108,7 @@ pub(crate) struct Lane {
     /// Tokens of an answer, as the last ones were.
     answer: u64,
     door: Door,
+    pace: Pace,
     /// Headers are believed from this time on.
     believed: i64,
     /// The longest that headers alone hold back the first in line, in milliseconds.
@@ -119,6 +128,7 @@ impl Lane {
             last_go: i64::MIN,
             answer: 0,
             door: Door::Open,
+            pace: Pace::default(),
             believed: i64::MIN,
             patience: i64::try_from(patience.as_millis()).unwrap_or(i64::MAX),
         }
@@ -127,8 +137,17 @@ impl Lane {
     /// A call of `input` tokens stands in line. Its number is for all that follows.
     pub(crate) fn ask(&mut self, priority: Priority, input: u64, now: i64) -> u64 {
         self.ids = self.ids.wrapping_add(1);
-        self.waiting.push(Waiting { id: self.ids, priority, input, came: now, after: self.gone });
-        self.ids
+        let (id, came, after) = (self.ids, now, self.gone);
+        self.waiting.push(Waiting { id, priority, input, came, after, stays: None });
+        id
+    }
+
+    /// A call in line has no other lane to go to, and can wait for so long.
+    pub(crate) fn stays(&mut self, id: u64, at_most: Duration) {
+        let at_most = i64::try_from(at_most.as_millis()).unwrap_or(i64::MAX);
+        if let Some(call) = self.waiting.iter_mut().find(|it| it.id == id) {
+            call.stays = Some(call.came.saturating_add(at_most));
+        }
     }
 
     /// Who goes, or until when the first in line waits. Priorities first, then who came first; but a call that
@@ -155,7 +174,7 @@ impl Lane {
             Door::Ajar(most) => (true, self.probing() >= most),
         };
         let room = self.room(cost, now);
-        let due = if held { forced } else { room.min(forced) };
+        let due = if held { forced } else { room.max(self.pace.when(now)).min(forced) };
         if due > now {
             return Next::Wait(id, due);
         }
@@ -168,6 +187,7 @@ impl Lane {
         add(&mut self.sent, cost);
         self.gone = self.gone.wrapping_add(1);
         self.last_go = now;
+        self.pace.went(now);
         let (settled, forced) = (self.settled, room > now.saturating_add(NEARLY));
         let sent = Sent { cost, settled, at: now, answered: false, forced, probe };
         self.out.insert(id, sent);
@@ -199,7 +219,8 @@ impl Lane {
             Door::Closed(until) => now < until,
             Door::Ajar(most) => self.probing() >= most,
         };
-        held || !self.waiting.is_empty() || self.room(self.cost(input), now) > now
+        let due = self.room(self.cost(input), now).max(self.pace.when(now));
+        held || !self.waiting.is_empty() || due > now
     }
 
     pub(crate) fn is_waiting(&self, id: u64) -> bool {
@@ -224,6 +245,9 @@ impl Lane {
         let Sent { cost, settled, at, forced, probe, .. } = *call;
         let [requests, _, input, _] = cost;
         add(&mut self.settled, [requests, 0, input, 0]);
+        if well {
+            self.pace.served();
+        }
         if well && forced {
             // There was room although they had said that there was none.
             self.meters = [None; KINDS];
@@ -235,7 +259,10 @@ impl Lane {
         {
             // One more for each answer: twice as many in each round.
             let wider = most.saturating_add(1);
-            let done = wider >= WIDE || (self.waiting.is_empty() && self.probing() == 0);
+            // All that wait would go at once through an open door.
+            let few = self.waiting.len() <= usize::try_from(WIDE).unwrap_or(usize::MAX);
+            let over = self.waiting.is_empty() && self.probing() == 0;
+            let done = (wider >= WIDE && few) || over;
             self.door = if done { Door::Open } else { Door::Ajar(wider) };
         }
         if now < self.believed {
@@ -263,14 +290,27 @@ impl Lane {
         let until = now.saturating_add(i64::try_from(wait.as_millis()).unwrap_or_default());
         let until = match self.door {
             Door::Closed(known) => known.max(until),
-            Door::Open | Door::Ajar(_) => until,
+            Door::Open | Door::Ajar(_) => {
+                self.pace.refused(now);
+                until
+            }
         };
         self.door = Door::Closed(until);
+    }
+
+    /// For how long a refusal closes the lane that does not say so: as is usual, and briefly where the server serves others.
+    pub(crate) fn usual_wait(&self, usual: Duration) -> Duration {
+        let served = match self.door {
+            Door::Closed(_) => self.pace.is_mixed(),
+            Door::Open | Door::Ajar(_) => self.pace.is_serving(),
+        };
+        if served { usual.min(BRIEF) } else { usual }
     }
 
     /// What was said of the lane is forgotten.
     pub(crate) fn reopen(&mut self) {
         self.door = Door::Open;
+        self.pace = Pace::default();
         self.meters = [None; KINDS];
     }
 
@@ -310,6 +350,19 @@ impl Lane {
     /// Sends everybody who waits away, to choose anew.
     pub(crate) fn dismiss(&mut self) -> Vec<u64> {
         self.waiting.drain(..).map(|it| it.id).collect()
+    }
+
+    /// Sends away, to choose anew, who has another lane to go to, or cannot wait until this one opens: whoever has none would
+    /// only come back, and stand behind those that came later.
+    pub(crate) fn dismiss_movable(&mut self, now: i64) -> Vec<u64> {
+        let opens = match self.door {
+            Door::Closed(until) => until.max(now),
+            Door::Open | Door::Ajar(_) => now,
+        };
+        let is_short = opens.saturating_sub(now) <= LONGEST_STAY;
+        let movable =
+            |it: &mut Waiting| !(is_short && it.stays.is_some_and(|latest| opens <= latest));
+        self.waiting.extract_if(.., movable).map(|it| it.id).collect()
     }
 
     /// The limits in the order of [`RateLimits`].
