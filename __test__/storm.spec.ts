@@ -12,8 +12,8 @@ const RUNS = 1_000
 const MOST = 4
 
 interface Storm {
-  /** So many of the first requests are refused, whatever the bucket has. */
-  refused: number
+  /** For so long all is refused, whatever the bucket has. */
+  stormMs: number
   /** What the bucket holds, and how fast it fills again, in requests a second. */
   size: number
   rate: number
@@ -24,19 +24,19 @@ interface Storm {
 }
 
 /** A server in a storm; how often each run asked it. */
-async function storm({ refused, size, rate, hint, limits }: Storm) {
+async function storm({ stormMs, size, rate, hint, limits }: Storm) {
   const asked = new Map<string, number>()
-  let seen = 0
+  let began: number | undefined
   let level = size
   let at = performance.now()
   const server = await serving((response, { body }) => {
     const run = String(body.messages.at(-1).content)
     asked.set(run, (asked.get(run) ?? 0) + 1)
-    seen++
     const now = performance.now()
     level = Math.min(size, level + ((now - at) * rate) / 1_000)
     at = now
-    if (seen <= refused || level < 1) {
+    began ??= now
+    if (now - began < stormMs || level < 1) {
       const waitMs = Math.ceil(((1 - Math.min(level, 1)) * 1_000) / rate) + 200
       const headers = { ...hint(waitMs), ...limits(0) }
       response.writeHead(429, { 'content-type': 'application/json', ...headers })
@@ -62,19 +62,19 @@ const nothing = () => ({})
 const STORMS: [name: string, storm: Storm][] = [
   [
     'with `retry-after` and limits',
-    { refused: RUNS, size: 50, rate: 200, hint: seconds, limits: told(50, 200) },
+    { stormMs: 1_500, size: 100, rate: 400, hint: seconds, limits: told(100, 400) },
   ],
   [
     'with `retry-after-ms` and no limits',
-    { refused: RUNS, size: 50, rate: 200, hint: milliseconds, limits: nothing },
+    { stormMs: 1_500, size: 100, rate: 400, hint: milliseconds, limits: nothing },
   ],
   [
-    'with `retry-after` that goes on beyond the first refusals',
-    { refused: RUNS + 3, size: 50, rate: 200, hint: seconds, limits: nothing },
+    'with `retry-after` and no limits',
+    { stormMs: 1_500, size: 100, rate: 400, hint: seconds, limits: nothing },
   ],
   [
     'without a word about when to come again',
-    { refused: RUNS, size: 50, rate: 200, hint: nothing, limits: nothing },
+    { stormMs: 5_000, size: RUNS, rate: RUNS, hint: nothing, limits: nothing },
   ],
 ]
 

@@ -128,6 +128,12 @@ describe('without a content type', () => {
     }
   })
 
+  test('a body that says it is JSON may begin with a mark too', async () => {
+    const body = Buffer.from(`\ufeff${JSON.stringify(whole)}`)
+    const result = await ask(await bare('content-type: application/json\r\n', [body]), chat.api, {})
+    expect([result.stopReason, spoken(result)]).toEqual(['end_turn', 'whole'])
+  })
+
   test('an error in JSON is the error it names', async () => {
     const body = {
       error: { message: 'no such model', type: 'invalid_request_error', code: 'model_not_found' },

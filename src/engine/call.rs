@@ -78,10 +78,7 @@ impl Run {
         let began = self.core.clock.instant();
         let who = (&*self.context.provider, self.profile.as_deref(), &*self.context.model);
         let priority = priority_of(&self.context.session_label);
-        // What is left after the wait must do for an answer.
-        let stays = self.plan.is_alone().then(|| self.remaining().mul_f64(0.9));
-        let pass = self.core.governor.pass_staying(who, priority, input, stays);
-        let pass = self.guard(pass).await?;
+        let pass = self.guard(self.core.governor.pass(who, priority, input)).await?;
         let held = match &pass {
             Some(pass) => pass.held,
             None => self.core.clock.instant().saturating_duration_since(began),

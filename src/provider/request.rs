@@ -8,7 +8,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use secrecy::SecretString;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use super::aws::AwsIdentity;

@@ -105,18 +105,10 @@ impl Gate {
     }
 
     /// A call stands in line. Its number, and how it is woken where it has to wait.
-    fn stand(
-        &self,
-        priority: Priority,
-        input: u64,
-        stays: Option<Duration>,
-    ) -> (u64, Option<Arc<Notify>>) {
+    fn stand(&self, priority: Priority, input: u64) -> (u64, Option<Arc<Notify>>) {
         let mut inner = self.lock();
         let now = self.now();
         let id = inner.lane.ask(priority, input, now);
-        if let Some(at_most) = stays {
-            inner.lane.stays(id, at_most);
-        }
         inner.let_go(now);
         if inner.lane.is_out(id) {
             return (id, None);
@@ -275,27 +267,15 @@ impl Governor {
     /// Waits until a call of about `input` tokens may go. `None`: its profile was refused meanwhile, so choose anew.
     pub(crate) async fn pass(
         &self,
-        who: (&str, Option<&str>, &str),
-        priority: Priority,
-        input: u64,
-    ) -> Option<Pass> {
-        self.pass_staying(who, priority, input, None).await
-    }
-
-    /// As [`Self::pass`], for a call that may have nobody else to ask: then it stays in line through refusals for the rate,
-    /// for so long at most.
-    pub(crate) async fn pass_staying(
-        &self,
         (provider, profile, model): (&str, Option<&str>, &str),
         priority: Priority,
         input: u64,
-        stays: Option<Duration>,
     ) -> Option<Pass> {
         let Some(options) = self.options else { return Some(Pass::free()) };
         let profile = profile.unwrap_or_default();
         let gate = self.gate((provider.to_owned(), profile.to_owned(), model.to_owned()), options);
         let began = self.clock.instant();
-        let (id, bell) = gate.stand(priority, input, stays);
+        let (id, bell) = gate.stand(priority, input);
         let mut pass =
             Pass { gate: Some(Arc::clone(&gate)), id, sent: false, held: Duration::ZERO };
         let Some(bell) = bell else { return Some(pass) };
@@ -335,17 +315,17 @@ impl Governor {
         let any = profiles::refuses_key(failed);
         for gate in self.gates_of(profile, |of| any || of == model) {
             let mut inner = gate.lock();
-            inner.first = None;
             let now = gate.now();
-            let sent_away =
-                if any { inner.lane.dismiss() } else { inner.lane.dismiss_movable(now) };
-            for id in sent_away {
+            // Soon there is room again, and who comes back would stand behind those that came later.
+            if !any && inner.lane.is_briefly_closed(now) {
+                continue;
+            }
+            inner.first = None;
+            for id in inner.lane.dismiss() {
                 if let Some(bell) = inner.bells.remove(&id) {
                     bell.notify_one();
                 }
             }
-            // Whoever stays has a first among them, who looks at the clock.
-            inner.let_go(now);
         }
     }
 

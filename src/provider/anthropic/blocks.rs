@@ -55,6 +55,8 @@ pub(super) struct Blocks {
     /// The message's beginning was repeated after blocks had begun.
     replayed: bool,
     offered: OfferedTools,
+    /// Where the calls are that are not decided on, by their ids.
+    undecided: HashMap<String, usize>,
 }
 
 impl Blocks {
@@ -209,9 +211,8 @@ impl Blocks {
         let Ok(ContentBlock { tool_use_id, .. }) = serde_json::from_str(result.get()) else {
             return;
         };
-        let is_call =
-            |it: &&mut Block| it.kind == BlockKind::Undecided && it.id == tool_use_id.as_str();
-        let Some(block) = self.blocks.iter_mut().find(is_call) else { return };
+        let position = self.undecided.remove(tool_use_id.as_str());
+        let Some(block) = position.and_then(|at| self.blocks.get_mut(at)) else { return };
         block.kind = BlockKind::Opaque;
         // What did not close is half a block.
         if !block.closed || block.lossy {
@@ -243,7 +244,7 @@ impl Blocks {
             }
             let whole = start.input.map_or("", RawValue::get);
             let json = match block.gathered.as_str() {
-                "" if whole == "{}" => "",
+                "" if whole == "{}" || !block.closed => "",
                 "" => whole,
                 gathered => gathered,
             };
@@ -272,6 +273,9 @@ impl Blocks {
     }
 
     fn push(&mut self, block: Block) {
+        if block.kind == BlockKind::Undecided {
+            self.undecided.insert(block.id.clone(), self.blocks.len());
+        }
         self.positions.insert(block.wire_index, self.blocks.len());
         self.blocks.push(block);
     }

@@ -58,6 +58,8 @@ pub(super) struct Blocks {
     told: u32,
     calls: bool,
     offered: OfferedTools,
+    /// Where the calls are that are not decided on, by their ids.
+    undecided: HashMap<String, usize>,
 }
 
 impl Blocks {
@@ -96,7 +98,10 @@ impl Blocks {
                     self.begin(wire_index, Kind::Call, BlockStart::ToolCall { id, name }, sink);
                     self.attach(raw, sink);
                 }
-                kind => self.begin_opaque(wire_index, kind, "toolUse", raw, sink),
+                kind => {
+                    self.begin_opaque(wire_index, kind, "toolUse", raw, sink);
+                    self.await_result(kind, &call);
+                }
             }
             if let Some(block) = self.find(wire_index) {
                 block.lossy = lossy;
@@ -206,17 +211,19 @@ impl Blocks {
         }
     }
 
+    /// A call that has just begun is decided on when its result is there, or the end.
+    fn await_result(&mut self, kind: Kind, call: &ToolUse<'_>) {
+        if kind == Kind::Undecided {
+            let last = self.blocks.len().saturating_sub(1);
+            self.undecided.insert(call.tool_use_id.as_str().to_owned(), last);
+        }
+    }
+
     /// The provider brings the result of a call: the call was its own.
     fn answered(&mut self, result: &RawValue, sink: &mut dyn DeltaSink) {
-        let id_of = |raw: &str| {
-            let call = serde_json::from_str::<ToolUse<'_>>(raw).ok()?;
-            Some(call.tool_use_id.as_str().to_owned())
-        };
-        let Some(id) = id_of(result.get()) else { return };
-        let is_call = |it: &&mut Block| {
-            it.kind == Kind::Undecided && id_of(&it.start).as_deref() == Some(id.as_str())
-        };
-        let Some(block) = self.blocks.iter_mut().find(is_call) else { return };
+        let Ok(ToolUse { tool_use_id, .. }) = serde_json::from_str(result.get()) else { return };
+        let position = self.undecided.remove(tool_use_id.as_str());
+        let Some(block) = position.and_then(|at| self.blocks.get_mut(at)) else { return };
         block.kind = Kind::ServerCall;
         if let Some(json) = block.server_call(&block.gathered).filter(|_| block.closed) {
             let index = block.index;
@@ -270,6 +277,7 @@ impl Blocks {
                 self.attach(raw, sink);
             } else {
                 self.begin_opaque(wire_index, Kind::Undecided, "toolUse", raw, sink);
+                self.await_result(Kind::Undecided, &call);
             }
             self.input(wire_index, call.input.map_or("", RawValue::get), sink);
         } else if let Some(reasoning) = block.reasoning_content {

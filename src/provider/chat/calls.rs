@@ -2,6 +2,8 @@
 //!
 //! Id first, then index, then "a new name begins a new call". It must never run two calls into one.
 
+use std::collections::HashMap;
+
 use serde::de::IgnoredAny;
 
 use crate::provider::json::{with_field, write_string};
@@ -11,8 +13,9 @@ use crate::provider::members::Members;
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     calls: Vec<Call>,
-    /// Index to call; the latest entry of an index counts.
-    indexes: Vec<(u64, usize)>,
+    /// The latest call of each index, and of each id: an answer may have very many.
+    indexes: HashMap<u64, usize>,
+    ids: HashMap<String, usize>,
 }
 
 /// One call so far.
@@ -134,26 +137,31 @@ impl Calls {
     /// Adds a call, and gives its position.
     pub(super) fn push(&mut self, call: Call) -> usize {
         self.calls.push(call);
-        self.calls.len() - 1
+        let position = self.calls.len() - 1;
+        self.identify(position);
+        position
+    }
+
+    /// Remembers the id of a call, which may come late.
+    pub(super) fn identify(&mut self, position: usize) {
+        if let Some(call) = self.calls.get(position).filter(|call| !call.id.is_empty()) {
+            self.ids.insert(call.id.clone(), position);
+        }
     }
 
     /// Remembers that fragments with `index` belong to the call at `position`.
     pub(super) fn number(&mut self, index: Option<u64>, position: usize) {
-        if let Some(index) = index
-            && self.by_index(index) != Some(position)
-        {
-            self.indexes.push((index, position));
+        if let Some(index) = index {
+            self.indexes.insert(index, position);
         }
     }
 
     /// Where a fragment belongs.
     pub(super) fn place(&self, index: Option<u64>, id: &str, name: &str, arguments: &str) -> Place {
-        let by_id =
-            (!id.is_empty()).then(|| self.calls.iter().rposition(|call| call.id == id)).flatten();
-        if let Some(position) = by_id {
+        if let Some(position) = self.ids.get(id).copied() {
             return self.same_or_next(position, name, arguments);
         }
-        let numbered = index.and_then(|index| self.by_index(index));
+        let numbered = index.and_then(|index| self.indexes.get(&index).copied());
         let candidate = match (index, numbered) {
             (_, Some(position)) => position,
             // An index not seen before begins a call, if it says which; else it is the last call under a new number.
@@ -192,9 +200,5 @@ impl Calls {
             return Place::Repeated;
         }
         Place::New
-    }
-
-    fn by_index(&self, index: u64) -> Option<usize> {
-        self.indexes.iter().rev().find(|(known, _)| *known == index).map(|(_, position)| *position)
     }
 }

@@ -301,6 +301,7 @@ impl ChatDecoder {
             known.name.push_str(late_name);
             sink.delta(Delta::CallIdentity { index: known.block, id: late_id, name: late_name });
         }
+        let is_late = !late_id.is_empty();
         if !arguments.is_empty() {
             known.arguments.push_str(&arguments);
             sink.delta(Delta::Arguments { index: known.block, json: &arguments });
@@ -309,6 +310,9 @@ impl ChatDecoder {
         if known.beside.take(&call.more, &function.more) {
             let json = known.beside.object();
             sink.delta(Delta::ProviderData { index: known.block, json: &json });
+        }
+        if is_late {
+            self.calls.identify(position);
         }
     }
 

@@ -44,7 +44,7 @@ pub(crate) use guard::{BaseUrl, add_header};
 pub use headers::TurnHeaders;
 pub use limits::Timeouts;
 use limits::{ERROR_BODY_BYTES, ERROR_BODY_TIME, UNARY_BYTES};
-use sniff::Beginning;
+use sniff::{BYTE_ORDER_MARK, Beginning};
 use transport::{Collected, Exchange, Remainders, send};
 
 /// What the options say of an HTTP provider, checked.
@@ -158,7 +158,11 @@ impl HttpProvider {
             Content::Other(kind) => Some(kind),
         };
         let collected = exchange.collect(ERROR_BODY_BYTES, Some(ERROR_BODY_TIME)).await?;
-        Err(ok_but_not_stream(StatusCode::OK.as_u16(), kind.as_deref(), &collected.body))
+        Err(ok_but_not_stream(
+            StatusCode::OK.as_u16(),
+            kind.as_deref(),
+            without_mark(&collected.body),
+        ))
     }
 
     fn client(&self) -> Result<reqwest::Client, Failure> {
@@ -294,7 +298,8 @@ impl HttpProvider {
         let header = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
         let content_type = header(CONTENT_TYPE.as_str());
         let (api, now) = (self.wire.api(), self.clock.now_ms());
-        http_failure(api, status.as_u16(), &header, content_type.as_deref(), &body, now)
+        let body = without_mark(&body);
+        http_failure(api, status.as_u16(), &header, content_type.as_deref(), body, now)
     }
 
     async fn whole(
@@ -307,7 +312,7 @@ impl HttpProvider {
         if !whole {
             return Err(too_large(self.settings.base.origin(), UNARY_BYTES));
         }
-        decoder.unary(&body, sink)
+        decoder.unary(without_mark(&body), sink)
     }
 
     async fn stream_events(
@@ -452,6 +457,11 @@ fn check_encoding(response: &Response, origin: &str) -> Result<(), Failure> {
     let message = format!("`{origin}` answers with a content encoding that was not asked for");
     let failure = final_failure(FailureKind::ServerError, "content_encoding", message);
     Err(Failure { status: Some(response.status().as_u16()), ..failure })
+}
+
+/// A body without the byte order mark it may begin with, which no JSON has.
+fn without_mark(body: &[u8]) -> &[u8] {
+    body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body)
 }
 
 fn too_large(origin: &str, cap: usize) -> Failure {

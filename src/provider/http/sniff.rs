@@ -19,7 +19,7 @@ pub(super) enum Beginning {
 /// So many bytes of blank lines are no answer.
 const MOST_BLANK: usize = 4_096;
 
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The names of an event's fields, and the beginning of a comment.
 const FIELDS: [&[u8]; 5] = [b"event:", b"data:", b"id:", b"retry:", b":"];

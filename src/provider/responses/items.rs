@@ -136,7 +136,14 @@ impl Items {
                 }
                 self.finish(position, (!is_cut).then(|| raw.get()), true, sink);
             }
-            ItemKind::Call | ItemKind::CustomCall if self.hold(position, raw, is_cut) => {}
+            ItemKind::Call | ItemKind::CustomCall if self.is_undecided(position) => {
+                let (place, truth) = match kind {
+                    ItemKind::CustomCall => (Place::Input, Cow::Borrowed(body.input.as_str())),
+                    _ => (Place::Arguments, body.arguments()),
+                };
+                self.settle(position, place, &truth, sink)?;
+                self.hold(position, raw, is_cut);
+            }
             ItemKind::Call => {
                 self.identify(position, &body, sink);
                 self.settle(position, Place::Arguments, &body.arguments(), sink)?;
@@ -188,15 +195,17 @@ impl Items {
         Ok(())
     }
 
-    /// Keeps the finished item of a call that is decided on later; false where whose it is is known.
-    fn hold(&mut self, position: usize, raw: &RawValue, is_cut: bool) -> bool {
-        let Some(item) = self.items.get_mut(position) else { return false };
-        let Some(undecided) = &mut item.undecided else { return false };
-        if !is_cut {
+    fn is_undecided(&self, position: usize) -> bool {
+        self.items.get(position).is_some_and(|item| item.undecided.is_some())
+    }
+
+    /// Keeps the finished item of a call that is decided on later.
+    fn hold(&mut self, position: usize, raw: &RawValue, is_cut: bool) {
+        let Some(item) = self.items.get_mut(position) else { return };
+        if let Some(undecided) = &mut item.undecided {
             raw.get().clone_into(&mut undecided.raw);
-            item.closed = true;
+            item.closed |= !is_cut;
         }
-        true
     }
 
     /// Settles whose the calls of tools are that were not offered: the provider's where it brought the result, else ours,
@@ -482,10 +491,10 @@ fn tell_call(item: &Item, undecided: &Undecided, sink: &mut dyn DeltaSink) {
         (None, _) => told.into(),
     };
     sink.delta(Delta::Arguments { index, json: &arguments });
+    if let Some(json) = identity::keep_call(&undecided.raw) {
+        sink.delta(Delta::ProviderData { index, json: &json });
+    }
     if item.closed {
-        if let Some(json) = identity::keep_call(&undecided.raw) {
-            sink.delta(Delta::ProviderData { index, json: &json });
-        }
         sink.delta(Delta::BlockStop { index });
     }
 }

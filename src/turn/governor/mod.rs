@@ -25,8 +25,8 @@ const DISBELIEF: i64 = 600_000;
 const NEARLY: i64 = 1_000;
 /// With so many calls at once unanswered, and no more in line, a lane that was refused counts as open again.
 const WIDE: u32 = 64;
-/// The longest that a call stays in line while the lane is closed, in milliseconds.
-const LONGEST_STAY: i64 = 30_000;
+/// A lane that closes for no longer than so many milliseconds keeps its line: who goes elsewhere would win nothing.
+const SHORT_CLOSING: i64 = 2_000;
 /// How long a lane closes whose server refuses one and serves others, and does not say for how long.
 const BRIEF: Duration = Duration::from_secs(1);
 
@@ -54,8 +54,6 @@ struct Waiting {
     came: i64,
     /// Calls that had gone when it came.
     after: u64,
-    /// Until when it waits for this lane, having no other; `None` where it has one.
-    stays: Option<i64>,
 }
 
 /// A call that went.
@@ -138,16 +136,8 @@ impl Lane {
     pub(crate) fn ask(&mut self, priority: Priority, input: u64, now: i64) -> u64 {
         self.ids = self.ids.wrapping_add(1);
         let (id, came, after) = (self.ids, now, self.gone);
-        self.waiting.push(Waiting { id, priority, input, came, after, stays: None });
+        self.waiting.push(Waiting { id, priority, input, came, after });
         id
-    }
-
-    /// A call in line has no other lane to go to, and can wait for so long.
-    pub(crate) fn stays(&mut self, id: u64, at_most: Duration) {
-        let at_most = i64::try_from(at_most.as_millis()).unwrap_or(i64::MAX);
-        if let Some(call) = self.waiting.iter_mut().find(|it| it.id == id) {
-            call.stays = Some(call.came.saturating_add(at_most));
-        }
     }
 
     /// Who goes, or until when the first in line waits. Priorities first, then who came first; but a call that
@@ -352,17 +342,12 @@ impl Lane {
         self.waiting.drain(..).map(|it| it.id).collect()
     }
 
-    /// Sends away, to choose anew, who has another lane to go to, or cannot wait until this one opens: whoever has none would
-    /// only come back, and stand behind those that came later.
-    pub(crate) fn dismiss_movable(&mut self, now: i64) -> Vec<u64> {
-        let opens = match self.door {
-            Door::Closed(until) => until.max(now),
-            Door::Open | Door::Ajar(_) => now,
-        };
-        let is_short = opens.saturating_sub(now) <= LONGEST_STAY;
-        let movable =
-            |it: &mut Waiting| !(is_short && it.stays.is_some_and(|latest| opens <= latest));
-        self.waiting.extract_if(.., movable).map(|it| it.id).collect()
+    /// Whether the lane is closed for so short a time that its line stays.
+    pub(crate) fn is_briefly_closed(&self, now: i64) -> bool {
+        match self.door {
+            Door::Closed(until) => until.saturating_sub(now) <= SHORT_CLOSING,
+            Door::Open | Door::Ajar(_) => false,
+        }
     }
 
     /// The limits in the order of [`RateLimits`].

@@ -3,8 +3,6 @@
 //! A bucket is empty at each refusal, so that what it served in between is what it gained. It must never guess before
 //! something was served.
 
-/// After a closing this long a bucket may have been full, and what it served then says less.
-const SHORT: i64 = 5_000;
 /// The longest pause between two calls, in microseconds.
 const SLOWEST: i64 = 10_000_000;
 /// Calls that follow this closely, in microseconds, need no pace.
@@ -83,13 +81,11 @@ impl Pace {
         let before = self.pause.as_ref().map(|pause| pause.between(now));
         let measured = self.round.as_ref().filter(|round| round.served > 0).and_then(|round| {
             let opened = round.opened?;
-            let span = if opened.saturating_sub(round.began) <= SHORT {
-                // A fifth slower than what it was.
-                now.saturating_sub(round.began).saturating_mul(1_250)
-            } else {
-                now.saturating_sub(opened).saturating_mul(2_000)
-            };
-            Some(span / round.served)
+            // A fifth slower than what it was since the refusal; but a bucket that was full before the first call went
+            // gained less in that time than it could, and then half of what it was since that call.
+            let whole = now.saturating_sub(round.began).saturating_mul(1_250);
+            let open = now.saturating_sub(opened).saturating_mul(2_000);
+            Some(whole.min(open) / round.served)
         });
         let mixed = self.is_serving();
         let slower = before.map(|between| between.saturating_mul(5) / 4);
@@ -135,7 +131,7 @@ mod tests {
             pace.went(200 + at);
             pace.served();
         }
-        // A hundred in half a second: one in 5 ms, and 6.25 ms from now on.
+        // A hundred in half a second: one in 5 ms, and 6 ms from now on: half of what went in 300 ms.
         pace.refused(500);
         assert!(pace.is_mixed());
         let mut now = 1_000;
@@ -148,7 +144,7 @@ mod tests {
                 now = pace.when(now);
             }
         }
-        assert!((158..=164).contains(&went), "{went}");
+        assert!((165..=171).contains(&went), "{went}");
     }
 
     #[test]
@@ -158,7 +154,7 @@ mod tests {
         pace.went(1);
         pace.served();
         pace.refused(800);
-        // One in 800 ms, a fifth slower.
+        // One in 800 ms, a fifth slower than that.
         pace.went(1_000);
         assert_eq!(pace.when(1_000), 1_800);
         pace.served();
