@@ -52,11 +52,6 @@ const DIFFERENT: Record<Folder, [name: string, field: string, why: string][]> = 
       'error',
       'its `too_many_prompt_tokens` is an overflow',
     ],
-    [
-      'tool-calling-agent-with-image-has-expected-attributes-8ff419',
-      '*',
-      'the recording has no content type, and what has none is not read as an answer (WIRE §9)',
-    ],
   ],
   responses: [
     [
@@ -89,28 +84,8 @@ const DIFFERENT: Record<Folder, [name: string, field: string, why: string][]> = 
       'response_id',
       'the recorder masked the id of each event anew; the first one stays',
     ],
-    [
-      'parallel-tool-calls-single-turn-nonstreaming-5411aa',
-      '*',
-      'the recording has no type of an answer, and such a body is not read as one (WIRE §9)',
-    ],
   ],
   google: [
-    [
-      'adk-instrumentor-code-execution-token-counts-f71f1e',
-      '*',
-      'the recording has no content type, and what has none is not read as an answer (WIRE §9)',
-    ],
-    [
-      'test-response-with-multiple-tool-calls-true-f5fa72',
-      '*',
-      'the recording has no content type, and what has none is not read as an answer (WIRE §9)',
-    ],
-    [
-      'test-response-with-multiple-tool-calls-false-123597',
-      '*',
-      'the recording has no content type, and what has none is not read as an answer (WIRE §9)',
-    ],
     [
       'vertexai-unary-success-empty-text-part-36d4bc',
       '*',

@@ -70,6 +70,7 @@ impl DeltaSink for Attempt {
             | Delta::Signature { .. }
             | Delta::Arguments { .. }
             | Delta::CallIdentity { .. }
+            | Delta::BecameCall { .. }
             | Delta::ProviderData { .. }
             | Delta::OpaqueJson { .. }
             | Delta::BlockStop { .. }

@@ -68,7 +68,7 @@ impl Choices<'_> {
                 signature: (self.byte().is_multiple_of(2)).then(|| "c2lnbmVk".to_owned()),
                 provider_data: None,
             },
-            3 => Block::RedactedThinking { data: "cmVkYWN0ZWQ=".to_owned() },
+            3 => Block::RedactedThinking { data: "cmVkYWN0ZWQ=".to_owned(), provider_data: None },
             _ => Block::text(self.text()),
         }
     }

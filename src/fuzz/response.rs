@@ -12,7 +12,8 @@ use crate::provider::classify::http_failure;
 use crate::provider::eventstream::FrameParser;
 use crate::provider::sse::{SseParser, StreamReader};
 use crate::provider::{
-    Completion, Failure, Flow, ProviderSettings, Wire, parse_providers, wire_of,
+    Completion, Decoder, Failure, Flow, ModelRequest, ProviderSettings, Wire, parse_providers,
+    wire_of,
 };
 use crate::turn::{Accumulated, Accumulator};
 
@@ -137,9 +138,13 @@ struct Outcome {
     result: Result<Completion, Failure>,
 }
 
-fn read<'a>(wire: &dyn Wire, chunks: impl Iterator<Item = &'a [u8]>) -> Outcome {
+fn read<'a>(
+    wire: &dyn Wire,
+    decoder: Box<dyn Decoder>,
+    chunks: impl Iterator<Item = &'a [u8]>,
+) -> Outcome {
     let mut accumulator = Accumulator::new();
-    let mut reader = StreamReader::framed(wire.framing(), wire.decoder());
+    let mut reader = StreamReader::framed(wire.framing(), decoder);
     let mut flow = Ok(Flow::More);
     for chunk in chunks {
         flow = reader.feed(chunk, &mut accumulator);
@@ -155,14 +160,19 @@ fn read<'a>(wire: &dyn Wire, chunks: impl Iterator<Item = &'a [u8]>) -> Outcome 
 pub(super) fn reducer(api: Api, data: &[u8]) {
     let Some(wire) = wire(api) else { return };
     let Some((sizes, body)) = data.split_at_checked(4) else { return };
-    let whole = read(wire, [body].into_iter());
-    check(&whole);
-    let split = read(wire, pieces(sizes, body).into_iter());
-    assert_eq!(split, whole, "the split of a stream means nothing");
+    // The second one is for a request that offered no tool.
+    let decoders: [&dyn Fn() -> Box<dyn Decoder>; 2] =
+        [&|| wire.decoder(), &|| wire.decoder_for(&ModelRequest::default())];
+    for decoder in decoders {
+        let whole = read(wire, decoder(), [body].into_iter());
+        check(&whole);
+        let split = read(wire, decoder(), pieces(sizes, body).into_iter());
+        assert_eq!(split, whole, "the split of a stream means nothing");
 
-    let mut accumulator = Accumulator::new();
-    let result = wire.decoder().unary(body, &mut accumulator);
-    check(&Outcome { accumulated: accumulator.finish(), result });
+        let mut accumulator = Accumulator::new();
+        let result = decoder().unary(body, &mut accumulator);
+        check(&Outcome { accumulated: accumulator.finish(), result });
+    }
 }
 
 /// What every outcome has: blocks that the ledger gets back as they were, JSON where JSON is promised, and a failure that

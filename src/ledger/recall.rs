@@ -198,7 +198,7 @@ fn size(blocks: &[Block]) -> usize {
         .iter()
         .map(|block| match block {
             Block::Text { text, .. } => text.len(),
-            Block::Image { data, .. } | Block::RedactedThinking { data } => data.len(),
+            Block::Image { data, .. } | Block::RedactedThinking { data, .. } => data.len(),
             Block::Thinking { thinking, .. } => thinking.len(),
             Block::ToolCall { arguments_json, .. } => arguments_json.len(),
             Block::ToolResult { content, .. } => size(content),

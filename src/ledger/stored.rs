@@ -60,6 +60,8 @@ enum FrameOut<'a> {
     },
     RedactedThinking {
         data: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        provider_data: Option<&'a str>,
     },
     ToolCall {
         id: &'a str,
@@ -164,7 +166,9 @@ fn frame<'a>(block: &'a Block, place: &mut Place) -> FrameOut<'a> {
             signature: signature.as_deref(),
             provider_data: provider_data.as_deref(),
         },
-        Block::RedactedThinking { data } => FrameOut::RedactedThinking { data },
+        Block::RedactedThinking { data, provider_data } => {
+            FrameOut::RedactedThinking { data, provider_data: provider_data.as_deref() }
+        }
         Block::ToolCall { id, name, arguments_json, incomplete, provider_data } => {
             FrameOut::ToolCall {
                 id,
@@ -233,7 +237,7 @@ impl Texts<'_> {
                 signature: frame.signature,
                 provider_data,
             },
-            Kind::RedactedThinking => Block::RedactedThinking { data: frame.data? },
+            Kind::RedactedThinking => Block::RedactedThinking { data: frame.data?, provider_data },
             Kind::ToolCall => Block::ToolCall {
                 id: frame.id?,
                 name: frame.name?,

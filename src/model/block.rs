@@ -40,6 +40,9 @@ pub enum Block {
     RedactedThinking {
         /// The encrypted text, byte for byte.
         data: String,
+        /// JSON text of what else the provider attached, replayed verbatim.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider_data: Option<String>,
     },
     /// The model asks for a tool.
     ToolCall {

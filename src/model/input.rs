@@ -572,7 +572,7 @@ fn block(path: &str, value: &Value) -> Parsed<Block> {
         "text" => Block::Text { text: field("text")?, provider_data },
         "image" => Block::Image { mime_type: field("mimeType")?, data: field("data")? },
         "thinking" if value.get("redacted").and_then(Value::as_bool) == Some(true) => {
-            Block::RedactedThinking { data: field("thinkingSignature")? }
+            Block::RedactedThinking { data: field("thinkingSignature")?, provider_data }
         }
         "thinking" => Block::Thinking {
             thinking: field("thinking")?,
@@ -580,7 +580,7 @@ fn block(path: &str, value: &Value) -> Parsed<Block> {
                 .or_else(|| optional_text(value.get("thinkingSignature"))),
             provider_data,
         },
-        "redacted_thinking" => Block::RedactedThinking { data: field("data")? },
+        "redacted_thinking" => Block::RedactedThinking { data: field("data")?, provider_data },
         "tool_call" => Block::ToolCall {
             id: field("id")?,
             name: field("name")?,

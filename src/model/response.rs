@@ -86,6 +86,16 @@ pub enum Delta<'a> {
         /// The name; empty leaves what was there.
         name: &'a str,
     },
+    /// An opaque block turns out to be a call of one of our tools: what was taken for the provider's own has no result of
+    /// the provider's. Its arguments follow.
+    BecameCall {
+        /// The block.
+        index: u32,
+        /// The provider's id.
+        id: &'a str,
+        /// The tool.
+        name: &'a str,
+    },
     /// JSON text to keep with the block and replay: it replaces what was there.
     ProviderData {
         /// The block.

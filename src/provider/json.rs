@@ -73,6 +73,28 @@ pub(crate) fn fields_of(object: &str) -> Option<Vec<(Text<'_>, &RawValue)>> {
     serde_json::Deserializer::from_str(object).deserialize_map(Fields).ok()
 }
 
+/// An object's JSON with one field replaced or added, every other field as it came; `None` where the text is no object.
+pub(crate) fn with_field(object: &str, name: &str, value: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(object.len() + name.len() + value.len());
+    let mut replaced = false;
+    let mut write = |field: &str, value: &str| {
+        out.push(if out.is_empty() { b'{' } else { b',' });
+        write_string(&mut out, field);
+        out.push(b':');
+        out.extend_from_slice(value.as_bytes());
+    };
+    for (field, old) in fields_of(object)? {
+        let is_it = field.as_str() == name;
+        replaced |= is_it;
+        write(field.as_str(), if is_it { value } else { old.get() });
+    }
+    if !replaced {
+        write(name, value);
+    }
+    out.push(b'}');
+    String::from_utf8(out).ok()
+}
+
 /// A string, borrowed from the input where it has no escapes; empty for null and, with `#[serde(default)]`, where absent.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);

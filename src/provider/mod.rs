@@ -16,6 +16,7 @@ mod http;
 pub(crate) mod image;
 pub mod json;
 mod keys;
+mod members;
 mod options;
 mod paths;
 #[cfg(test)]
@@ -44,6 +45,7 @@ pub use keys::{HostKey, KeyFuture, KeyHost, KeyProfile, ProviderKeys};
 pub use options::{
     ProviderOptions, ProviderSet, ProviderSettings, parse_hosted_providers, parse_providers,
 };
+use request::OfferedTools;
 pub use request::{Credential, ModelRequest, cache_key};
 pub use responses::ResponsesWire;
 pub use scripted::{

@@ -17,7 +17,7 @@ use super::http::{BaseUrl, Connection, HttpSettings, Timeouts, add_header, autho
 use super::paths::Paths;
 use super::scripted::Script;
 use super::services::Service;
-use super::{Api, Failure, KeyHost, ProviderKeys};
+use super::{Api, ChatQuirks, Failure, KeyHost, ProviderKeys};
 use crate::config::{Environment, EnvironmentProxy};
 use crate::model::{AuthType, FailureKind, InputError, typed};
 
@@ -49,6 +49,8 @@ pub struct ProviderOptions {
     pub idle_timeout_ms: Option<u64>,
     /// Between two parts of the answer, pings not counted, in milliseconds; 600,000 by default.
     pub no_progress_timeout_ms: Option<u64>,
+    /// Whether `prompt_cache_key` is sent, for the two OpenAI APIs; by default where the service is known to take it.
+    pub prompt_cache_key: Option<bool>,
     /// True: `baseUrl` may be plain http to another machine.
     pub allow_insecure: Option<bool>,
     /// The value of the `anthropic-version` header.
@@ -320,10 +322,21 @@ fn check(
     let anthropic_version = HeaderValue::from_str(version).map_err(|_| {
         InputError::new(at("anthropicVersion"), "has a character that no header may have")
     })?;
+    let is_openai = matches!(api, Api::OpenaiChat | Api::OpenaiResponses);
+    if options.prompt_cache_key.is_some() && !is_openai {
+        let message = "is for `api: 'openai-chat'` and `api: 'openai-responses'` only";
+        return Err(InputError::new(at("promptCacheKey"), message));
+    }
+    let chat = service.known.map_or_else(|| Service::chat_at(base.host()), |service| service.chat);
+    let responses_cache_key = service.known.is_some_and(|service| service.responses_cache_key);
     let settings = HttpSettings {
         // Google's gate takes OAuth tokens only.
         key_header: Service::key_header(service.known, api).filter(|_| !is_vertex(base.host())),
-        chat: service.known.map_or_else(|| Service::chat_at(base.host()), |service| service.chat),
+        chat: ChatQuirks {
+            prompt_cache_key: options.prompt_cache_key.unwrap_or(chat.prompt_cache_key),
+            ..chat
+        },
+        responses_cache_key: options.prompt_cache_key.unwrap_or(responses_cache_key),
         base,
         headers,
         timeouts,
@@ -351,6 +364,7 @@ fn scripted(
         header_timeout_ms,
         idle_timeout_ms,
         no_progress_timeout_ms,
+        prompt_cache_key,
         allow_insecure,
         anthropic_version,
         proxy,
@@ -368,6 +382,7 @@ fn scripted(
         ("headerTimeoutMs", header_timeout_ms.is_some()),
         ("idleTimeoutMs", idle_timeout_ms.is_some()),
         ("noProgressTimeoutMs", no_progress_timeout_ms.is_some()),
+        ("promptCacheKey", prompt_cache_key.is_some()),
         ("allowInsecure", allow_insecure.is_some()),
         ("anthropicVersion", anthropic_version.is_some()),
         ("proxy", proxy.is_some()),

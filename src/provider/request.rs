@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use secrecy::SecretString;
+use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use super::aws::AwsIdentity;
+use super::json::Text;
 use super::{RequestHook, TurnHeaders};
 use crate::model::{RequestOptions, ThinkingConfig, ToolDefinition};
 
@@ -99,9 +101,49 @@ impl ModelRequest {
         None
     }
 
+    /// The tools it offers, for whoever reads the answer.
+    pub(super) fn offered(&self) -> OfferedTools {
+        OfferedTools { by: Some((Arc::clone(&self.tools), Arc::clone(&self.options))) }
+    }
+
     /// Whether the model has tools, ours or the provider's.
     pub(crate) fn has_tools(&self) -> bool {
         !self.tools.is_empty() || !self.options.provider_tools.is_empty()
+    }
+}
+
+/// The tools a request offered: what tells a call of ours from a call that the provider runs itself. By default nothing is
+/// known of the request, and every call is ours.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OfferedTools {
+    by: Option<(Arc<[ToolDefinition]>, Arc<RequestOptions>)>,
+}
+
+impl OfferedTools {
+    /// Whether a call of this name is ours for certain. One that is not may be the provider's: then it brings a result.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.by.as_ref().is_none_or(|(tools, _)| tools.iter().any(|tool| tool.name == name))
+    }
+
+    /// Whether the provider has tools of its own to run, of which it may call one by this name: one that the host's own
+    /// tool descriptions do not leave to the client.
+    pub(super) fn has_provider_run(&self, name: &str) -> bool {
+        #[derive(Deserialize)]
+        struct Described<'a> {
+            #[serde(borrow, default, rename = "type")]
+            kind: Text<'a>,
+            #[serde(borrow, default)]
+            name: Text<'a>,
+        }
+        let Some((_, options)) = &self.by else { return false };
+        let described = || {
+            let tools = options.provider_tools.iter();
+            tools.filter_map(|raw| serde_json::from_str::<Described<'_>>(raw.get()).ok())
+        };
+        let is_left = |tool: &Described<'_>| matches!(tool.kind.as_str(), "function" | "custom");
+        let is_named = |tool: &Described<'_>| tool.name.as_str() == name;
+        described().any(|tool| !is_left(&tool))
+            && !described().any(|it| is_left(&it) && is_named(&it))
     }
 }
 

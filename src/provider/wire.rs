@@ -95,6 +95,12 @@ pub trait Wire: Send + Sync {
     /// See [`super::Provider::encode_messages`].
     fn encode_messages(&self, messages: &[Message]) -> Bytes;
 
-    /// A fresh decoder for one response.
+    /// A fresh decoder for one response to a request of which nothing is known: every call is ours.
     fn decoder(&self) -> Box<dyn Decoder>;
+
+    /// A fresh decoder for the response to `request`: a call of a tool that it did not offer is the provider's where the
+    /// provider brings the result.
+    fn decoder_for(&self, _request: &ModelRequest) -> Box<dyn Decoder> {
+        self.decoder()
+    }
 }

@@ -11,7 +11,7 @@ pub fn wire_of(api: Api, settings: &HttpSettings) -> Option<Box<dyn Wire>> {
     match api {
         Api::AnthropicMessages => Some(Box::new(AnthropicWire::for_host(settings.host()))),
         Api::OpenaiChat => Some(Box::new(ChatWire::new(settings.chat))),
-        Api::OpenaiResponses => Some(Box::new(ResponsesWire)),
+        Api::OpenaiResponses => Some(Box::new(ResponsesWire::new(settings.responses_cache_key))),
         Api::GoogleGenerativeAi => {
             let path = GooglePath::for_base(settings.host(), settings.path());
             Some(Box::new(GoogleWire::new(path)))
@@ -58,14 +58,14 @@ mod tests {
         );
         assert_eq!(google.counted(b"{\"totalTokens\":31,\"x\":1}"), Some(31));
         assert_eq!(
-            asked(&ResponsesWire),
+            asked(&ResponsesWire::default()),
             (
                 "/responses/input_tokens".to_owned(),
                 json!({"model": "m-1", "instructions": "Be brief.", "input": messages}),
             )
         );
         let answer = b"{\"object\":\"response.input_tokens\",\"input_tokens\":14}";
-        assert_eq!(ResponsesWire.counted(answer), Some(14));
-        assert_eq!(ResponsesWire.counted(b"{}"), None);
+        assert_eq!(ResponsesWire::default().counted(answer), Some(14));
+        assert_eq!(ResponsesWire::default().counted(b"{}"), None);
     }
 }

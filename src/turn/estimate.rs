@@ -27,7 +27,7 @@ pub(crate) fn block_tokens(blocks: &[Block]) -> u64 {
             Block::Text { text, .. } => text_tokens(text),
             Block::Image { .. } => IMAGE_TOKENS,
             Block::Thinking { thinking, .. } => text_tokens(thinking),
-            Block::RedactedThinking { data } => text_tokens(data),
+            Block::RedactedThinking { data, .. } => text_tokens(data),
             Block::ToolCall { name, arguments_json, .. } => {
                 text_tokens(name) + text_tokens(arguments_json)
             }

@@ -11,7 +11,8 @@ use nexus_agent_engine::model::{Api, Block, FailureKind};
 use nexus_agent_engine::provider::eventstream::FrameParser;
 use nexus_agent_engine::provider::sse::{SseParser, StreamReader};
 use nexus_agent_engine::provider::{
-    Completion, Failure, Flow, Framing, ProviderSettings, Stop, Wire, parse_providers, wire_of,
+    Completion, Decoder, Failure, Flow, Framing, ModelRequest, ProviderSettings, Stop, Wire,
+    parse_providers, wire_of,
 };
 use nexus_agent_engine::turn::{Accumulated, Accumulator};
 use serde::Deserialize;
@@ -181,8 +182,16 @@ fn cases_at(folder: &Path) -> std::io::Result<Vec<Case>> {
 
 /// Replays a stream in the given chunks, up to the end of the bytes.
 pub(crate) fn replay<'a>(wire: &dyn Wire, chunks: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
+    replay_by(wire.framing(), wire.decoder(), chunks)
+}
+
+fn replay_by<'a>(
+    framing: Framing,
+    decoder: Box<dyn Decoder>,
+    chunks: impl IntoIterator<Item = &'a [u8]>,
+) -> Outcome {
     let mut accumulator = Accumulator::new();
-    let mut reader = StreamReader::framed(wire.framing(), wire.decoder());
+    let mut reader = StreamReader::framed(framing, decoder);
     let mut flow = Ok(Flow::More);
     for chunk in chunks {
         flow = reader.feed(chunk, &mut accumulator);
@@ -208,6 +217,17 @@ pub(crate) fn replay_case(wire: &dyn Wire, case: &Case) -> Outcome {
     } else {
         replay_unary(wire, &case.body)
     }
+}
+
+/// Replays a case as the answer to a request that offered no tool.
+pub(crate) fn replay_unasked(wire: &dyn Wire, case: &Case) -> Outcome {
+    let mut decoder = wire.decoder_for(&ModelRequest::default());
+    if case.is_stream() {
+        return replay_by(wire.framing(), decoder, [case.body.as_slice()]);
+    }
+    let mut accumulator = Accumulator::new();
+    let result = decoder.unary(&case.body, &mut accumulator);
+    Outcome { accumulated: accumulator.finish(), result }
 }
 
 /// One event of a recorded stream: where it ends (its blank line included) and what it says.
@@ -387,7 +407,7 @@ impl Found {
                     found.opaque.extend(signature.as_deref().map(|it| opaque(kind, it)));
                     found.opaque_in(api, provider_data.as_deref());
                 }
-                Block::RedactedThinking { data } => {
+                Block::RedactedThinking { data, .. } => {
                     found.opaque.push(opaque("redacted_thinking", data));
                 }
                 Block::ToolCall { id, name, arguments_json, provider_data, .. } => {

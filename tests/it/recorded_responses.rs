@@ -12,14 +12,14 @@ fn streams() -> Vec<Case> {
 }
 
 fn replay_chunks(body: &[u8], size: usize) -> Outcome {
-    replay(&ResponsesWire, body.chunks(size))
+    replay(&ResponsesWire::default(), body.chunks(size))
 }
 
 #[test]
 fn events_without_their_names_are_understood_alike() {
     // One of our own cases has its types in the names only.
     for case in streams().into_iter().filter(|case| case.id != "types_only_in_names") {
-        let whole = replay(&ResponsesWire, [case.body.as_slice()]);
+        let whole = replay(&ResponsesWire::default(), [case.body.as_slice()]);
         let nameless = without_names(std::str::from_utf8(&case.body).unwrap());
         for size in [1, 5, usize::MAX] {
             assert_eq!(replay_chunks(nameless.as_bytes(), size), whole, "{} by {size}", case.id);
@@ -37,7 +37,7 @@ fn no_call_is_complete_before_its_item_is_done() {
     for case in streams() {
         for cut in event_ends(&case.body) {
             let (head, _) = case.body.split_at(cut);
-            let outcome = replay(&ResponsesWire, [head]);
+            let outcome = replay(&ResponsesWire::default(), [head]);
             let done = String::from_utf8_lossy(head).matches("response.output_item.done").count();
             let calls = complete_calls(&outcome.accumulated);
             // The last event may hold the whole answer.
@@ -50,7 +50,7 @@ fn no_call_is_complete_before_its_item_is_done() {
 #[test]
 fn a_recording_that_ends_twice_completes_once() {
     for case in streams() {
-        let whole = replay(&ResponsesWire, [case.body.as_slice()]);
+        let whole = replay(&ResponsesWire::default(), [case.body.as_slice()]);
         let mut twice = case.body.clone();
         twice.extend_from_slice(b"\n\n");
         twice.extend_from_slice(&case.body);
@@ -74,14 +74,14 @@ fn events(body: &[u8]) -> Vec<&str> {
 fn an_event_that_comes_twice_changes_nothing_unless_it_carries_a_fragment() {
     for case in streams() {
         let events = events(&case.body);
-        let whole = replay(&ResponsesWire, [events.concat().as_bytes()]);
+        let whole = replay(&ResponsesWire::default(), [events.concat().as_bytes()]);
         for (at, event) in events.iter().enumerate() {
             if event.contains(".delta") {
                 continue;
             }
             let (head, tail) = events.split_at(at);
             let doubled = [head.concat(), (*event).to_owned(), tail.concat()].concat();
-            let outcome = replay(&ResponsesWire, [doubled.as_bytes()]);
+            let outcome = replay(&ResponsesWire::default(), [doubled.as_bytes()]);
             assert_eq!(outcome, whole, "{} with event {at} twice", case.id);
         }
     }
@@ -90,11 +90,11 @@ fn an_event_that_comes_twice_changes_nothing_unless_it_carries_a_fragment() {
 #[test]
 fn without_its_fragments_a_response_is_the_same() {
     for case in streams() {
-        let whole = replay(&ResponsesWire, [case.body.as_slice()]);
+        let whole = replay(&ResponsesWire::default(), [case.body.as_slice()]);
         let without = |kinds: &[&str]| {
             let events = events(&case.body);
             let kept = events.iter().filter(|event| !kinds.iter().any(|kind| event.contains(kind)));
-            replay(&ResponsesWire, [kept.copied().collect::<String>().as_bytes()])
+            replay(&ResponsesWire::default(), [kept.copied().collect::<String>().as_bytes()])
         };
         let no_deltas =
             without(&[".delta\"", "_text.done\"", "arguments.done\"", "refusal.done\""]);
@@ -110,18 +110,18 @@ fn without_its_fragments_a_response_is_the_same() {
 #[test]
 fn events_in_the_wrong_order_never_panic_nor_make_up_a_call() {
     for case in streams() {
-        let whole = replay(&ResponsesWire, [case.body.as_slice()]);
+        let whole = replay(&ResponsesWire::default(), [case.body.as_slice()]);
         let begun = whole.accumulated.blocks.iter().filter(|block| is_call(block)).count();
         let mut events = events(&case.body);
         for at in 1..events.len() {
             events.swap(at - 1, at);
-            let swapped = replay(&ResponsesWire, [events.concat().as_bytes()]);
+            let swapped = replay(&ResponsesWire::default(), [events.concat().as_bytes()]);
             assert!(complete_calls(&swapped.accumulated).len() <= begun, "{} at {at}", case.id);
             events.swap(at - 1, at);
         }
         // The first event is then the last, which tells the whole response.
         events.reverse();
-        let reversed = replay(&ResponsesWire, [events.concat().as_bytes()]);
+        let reversed = replay(&ResponsesWire::default(), [events.concat().as_bytes()]);
         assert!(complete_calls(&reversed.accumulated).len() <= begun.max(2), "{}", case.id);
     }
 }

@@ -9,7 +9,8 @@ use nexus_agent_engine::provider::Failure;
 use serde_json::Value;
 
 use crate::recorded::{
-    Case, Event, Outcome, cases, complete_calls, differences, events, replay, replay_case, wire,
+    Case, Event, Outcome, cases, complete_calls, differences, events, replay, replay_case,
+    replay_unasked, wire,
 };
 
 /// A recording that is understood otherwise, on purpose: the end of its name, the field (`*`: all), and why.
@@ -270,7 +271,25 @@ fn a_cut_is_never_a_success(api: Api, folder: &str) {
     println!("{tried} cuts of `{folder}`");
 }
 
-/// The same three sentences for one API.
+/// A call of a tool that was not offered is told all the same, at the end, where the provider brought no result.
+fn what_was_not_offered_is_told(api: Api, folder: &str) {
+    let Some(wire) = wire(api) else { return };
+    let mut calls = 0;
+    for case in cases(folder) {
+        let offered = replay_case(wire.as_ref(), &case);
+        let unasked = replay_unasked(wire.as_ref(), &case);
+        if offered.result.is_ok() {
+            calls += complete_calls(&offered.accumulated).len();
+            assert_eq!(unasked, offered, "{}", case.id);
+        } else {
+            assert_eq!(unasked.result, offered.result, "{}", case.id);
+            assert_eq!(complete_calls(&unasked.accumulated).len(), 0, "{}", case.id);
+        }
+    }
+    println!("{calls} calls of `{folder}` that nobody offered");
+}
+
+/// The same four sentences for one API.
 macro_rules! recordings {
     ($($name:ident $api:expr, $otherwise:expr;)*) => {$(
         mod $name {
@@ -284,6 +303,11 @@ macro_rules! recordings {
             #[test]
             fn no_framing_changes_what_is_understood() {
                 no_framing_changes_anything($api, stringify!($name));
+            }
+
+            #[test]
+            fn a_call_that_was_not_offered_is_told_all_the_same() {
+                what_was_not_offered_is_told($api, stringify!($name));
             }
 
             #[test]

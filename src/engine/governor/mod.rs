@@ -204,8 +204,10 @@ impl Pass {
         let rung = Duration::from_millis(profiles::first_rung().unsigned_abs());
         // Whoever is told to try again at once is not kept from it.
         let usual = (keyed && failure.should_retry != Some(true)).then_some(rung);
-        let wait = failure.retry_after.or(usual);
-        gate.change(|lane, now| lane.refused(wait, now));
+        gate.change(|lane, now| {
+            let wait = failure.retry_after.or_else(|| Some(lane.usual_wait(usual?)));
+            lane.refused(wait, now);
+        });
     }
 
     /// The call has ended, and came to so many tokens, prompt and answer, where that is known.
@@ -313,6 +315,11 @@ impl Governor {
         let any = profiles::refuses_key(failed);
         for gate in self.gates_of(profile, |of| any || of == model) {
             let mut inner = gate.lock();
+            let now = gate.now();
+            // Soon there is room again, and who comes back would stand behind those that came later.
+            if !any && inner.lane.is_briefly_closed(now) {
+                continue;
+            }
             inner.first = None;
             for id in inner.lane.dismiss() {
                 if let Some(bell) = inner.bells.remove(&id) {

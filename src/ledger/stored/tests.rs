@@ -29,7 +29,8 @@ fn leaf() -> impl Strategy<Value = Block> {
         (text(), data(), data()).prop_map(|(thinking, signature, provider_data)| {
             Block::Thinking { thinking, signature, provider_data }
         }),
-        text().prop_map(|data| Block::RedactedThinking { data }),
+        (text(), data())
+            .prop_map(|(data, provider_data)| Block::RedactedThinking { data, provider_data }),
         (text(), text(), text(), any::<bool>(), data()).prop_map(
             |(id, name, arguments_json, incomplete, provider_data)| Block::ToolCall {
                 id,

@@ -8,14 +8,17 @@ use serde_json::value::RawValue;
 
 use super::failure;
 use super::wire::{ContentBlock, DeltaBody, Kind};
-use crate::provider::json::{fields_of, is_object, write_string};
-use crate::provider::{BlockStart, Delta, DeltaSink, Failure};
+use crate::provider::json::{is_object, with_field};
+use crate::provider::members::Members;
+use crate::provider::{BlockStart, Delta, DeltaSink, Failure, OfferedTools};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BlockKind {
     Text,
     Thinking,
     ToolUse,
+    /// A call of a tool that was not offered: the provider's where its result follows, else ours.
+    Undecided,
     /// Only the provider understands it; a provider-run call's input still comes in deltas.
     Opaque,
     /// Came whole with its start.
@@ -37,6 +40,10 @@ struct Block {
     /// The input's fragments (opaque blocks), or the citations' objects joined by commas (text).
     gathered: String,
     has_arguments: bool,
+    /// The id of a call that is not decided on.
+    id: String,
+    /// What a text has beside itself and its citations, as an object; empty for nothing.
+    beside: String,
 }
 
 /// The blocks of one response. Ours are numbered in the order they began, and no number is used twice.
@@ -47,9 +54,16 @@ pub(super) struct Blocks {
     positions: HashMap<u64, usize>,
     /// The message's beginning was repeated after blocks had begun.
     replayed: bool,
+    offered: OfferedTools,
+    /// Where the calls are that are not decided on, by their ids.
+    undecided: HashMap<String, usize>,
 }
 
 impl Blocks {
+    pub(super) fn new(offered: OfferedTools) -> Self {
+        Self { offered, ..Self::default() }
+    }
+
     pub(super) fn any_begun(&self) -> bool {
         !self.blocks.is_empty()
     }
@@ -76,8 +90,19 @@ impl Blocks {
             "redacted_thinking" => (BlockKind::Whole, Some(raw)),
             _ => (BlockKind::Opaque, None),
         };
+        let is_result = content.is_none() && kind_is_result(raw);
         let content = content.map(|raw| serde_json::from_str::<ContentBlock<'_>>(raw.get()));
         let content = content.transpose().map_err(malformed)?.unwrap_or_default();
+        let name = content.name.as_str();
+        let kind = match kind {
+            BlockKind::ToolUse if !name.is_empty() && !self.offered.has(name) => {
+                BlockKind::Undecided
+            }
+            kind => kind,
+        };
+        if is_result {
+            self.answered(raw, sink);
+        }
 
         let replayed = self.replayed;
         let lossy = match self.find(wire_index) {
@@ -126,7 +151,7 @@ impl Blocks {
                     sink.delta(Delta::Arguments { index, json });
                 }
             }
-            ("input_json_delta", BlockKind::Opaque) => {
+            ("input_json_delta", BlockKind::Opaque | BlockKind::Undecided) => {
                 block.gathered.push_str(body.partial_json.as_str());
             }
             ("thinking_delta", BlockKind::Thinking) => {
@@ -158,15 +183,17 @@ impl Blocks {
                 sink.delta(Delta::Arguments { index, json: &block.start_json });
             }
             BlockKind::Text if !block.gathered.is_empty() => {
-                let json = format!("{{\"citations\":[{}]}}", block.gathered);
+                let citations = format!("\"citations\":[{}]", block.gathered);
+                let json = Members::of(&block.beside, |_| false).object(&citations);
+                let json = json.unwrap_or_default();
                 sink.delta(Delta::ProviderData { index, json: &json });
             }
-            BlockKind::Opaque if !block.gathered.is_empty() => {
-                match with_input(&block.start_json, &block.gathered) {
-                    Some(json) => sink.delta(Delta::OpaqueJson { index, json: &json }),
-                    None => block.lossy = true,
-                }
-            }
+            BlockKind::Opaque if !block.gathered.is_empty() => match whole_input(block) {
+                Some(json) => sink.delta(Delta::OpaqueJson { index, json: &json }),
+                None => block.lossy = true,
+            },
+            // It closes when it is decided on.
+            BlockKind::Undecided => return,
             BlockKind::Text
             | BlockKind::Thinking
             | BlockKind::ToolUse
@@ -176,6 +203,57 @@ impl Blocks {
         }
         if !block.lossy {
             sink.delta(Delta::BlockStop { index });
+        }
+    }
+
+    /// The provider brings the result of a call: the call was its own.
+    fn answered(&mut self, result: &RawValue, sink: &mut dyn DeltaSink) {
+        let Ok(ContentBlock { tool_use_id, .. }) = serde_json::from_str(result.get()) else {
+            return;
+        };
+        let position = self.undecided.remove(tool_use_id.as_str());
+        let Some(block) = position.and_then(|at| self.blocks.get_mut(at)) else { return };
+        block.kind = BlockKind::Opaque;
+        // What did not close is half a block.
+        if !block.closed || block.lossy {
+            return;
+        }
+        let index = block.index;
+        if !block.gathered.is_empty() {
+            match whole_input(block) {
+                Some(json) => sink.delta(Delta::OpaqueJson { index, json: &json }),
+                None => return,
+            }
+        }
+        sink.delta(Delta::BlockStop { index });
+    }
+
+    /// The message is over: the calls that the provider brought no result for are ours.
+    pub(super) fn decide(&mut self, sink: &mut dyn DeltaSink) {
+        for block in &mut self.blocks {
+            if block.kind != BlockKind::Undecided {
+                continue;
+            }
+            block.kind = BlockKind::ToolUse;
+            let index = block.index;
+            let start = serde_json::from_str::<ContentBlock<'_>>(&block.start_json);
+            let start = start.unwrap_or_default();
+            sink.delta(Delta::BecameCall { index, id: &block.id, name: start.name.as_str() });
+            if let Some(json) = beside(BlockKind::ToolUse, &block.start_json).object("") {
+                sink.delta(Delta::ProviderData { index, json: &json });
+            }
+            let whole = start.input.map_or("", RawValue::get);
+            let json = match block.gathered.as_str() {
+                "" if whole == "{}" || !block.closed => "",
+                "" => whole,
+                gathered => gathered,
+            };
+            if !json.is_empty() {
+                sink.delta(Delta::Arguments { index, json });
+            }
+            if block.closed && !block.lossy {
+                sink.delta(Delta::BlockStop { index });
+            }
         }
     }
 
@@ -189,10 +267,15 @@ impl Blocks {
             start_json: String::new(),
             gathered: String::new(),
             has_arguments: false,
+            id: String::new(),
+            beside: String::new(),
         }
     }
 
     fn push(&mut self, block: Block) {
+        if block.kind == BlockKind::Undecided {
+            self.undecided.insert(block.id.clone(), self.blocks.len());
+        }
         self.positions.insert(block.wire_index, self.blocks.len());
         self.blocks.push(block);
     }
@@ -217,13 +300,20 @@ impl Block {
             BlockKind::ToolUse => {
                 BlockStart::ToolCall { id: content.id.as_str(), name: content.name.as_str() }
             }
-            BlockKind::Opaque => BlockStart::Opaque { raw_json: raw.get() },
+            BlockKind::Opaque | BlockKind::Undecided => BlockStart::Opaque { raw_json: raw.get() },
             BlockKind::Whole => BlockStart::RedactedThinking { data: content.data.as_str() },
             BlockKind::Orphan => return,
         };
         sink.delta(Delta::BlockStart { index, start });
+        let beside = beside(self.kind, raw.get());
+        if self.kind != BlockKind::Undecided
+            && let Some(json) = beside.object("")
+        {
+            sink.delta(Delta::ProviderData { index, json: &json });
+        }
         match self.kind {
             BlockKind::Text => {
+                self.beside = beside.object("").unwrap_or_default();
                 for citation in content.citations.iter().flatten() {
                     self.gather_citation(citation);
                 }
@@ -245,11 +335,12 @@ impl Block {
                 if input != "{}" {
                     input.clone_into(&mut self.start_json);
                 }
-                if let Some(json) = attached_to_call(content) {
-                    sink.delta(Delta::ProviderData { index, json: &json });
-                }
             }
             BlockKind::Opaque => raw.get().clone_into(&mut self.start_json),
+            BlockKind::Undecided => {
+                raw.get().clone_into(&mut self.start_json);
+                content.id.as_str().clone_into(&mut self.id);
+            }
             BlockKind::Whole | BlockKind::Orphan => {}
         }
     }
@@ -262,41 +353,36 @@ impl Block {
     }
 }
 
-/// What a call must be sent back with: who called, where it was not the model itself, and its toolset.
-fn attached_to_call(content: &ContentBlock<'_>) -> Option<String> {
-    let is_direct = |caller: &&RawValue| {
+/// Whether a block is the result of a tool that the provider ran.
+fn kind_is_result(raw: &RawValue) -> bool {
+    serde_json::from_str::<Kind<'_>>(raw.get())
+        .is_ok_and(|block| block.kind.as_str().ends_with("tool_result"))
+}
+
+/// What a block has beside the members that its kind is known by; it goes back with it. That the model itself made a call
+/// is what no member says too.
+fn beside(kind: BlockKind, raw: &str) -> Members<'_> {
+    let known: &[&str] = match kind {
+        BlockKind::Text => &["type", "text", "citations"],
+        BlockKind::Thinking => &["type", "thinking", "signature"],
+        BlockKind::ToolUse | BlockKind::Undecided => &["type", "id", "name", "input"],
+        BlockKind::Whole => &["type", "data"],
+        BlockKind::Opaque | BlockKind::Orphan => return Members::default(),
+    };
+    let is_direct = |caller: &RawValue| {
         serde_json::from_str::<Kind<'_>>(caller.get())
             .is_ok_and(|caller| caller.kind.as_str() == "direct")
     };
-    let caller = content.caller.filter(|caller| !is_direct(caller));
-    let fields = [("caller", caller), ("toolset_name", content.toolset_name)];
-    let fields: Vec<String> = fields
-        .into_iter()
-        .filter_map(|(name, value)| Some(format!("\"{name}\":{}", value?.get())))
-        .collect();
-    (!fields.is_empty()).then(|| format!("{{{}}}", fields.join(",")))
+    let members = Members::of(raw, |name| known.contains(&name));
+    if members.get("caller").is_some_and(is_direct) {
+        return Members::of(raw, |name| name == "caller" || known.contains(&name));
+    }
+    members
 }
 
-/// A block's JSON with its `input` replaced, every other field as it came; `None` where either is no JSON object.
-fn with_input(block: &str, input: &str) -> Option<String> {
-    if !is_object(input) {
-        return None;
-    }
-    let mut out = Vec::with_capacity(block.len() + input.len());
-    let mut replaced = false;
-    for (name, value) in fields_of(block)? {
-        out.push(if out.is_empty() { b'{' } else { b',' });
-        write_string(&mut out, name.as_str());
-        out.push(b':');
-        let is_input = name.as_str() == "input";
-        replaced |= is_input;
-        out.extend_from_slice(if is_input { input.as_bytes() } else { value.get().as_bytes() });
-    }
-    if !replaced {
-        out.push(if out.is_empty() { b'{' } else { b',' });
-        out.extend_from_slice(b"\"input\":");
-        out.extend_from_slice(input.as_bytes());
-    }
-    out.push(b'}');
-    String::from_utf8(out).ok()
+/// An opaque block with the input that came in fragments; `None` where that is no JSON object.
+fn whole_input(block: &Block) -> Option<String> {
+    is_object(&block.gathered)
+        .then(|| with_field(&block.start_json, "input", &block.gathered))
+        .flatten()
 }

@@ -10,7 +10,9 @@ use super::failure;
 use super::wire::{DeltaBody, Event, Kind, Kinds, MessageBody, WireUsage, canonical_delta};
 use crate::provider::json::{Text, repair};
 use crate::provider::sse::MALFORMED_EVENT;
-use crate::provider::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, ReportedUsage, Stop};
+use crate::provider::{
+    Completion, Decoder, Delta, DeltaSink, Failure, Flow, OfferedTools, ReportedUsage, Stop,
+};
 
 /// The state of one response.
 #[derive(Debug, Default)]
@@ -21,6 +23,13 @@ pub(super) struct AnthropicDecoder {
     usage: ReportedUsage,
     stop_reason: String,
     stop_seen: bool,
+}
+
+impl AnthropicDecoder {
+    /// A decoder of the response to a request that offered these tools.
+    pub(super) fn new(offered: OfferedTools) -> Self {
+        Self { blocks: Blocks::new(offered), ..Self::default() }
+    }
 }
 
 impl Decoder for AnthropicDecoder {
@@ -47,10 +56,11 @@ impl Decoder for AnthropicDecoder {
         }
     }
 
-    fn end(&mut self, _sink: &mut dyn DeltaSink) -> Result<Completion, Failure> {
+    fn end(&mut self, sink: &mut dyn DeltaSink) -> Result<Completion, Failure> {
         if !self.is_complete() {
             return Err(failure::truncated());
         }
+        self.blocks.decide(sink);
         Ok(Completion {
             stop: stop_of(&self.stop_reason),
             stop_raw: std::mem::take(&mut self.stop_reason),

@@ -5,10 +5,10 @@
 
 use bytes::Bytes;
 
-use super::wire::Attached;
 use super::{AnthropicServer, options};
 use crate::model::{Block, Message, ThinkingConfig, ThinkingMode};
 use crate::provider::json::{List, is_object, write_raw, write_string};
+use crate::provider::members::write_kept;
 use crate::provider::{ModelRequest, image};
 
 /// The least budget the API takes.
@@ -265,18 +265,20 @@ fn write_block(list: &mut List<'_>, block: &Block) {
             write_string(out, data);
             out.extend_from_slice(b"}}");
         }
-        Block::Thinking { thinking, signature: Some(signature), provider_data: _ } => {
+        Block::Thinking { thinking, signature: Some(signature), provider_data } => {
             let out = list.item();
             out.extend_from_slice(b"{\"type\":\"thinking\",\"thinking\":");
             write_string(out, thinking);
             out.extend_from_slice(b",\"signature\":");
             write_string(out, signature);
+            write_attached(out, provider_data.as_deref());
             out.push(b'}');
         }
-        Block::RedactedThinking { data } => {
+        Block::RedactedThinking { data, provider_data } => {
             let out = list.item();
             out.extend_from_slice(b"{\"type\":\"redacted_thinking\",\"data\":");
             write_string(out, data);
+            write_attached(out, provider_data.as_deref());
             out.push(b'}');
         }
         Block::ToolCall { id, name, arguments_json, incomplete: false, provider_data } => {
@@ -335,21 +337,14 @@ fn write_result(out: &mut Vec<u8>, tool_call_id: &str, content: &[Block], is_err
     out.push(b'}');
 }
 
-/// What else the provider attached to a block and takes back.
+/// What else the provider wrote into a block; what it takes back is what it wrote.
 fn write_attached(out: &mut Vec<u8>, provider_data: Option<&str>) {
-    let attached = provider_data.and_then(|json| serde_json::from_str::<Attached<'_>>(json).ok());
-    let Some(attached) = attached else { return };
-    let fields = [
-        (&b",\"citations\":"[..], attached.citations),
-        (b",\"caller\":", attached.caller),
-        (b",\"toolset_name\":", attached.toolset_name),
-    ];
-    for (name, value) in fields {
-        if let Some(value) = value {
-            out.extend_from_slice(name);
-            write_raw(out, value.get());
-        }
-    }
+    write_kept(out, provider_data, |name| {
+        matches!(
+            name,
+            "type" | "text" | "thinking" | "signature" | "data" | "id" | "name" | "input"
+        )
+    });
 }
 
 pub(super) fn write_number(out: &mut Vec<u8>, number: impl serde::Serialize) {

@@ -125,4 +125,8 @@ impl Wire for AnthropicWire {
     fn decoder(&self) -> Box<dyn Decoder> {
         Box::new(decode::AnthropicDecoder::default())
     }
+
+    fn decoder_for(&self, request: &ModelRequest) -> Box<dyn Decoder> {
+        Box::new(decode::AnthropicDecoder::new(request.offered()))
+    }
 }

@@ -165,7 +165,7 @@ fn opaque_values_go_back_byte_for_byte() {
             signature: Some("c2ln/+==".to_owned()),
             provider_data: None,
         },
-        Block::RedactedThinking { data: "cmVk".to_owned() },
+        Block::RedactedThinking { data: "cmVk".to_owned(), provider_data: None },
         Block::Opaque { raw_json: raw.to_owned() },
         Block::Text { text: "t".to_owned(), provider_data: Some(cited.to_owned()) },
         Block::ToolCall {
@@ -189,11 +189,10 @@ fn opaque_values_go_back_byte_for_byte() {
 
 #[test]
 fn what_the_api_refuses_is_not_sent() {
-    let foreign = Some("{\"reasoning_details\":[]}".to_owned());
     let unsigned = Block::Thinking {
         thinking: "x".to_owned(),
         signature: None,
-        provider_data: foreign.clone(),
+        provider_data: Some("{\"reasoning_details\":[]}".to_owned()),
     };
     let cut = Block::ToolCall {
         id: "c".to_owned(),
@@ -208,7 +207,7 @@ fn what_the_api_refuses_is_not_sent() {
         message(Role::Assistant, vec![Block::Opaque { raw_json: "{broken".to_owned() }]),
     ];
     assert_eq!(encoded(&empty), "");
-    let text = Block::Text { text: "x".to_owned(), provider_data: foreign };
+    let text = Block::text("x");
     let history = [user("a"), empty[1].clone(), user("b"), message(Role::Assistant, vec![text])];
     assert_eq!(
         encoded(&history),

@@ -123,20 +123,7 @@ pub(super) struct ContentBlock<'a> {
     #[serde(borrow, default)]
     pub(super) input: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(super) caller: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) toolset_name: Option<&'a RawValue>,
-}
-
-/// What of a block's `provider_data` the API takes back. Other APIs' data has none of these fields.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct Attached<'a> {
-    #[serde(borrow, default)]
-    pub(super) citations: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) caller: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) toolset_name: Option<&'a RawValue>,
+    pub(super) tool_use_id: Text<'a>,
 }
 
 /// The `error` of an error event or body.

@@ -11,8 +11,9 @@ use serde_json::value::RawValue;
 
 use super::decode::malformed;
 use super::wire::{Block as WholeBlock, DeltaBody, ReasoningDelta, Start, ToolUse};
-use crate::provider::json::is_object;
-use crate::provider::{BlockStart, Delta, DeltaSink, Failure};
+use crate::provider::json::{is_object, with_field};
+use crate::provider::members::Members;
+use crate::provider::{BlockStart, Delta, DeltaSink, Failure, OfferedTools};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -23,6 +24,8 @@ enum Kind {
     Call,
     /// A call of a tool that the provider runs.
     ServerCall,
+    /// A call of a tool that was not offered: the provider's where its result follows, else ours.
+    Undecided,
     /// What that tool answered.
     ServerResult,
     /// Citations without a text of their own.
@@ -54,9 +57,16 @@ pub(super) struct Blocks {
     positions: HashMap<u64, usize>,
     told: u32,
     calls: bool,
+    offered: OfferedTools,
+    /// Where the calls are that are not decided on, by their ids.
+    undecided: HashMap<String, usize>,
 }
 
 impl Blocks {
+    pub(super) fn new(offered: OfferedTools) -> Self {
+        Self { offered, ..Self::default() }
+    }
+
     pub(super) fn any_begun(&self) -> bool {
         !self.blocks.is_empty()
     }
@@ -81,20 +91,23 @@ impl Blocks {
         if let Some(raw) = start.tool_use {
             let call: ToolUse<'_> =
                 serde_json::from_str(raw.get()).map_err(|_| malformed("a call's beginning"))?;
-            if call.is_ours() {
-                let begun = BlockStart::ToolCall {
-                    id: call.tool_use_id.as_str(),
-                    name: call.name.as_str(),
-                };
-                self.calls = true;
-                self.begin(wire_index, Kind::Call, begun, sink);
-            } else {
-                self.begin_opaque(wire_index, Kind::ServerCall, "toolUse", raw, sink);
+            match self.kind_of(&call) {
+                Kind::Call => {
+                    let (id, name) = (call.tool_use_id.as_str(), call.name.as_str());
+                    self.calls = true;
+                    self.begin(wire_index, Kind::Call, BlockStart::ToolCall { id, name }, sink);
+                    self.attach(raw, sink);
+                }
+                kind => {
+                    self.begin_opaque(wire_index, kind, "toolUse", raw, sink);
+                    self.await_result(kind, &call);
+                }
             }
             if let Some(block) = self.find(wire_index) {
                 block.lossy = lossy;
             }
         } else if let Some(raw) = start.tool_result {
+            self.answered(raw, sink);
             self.begin_opaque(wire_index, Kind::ServerResult, "toolResult", raw, sink);
         }
         Ok(())
@@ -159,16 +172,17 @@ impl Blocks {
                 self.told += 1;
             }
             Kind::ServerCall => {
-                let input = if gathered.is_empty() { "{}" } else { &gathered };
-                if block.lossy || !is_object(input) {
-                    return;
-                }
-                let json = format!("{{\"toolUse\":{}}}", with_field(&block.start, "input", input));
+                let Some(json) = block.server_call(&gathered) else { return };
                 sink.delta(Delta::OpaqueJson { index, json: &json });
+            }
+            // It closes when it is decided on.
+            Kind::Undecided => {
+                block.gathered = gathered;
+                return;
             }
             Kind::ServerResult => {
                 let content = format!("[{gathered}]");
-                let result = with_field(&block.start, "content", &content);
+                let result = with_field(&block.start, "content", &content).unwrap_or_default();
                 let json = format!("{{\"toolResult\":{result}}}");
                 sink.delta(Delta::OpaqueJson { index, json: &json });
             }
@@ -176,6 +190,70 @@ impl Blocks {
             Kind::Call | Kind::Thinking | Kind::Orphan => {}
         }
         sink.delta(Delta::BlockStop { index });
+    }
+
+    /// Keeps what the call that has just begun has beside what is known of it.
+    fn attach(&self, raw: &RawValue, sink: &mut dyn DeltaSink) {
+        if let Some(json) = beside(raw.get()) {
+            sink.delta(Delta::ProviderData { index: self.told.saturating_sub(1), json: &json });
+        }
+    }
+
+    /// What a call is that begins.
+    fn kind_of(&self, call: &ToolUse<'_>) -> Kind {
+        let name = call.name.as_str();
+        if !call.is_ours() {
+            Kind::ServerCall
+        } else if name.is_empty() || self.offered.has(name) {
+            Kind::Call
+        } else {
+            Kind::Undecided
+        }
+    }
+
+    /// A call that has just begun is decided on when its result is there, or the end.
+    fn await_result(&mut self, kind: Kind, call: &ToolUse<'_>) {
+        if kind == Kind::Undecided {
+            let last = self.blocks.len().saturating_sub(1);
+            self.undecided.insert(call.tool_use_id.as_str().to_owned(), last);
+        }
+    }
+
+    /// The provider brings the result of a call: the call was its own.
+    fn answered(&mut self, result: &RawValue, sink: &mut dyn DeltaSink) {
+        let Ok(ToolUse { tool_use_id, .. }) = serde_json::from_str(result.get()) else { return };
+        let position = self.undecided.remove(tool_use_id.as_str());
+        let Some(block) = position.and_then(|at| self.blocks.get_mut(at)) else { return };
+        block.kind = Kind::ServerCall;
+        if let Some(json) = block.server_call(&block.gathered).filter(|_| block.closed) {
+            let index = block.index;
+            sink.delta(Delta::OpaqueJson { index, json: &json });
+            sink.delta(Delta::BlockStop { index });
+        }
+    }
+
+    /// The message is over: the calls that the provider brought no result for are ours.
+    pub(super) fn decide(&mut self, sink: &mut dyn DeltaSink) {
+        for block in &mut self.blocks {
+            if block.kind != Kind::Undecided {
+                continue;
+            }
+            block.kind = Kind::Call;
+            self.calls = true;
+            let index = block.index;
+            let call = serde_json::from_str::<ToolUse<'_>>(&block.start).unwrap_or_default();
+            let (id, name) = (call.tool_use_id.as_str(), call.name.as_str());
+            sink.delta(Delta::BecameCall { index, id, name });
+            if let Some(json) = beside(&block.start) {
+                sink.delta(Delta::ProviderData { index, json: &json });
+            }
+            if !block.gathered.is_empty() {
+                sink.delta(Delta::Arguments { index, json: &block.gathered });
+            }
+            if block.closed && !block.lossy {
+                sink.delta(Delta::BlockStop { index });
+            }
+        }
     }
 
     /// A block that came whole.
@@ -189,11 +267,18 @@ impl Blocks {
             serde_json::from_str(raw.get()).map_err(|_| malformed("a content block"))?;
         if let Some(text) = &block.text {
             self.text(wire_index, text.as_str(), sink);
-        } else if let Some(call) = block.tool_use.as_ref().filter(|call| call.is_ours()) {
-            let start =
-                BlockStart::ToolCall { id: call.tool_use_id.as_str(), name: call.name.as_str() };
-            self.calls = true;
-            self.begin(wire_index, Kind::Call, start, sink);
+        } else if let Some((raw, call)) = whole_call(block.tool_use)
+            && call.is_ours()
+        {
+            let (id, name) = (call.tool_use_id.as_str(), call.name.as_str());
+            if self.kind_of(&call) == Kind::Call {
+                self.calls = true;
+                self.begin(wire_index, Kind::Call, BlockStart::ToolCall { id, name }, sink);
+                self.attach(raw, sink);
+            } else {
+                self.begin_opaque(wire_index, Kind::Undecided, "toolUse", raw, sink);
+                self.await_result(Kind::Undecided, &call);
+            }
             self.input(wire_index, call.input.map_or("", RawValue::get), sink);
         } else if let Some(reasoning) = block.reasoning_content {
             let piece = reasoning.reasoning_text.unwrap_or_default();
@@ -211,6 +296,9 @@ impl Blocks {
                 block.gather(items);
             }
         } else {
+            if let Some(result) = block.tool_result {
+                self.answered(result, sink);
+            }
             let start = BlockStart::Opaque { raw_json: raw.get() };
             // Whole already: there is nothing to add when it stops.
             self.begin(wire_index, Kind::Thinking, start, sink);
@@ -253,7 +341,7 @@ impl Blocks {
                 let index = block.index;
                 sink.delta(Delta::Arguments { index, json });
             }
-            Kind::ServerCall => block.gathered.push_str(json),
+            Kind::ServerCall | Kind::Undecided => block.gathered.push_str(json),
             Kind::Text
             | Kind::Thinking
             | Kind::Redacted
@@ -359,13 +447,25 @@ impl Block {
         }
         self.gathered.push_str(item);
     }
+
+    /// The whole block of a call that the provider runs; `None` where its input is not whole.
+    fn server_call(&self, input: &str) -> Option<String> {
+        let input = if input.is_empty() { "{}" } else { input };
+        if self.lossy || !is_object(input) {
+            return None;
+        }
+        Some(format!("{{\"toolUse\":{}}}", with_field(&self.start, "input", input)?))
+    }
 }
 
-/// A JSON object's text with one more field.
-fn with_field(object: &str, name: &str, value: &str) -> String {
-    let open = object.trim().strip_suffix('}').unwrap_or(object).trim_end();
-    let comma = if open.ends_with('{') { "" } else { "," };
-    format!("{open}{comma}\"{name}\":{value}}}")
+/// What a call has beside what is known of it.
+fn beside(call: &str) -> Option<String> {
+    Members::of(call, |name| matches!(name, "toolUseId" | "name" | "input")).object("")
+}
+
+/// A call that came whole, as it stands and as it is understood.
+fn whole_call(raw: Option<&RawValue>) -> Option<(&RawValue, ToolUse<'_>)> {
+    Some((raw?, serde_json::from_str(raw?.get()).ok()?))
 }
 
 /// Two pieces of base64 as the base64 of the bytes of both. The first piece stays byte for byte as it came.

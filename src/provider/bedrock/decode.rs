@@ -8,7 +8,7 @@ use crate::model::FailureKind;
 use crate::provider::classify::{parse_error, payload_failure};
 use crate::provider::json::repair;
 use crate::provider::sse::MALFORMED_EVENT;
-use crate::provider::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, Stop};
+use crate::provider::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, OfferedTools, Stop};
 
 /// The state of one response.
 #[derive(Debug, Default)]
@@ -18,6 +18,13 @@ pub(super) struct ConverseDecoder {
     /// Set by `messageStop`.
     stop_reason: Option<String>,
     usage_seen: bool,
+}
+
+impl ConverseDecoder {
+    /// A decoder of the response to a request that offered these tools.
+    pub(super) fn new(offered: OfferedTools) -> Self {
+        Self { blocks: Blocks::new(offered), ..Self::default() }
+    }
 }
 
 impl Decoder for ConverseDecoder {
@@ -52,7 +59,7 @@ impl Decoder for ConverseDecoder {
         }
     }
 
-    fn end(&mut self, _sink: &mut dyn DeltaSink) -> Result<Completion, Failure> {
+    fn end(&mut self, sink: &mut dyn DeltaSink) -> Result<Completion, Failure> {
         let Some(stop_raw) = self.stop_reason.take() else {
             return Err(Failure::new(
                 FailureKind::Network,
@@ -60,6 +67,7 @@ impl Decoder for ConverseDecoder {
                 "the response ended before its `messageStop`; ask again",
             ));
         };
+        self.blocks.decide(sink);
         Ok(Completion { stop: self.stop(&stop_raw), stop_raw, status: 200 })
     }
 

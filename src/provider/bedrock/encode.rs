@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use super::wire::Attached;
 use crate::model::{Block, Message};
 use crate::provider::json::{List, is_object, write_raw, write_string};
+use crate::provider::members::write_kept;
 
 /// What every user message ends with. It is found again at the end of a piece: inside a JSON string the quotes would be
 /// escaped.
@@ -83,13 +84,13 @@ fn write_block(list: &mut List<'_>, block: &Block) {
             write_string(out, signature);
             out.extend_from_slice(b"}}}");
         }
-        Block::RedactedThinking { data } => {
+        Block::RedactedThinking { data, .. } => {
             let out = list.item();
             out.extend_from_slice(b"{\"reasoningContent\":{\"redactedContent\":");
             write_string(out, data);
             out.extend_from_slice(b"}}");
         }
-        Block::ToolCall { id, name, arguments_json, incomplete: false, provider_data: _ } => {
+        Block::ToolCall { id, name, arguments_json, incomplete: false, provider_data } => {
             let out = list.item();
             out.extend_from_slice(TOOL_USE);
             out.extend_from_slice(b"\"toolUseId\":");
@@ -103,6 +104,9 @@ fn write_block(list: &mut List<'_>, block: &Block) {
             } else {
                 out.extend_from_slice(b"{}");
             }
+            write_kept(out, provider_data.as_deref(), |name| {
+                matches!(name, "toolUseId" | "name" | "input")
+            });
             out.extend_from_slice(b"}}");
         }
         Block::ToolResult { tool_call_id, tool_name: _, content, is_error } => {

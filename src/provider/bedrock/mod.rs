@@ -53,4 +53,8 @@ impl Wire for BedrockWire {
     fn decoder(&self) -> Box<dyn Decoder> {
         Box::new(decode::ConverseDecoder::default())
     }
+
+    fn decoder_for(&self, request: &ModelRequest) -> Box<dyn Decoder> {
+        Box::new(decode::ConverseDecoder::new(request.offered()))
+    }
 }

@@ -119,7 +119,9 @@ pub(super) struct Block<'a> {
     #[serde(borrow, default)]
     pub(super) text: Option<Text<'a>>,
     #[serde(borrow, default)]
-    pub(super) tool_use: Option<ToolUse<'a>>,
+    pub(super) tool_use: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) tool_result: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) reasoning_content: Option<Reasoning<'a>>,
     #[serde(borrow, default)]

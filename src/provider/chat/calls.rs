@@ -2,14 +2,20 @@
 //!
 //! Id first, then index, then "a new name begins a new call". It must never run two calls into one.
 
+use std::collections::HashMap;
+
 use serde::de::IgnoredAny;
+
+use crate::provider::json::{with_field, write_string};
+use crate::provider::members::Members;
 
 /// The calls of one response, in order of appearance.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     calls: Vec<Call>,
-    /// Index to call; the latest entry of an index counts.
-    indexes: Vec<(u64, usize)>,
+    /// The latest call of each index, and of each id: an answer may have very many.
+    indexes: HashMap<u64, usize>,
+    ids: HashMap<String, usize>,
 }
 
 /// One call so far.
@@ -20,9 +26,77 @@ pub(super) struct Call {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) arguments: String,
+    /// The provider runs it: it is kept whole, and is no call of ours.
+    pub(super) provider_run: bool,
+    pub(super) kind: String,
+    /// What the call has that is not known, and what its function has: the newest value of each member.
+    pub(super) beside: Beside,
+}
+
+/// Members that a call has beside the known ones, over all its fragments.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    call: Vec<(String, String)>,
+    function: Vec<(String, String)>,
+}
+
+impl Beside {
+    /// Takes those of one fragment; false where it has none.
+    pub(super) fn take(&mut self, call: &Members<'_>, function: &Members<'_>) -> bool {
+        for (kept, members) in [(&mut self.call, call), (&mut self.function, function)] {
+            for (name, value) in members.iter() {
+                match kept.iter_mut().find(|(known, _)| known == name) {
+                    Some((_, newest)) => value.clone_into(newest),
+                    None => kept.push((name.to_owned(), value.to_owned())),
+                }
+            }
+        }
+        !call.is_empty() || !function.is_empty()
+    }
+
+    /// All of them as one object, those of the function in its own.
+    pub(super) fn object(&self) -> String {
+        let function = object(&self.function, None);
+        object(&self.call, Some(&function).filter(|_| !self.function.is_empty()))
+    }
+}
+
+fn object(members: &[(String, String)], function: Option<&String>) -> String {
+    let mut out = b"{".to_vec();
+    let function = function.map(|json| ("function", json.as_str()));
+    let members = members.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    for (position, (name, value)) in members.chain(function).enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        write_string(&mut out, name);
+        out.push(b':');
+        out.extend_from_slice(value.as_bytes());
+    }
+    out.push(b'}');
+    String::from_utf8(out).unwrap_or_default()
 }
 
 impl Call {
+    /// A call of the provider's, as a block of its own.
+    pub(super) fn as_opaque(&self) -> Option<String> {
+        let mut function = b"{\"name\":".to_vec();
+        write_string(&mut function, &self.name);
+        function.extend_from_slice(b",\"arguments\":");
+        write_string(&mut function, &self.arguments);
+        function.push(b'}');
+        let mut id = Vec::new();
+        write_string(&mut id, &self.id);
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).ok();
+        let mut call = with_field(&self.beside.object(), "id", &text(id)?)?;
+        if !self.kind.is_empty() {
+            let mut kind = Vec::new();
+            write_string(&mut kind, &self.kind);
+            call = with_field(&call, "type", &text(kind)?)?;
+        }
+        with_field(&call, "function", &text(function)?)
+    }
+
     /// Whether the arguments are a whole JSON object. A prefix of an object never is one.
     pub(super) fn is_whole(&self) -> bool {
         self.arguments.trim_start().starts_with('{')
@@ -42,8 +116,14 @@ pub(super) enum Place {
 }
 
 impl Calls {
+    /// Whether none of them is ours.
     pub(super) fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+        self.calls.iter().all(|call| call.provider_run)
+    }
+
+    /// Those that are ours.
+    pub(super) fn ours(&self) -> impl Iterator<Item = &Call> {
+        self.calls.iter().filter(|call| !call.provider_run)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Call> {
@@ -57,26 +137,31 @@ impl Calls {
     /// Adds a call, and gives its position.
     pub(super) fn push(&mut self, call: Call) -> usize {
         self.calls.push(call);
-        self.calls.len() - 1
+        let position = self.calls.len() - 1;
+        self.identify(position);
+        position
+    }
+
+    /// Remembers the id of a call, which may come late.
+    pub(super) fn identify(&mut self, position: usize) {
+        if let Some(call) = self.calls.get(position).filter(|call| !call.id.is_empty()) {
+            self.ids.insert(call.id.clone(), position);
+        }
     }
 
     /// Remembers that fragments with `index` belong to the call at `position`.
     pub(super) fn number(&mut self, index: Option<u64>, position: usize) {
-        if let Some(index) = index
-            && self.by_index(index) != Some(position)
-        {
-            self.indexes.push((index, position));
+        if let Some(index) = index {
+            self.indexes.insert(index, position);
         }
     }
 
     /// Where a fragment belongs.
     pub(super) fn place(&self, index: Option<u64>, id: &str, name: &str, arguments: &str) -> Place {
-        let by_id =
-            (!id.is_empty()).then(|| self.calls.iter().rposition(|call| call.id == id)).flatten();
-        if let Some(position) = by_id {
+        if let Some(position) = self.ids.get(id).copied() {
             return self.same_or_next(position, name, arguments);
         }
-        let numbered = index.and_then(|index| self.by_index(index));
+        let numbered = index.and_then(|index| self.indexes.get(&index).copied());
         let candidate = match (index, numbered) {
             (_, Some(position)) => position,
             // An index not seen before begins a call, if it says which; else it is the last call under a new number.
@@ -115,9 +200,5 @@ impl Calls {
             return Place::Repeated;
         }
         Place::New
-    }
-
-    fn by_index(&self, index: u64) -> Option<usize> {
-        self.indexes.iter().rev().find(|(known, _)| *known == index).map(|(_, position)| *position)
     }
 }

@@ -5,17 +5,17 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
-use super::calls::{Call, Calls, Place};
+use super::calls::{Beside, Call, Calls, Place};
 use super::failure;
 use super::parse::{MALFORMED, read};
 use super::reasoning::Reasoning;
 use super::usage;
-use super::wire::{CallPiece, Choice, Chunk, Content, FunctionPiece, Piece};
+use super::wire::{CallPiece, Choice, Chunk, Content, Piece};
 use crate::model::FailureKind;
 use crate::provider::classify::{ErrorPayload, parse_error, payload_failure};
-use crate::provider::{BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, Flow, Stop};
+use crate::provider::{
+    BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, Flow, OfferedTools, Stop,
+};
 
 /// Decodes one chat completion.
 #[derive(Debug, Default)]
@@ -36,6 +36,17 @@ pub(super) struct ChatDecoder {
     /// Whether the end is certain without a finish reason: `[DONE]`, or a whole body.
     done: bool,
     ended: bool,
+    offered: OfferedTools,
+}
+
+/// What the ids begin with of tools that Anthropic runs, whichever gateway speaks for it.
+const SERVER_TOOL_ID: &str = "srvtoolu_";
+
+impl ChatDecoder {
+    /// A decoder of the response to a request that offered these tools.
+    pub(super) fn new(offered: OfferedTools) -> Self {
+        Self { offered, ..Self::default() }
+    }
 }
 
 impl Decoder for ChatDecoder {
@@ -226,7 +237,7 @@ impl ChatDecoder {
             self.call(call, sink);
         }
         if let Some(function) = piece.function_call {
-            self.fragment(None, "", &function, None, sink);
+            self.call(CallPiece { function: Some(function), ..CallPiece::default() }, sink);
         }
     }
 
@@ -242,55 +253,66 @@ impl ChatDecoder {
         }
     }
 
-    fn call(&mut self, call: CallPiece<'_>, sink: &mut dyn DeltaSink) {
-        let function = call.function.unwrap_or_default();
-        let extra = call.extra_content.map(RawValue::get);
-        self.fragment(call.index.0, &call.id.0, &function, extra, sink);
+    /// Whether a call that begins is one of the provider's own tools, which the gateway tells us of: of none that was
+    /// offered, and of a type or with an id that no tool of a client has.
+    fn is_provider_run(&self, kind: &str, id: &str, name: &str) -> bool {
+        let is_client_type = matches!(kind, "" | "function" | "custom" | "builtin_function");
+        !self.offered.has(name) && (!is_client_type || id.starts_with(SERVER_TOOL_ID))
     }
 
-    fn fragment(
-        &mut self,
-        index: Option<u64>,
-        id: &str,
-        function: &FunctionPiece<'_>,
-        extra: Option<&str>,
-        sink: &mut dyn DeltaSink,
-    ) {
+    fn call(&mut self, call: CallPiece<'_>, sink: &mut dyn DeltaSink) {
+        let function = call.function.unwrap_or_default();
+        let (index, id): (_, &str) = (call.index.0, &call.id.0);
         let name: &str = &function.name.0;
         let arguments = function.arguments();
-        if id.is_empty() && name.is_empty() && arguments.is_empty() && extra.is_none() {
+        let has_more = !call.more.is_empty() || !function.more.is_empty();
+        if id.is_empty() && name.is_empty() && arguments.is_empty() && !has_more {
             return;
         }
         let position = match self.calls.place(index, id, name, &arguments) {
             Place::Repeated => return,
             Place::Known(position) => position,
             Place::New => {
-                let block = self.open(BlockStart::ToolCall { id, name }, sink);
+                let provider_run = self.is_provider_run(&call.kind.0, id, name);
+                let start = if provider_run {
+                    BlockStart::Opaque { raw_json: "{}" }
+                } else {
+                    BlockStart::ToolCall { id, name }
+                };
+                let block = self.open(start, sink);
                 self.calls.push(Call {
                     block,
                     id: id.to_owned(),
                     name: name.to_owned(),
                     arguments: String::new(),
+                    provider_run,
+                    kind: call.kind.0.to_string(),
+                    beside: Beside::default(),
                 })
             }
         };
         self.calls.number(index, position);
         self.latest = Some(position);
-        let Some(call) = self.calls.get_mut(position) else { return };
-        let late_id = if call.id.is_empty() { id } else { "" };
-        let late_name = if call.name.is_empty() { name } else { "" };
+        let Some(known) = self.calls.get_mut(position) else { return };
+        let late_id = if known.id.is_empty() { id } else { "" };
+        let late_name = if known.name.is_empty() { name } else { "" };
         if !late_id.is_empty() || !late_name.is_empty() {
-            call.id.push_str(late_id);
-            call.name.push_str(late_name);
-            sink.delta(Delta::CallIdentity { index: call.block, id: late_id, name: late_name });
+            known.id.push_str(late_id);
+            known.name.push_str(late_name);
+            sink.delta(Delta::CallIdentity { index: known.block, id: late_id, name: late_name });
         }
+        let is_late = !late_id.is_empty();
         if !arguments.is_empty() {
-            call.arguments.push_str(&arguments);
-            sink.delta(Delta::Arguments { index: call.block, json: &arguments });
+            known.arguments.push_str(&arguments);
+            sink.delta(Delta::Arguments { index: known.block, json: &arguments });
         }
-        if let Some(extra) = extra {
-            let json = format!("{{\"extra_content\":{extra}}}");
-            sink.delta(Delta::ProviderData { index: call.block, json: &json });
+        // What is told of the type and the place in the list is the writer's.
+        if known.beside.take(&call.more, &function.more) {
+            let json = known.beside.object();
+            sink.delta(Delta::ProviderData { index: known.block, json: &json });
+        }
+        if is_late {
+            self.calls.identify(position);
         }
     }
 
@@ -341,6 +363,13 @@ impl ChatDecoder {
             sink.delta(Delta::BlockStop { index });
         }
         for (position, call) in self.calls.iter().enumerate() {
+            if call.provider_run {
+                if let Some(json) = call.as_opaque() {
+                    sink.delta(Delta::OpaqueJson { index: call.block, json: &json });
+                    sink.delta(Delta::BlockStop { index: call.block });
+                }
+                continue;
+            }
             let is_complete = match stop {
                 // The cap cuts the call being written; those before it are whole if their JSON is.
                 Stop::MaxTokens | Stop::ContextFull => {
@@ -375,7 +404,7 @@ impl ChatDecoder {
                 }
             }
             "stop_sequence" => Stop::StopSequence,
-            "" if !self.calls.is_empty() && self.calls.iter().all(Call::is_whole) => Stop::ToolUse,
+            "" if !self.calls.is_empty() && self.calls.ours().all(Call::is_whole) => Stop::ToolUse,
             _ => Stop::Other,
         }
     }

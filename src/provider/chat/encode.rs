@@ -11,6 +11,7 @@ use super::quirks::ChatQuirks;
 use crate::model::{Block, Message, Role};
 use crate::provider::image;
 use crate::provider::json::write_raw;
+use crate::provider::members::write_kept;
 
 /// What stands between a tool's answer and a user message where a server refuses the two side by side.
 pub(super) const BRIDGE: &[u8] = br#"{"role":"assistant","content":"Understood."}"#;
@@ -147,11 +148,15 @@ impl Writer<'_> {
                     string(&mut self.out, name);
                     self.raw(",\"arguments\":");
                     self.arguments(arguments_json);
+                    let kept = provider_data.as_deref();
+                    let function = field(kept, "function");
+                    write_kept(&mut self.out, function.as_deref().map(RawValue::get), |name| {
+                        matches!(name, "name" | "arguments")
+                    });
                     self.out.push(b'}');
-                    if let Some(extra) = field(provider_data.as_deref(), "extra_content") {
-                        self.raw(",\"extra_content\":");
-                        self.json(extra.get());
-                    }
+                    write_kept(&mut self.out, kept, |name| {
+                        matches!(name, "id" | "type" | "index" | "function")
+                    });
                     self.out.push(b'}');
                 }
             }

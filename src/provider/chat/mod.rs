@@ -66,4 +66,8 @@ impl Wire for ChatWire {
     fn decoder(&self) -> Box<dyn Decoder> {
         Box::new(decode::ChatDecoder::default())
     }
+
+    fn decoder_for(&self, request: &ModelRequest) -> Box<dyn Decoder> {
+        Box::new(decode::ChatDecoder::new(request.offered()))
+    }
 }

@@ -97,7 +97,7 @@ pub(super) fn unsupported(request: &ModelRequest, quirks: &ChatQuirks) -> Vec<Ru
         tell("stopSequences", "OpenAI takes at most four, and none for a reasoning model");
     }
     if options.prompt_cache.key.is_some() && !quirks.prompt_cache_key {
-        tell("promptCache.key", "the server is not known to take one");
+        tell("promptCache.key", "this server is not known to take one; see `promptCacheKey`");
     }
     if options.prompt_cache.ttl == Some(CacheTtl::Hour) {
         tell("promptCache.ttl", "Chat Completions does not let a request choose how long");

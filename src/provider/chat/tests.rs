@@ -97,7 +97,9 @@ impl DeltaSink for Heard {
             Delta::ProviderData { index, json } => json.clone_into(&mut self.open(index).data),
             Delta::BlockStop { index } => self.open(index).closed = true,
             Delta::Usage(usage) => self.usage = Some(usage),
-            Delta::Signature { .. } | Delta::OpaqueJson { .. } => panic!("chat has no such delta"),
+            Delta::Signature { .. } | Delta::OpaqueJson { .. } | Delta::BecameCall { .. } => {
+                panic!("of what is not known to be another's, chat has no such delta")
+            }
         }
     }
 }

@@ -10,6 +10,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::provider::members::with_members;
+
 /// One event of a stream, or a whole response.
 #[derive(Debug, Deserialize)]
 pub(super) struct Chunk<'a> {
@@ -72,24 +74,20 @@ pub(super) struct Piece<'a> {
     pub(super) function_call: Option<FunctionPiece<'a>>,
 }
 
-#[derive(Debug, Deserialize)]
-pub(super) struct CallPiece<'a> {
-    #[serde(default)]
-    pub(super) index: Count,
-    #[serde(borrow, default)]
-    pub(super) id: Text<'a>,
-    #[serde(borrow)]
-    pub(super) function: Option<FunctionPiece<'a>>,
-    #[serde(borrow)]
-    pub(super) extra_content: Option<&'a RawValue>,
+with_members! {
+    pub(super) struct CallPiece<'a> {
+        pub(super) index: Count = "index",
+        pub(super) id: Text<'a> = "id",
+        pub(super) kind: Text<'a> = "type",
+        pub(super) function: Option<FunctionPiece<'a>> = "function",
+    }
 }
 
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct FunctionPiece<'a> {
-    #[serde(borrow, default)]
-    pub(super) name: Text<'a>,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
+with_members! {
+    pub(super) struct FunctionPiece<'a> {
+        pub(super) name: Text<'a> = "name",
+        arguments: Option<&'a RawValue> = "arguments",
+    }
 }
 
 impl FunctionPiece<'_> {

@@ -7,6 +7,21 @@ use std::time::{Duration, UNIX_EPOCH};
 /// As the providers' own SDKs do: a wait is believed up to 2³¹−1 milliseconds.
 const LONGEST_MS: f64 = 2_147_483_647.0;
 
+/// What a header counts a wait in.
+enum Unit {
+    Milliseconds,
+    SecondsOrDate,
+}
+
+/// Headers that name a wait; the first one that makes sense counts. The server's own word comes first, and the more precise
+/// one of it; a gateway that has none hands on its upstream's (LiteLLM).
+const WAITS: &[(&str, Unit)] = &[
+    ("retry-after-ms", Unit::Milliseconds),
+    ("retry-after", Unit::SecondsOrDate),
+    ("llm_provider-retry-after-ms", Unit::Milliseconds),
+    ("llm_provider-retry-after", Unit::SecondsOrDate),
+];
+
 /// Header pairs: what is left, and when it comes back.
 const RESETS: &[(&str, &str)] = &[
     ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
@@ -27,16 +42,15 @@ pub(super) fn from_headers(
     rate_limited: bool,
     now_ms: i64,
 ) -> Option<Duration> {
-    if let Some(value) = header("retry-after-ms")
-        && let Ok(value) = value.trim().parse::<f64>()
-        && let Some(wait) = millis(value)
-    {
-        return Some(wait);
-    }
-    if let Some(value) = header("retry-after")
-        && let Some(wait) = retry_after(value.trim(), now_ms)
-    {
-        return Some(wait);
+    let named = WAITS.iter().find_map(|(name, unit)| {
+        let value = header(name)?;
+        match unit {
+            Unit::Milliseconds => millis(value.trim().parse().ok()?),
+            Unit::SecondsOrDate => retry_after(value.trim(), now_ms),
+        }
+    });
+    if named.is_some() {
+        return named;
     }
     if !rate_limited {
         return None;

@@ -5,15 +5,17 @@
 
 use serde_json::value::RawValue;
 
-use super::calls::Calls;
+use super::calls::{Calls, Owner};
 use super::parse::{read, reported, truncated};
 use super::partial::Partial;
 use super::usage;
-use super::wire::{Chunk, FunctionCall, Part};
+use super::wire::{Chunk, FunctionCall, FunctionResponse, Part};
 use crate::model::{FailureKind, repair_text};
 use crate::provider::json::write_string;
 use crate::provider::sse::MALFORMED_EVENT;
-use crate::provider::{BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, Flow, Stop};
+use crate::provider::{
+    BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, Flow, OfferedTools, Stop,
+};
 
 /// Decodes one `GenerateContentResponse`, streamed or whole.
 #[derive(Debug, Default)]
@@ -26,12 +28,22 @@ pub(super) struct GoogleDecoder {
     blocks: u32,
     /// The text or thinking that the next unsigned part of its kind goes on with.
     open: Option<(Kind, u32)>,
+    /// What is kept beside the open block; empty for nothing.
+    beside: String,
     calls: Calls,
     /// The call whose arguments are still coming.
     partial: Option<Partial>,
     finish: String,
     blocked: String,
     ended: bool,
+    offered: OfferedTools,
+}
+
+impl GoogleDecoder {
+    /// A decoder of the response to a request that offered these tools.
+    pub(super) fn new(offered: OfferedTools) -> Self {
+        Self { offered, ..Self::default() }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +88,7 @@ impl Decoder for GoogleDecoder {
         if !self.ended {
             self.ended = true;
             self.close_open(sink);
+            self.calls.decide(sink);
             for index in self.calls.whole() {
                 sink.delta(Delta::BlockStop { index });
             }
@@ -129,7 +142,9 @@ impl GoogleDecoder {
         }
         // The last reason counts, but none makes a cut or stopped answer whole again.
         let reason = candidate.finish_reason.as_str();
-        if !reason.is_empty() && (self.finish.is_empty() || reason != "STOP") {
+        // What a server writes for "none yet" is none.
+        let is_told = !reason.is_empty() && reason != "FINISH_REASON_UNSPECIFIED";
+        if is_told && (self.finish.is_empty() || reason != "STOP") {
             reason.clone_into(&mut self.finish);
         }
         Ok(())
@@ -146,21 +161,36 @@ impl GoogleDecoder {
             }
         };
         let signature = part.thought_signature.as_str();
-        if let Some(call) = part.function_call {
+        if let Some(call) = &part.function_call {
             self.close_open(sink);
-            self.call(&call, signature, sink);
+            self.call(raw, &part, call, sink);
             return Ok(());
         }
         let Some(text) = &part.text else {
             self.close_open(sink);
+            if let Some(result) = part.more.get("functionResponse") {
+                self.answered(result, sink);
+            }
             self.keep(raw, sink);
             return Ok(());
         };
         let text = text.as_str();
         let kind = if part.thought == Some(true) { Kind::Thinking } else { Kind::Text };
         match (kind, signature.is_empty()) {
-            (_, true) if text.is_empty() => {}
-            (_, true) => self.show(kind, text, sink),
+            (_, true) if part.more.is_empty() => {
+                if !text.is_empty() {
+                    self.show_beside(kind, text, "", sink);
+                }
+            }
+            (_, true) if text.is_empty() => {
+                self.close_open(sink);
+                self.keep(raw, sink);
+            }
+            // What else it has is kept; pieces that have the same are one text.
+            (_, true) => {
+                let beside = part.more.object("").unwrap_or_default();
+                self.show_beside(kind, text, &beside, sink);
+            }
             // It says nothing, but the signature must come back on an empty text of its own.
             (Kind::Text, false) if text.is_empty() => {
                 self.close_open(sink);
@@ -171,8 +201,13 @@ impl GoogleDecoder {
                 self.show(kind, text, sink);
                 let index = self.blocks.saturating_sub(1);
                 match kind {
-                    Kind::Text => sink.delta(attached(index, &attachment(signature))),
-                    Kind::Thinking => sink.delta(Delta::Signature { index, signature }),
+                    Kind::Text => attach(index, &part, "", sink),
+                    Kind::Thinking => {
+                        sink.delta(Delta::Signature { index, signature });
+                        if let Some(json) = part.more.object("") {
+                            sink.delta(Delta::ProviderData { index, json: &json });
+                        }
+                    }
                 }
                 self.close_open(sink);
             }
@@ -205,6 +240,28 @@ impl GoogleDecoder {
         }
     }
 
+    /// Shows a text that has something beside it, in the open block of its kind if that has the same.
+    fn show_beside(&mut self, kind: Kind, text: &str, beside: &str, sink: &mut dyn DeltaSink) {
+        if self.beside != beside {
+            self.close_open(sink);
+        }
+        let is_new = self.open.is_none_or(|(open, _)| open != kind);
+        self.show(kind, text, sink);
+        if is_new && !beside.is_empty() {
+            beside.clone_into(&mut self.beside);
+            let index = self.blocks.saturating_sub(1);
+            sink.delta(Delta::ProviderData { index, json: beside });
+        }
+    }
+
+    /// The provider brings the result of a call: the call was its own.
+    fn answered(&mut self, result: &RawValue, sink: &mut dyn DeltaSink) {
+        let result = serde_json::from_str::<FunctionResponse<'_>>(result.get()).unwrap_or_default();
+        if let Some(index) = self.calls.answered(result.id.as_str(), result.name.as_str()) {
+            sink.delta(Delta::BlockStop { index });
+        }
+    }
+
     /// Keeps a part that only the provider understands: code it ran, an image it drew, a signature alone.
     fn keep(&mut self, raw: &RawValue, sink: &mut dyn DeltaSink) {
         if raw.get() == "{}" {
@@ -214,7 +271,13 @@ impl GoogleDecoder {
         sink.delta(Delta::BlockStop { index });
     }
 
-    fn call(&mut self, call: &FunctionCall<'_>, signature: &str, sink: &mut dyn DeltaSink) {
+    fn call(
+        &mut self,
+        raw: &RawValue,
+        part: &Part<'_>,
+        call: &FunctionCall<'_>,
+        sink: &mut dyn DeltaSink,
+    ) {
         let name = call.name.as_str();
         let pieces = call.partial_args.as_deref().unwrap_or_default();
         let goes_on = call.will_continue == Some(true);
@@ -238,13 +301,19 @@ impl GoogleDecoder {
         // A call that another one begins behind never got its end; it stays open, and is never run.
         self.partial = None;
         let id = self.calls.id_of(given, &self.response_id);
-        let index = self.begin(BlockStart::ToolCall { id: &id, name }, sink);
-        if !signature.is_empty() {
-            sink.delta(attached(index, &attachment(signature)));
-        }
         let told = id == given;
+        let beside = call.more.object("").map(|json| format!("\"functionCall\":{json}"));
+        let beside = beside.unwrap_or_default();
+        if !in_pieces && !self.offered.has(name) {
+            let index = self.begin(BlockStart::Opaque { raw_json: raw.get() }, sink);
+            let owner = Owner::Undecided(attachment(part, &beside));
+            self.calls.push(id, told, name, Some(whole), index, owner);
+            return;
+        }
+        let index = self.begin(BlockStart::ToolCall { id: &id, name }, sink);
+        attach(index, part, &beside, sink);
         if in_pieces {
-            self.calls.push(id, told, name, None, index);
+            self.calls.push(id, told, name, None, index, Owner::Ours);
             let mut partial = Partial::new(index);
             partial.take(pieces);
             self.partial = Some(partial);
@@ -253,7 +322,7 @@ impl GoogleDecoder {
             }
         } else {
             sink.delta(Delta::Arguments { index, json: whole });
-            self.calls.push(id, told, name, Some(whole), index);
+            self.calls.push(id, told, name, Some(whole), index, Owner::Ours);
         }
     }
 
@@ -275,6 +344,7 @@ impl GoogleDecoder {
     }
 
     fn close_open(&mut self, sink: &mut dyn DeltaSink) {
+        self.beside.clear();
         if let Some((_, index)) = self.open.take() {
             sink.delta(Delta::BlockStop { index });
         }
@@ -308,16 +378,28 @@ impl GoogleDecoder {
     }
 }
 
-fn attached(index: u32, json: &str) -> Delta<'_> {
-    Delta::ProviderData { index, json }
+/// Tells what is kept beside a part, where there is anything.
+fn attach(index: u32, part: &Part<'_>, beside: &str, sink: &mut dyn DeltaSink) {
+    if let Some(json) = attachment(part, beside) {
+        sink.delta(Delta::ProviderData { index, json: &json });
+    }
 }
 
-/// What is kept with a signed part.
-fn attachment(signature: &str) -> String {
-    let mut out = b"{\"thoughtSignature\":".to_vec();
-    write_string(&mut out, signature);
-    out.push(b'}');
-    String::from_utf8(out).unwrap_or_default()
+/// What is kept beside a part: its signature, what a call has that is not known, and what the part has.
+fn attachment(part: &Part<'_>, beside: &str) -> Option<String> {
+    let signature = part.thought_signature.as_str();
+    let mut first = Vec::new();
+    if !signature.is_empty() {
+        first.extend_from_slice(b"\"thoughtSignature\":");
+        write_string(&mut first, signature);
+    }
+    if !beside.is_empty() {
+        if !first.is_empty() {
+            first.push(b',');
+        }
+        first.extend_from_slice(beside.as_bytes());
+    }
+    part.more.object(&String::from_utf8(first).ok()?)
 }
 
 fn malformed() -> Failure {

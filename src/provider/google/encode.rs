@@ -3,14 +3,18 @@
 //! Pure: the same messages give the same bytes. A signature goes back on exactly the part it came on. It must never send
 //! thinking as text, nor an empty content, which the API refuses.
 
-use super::wire::Attached;
 use crate::model::{Block, Message, Role};
 use crate::provider::json::{List, is_object, write_raw, write_string};
+use crate::provider::members::{Members, write_kept};
 
 /// Said for a tool that said nothing.
 const NO_OUTPUT: &str = "(no output)";
 /// Said for a tool that answered with images alone.
 const IMAGE_FOLLOWS: &str = "(the image follows)";
+
+/// Where a part has its signature, and its call.
+const SIGNATURE: &str = "thoughtSignature";
+const CALL: &str = "functionCall";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Speaker {
@@ -75,23 +79,23 @@ fn user_part(list: &mut List<'_>, block: &Block) {
 fn model_part(list: &mut List<'_>, block: &Block) {
     match block {
         Block::Text { text, provider_data } => {
-            let signature = signature(provider_data.as_deref());
-            if !text.is_empty() || signature.is_some() {
+            if !text.is_empty() || is_signed(provider_data.as_deref()) {
                 let out = list.item();
                 out.extend_from_slice(b"{\"text\":");
                 write_string(out, text);
-                write_signature(out, signature.as_deref());
+                write_kept(out, provider_data.as_deref(), is_written);
                 out.push(b'}');
             }
         }
         Block::Image { mime_type, data } => image_part(list, mime_type, data),
         // A thought without a signature is of no use to the model, and is no text.
-        Block::Thinking { thinking, signature: Some(signature), .. } => {
+        Block::Thinking { thinking, signature: Some(signature), provider_data } => {
             let out = list.item();
             out.extend_from_slice(b"{\"text\":");
             write_string(out, thinking);
-            out.extend_from_slice(b",\"thought\":true");
-            write_signature(out, Some(signature));
+            out.extend_from_slice(b",\"thought\":true,\"thoughtSignature\":");
+            write_string(out, signature);
+            write_kept(out, provider_data.as_deref(), |name| is_written(name) || name == SIGNATURE);
             out.push(b'}');
         }
         Block::ToolCall { id, name, arguments_json, incomplete: false, provider_data } => {
@@ -107,8 +111,14 @@ fn model_part(list: &mut List<'_>, block: &Block) {
             } else {
                 out.extend_from_slice(b"{}");
             }
+            let kept = provider_data.as_deref().map(|json| Members::of(json, |_| false));
+            if let Some(beside) = kept.as_ref().and_then(|kept| kept.get(CALL)) {
+                write_kept(out, Some(beside.get()), |name| {
+                    matches!(name, "id" | "name" | "args" | "partialArgs" | "willContinue")
+                });
+            }
             out.push(b'}');
-            write_signature(out, signature(provider_data.as_deref()).as_deref());
+            write_kept(out, provider_data.as_deref(), is_written);
             out.push(b'}');
         }
         Block::Opaque { raw_json } => {
@@ -195,18 +205,14 @@ fn image_part(list: &mut List<'_>, mime_type: &str, data: &str) {
     out.extend_from_slice(b"}}");
 }
 
-/// The signature kept with a part. Other APIs' data has no such field.
-fn signature(provider_data: Option<&str>) -> Option<String> {
-    let attached: Attached<'_> = serde_json::from_str(provider_data?).ok()?;
-    let signature = attached.thought_signature.0;
-    (!signature.is_empty()).then(|| signature.into_owned())
+/// Whether a part came with a signature, which is asked for again. Other APIs' data has no such field.
+fn is_signed(provider_data: Option<&str>) -> bool {
+    provider_data.is_some_and(|json| Members::of(json, |_| false).get(SIGNATURE).is_some())
 }
 
-fn write_signature(out: &mut Vec<u8>, signature: Option<&str>) {
-    if let Some(signature) = signature {
-        out.extend_from_slice(b",\"thoughtSignature\":");
-        write_string(out, signature);
-    }
+/// What of a part is written from the block itself.
+fn is_written(name: &str) -> bool {
+    matches!(name, "text" | "thought" | CALL)
 }
 
 fn estimate(messages: &[Message]) -> usize {

@@ -80,4 +80,8 @@ impl Wire for GoogleWire {
     fn decoder(&self) -> Box<dyn Decoder> {
         Box::new(decode::GoogleDecoder::default())
     }
+
+    fn decoder_for(&self, request: &ModelRequest) -> Box<dyn Decoder> {
+        Box::new(decode::GoogleDecoder::new(request.offered()))
+    }
 }

@@ -114,7 +114,7 @@ impl DeltaSink for Heard {
             }
             Delta::BlockStop { index } => self.open(index).closed = true,
             Delta::Usage(usage) => self.usage = Some(usage),
-            Delta::CallIdentity { .. } | Delta::OpaqueJson { .. } => {
+            Delta::CallIdentity { .. } | Delta::OpaqueJson { .. } | Delta::BecameCall { .. } => {
                 panic!("the API has no such delta")
             }
         }

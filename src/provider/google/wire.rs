@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::provider::json::{Count, Text};
+use crate::provider::members::with_members;
 
 /// One event of a stream, or a whole response.
 #[derive(Debug, Default, Deserialize)]
@@ -58,33 +59,33 @@ pub(super) struct Feedback<'a> {
     pub(super) block_reason: Text<'a>,
 }
 
-/// What of a part is understood.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Part<'a> {
-    #[serde(borrow, default)]
-    pub(super) text: Option<Text<'a>>,
-    #[serde(default)]
-    pub(super) thought: Option<bool>,
-    #[serde(borrow, default)]
-    pub(super) thought_signature: Text<'a>,
-    #[serde(borrow, default)]
-    pub(super) function_call: Option<FunctionCall<'a>>,
+with_members! {
+    /// What of a part is understood.
+    pub(super) struct Part<'a> {
+        pub(super) text: Option<Text<'a>> = "text",
+        pub(super) thought: Option<bool> = "thought",
+        pub(super) thought_signature: Text<'a> = "thoughtSignature",
+        pub(super) function_call: Option<FunctionCall<'a>> = "functionCall",
+    }
 }
 
+with_members! {
+    pub(super) struct FunctionCall<'a> {
+        pub(super) id: Text<'a> = "id",
+        pub(super) name: Text<'a> = "name",
+        pub(super) args: Option<&'a RawValue> = "args",
+        pub(super) partial_args: Option<Vec<PartialArg<'a>>> = "partialArgs",
+        pub(super) will_continue: Option<bool> = "willContinue",
+    }
+}
+
+/// What names the call that a result of the provider's is for.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct FunctionCall<'a> {
+pub(super) struct FunctionResponse<'a> {
     #[serde(borrow, default)]
     pub(super) id: Text<'a>,
     #[serde(borrow, default)]
     pub(super) name: Text<'a>,
-    #[serde(borrow, default)]
-    pub(super) args: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) partial_args: Option<Vec<PartialArg<'a>>>,
-    #[serde(default)]
-    pub(super) will_continue: Option<bool>,
 }
 
 /// A piece of streamed arguments: one value, or a piece of a string, at one place.
@@ -99,12 +100,4 @@ pub(super) struct PartialArg<'a> {
     pub(super) number_value: Option<&'a RawValue>,
     #[serde(default)]
     pub(super) bool_value: Option<bool>,
-}
-
-/// What is kept beside a text or a call and goes back with it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Attached<'a> {
-    #[serde(borrow, default)]
-    pub(super) thought_signature: Text<'a>,
 }

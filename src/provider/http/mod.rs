@@ -10,6 +10,7 @@ mod guard;
 mod headers;
 mod limits;
 mod signing;
+mod sniff;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -30,8 +31,8 @@ use super::paths::Paths;
 use super::redact::redact;
 use super::sse::StreamReader;
 use super::{
-    Api, Attempted, ChatQuirks, Completion, CountCall, Counted, Credential, Delta, DeltaSink,
-    Failure, Flow, Framing, ModelRequest, Provider, Wire,
+    Api, Attempted, ChatQuirks, Completion, CountCall, Counted, Credential, Decoder, Delta,
+    DeltaSink, Failure, Flow, Framing, ModelRequest, Provider, Wire,
 };
 use crate::clock::Clock;
 use crate::model::{FailureKind, Message, RunWarning, TranscriptRules};
@@ -43,6 +44,7 @@ pub(crate) use guard::{BaseUrl, add_header};
 pub use headers::TurnHeaders;
 pub use limits::Timeouts;
 use limits::{ERROR_BODY_BYTES, ERROR_BODY_TIME, UNARY_BYTES};
+use sniff::{BYTE_ORDER_MARK, Beginning};
 use transport::{Collected, Exchange, Remainders, send};
 
 /// What the options say of an HTTP provider, checked.
@@ -62,6 +64,8 @@ pub struct HttpSettings {
     pub(crate) paths: Paths,
     /// How Chat Completions differ there.
     pub(crate) chat: ChatQuirks,
+    /// Whether its Responses take `prompt_cache_key`.
+    pub(crate) responses_cache_key: bool,
 }
 
 impl HttpSettings {
@@ -138,14 +142,27 @@ impl HttpProvider {
             body = hook.apply((self.wire.api(), &request.model, &shown), body).await?;
         }
         let mut exchange = self.exchange(url, body, request, credential, Some(&mut *sink)).await?;
-        match content_type(&exchange.response, self.wire.framing()) {
-            Content::Stream => self.stream_events(exchange, sink).await,
-            Content::Json => self.whole(exchange, sink).await,
-            Content::Other(kind) => {
-                let collected = exchange.collect(ERROR_BODY_BYTES, Some(ERROR_BODY_TIME)).await?;
-                Err(ok_but_not_stream(StatusCode::OK.as_u16(), Some(&kind), &collected.body))
-            }
+        let decoder = self.wire.decoder_for(request);
+        let mut content = content_type(&exchange.response, self.wire.framing());
+        if let Content::Unnamed = content {
+            content = match exchange.sniff(self.wire.framing()).await? {
+                Beginning::Stream => Content::Stream,
+                Beginning::Json => Content::Json,
+                Beginning::Unknown | Beginning::Other => Content::Unnamed,
+            };
         }
+        let kind = match content {
+            Content::Stream => return self.stream_events(exchange, decoder, sink).await,
+            Content::Json => return self.whole(exchange, decoder, sink).await,
+            Content::Unnamed => None,
+            Content::Other(kind) => Some(kind),
+        };
+        let collected = exchange.collect(ERROR_BODY_BYTES, Some(ERROR_BODY_TIME)).await?;
+        Err(ok_but_not_stream(
+            StatusCode::OK.as_u16(),
+            kind.as_deref(),
+            without_mark(&collected.body),
+        ))
     }
 
     fn client(&self) -> Result<reqwest::Client, Failure> {
@@ -281,27 +298,30 @@ impl HttpProvider {
         let header = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
         let content_type = header(CONTENT_TYPE.as_str());
         let (api, now) = (self.wire.api(), self.clock.now_ms());
-        http_failure(api, status.as_u16(), &header, content_type.as_deref(), &body, now)
+        let body = without_mark(&body);
+        http_failure(api, status.as_u16(), &header, content_type.as_deref(), body, now)
     }
 
     async fn whole(
         &self,
         mut exchange: Exchange<'_>,
+        mut decoder: Box<dyn Decoder>,
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, Failure> {
         let Collected { body, whole } = exchange.collect(UNARY_BYTES, None).await?;
         if !whole {
             return Err(too_large(self.settings.base.origin(), UNARY_BYTES));
         }
-        self.wire.decoder().unary(&body, sink)
+        decoder.unary(without_mark(&body), sink)
     }
 
     async fn stream_events(
         &self,
         mut exchange: Exchange<'_>,
+        decoder: Box<dyn Decoder>,
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, Failure> {
-        let mut reader = StreamReader::framed(self.wire.framing(), self.wire.decoder());
+        let mut reader = StreamReader::framed(self.wire.framing(), decoder);
         let mut sink = Counting { sink, deltas: 0 };
         loop {
             let piece = match exchange.next().await {
@@ -404,12 +424,14 @@ impl DeltaSink for Counting<'_> {
 enum Content {
     Stream,
     Json,
+    /// The server does not say; its first bytes do.
+    Unnamed,
     Other(String),
 }
 
 fn content_type(response: &Response, framing: Framing) -> Content {
-    let value = response.headers().get(CONTENT_TYPE);
-    let value = value.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let Some(value) = response.headers().get(CONTENT_TYPE) else { return Content::Unnamed };
+    let value = value.to_str().unwrap_or("one that is no text");
     let essence = value.split(';').next().unwrap_or_default().trim();
     let stream = match framing {
         Framing::EventSource => "text/event-stream",
@@ -419,6 +441,8 @@ fn content_type(response: &Response, framing: Framing) -> Content {
         Content::Stream
     } else if essence.eq_ignore_ascii_case("application/json") {
         Content::Json
+    } else if essence.is_empty() {
+        Content::Unnamed
     } else {
         Content::Other(value.to_owned())
     }
@@ -433,6 +457,11 @@ fn check_encoding(response: &Response, origin: &str) -> Result<(), Failure> {
     let message = format!("`{origin}` answers with a content encoding that was not asked for");
     let failure = final_failure(FailureKind::ServerError, "content_encoding", message);
     Err(Failure { status: Some(response.status().as_u16()), ..failure })
+}
+
+/// A body without the byte order mark it may begin with, which no JSON has.
+fn without_mark(body: &[u8]) -> &[u8] {
+    body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body)
 }
 
 fn too_large(origin: &str, cap: usize) -> Failure {

@@ -9,14 +9,15 @@ use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use reqwest::{Client, Request, Response};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::errors::{body_failure, request_failure, timeout};
 use super::limits::Timeouts;
+use super::sniff::{Beginning, beginning};
 use crate::clock::Clock;
-use crate::provider::Failure;
+use crate::provider::{Failure, Framing};
 
 /// A deadline that moves.
 struct Watch {
@@ -47,6 +48,8 @@ pub(super) struct Exchange<'a> {
     timeouts: Timeouts,
     last_piece: Instant,
     last_delta: Instant,
+    /// What was read to see what it is, and is read again first.
+    unread: Option<Bytes>,
 }
 
 /// Sends the request and waits for the headers.
@@ -71,12 +74,16 @@ pub(super) async fn send<'a>(
     })
     .await?;
     let now = clock.instant();
-    Ok(Exchange { response, watch, clock, origin, timeouts, last_piece: now, last_delta: now })
+    let (last_piece, last_delta, unread) = (now, now, None);
+    Ok(Exchange { response, watch, clock, origin, timeouts, last_piece, last_delta, unread })
 }
 
 impl Exchange<'_> {
     /// The next piece of the body; `None` at its end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        if let Some(unread) = self.unread.take() {
+            return Ok(Some(unread));
+        }
         let idle = self.last_piece + self.timeouts.idle;
         let no_progress = self.last_delta + self.timeouts.no_progress;
         let deadline = idle.min(no_progress);
@@ -91,6 +98,25 @@ impl Exchange<'_> {
         .await?;
         self.last_piece = self.clock.instant();
         Ok(piece)
+    }
+
+    /// Reads until it is clear what the answer begins as, or it ends; what was read is read again.
+    pub(super) async fn sniff(&mut self, framing: Framing) -> Result<Beginning, Failure> {
+        let mut head = BytesMut::new();
+        loop {
+            let Some(piece) = self.next().await? else {
+                self.unread = Some(head.freeze());
+                return Ok(Beginning::Other);
+            };
+            head.extend_from_slice(&piece);
+            match beginning(&head, framing) {
+                Beginning::Unknown => {}
+                known => {
+                    self.unread = Some(head.freeze());
+                    return Ok(known);
+                }
+            }
+        }
     }
 
     /// Notes whether the last piece brought a delta.

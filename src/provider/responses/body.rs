@@ -17,8 +17,8 @@ const FORMAT_NAME: &str = "answer";
 const USER_ID: &str = "user_id";
 
 /// The body in pieces.
-pub(super) fn body(request: &ModelRequest) -> Vec<Bytes> {
-    request.framed(head(request), tail(request))
+pub(super) fn body(request: &ModelRequest, takes_cache_key: bool) -> Vec<Bytes> {
+    request.framed(head(request), tail(request, takes_cache_key))
 }
 
 /// The body of a count: the prompt alone.
@@ -59,7 +59,7 @@ fn head(request: &ModelRequest) -> Bytes {
     Bytes::from(out)
 }
 
-fn tail(request: &ModelRequest) -> Bytes {
+fn tail(request: &ModelRequest, takes_cache_key: bool) -> Bytes {
     let mut out = Vec::with_capacity(512);
     // Stored by default: the ledger is the conversation's one home.
     raw(&mut out, "],\"stream\":true,\"store\":false");
@@ -75,7 +75,7 @@ fn tail(request: &ModelRequest) -> Bytes {
     if let Some(thinking) = request.thinking.as_ref().filter(|_| request.reasoning_model) {
         reasoning(&mut out, thinking);
     }
-    options(&mut out, request);
+    options(&mut out, request, takes_cache_key);
     out.push(b'}');
     Bytes::from(out)
 }
@@ -102,7 +102,7 @@ fn reasoning(out: &mut Vec<u8>, thinking: &ThinkingConfig) {
 }
 
 /// What the host asks beyond the conversation. The API has no stop sequences.
-fn options(out: &mut Vec<u8>, request: &ModelRequest) {
+fn options(out: &mut Vec<u8>, request: &ModelRequest, takes_cache_key: bool) {
     let (options, has_tools) = (&request.options, request.has_tools());
     if let Some(choice) = options.tool_choice.as_ref().filter(|_| has_tools) {
         raw(out, ",\"tool_choice\":");
@@ -135,7 +135,7 @@ fn options(out: &mut Vec<u8>, request: &ModelRequest) {
             raw(out, if strict.unwrap_or(true) { "true}}" } else { "false}}" });
         }
     }
-    if let Some(key) = &request.cache_key {
+    if let Some(key) = request.cache_key.as_ref().filter(|_| takes_cache_key) {
         raw(out, ",\"prompt_cache_key\":");
         write_string(out, key);
     }

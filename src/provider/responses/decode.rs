@@ -11,7 +11,7 @@ use super::wire::{Event, Kind, ResponseBody};
 use super::{failure, usage};
 use crate::provider::json::repair;
 use crate::provider::sse::MALFORMED_EVENT;
-use crate::provider::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, Stop};
+use crate::provider::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, OfferedTools, Stop};
 
 /// The state of one response.
 #[derive(Debug, Default)]
@@ -21,6 +21,13 @@ pub(super) struct ResponsesDecoder {
     items: Items,
     /// Why it stopped, once the terminal event was seen.
     ended: Option<(Stop, String)>,
+}
+
+impl ResponsesDecoder {
+    /// A decoder of the response to a request that offered these tools.
+    pub(super) fn new(offered: OfferedTools) -> Self {
+        Self { items: Items::new(offered), ..Self::default() }
+    }
 }
 
 impl Decoder for ResponsesDecoder {
@@ -58,9 +65,9 @@ impl Decoder for ResponsesDecoder {
         self.started(&response, sink);
         self.report(&response, sink);
         match response.status.as_str() {
-            "completed" => self.completed(&response, sink)?,
-            "incomplete" => self.incomplete(&response, sink)?,
-            "failed" => return Err(failure::failed(body.as_bytes())),
+            "completed" | "incomplete" | "failed" => {
+                self.over(&response, body.as_bytes(), sink)?;
+            }
             status => return Err(failure::unfinished(status)),
         }
         self.end(sink)
@@ -132,7 +139,7 @@ impl ResponsesDecoder {
                 let response = response(event)?;
                 self.started(&response, sink);
                 self.report(&response, sink);
-                self.completed(&response, sink)?;
+                self.over(&response, data, sink)?;
             }
             "response.incomplete" => {
                 let response = response(event)?;
@@ -197,6 +204,23 @@ impl ResponsesDecoder {
         }
     }
 
+    /// The response is over. Its status says how, whatever the event is called: some servers end every stream with a
+    /// `response.completed`.
+    fn over(
+        &mut self,
+        response: &ResponseBody<'_>,
+        data: &[u8],
+        sink: &mut dyn DeltaSink,
+    ) -> Result<(), Failure> {
+        match response.status.as_str() {
+            "failed" | "cancelled" => Err(failure::failed(data)),
+            "incomplete" => self.incomplete(response, sink),
+            // Who names a reason did not complete it.
+            status if status != "completed" && response.is_cut() => self.incomplete(response, sink),
+            _ => self.completed(response, sink),
+        }
+    }
+
     fn completed(
         &mut self,
         response: &ResponseBody<'_>,
@@ -222,8 +246,7 @@ impl ResponsesDecoder {
         sink: &mut dyn DeltaSink,
     ) -> Result<(), Failure> {
         self.items.complete(response.output.as_deref().unwrap_or_default(), sink)?;
-        let details = response.incomplete_details.as_ref();
-        let reason = details.map_or("", |details| details.reason.as_str());
+        let reason = response.cut_by();
         let stop = match reason {
             "max_output_tokens" | "max_tokens" => Stop::MaxTokens,
             "content_filter" => Stop::ContentFilter,

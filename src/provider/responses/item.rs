@@ -49,6 +49,17 @@ pub(super) struct Item {
     pub(super) block: u32,
     pub(super) parts: Vec<Part>,
     pub(super) closed: bool,
+    /// A call of a tool that was not offered, while nobody knows whose it is.
+    pub(super) undecided: Option<Undecided>,
+}
+
+/// A call that the end of the response decides on.
+#[derive(Debug)]
+pub(super) struct Undecided {
+    pub(super) call_id: String,
+    pub(super) name: String,
+    /// The finished item, once it is there.
+    pub(super) raw: String,
 }
 
 impl Item {

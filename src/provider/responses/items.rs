@@ -3,15 +3,16 @@
 //! A finished item carries the truth; what its fragments already told is not told again. Tolerates duplicated, reordered
 //! and unknown events. It must never close a call whose arguments may have been lost.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::value::RawValue;
 
-use super::item::{Item, ItemKind, Part, Place, parts_of, read};
-use super::wire::{ItemBody, PartBody};
+use super::item::{Item, ItemKind, Part, Place, Undecided, parts_of, read};
+use super::wire::{ItemBody, Output, PartBody};
 use super::{failure, identity};
 use crate::provider::json::write_string;
-use crate::provider::{BlockStart, Delta, DeltaSink, Failure};
+use crate::provider::{BlockStart, Delta, DeltaSink, Failure, OfferedTools};
 
 /// Which item an event is about: by its place, else by its id, else the latest.
 #[derive(Debug, Clone, Copy)]
@@ -29,9 +30,16 @@ pub(super) struct Items {
     by_id: HashMap<String, usize>,
     blocks: u32,
     refused: bool,
+    offered: OfferedTools,
+    /// The calls whose results the provider brought.
+    answered: HashSet<String>,
 }
 
 impl Items {
+    pub(super) fn new(offered: OfferedTools) -> Self {
+        Self { offered, ..Self::default() }
+    }
+
     pub(super) fn any_begun(&self) -> bool {
         !self.items.is_empty()
     }
@@ -128,6 +136,14 @@ impl Items {
                 }
                 self.finish(position, (!is_cut).then(|| raw.get()), true, sink);
             }
+            ItemKind::Call | ItemKind::CustomCall if self.is_undecided(position) => {
+                let (place, truth) = match kind {
+                    ItemKind::CustomCall => (Place::Input, Cow::Borrowed(body.input.as_str())),
+                    _ => (Place::Arguments, body.arguments()),
+                };
+                self.settle(position, place, &truth, sink)?;
+                self.hold(position, raw, is_cut);
+            }
             ItemKind::Call => {
                 self.identify(position, &body, sink);
                 self.settle(position, Place::Arguments, &body.arguments(), sink)?;
@@ -142,6 +158,11 @@ impl Items {
                 self.finish(position, kept.as_deref(), !is_cut, sink);
             }
             ItemKind::Other => {
+                if let Ok(output) = serde_json::from_str::<Output<'_>>(raw.get())
+                    && output.kind.as_str().ends_with("_output")
+                {
+                    self.answered.insert(output.call_id.as_str().to_owned());
+                }
                 if let Some(item) = self.items.get(position) {
                     sink.delta(Delta::OpaqueJson { index: item.block, json: raw.get() });
                 }
@@ -170,7 +191,48 @@ impl Items {
                 self.done(of, raw, sink)?;
             }
         }
+        self.decide(sink);
         Ok(())
+    }
+
+    fn is_undecided(&self, position: usize) -> bool {
+        self.items.get(position).is_some_and(|item| item.undecided.is_some())
+    }
+
+    /// Keeps the finished item of a call that is decided on later.
+    fn hold(&mut self, position: usize, raw: &RawValue, is_cut: bool) {
+        let Some(item) = self.items.get_mut(position) else { return };
+        if let Some(undecided) = &mut item.undecided {
+            raw.get().clone_into(&mut undecided.raw);
+            item.closed |= !is_cut;
+        }
+    }
+
+    /// Settles whose the calls of tools are that were not offered: the provider's where it brought the result, else ours,
+    /// which the model is told are calls of an unknown tool. A custom call is also the provider's where the provider has
+    /// tools to run and nobody described this one as a client's, or where the model said something with its result.
+    fn decide(&mut self, sink: &mut dyn DeltaSink) {
+        let mut said_after = false;
+        for position in (0..self.items.len()).rev() {
+            let Some(item) = self.items.get_mut(position) else { continue };
+            if let Some(undecided) = item.undecided.take() {
+                let is_run = self.answered.contains(&undecided.call_id)
+                    || (item.kind == ItemKind::CustomCall
+                        && (said_after || self.offered.has_provider_run(&undecided.name)));
+                if is_run {
+                    item.kind = ItemKind::Other;
+                    if item.closed {
+                        let (index, json) = (item.block, undecided.raw.as_str());
+                        sink.delta(Delta::OpaqueJson { index, json });
+                        sink.delta(Delta::BlockStop { index });
+                    }
+                } else {
+                    tell_call(item, &undecided, sink);
+                }
+            }
+            let is_said = |part: &Part| !part.text.is_empty();
+            said_after |= item.kind == ItemKind::Message && item.parts.iter().any(is_said);
+        }
     }
 
     fn finish_message(
@@ -251,11 +313,7 @@ impl Items {
     fn tell_input(&mut self, position: usize, sink: &mut dyn DeltaSink) {
         let Some(item) = self.items.get(position) else { return };
         let text = item.parts.first().map_or("", |part| part.text.as_str());
-        let mut json = b"{\"input\":".to_vec();
-        write_string(&mut json, text);
-        json.push(b'}');
-        let json = String::from_utf8_lossy(&json);
-        sink.delta(Delta::Arguments { index: item.block, json: &json });
+        sink.delta(Delta::Arguments { index: item.block, json: &as_arguments(text) });
     }
 
     /// Tells what of a whole text its fragments did not. Shown text that says otherwise stays; a call's may not.
@@ -311,9 +369,11 @@ impl Items {
         match place {
             Place::Content(_) => sink.delta(Delta::Text { index, text }),
             Place::Summary(_) | Place::Reasoning(_) => sink.delta(Delta::Thinking { index, text }),
-            Place::Arguments => sink.delta(Delta::Arguments { index, json: text }),
-            // Not JSON yet.
-            Place::Input => {}
+            Place::Arguments if item.undecided.is_none() => {
+                sink.delta(Delta::Arguments { index, json: text });
+            }
+            // Not JSON yet, or not ours for all we know.
+            Place::Input | Place::Arguments => {}
         }
     }
 
@@ -329,7 +389,17 @@ impl Items {
             ItemKind::Message => BlockStart::Text,
             ItemKind::Reasoning => BlockStart::Thinking,
             ItemKind::Call | ItemKind::CustomCall => {
-                BlockStart::ToolCall { id: body.call_id(), name: body.name.as_str() }
+                let (id, name) = (body.call_id(), body.name.as_str());
+                if !name.is_empty() && !self.offered.has(name) {
+                    let start = BlockStart::Opaque { raw_json: raw.get() };
+                    let position = self.insert(output_index, body.id.as_str(), kind, start, sink);
+                    if let Some(item) = self.items.get_mut(position) {
+                        let (call_id, name) = (id.to_owned(), name.to_owned());
+                        item.undecided = Some(Undecided { call_id, name, raw: String::new() });
+                    }
+                    return position;
+                }
+                BlockStart::ToolCall { id, name }
             }
             ItemKind::Other => BlockStart::Opaque { raw_json: raw.get() },
         };
@@ -348,7 +418,15 @@ impl Items {
         let block = self.blocks;
         self.blocks += 1;
         sink.delta(Delta::BlockStart { index: block, start });
-        self.items.push(Item { id: id.to_owned(), kind, block, parts: Vec::new(), closed: false });
+        let owned = id.to_owned();
+        self.items.push(Item {
+            id: owned,
+            kind,
+            block,
+            parts: Vec::new(),
+            closed: false,
+            undecided: None,
+        });
         if let Some(index) = output_index {
             self.by_index.insert(index, position);
         }
@@ -394,4 +472,37 @@ impl Items {
         };
         Some(self.insert(of.output_index, of.item_id, kind, start, sink))
     }
+}
+
+/// Tells a call of a tool that nobody offered, as far as it came.
+fn tell_call(item: &Item, undecided: &Undecided, sink: &mut dyn DeltaSink) {
+    let index = item.block;
+    let whole = serde_json::from_str::<ItemBody<'_>>(&undecided.raw).ok();
+    let (id, name) = match &whole {
+        Some(body) if !body.name.as_str().is_empty() => (body.call_id(), body.name.as_str()),
+        Some(_) | None => (undecided.call_id.as_str(), undecided.name.as_str()),
+    };
+    sink.delta(Delta::BecameCall { index, id, name });
+    let told = item.parts.first().map_or("", |part| part.text.as_str());
+    let arguments: Cow<'_, str> = match (&whole, item.kind) {
+        (Some(body), ItemKind::CustomCall) => as_arguments(body.input.as_str()).into(),
+        (Some(body), _) => body.arguments(),
+        (None, ItemKind::CustomCall) => as_arguments(told).into(),
+        (None, _) => told.into(),
+    };
+    sink.delta(Delta::Arguments { index, json: &arguments });
+    if let Some(json) = identity::keep_call(&undecided.raw) {
+        sink.delta(Delta::ProviderData { index, json: &json });
+    }
+    if item.closed {
+        sink.delta(Delta::BlockStop { index });
+    }
+}
+
+/// A custom call's text as the arguments of a tool that takes one `input`.
+fn as_arguments(text: &str) -> String {
+    let mut json = b"{\"input\":".to_vec();
+    write_string(&mut json, text);
+    json.push(b'}');
+    String::from_utf8_lossy(&json).into_owned()
 }

@@ -24,7 +24,17 @@ use crate::model::{Message, RunWarning};
 
 /// The Responses API.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct ResponsesWire;
+pub struct ResponsesWire {
+    takes_cache_key: bool,
+}
+
+impl ResponsesWire {
+    /// The API at a server that takes `prompt_cache_key`, or does not; of one of which nothing is known it is not asked.
+    #[must_use]
+    pub fn new(takes_cache_key: bool) -> Self {
+        Self { takes_cache_key }
+    }
+}
 
 impl Wire for ResponsesWire {
     fn api(&self) -> Api {
@@ -36,11 +46,11 @@ impl Wire for ResponsesWire {
     }
 
     fn body(&self, request: &ModelRequest) -> Vec<Bytes> {
-        body::body(request)
+        body::body(request, self.takes_cache_key)
     }
 
     fn unsupported(&self, request: &ModelRequest) -> Vec<RunWarning> {
-        unsupported::unsupported(request)
+        unsupported::unsupported(request, self.takes_cache_key)
     }
 
     fn count(&self, request: &ModelRequest) -> Option<CountCall> {
@@ -61,5 +71,9 @@ impl Wire for ResponsesWire {
 
     fn decoder(&self) -> Box<dyn Decoder> {
         Box::new(decode::ResponsesDecoder::default())
+    }
+
+    fn decoder_for(&self, request: &ModelRequest) -> Box<dyn Decoder> {
+        Box::new(decode::ResponsesDecoder::new(request.offered()))
     }
 }

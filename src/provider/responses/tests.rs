@@ -43,7 +43,7 @@ fn raw(json: &Value) -> Box<RawValue> {
 }
 
 fn encoded(messages: &[Message]) -> String {
-    String::from_utf8(ResponsesWire.encode_messages(messages).to_vec()).unwrap()
+    String::from_utf8(ResponsesWire::default().encode_messages(messages).to_vec()).unwrap()
 }
 
 fn items(messages: &[Message]) -> Vec<Value> {
@@ -51,7 +51,7 @@ fn items(messages: &[Message]) -> Vec<Value> {
 }
 
 fn whole(request: &ModelRequest) -> String {
-    String::from_utf8(ResponsesWire.body(request).concat()).unwrap()
+    String::from_utf8(ResponsesWire::new(true).body(request).concat()).unwrap()
 }
 
 fn body(request: &ModelRequest) -> Value {
@@ -62,7 +62,7 @@ fn request() -> ModelRequest {
     ModelRequest {
         model: "gpt-x".to_owned(),
         system: "Be \"brief\".".to_owned(),
-        messages: vec![ResponsesWire.encode_messages(&[user("hi")])],
+        messages: vec![ResponsesWire::default().encode_messages(&[user("hi")])],
         max_tokens: 64,
         ..ModelRequest::default()
     }
@@ -309,7 +309,7 @@ fn what_the_api_refuses_is_not_sent() {
     };
     let blocks = vec![
         thinking("{\"field\":\"reasoning_content\"}"),
-        Block::RedactedThinking { data: "x".to_owned() },
+        Block::RedactedThinking { data: "x".to_owned(), provider_data: None },
         Block::text(""),
         Block::Opaque { raw_json: "{broken".to_owned() },
         cut,
@@ -330,7 +330,7 @@ fn the_next_request_begins_with_the_bytes_of_this_one() {
     let next = ModelRequest {
         messages: vec![
             first.messages[0].clone(),
-            ResponsesWire.encode_messages(&[
+            ResponsesWire::default().encode_messages(&[
                 message(Role::Assistant, vec![call("c", "{}", None)]),
                 result("c", vec![Block::text("x")]),
             ]),
@@ -355,7 +355,7 @@ fn replay(events: &[String]) -> (Accumulated, Result<Completion, Failure>) {
 
 fn replay_bytes(chunks: &[&[u8]]) -> (Accumulated, Result<Completion, Failure>) {
     let mut accumulator = Accumulator::new();
-    let mut reader = StreamReader::new(ResponsesWire.decoder());
+    let mut reader = StreamReader::new(ResponsesWire::default().decoder());
     let mut outcome = Ok(Flow::More);
     for chunk in chunks {
         outcome = reader.feed(chunk, &mut accumulator);
@@ -422,7 +422,7 @@ fn a_completed_response_with_a_call_that_was_never_finished_runs_nothing() {
 #[test]
 fn noise_of_an_unknown_name_is_skipped_and_noise_of_a_known_one_fails() {
     let mut sink = Accumulator::new();
-    let mut decoder = ResponsesWire.decoder();
+    let mut decoder = ResponsesWire::default().decoder();
     for (name, data) in [
         ("novelty", &b"\xff\x00"[..]),
         ("", b"[DONE]"),
@@ -540,7 +540,7 @@ proptest! {
     #[test]
     fn any_bytes_are_survived(data in prop::collection::vec(any::<u8>(), 0..64)) {
         let mut sink = Accumulator::new();
-        let mut decoder = ResponsesWire.decoder();
+        let mut decoder = ResponsesWire::default().decoder();
         for name in ["", "error", "response.completed", "response.output_item.done"] {
             let _ = decoder.event(name, &data, &mut sink);
         }
@@ -552,7 +552,7 @@ proptest! {
 fn pieces_are_shared_and_not_copied() {
     let piece = Bytes::from_static(b"{\"type\":\"message\"}");
     let request = ModelRequest { messages: vec![piece.clone(), piece.clone()], ..request() };
-    let pieces = ResponsesWire.body(&request);
+    let pieces = ResponsesWire::new(true).body(&request);
     let shared = pieces.iter().filter(|it| it.as_ptr() == piece.as_ptr()).count();
     assert_eq!(shared, 2);
 }

@@ -3,7 +3,7 @@
 use crate::model::{CacheTtl, RunWarning};
 use crate::provider::ModelRequest;
 
-pub(super) fn unsupported(request: &ModelRequest) -> Vec<RunWarning> {
+pub(super) fn unsupported(request: &ModelRequest, takes_cache_key: bool) -> Vec<RunWarning> {
     let options = &request.options;
     let mut told = Vec::new();
     let mut tell = |field: &str, why: &str| told.push(RunWarning::unsupported(field, why));
@@ -15,6 +15,9 @@ pub(super) fn unsupported(request: &ModelRequest) -> Vec<RunWarning> {
     }
     if options.prompt_cache.ttl == Some(CacheTtl::Hour) {
         tell("promptCache.ttl", "it is not sent: the model's own time holds");
+    }
+    if options.prompt_cache.key.is_some() && !takes_cache_key {
+        tell("promptCache.key", "this server is not known to take one; see `promptCacheKey`");
     }
     told
 }
@@ -39,8 +42,8 @@ mod tests {
             ..ModelRequest::default()
         };
         let fields: Vec<_> =
-            unsupported(&request).into_iter().filter_map(|warning| warning.field).collect();
+            unsupported(&request, true).into_iter().filter_map(|warning| warning.field).collect();
         assert_eq!(fields, ["stopSequences", "toolChoice", "promptCache.ttl"]);
-        assert_eq!(unsupported(&ModelRequest::default()), []);
+        assert_eq!(unsupported(&ModelRequest::default(), true), []);
     }
 }

@@ -45,6 +45,15 @@ pub(super) struct Kind<'a> {
     pub(super) kind: Text<'a>,
 }
 
+/// What an item is the result of, where it is one.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Output<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) call_id: Text<'a>,
+}
+
 /// A response object: whole, or as far as it has come.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ResponseBody<'a> {
@@ -60,6 +69,18 @@ pub(super) struct ResponseBody<'a> {
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) incomplete_details: Option<IncompleteDetails<'a>>,
+}
+
+impl ResponseBody<'_> {
+    /// Why it is incomplete; empty where it does not say.
+    pub(super) fn cut_by(&self) -> &str {
+        self.incomplete_details.as_ref().map_or("", |details| details.reason.as_str())
+    }
+
+    /// Whether it says why it is incomplete.
+    pub(super) fn is_cut(&self) -> bool {
+        !self.cut_by().is_empty()
+    }
 }
 
 /// Why a response is incomplete.

@@ -36,6 +36,8 @@ pub(crate) struct Service {
     pub(crate) azure_paths: bool,
     /// How its Chat Completions differ.
     pub(crate) chat: ChatQuirks,
+    /// Whether its Responses are known to take `prompt_cache_key`; servers that check their fields refuse it.
+    pub(crate) responses_cache_key: bool,
 }
 
 /// The header an `api_key` travels in.

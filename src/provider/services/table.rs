@@ -25,6 +25,7 @@ const COMPATIBLE: Service = Service {
     key: KeyHeader::OfApi,
     azure_paths: false,
     chat: ChatQuirks::COMPATIBLE,
+    responses_cache_key: false,
 };
 
 pub(super) const SERVICES: &[Service] = &[
@@ -45,7 +46,10 @@ pub(super) const SERVICES: &[Service] = &[
         base_url: Some("https://api.openai.com/v1"),
         own_hosts: &["api.openai.com", "eu.api.openai.com", "us.api.openai.com"],
         variables: &["OPENAI_API_KEY"],
+        // Where subscribers are served, with keys of their own.
+        domains: &["chatgpt.com"],
         chat: ChatQuirks::OPENAI,
+        responses_cache_key: true,
         ..COMPATIBLE
     },
     Service {
@@ -90,6 +94,7 @@ pub(super) const SERVICES: &[Service] = &[
         key: KeyHeader::ApiKey,
         azure_paths: true,
         chat: ChatQuirks::STANDARD,
+        responses_cache_key: true,
         ..COMPATIBLE
     },
     Service {
@@ -100,6 +105,7 @@ pub(super) const SERVICES: &[Service] = &[
         domains: &["openrouter.ai"],
         variables: &["OPENROUTER_API_KEY"],
         chat: ChatQuirks::OPENROUTER,
+        responses_cache_key: true,
         ..COMPATIBLE
     },
     Service {
@@ -136,6 +142,7 @@ pub(super) const SERVICES: &[Service] = &[
         own_hosts: &["api.x.ai"],
         domains: &["x.ai"],
         variables: &["XAI_API_KEY"],
+        responses_cache_key: true,
         ..COMPATIBLE
     },
     Service {

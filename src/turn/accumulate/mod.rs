@@ -81,6 +81,11 @@ impl Accumulator {
                     replace_unless_empty(name, new_name);
                 }
             }
+            Delta::BecameCall { index, id, name } => {
+                if let Some(block @ Block::Opaque { .. }) = self.block(index) {
+                    *block = open_call(id, name);
+                }
+            }
             Delta::ProviderData { index, json } => self.set_provider_data(index, json),
             Delta::OpaqueJson { index, json } => {
                 if let Some(Block::Opaque { raw_json }) = self.block(index) {
@@ -116,15 +121,9 @@ impl Accumulator {
                 Block::Thinking { thinking: String::new(), signature: None, provider_data: None }
             }
             BlockStart::RedactedThinking { data } => {
-                Block::RedactedThinking { data: data.to_owned() }
+                Block::RedactedThinking { data: data.to_owned(), provider_data: None }
             }
-            BlockStart::ToolCall { id, name } => Block::ToolCall {
-                id: id.to_owned(),
-                name: name.to_owned(),
-                arguments_json: String::new(),
-                incomplete: true,
-                provider_data: None,
-            },
+            BlockStart::ToolCall { id, name } => open_call(id, name),
             BlockStart::Opaque { raw_json } => Block::Opaque { raw_json: raw_json.to_owned() },
         };
         let position = self.entries.len();
@@ -149,15 +148,10 @@ impl Accumulator {
             Some(
                 Block::Text { provider_data, .. }
                 | Block::Thinking { provider_data, .. }
+                | Block::RedactedThinking { provider_data, .. }
                 | Block::ToolCall { provider_data, .. },
             ) => *provider_data = Some(json.to_owned()),
-            Some(
-                Block::Image { .. }
-                | Block::RedactedThinking { .. }
-                | Block::ToolResult { .. }
-                | Block::Opaque { .. },
-            )
-            | None => {}
+            Some(Block::Image { .. } | Block::ToolResult { .. } | Block::Opaque { .. }) | None => {}
         }
     }
 
@@ -177,6 +171,17 @@ impl Accumulator {
 impl DeltaSink for Accumulator {
     fn delta(&mut self, delta: Delta<'_>) {
         self.apply(&delta);
+    }
+}
+
+/// A call that has just begun.
+fn open_call(id: &str, name: &str) -> Block {
+    Block::ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        arguments_json: String::new(),
+        incomplete: true,
+        provider_data: None,
     }
 }
 

@@ -54,7 +54,7 @@ fn a_whole_response_keeps_every_block_in_order() {
                 signature: Some("new".to_owned()),
                 provider_data: None,
             },
-            Block::RedactedThinking { data: "xyz".to_owned() },
+            Block::RedactedThinking { data: "xyz".to_owned(), provider_data: None },
             Block::Text { text: "ab".to_owned(), provider_data: Some("{}".to_owned()) },
             Block::ToolCall {
                 id: "c2".to_owned(),

@@ -60,6 +60,8 @@ pub struct Plan {
     /// Failed attempts in a row with it in this call.
     failures: u32,
     waits: u32,
+    /// Those after a refusal of its own.
+    own_waits: u32,
     /// Profiles that are through with this call, until a wait, and why.
     tried: BTreeMap<String, FailureKind>,
     /// Those of them that no wait makes better.
@@ -84,6 +86,7 @@ impl Plan {
             current: sticky,
             failures: 0,
             waits: 0,
+            own_waits: 0,
             tried: BTreeMap::new(),
             barred: BTreeSet::new(),
             left: false,
@@ -137,12 +140,12 @@ impl Plan {
             !barred && ms <= LONGEST_WAIT && duration(ms) < remaining.mul_f64(0.9)
         });
         let next = self.next(self.reason(seat, book, now));
-        let waits = if next.is_some() { 1 } else { MOST_WAITS };
+        let (waited, most) =
+            if next.is_some() { (self.waits, 1) } else { (self.own_waits, MOST_WAITS) };
         match (wait, next) {
             // Rate limits pass; what is broken is sooner found whole elsewhere.
             (Some((window, _)), next)
-                if self.waits < waits
-                    && (next.is_none() || window.reason == FailureKind::RateLimit) =>
+                if waited < most && (next.is_none() || window.reason == FailureKind::RateLimit) =>
             {
                 Choice::Wait(duration(window.until.saturating_sub(now)))
             }
@@ -238,14 +241,19 @@ impl Plan {
     fn fresh(&mut self) {
         self.failures = 0;
         self.waits = 0;
+        self.own_waits = 0;
         self.tried.clear();
         self.barred.clear();
     }
 
-    /// The wait is over. All had cooled: the profile is chosen anew.
+    /// The wait is over. All had cooled: the profile is chosen anew. A wait for what others were refused is not the call's
+    /// own: many at once would use up each other's.
     pub fn waited(&mut self) {
         self.current = None;
         self.waits = self.waits.saturating_add(1);
+        if self.failures > 0 || !self.tried.is_empty() {
+            self.own_waits = self.own_waits.saturating_add(1);
+        }
         self.failures = 0;
         self.tried.clear();
     }

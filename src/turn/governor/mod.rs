@@ -5,6 +5,7 @@
 //! [`Lane::next`].
 
 mod meter;
+mod pace;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use std::time::Duration;
 use super::retry::MAX_RETRY_AFTER;
 use crate::model::{RateLimitState, RateLimits};
 use meter::Meter;
+use pace::Pace;
 
 /// A call is overtaken by so many that came after it, and by no more.
 const OVERTAKEN: u64 = 16;
@@ -21,8 +23,12 @@ const OVERTAKEN: u64 = 16;
 const DISBELIEF: i64 = 600_000;
 /// What had room within so many milliseconds proves nobody wrong.
 const NEARLY: i64 = 1_000;
-/// With so many calls at once unanswered, a lane that was refused counts as open again.
+/// With so many calls at once unanswered, and no more in line, a lane that was refused counts as open again.
 const WIDE: u32 = 64;
+/// A lane that closes for no longer than so many milliseconds keeps its line: who goes elsewhere would win nothing.
+const SHORT_CLOSING: i64 = 2_000;
+/// How long a lane closes whose server refuses one and serves others, and does not say for how long.
+const BRIEF: Duration = Duration::from_secs(1);
 
 /// Who goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,6 +106,7 @@ pub(crate) struct Lane {
     /// Tokens of an answer, as the last ones were.
     answer: u64,
     door: Door,
+    pace: Pace,
     /// Headers are believed from this time on.
     believed: i64,
     /// The longest that headers alone hold back the first in line, in milliseconds.
@@ -119,6 +126,7 @@ impl Lane {
             last_go: i64::MIN,
             answer: 0,
             door: Door::Open,
+            pace: Pace::default(),
             believed: i64::MIN,
             patience: i64::try_from(patience.as_millis()).unwrap_or(i64::MAX),
         }
@@ -127,8 +135,9 @@ impl Lane {
     /// A call of `input` tokens stands in line. Its number is for all that follows.
     pub(crate) fn ask(&mut self, priority: Priority, input: u64, now: i64) -> u64 {
         self.ids = self.ids.wrapping_add(1);
-        self.waiting.push(Waiting { id: self.ids, priority, input, came: now, after: self.gone });
-        self.ids
+        let (id, came, after) = (self.ids, now, self.gone);
+        self.waiting.push(Waiting { id, priority, input, came, after });
+        id
     }
 
     /// Who goes, or until when the first in line waits. Priorities first, then who came first; but a call that
@@ -155,7 +164,7 @@ impl Lane {
             Door::Ajar(most) => (true, self.probing() >= most),
         };
         let room = self.room(cost, now);
-        let due = if held { forced } else { room.min(forced) };
+        let due = if held { forced } else { room.max(self.pace.when(now)).min(forced) };
         if due > now {
             return Next::Wait(id, due);
         }
@@ -168,6 +177,7 @@ impl Lane {
         add(&mut self.sent, cost);
         self.gone = self.gone.wrapping_add(1);
         self.last_go = now;
+        self.pace.went(now);
         let (settled, forced) = (self.settled, room > now.saturating_add(NEARLY));
         let sent = Sent { cost, settled, at: now, answered: false, forced, probe };
         self.out.insert(id, sent);
@@ -199,7 +209,8 @@ impl Lane {
             Door::Closed(until) => now < until,
             Door::Ajar(most) => self.probing() >= most,
         };
-        held || !self.waiting.is_empty() || self.room(self.cost(input), now) > now
+        let due = self.room(self.cost(input), now).max(self.pace.when(now));
+        held || !self.waiting.is_empty() || due > now
     }
 
     pub(crate) fn is_waiting(&self, id: u64) -> bool {
@@ -224,6 +235,9 @@ impl Lane {
         let Sent { cost, settled, at, forced, probe, .. } = *call;
         let [requests, _, input, _] = cost;
         add(&mut self.settled, [requests, 0, input, 0]);
+        if well {
+            self.pace.served();
+        }
         if well && forced {
             // There was room although they had said that there was none.
             self.meters = [None; KINDS];
@@ -235,7 +249,10 @@ impl Lane {
         {
             // One more for each answer: twice as many in each round.
             let wider = most.saturating_add(1);
-            let done = wider >= WIDE || (self.waiting.is_empty() && self.probing() == 0);
+            // All that wait would go at once through an open door.
+            let few = self.waiting.len() <= usize::try_from(WIDE).unwrap_or(usize::MAX);
+            let over = self.waiting.is_empty() && self.probing() == 0;
+            let done = (wider >= WIDE && few) || over;
             self.door = if done { Door::Open } else { Door::Ajar(wider) };
         }
         if now < self.believed {
@@ -263,14 +280,27 @@ impl Lane {
         let until = now.saturating_add(i64::try_from(wait.as_millis()).unwrap_or_default());
         let until = match self.door {
             Door::Closed(known) => known.max(until),
-            Door::Open | Door::Ajar(_) => until,
+            Door::Open | Door::Ajar(_) => {
+                self.pace.refused(now);
+                until
+            }
         };
         self.door = Door::Closed(until);
+    }
+
+    /// For how long a refusal closes the lane that does not say so: as is usual, and briefly where the server serves others.
+    pub(crate) fn usual_wait(&self, usual: Duration) -> Duration {
+        let served = match self.door {
+            Door::Closed(_) => self.pace.is_mixed(),
+            Door::Open | Door::Ajar(_) => self.pace.is_serving(),
+        };
+        if served { usual.min(BRIEF) } else { usual }
     }
 
     /// What was said of the lane is forgotten.
     pub(crate) fn reopen(&mut self) {
         self.door = Door::Open;
+        self.pace = Pace::default();
         self.meters = [None; KINDS];
     }
 
@@ -310,6 +340,14 @@ impl Lane {
     /// Sends everybody who waits away, to choose anew.
     pub(crate) fn dismiss(&mut self) -> Vec<u64> {
         self.waiting.drain(..).map(|it| it.id).collect()
+    }
+
+    /// Whether the lane is closed for so short a time that its line stays.
+    pub(crate) fn is_briefly_closed(&self, now: i64) -> bool {
+        match self.door {
+            Door::Closed(until) => until.saturating_sub(now) <= SHORT_CLOSING,
+            Door::Open | Door::Ajar(_) => false,
+        }
     }
 
     /// The limits in the order of [`RateLimits`].

@@ -102,9 +102,12 @@ fn blocks(hash: &mut Xxh3, all: &[Block]) {
                 maybe(hash, signature.as_deref());
                 maybe(hash, provider_data.as_deref());
             }
-            Block::RedactedThinking { data } => {
+            Block::RedactedThinking { data, provider_data } => {
                 hash.update(b"x");
                 feed(hash, data);
+                if let Some(provider_data) = provider_data {
+                    feed(hash, provider_data);
+                }
             }
             Block::ToolCall { id, name, arguments_json, incomplete, provider_data } => {
                 hash.update(if *incomplete { b"C" } else { b"c" });

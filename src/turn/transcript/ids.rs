@@ -1,7 +1,8 @@
 //! Call ids as an API takes them: of its alphabet and length, and unique in the transcript.
 //!
 //! Derived from the ids that came before, never random: the same transcript always gets the same ids. An id that is
-//! already fine must never change.
+//! already fine must never change, nor one that goes back to the model that gave it: gateways pack what they need again
+//! (a thought signature of 500 characters) into the id.
 
 use std::collections::{HashMap, HashSet};
 
@@ -93,6 +94,21 @@ impl WireIds {
         Self { shape: Shape::of(api, rule), used: HashSet::new(), next: HashMap::new() }
     }
 
+    /// The id on the wire for the next call, which the target itself made with this id: byte for byte, whatever it is. Only
+    /// where the transcript has it already is another one derived from it.
+    pub(super) fn own(&mut self, id: &str) -> String {
+        if self.used.insert(id.to_owned()) {
+            return id.to_owned();
+        }
+        let is_fitting =
+            id.len() <= self.shape.longest() && id.chars().all(|c| self.shape.allows(c));
+        if is_fitting {
+            return self.assign(id);
+        }
+        // Of an id that does not fit nothing is cut: what is packed in it would be lost.
+        self.numbered(id, None)
+    }
+
     /// The id on the wire for the next call, whose id is `id`.
     pub(super) fn assign(&mut self, id: &str) -> String {
         match self.shape {
@@ -106,12 +122,17 @@ impl WireIds {
         if self.used.insert(base.clone()) {
             return base;
         }
-        let next = self.next.entry(base.clone()).or_insert(2);
+        self.numbered(&base, Some(self.shape.longest()))
+    }
+
+    /// The next free id made of `base` and a number; `base` is cut where the two are longer than `longest`.
+    fn numbered(&mut self, base: &str, longest: Option<usize>) -> String {
+        let next = self.next.entry(base.to_owned()).or_insert(2);
         loop {
             let suffix = format!("{}{next}", self.shape.separator());
             *next += 1;
-            let stem = base.len().min(self.shape.longest() - suffix.len());
-            let candidate = format!("{}{suffix}", base.get(..stem).unwrap_or_default());
+            let room = longest.map_or(base.len(), |longest| longest.saturating_sub(suffix.len()));
+            let candidate = format!("{}{suffix}", base.get(..room.min(base.len())).unwrap_or(base));
             if self.used.insert(candidate.clone()) {
                 return candidate;
             }

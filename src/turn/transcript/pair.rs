@@ -99,6 +99,7 @@ impl Pairs {
         out: &mut Vec<Message>,
     ) {
         let mut answers = Vec::new();
+        let own = target.wrote(assistant.provenance.as_ref());
         let place = (assistant.id.clone(), assistant.sequence, assistant.created_at);
         assistant.blocks.retain_mut(|block| {
             let Block::ToolCall { id, name, .. } = block else { return true };
@@ -108,7 +109,7 @@ impl Pairs {
                 dropped.calls += 1;
                 return false;
             }
-            let wire = self.ids.assign(id);
+            let wire = if own { self.ids.own(id) } else { self.ids.assign(id) };
             let (content, is_error) = match given.as_ref().and_then(|result| result.blocks.first())
             {
                 Some(Block::ToolResult { content, is_error, .. }) => (content.clone(), *is_error),

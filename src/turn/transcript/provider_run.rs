@@ -55,9 +55,10 @@ fn half(block: &Block) -> Option<Half> {
         Some(Half::Use(of(tool_use.id)))
     } else if let Some(tool_result) = found.tool_result {
         Some(Half::Result(of(tool_result.id)))
-    } else if found.kind.ends_with("_tool_use") {
+    // With or without a prefix: some gateways run tools as plain `tool_use` and `tool_result` blocks of one answer.
+    } else if found.kind.ends_with("tool_use") {
         Some(Half::Use(of(found.id)))
-    } else if found.kind.ends_with("_tool_result") {
+    } else if found.kind.ends_with("tool_result") {
         Some(Half::Result(of(found.tool_use_id)))
     } else {
         None

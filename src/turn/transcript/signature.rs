@@ -27,8 +27,26 @@ pub(super) fn fill(target: &Target, blocks: &mut [Block]) {
     if let Some(provider_data) = first
         && !provider_data.as_deref().is_some_and(has_signature)
     {
-        *provider_data = Some(ESCAPE.to_owned());
+        *provider_data = Some(with_escape(provider_data.as_deref()));
     }
+}
+
+/// The escape value, beside what else is kept with the call.
+fn with_escape(kept: Option<&str>) -> String {
+    let beside = kept.map(str::trim).and_then(|json| json.strip_suffix('}'));
+    match beside.filter(|open| open.trim() != "{" && has_no_signature(open)) {
+        Some(open) => {
+            let escape = ESCAPE.strip_prefix('{').unwrap_or_default();
+            format!("{open},{escape}")
+        }
+        None => ESCAPE.to_owned(),
+    }
+}
+
+/// Whether an object that is not closed yet has no signature, not even an empty one.
+fn has_no_signature(open: &str) -> bool {
+    let data: Option<Value> = serde_json::from_str(&format!("{open}}}")).ok();
+    data.is_some_and(|data| data.is_object() && data.get("thoughtSignature").is_none())
 }
 
 /// Gemini does so since version 3; a name without a version is taken for a new one.

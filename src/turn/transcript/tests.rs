@@ -55,6 +55,10 @@ fn thinking(text: &str) -> Block {
     }
 }
 
+fn redacted(data: &str) -> Block {
+    Block::RedactedThinking { data: data.to_owned(), provider_data: None }
+}
+
 fn provider_run(raw_json: &str) -> Block {
     Block::Opaque { raw_json: raw_json.to_owned() }
 }
@@ -98,7 +102,7 @@ fn shape(messages: &[Message]) -> String {
                 Block::Text { text, .. } => format!("{text:?}"),
                 Block::Image { mime_type, .. } => mime_type.clone(),
                 Block::Thinking { thinking, .. } => format!("thinking({thinking})"),
-                Block::RedactedThinking { data } => format!("redacted({data})"),
+                Block::RedactedThinking { data, .. } => format!("redacted({data})"),
                 Block::ToolCall { id, name, arguments_json, .. } => {
                     format!("call {id} {name} {arguments_json}")
                 }
@@ -129,7 +133,7 @@ fn a_valid_transcript_is_left_byte_for_byte_as_it_is() {
         user("Hello"),
         assistant(vec![
             thinking("first"),
-            Block::RedactedThinking { data: "xyz".to_owned() },
+            redacted("xyz"),
             Block::text("Reading. "),
             call("toolu_1"),
             call("toolu_2"),
@@ -155,7 +159,7 @@ fn a_valid_transcript_is_left_byte_for_byte_as_it_is() {
 fn thinking_and_opaque_blocks_stay_with_the_model_that_wrote_them() {
     let mut foreign = assistant(vec![
         thinking("secret"),
-        Block::RedactedThinking { data: "xyz".to_owned() },
+        redacted("xyz"),
         Block::Text { text: "Answer".to_owned(), provider_data: Some("{\"id\":1}".to_owned()) },
         Block::Opaque { raw_json: "{}".to_owned() },
     ]);
@@ -246,6 +250,10 @@ fn ids_and_calls_are_made_fit_for_the_api() {
             with("s", "read", "{\"a\":\"\\ud83d\"}"),
         ]),
     ];
+    let history = history.map(|message| Message {
+        provenance: message.is_assistant().then(|| provenance(Api::AnthropicMessages, "model-0")),
+        ..message
+    });
     let both = format!(
         "{}\n\n{}",
         shape(&flat(Api::AnthropicMessages, &history)),
@@ -440,6 +448,44 @@ fn ids_are_of_the_alphabet_and_length_that_each_server_takes() {
 }
 
 #[test]
+fn ids_of_the_target_itself_stay_whatever_they_are_and_one_that_comes_again_is_numbered() {
+    let long = format!("call_1__thought__{}==", "Eq+/".repeat(130));
+    let given = [long.as_str(), "functions.read:0|fc ü", "call_0", "call_0", &long];
+    let ids = |messages: &[Message]| -> Vec<String> {
+        let blocks = messages.iter().flat_map(|message| &message.blocks);
+        let id = |block: &Block| match block {
+            Block::ToolCall { id, .. } => Some(id.clone()),
+            _ => None,
+        };
+        blocks.filter_map(id).collect()
+    };
+    let shapes = [
+        (Api::AnthropicMessages, IdRule::OfApi, "_"),
+        (Api::OpenaiChat, IdRule::OfApi, "_"),
+        (Api::OpenaiResponses, IdRule::OfApi, "_"),
+        (Api::GoogleGenerativeAi, IdRule::OfApi, ""),
+        (Api::BedrockConverse, IdRule::OfApi, "_"),
+        (Api::OpenaiChat, IdRule::NineAlphanumeric, ""),
+    ];
+    for (api, rule, separator) in shapes {
+        let rules = TranscriptRules { ids: rule, ..TranscriptRules::default() };
+        let target = Target { rules, ..target(api) };
+        let answer = |id: &&str| Message {
+            provenance: Some(provenance(api, "model-1")),
+            ..assistant(vec![call(id)])
+        };
+        let mut history = vec![user("a")];
+        history.extend(given.iter().map(answer));
+        let once = Projector::new(target.clone()).project_current(&history);
+        let found = ids(&once);
+        assert_eq!(found[..3], given[..3], "{api:?}");
+        assert_eq!(found[3], format!("call_0{separator}2"), "{api:?}");
+        assert_eq!(found[4], format!("{long}{separator}2"), "{api:?}");
+        assert_eq!(ids(&Projector::new(target).project_current(&once)), found, "{api:?}");
+    }
+}
+
+#[test]
 fn reasoning_goes_to_responses_only_with_what_it_led_to() {
     let of = |model: &str, blocks| Message {
         provenance: Some(provenance(Api::OpenaiResponses, model)),
@@ -536,7 +582,7 @@ fn any_assistant_block() -> impl Strategy<Value = Block> {
             signature: signed.then(|| "sig".to_owned()),
             provider_data: None,
         }),
-        1 => Just(Block::RedactedThinking { data: "SECRET".to_owned() }),
+        1 => Just(redacted("SECRET")),
         1 => Just(Block::Opaque { raw_json: "{}".to_owned() }),
         4 => any_call(),
         1 => any_image(),

@@ -130,7 +130,10 @@ fn assistant(target: &Target, message: &Message) -> Option<&'static str> {
                 let id_char = |c: char| if anthropic { word(c) } else { c.is_ascii_graphic() };
                 if *incomplete {
                     Some("an incomplete call")
-                } else if id.is_empty() || id.len() > 64 || !id.chars().all(id_char) {
+                } else if id.is_empty()
+                    // What the target made itself goes back whatever it looks like.
+                    || (!own && (id.len() > 64 || !id.chars().all(id_char)))
+                {
                     Some("an id outside the alphabet")
                 } else if name.is_empty() || name.len() > 64 || !name.chars().all(word) {
                     Some("a name outside the alphabet")

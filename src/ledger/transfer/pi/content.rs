@@ -53,7 +53,7 @@ fn block(part: &Value, api: &str) -> Option<Block> {
         "thinking" => {
             let signature = text("thinkingSignature");
             if part.get("redacted") == Some(&Value::Bool(true)) {
-                return Some(Block::RedactedThinking { data: signature? });
+                return Some(Block::RedactedThinking { data: signature?, provider_data: None });
             }
             let (signature, provider_data) = match api {
                 // The whole item, as JSON.
@@ -109,7 +109,7 @@ fn part(block: &Block, api: &str, left: &mut BTreeMap<String, u64>) -> Option<Va
                 _ => None,
             };
         }
-        Block::RedactedThinking { data } => {
+        Block::RedactedThinking { data, .. } => {
             put("type", "thinking");
             put("thinking", "");
             put("thinkingSignature", data);

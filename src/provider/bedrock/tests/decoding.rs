@@ -98,7 +98,8 @@ fn encrypted_reasoning_stays_byte_for_byte_and_its_pieces_become_one() {
         events.extend([("contentBlockStop", stop.as_str()), END]);
         stream(&events).0.blocks
     };
-    let data = |data: &str| vec![Block::RedactedThinking { data: data.to_owned() }];
+    let data =
+        |data: &str| vec![Block::RedactedThinking { data: data.to_owned(), provider_data: None }];
     assert_eq!(redacted(&["RW5jcnlwdGVk"]), data("RW5jcnlwdGVk"));
     // "En" + "crypted": each padded by itself.
     assert_eq!(redacted(&["RW4=", "Y3J5cHRlZA=="]), data("RW5jcnlwdGVk"));
@@ -177,7 +178,7 @@ fn a_whole_body_is_read_as_its_stream_would_be() {
         heard.blocks,
         [
             thinking("hm", Some("c2ln")),
-            Block::RedactedThinking { data: "RW4=".to_owned() },
+            Block::RedactedThinking { data: "RW4=".to_owned(), provider_data: None },
             Block::text("On it."),
             Block::Text {
                 text: "See there.".to_owned(),

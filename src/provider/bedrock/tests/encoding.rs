@@ -147,7 +147,7 @@ fn roles_alternate_results_come_first_and_nothing_refused_is_sent() {
                     signature: Some("c2ln".to_owned()),
                     provider_data: None,
                 },
-                Block::RedactedThinking { data: "RW4=".to_owned() },
+                Block::RedactedThinking { data: "RW4=".to_owned(), provider_data: None },
                 call("t1", r#"{"a": "\ud83d"}"#),
                 call("t2", "[broken"),
             ],

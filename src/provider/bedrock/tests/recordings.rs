@@ -17,7 +17,7 @@ fn is_stream(case: &Case) -> bool {
 fn opaque(outcome: &Outcome) -> Value {
     let values = outcome.0.blocks.iter().filter_map(|block| match block {
         Block::Thinking { signature: Some(signature), .. } => Some(("signature", signature)),
-        Block::RedactedThinking { data } => Some(("redacted_thinking", data)),
+        Block::RedactedThinking { data, .. } => Some(("redacted_thinking", data)),
         _ => None,
     });
     values

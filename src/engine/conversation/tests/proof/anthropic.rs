@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::check::{Facts, Verdict, base64, by, fields, list, matches, rule, spoken, text, word};
 
-pub(super) fn check(messages: &[Value], facts: Facts) -> Verdict {
+pub(super) fn check(messages: &[Value], facts: Facts<'_>) -> Verdict {
     let mut ids = HashSet::new();
     // Client calls whose results come next, and provider-run uses whose results come later.
     let mut open: Vec<String> = Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn check(messages: &[Value], facts: Facts) -> Verdict {
                 rule(!previous.is_empty(), "begins with the assistant", message)?;
                 rule(open.is_empty(), "calls without results before it", message)?;
                 // An answer may follow one that paused: the server joins them.
-                answer(message, content, &mut ids, &mut open, &mut waiting)?;
+                answer(message, content, facts, &mut ids, &mut open, &mut waiting)?;
                 let thinks = content.iter().any(is_thinking);
                 let own = content
                     .iter()
@@ -106,6 +106,7 @@ fn shown(block: &Value) -> Verdict {
 fn answer(
     message: &Value,
     content: &[Value],
+    facts: Facts<'_>,
     ids: &mut HashSet<String>,
     open: &mut Vec<String>,
     waiting: &mut HashSet<String>,
@@ -134,7 +135,7 @@ fn answer(
             "tool_use" => {
                 fields(block, &["type", "id", "name", "input"], &["caller", "toolset_name"])?;
                 let id = text(block, "id")?;
-                rule(matches(id, 64, word), "an id outside the alphabet", block)?;
+                rule(facts.takes(id, 64, word), "an id outside the alphabet", block)?;
                 rule(ids.insert(id.to_owned()), "an id twice", block)?;
                 rule(matches(text(block, "name")?, 64, word), "a bad name", block)?;
                 rule(block["input"].is_object(), "arguments that are no object", block)?;

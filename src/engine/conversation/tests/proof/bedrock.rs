@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::check::{Facts, Verdict, base64, by, fields, list, matches, rule, spoken, text, word};
 
-pub(super) fn check(messages: &[Value], facts: Facts) -> Verdict {
+pub(super) fn check(messages: &[Value], facts: Facts<'_>) -> Verdict {
     let mut ids = HashSet::new();
     let mut open: Vec<String> = Vec::new();
     let mut previous = "assistant";
@@ -30,7 +30,7 @@ pub(super) fn check(messages: &[Value], facts: Facts) -> Verdict {
             }
             "assistant" => {
                 rule(open.is_empty(), "calls without results before it", message)?;
-                answer(content, &mut ids, &mut open)?;
+                answer(content, facts, &mut ids, &mut open)?;
                 let thinks = content.iter().any(|it| it.get("reasoningContent").is_some());
                 let own = content
                     .iter()
@@ -74,7 +74,12 @@ fn shown(block: &Value) -> Verdict {
     rule(base64(text(&image["source"], "bytes")?), "an image that is no base64", block)
 }
 
-fn answer(content: &[Value], ids: &mut HashSet<String>, open: &mut Vec<String>) -> Verdict {
+fn answer(
+    content: &[Value],
+    facts: Facts<'_>,
+    ids: &mut HashSet<String>,
+    open: &mut Vec<String>,
+) -> Verdict {
     let mut waiting = HashSet::new();
     for block in content {
         let object = fields(
@@ -86,7 +91,7 @@ fn answer(content: &[Value], ids: &mut HashSet<String>, open: &mut Vec<String>) 
         if let Some(call) = block.get("toolUse") {
             let id = text(call, "toolUseId")?;
             rule(matches(text(call, "name")?, 64, word), "a bad name", block)?;
-            rule(matches(id, 64, word), "an id outside the alphabet", block)?;
+            rule(facts.takes(id, 64, word), "an id outside the alphabet", block)?;
             rule(call["input"].is_object(), "arguments that are no object", block)?;
             if call["type"] == "server_tool_use" {
                 fields(call, &["toolUseId", "name", "input", "type"], &[])?;

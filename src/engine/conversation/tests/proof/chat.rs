@@ -14,7 +14,7 @@ pub(super) enum Server {
     DeepSeek,
 }
 
-pub(super) fn check(messages: &[Value], server: Server, _facts: Facts) -> Verdict {
+pub(super) fn check(messages: &[Value], server: Server, facts: Facts<'_>) -> Verdict {
     let mut ids = HashSet::new();
     let mut open: Vec<String> = Vec::new();
     let mut previous = "";
@@ -49,7 +49,7 @@ pub(super) fn check(messages: &[Value], server: Server, _facts: Facts) -> Verdic
             "assistant" => {
                 rule(previous != "assistant", "two answers", message)?;
                 rule(!["", "system"].contains(&previous), "begins with the assistant", message)?;
-                answer(message, server, &mut ids, &mut open)?;
+                answer(message, server, facts, &mut ids, &mut open)?;
             }
             "tool" => {
                 fields(message, &["role", "content", "tool_call_id"], &[])?;
@@ -96,6 +96,7 @@ fn part(part: &Value) -> Verdict {
 fn answer(
     message: &Value,
     server: Server,
+    facts: Facts<'_>,
     ids: &mut HashSet<String>,
     open: &mut Vec<String>,
 ) -> Verdict {
@@ -125,10 +126,11 @@ fn answer(
         fields(&call["function"], &["name", "arguments"], &[])?;
         rule(call["type"] == "function", "no function", call)?;
         let id = text(call, "id")?;
-        rule(matches(id, 64, |c| c.is_ascii_graphic()), "an id outside the alphabet", call)?;
+        rule(facts.takes(id, 64, |c| c.is_ascii_graphic()), "an id outside the alphabet", call)?;
         if server == Server::Mistral {
             let nine = id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric());
-            rule(nine, "an id that is not nine letters or digits", call)?;
+            let own = facts.takes(id, 0, |_| false);
+            rule(nine || own, "an id that is not nine letters or digits", call)?;
         }
         rule(ids.insert(id.to_owned()), "an id twice", call)?;
         rule(matches(text(&call["function"], "name")?, 64, word), "a bad name", call)?;

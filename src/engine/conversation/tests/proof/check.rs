@@ -2,16 +2,52 @@
 
 use serde_json::{Map, Value};
 
+use crate::model::{Block, Message};
+use crate::turn::transcript::Target;
+
 /// The first rule that a body breaks.
 pub(super) type Verdict = Result<(), String>;
 
 /// What a body does not tell of itself.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Facts {
+pub(super) struct Facts<'a> {
     /// Whom the body is for, by its place among the writers.
     pub(super) writer: usize,
     /// Whether it may end with an answer: one of the target's own that paused.
     pub(super) may_continue: bool,
+    /// The ids of calls that the target made itself: it takes them back whatever they look like.
+    pub(super) own_ids: &'a [String],
+}
+
+impl Facts<'_> {
+    /// Whether a call may have this id: one of the alphabet, one of the target's own, or that with a number where it came
+    /// more than once.
+    pub(super) fn takes(&self, id: &str, longest: usize, allowed: impl Fn(char) -> bool) -> bool {
+        let is_own = |own: &String| {
+            id.strip_prefix(own.as_str())
+                .map(|rest| rest.strip_prefix('_').unwrap_or(rest))
+                .is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit()))
+        };
+        matches(id, longest, allowed) || (!id.is_empty() && self.own_ids.iter().any(is_own))
+    }
+}
+
+/// The ids of calls in messages that the target wrote.
+pub(super) fn own_ids<'a>(
+    target: &Target,
+    messages: impl Iterator<Item = &'a Message>,
+) -> Vec<String> {
+    let own = messages.filter(|message| {
+        message.provenance.as_ref().is_some_and(|from| {
+            (from.provider.as_str(), from.api.as_str(), from.model.as_str())
+                == (target.provider.as_str(), target.api.as_str(), target.model.as_str())
+        })
+    });
+    let ids = own.flat_map(|message| &message.blocks).filter_map(|block| match block {
+        Block::ToolCall { id, .. } if !id.is_empty() => Some(id.clone()),
+        _ => None,
+    });
+    ids.collect()
 }
 
 pub(super) fn rule(holds: bool, rule: &str, at: &Value) -> Verdict {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::check::{Facts, Verdict, base64, fields, list, matches, rule, spoken, text};
 
-pub(super) fn check(contents: &[Value], _facts: Facts) -> Verdict {
+pub(super) fn check(contents: &[Value], facts: Facts<'_>) -> Verdict {
     let mut ids = HashSet::new();
     let mut open: Vec<(String, String)> = Vec::new();
     let mut previous = "";
@@ -22,7 +22,7 @@ pub(super) fn check(contents: &[Value], _facts: Facts) -> Verdict {
             "model" => {
                 rule(previous == "user", "the model not after the user", content)?;
                 rule(open.is_empty(), "calls without responses before it", content)?;
-                model(content, parts, &mut ids, &mut open)?;
+                model(content, parts, facts, &mut ids, &mut open)?;
                 previous = "model";
             }
             role => return Err(format!("role `{role}`: {content}")),
@@ -68,6 +68,7 @@ fn image(part: &Value) -> Verdict {
 fn model(
     content: &Value,
     parts: &[Value],
+    facts: Facts<'_>,
     ids: &mut HashSet<String>,
     open: &mut Vec<(String, String)>,
 ) -> Verdict {
@@ -82,7 +83,7 @@ fn model(
             let call = &part["functionCall"];
             fields(call, &["id", "name", "args"], &[])?;
             let id = text(call, "id")?;
-            rule(matches(id, 40, |c| c.is_ascii_alphanumeric()), "an id", part)?;
+            rule(facts.takes(id, 40, |c| c.is_ascii_alphanumeric()), "an id", part)?;
             rule(ids.insert(id.to_owned()), "an id twice", part)?;
             let name = text(call, "name")?;
             let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');

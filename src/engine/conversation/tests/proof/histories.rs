@@ -243,7 +243,8 @@ fn provider_run(writer: usize) -> impl Strategy<Value = Vec<Block>> {
 
 fn answer_blocks(writer: usize) -> impl Strategy<Value = Vec<Block>> {
     let one = |block: Block| vec![block];
-    let redacted = Block::RedactedThinking { data: format!("OPQ-{writer}-red") };
+    let redacted =
+        Block::RedactedThinking { data: format!("OPQ-{writer}-red"), provider_data: None };
     prop::collection::vec(
         prop_oneof![
             4 => texts().prop_map(Block::text).prop_map(one),

@@ -34,7 +34,7 @@ struct Server {
     encoder: Encoder,
     /// Where a body has its conversation.
     field: &'static str,
-    accepts: fn(&[Value], Facts) -> Verdict,
+    accepts: for<'a> fn(&[Value], Facts<'a>) -> Verdict,
 }
 
 impl Server {
@@ -75,7 +75,7 @@ fn anthropic() -> Server {
     }
 }
 
-fn chat(host: &str, accepts: fn(&[Value], Facts) -> Verdict) -> Server {
+fn chat(host: &str, accepts: for<'a> fn(&[Value], Facts<'a>) -> Verdict) -> Server {
     let wire = ChatWire::new(ChatQuirks::for_host(host));
     Server { writer: 1, encoder: Encoder(Box::new(wire)), field: "messages", accepts }
 }
@@ -95,7 +95,7 @@ fn deepseek() -> Server {
 fn openai_responses() -> Server {
     Server {
         writer: 2,
-        encoder: Encoder(Box::new(ResponsesWire)),
+        encoder: Encoder(Box::new(ResponsesWire::default())),
         field: "input",
         accepts: responses::check,
     }
@@ -272,6 +272,7 @@ fn prove(server: &Server, case: &Conversed, tally: &Tally) -> Verdict {
     }
     let mut cuts = cuts(&target, &case.current);
     cuts.push(case.current.len());
+    let own_ids = check::own_ids(&target, turns(case).flatten());
     let mut from = 0;
     let mut sent: Vec<Value> = Vec::new();
     let mut body = String::new();
@@ -302,7 +303,7 @@ fn prove(server: &Server, case: &Conversed, tally: &Tally) -> Verdict {
             matches!(last.provider_stop_reason.as_deref(), Some("pause_turn" | "CONTINUATION"))
                 && from == Some((target.api.as_str(), &*target.model))
         });
-        let facts = Facts { writer: server.writer, may_continue };
+        let facts = Facts { writer: server.writer, may_continue, own_ids: &own_ids };
         if let Err(why) = (server.accepts)(&sent, facts) {
             return fail(&why, &body);
         }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::check::{Facts, Verdict, base64, fields, list, matches, rule, spoken, text, word};
 
-pub(super) fn check(items: &[Value], _facts: Facts) -> Verdict {
+pub(super) fn check(items: &[Value], facts: Facts<'_>) -> Verdict {
     let mut ids = HashSet::new();
     let mut open: Vec<String> = Vec::new();
     let mut asks = false;
@@ -60,7 +60,7 @@ pub(super) fn check(items: &[Value], _facts: Facts) -> Verdict {
                 rule(any_user, "begins with the assistant", item)?;
                 fields(item, &["type", "call_id", "name", "arguments"], &["namespace", "caller"])?;
                 let id = text(item, "call_id")?;
-                rule(matches(id, 64, |c| c.is_ascii_graphic()), "a call_id", item)?;
+                rule(facts.takes(id, 64, |c| c.is_ascii_graphic()), "a call_id", item)?;
                 rule(ids.insert(id.to_owned()), "an id twice", item)?;
                 rule(matches(text(item, "name")?, 64, word), "a bad name", item)?;
                 let arguments: Result<Value, _> = serde_json::from_str(text(item, "arguments")?);

@@ -50,9 +50,10 @@ fn every_provider_accepts_what_a_resumed_turn_comes_to() {
     // With and without the unsafe tool's outcome, in either round, by one process or two; and turns of one round.
     assert!(found.len() >= 8, "{} histories", found.len());
     for server in &servers {
-        let facts = Facts { writer: server.writer, may_continue: false };
         for (history, own) in found.iter().flat_map(|found| [(found, false), (found, true)]) {
             let history = written_by(server, own, history);
+            let own_ids = check::own_ids(&server.target(), history.iter());
+            let facts = Facts { writer: server.writer, may_continue: false, own_ids: &own_ids };
             // The run itself: each of its calls of the model, the next one beginning as the one before.
             let mut running = Conversation::new(server.target());
             let answers = history.iter().enumerate().skip(1);
@@ -84,7 +85,7 @@ fn every_provider_accepts_what_a_resumed_turn_comes_to() {
     }
 }
 
-fn accepts(server: &Server, conversation: &Conversation, facts: Facts) -> String {
+fn accepts(server: &Server, conversation: &Conversation, facts: Facts<'_>) -> String {
     assert_eq!(conversation.sendable(), Ok(()));
     let body = server.body(conversation.pieces(&server.encoder));
     let messages = server.conversation_of(&body).unwrap();

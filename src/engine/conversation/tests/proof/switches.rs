@@ -118,7 +118,9 @@ fn every_model_goes_on_where_every_other_was() {
                 assert_eq!(conversation.sendable(), Ok(()));
                 let body = server.body(conversation.pieces(&server.encoder));
                 let messages = server.conversation_of(&body).unwrap();
-                let facts = Facts { writer: server.writer, may_continue: false };
+                let all = turns.iter().flat_map(|turn| &turn.messages).chain(&current);
+                let own_ids = check::own_ids(&server.target(), all);
+                let facts = Facts { writer: server.writer, may_continue: false, own_ids: &own_ids };
                 assert_eq!((server.accepts)(&messages, facts), Ok(()), "{body}");
                 for mark in ["U1.", "Acall|1.", "Rcall|1.", "A3.done", "U2."] {
                     assert!(body.contains(mark), "{mark} is lost in {body}");
