@@ -313,7 +313,7 @@ impl Items {
             Place::Summary(_) | Place::Reasoning(_) => sink.delta(Delta::Thinking { index, text }),
             Place::Arguments => sink.delta(Delta::Arguments { index, json: text }),
             // Not JSON yet.
-            Place::Input => {}
+            Place::Input => sink.withheld(index, text.len()),
         }
     }
 
