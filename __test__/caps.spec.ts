@@ -20,8 +20,11 @@ const PIECE = MIB
 function endless(head: string, piece: string, most: number, end = '') {
   const sent = { pieces: 0, cut: false }
   const handler: Handler = async (response) => {
+    let wake = () => {}
+    response.on('drain', () => wake())
     response.on('close', () => {
       sent.cut = !response.writableFinished
+      wake()
     })
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     response.write(head)
@@ -29,8 +32,7 @@ function endless(head: string, piece: string, most: number, end = '') {
       sent.pieces++
       if (!response.write(piece)) {
         await new Promise<void>((resolve) => {
-          response.once('drain', resolve)
-          response.once('close', resolve)
+          wake = resolve
         })
       }
     }
