@@ -11,6 +11,7 @@ const everyNode = [
   'bad-input',
   'callbacks',
   'exports',
+  'guards',
   'hostile',
   'ledger',
   'lifecycle',

@@ -224,12 +224,12 @@ describe('contexts that are no contexts', () => {
     return value
   }
   test.each<[string, Fields, string]>([
-    ['a BigInt', { target: { id: 5n } }, 'target'],
-    ['a circle', { target: circular }, 'target'],
+    ['a BigInt', { target: { id: 5n } }, 'target.id'],
+    ['a circle', { target: circular }, 'target.self'],
     [
       'a circle in the history',
       { history: [{ role: 'user', content: 'x', extra: circular }] },
-      'history',
+      'history[0].extra.self',
     ],
     ['100,000 levels', { target: deep(100_000) }, 'target'],
     ['200 levels in the target', { target: deep(200) }, 'target'],
@@ -462,7 +462,7 @@ describe('tools', () => {
     [
       'a schema with a BigInt',
       { name: 't', run, parameters: { const: 5n } },
-      'tools[1].parameters',
+      'tools[1].parameters.const',
     ],
     ['an unknown type', { name: 't', run, parameters: { type: 'strnig' } }, 'tools[1].parameters'],
     [
@@ -523,9 +523,9 @@ describe('tools', () => {
           throw new Error('no')
         },
       },
-      'tools[1]',
+      'tools[1].name',
     ],
-    ['a revoked Proxy', revoked.proxy, 'tools[1]'],
+    ['a revoked Proxy', revoked.proxy, 'tools[1].name'],
   ])('%s is refused at its path', async (_, wrong, field) => {
     expect(await refusal({ tools: [tool('first', run), wrong] })).toMatchObject({
       code: 'invalid_tool',

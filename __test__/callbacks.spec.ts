@@ -153,7 +153,9 @@ test('onEvent goes on after the iterator of a detached run was left', async () =
 test('onEvent refuses what is no function', () => {
   const { engine } = scriptedEngine(['x'])
   const run = closing(engine).run(context())
-  expect(() => run.stream.onEvent(undefined as never)).toThrow(TypeError)
+  expect(() => run.stream.onEvent(undefined as never)).toThrow(
+    expect.objectContaining({ code: 'invalid_options', field: 'callback' }),
+  )
 })
 
 test('the handle aborts and steers, and says whether the run streams or compacts', async () => {
@@ -194,7 +196,11 @@ const oddThenable = (): never =>
 test.each([
   ['throw', hostile, 'a callback of an agent run threw: callback boom'],
   ['reject', rejecting, 'a callback of an agent run threw: callback rejects'],
-  ['throw what cannot be read', unreadable, 'a callback of an agent run threw: unreadable error'],
+  [
+    'throw what cannot be read',
+    unreadable,
+    'a callback of an agent run threw: it failed with an error that cannot be read',
+  ],
   ['return a thenable that throws', oddThenable, 'a callback of an agent run threw: then boom'],
 ])('callbacks that %s harm nothing and are told by one warning', async (_, callback, message) => {
   const seen = warnings()

@@ -1025,11 +1025,23 @@ describe('the other reads', () => {
     ])
   })
 
-  test('a lone surrogate half is U+FFFD everywhere, so that what was written is found', async () => {
+  test('half a surrogate pair is refused in a label and an id, and is U+FFFD in what was written', async () => {
     const { engine, ledger } = scripted(['ok'])
-    const sessionLabel = 'half \ud83d'
-    await engine.run(context({ sessionLabel })).result
-    expect((await ledger.session(sessionLabel))?.label).toBe('half \ufffd')
+    const half = 'half \ud83d'
+    expect(() => engine.run(context({ sessionLabel: half }))).toThrow(
+      expect.objectContaining({ code: 'invalid_label', field: 'sessionLabel' }),
+    )
+    expect([
+      await refusal(ledger.session(half)),
+      await refusal(ledger.turn(half)),
+      await refusal(ledger.query('SELECT ?1', [half])),
+      await refusal(ledger.sessions({ labelPrefix: half } as never)),
+    ]).toEqual([
+      { code: 'invalid_label', field: 'label' },
+      { code: 'invalid_context', field: 'id' },
+      { code: 'invalid_query', field: 'params[0]' },
+      { code: 'invalid_query', field: 'filter.labelPrefix' },
+    ])
     const written = await ledger.writeTurn(context(), {
       messages: [{ id: 'a', role: 'user', content: '\ude00', sequence: 0, createdAt: 1 }],
       toolCalls: [],

@@ -121,26 +121,11 @@ test.each<[string, PlainTool['run'], string | RegExp]>([
   ],
   ['returns 100,000 levels', () => deep(100_000), /call stack|too deep/i],
   [
-    'returns 40 MB of text',
-    () => 'x'.repeat(40 * 1024 * 1024),
-    'the tool returned 41943040 characters; at most 33554432 are allowed',
-  ],
-  [
-    'returns 40 MB of JSON',
-    () => ({ rows: ['x'.repeat(40 * 1024 * 1024)] }),
-    /the tool returned 41943\d+ characters; at most 33554432 are allowed/,
-  ],
-  [
-    'returns a text that cannot be copied',
-    () => 'x'.repeat(500 * 1024 * 1024),
-    'the tool returned 524288000 characters; at most 33554432 are allowed',
-  ],
-  [
     'returns an image of 40 MB',
     () => ({
       content: [{ type: 'image', data: 'A'.repeat(40 * 1024 * 1024), mimeType: 'image/png' }],
     }),
-    'the tool returned 41943040 characters; at most 33554432 are allowed',
+    'the tool returned 41943040 characters of images; at most 33554432 are allowed',
   ],
   [
     'returns content of unknown blocks',
@@ -419,15 +404,15 @@ test('a throwing onToolUpdate or onToolResult harms neither the tool nor the run
   expect(result.toolCalls[0]).toMatchObject({ status: 'completed', result: 'whole' })
 })
 
-test('a tool that is taken apart while the run goes on fails, and the run goes on', async () => {
-  const fragile = tool('fragile', () => 'never')
+test('a tool that is taken apart while the run goes on runs as it was given', async () => {
+  const fragile = tool('fragile', () => 'whole')
   const { engine } = scriptedEngine([asks(['fragile']), 'done'])
   const run = engine.run(context({ tools: [fragile] }))
   delete (fragile as { run?: unknown }).run
   const result = await run.result
   await engine.close()
   expect(result.stopReason).toBe('end_turn')
-  expect(result.toolCalls[0]?.status).toBe('failed')
+  expect(result.toolCalls[0]).toMatchObject({ status: 'completed', result: 'whole' })
 })
 
 test('a call of a response that was cut off is never executed', async () => {

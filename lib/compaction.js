@@ -3,34 +3,44 @@
 // It must never leave a listener on the caller's signal.
 
 const hub = require('./hub.js')
-const { refuseOther, toJson } = require('./context.js')
-const { AgentEngineError } = require('./errors.js')
+const { refusal } = require('./errors.js')
+const { attempt, readFields, readName, toJson } = require('./reader.js')
+const signals = require('./signals.js')
 
 const CODE = 'invalid_options'
 
 async function compact(native, label, options) {
-  if (typeof label !== 'string') {
-    throw new AgentEngineError('invalid_label', '`label`: is not a string', 'label')
-  }
-  refuseOther(options, 'options', CODE)
-  const { signal, ...fields } = options
-  if (signal !== undefined && !(signal instanceof AbortSignal)) {
-    throw new AgentEngineError(CODE, '`signal`: is not an AbortSignal', 'signal')
+  readName(label, 'label', 'invalid_label')
+  const { signal: given, ...fields } = readFields(options, 'options', CODE)
+  const signal = signals.readSignal(given, 'signal', CODE)
+  if (signal !== undefined && !attempt(() => signal instanceof AbortSignal, 'signal', CODE)) {
+    throw refusal(CODE, 'signal', 'is not an AbortSignal')
   }
   signal?.throwIfAborted()
-  const json = toJson({ ...fields, label }, 'options', CODE)
-  let cancel
+  const json = toJson({ ...fields, label }, 'options', () => CODE)
+  let listening
   try {
     const result = await hub.request((id) => {
+      const cancel = { abort: () => native.cancelCompaction(id) }
+      if (signal !== undefined) {
+        signals.listen(signal, cancel, 'signal', CODE)
+        listening = cancel
+      }
       native.compact(id, json)
-      cancel = () => native.cancelCompaction(id)
-      signal?.addEventListener('abort', cancel, { once: true })
     })
-    // What was written before the signal came stays, and is told.
+    // What was written before the signal came stays, and is handed on.
     if (result === null) signal?.throwIfAborted()
     return result
   } finally {
-    if (cancel !== undefined) signal?.removeEventListener('abort', cancel)
+    if (listening !== undefined) unlisten(signal, listening)
+  }
+}
+
+function unlisten(signal, listener) {
+  try {
+    signals.unlisten(signal, listener)
+  } catch {
+    // The compaction has ended, whatever its caller's signal does.
   }
 }
 

@@ -1,9 +1,13 @@
 'use strict'
-// What a caller passes, made ready to cross: JSON text, and beside it what JSON cannot hold.
+// What a caller passes for a turn, made ready to cross: JSON text, and beside it what JSON cannot hold.
 // It must never let a value that JSON would drop or change pass for one that was left out.
 
-const { AgentEngineError } = require('./errors.js')
+const { refusal } = require('./errors.js')
+const { isObject, readFields, readNamed, refuseList, refuseLost, toJson } = require('./reader.js')
+const { readSignal } = require('./signals.js')
 const { readTools } = require('./tools.js')
+
+const CODE = 'invalid_context'
 
 /** Fields that JSON.stringify would leave out or turn into null where they are a function, a symbol, NaN or Infinity. */
 const OPTIONAL = [
@@ -39,26 +43,30 @@ const OBJECTS = [
   'metadata',
   'headers',
 ]
+/** Where users, tools and models write. Half a surrogate pair in there must not lose the turn: it becomes U+FFFD. */
+const CONTENT = /^(?:context\.)?(?:systemPrompt|currentMessage|history|tools|target)\b|^result\b/
+/** Except what identifies something. */
+const IDENTIFIERS = new Set(['id', 'name', 'toolCallId', 'toolName', 'callId', 'turnId', 'runId'])
+const CALLBACKS = [
+  'onPartialReply',
+  'onReasoningStream',
+  'onToolResult',
+  'onAgentEvent',
+  'onToolUpdate',
+]
 
 /** A context as it crosses, without functions and signals, and the tools by their names. */
 function readContext(context) {
-  refuseOther(context, 'context', 'invalid_context')
-  const { abortSignal, onRequest, tools, ...rest } = fieldsOf(context)
-  if (abortSignal !== undefined && abortSignal !== null && !isSignal(abortSignal)) {
-    throw new AgentEngineError(
-      'invalid_context',
-      '`abortSignal`: is not an AbortSignal',
-      'abortSignal',
-    )
-  }
-  for (const field of OPTIONAL) refuseLost(rest[field], field, 'invalid_context')
-  for (const field of OBJECTS) refuseList(rest[field], field, 'invalid_context')
+  const { abortSignal, onRequest, tools, ...rest } = readFields(context, 'context', CODE)
+  const signal = readSignal(abortSignal, 'abortSignal', CODE)
+  for (const field of OPTIONAL) refuseLost(rest[field], field, CODE)
+  for (const field of OBJECTS) refuseList(rest[field], field, CODE)
   const { definitions, byName } = readTools(tools)
   return {
     fields: { ...rest, tools: definitions },
     tools: byName,
-    signal: abortSignal ?? undefined,
-    onRequest: readHook(onRequest, 'invalid_context'),
+    signal,
+    onRequest: readHook(onRequest, CODE),
   }
 }
 
@@ -66,90 +74,34 @@ function readContext(context) {
 function readHook(hook, code) {
   if (hook === undefined || hook === null) return undefined
   if (typeof hook === 'function') return hook
-  throw new AgentEngineError(code, '`onRequest`: is not a function', 'onRequest')
+  throw refusal(code, 'onRequest', 'is not a function')
 }
 
-/** The caller's own fields, each read once. */
-function fieldsOf(context) {
-  const fields = {}
-  for (const field of Object.keys(context)) {
-    try {
-      fields[field] = context[field]
-    } catch {
-      throw new AgentEngineError('invalid_context', `\`${field}\`: cannot be read`, field)
+/** The callbacks of a run, each read once: nothing of the caller's is read while events are handed out. */
+function readCallbacks(callbacks) {
+  const given = {}
+  if (callbacks === undefined || callbacks === null) return given
+  if (!isObject(callbacks)) throw refusal(CODE, 'callbacks', 'is not an object')
+  const read = readNamed(callbacks, CALLBACKS, 'callbacks', CODE, 'callbacks.')
+  for (const [name, callback] of Object.entries(read)) {
+    if (callback === undefined || callback === null) continue
+    if (typeof callback !== 'function') {
+      throw refusal(CODE, `callbacks.${name}`, 'is not a function')
     }
+    given[name] = callback
   }
-  return fields
+  return given
 }
 
-function isSignal(value) {
-  return (
-    typeof value === 'object' &&
-    typeof value.addEventListener === 'function' &&
-    typeof value.aborted === 'boolean'
-  )
+/** The JSON of a context, or of a turn that a broker writes itself. */
+function contextJson(value, root = 'context') {
+  return toJson(value, root, codeAt, (path, key) => CONTENT.test(path) && !IDENTIFIERS.has(key))
 }
 
-/** Refuses what JSON would lose. */
-function refuseLost(value, field, code) {
-  const type = typeof value
-  if (type === 'function' || type === 'symbol' || (type === 'number' && !Number.isFinite(value))) {
-    const what = type === 'number' ? 'is not a finite number' : `is a ${type}`
-    throw new AgentEngineError(code, `\`${field}\`: ${what}; leave it out for the default`, field)
-  }
+function codeAt(path) {
+  const field = path.replace(/^context\./, '')
+  if (field.startsWith('tools[')) return 'invalid_tool'
+  return field === 'sessionLabel' ? 'invalid_label' : CODE
 }
 
-/** Refuses what is no plain object. */
-function refuseOther(value, field, code) {
-  if (value === null || typeof value !== 'object' || Array.isArray(value)) {
-    throw new AgentEngineError(code, `\`${field}\`: is not an object`, field)
-  }
-}
-
-function refuseList(value, field, code) {
-  if (Array.isArray(value))
-    throw new AgentEngineError(code, `\`${field}\`: is a list, not an object`, field)
-}
-
-/** JSON of what the caller gave; what JSON cannot hold is a typed error at its field, or else at `root`. */
-function toJson(value, root, code = 'invalid_context') {
-  try {
-    return JSON.stringify(value)
-  } catch (error) {
-    const field = culprit(value) ?? root
-    const why = `\`${field}\`: cannot be written as JSON: ${reason(error)}`
-    throw new AgentEngineError(field.startsWith('tools[') ? 'invalid_tool' : code, why, field)
-  }
-}
-
-/** The field that JSON cannot hold; of a tool, by its place in the list. */
-function culprit(value) {
-  for (const [field, inner] of Object.entries(value)) {
-    if (isJson(inner)) continue
-    if (field !== 'tools' || !Array.isArray(inner)) return field
-    const index = inner.findIndex((tool) => !isJson(tool))
-    const part = Object.keys(inner[index] ?? {}).find((key) => !isJson(inner[index][key]))
-    return `tools[${index}]${part === undefined ? '' : `.${part}`}`
-  }
-  return undefined
-}
-
-function isJson(value) {
-  try {
-    JSON.stringify(value)
-    return true
-  } catch {
-    return false
-  }
-}
-
-/** The first line: V8 draws the circle in those that follow. */
-function reason(error) {
-  try {
-    return String(error.message).split('\n')[0].slice(0, 200)
-  } catch {
-    return 'it throws'
-  }
-}
-
-module.exports = { readContext, readHook, toJson, refuseLost, refuseList, refuseOther }
+module.exports = { contextJson, readCallbacks, readContext, readHook }

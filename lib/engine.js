@@ -2,15 +2,16 @@
 // The engine as its caller holds it: options in, runs out, one close.
 // It must never let a wrong option or context get further than this call.
 
-const native = require('../binding.js')
+const native = require('./native.js')
 const hub = require('./hub.js')
 const { compact } = require('./compaction.js')
-const { readContext, refuseOther, toJson } = require('./context.js')
+const { contextJson, readCallbacks, readContext } = require('./context.js')
 const { askForKey } = require('./keys.js')
-const { AgentEngineError, guarded } = require('./errors.js')
+const { AgentEngineError, guarded, refusal } = require('./errors.js')
 const { abortSession, attach, steerSession } = require('./follow.js')
 const { Ledger } = require('./ledger.js')
 const { readOptions } = require('./options.js')
+const { readFields, readName, toJson } = require('./reader.js')
 const { recoverAtOpen, resumption } = require('./recovery.js')
 const { AgentRun } = require('./run.js')
 const { ScriptedProvider } = require('./scripted.js')
@@ -23,7 +24,7 @@ class AgentEngine {
   #keys = 0
 
   constructor(options = {}) {
-    const { json, functions, onRequest } = readOptions(options)
+    const { json, functions, onRequest, providers, recovery } = readOptions(options)
     this.#onRequest = onRequest
     if (functions.size > 0) {
       this.#keys = hub.addKeys((number, place, refused) => {
@@ -38,11 +39,11 @@ class AgentEngine {
       hub.removeKeys(this.#keys)
       throw error
     }
-    for (const [name, provider] of Object.entries(options.providers ?? {})) {
-      if (provider instanceof ScriptedProvider) provider.attach(this.#native, name)
+    for (const [name, provider] of Object.entries(providers)) {
+      if (ScriptedProvider.is(provider)) provider.attach(this.#native, name)
     }
-    if (options.ledger) this.#ledger = new Ledger(this.#native)
-    this.recovered = recoverAtOpen(this, options)
+    if (recovery.ledger) this.#ledger = new Ledger(this.#native)
+    this.recovered = recoverAtOpen(this, recovery)
     // Nobody has to await it: what failed is in its list, and a ledger that cannot be read says so at the next call.
     this.recovered.catch(() => {})
   }
@@ -59,14 +60,14 @@ class AgentEngine {
   }
 
   run(context, callbacks) {
-    return this.#begin(context, callbacks, (number, json, aborted, hooked) =>
+    return this.#begin(context, readCallbacks(callbacks), (number, json, aborted, hooked) =>
       this.#native.run(number, json, aborted, hooked),
     )
   }
 
   #begin(context, callbacks, start, drain) {
     const { fields, tools, signal, onRequest = this.#onRequest } = readContext(context)
-    const json = toJson(fields, 'context')
+    const json = contextJson(fields)
     const run = new AgentRun({
       tools,
       callbacks,
@@ -81,8 +82,8 @@ class AgentEngine {
   }
 
   models(filter = {}) {
-    refuseOther(filter, 'filter', 'invalid_options')
-    const json = toJson(filter, 'filter', 'invalid_options')
+    const fields = readFields(filter, 'filter', 'invalid_options', 'filter.')
+    const json = toJson(fields, 'filter', () => 'invalid_options')
     return JSON.parse(guarded(() => this.#native.models(json)))
   }
 
@@ -95,12 +96,11 @@ class AgentEngine {
   }
 
   async countTokens(context, options = {}) {
-    refuseOther(options, 'options', 'invalid_options')
-    const { exact = false } = options
+    const { exact = false } = readFields(options, 'options', 'invalid_options')
     if (typeof exact !== 'boolean') {
-      throw new AgentEngineError('invalid_options', '`exact`: is not true or false', 'exact')
+      throw refusal('invalid_options', 'exact', 'is not true or false')
     }
-    const json = toJson(readContext(context).fields, 'context')
+    const json = contextJson(readContext(context).fields)
     return hub.request((id) => this.#native.countTokens(id, json, exact))
   }
 
@@ -116,8 +116,7 @@ class AgentEngine {
 
   /** Forgets the failures of an auth profile. */
   async resetProfile(profileId) {
-    if (typeof profileId !== 'string')
-      throw new AgentEngineError('unknown_profile', '`id`: is not a string', 'id')
+    readName(profileId, 'id', 'unknown_profile')
     await hub.request((id) => this.#native.resetProfile(id, profileId))
   }
 
@@ -128,7 +127,7 @@ class AgentEngine {
 
   /** Goes on with an interrupted turn. A promise, because its context is read from the ledger first. */
   async resume(turnId, options = {}) {
-    const { callbacks, ...fields } = resumption(turnId, options)
+    const { callbacks, fields } = resumption(turnId, options)
     const kept = await hub.request((id) => this.#native.interruptedContext(id, turnId))
     const told = await hub.request((id) => this.#native.lastEvent(id, turnId))
     const start = (number, json, aborted, hooked) =>
@@ -138,8 +137,7 @@ class AgentEngine {
 
   /** Closes an interrupted turn as failed, keeping what it produced. */
   async discard(turnId) {
-    if (typeof turnId !== 'string')
-      throw new AgentEngineError('invalid_context', '`turnId`: is not a string', 'turnId')
+    readName(turnId, 'turnId', 'invalid_context')
     await hub.request((id) => this.#native.discard(id, turnId))
   }
 

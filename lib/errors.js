@@ -2,18 +2,45 @@
 // The one error class of the package, and its making from what the native side throws.
 // It must never carry a value of the caller beyond a short name.
 
-/** The longest that is told of what was thrown. */
+const { boundedJson } = require('./bounded-json.js')
+
+/** The longest message of a caller's error that is handed on. */
 const MAX_MESSAGE = 65536
+/** Characters of one text of the caller that a message repeats; it repeats two at most. */
+const MAX_QUOTED = 100
+/** Characters of a path. */
+const MAX_FIELD = 200
+/** Characters of a message of ours, lists of names included. */
+const MAX_OWN = 4000
 
 /** A call was refused before anything was written or sent, or the ledger failed. `code` is stable. */
 class AgentEngineError extends Error {
   constructor(code, message, field, error) {
-    super(message)
+    super(clip(message, MAX_OWN))
     this.name = 'AgentEngineError'
     this.code = code
     if (field !== undefined && field !== null) this.field = field
     if (error !== undefined && error !== null) this.error = error
   }
+}
+
+/** At most `most` characters of a text, cut on a character boundary and marked. */
+function clip(text, most = MAX_QUOTED) {
+  if (text.length <= most) return text
+  const last = text.charCodeAt(most - 2)
+  const half = last >= 0xd800 && last <= 0xdbff
+  return `${text.slice(0, half ? most - 2 : most - 1)}…`
+}
+
+/** A text of the caller in backticks, short, and without what would end them early. */
+function quote(text) {
+  return `\`${clip(text).replaceAll('`', "'").toWellFormed()}\``
+}
+
+/** A refusal of the value at `path`. */
+function refusal(code, path, why) {
+  const field = clip(path, MAX_FIELD).toWellFormed()
+  return new AgentEngineError(code, `${quote(path)}: ${why}`, field)
 }
 
 /** What was thrown, in words, at most 65,536 characters of them; of what has none, what `who` did. Never throws. */
@@ -28,8 +55,11 @@ function messageOf(error, who) {
 
 function wordsOf(error) {
   if (error === undefined || error === null) return ''
-  if (typeof error.message === 'string') return error.message
-  if (typeof error === 'object' && !(error instanceof Error)) return JSON.stringify(error) ?? ''
+  const message = error.message
+  if (typeof message === 'string') return message
+  if (typeof error === 'object' && !(error instanceof Error)) {
+    return boundedJson(error, MAX_MESSAGE).json ?? ''
+  }
   return String(error)
 }
 
@@ -40,7 +70,7 @@ function fromNative(error) {
     const { code, message, field, error: failure } = JSON.parse(error.message)
     return new AgentEngineError(code, message, field, failure)
   } catch {
-    return new AgentEngineError('internal', String(error?.message ?? error))
+    return new AgentEngineError('internal', messageOf(error, 'the native side'))
   }
 }
 
@@ -55,4 +85,4 @@ function guarded(call) {
   }
 }
 
-module.exports = { AgentEngineError, fromNative, guarded, messageOf }
+module.exports = { AgentEngineError, clip, fromNative, guarded, messageOf, quote, refusal }

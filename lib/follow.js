@@ -3,9 +3,10 @@
 // It must never ask for a page that nobody waits for, or leave a request behind.
 
 const hub = require('./hub.js')
-const { toJson } = require('./context.js')
-const { AgentEngineError } = require('./errors.js')
+const { AgentEngineError, refusal } = require('./errors.js')
+const { readFields, readName, toJson } = require('./reader.js')
 
+const CODE = 'invalid_options'
 /** Events handed out between two looks at the clock. */
 const CHECK_EVERY = 256
 
@@ -113,43 +114,50 @@ class Pages {
 /** The events of a run after `afterSeq`. */
 function attach(native, runId, options) {
   if (typeof runId !== 'string' || runId === '') {
-    throw new AgentEngineError('invalid_options', '`runId`: is not the id of a run', 'runId')
+    throw refusal(CODE, 'runId', 'is not the id of a run')
   }
-  if (options === null || typeof options !== 'object' || Array.isArray(options)) {
-    throw new AgentEngineError('invalid_options', '`options`: is not an object', 'options')
-  }
-  for (const field of Object.keys(options)) {
-    if (field !== 'afterSeq') {
-      throw new AgentEngineError('invalid_options', `\`${field}\`: is not an option`, field)
-    }
-  }
-  const { afterSeq = 0 } = options
+  readName(runId, 'runId', CODE)
+  const { afterSeq = 0, ...rest } = readFields(options, 'options', CODE)
+  const [other] = Object.keys(rest)
+  if (other !== undefined) throw refusal(CODE, other, 'is not an option')
   if (!Number.isSafeInteger(afterSeq) || afterSeq < 0) {
-    const why = '`afterSeq`: is not the number of an event; pass 0 or more'
-    throw new AgentEngineError('invalid_options', why, 'afterSeq')
+    throw refusal(CODE, 'afterSeq', 'is not the number of an event; pass 0 or more')
   }
   const send = (id, page) => {
     const from =
       page === undefined ? { runId, afterSeq } : { turnId: page.turnId, afterSeq: page.last }
-    native.attach(id, toJson(from, 'options'))
+    native.attach(
+      id,
+      toJson(from, 'options', () => CODE),
+    )
   }
   return new Pages(native, send, true)
 }
 
 /** The events of a session's runs, from those under way on. */
 function watch(native, label) {
-  const send = (id, page) => native.watch(id, toJson({ label, cursor: page?.cursor }, 'arguments'))
+  const send = (id, page) =>
+    native.watch(
+      id,
+      toJson({ label, cursor: page?.cursor }, 'arguments', () => CODE),
+    )
   return new Pages(native, send, false).begin()
 }
 
 /** Aborts or steers the run of a session, in whatever process. */
 function command(native, label, message) {
-  return hub.request((id) => native.command(id, toJson({ label, message }, 'arguments')))
+  // A message is what a user wrote: half a surrogate pair in it becomes U+FFFD.
+  const json = toJson(
+    { label, message },
+    'arguments',
+    () => CODE,
+    (path) => path === 'message',
+  )
+  return hub.request((id) => native.command(id, json))
 }
 
 function sessionLabel(label) {
-  if (typeof label === 'string') return label
-  throw new AgentEngineError('invalid_label', '`label`: is not a string', 'label')
+  return readName(label, 'label', 'invalid_label')
 }
 
 async function abortSession(native, label) {
@@ -159,7 +167,7 @@ async function abortSession(native, label) {
 async function steerSession(native, label, text) {
   sessionLabel(label)
   if (typeof text !== 'string' || text === '') {
-    throw new AgentEngineError('invalid_options', '`text`: is not a message', 'text')
+    throw refusal(CODE, 'text', 'is not a message')
   }
   return command(native, label, text)
 }

@@ -3,8 +3,8 @@
 // It must never throw into the wake, starve the event loop, or keep the process alive when nothing runs.
 
 const { performance } = require('node:perf_hooks')
-const native = require('../binding.js')
-const { AgentEngineError, fromNative } = require('./errors.js')
+const native = require('./native.js')
+const { AgentEngineError, clip, fromNative, messageOf } = require('./errors.js')
 
 const HEADER = 2
 const WIDTH = 5
@@ -58,19 +58,16 @@ function wake() {
 
 function drain() {
   for (;;) {
-    const text = hub.drain(rows)
+    const text = take()
     const count = rows[0]
     const more = rows[1] !== 0
     let start = 0
     for (let i = 0, p = HEADER; i < count; i++, p += WIDTH) {
       const end = rows[p + 4]
       const number = rows[p]
-      if (number === 0) {
-        reply(text.slice(start, end))
-      } else {
-        const run = runs.get(number)
-        if (run !== undefined) run.record(rows[p + 1], rows[p + 2], rows[p + 3], text, start, end)
-      }
+      if (text === undefined) lose(number)
+      else if (number === 0) reply(text.slice(start, end))
+      else hand(number, rows[p + 1], rows[p + 2], rows[p + 3], text, start, end)
       start = end
     }
     if (!more) return
@@ -79,6 +76,41 @@ function drain() {
       return
     }
   }
+}
+
+/** The text of the next records; nothing where it cannot be had. */
+function take() {
+  rows[0] = 0
+  rows[1] = 0
+  try {
+    return hub.drain(rows)
+  } catch {
+    // Their rows are there: each run of them ends, and the others go on.
+    return undefined
+  }
+}
+
+/** Hands a record to its run. What goes wrong with one run ends that one. */
+function hand(number, kind, seqFrom, seq, text, start, end) {
+  const run = runs.get(number)
+  if (run === undefined) return
+  try {
+    run.record(kind, seqFrom, seq, text, start, end)
+  } catch (error) {
+    run.fail(error)
+  }
+}
+
+/** A record of run `number` is lost. */
+function lose(number) {
+  const error = new Error('its records could not be handed out')
+  if (number !== 0) {
+    runs.get(number)?.fail(error)
+    return
+  }
+  // Nobody knows whose answers they were.
+  for (const id of [...requests.keys()])
+    settle(id, { error: { code: 'internal', message: error.message } })
 }
 
 /** Whether this turn of the event loop has worked long enough. */
@@ -132,19 +164,32 @@ function removeKeys(keys) {
   keyHosts.delete(keys)
 }
 
+/** An answer: to a request, or a question for a key. */
 function reply(json) {
-  const { id, ok, error, keys, number, place, refused } = JSON.parse(json)
-  if (keys !== undefined) {
-    keyHosts.get(keys)?.(number, place, refused)
-    return
+  let answer
+  try {
+    answer = JSON.parse(json)
+  } catch (error) {
+    const message = `the answer cannot be read: ${clip(messageOf(error, 'it'))}`
+    // Its number comes first, whatever follows.
+    const id = Number(/^\{"id":(\d+)/.exec(json.slice(0, 32))?.[1])
+    answer = { id, error: { code: 'internal', message } }
   }
+  const { id, keys, number, place, refused } = answer
+  if (keys !== undefined) keyHosts.get(keys)?.(number, place, refused)
+  else settle(id, answer)
+}
+
+function settle(id, { ok, error }) {
   const waiting = requests.get(id)
   if (waiting === undefined) return
   requests.delete(id)
   if (waiting.holds) letGo()
-  if (error)
+  if (error) {
     waiting.reject(new AgentEngineError(error.code, error.message, error.field, error.error))
-  else waiting.resolve(ok)
+  } else {
+    waiting.resolve(ok)
+  }
 }
 
 module.exports = {

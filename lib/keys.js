@@ -2,23 +2,23 @@
 // Auth profiles whose key is a function: taken out of the options, called when a key is needed, and read.
 // It must never keep, print or throw a key.
 
-const { AgentEngineError, messageOf } = require('./errors.js')
+const { messageOf, refusal } = require('./errors.js')
+const { isObject, readFields, readList } = require('./reader.js')
 
 const CODE = 'invalid_options'
+/** Characters that a key may have: no header holds more. */
+const MAX_KEY = 65_536
 
 /** The profiles as they cross, and the functions among them by their place. */
 function readProfiles(given) {
   const functions = new Map()
-  if (!Array.isArray(given)) return { profiles: given, functions }
-  const profiles = given.map((profile, place) => {
-    if (profile === null || typeof profile !== 'object') return profile
-    const at = (field, message) =>
-      new AgentEngineError(
-        CODE,
-        `\`authProfiles[${place}].${field}\`: ${message}`,
-        `authProfiles[${place}].${field}`,
-      )
-    const { refresh, ...fields } = profile
+  const list = readList(given, 'authProfiles', CODE)
+  if (list === undefined) return { profiles: given, functions }
+  const profiles = list.map((profile, place) => {
+    if (!isObject(profile)) return profile
+    const path = `authProfiles[${place}]`
+    const at = (field, message) => refusal(CODE, `${path}.${field}`, message)
+    const { refresh, ...fields } = readFields(profile, path, CODE, `${path}.`)
     if ('hosted' in fields) throw at('hosted', 'is not known')
     let get
     if (refresh !== undefined) {
@@ -45,6 +45,7 @@ async function askForKey({ get, profileId }, refused) {
     const { key, expiresAt } = typeof given === 'string' ? { key: given } : (given ?? {})
     if (typeof key !== 'string')
       return { error: 'it gave no key; return one, or `{ key, expiresAt }`' }
+    if (key.length > MAX_KEY) return { error: 'its key is too long for a header' }
     if (expiresAt === undefined || expiresAt === null) return { key }
     if (!Number.isFinite(expiresAt))
       return { error: 'its `expiresAt` is not a time in milliseconds' }

@@ -4,9 +4,13 @@
 
 const { resolve } = require('node:path')
 const hub = require('./hub.js')
-const { readContext, toJson } = require('./context.js')
-const { AgentEngineError } = require('./errors.js')
+const { contextJson, readContext } = require('./context.js')
+const { refusal } = require('./errors.js')
 const { watch } = require('./follow.js')
+const { attempt, readFields, readList, readName, toJson } = require('./reader.js')
+
+/** Values that a statement may be given: SQLite takes no more. */
+const MAX_PARAMS = 32_766
 
 class Ledger {
   #native
@@ -15,13 +19,23 @@ class Ledger {
     this.#native = native
   }
 
-  #ask(method, args) {
-    return hub.request((id) => this.#native.ledger(id, method, toJson(args, 'arguments')))
+  #ask(method, args, code = 'invalid_query') {
+    return this.#send(
+      method,
+      toJson(args, 'arguments', () => code),
+    )
+  }
+
+  #send(method, json) {
+    return hub.request((id) => this.#native.ledger(id, method, json))
   }
 
   async writeTurn(context, result) {
-    if (result === null || typeof result !== 'object') throw wrong('result', 'an object')
-    return this.#ask('writeTurn', { context: readContext(context).fields, result })
+    const turn = {
+      context: readContext(context).fields,
+      result: readFields(result, 'result', 'invalid_context', 'result.'),
+    }
+    return this.#send('writeTurn', contextJson(turn, 'arguments'))
   }
 
   async session(label) {
@@ -49,7 +63,7 @@ class Ledger {
   }
 
   async asOf(label, time) {
-    const at = time instanceof Date ? time.getTime() : time
+    const at = typeof time === 'object' ? milliseconds(time) : time
     if (!Number.isSafeInteger(at)) {
       throw wrong('time', 'a Date or whole milliseconds since 1970', 'invalid_query')
     }
@@ -79,7 +93,7 @@ class Ledger {
   async fork(turnId, options = {}) {
     // A label alone is enough.
     const given = options !== null && typeof options === 'object' ? options : { label: options }
-    const { label, atToolCall, ...rest } = given
+    const { label, atToolCall, ...rest } = object('options', given)
     return this.#ask('fork', {
       turnId: text('turnId', turnId),
       options: {
@@ -138,14 +152,18 @@ class Ledger {
 
   async query(sql, params = []) {
     text('sql', sql, 'invalid_query')
-    if (!Array.isArray(params)) throw wrong('params', 'an array of values', 'invalid_query')
-    for (let index = 0; index < params.length; index++) {
-      if (!bindable(params[index])) {
+    const values = readList(params, 'params', 'invalid_query')
+    if (values === undefined) throw wrong('params', 'an array of values', 'invalid_query')
+    if (values.length > MAX_PARAMS) {
+      throw refusal('invalid_query', 'params', `has more than ${MAX_PARAMS} values`)
+    }
+    values.forEach((value, index) => {
+      if (!bindable(value)) {
         const what = 'a string, a finite number, a boolean or null'
         throw wrong(`params[${index}]`, what, 'invalid_query')
       }
-    }
-    return this.#ask('query', { sql, params })
+    })
+    return this.#ask('query', { sql, params: values })
   }
 
   async verify() {
@@ -175,34 +193,39 @@ class Ledger {
   async import(path, options = {}) {
     const transfer = { path: file('path', path), ...readTransfer(options) }
     if (transfer.format === 'ledger' && transfer.session !== undefined) {
-      const why = '`session`: the sessions of this format keep their labels; leave it out'
-      throw new AgentEngineError('invalid_options', why, 'session')
+      const why = 'the sessions of this format keep their labels; leave it out'
+      throw refusal('invalid_options', 'session', why)
     }
     return this.#ask('import', transfer)
   }
 }
 
 function wrong(field, what, code = 'invalid_context') {
-  return new AgentEngineError(code, `\`${field}\`: is not ${what}`, field)
+  return refusal(code, field, `is not ${what}`)
 }
 
-function text(field, value, code) {
-  if (typeof value !== 'string') throw wrong(field, 'a string', code)
-  return value
+function text(field, value, code = 'invalid_context') {
+  return readName(value, field, code)
+}
+
+/** A Date's time; nothing of what is none. */
+function milliseconds(time) {
+  try {
+    return Date.prototype.getTime.call(time)
+  } catch {
+    return undefined
+  }
 }
 
 const FORMATS = ['ledger', 'pi', 'myclaw']
 
 /** The options of an import or an export, each checked by name. */
 function readTransfer(options) {
-  if (options === null || typeof options !== 'object' || Array.isArray(options)) {
-    throw wrong('options', 'an object', 'invalid_options')
-  }
-  const { format = 'ledger', session, ...rest } = options
+  const fields = readFields(options, 'options', 'invalid_options')
+  const { format = 'ledger', session, ...rest } = fields
   const [other] = Object.keys(rest)
   if (other !== undefined) {
-    const why = `\`${other}\`: is no option; pass \`format\` or \`session\``
-    throw new AgentEngineError('invalid_options', why, other)
+    throw refusal('invalid_options', other, 'is no option; pass `format` or `session`')
   }
   if (!FORMATS.includes(format))
     throw wrong('format', `one of ${FORMATS.join(', ')}`, 'invalid_options')
@@ -216,7 +239,7 @@ function file(field, value) {
   text(field, value, 'invalid_options')
   if (value === '' || value.includes('\0'))
     throw wrong(field, 'the path of a file', 'invalid_options')
-  return resolve(value)
+  return attempt(() => resolve(value), field, 'invalid_options')
 }
 
 /** A label, an alias or a persona: its form is checked by the native side. */
@@ -224,11 +247,9 @@ function name(field, value) {
   return text(field, value, 'invalid_label')
 }
 
+/** The fields of an object, each read once. */
 function object(field, value, code = 'invalid_query') {
-  if (value === null || typeof value !== 'object' || Array.isArray(value)) {
-    throw wrong(field, 'an object', code)
-  }
-  return value
+  return readFields(value, field, code, `${field}.`)
 }
 
 /** What SQLite can be given as it is. JSON would turn the rest into null or into nothing. */

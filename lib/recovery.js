@@ -2,7 +2,9 @@
 // What becomes of interrupted turns when an engine is opened, and what a host may change when one goes on.
 // It must never run a tool by itself: a resumed turn is a run like any other.
 
-const { AgentEngineError } = require('./errors.js')
+const { readCallbacks } = require('./context.js')
+const { refusal } = require('./errors.js')
+const { readFields, readName } = require('./reader.js')
 
 const POLICIES = ['list', 'resume', 'discard']
 /** What of a turn's context may be given anew. The rest is what it was begun with. */
@@ -18,37 +20,30 @@ const CHANGES = [
 
 /** The fields a host gives for a resumption, each checked by name. */
 function resumption(turnId, options) {
-  if (typeof turnId !== 'string') {
-    throw new AgentEngineError('invalid_context', '`turnId`: is not a string', 'turnId')
-  }
-  if (options === null || typeof options !== 'object' || Array.isArray(options)) {
-    throw new AgentEngineError('invalid_context', '`options`: is not an object', 'options')
-  }
+  readName(turnId, 'turnId', 'invalid_context')
   const changes = {}
-  for (const [field, value] of Object.entries(options)) {
+  for (const [field, value] of Object.entries(readFields(options, 'options', 'invalid_context'))) {
     if (!CHANGES.includes(field)) {
-      const why = `\`${field}\`: cannot be changed; a turn goes on as it began`
-      throw new AgentEngineError('invalid_context', why, field)
+      throw refusal('invalid_context', field, 'cannot be changed; a turn goes on as it began')
     }
     if (value !== undefined) changes[field] = value
   }
+  const { callbacks, ...fields } = changes
   // Functions are not kept: without them the turn goes on with no tool, and calls in doubt are told as such.
-  return { tools: [], ...changes }
+  return { callbacks: readCallbacks(callbacks), fields: { tools: [], ...fields } }
 }
 
 /** Checks the engine's `recovery` and `toolsFor`, and takes them out of what crosses. */
 function readRecovery(options) {
   const { recovery, toolsFor, ...rest } = options
   if (recovery !== undefined && recovery !== null && !POLICIES.includes(recovery)) {
-    const why = `\`recovery\`: is not one of ${POLICIES.join(', ')}`
-    throw new AgentEngineError('invalid_options', why, 'recovery')
+    throw refusal('invalid_options', 'recovery', `is not one of ${POLICIES.join(', ')}`)
   }
   if (recovery === 'resume' && typeof toolsFor !== 'function') {
-    const why =
-      "`toolsFor`: is not a function; `recovery: 'resume'` needs one that gives the tools of a turn"
-    throw new AgentEngineError('invalid_options', why, 'toolsFor')
+    const why = "is not a function; `recovery: 'resume'` needs one that gives the tools of a turn"
+    throw refusal('invalid_options', 'toolsFor', why)
   }
-  return rest
+  return { recovery: { recovery, toolsFor }, rest }
 }
 
 /** Does what `recovery` says with each interrupted turn, one after the other: they may be of one session. */

@@ -4,6 +4,9 @@
 
 const { messageOf } = require('./errors.js')
 
+/** Characters of a body: more than any provider takes. */
+const MAX_BODY = 256 * 1024 * 1024
+
 /** What `onRequest` makes of a request: a JSON body, nothing to send it as it is, or the words of an error. */
 async function look(onRequest, request) {
   try {
@@ -14,6 +17,7 @@ async function look(onRequest, request) {
       return { error: `it returned ${what}; return the body to send, or nothing` }
     }
     const json = JSON.stringify(body)
+    if (json?.length > MAX_BODY) return { error: `its body has more than ${MAX_BODY} characters` }
     return json === undefined ? { error: 'it returned an object without JSON' } : { body: json }
   } catch (error) {
     return { error: messageOf(error, 'it') }

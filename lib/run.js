@@ -2,10 +2,11 @@
 // One run as its caller holds it: an async iterator of stream events, a result, a stream handle.
 // It must never lose an event, hand one out twice, or let a throw of the caller's code reach the process.
 
-const { AgentEngineError } = require('./errors.js')
+const { AgentEngineError, clip, messageOf, refusal } = require('./errors.js')
 const hub = require('./hub.js')
 const { look } = require('./request.js')
 const signals = require('./signals.js')
+const { toolController } = require('./tool-signal.js')
 const { runTool } = require('./tools.js')
 
 const TOKEN = 0
@@ -18,6 +19,7 @@ const TOOL = 6
 const TOOL_CANCEL = 7
 const DEFECT = 8
 const REQUEST = 9
+const UNREADABLE = 10
 
 /** A reader this far behind gets merged deltas (RULES §1). */
 const MERGE_ABOVE = 4096
@@ -76,25 +78,49 @@ class AgentRun {
 
   /** @internal Begins: `start(number, aborted)` makes the native run, `drain` hands out what it tells at once. */
   begin(start, drain = hub.drainSoon) {
-    const aborted = this.#signal?.aborted === true
+    const signal = this.#signal
+    const at = ['abortSignal', 'invalid_context']
+    // Before anything starts: a signal that cannot be used is a refusal.
+    const aborted = signal !== undefined && signals.isAborted(signal, ...at)
+    if (signal !== undefined && !aborted) signals.listen(signal, this, ...at)
     this.#number = hub.addRun(this)
     try {
-      start(this.#number, aborted)
+      // A signal may also have called while it was listened to.
+      start(this.#number, aborted || this.#aborted)
     } catch (error) {
       hub.removeRun(this.#number)
+      this.#unlisten()
       throw error
     } finally {
       drain()
     }
     hub.hold()
-    if (!aborted && this.#signal) signals.listen(this.#signal, this)
     return this
+  }
+
+  /** @internal What came of the run cannot be read: it ends, and no other run with it. */
+  fail(error) {
+    if (this.#ended) return
+    this.abort()
+    this.#end()
+    const why = `what came of the run cannot be read: ${clip(messageOf(error, 'it'))}`
+    this.#settle.reject(new AgentEngineError('internal', why))
+  }
+
+  #unlisten() {
+    if (this.#signal === undefined) return
+    try {
+      signals.unlisten(this.#signal, this)
+    } catch (error) {
+      this.#warn(error)
+    }
   }
 
   abort() {
     if (this.#ended) return
     this.#aborted = true
-    this.#native.abort(this.#number)
+    // A signal may call while it is listened to, before there is a run.
+    if (this.#number !== undefined) this.#native.abort(this.#number)
   }
 
   steer(message) {
@@ -193,6 +219,12 @@ class AgentRun {
         this.#end()
         this.#settle.reject(new AgentEngineError('internal', text.slice(start, end)))
         break
+      case UNREADABLE: {
+        const { code, message } = JSON.parse(text.slice(start, end))
+        this.#end()
+        this.#settle.reject(new AgentEngineError(code, message))
+        break
+      }
     }
   }
 
@@ -245,13 +277,15 @@ class AgentRun {
   }
 
   #onEvent(callback) {
-    if (typeof callback !== 'function') throw new TypeError('onEvent takes a function')
+    if (typeof callback !== 'function') {
+      throw refusal('invalid_options', 'callback', 'is not a function')
+    }
     this.#listeners.push(callback)
   }
 
   #call(name, payload) {
-    const callback = this.#callbacks?.[name]
-    if (typeof callback === 'function') this.#invoke(callback, payload)
+    const callback = this.#callbacks[name]
+    if (callback !== undefined) this.#invoke(callback, payload)
   }
 
   /** Calls the caller's code. What it throws is told as a process warning, once a run, and harms nothing. */
@@ -268,10 +302,7 @@ class AgentRun {
   #warn(error) {
     if (this.#warned) return
     this.#warned = true
-    let detail = 'unreadable error'
-    try {
-      detail = String(error?.message ?? error)
-    } catch {}
+    const detail = clip(messageOf(error, 'it'))
     process.emitWarning(`a callback of an agent run threw: ${detail}`, {
       code: 'AGENT_ENGINE_CALLBACK',
     })
@@ -281,26 +312,30 @@ class AgentRun {
     // The request may have been on its way when the run was aborted: no tool begins after that.
     if (this.#aborted) return
     const { execution, callId, toolCallId, name } = call
-    const controller = new AbortController()
+    const controller = toolController((error) => this.#warn(error))
     this.#executions.set(execution, controller)
     // Told only while somebody waits: after a time limit, an abort or the end there is no call to tell of.
     const onUpdate = (partial) => {
       if (!this.#executions.has(execution)) return
       this.#call('onToolUpdate', { toolCallId, toolName: name, partial })
     }
-    runTool(this.#tools.get(name), call, controller.signal, onUpdate).then(({ json, value }) => {
-      if (!this.#executions.delete(execution)) return
-      if (value !== undefined) this.#values.set(callId, value)
-      this.#native.answerTool(this.#number, execution, json)
-    })
+    runTool(this.#tools.get(name), call, controller.signal, onUpdate)
+      .then(({ json, value }) => {
+        if (!this.#executions.delete(execution)) return
+        if (value !== undefined) this.#values.set(callId, value)
+        this.#native.answerTool(this.#number, execution, json)
+      })
+      .catch((error) => this.fail(error))
   }
 
   #look({ number, request }) {
     // As for tools: nothing of the caller's begins after an abort.
     if (this.#aborted) return
-    look(this.#onRequest, request).then(({ body, error }) => {
-      if (!this.#ended) this.#native.answerRequest(this.#number, number, body, error)
-    })
+    look(this.#onRequest, request)
+      .then(({ body, error }) => {
+        if (!this.#ended) this.#native.answerRequest(this.#number, number, body, error)
+      })
+      .catch((error) => this.fail(error))
   }
 
   #cancelTool(execution) {
@@ -315,8 +350,11 @@ class AgentRun {
       const value = this.#values.get(call.callId)
       if (value !== undefined && call.result !== undefined) call.result = value
     }
-    this.#end()
-    this.#settle.resolve(result)
+    try {
+      this.#end()
+    } finally {
+      this.#settle.resolve(result)
+    }
   }
 
   /** Nothing comes any more: gives back what the run held, and ends who waits for events. */
@@ -324,7 +362,7 @@ class AgentRun {
     this.#ended = true
     this.#native.release(this.#number)
     hub.removeRun(this.#number)
-    if (this.#signal) signals.unlisten(this.#signal, this)
+    this.#unlisten()
     for (const execution of [...this.#executions.keys()]) this.#cancelTool(execution)
     this.#values.clear()
     for (const resolve of this.#waiting.splice(0)) resolve(DONE)

@@ -2,29 +2,28 @@
 // The scripted provider: a model that answers as a script says, for tests and demos. No key, no network.
 // It must never behave unlike a real provider on the way to the engine: it runs where they run.
 
-const { AgentEngineError } = require('./errors.js')
+const { refusal } = require('./errors.js')
+const { readFields, readList, readName } = require('./reader.js')
+
+const CODE = 'invalid_options'
 
 class ScriptedProvider {
   #replies
-  #options
+  #repeat
   #native
   #name
   #opened = []
 
   constructor(replies, options) {
-    if (!Array.isArray(replies)) {
-      throw new AgentEngineError(
-        'invalid_options',
-        '`script`: is not an array of replies',
-        'script',
-      )
-    }
-    this.#replies = replies
-    this.#options = options
+    const list = readList(replies, 'script', CODE)
+    if (list === undefined) throw refusal(CODE, 'script', 'is not an array of replies')
+    this.#replies = list
+    this.#repeat = readFields(options, 'options', CODE).repeat
   }
 
   /** Lets calls that wait at the gate `name` go on, now and later. */
   open(name) {
+    readName(name, 'name', CODE)
     if (this.#native === undefined) this.#opened.push(name)
     else this.#native.openGate(this.#name, name)
   }
@@ -32,6 +31,11 @@ class ScriptedProvider {
   /** What the engine asked, oldest first (the last 1,000 requests). */
   get requests() {
     return this.#native === undefined ? [] : JSON.parse(this.#native.scriptedRequests(this.#name))
+  }
+
+  /** @internal Whether a value is one. Asked of the value itself, so that no proxy can answer for it. */
+  static is(value) {
+    return value !== null && typeof value === 'object' && #replies in value
   }
 
   /** @internal The engine that uses it. */
@@ -42,7 +46,7 @@ class ScriptedProvider {
   }
 
   toJSON() {
-    return { api: 'scripted', script: { replies: this.#replies, repeat: this.#options.repeat } }
+    return { api: 'scripted', script: { replies: this.#replies, repeat: this.#repeat } }
   }
 }
 

@@ -1,11 +1,35 @@
 'use strict'
-// The abort signals of running runs: one listener a signal, however many runs share it, and none once they have ended.
-// It must never keep a signal alive, or change it in a way its owner can see.
+// The caller's abort signals: one listener a signal, however many runs share it, and none once they have ended.
+// It must never keep a signal alive, change it in a way its owner can see, or let a throw of it through.
+
+const { refusal } = require('./errors.js')
+const { attempt, heard } = require('./reader.js')
 
 const shared = new WeakMap()
 
-/** Calls `run.abort()` when the signal is aborted. */
-function listen(signal, run) {
+/** A signal, or what can stand for one; nothing where there is none. */
+function readSignal(signal, path, code) {
+  if (signal === undefined || signal === null) return undefined
+  const usable = attempt(
+    () =>
+      typeof signal === 'object' &&
+      typeof heard(signal.addEventListener) === 'function' &&
+      typeof heard(signal.removeEventListener) === 'function' &&
+      typeof heard(signal.aborted) === 'boolean',
+    path,
+    code,
+  )
+  if (!usable) throw refusal(code, path, 'is not an AbortSignal')
+  return signal
+}
+
+/** Whether a signal is aborted. */
+function isAborted(signal, path, code) {
+  return attempt(() => heard(signal.aborted) === true, path, code)
+}
+
+/** Calls `run.abort()` when the signal is aborted. What the signal throws is a refusal of it. */
+function listen(signal, run, path, code) {
   const entry = shared.get(signal)
   if (entry !== undefined) {
     entry.runs.add(run)
@@ -17,15 +41,20 @@ function listen(signal, run) {
     for (const each of runs) each.abort()
   }
   shared.set(signal, { runs, onAbort })
-  signal.addEventListener('abort', onAbort, { once: true })
+  try {
+    attempt(() => signal.addEventListener('abort', onAbort, { once: true }), path, code)
+  } catch (error) {
+    shared.delete(signal)
+    throw error
+  }
 }
 
-/** Forgets the run. */
+/** Forgets the run. What the signal throws is the caller's to handle. */
 function unlisten(signal, run) {
   const entry = shared.get(signal)
   if (entry === undefined || !entry.runs.delete(run) || entry.runs.size > 0) return
   shared.delete(signal)
-  signal.removeEventListener('abort', entry.onAbort)
+  heard(signal.removeEventListener('abort', entry.onAbort))
 }
 
-module.exports = { listen, unlisten }
+module.exports = { isAborted, listen, readSignal, unlisten }

@@ -54,6 +54,11 @@ const proofs = {
     env: { NEXUS_FUZZ_RUNS: '200000' },
     command: core('fuzz::'),
   },
+  hostile: {
+    about: '20,000 hostile contexts, options, callbacks, signals and tool returns',
+    env: { HOSTILE_CASES: '20000' },
+    command: spec('hostile', 'addon'),
+  },
   soak: {
     about: 'five hours of a host whose clock runs 60 times as fast, every twentieth answer a fault',
     env: { SOAK_MINUTES: '300' },

@@ -1,8 +1,11 @@
 //! The error at the edge: what a host's mistake, or a ledger that cannot be opened, looks like from outside.
 //!
-//! One type, a stable code each. It must never hold a key, a prompt or a value of the host beyond a short name.
+//! One type, a stable code each. It must never hold a key, a prompt or a value of the host beyond a short name: what it
+//! quotes is cut here, whoever wrote the message.
 
-use crate::model::{AgentError, Failure, InputError, StorageError, StorageErrorKind};
+use crate::model::{
+    AgentError, Failure, InputError, StorageError, StorageErrorKind, bounded, clipped_path,
+};
 
 /// Why a call of the engine was refused before anything was written or sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +48,8 @@ pub enum ErrorCode {
     ProviderFailed,
     /// A compaction that was asked for failed; the history is as it was.
     CompactionFailed,
+    /// What was asked for is longer than a string of JavaScript can be.
+    ResultTooLarge,
     /// A defect of the engine.
     Internal,
 }
@@ -66,6 +71,7 @@ impl ErrorCode {
             Self::Storage(kind) => kind.code(),
             Self::ProviderFailed => "provider_failed",
             Self::CompactionFailed => "compaction_failed",
+            Self::ResultTooLarge => "result_too_large",
             Self::Internal => "internal",
         }
     }
@@ -75,7 +81,8 @@ impl EngineError {
     /// An error without a field.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, field: None, message: message.into(), failure: None }
+        let message = bounded(&message.into()).into_owned();
+        Self { code, field: None, message, failure: None }
     }
 
     /// A wrong option.
@@ -100,7 +107,8 @@ impl EngineError {
     /// An error at a field.
     #[must_use]
     pub fn at(code: ErrorCode, error: InputError) -> Self {
-        Self { code, message: error.to_string(), field: Some(error.path), failure: None }
+        let field = Some(clipped_path(&error.path).into_owned());
+        Self { field, ..Self::new(code, error.to_string()) }
     }
 }
 

@@ -208,6 +208,7 @@ export type OnRequest = (
 ) => object | undefined | void | Promise<object | undefined | void>
 
 /** Callbacks of a run, instead of or besides the iterator. A throw in one harms nothing; it is told as a process warning. */
+/** Read once, when the run begins. What one throws is a process warning (`AGENT_ENGINE_CALLBACK`), once a run. */
 export interface AgentEngineCallbacks {
   onPartialReply?: (payload: { text: string; messageId?: string }) => void
   onReasoningStream?: (payload: { text: string }) => void
@@ -241,7 +242,10 @@ export interface BrokerStreamHandle {
  * const { stopReason, usage } = await run.result
  */
 export interface AgentRun extends AsyncIterableIterator<StreamEvent> {
-  /** Resolves for every stop reason, after the commit and the terminal event. Rejects only for defects. */
+  /**
+   * Resolves for every stop reason, after the commit and the terminal event. Rejects only for defects, and with `result_too_large`
+   * where its JSON would have more than 256 MiB: its turn is in the ledger.
+   */
   readonly result: Promise<AgentResult>
   readonly stream: BrokerStreamHandle
   /** Ends the run as aborted; the result comes within a quarter of a second, also when a tool ignores its signal. */
@@ -888,6 +892,8 @@ export type AgentEngineErrorCode =
   | 'invalid_query'
   | 'provider_failed'
   | 'compaction_failed'
+  | 'result_too_large'
+  | 'addon_not_loaded'
   | 'internal'
 
 /** A call was refused before anything was written or sent, or the ledger failed. */

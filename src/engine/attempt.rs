@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use super::governor::Pass;
 use super::sink::{EventQueue, RecordKind};
 use crate::clock::Clock;
-use crate::model::{AgentPhase, Delta, DeltaSink, RateLimits};
+use crate::model::{AgentPhase, Delta, DeltaSink, Failure, RateLimits};
 use crate::turn::Accumulator;
 
 /// Takes the deltas of one attempt.
@@ -61,6 +61,9 @@ impl DeltaSink for Attempt {
     }
 
     fn delta(&mut self, delta: Delta<'_>) {
+        if !self.accumulator.apply(&delta) {
+            return;
+        }
         match &delta {
             Delta::Text { text, .. } => self.emit(RecordKind::Token, text),
             Delta::Thinking { text, .. } => self.emit(RecordKind::Reasoning, text),
@@ -76,7 +79,14 @@ impl DeltaSink for Attempt {
             | Delta::BlockStop { .. }
             | Delta::Usage(_) => {}
         }
-        self.accumulator.apply(&delta);
+    }
+
+    fn withheld(&mut self, index: u32, bytes: usize) {
+        self.accumulator.withheld(index, bytes);
+    }
+
+    fn refusal(&self) -> Option<Failure> {
+        self.accumulator.refusal()
     }
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {

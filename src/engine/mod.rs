@@ -47,15 +47,15 @@ pub use control::RunControl;
 pub use failover::{FailoverOptions, Ladder};
 pub use governor::GovernorOptions;
 pub use pruning::PruningOptions;
-pub use sink::{Batch, EventQueue, MERGE_ABOVE, Notify, RecordKind};
+pub use sink::{Batch, EventQueue, MERGE_ABOVE, Notify, RECORD_BYTES, RecordKind};
 pub use tasks::Tasks;
 
 use crate::clock::Clock;
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{
-    AgentPhase, Api, AssembledContext, BudgetState, Catalogue, Enrolment, InputError, Journal,
-    LimitState, ModelFilter, ModelInfo, ProfileState, ProfileStore, RatioStore, RunNames,
-    StreamEvent,
+    AgentPhase, Api, AssembledContext, Block, BudgetState, Catalogue, Enrolment, InputError,
+    Journal, LimitState, ModelFilter, ModelInfo, ProfileState, ProfileStore, RatioStore, RunNames,
+    StreamEvent, quoted,
 };
 use crate::provider::{Provider, ProviderKeys, RequestHost, TurnHeaders};
 use crate::telemetry;
@@ -227,6 +227,14 @@ impl Engine {
         control: Arc<RunControl>,
         hook: Option<Arc<dyn RequestHost>>,
     ) -> Result<(), EngineError> {
+        let blank = |block: &Block| block.as_text().is_some_and(|text| text.trim().is_empty());
+        if context.current_message.blocks.iter().all(blank) {
+            // No provider takes a message that says nothing.
+            return Err(EngineError::context(InputError {
+                path: "currentMessage.content".to_owned(),
+                message: "is empty; pass a text or an image".to_owned(),
+            }));
+        }
         self.spawn(context, None, RunHandles { host, queue, control, hook })
     }
 
@@ -342,7 +350,10 @@ impl Engine {
                 ErrorCode::UnknownProvider,
                 InputError {
                     path: "provider".to_owned(),
-                    message: format!("`{name}` is not among the engine's providers ({known})"),
+                    message: format!(
+                        "{} is not among the engine's providers ({known})",
+                        quoted(name)
+                    ),
                 },
             )
         })
@@ -420,7 +431,9 @@ impl Engine {
             InputError {
                 path: "model".to_owned(),
                 message: format!(
-                    "`{model}` of `{provider}` is not in the catalogue; declare its `contextWindow` in the engine's `models`"
+                    "{} of {} is not in the catalogue; declare its `contextWindow` in the engine's `models`",
+                    quoted(model),
+                    quoted(provider)
                 ),
             },
         ))

@@ -13,7 +13,7 @@ use super::sessions::Place;
 use super::{Core, JournalMode};
 use crate::model::{
     Journal, OnStaleHead, OpenTurn, Opened, StopReason, StorageError, StorageErrorKind, TurnCommit,
-    TurnFacts, TurnOpening, TurnStatus,
+    TurnFacts, TurnOpening, TurnStatus, quoted,
 };
 use crate::turn::machine::{Event, Machine, Tick};
 
@@ -207,6 +207,9 @@ fn moved(turn: &OpenTurn) -> StorageError {
 fn not_interrupted(turn_id: &str) -> StorageError {
     StorageError::new(
         StorageErrorKind::UnknownTurn,
-        format!("turn `{turn_id}` is not an interrupted one; pass an id that `recover()` lists"),
+        format!(
+            "turn {} is not an interrupted one; pass an id that `recover()` lists",
+            quoted(turn_id)
+        ),
     )
 }

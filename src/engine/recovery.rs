@@ -10,7 +10,7 @@ use crate::error::{EngineError, ErrorCode};
 use crate::model::{
     AgentError, AgentErrorKind, AssembledContext, Defaults, ErrorDetail, FailureKind,
     InterruptedTurn, Journal, OpenTurn, StorageError, StorageErrorKind, StreamEvent, TurnCommit,
-    parse_context,
+    parse_context, quoted,
 };
 use crate::turn::machine::{Event, Machine, Tick};
 
@@ -43,7 +43,8 @@ impl Engine {
             StorageError::new(
                 StorageErrorKind::UnknownTurn,
                 format!(
-                    "turn `{turn_id}` is not an interrupted one; pass an id that `recover()` lists"
+                    "turn {} is not an interrupted one; pass an id that `recover()` lists",
+                    quoted(turn_id)
                 ),
             )
         })?;

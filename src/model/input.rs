@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
+use super::quote::quoted;
 use super::{
     AgentMessage, AgentRole, AssembledContext, Block, Message, Provenance, RequestOptions,
     ResponseFormat, Role, ThinkingConfig, TokenBudget, ToolChoice, ToolDefinition,
@@ -161,7 +162,10 @@ pub fn parse_context(json: &str, defaults: &mut Defaults<'_>) -> Parsed<Assemble
     if let Some(ToolChoice::Tool { name }) = &request.tool_choice
         && !tools.iter().any(|tool| tool.name == *name)
     {
-        return Err(InputError::new("toolChoice.name", format!("`{name}` is not one of `tools`")));
+        return Err(InputError::new(
+            "toolChoice.name",
+            format!("{} is not one of `tools`", quoted(name)),
+        ));
     }
     Ok(AssembledContext {
         system_prompt: required("systemPrompt", raw.system_prompt)?,
@@ -302,6 +306,15 @@ fn plain(error: &serde_json::Error) -> String {
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
     let expected = text.rfind(", expected ").and_then(|at| text.get(at..)).unwrap_or_default();
     let names = |what: &str| text.strip_prefix(what).filter(|_| !expected.is_empty());
+    if text.contains("surrogate in hex escape") || text == "unexpected end of hex escape" {
+        return "has half of a surrogate pair, as a cut through a character leaves it; pass whole text"
+            .to_owned();
+    }
+    if let Some((given, expected)) =
+        text.strip_prefix("unknown field `").and_then(|rest| rest.rsplit_once("`, expected "))
+    {
+        return format!("unknown field {}, expected {expected}", quoted(given));
+    }
     if let Some(kind) = names("invalid type: ") {
         let kind = kind.split([' ', ',']).next().unwrap_or_default();
         format!("is a {kind}{expected}")
@@ -436,7 +449,10 @@ fn message(path: &str, value: &Value, defaults: &mut Defaults<'_>) -> Parsed<Mes
         other => {
             return Err(InputError::new(
                 at("role"),
-                format!("`{other}` is unknown; use `user`, `assistant`, `system` or `tool`"),
+                format!(
+                    "{} is unknown; use `user`, `assistant`, `system` or `tool`",
+                    quoted(other)
+                ),
             ));
         }
     };
@@ -637,8 +653,9 @@ fn block(path: &str, value: &Value) -> Parsed<Block> {
             return Err(InputError::new(
                 at("type"),
                 format!(
-                    "`{other}` is unknown; use `text`, `image`, `thinking`, `redacted_thinking`, `tool_call`, \
-                     `tool_result` or `opaque`"
+                    "{} is unknown; use `text`, `image`, `thinking`, `redacted_thinking`, `tool_call`, \
+                     `tool_result` or `opaque`",
+                    quoted(other)
                 ),
             ));
         }

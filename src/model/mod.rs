@@ -20,6 +20,7 @@ mod live;
 mod message;
 mod options;
 mod profile;
+mod quote;
 mod rate;
 mod recall;
 mod response;
@@ -67,6 +68,7 @@ pub use options::{CacheTtl, PromptCache, RequestOptions, ResponseFormat, ToolCho
 pub use profile::{
     AuthType, ModelName, ProfileChange, ProfileState, ProfileStore, ProfileUsage, ProfileWindow,
 };
+pub(crate) use quote::{bounded, clipped_path, quoted};
 pub use rate::{LimitState, RateLimit, RateLimitState, RateLimits};
 pub use recall::{RECALL, Recall, Recalled, RecalledMessage};
 pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};

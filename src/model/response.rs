@@ -4,7 +4,7 @@
 
 use std::task::{Context, Poll};
 
-use super::{RateLimits, TokenUsage};
+use super::{Failure, RateLimits, TokenUsage};
 
 /// How a block begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,6 +127,14 @@ pub trait DeltaSink: Send {
 
     /// Takes one delta. Called in order, on the task that reads the socket; must not block.
     fn delta(&mut self, delta: Delta<'_>);
+
+    /// A decoder has gathered `bytes` more of block `index`, which it hands out when they are whole.
+    fn withheld(&mut self, _index: u32, _bytes: usize) {}
+
+    /// Why nothing more is taken: the answer passed a limit. The transport stops reading then, and the attempt fails with it.
+    fn refusal(&self) -> Option<Failure> {
+        None
+    }
 
     /// Whether the reader keeps up. The transport waits for this before it reads more of the socket.
     fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<()> {

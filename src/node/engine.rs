@@ -11,6 +11,7 @@ use std::time::Duration;
 use napi::Result;
 use napi_derive::napi;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::compaction::Compactions;
@@ -67,6 +68,16 @@ struct Options<'a> {
     pruning: Option<&'a RawValue>,
     #[serde(borrow, default)]
     budgets: Option<&'a RawValue>,
+    /// What `lib/options.js` takes out before the rest crosses: named here so that an error lists every option.
+    #[serde(default)]
+    #[expect(dead_code, reason = "only its name matters")]
+    on_request: Option<IgnoredAny>,
+    #[serde(default)]
+    #[expect(dead_code, reason = "only its name matters")]
+    recovery: Option<IgnoredAny>,
+    #[serde(default)]
+    #[expect(dead_code, reason = "only its name matters")]
+    tools_for: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]

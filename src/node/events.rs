@@ -15,7 +15,7 @@ use super::engine::NativeEngine;
 use super::{js_error, reply};
 use crate::error::{EngineError, ErrorCode};
 use crate::ledger::{Cursor, EventPage, Follows, Ledger, Retention, SessionCommand, SessionPage};
-use crate::model::{InputError, session_label};
+use crate::model::{InputError, repair_text, session_label};
 
 /// The pages that are waited for, by the number of their request; `None` once the engine closes.
 pub(super) type Followers = Arc<Mutex<Option<HashMap<u32, CancellationToken>>>>;
@@ -87,8 +87,8 @@ struct Command {
 }
 
 fn arguments<T: serde::de::DeserializeOwned>(json: &str) -> std::result::Result<T, EngineError> {
-    serde_json::from_str(json)
-        .map_err(|error| EngineError::new(ErrorCode::Internal, error.to_string()))
+    serde_json::from_str(&repair_text(json))
+        .map_err(|error| EngineError::new(ErrorCode::InvalidOptions, error.to_string()))
 }
 
 fn label(given: &str) -> std::result::Result<String, EngineError> {

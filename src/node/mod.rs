@@ -18,7 +18,8 @@ mod tool_host;
 
 use std::sync::Arc;
 
-use crate::error::EngineError;
+use crate::engine::RECORD_BYTES;
+use crate::error::{EngineError, ErrorCode};
 use hub::HubCore;
 
 /// The JavaScript error of an engine error: its reason is JSON that `index.js` turns into an `AgentEngineError`.
@@ -39,6 +40,14 @@ fn error_json(error: &EngineError) -> String {
 /// Answers request `id` of this environment with JSON text, or with an error.
 fn reply(hub: &Arc<HubCore>, id: u32, answer: Result<String, EngineError>) {
     let json = match answer {
+        Ok(value) if value.len() > RECORD_BYTES => {
+            let message = format!(
+                "the answer is `{}` bytes long, and at most `{RECORD_BYTES}` can be handed out; ask for less at once",
+                value.len()
+            );
+            let error = EngineError::new(ErrorCode::ResultTooLarge, message);
+            format!("{{\"id\":{id},\"error\":{}}}", error_json(&error))
+        }
         Ok(value) => format!("{{\"id\":{id},\"ok\":{value}}}"),
         Err(error) => format!("{{\"id\":{id},\"error\":{}}}", error_json(&error)),
     };

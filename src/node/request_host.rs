@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::answers::Answers;
-use crate::engine::{EventQueue, RecordKind};
+use crate::engine::{EventQueue, RECORD_BYTES, RecordKind};
 use crate::provider::{Looked, OutgoingRequest, RequestHost};
 
 /// What JavaScript made of a body: nothing, another one, or an error's words.
@@ -42,8 +42,13 @@ impl RequestHost for JsRequestHost {
     fn look(&self, request: &OutgoingRequest<'_>) -> Looked {
         let (number, answer) = self.answers.expect();
         let asked = Asked { answers: Arc::clone(&self.answers), number };
-        let shown = serde_json::to_string(&Shown { number, request });
-        self.queue.host(RecordKind::Request, &shown.unwrap_or_default());
+        let shown = serde_json::to_string(&Shown { number, request }).unwrap_or_default();
+        if shown.len() > RECORD_BYTES {
+            let message =
+                format!("the request of `{}` bytes is too large to be shown", shown.len());
+            return Box::pin(async move { Err(message) });
+        }
+        self.queue.host(RecordKind::Request, &shown);
         Box::pin(async move {
             let _asked = asked;
             answer.await.unwrap_or_else(|_| Err("its host is gone".to_owned()))

@@ -19,7 +19,7 @@ use super::scripted::Script;
 use super::services::Service;
 use super::{Api, ChatQuirks, Failure, KeyHost, ProviderKeys};
 use crate::config::{Environment, EnvironmentProxy};
-use crate::model::{AuthType, FailureKind, InputError, typed};
+use crate::model::{AuthType, FailureKind, InputError, quoted, typed};
 
 /// One provider, as the options name it. Under the name of a known service (`groq`, `openrouter`, `ollama`, …) every field
 /// has a default.
@@ -204,7 +204,7 @@ impl Found {
         if let Some(flavor) = options.flavor.as_deref() {
             return Service::named(flavor).map(first).ok_or_else(|| {
                 let names = Service::names();
-                let message = format!("`{flavor}` is not known; pass one of {names}");
+                let message = format!("{} is not known; pass one of {names}", quoted(flavor));
                 InputError::new(at("flavor"), message)
             });
         }

@@ -66,6 +66,14 @@ impl DeltaSink for Quiet {
         self.said.apply(&delta);
     }
 
+    fn withheld(&mut self, index: u32, bytes: usize) {
+        self.said.withheld(index, bytes);
+    }
+
+    fn refusal(&self) -> Option<Failure> {
+        self.said.refusal()
+    }
+
     fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }

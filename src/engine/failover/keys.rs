@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{
     Failure, FailureKind, InputError, ProfileChange, ProfileState, ProfileStore, ProfileUsage,
+    quoted,
 };
 use crate::provider::{Credential, KeyProfile};
 use crate::telemetry;
@@ -272,7 +273,7 @@ impl Keyring {
     /// `unknown_profile`; any of storage.
     pub(crate) async fn reset(&self, id: &str) -> Result<(), EngineError> {
         let Some(profile) = self.profile(id) else {
-            let message = format!("`{id}` is no auth profile of the engine");
+            let message = format!("{} is no auth profile of the engine", quoted(id));
             return Err(EngineError::at(ErrorCode::UnknownProfile, InputError::new("id", message)));
         };
         profile.renew().await;

@@ -12,7 +12,7 @@ use super::super::compaction::Compactor;
 use super::super::{Engine, ProviderEntry};
 use super::keys::no_profile;
 use crate::error::{EngineError, ErrorCode};
-use crate::model::{AssembledContext, InputError, ModelInfo, ModelName, RunWarning, typed};
+use crate::model::{AssembledContext, InputError, ModelInfo, ModelName, RunWarning, quoted, typed};
 use crate::provider::Provider;
 use crate::turn::fallback::Seat;
 use crate::turn::profiles::{Candidate, CooldownPolicy};
@@ -75,17 +75,18 @@ impl FailoverOptions {
         for (provider, ids) in &self.order {
             let path = format!("failover.order.{provider}");
             let Some(profiles) = known(provider) else {
-                let message = format!("`{provider}` is not one of `providers`");
+                let message = format!("{} is not one of `providers`", quoted(provider));
                 return Err(InputError::new(path, message));
             };
             for (index, id) in ids.iter().enumerate() {
                 let path = format!("{path}[{index}]");
                 if !profiles.contains(&id.as_str()) {
-                    let message = format!("`{id}` is no auth profile of `{provider}`");
+                    let message =
+                        format!("{} is no auth profile of {}", quoted(id), quoted(provider));
                     return Err(InputError::new(path, message));
                 }
                 if ids.iter().take(index).any(|other| other == id) {
-                    return Err(InputError::new(path, format!("`{id}` is there twice")));
+                    return Err(InputError::new(path, format!("{} is there twice", quoted(id))));
                 }
             }
         }
@@ -95,7 +96,7 @@ impl FailoverOptions {
             if let Some(provider) = &name.provider
                 && known(provider).is_none()
             {
-                let message = format!("`{provider}` is not one of `providers`");
+                let message = format!("{} is not one of `providers`", quoted(provider));
                 return Err(InputError::new(format!("failover.{field}"), message));
             }
         }
@@ -187,7 +188,8 @@ impl Engine {
         if let Some(pin) = pin
             && !entry.keys.profiles.iter().any(|profile| profile.id == pin)
         {
-            let message = format!("`{pin}` is no auth profile of `{}`", context.provider);
+            let message =
+                format!("{} is no auth profile of {}", quoted(pin), quoted(&context.provider));
             return Err(EngineError::context(InputError::new("authProfileId", message)));
         }
         let mut chain = Chain { chairs: Vec::new(), seats: Vec::new(), notes: Vec::new() };

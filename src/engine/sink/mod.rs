@@ -15,6 +15,11 @@ use crate::model::{AgentPhase, Enrolment, StreamEvent, Told, ToldKind};
 /// A reader this far behind gets merged deltas.
 pub const MERGE_ABOVE: usize = 4_096;
 
+/// Bytes of text that a reader takes at once. A record that is longer is handed out alone.
+const PIECE_BYTES: usize = 4 << 20;
+/// Bytes that one record may have: half of what a string of V8 holds. Nothing can read one that is longer.
+pub const RECORD_BYTES: usize = 256 << 20;
+
 /// What a record is. The numbers are the wire of the JavaScript boundary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -39,6 +44,8 @@ pub enum RecordKind {
     Defect = 8,
     /// A request for the host to look at, as JSON.
     Request = 9,
+    /// Why there is no result to hand out, as JSON: instead of the result.
+    Unreadable = 10,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -60,8 +67,10 @@ pub trait Notify: Send + Sync {
 #[derive(Default)]
 struct Inner {
     records: std::collections::VecDeque<Record>,
-    /// The records' texts, one after the other.
+    /// The records' texts, one after the other, behind those that were taken.
     text: String,
+    /// Bytes of `text` that were taken.
+    taken: usize,
     seq: u64,
     deltas: usize,
     /// Whether the reader knows that there is something.
@@ -113,21 +122,26 @@ impl Batch {
         self.units = 0;
     }
 
-    /// Takes at most `capacity` records from `queues`, in their order. What still has some stays in `queues`, the one that
-    /// was interrupted last: a flood never keeps the others waiting. Returns true when some are left.
+    /// Takes at most `capacity` records and 4 MiB of text from `queues`, in their order. What still has some stays in
+    /// `queues`. One that was interrupted comes last: a flood never keeps the others waiting. One whose record had no room
+    /// beside the others comes first: small records never keep a large one waiting. Returns true when some are left.
     pub fn fill(&mut self, queues: &mut Vec<Arc<EventQueue>>, capacity: usize) -> bool {
+        let mut blocked = Vec::new();
         let mut left = Vec::new();
-        let mut interrupted = None;
+        let mut interrupted = Vec::new();
         for queue in queues.drain(..) {
-            let room = capacity.saturating_sub(self.rows.len() / Self::WIDTH);
+            let before = self.rows.len();
+            let room = capacity.saturating_sub(before / Self::WIDTH);
             if room == 0 {
                 left.push(queue);
             } else if queue.drain(self, room) {
-                interrupted = Some(queue);
+                let into = if self.rows.len() == before { &mut blocked } else { &mut interrupted };
+                into.push(queue);
             }
         }
-        left.extend(interrupted);
-        *queues = left;
+        blocked.append(&mut left);
+        blocked.append(&mut interrupted);
+        *queues = blocked;
         !queues.is_empty()
     }
 }
@@ -238,7 +252,7 @@ impl EventQueue {
         let units = utf16_units(text);
         let merge = self.coalesce && inner.deltas >= MERGE_ABOVE;
         match inner.records.back_mut() {
-            Some(last) if merge && last.kind == kind => {
+            Some(last) if merge && last.kind == kind && last.bytes + text.len() <= PIECE_BYTES => {
                 last.seq = seq;
                 last.bytes += text.len();
                 last.units += units;
@@ -290,10 +304,20 @@ impl EventQueue {
         }
     }
 
-    /// Adds a record for the host: a tool to run, a call to give up, the result.
+    /// Adds a record for the host: a tool to run, a call to give up, the result. In place of one that nothing can read comes
+    /// why there is none.
     pub fn host(self: &Arc<Self>, kind: RecordKind, text: &str) {
         let mut inner = self.lock();
-        Self::push(&mut inner, kind, 0, text);
+        if text.len() > RECORD_BYTES {
+            let bytes = text.len();
+            let why = format!(
+                "{{\"code\":\"result_too_large\",\"message\":\"what the run came to is `{bytes}` bytes long, and at most \
+                 `{RECORD_BYTES}` can be handed out; read its turn from the ledger\"}}"
+            );
+            Self::push(&mut inner, RecordKind::Unreadable, 0, &why);
+        } else {
+            Self::push(&mut inner, kind, 0, text);
+        }
         self.tell(inner, true);
     }
 
@@ -312,6 +336,7 @@ impl EventQueue {
         if inner.closed {
             inner.records.clear();
             inner.text.clear();
+            inner.taken = 0;
             inner.deltas = 0;
         }
         let shows = inner.records.front().is_some_and(|record| inner.shows(record));
@@ -330,10 +355,17 @@ impl EventQueue {
         }
     }
 
-    /// Moves at most `room` records into `batch`. Returns true when some are left.
+    /// Moves at most `room` records into `batch`, and no more text than it takes. Returns true when some are left.
     pub fn drain(&self, batch: &mut Batch, room: usize) -> bool {
         let mut inner = self.lock();
-        let shown = inner.records.iter().take(room).take_while(|record| inner.shows(record));
+        let mut ahead = batch.text.len();
+        let mut alone = batch.rows.is_empty();
+        let shown = inner.records.iter().take(room).take_while(|record| {
+            ahead = ahead.saturating_add(record.bytes);
+            // The first record of a batch always has room.
+            let fits = std::mem::take(&mut alone) || ahead <= PIECE_BYTES;
+            fits && inner.shows(record)
+        });
         let taken = shown.count();
         let mut bytes = 0;
         let mut events = 0;
@@ -350,15 +382,27 @@ impl EventQueue {
                 u32::try_from(batch.units).unwrap_or(u32::MAX),
             ]);
         }
+        let from = inner.taken;
         if inner.records.is_empty() {
-            batch.text.push_str(&inner.text);
-            inner.text.clear();
-            inner.text.shrink_to(1 << 16);
+            if from == 0 && batch.text.is_empty() && inner.text.len() > 1 << 16 {
+                // A large one is not copied.
+                batch.text = std::mem::take(&mut inner.text);
+            } else {
+                batch.text.push_str(inner.text.get(from..).unwrap_or_default());
+                inner.text.clear();
+                inner.text.shrink_to(1 << 16);
+            }
+            inner.taken = 0;
             inner.deltas = 0;
             inner.listed = false;
         } else {
-            let rest = inner.text.split_off(bytes);
-            batch.text.push_str(&std::mem::replace(&mut inner.text, rest));
+            batch.text.push_str(inner.text.get(from..from + bytes).unwrap_or_default());
+            inner.taken += bytes;
+            if inner.taken > inner.text.len() / 2 {
+                // Moved seldom enough that each byte moves once on average.
+                let taken = std::mem::take(&mut inner.taken);
+                inner.text.drain(..taken);
+            }
             inner.deltas = inner.deltas.saturating_sub(taken);
             if !inner.records.front().is_some_and(|record| inner.shows(record)) {
                 // What is left waits for the file, and is told when it is there.
@@ -393,6 +437,7 @@ impl EventQueue {
         inner.closed = true;
         inner.records.clear();
         inner.text = String::new();
+        inner.taken = 0;
         if let Some(waker) = inner.waiting.take() {
             waker.wake();
         }

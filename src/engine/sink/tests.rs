@@ -166,6 +166,81 @@ proptest! {
     }
 }
 
+#[test]
+fn a_batch_is_bounded_in_bytes_and_a_record_that_is_longer_comes_alone() {
+    let notify = Arc::new(Count::default());
+    let queue = |run| EventQueue::new(run, false, Arc::clone(&notify) as Arc<dyn Notify>);
+    let (long, short) = (queue(1), queue(2));
+    let third = "x".repeat(PIECE_BYTES / 3 + 1);
+    let mut expected = Vec::new();
+    for _ in 0..7 {
+        long.delta(RecordKind::Token, &third);
+        expected.push(third.len());
+    }
+    long.host(RecordKind::Result, &"y".repeat(PIECE_BYTES * 2));
+    expected.push(PIECE_BYTES * 2);
+    let mut queues = vec![Arc::clone(&short), long];
+    let mut got = Vec::new();
+    for round in 0.. {
+        assert!(round < 20, "the long record is never handed out");
+        // There is always something small in front of the large one.
+        short.delta(RecordKind::Token, "s");
+        if !queues.iter().any(|queue| queue.run() == 2) {
+            queues.insert(0, Arc::clone(&short));
+        }
+        let mut batch = Batch::default();
+        batch.fill(&mut queues, 1_000);
+        let records = batch.rows.len() / Batch::WIDTH;
+        assert!(
+            records == 1 || batch.text.len() <= PIECE_BYTES,
+            "{records} of {}",
+            batch.text.len()
+        );
+        let mut start = 0;
+        for row in batch.rows.chunks(Batch::WIDTH) {
+            if row[0] == 1 {
+                got.push(row[4] as usize - start);
+            }
+            start = row[4] as usize;
+        }
+        if !queues.iter().any(|queue| queue.run() == 1) {
+            break;
+        }
+    }
+    assert_eq!(got, expected);
+}
+
+#[test]
+fn merged_deltas_stay_within_a_piece() {
+    let (queue, _) = queue(true);
+    for _ in 0..MERGE_ABOVE {
+        queue.delta(RecordKind::Token, "");
+    }
+    let half = "x".repeat(PIECE_BYTES / 2);
+    for _ in 0..5 {
+        queue.delta(RecordKind::Token, &half);
+    }
+    let mut lengths = Vec::new();
+    loop {
+        let (rows, more) = read(&queue, usize::MAX);
+        lengths.extend(rows.iter().map(|row| row.text.len()).filter(|length| *length > 0));
+        if !more {
+            break;
+        }
+    }
+    assert_eq!(lengths, [PIECE_BYTES, PIECE_BYTES, PIECE_BYTES / 2]);
+}
+
+#[test]
+fn in_place_of_a_result_that_no_string_can_hold_comes_why_there_is_none() {
+    let (queue, _) = queue(true);
+    queue.host(RecordKind::Result, &"x".repeat(RECORD_BYTES + 1));
+    let (rows, _) = read(&queue, usize::MAX);
+    assert_eq!(rows.iter().map(|row| row.kind).collect::<Vec<_>>(), [10]);
+    let why: serde_json::Value = serde_json::from_str(&rows[0].text).unwrap();
+    assert_eq!(why["code"], "result_too_large");
+}
+
 struct Keeper(AtomicUsize);
 
 impl Enrolment for Keeper {

@@ -152,7 +152,9 @@ impl Blocks {
                 }
             }
             ("input_json_delta", BlockKind::Opaque | BlockKind::Undecided) => {
-                block.gathered.push_str(body.partial_json.as_str());
+                let json = body.partial_json.as_str();
+                sink.withheld(index, json.len());
+                block.gathered.push_str(json);
             }
             ("thinking_delta", BlockKind::Thinking) => {
                 sink.delta(Delta::Thinking { index, text: body.thinking.as_str() });
@@ -162,6 +164,7 @@ impl Blocks {
             }
             ("citations_delta", BlockKind::Text) => {
                 if let Some(citation) = body.citation {
+                    sink.withheld(index, citation.get().len());
                     block.gather_citation(citation);
                 }
             }

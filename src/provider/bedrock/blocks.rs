@@ -131,12 +131,16 @@ impl Blocks {
             if let Some(block) =
                 block.filter(|it| !it.closed && matches!(it.kind, Kind::Text | Kind::Citations))
             {
+                sink.withheld(block.index, citation.get().len());
                 block.gather(citation.get());
             }
         } else if let Some(items) = &body.tool_result {
             let block = self.find(wire_index);
             if let Some(block) = block.filter(|it| !it.closed && it.kind == Kind::ServerResult) {
-                items.iter().for_each(|item| block.gather(item.get()));
+                for item in items {
+                    sink.withheld(block.index, item.get().len());
+                    block.gather(item.get());
+                }
             }
         }
     }
@@ -293,6 +297,7 @@ impl Blocks {
             if let (Some(items), Some(block)) = (items, self.find(wire_index))
                 && !items.trim().is_empty()
             {
+                sink.withheld(block.index, items.len());
                 block.gather(items);
             }
         } else {
@@ -341,7 +346,10 @@ impl Blocks {
                 let index = block.index;
                 sink.delta(Delta::Arguments { index, json });
             }
-            Kind::ServerCall | Kind::Undecided => block.gathered.push_str(json),
+            Kind::ServerCall | Kind::Undecided => {
+                sink.withheld(block.index, json.len());
+                block.gathered.push_str(json);
+            }
             Kind::Text
             | Kind::Thinking
             | Kind::Redacted

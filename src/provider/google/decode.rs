@@ -285,7 +285,7 @@ impl GoogleDecoder {
         if name.is_empty() && args.is_none() {
             // More of the call that is open; without one, a fragment of nothing.
             if let Some(partial) = &mut self.partial {
-                partial.take(pieces);
+                sink.withheld(partial.block, partial.take(pieces));
             }
             if !goes_on {
                 self.finish_partial(sink);
@@ -315,7 +315,7 @@ impl GoogleDecoder {
         if in_pieces {
             self.calls.push(id, told, name, None, index, Owner::Ours);
             let mut partial = Partial::new(index);
-            partial.take(pieces);
+            sink.withheld(index, partial.take(pieces));
             self.partial = Some(partial);
             if !goes_on {
                 self.finish_partial(sink);

@@ -30,14 +30,19 @@ impl Partial {
         Self { block, arguments: Value::Object(Map::new()), broken: false }
     }
 
-    /// Takes the pieces of one part.
-    pub(super) fn take(&mut self, pieces: &[PartialArg<'_>]) {
+    /// Takes the pieces of one part, and gives their bytes.
+    pub(super) fn take(&mut self, pieces: &[PartialArg<'_>]) -> usize {
+        let mut bytes = 0;
         for piece in pieces {
+            bytes += piece.json_path.as_str().len()
+                + piece.string_value.as_ref().map_or(0, |text| text.as_str().len())
+                + piece.number_value.map_or(0, |number| number.get().len());
             let put = steps(piece.json_path.as_str())
                 .and_then(|steps| place(&mut self.arguments, steps))
                 .is_some_and(|place| put(place, piece));
             self.broken |= !put;
         }
+        bytes
     }
 
     /// The whole arguments as JSON text; `None` where a piece could not be placed.
@@ -146,9 +151,10 @@ mod tests {
         let pieces: Vec<PartialArg<'_>> = serde_json::from_str(pieces).unwrap();
         let mut partial = Partial::new(0);
         // One by one is the same as all at once.
-        pieces.iter().for_each(|piece| partial.take(std::slice::from_ref(piece)));
+        let bytes: usize =
+            pieces.iter().map(|piece| partial.take(std::slice::from_ref(piece))).sum();
         let mut at_once = Partial::new(0);
-        at_once.take(&pieces);
+        assert_eq!(at_once.take(&pieces), bytes);
         let finished = partial.finish();
         assert_eq!(finished, at_once.finish());
         finished

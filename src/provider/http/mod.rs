@@ -331,7 +331,12 @@ impl HttpProvider {
                 Err(failure) => return reader.end(&mut sink).map_err(|_| failure),
             };
             let before = sink.deltas;
-            if reader.feed(&piece, &mut sink)? == Flow::End {
+            let flow = reader.feed(&piece, &mut sink)?;
+            if let Some(refusal) = sink.refusal() {
+                // Hangs up: what is still to come would be read for nothing.
+                return Err(refusal);
+            }
+            if flow == Flow::End {
                 let completion = reader.end(&mut sink);
                 self.remainders.finish(exchange);
                 return completion;
@@ -365,6 +370,11 @@ impl Provider for HttpProvider {
     ) -> Attempted<'a> {
         Box::pin(async move {
             let outcome = self.attempt(request, credential, sink).await;
+            // What came with the end of the bytes, or in one piece, may have passed a limit too.
+            let outcome = match sink.refusal() {
+                Some(refusal) => Err(refusal),
+                None => outcome,
+            };
             outcome.map_err(|failure| without_keys(failure, &self.keys(request, credential)))
         })
     }
@@ -414,6 +424,14 @@ impl DeltaSink for Counting<'_> {
     fn delta(&mut self, delta: Delta<'_>) {
         self.deltas = self.deltas.wrapping_add(1);
         self.sink.delta(delta);
+    }
+
+    fn withheld(&mut self, index: u32, bytes: usize) {
+        self.sink.withheld(index, bytes);
+    }
+
+    fn refusal(&self) -> Option<Failure> {
+        self.sink.refusal()
     }
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -373,7 +373,7 @@ impl Items {
                 sink.delta(Delta::Arguments { index, json: text });
             }
             // Not JSON yet, or not ours for all we know.
-            Place::Input | Place::Arguments => {}
+            Place::Input | Place::Arguments => sink.withheld(index, text.len()),
         }
     }
 

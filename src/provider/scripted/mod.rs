@@ -103,18 +103,18 @@ impl ScriptedProvider {
             match step {
                 ScriptedStep::Text { text } => {
                     let index = player.block(Kind::Text);
-                    player.pieces(text, |text| Delta::Text { index, text }).await;
+                    player.pieces(text, |text| Delta::Text { index, text }).await?;
                 }
                 ScriptedStep::Thinking { thinking, signature } => {
                     let index = player.block(Kind::Thinking);
-                    player.pieces(thinking, |text| Delta::Thinking { index, text }).await;
+                    player.pieces(thinking, |text| Delta::Thinking { index, text }).await?;
                     if let Some(signature) = signature {
                         player.sink.delta(Delta::Signature { index, signature });
                     }
                 }
                 ScriptedStep::ToolCall { tool_call } => {
                     stop = ScriptedStop::ToolUse;
-                    self.call(tool_call, &mut player).await;
+                    self.call(tool_call, &mut player).await?;
                 }
                 ScriptedStep::Delay { delay_ms } => {
                     tokio::time::sleep(Duration::from_millis(*delay_ms)).await;
@@ -131,14 +131,14 @@ impl ScriptedProvider {
                     return Err(Failure::new(FailureKind::Network, "stream_truncated", message));
                 }
             }
-            player.ready().await;
+            player.ready().await?;
         }
         player.close();
         let (stop, word) = stop.stop();
         Ok(Completion { stop, stop_raw: word.to_owned(), status: 200 })
     }
 
-    async fn call(&self, call: &ScriptedCall, player: &mut Player<'_>) {
+    async fn call(&self, call: &ScriptedCall, player: &mut Player<'_>) -> Result<(), Failure> {
         player.close();
         let index = player.index();
         let made = match &call.id {
@@ -152,8 +152,9 @@ impl ScriptedProvider {
             (None, Some(arguments)) => arguments.get(),
             (None, None) => "{}",
         };
-        player.pieces(json, |json| Delta::Arguments { index, json }).await;
+        player.pieces(json, |json| Delta::Arguments { index, json }).await?;
         player.sink.delta(Delta::BlockStop { index });
+        Ok(())
     }
 }
 
@@ -229,22 +230,31 @@ impl Player<'_> {
         }
     }
 
-    async fn pieces<'t>(&mut self, text: &'t str, delta: impl Fn(&'t str) -> Delta<'t>) {
+    async fn pieces<'t>(
+        &mut self,
+        text: &'t str,
+        delta: impl Fn(&'t str) -> Delta<'t>,
+    ) -> Result<(), Failure> {
         let mut rest = text;
         while !rest.is_empty() {
             let end = self.chunk_size.and_then(|size| rest.char_indices().nth(size));
             let (piece, after) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
             self.sink.delta(delta(piece));
             rest = after;
-            self.ready().await;
+            self.ready().await?;
         }
+        Ok(())
     }
 
     /// Waits for the reader, and now and then for the runtime: a script has no socket that would make it yield, and an
     /// abort could not reach it.
-    async fn ready(&mut self) {
+    ///
+    /// # Errors
+    /// The sink's refusal.
+    async fn ready(&mut self) -> Result<(), Failure> {
         tokio::task::consume_budget().await;
         poll_fn(|cx| self.sink.poll_ready(cx)).await;
+        self.sink.refusal().map_or(Ok(()), Err)
     }
 }
 

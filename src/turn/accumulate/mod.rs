@@ -1,13 +1,16 @@
 //! Deltas to message blocks.
 //!
-//! Costs one append per delta. It must never parse tool arguments, and never complete what did not close.
+//! Costs one append per delta, up to the limits of an answer. It must never parse tool arguments, and never complete what
+//! did not close.
 
+mod limits;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 
-use crate::model::{Block, BlockStart, Delta, DeltaSink, ReportedUsage};
+use self::limits::{Excess, Size};
+use crate::model::{Block, BlockStart, Delta, DeltaSink, Failure, ReportedUsage};
 
 /// What a response came to, whole or cut.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub struct Accumulator {
     usage: Option<ReportedUsage>,
     response_id: Option<String>,
     model: Option<String>,
+    size: Size,
+    excess: Option<Excess>,
 }
 
 impl Accumulator {
@@ -47,8 +52,15 @@ impl Accumulator {
         Self::default()
     }
 
-    /// Takes one delta.
-    pub fn apply(&mut self, delta: &Delta<'_>) {
+    /// Takes one delta; false where it passes a limit of an answer. From then on nothing but usage is taken.
+    pub fn apply(&mut self, delta: &Delta<'_>) -> bool {
+        if self.excess.is_some() && !matches!(delta, Delta::Usage(_)) {
+            return false;
+        }
+        if let Err(excess) = self.size.admit(delta) {
+            self.excess = Some(excess);
+            return false;
+        }
         match *delta {
             Delta::Started { response_id, model } => {
                 self.response_id = (!response_id.is_empty()).then(|| response_id.to_owned());
@@ -95,6 +107,7 @@ impl Accumulator {
             Delta::BlockStop { index } => self.close(index),
             Delta::Usage(usage) => self.usage = Some(usage),
         }
+        true
     }
 
     /// What was collected, also of a response that did not end: text and thinking as far as they came, a tool call that
@@ -171,6 +184,16 @@ impl Accumulator {
 impl DeltaSink for Accumulator {
     fn delta(&mut self, delta: Delta<'_>) {
         self.apply(&delta);
+    }
+
+    fn withheld(&mut self, index: u32, bytes: usize) {
+        if let Err(excess) = self.size.withhold(index, bytes) {
+            self.excess.get_or_insert(excess);
+        }
+    }
+
+    fn refusal(&self) -> Option<Failure> {
+        self.excess.map(Excess::failure)
     }
 }
 

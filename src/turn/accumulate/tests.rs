@@ -1,12 +1,14 @@
 //! The accumulator on deltas of every kind, whole and cut. It must never need a decoder.
 
+use super::limits::{ANSWER_BYTES, ARGUMENT_BYTES};
 use super::{Accumulated, Accumulator};
-use crate::model::Block;
-use crate::model::{BlockStart, Delta, ReportedUsage};
+use crate::model::{Block, BlockStart, Delta, DeltaSink as _, ReportedUsage};
 
 fn collect(deltas: &[Delta<'_>]) -> Accumulated {
     let mut accumulator = Accumulator::new();
-    deltas.iter().for_each(|delta| accumulator.apply(delta));
+    for delta in deltas {
+        assert!(accumulator.apply(delta), "{delta:?}");
+    }
     accumulator.finish()
 }
 
@@ -142,4 +144,68 @@ fn a_delta_of_the_wrong_kind_changes_nothing() {
         Delta::CallIdentity { index: 0, id: "x", name: "x" },
     ]);
     assert_eq!(found.blocks, [Block::text("a")]);
+}
+
+/// The code of what an accumulator refuses more with.
+fn refused(accumulator: &Accumulator) -> Option<String> {
+    accumulator.refusal().and_then(|failure| {
+        assert_eq!(failure.should_retry, Some(false));
+        failure.code
+    })
+}
+
+#[test]
+fn a_text_that_passes_its_limit_is_refused_and_what_came_before_is_kept() {
+    let mut accumulator = Accumulator::new();
+    assert!(accumulator.apply(&begin(0, BlockStart::Thinking)));
+    let thinking = "t".repeat(ANSWER_BYTES / 2);
+    assert!(accumulator.apply(&Delta::Thinking { index: 0, text: &thinking }));
+    assert!(accumulator.apply(&begin(1, BlockStart::Text)));
+    let text = "x".repeat(ANSWER_BYTES / 2);
+    assert!(accumulator.apply(&Delta::Text { index: 1, text: &text }));
+    assert_eq!(refused(&accumulator), None);
+    assert!(!accumulator.apply(&Delta::Text { index: 1, text: "y" }));
+    assert_eq!(refused(&accumulator).as_deref(), Some("answer_too_large"));
+    // Nothing more is taken, so that no half of anything follows; what it cost is.
+    assert!(!accumulator.apply(&call(2)));
+    let usage = ReportedUsage { output: 7, ..ReportedUsage::default() };
+    assert!(accumulator.apply(&Delta::Usage(usage)));
+    let found = accumulator.finish();
+    assert_eq!(found.usage, Some(usage));
+    assert_eq!(found.blocks.last(), Some(&Block::text(text)));
+    assert_eq!(found.blocks.len(), 2);
+}
+
+#[test]
+fn each_call_has_its_own_limit_of_arguments() {
+    let mut accumulator = Accumulator::new();
+    let whole = " ".repeat(ARGUMENT_BYTES);
+    for index in 0..2 {
+        assert!(accumulator.apply(&call(index)));
+        assert!(accumulator.apply(&Delta::Arguments { index, json: &whole }));
+    }
+    assert_eq!(refused(&accumulator), None);
+    assert!(!accumulator.apply(&Delta::Arguments { index: 1, json: "}" }));
+    assert_eq!(refused(&accumulator).as_deref(), Some("arguments_too_large"));
+}
+
+#[test]
+fn what_a_decoder_gathers_counts_while_it_is_gathered() {
+    let mut accumulator = Accumulator::new();
+    accumulator.withheld(3, ARGUMENT_BYTES);
+    accumulator.withheld(4, ARGUMENT_BYTES);
+    assert_eq!(refused(&accumulator), None);
+    accumulator.withheld(3, 1);
+    assert_eq!(refused(&accumulator).as_deref(), Some("arguments_too_large"));
+}
+
+#[test]
+fn opaque_blocks_have_a_limit_together() {
+    let mut accumulator = Accumulator::new();
+    let opaque = "o".repeat(ANSWER_BYTES / 4);
+    for index in 0..4 {
+        assert!(accumulator.apply(&begin(index, BlockStart::Opaque { raw_json: &opaque })));
+    }
+    assert!(!accumulator.apply(&begin(4, BlockStart::Opaque { raw_json: "{}" })));
+    assert_eq!(refused(&accumulator).as_deref(), Some("answer_too_large"));
 }
