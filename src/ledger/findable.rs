@@ -2,12 +2,13 @@
 //!
 //! It must never be what a commit waits for, nor what a search needs: what is not indexed yet is looked through.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::blobs;
+use super::checksum::set;
 use super::error::{Stored, sqlite};
 use super::functions::words_of;
 use super::registry::Core;
@@ -27,6 +28,10 @@ pub(super) const LAST: &str = "SELECT coalesce(max(rowid), 0) FROM messages";
 pub(super) const SAID: &str = "SELECT m.rowid, m.content, m.blobs_json FROM messages m CROSS JOIN turns t ON t.id = m.turn_id
      WHERE m.rowid > ?1 AND m.rowid <= ?2 AND m.role IN ('user', 'assistant', 'system') AND t.turn_type = 'normal'
      ORDER BY m.rowid";
+
+static PROGRESS: LazyLock<String> = LazyLock::new(|| {
+    format!("UPDATE search_progress SET {} WHERE id = 1", set(&[("indexed_through", "?1")]))
+});
 
 /// The last message that is indexed.
 pub(super) fn indexed_through(connection: &Connection) -> Stored<i64> {
@@ -70,7 +75,7 @@ pub(super) fn slice(connection: &Connection) -> Stored<bool> {
         }
     }
     connection
-        .prepare_cached("UPDATE search_progress SET indexed_through = ?1 WHERE id = 1")
+        .prepare_cached(&PROGRESS)
         .and_then(|mut statement| statement.execute((through,)))
         .map_err(failed)?;
     Ok(last - through > WAITING)

@@ -8,10 +8,12 @@ use std::path::Path;
 use rusqlite::Connection;
 use serde::Serialize;
 
+use super::super::checksum::{TABLES, Table, is_whole};
 use super::super::connection::{self, Purpose};
 use super::super::error::{Stored, sqlite};
 use super::super::{blobs, history, readers, rows as told};
 use super::check::{CHECKS, LedgerCheck, LedgerProblem};
+use super::{index, shape};
 use crate::clock::Clock;
 use crate::model::{StorageError, StorageErrorKind};
 
@@ -110,14 +112,33 @@ impl Found {
 fn checks(connection: &Connection, found: &mut Found, checked: &mut LedgerChecked) -> Stored<()> {
     let integrity = integrity(connection, found);
     found.damage(LedgerCheck::Integrity, integrity)?;
+    let shape = shape::altered(connection).map(|names| {
+        for name in names {
+            let message = "is not as the schema's version makes it".to_owned();
+            found.add(LedgerCheck::Integrity, Some(name), message);
+        }
+    });
+    found.damage(LedgerCheck::Integrity, shape)?;
     let references = references(connection, found);
     found.damage(LedgerCheck::References, references)?;
+    for table in &TABLES {
+        let rows = checksums(connection, table, found);
+        found.damage(LedgerCheck::Checksum, rows)?;
+    }
     let messages = messages(connection, found, &mut checked.messages);
     found.damage(LedgerCheck::Checksum, messages)?;
     let large = large_calls(connection, found);
     found.damage(LedgerCheck::ToolCalls, large)?;
     let blobs = blobs(connection, found, &mut checked.blobs);
     found.damage(LedgerCheck::Blobs, blobs)?;
+    let indexed = index::is_complete(connection).map(|complete| {
+        if !complete {
+            let message = "the index of words does not have the words of the messages, and a search may miss some; \
+                           export the ledger into a fresh one";
+            found.add(LedgerCheck::Search, None, message.to_owned());
+        }
+    });
+    found.damage(LedgerCheck::Search, indexed)?;
     for (check, sql) in CHECKS {
         let done = rows(connection, sql, |subject, message| {
             found.add(check, Some(subject), message);
@@ -167,6 +188,23 @@ fn references(connection: &Connection, found: &mut Found) -> Stored<()> {
     Ok(())
 }
 
+/// Every row is as it was written, or as it was last changed.
+fn checksums(connection: &Connection, table: &Table, found: &mut Found) -> Stored<()> {
+    let Table { name, subject, .. } = table;
+    let failed = |error| sqlite(&format!("read the ledger's `{name}`"), &error);
+    let whole = is_whole(name, name);
+    let mut statement = connection
+        .prepare(&format!("SELECT {subject} FROM {name} WHERE NOT ({whole})"))
+        .map_err(failed)?;
+    let mut rows = statement.query(()).map_err(failed)?;
+    while let Some(row) = rows.next().map_err(failed)? {
+        let message = format!("is not as it was written to `{name}`");
+        // What names the row may be what is damaged.
+        found.add(LedgerCheck::Checksum, row.get(0).ok(), message);
+    }
+    Ok(())
+}
+
 fn messages(connection: &Connection, found: &mut Found, checked: &mut u64) -> Stored<()> {
     let failed = |error| sqlite("read the ledger's messages", &error);
     let sql = history::MESSAGES.replace("WHERE turn_id = ?1 ORDER BY sequence", "ORDER BY rowid");
@@ -186,8 +224,7 @@ fn messages(connection: &Connection, found: &mut Found, checked: &mut u64) -> St
 /// The tool calls whose arguments and results the statements of [`CHECKS`] do not see.
 fn large_calls(connection: &Connection, found: &mut Found) -> Stored<()> {
     let failed = |error| sqlite("read the ledger's tool calls", &error);
-    let sql = told::TOOL_CALLS
-        .replace("WHERE turn_id = ?1 ORDER BY sequence", "WHERE blobs_json IS NOT NULL");
+    let sql = told::tool_calls_of("blobs_json IS NOT NULL");
     let mut statement = connection.prepare(&sql).map_err(failed)?;
     let mut rows = statement.query(()).map_err(failed)?;
     while let Some(row) = rows.next().map_err(failed)? {

@@ -4,6 +4,7 @@
 //! there before is never moved. It must never show a session before all of its turns are there.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -11,12 +12,12 @@ use super::super::commit::parent_of;
 use super::super::error::{Stored, sqlite};
 use super::super::functions::agent_of;
 use super::super::write::{Again, Parent, insert_message, write_tool_call};
-use super::super::{compaction, sessions};
+use super::super::{checksum, compaction, sessions};
 use super::insert::{insert, note};
 use super::record::{SessionRecord, TurnRecord};
 use super::report::{Problems, TransferCode};
 use crate::clock::Clock;
-use crate::model::{CompactionResult, StorageError, StorageErrorKind};
+use crate::model::{CompactionResult, Role, StorageError, StorageErrorKind};
 
 /// A line of a file, read.
 #[derive(Debug, Clone)]
@@ -24,6 +25,16 @@ pub(in super::super) enum Record {
     Session(Box<SessionRecord>),
     Turn(Box<TurnRecord>),
 }
+
+static SHOW: LazyLock<String> = LazyLock::new(|| {
+    let mut row = checksum::numbered(
+        "label, thread_id, persona_id, is_subagent, parent_session_label, parent_turn_id, spawn_tool_call_id, \
+         task_description, task_status, routing_key, origin, origin_session_id, created_at, updated_at, status, agent_id",
+    );
+    row.remove(0);
+    row.push(("opening", "0".to_owned()));
+    format!("UPDATE sessions SET {} WHERE label = ?1", checksum::set(&row))
+});
 
 /// A session with its line, where it came from a file of lines.
 type Line = (Option<u64>, Box<SessionRecord>);
@@ -163,6 +174,7 @@ impl Restore {
                     ),
                 ));
             }
+            let record = &self.fitted(line, record)?;
             self.own(connection, &record.session_label, record.started_at)?;
             let parent = self.parent(connection, line, record)?;
             insert(connection, record, parent.as_ref())?;
@@ -189,6 +201,43 @@ impl Restore {
         self.way.split_off(&record.depth);
         self.way.insert(record.depth, record.id.clone());
         Ok(())
+    }
+
+    /// The turn without what it names and does not have.
+    ///
+    /// # Errors
+    /// `storage_constraint` for a turn that no version of this engine writes.
+    fn fitted(&mut self, line: Option<u64>, record: &TurnRecord) -> Stored<TurnRecord> {
+        let refused = |why: &str| {
+            let message = format!("turn `{}` {why}", record.id);
+            Err(StorageError::new(StorageErrorKind::Constraint, message))
+        };
+        if !matches!(record.status.as_str(), "completed" | "aborted" | "failed")
+            || record.completed_at.is_none()
+            || record.stop_reason.is_none()
+        {
+            return refused("has not ended, or does not say when and why");
+        }
+        if record.compaction.is_some() && record.messages.len() != 1 {
+            return refused("is a compaction and holds other messages than its summary");
+        }
+        let mut turn = record.clone();
+        let has = |id: &String| record.messages.iter().any(|it| it.message.id == *id);
+        turn.query_message_ids.retain(has);
+        turn.response_message_id.take_if(|id| {
+            let mut messages = record.messages.iter();
+            !messages.any(|it| it.message.id == **id && it.message.role == Role::Assistant)
+        });
+        if turn.query_message_ids.len() < record.query_message_ids.len()
+            || turn.response_message_id != record.response_message_id
+        {
+            let message = format!(
+                "turn `{}` names a question or an answer that it does not have, and goes without",
+                record.id
+            );
+            self.problems.add(line, TransferCode::LostReference, message);
+        }
+        Ok(turn)
     }
 
     /// The parent that the turn gets: its own, or, where that is lost, the nearest turn above it that is not.
@@ -326,11 +375,7 @@ impl Restore {
         };
         connection
             .execute(
-                "UPDATE sessions SET thread_id = ?2, persona_id = ?3, is_subagent = ?4, parent_session_label = ?5,
-                   parent_turn_id = ?6, spawn_tool_call_id = ?7, task_description = ?8, task_status = ?9,
-                   routing_key = ?10, origin = ?11, origin_session_id = ?12, created_at = ?13, updated_at = ?14,
-                   status = ?15, agent_id = ?16, opening = 0
-                 WHERE label = ?1",
+                &SHOW,
                 params![
                     label,
                     pointer,
@@ -354,26 +399,18 @@ impl Restore {
         let mut logged = None;
         for moved in &record.history {
             if exists(connection, &moved.turn_id)? {
-                log(connection, label, &moved.turn_id, moved.changed_at).map_err(failed)?;
+                sessions::log(connection, label, &moved.turn_id, moved.changed_at)
+                    .map_err(failed)?;
                 logged = Some(moved.turn_id.clone());
             }
         }
         if let Some(turn) = pointer
             && logged.as_ref() != Some(&turn)
         {
-            log(connection, label, &turn, session.updated_at).map_err(failed)?;
+            sessions::log(connection, label, &turn, session.updated_at).map_err(failed)?;
         }
         Ok(())
     }
-}
-
-fn log(connection: &Connection, label: &str, turn: &str, at: i64) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT INTO session_history (session_label, thread_id, changed_at) VALUES (?1, ?2, ?3)",
-        )?
-        .execute((label, turn, at))
-        .map(drop)
 }
 
 fn is_above(connection: &Connection, turn: &str, other: &str) -> Stored<bool> {
