@@ -54,6 +54,10 @@ async function found(at: number, change: number): Promise<boolean> {
   }
   try {
     return !(await engine.ledger.verify()).ok
+  } catch (error) {
+    // Damage belongs into the report: `verify()` does not reject for it.
+    console.error(at, change, error)
+    return false
   } finally {
     await engine.close()
   }

@@ -109,6 +109,83 @@ function mutated(lines: string[], next: Next): string {
   return `${copy.join('\n')}\n`
 }
 
+/** Turns that no version of the engine writes: what each is changed by, and what is told of it. */
+const impossible: [string, (turn: any) => void, string][] = [
+  [
+    'names a question it does not have',
+    (turn) => turn.queryMessageIds.push('nobody'),
+    'lost_reference',
+  ],
+  [
+    'names a question as its answer',
+    (turn) => {
+      turn.responseMessageId = turn.queryMessageIds[0]
+    },
+    'lost_reference',
+  ],
+  [
+    'still streams',
+    (turn) => {
+      turn.status = 'streaming'
+    },
+    'refused',
+  ],
+  [
+    'waits',
+    (turn) => {
+      turn.status = 'pending'
+    },
+    'refused',
+  ],
+  [
+    'has no end',
+    (turn) => {
+      turn.completedAt = null
+    },
+    'refused',
+  ],
+  [
+    'ended for no reason',
+    (turn) => {
+      turn.stopReason = null
+    },
+    'refused',
+  ],
+  [
+    'is a compaction without its summary',
+    (turn) => {
+      turn.turnType = 'compaction'
+      turn.compaction = files
+        .flatMap(({ lines }) => lines)
+        .map((line) => JSON.parse(line).compaction)
+        .find(Boolean)
+    },
+    'refused',
+  ],
+]
+
+test.each(impossible)(
+  'a turn that %s is told by its line, and the ledger is whole',
+  async (_name, change, code) => {
+    const { path, file } = folder()
+    const lines = [...(files[0]?.lines ?? [])]
+    const at = lines.findIndex((line) => {
+      const { type, status, responseMessageId, turnType } = JSON.parse(line)
+      return type === 'turn' && turnType === 'normal' && status === 'completed' && responseMessageId
+    })
+    const turn = JSON.parse(lines[at] ?? '')
+    change(turn)
+    lines[at] = JSON.stringify(turn)
+    const from = join(path, 'changed.jsonl')
+    writeFileSync(from, `${lines.join('\n')}\n`)
+    const engine = new AgentEngine({ ledger: { path: file, synchronous: 'normal' } })
+    const { problems } = await engine.ledger.import(from)
+    expect(problems).toContainEqual(expect.objectContaining({ code, line: at + 1 }))
+    expect((await engine.ledger.verify()).problems).toEqual([])
+    await engine.close()
+  },
+)
+
 test(`${MUTATIONS} changed files are imported or refused, and the ledger is whole after each`, {
   timeout: 3_600_000,
 }, async () => {

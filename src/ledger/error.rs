@@ -27,6 +27,15 @@ pub(super) fn sqlite(doing: &str, error: &rusqlite::Error) -> StorageError {
     }
 }
 
+/// As [`sqlite`], of a statement that reads a ledger to check it: the statement is tested, so one that SQLite does not
+/// understand has met a damaged schema, or an index of words that is none.
+pub(super) fn in_check(doing: &str, error: &rusqlite::Error) -> StorageError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::Unknown) => damaged(&format!("could not {doing}")),
+        _ => sqlite(doing, error),
+    }
+}
+
 /// An error of the file system while `doing` something.
 pub(super) fn file(doing: &str, error: &std::io::Error) -> StorageError {
     use std::io::ErrorKind;

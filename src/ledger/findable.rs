@@ -4,12 +4,12 @@
 
 use std::sync::{Arc, LazyLock, Weak};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 use tokio::sync::oneshot;
 
 use super::blobs;
 use super::checksum::set;
-use super::error::{Stored, sqlite};
+use super::error::{Stored, damaged, sqlite};
 use super::functions::words_of;
 use super::registry::Core;
 use super::writer::Job;
@@ -46,8 +46,9 @@ pub(super) fn waiting(connection: &Connection) -> Stored<i64> {
 fn number(connection: &Connection, sql: &str) -> Stored<i64> {
     connection
         .prepare_cached(sql)
-        .and_then(|mut statement| statement.query_row((), |row| row.get(0)))
-        .map_err(|error| sqlite("read how far messages are indexed", &error))
+        .and_then(|mut statement| statement.query_row((), |row| row.get(0)).optional())
+        .map_err(|error| sqlite("read how far messages are indexed", &error))?
+        .ok_or_else(|| damaged("the ledger does not say how far messages are indexed"))
 }
 
 /// Indexes the next messages; whether more of them wait than may.

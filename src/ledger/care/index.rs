@@ -5,7 +5,7 @@
 use rusqlite::Connection;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::super::error::{Stored, sqlite};
+use super::super::error::{Stored, in_check};
 use super::super::functions::words_of;
 use super::super::{blobs, findable};
 
@@ -14,7 +14,7 @@ const LONGEST: usize = 32_768;
 
 /// Whether every word of every message that is indexed stands in the index, under that message, and no other word does.
 pub(super) fn is_complete(connection: &Connection) -> Stored<bool> {
-    let failed = |error| sqlite("compare the index of words with the messages", &error);
+    let failed = |error| in_check("compare the index of words with the messages", &error);
     let through = findable::indexed_through(connection)?;
     let (mut messages, mut wanted) = (Vec::new(), 0_u64);
     let mut statement = connection.prepare(findable::SAID).map_err(failed)?;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use rusqlite::Connection;
 
 use super::super::connection;
-use super::super::error::{Stored, sqlite};
+use super::super::error::{Stored, in_check};
 use super::super::schema::{self, MIGRATIONS};
 
 /// What each object was made by, by its name.
@@ -31,7 +31,7 @@ pub(super) fn altered(connection: &Connection) -> Stored<Vec<String>> {
 }
 
 fn objects(connection: &Connection) -> Stored<Objects> {
-    let failed = |error| sqlite("read the ledger's schema", &error);
+    let failed = |error| in_check("read the ledger's schema", &error);
     let mut statement = connection
         .prepare(
             "SELECT name, type || ' ' || tbl_name || ' ' || coalesce(sql, '') FROM sqlite_schema

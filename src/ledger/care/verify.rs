@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::super::checksum::{TABLES, Table, is_whole};
 use super::super::connection::{self, Purpose};
-use super::super::error::{Stored, sqlite};
+use super::super::error::{Stored, in_check};
 use super::super::{blobs, history, readers, rows as told};
 use super::check::{CHECKS, LedgerCheck, LedgerProblem};
 use super::{index, shape};
@@ -157,7 +157,7 @@ fn checks(connection: &Connection, found: &mut Found, checked: &mut LedgerChecke
 }
 
 fn integrity(connection: &Connection, found: &mut Found) -> Stored<()> {
-    let failed = |error| sqlite("check the ledger's integrity", &error);
+    let failed = |error| in_check("check the ledger's integrity", &error);
     let mut statement =
         connection.prepare(&format!("PRAGMA integrity_check({})", MOST + 1)).map_err(failed)?;
     let mut rows = statement.query(()).map_err(failed)?;
@@ -171,7 +171,7 @@ fn integrity(connection: &Connection, found: &mut Found) -> Stored<()> {
 }
 
 fn references(connection: &Connection, found: &mut Found) -> Stored<()> {
-    let failed = |error| sqlite("check the ledger's references", &error);
+    let failed = |error| in_check("check the ledger's references", &error);
     let mut statement = connection.prepare("PRAGMA foreign_key_check").map_err(failed)?;
     let mut rows = statement.query(()).map_err(failed)?;
     while let Some(row) = rows.next().map_err(failed)? {
@@ -191,7 +191,7 @@ fn references(connection: &Connection, found: &mut Found) -> Stored<()> {
 /// Every row is as it was written, or as it was last changed.
 fn checksums(connection: &Connection, table: &Table, found: &mut Found) -> Stored<()> {
     let Table { name, subject, .. } = table;
-    let failed = |error| sqlite(&format!("read the ledger's `{name}`"), &error);
+    let failed = |error| in_check(&format!("read the ledger's `{name}`"), &error);
     let whole = is_whole(name, name);
     let mut statement = connection
         .prepare(&format!("SELECT {subject} FROM {name} WHERE NOT ({whole})"))
@@ -206,7 +206,7 @@ fn checksums(connection: &Connection, table: &Table, found: &mut Found) -> Store
 }
 
 fn messages(connection: &Connection, found: &mut Found, checked: &mut u64) -> Stored<()> {
-    let failed = |error| sqlite("read the ledger's messages", &error);
+    let failed = |error| in_check("read the ledger's messages", &error);
     let sql = history::MESSAGES.replace("WHERE turn_id = ?1 ORDER BY sequence", "ORDER BY rowid");
     let mut statement = connection.prepare(&sql).map_err(failed)?;
     let mut rows = statement.query(()).map_err(failed)?;
@@ -223,7 +223,7 @@ fn messages(connection: &Connection, found: &mut Found, checked: &mut u64) -> St
 
 /// The tool calls whose arguments and results the statements of [`CHECKS`] do not see.
 fn large_calls(connection: &Connection, found: &mut Found) -> Stored<()> {
-    let failed = |error| sqlite("read the ledger's tool calls", &error);
+    let failed = |error| in_check("read the ledger's tool calls", &error);
     let sql = told::tool_calls_of("blobs_json IS NOT NULL");
     let mut statement = connection.prepare(&sql).map_err(failed)?;
     let mut rows = statement.query(()).map_err(failed)?;
@@ -239,7 +239,7 @@ fn large_calls(connection: &Connection, found: &mut Found) -> Stored<()> {
 
 /// Every blob is what its hash says.
 fn blobs(connection: &Connection, found: &mut Found, checked: &mut u64) -> Stored<()> {
-    let failed = |error| sqlite("read the ledger's blobs", &error);
+    let failed = |error| in_check("read the ledger's blobs", &error);
     let mut statement =
         connection.prepare("SELECT hash, size, codec, data FROM blobs").map_err(failed)?;
     let mut rows = statement.query(()).map_err(failed)?;
@@ -256,7 +256,7 @@ fn blobs(connection: &Connection, found: &mut Found, checked: &mut u64) -> Store
 }
 
 fn rows(connection: &Connection, sql: &str, mut each: impl FnMut(String, String)) -> Stored<()> {
-    let failed = |error| sqlite("check the ledger", &error);
+    let failed = |error| in_check("check the ledger", &error);
     let mut statement = connection.prepare(sql).map_err(failed)?;
     let mut rows = statement.query(()).map_err(failed)?;
     while let Some(row) = rows.next().map_err(failed)? {
@@ -269,5 +269,5 @@ fn count_of(connection: &Connection, table: &str) -> Stored<u64> {
     connection
         .query_row(&format!("SELECT count(*) FROM {table}"), (), |row| row.get::<_, i64>(0))
         .map(i64::cast_unsigned)
-        .map_err(|error| sqlite("count the ledger's rows", &error))
+        .map_err(|error| in_check("count the ledger's rows", &error))
 }

@@ -188,6 +188,7 @@ async fn the_last_event_is_in_the_transaction_of_the_turn() {
 #[expect(clippy::disallowed_methods, reason = "a reader that stays at what it has seen")]
 fn reader(path: &std::path::Path) -> rusqlite::Connection {
     let connection = rusqlite::Connection::open(path).unwrap();
+    crate::ledger::checksum::add(&connection).unwrap();
     connection.execute_batch("BEGIN; SELECT count(*) FROM turns").unwrap();
     connection
 }
