@@ -186,6 +186,24 @@ test.each(impossible)(
   },
 )
 
+test('a session that points at no turn, and whose log does, is told by its line, and the ledger is whole', async () => {
+  const { path, file } = folder()
+  const lines = [...(files[0]?.lines ?? [])]
+  const at = lines.findIndex(
+    (line) => JSON.parse(line).type === 'session' && JSON.parse(line).threadId,
+  )
+  const session = JSON.parse(lines[at] ?? '')
+  lines[at] = JSON.stringify({ ...session, threadId: null })
+  const from = join(path, 'changed.jsonl')
+  writeFileSync(from, `${lines.join('\n')}\n`)
+  const engine = new AgentEngine({ ledger: { path: file, synchronous: 'normal' } })
+  const { problems } = await engine.ledger.import(from)
+  expect(problems).toContainEqual(expect.objectContaining({ code: 'lost_reference', line: at + 1 }))
+  expect((await engine.ledger.verify()).problems).toEqual([])
+  expect((await engine.ledger.session(session.label))?.threadId).toBe(session.threadId)
+  await engine.close()
+})
+
 test(`${MUTATIONS} changed files are imported or refused, and the ledger is whole after each`, {
   timeout: 3_600_000,
 }, async () => {

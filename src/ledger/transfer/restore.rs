@@ -13,11 +13,12 @@ use super::super::error::{Stored, sqlite};
 use super::super::functions::agent_of;
 use super::super::write::{Again, Parent, insert_message, write_tool_call};
 use super::super::{checksum, compaction, sessions};
+use super::fitted::fitted;
 use super::insert::{insert, note};
 use super::record::{SessionRecord, TurnRecord};
 use super::report::{Problems, TransferCode};
 use crate::clock::Clock;
-use crate::model::{CompactionResult, Role, StorageError, StorageErrorKind};
+use crate::model::{CompactionResult, StorageError, StorageErrorKind};
 
 /// A line of a file, read.
 #[derive(Debug, Clone)]
@@ -174,7 +175,7 @@ impl Restore {
                     ),
                 ));
             }
-            let record = &self.fitted(line, record)?;
+            let record = &fitted(&mut self.problems, line, record)?;
             self.own(connection, &record.session_label, record.started_at)?;
             let parent = self.parent(connection, line, record)?;
             insert(connection, record, parent.as_ref())?;
@@ -201,43 +202,6 @@ impl Restore {
         self.way.split_off(&record.depth);
         self.way.insert(record.depth, record.id.clone());
         Ok(())
-    }
-
-    /// The turn without what it names and does not have.
-    ///
-    /// # Errors
-    /// `storage_constraint` for a turn that no version of this engine writes.
-    fn fitted(&mut self, line: Option<u64>, record: &TurnRecord) -> Stored<TurnRecord> {
-        let refused = |why: &str| {
-            let message = format!("turn `{}` {why}", record.id);
-            Err(StorageError::new(StorageErrorKind::Constraint, message))
-        };
-        if !matches!(record.status.as_str(), "completed" | "aborted" | "failed")
-            || record.completed_at.is_none()
-            || record.stop_reason.is_none()
-        {
-            return refused("has not ended, or does not say when and why");
-        }
-        if record.compaction.is_some() && record.messages.len() != 1 {
-            return refused("is a compaction and holds other messages than its summary");
-        }
-        let mut turn = record.clone();
-        let has = |id: &String| record.messages.iter().any(|it| it.message.id == *id);
-        turn.query_message_ids.retain(has);
-        turn.response_message_id.take_if(|id| {
-            let mut messages = record.messages.iter();
-            !messages.any(|it| it.message.id == **id && it.message.role == Role::Assistant)
-        });
-        if turn.query_message_ids.len() < record.query_message_ids.len()
-            || turn.response_message_id != record.response_message_id
-        {
-            let message = format!(
-                "turn `{}` names a question or an answer that it does not have, and goes without",
-                record.id
-            );
-            self.problems.add(line, TransferCode::LostReference, message);
-        }
-        Ok(turn)
     }
 
     /// The parent that the turn gets: its own, or, where that is lost, the nearest turn above it that is not.
@@ -334,15 +298,24 @@ impl Restore {
         };
         let session = &record.session;
         let mut pointer = session.thread_id.clone();
-        if let Some(lost) = &session.thread_id
-            && !exists(connection, lost)?
+        let mut before = record.history.iter().rev().map(|moved| moved.turn_id.clone());
+        if session.thread_id.is_none()
+            && let Some(turn) = before.next()
         {
-            let mut before = record.history.iter().rev().map(|moved| moved.turn_id.clone());
+            let message = format!(
+                "session `{label}` points at no turn, and its log at `{turn}`, which it points at now"
+            );
+            self.problems.add(number, TransferCode::LostReference, message);
+            pointer = Some(turn);
+        }
+        if let Some(lost) = pointer.clone()
+            && !has_ended(connection, &lost)?
+        {
             pointer = match last {
                 Some((turn, _)) => Some(turn),
                 None => loop {
                     match before.next() {
-                        Some(turn) if exists(connection, &turn)? => break Some(turn),
+                        Some(turn) if has_ended(connection, &turn)? => break Some(turn),
                         Some(_) => {}
                         None => break None,
                     }
@@ -398,7 +371,7 @@ impl Restore {
             .map_err(failed)?;
         let mut logged = None;
         for moved in &record.history {
-            if exists(connection, &moved.turn_id)? {
+            if has_ended(connection, &moved.turn_id)? {
                 sessions::log(connection, label, &moved.turn_id, moved.changed_at)
                     .map_err(failed)?;
                 logged = Some(moved.turn_id.clone());
@@ -423,6 +396,14 @@ fn is_above(connection: &Connection, turn: &str, other: &str) -> Stored<bool> {
         )
         .and_then(|mut statement| statement.exists((turn, other)))
         .map_err(|error| sqlite("look for a turn", &error))
+}
+
+fn has_ended(connection: &Connection, turn: &str) -> Stored<bool> {
+    match parent_of(connection, turn) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind == StorageErrorKind::UnknownTurn => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn exists(connection: &Connection, turn: &str) -> Stored<bool> {
