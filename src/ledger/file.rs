@@ -218,7 +218,7 @@ pub(super) fn check_header(path: &Path, length: u64) -> Stored<()> {
         return Err(refuse(StorageErrorKind::Corrupt, path, "is cut short; restore a backup"));
     }
     // SQLite would take a file that a newer format wrote for one that must not be written.
-    if header[18..20].iter().any(|format| !(1..=2).contains(format)) {
+    if [header[18], header[19]].iter().any(|format| !(1..=2).contains(format)) {
         return Err(refuse(
             StorageErrorKind::Corrupt,
             path,

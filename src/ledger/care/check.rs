@@ -44,7 +44,7 @@ pub enum LedgerCheck {
 pub struct LedgerProblem {
     /// What was checked.
     pub check: LedgerCheck,
-    /// The session's label, the id of the turn, message or call, or the blob's hash; null where the file as a whole is meant.
+    /// What names the row: a session's label, the id of a turn, message or call, a blob's hash, the name of a table; null where the file as a whole is meant.
     pub subject: Option<String>,
     /// What is wrong, without a word of any message.
     pub message: String,

@@ -170,3 +170,52 @@ fn a_value_of_another_column_or_type_adds_something_else() {
     assert_eq!(column("a", ValueRef::Real(2.0)), column("a", ValueRef::Integer(2)));
     assert_eq!(column("a", ValueRef::Real(-0.0)), column("a", ValueRef::Real(0.0)));
 }
+
+/// Every file of the room that is no test.
+fn sources() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut open = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ledger")];
+    while let Some(path) = open.pop() {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() && name != "tests" {
+            open.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if name.ends_with(".rs") && name != "tests.rs" {
+            found.push((name, std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_statement_that_writes_a_row_writes_its_checksum() {
+    // What it writes is covered by no checksum, or sealed right after.
+    let allowed = [
+        "UPDATE turns SET has_children = 1",
+        "UPDATE session_leases SET expires_at = ?4, heartbeat_at = ?5",
+        "INSERT INTO turns (id, parent_turn_id, turn_type, status, depth, thread_tokens, session_label, run_id,",
+    ];
+    let mut bad = Vec::new();
+    let mut seen = 0;
+    for (name, text) in sources() {
+        for table in &TABLES {
+            let table = table.name;
+            for begins in [
+                format!("INSERT INTO {table} ("),
+                format!("INSERT OR REPLACE INTO {table} ("),
+                format!("UPDATE {table} SET "),
+            ] {
+                for (at, _) in text.match_indices(&begins) {
+                    seen += 1;
+                    let statement = text[at..].split('"').next().unwrap();
+                    let built = statement[begins.len()..].starts_with('{');
+                    let sealed = statement.contains("row_checksum");
+                    if !built && !sealed && !allowed.iter().any(|it| statement.starts_with(it)) {
+                        bad.push(format!("{name}: {statement}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(seen > 20, "{seen}");
+    assert!(bad.is_empty(), "use the statements of `checksum`: {bad:#?}");
+}
