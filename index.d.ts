@@ -777,8 +777,8 @@ export interface Ledger {
    */
   query(sql: string, params?: readonly (string | number | boolean | null)[]): Promise<QueryResult>
   /**
-   * Reads the whole file and says what of it does not hold: SQLite's integrity, the checksum of every message, and the
-   * invariants that {@link LedgerCheck} lists. Damage is in the report, not an error. Runs go on meanwhile.
+   * Reads the whole file and says what of it does not hold: SQLite's integrity, the checksum of every row, and the
+   * invariants that {@link LedgerCheck} lists. Any single byte that changed in a value is found. Damage is in the report, not an error. Runs go on meanwhile.
    *
    * @example
    * const { ok, problems } = await engine.ledger.verify()
@@ -2989,9 +2989,9 @@ truncated: Truncation | null, };
 export type Truncation = "rows" | "bytes";
 
 /**
- * What was checked. The last ten are the invariants of the schema, in this order.
+ * What was checked. The last eleven are the invariants of the schema, in this order.
  */
-export type LedgerCheck = "integrity" | "references" | "checksum" | "tree" | "thread_tokens" | "children" | "pointer" | "open_turns" | "messages" | "tool_calls" | "compactions" | "blobs";
+export type LedgerCheck = "integrity" | "references" | "checksum" | "tree" | "thread_tokens" | "children" | "pointer" | "open_turns" | "messages" | "tool_calls" | "compactions" | "blobs" | "search";
 
 /**
  * Something that does not hold.
@@ -3002,7 +3002,7 @@ export type LedgerProblem = {
  */
 check: LedgerCheck, 
 /**
- * The session's label, the id of the turn, message or call, or the blob's hash; null where the file as a whole is meant.
+ * What names the row: a session's label, the id of a turn, message or call, a blob's hash, the name of a table; null where the file as a whole is meant.
  */
 subject: string | null, 
 /**

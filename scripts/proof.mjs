@@ -59,6 +59,26 @@ const proofs = {
     env: { HOSTILE_CASES: '20000' },
     command: spec('hostile', 'addon'),
   },
+  flips: {
+    about: '1,000 changed bytes in live values of a ledger, each of which `verify()` finds',
+    env: { FLIPS: '1000' },
+    command: spec('flips'),
+  },
+  imports: {
+    about: '2,000 mutated exports: refused by line, or `verify()` is clean',
+    env: { MUTATIONS: '2000' },
+    command: spec('import-mutations'),
+  },
+  migration: {
+    about: 'a kill at every write of a migration',
+    env: { MIGRATION_KILLS: 'all' },
+    command: spec('migration-kills'),
+  },
+  eio: {
+    about: 'an I/O error at every call of a turn, once and for good',
+    env: { PROOF: 'eio' },
+    command: spec('ledger-file/disk-errors'),
+  },
   soak: {
     about: 'five hours of a host whose clock runs 60 times as fast, every twentieth answer a fault',
     env: { SOAK_MINUTES: '300' },

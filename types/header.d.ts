@@ -777,8 +777,8 @@ export interface Ledger {
    */
   query(sql: string, params?: readonly (string | number | boolean | null)[]): Promise<QueryResult>
   /**
-   * Reads the whole file and says what of it does not hold: SQLite's integrity, the checksum of every message, and the
-   * invariants that {@link LedgerCheck} lists. Damage is in the report, not an error. Runs go on meanwhile.
+   * Reads the whole file and says what of it does not hold: SQLite's integrity, the checksum of every row, and the
+   * invariants that {@link LedgerCheck} lists. Any single byte that changed in a value is found. Damage is in the report, not an error. Runs go on meanwhile.
    *
    * @example
    * const { ok, problems } = await engine.ledger.verify()

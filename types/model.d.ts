@@ -2054,9 +2054,9 @@ truncated: Truncation | null, };
 export type Truncation = "rows" | "bytes";
 
 /**
- * What was checked. The last ten are the invariants of the schema, in this order.
+ * What was checked. The last eleven are the invariants of the schema, in this order.
  */
-export type LedgerCheck = "integrity" | "references" | "checksum" | "tree" | "thread_tokens" | "children" | "pointer" | "open_turns" | "messages" | "tool_calls" | "compactions" | "blobs";
+export type LedgerCheck = "integrity" | "references" | "checksum" | "tree" | "thread_tokens" | "children" | "pointer" | "open_turns" | "messages" | "tool_calls" | "compactions" | "blobs" | "search";
 
 /**
  * Something that does not hold.
@@ -2067,7 +2067,7 @@ export type LedgerProblem = {
  */
 check: LedgerCheck, 
 /**
- * The session's label, the id of the turn, message or call, or the blob's hash; null where the file as a whole is meant.
+ * What names the row: a session's label, the id of a turn, message or call, a blob's hash, the name of a table; null where the file as a whole is meant.
  */
 subject: string | null, 
 /**

@@ -2,9 +2,12 @@
 //!
 //! A session's label is its key and never changes: a session is renamed by an alias. What an alias leads to may come later.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 
+use super::checksum::{self, insert};
 use super::error::{Stored, sqlite};
 use super::page::{Page, PageOptions};
 use crate::model::{StorageError, StorageErrorKind};
@@ -80,6 +83,19 @@ pub(super) fn is_alias(connection: &Connection, label: &str) -> Stored<bool> {
     Ok(target(connection, label)?.is_some())
 }
 
+static PUT: LazyLock<String> = LazyLock::new(|| {
+    let row =
+        [("alias", "?1"), ("session_label", "?2"), ("created_at", "?3"), ("updated_at", "?3")];
+    let change = checksum::set(&[
+        ("session_label", "excluded.session_label"),
+        ("updated_at", "excluded.updated_at"),
+    ]);
+    format!(
+        "{} ON CONFLICT (alias) DO UPDATE SET {change} RETURNING alias, session_label, created_at, updated_at",
+        insert("session_aliases", &row)
+    )
+});
+
 /// Makes `alias` a name of `label`, or lets it lead there from now on.
 ///
 /// # Errors
@@ -123,12 +139,7 @@ pub(super) fn set(connection: &Connection, alias: &str, label: &str, now: i64) -
         return Err(too_long(alias));
     }
     connection
-        .prepare_cached(
-            "INSERT INTO session_aliases (alias, session_label, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)
-             ON CONFLICT (alias) DO UPDATE SET session_label = excluded.session_label,
-               updated_at = excluded.updated_at
-             RETURNING alias, session_label, created_at, updated_at",
-        )
+        .prepare_cached(&PUT)
         .and_then(|mut statement| statement.query_row((alias, label, now), row))
         .map_err(failed)
 }

@@ -3,17 +3,27 @@
 //! A turn writes what its chain has more than the one before. What stands here is for diagnosis: it must never decide what
 //! a history is, and a chain that cannot be understood is none.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 
+use super::checksum::{columns, numbered, replace};
 use super::error::{Stored, sqlite};
 use super::write::{count, integer, json};
 use crate::model::{CacheBreak, CacheChain, CacheStep};
 
 /// Links of a part.
 const PART: usize = 128;
+
+/// As every table here is written: a whole row, under the columns that its checksum covers.
+fn keep(table: &str) -> String {
+    replace(table, &numbered(columns(table)))
+}
+
+static KEEP_PART: LazyLock<String> = LazyLock::new(|| keep("cache_links"));
+static KEEP_CHAIN: LazyLock<String> = LazyLock::new(|| keep("cache_chains"));
+static KEEP_BREAK: LazyLock<String> = LazyLock::new(|| keep("cache_breaks"));
 
 /// Writes the breaks of a turn, and its chain where the session stands `at_turn`.
 pub(super) fn write(
@@ -51,9 +61,7 @@ fn write_chain(
     let same = known.filter(|(turn, _)| writer.as_ref() == Some(turn)).map_or(0, |(_, same)| *same);
     let (whole, tail) = chain.links.split_at(chain.links.len() / PART * PART);
     for (part, links) in whole.chunks(PART).enumerate().skip(same / PART) {
-        connection
-            .prepare_cached("INSERT OR REPLACE INTO cache_links (session_label, part, links) VALUES (?1, ?2, ?3)")?
-            .execute((label, count(part), bytes(links)))?;
+        connection.prepare_cached(&KEEP_PART)?.execute((label, count(part), bytes(links)))?;
     }
     if messages.is_some_and(|before| before / count(PART) > count(whole.len() / PART)) {
         connection
@@ -65,12 +73,7 @@ fn write_chain(
     let tools: Vec<(&str, i64)> =
         chain.tools.iter().map(|(name, hash)| (name.as_str(), hash.cast_signed())).collect();
     connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO cache_chains (session_label, turn_id, who, way, base, called_at, system_hash,
-               thinking_hash, choice_hash, tools_json, messages, comparable, input_tokens, read_tokens, write_tokens,
-               told, tail)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
-        )?
+        .prepare_cached(&KEEP_CHAIN)?
         .execute(params![
             label,
             chain.turn_id,
@@ -99,11 +102,7 @@ fn write_break(
     broken: &CacheBreak,
 ) -> rusqlite::Result<()> {
     connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO cache_breaks (turn_id, attempt, cause, part, change, name, position, message_id, role,
-               expected_tokens, read_tokens, tokens, cost, idle_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-        )?
+        .prepare_cached(&KEEP_BREAK)?
         .execute(params![
             turn_id,
             broken.attempt,

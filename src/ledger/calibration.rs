@@ -2,11 +2,18 @@
 //!
 //! It must never decide what is learnt: that is the caller's.
 
+use std::sync::LazyLock;
+
 use rusqlite::Connection;
 
 use super::Ledger;
+use super::checksum::{numbered, replace};
 use super::error::{Stored, sqlite};
 use crate::model::{JournalFuture, KeptRatio, RatioStore};
+
+static KEEP: LazyLock<String> = LazyLock::new(|| {
+    replace("model_calibration", &numbered("provider, model, per_mille, samples, updated_at"))
+});
 
 fn all(connection: &Connection) -> Stored<Vec<KeptRatio>> {
     let failed = |error| sqlite("read how models count tokens", &error);
@@ -32,9 +39,7 @@ fn all(connection: &Connection) -> Stored<Vec<KeptRatio>> {
 fn keep(connection: &Connection, ratio: &KeptRatio) -> Stored<()> {
     let KeptRatio { provider, model, per_mille, samples, updated_at } = ratio;
     connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO model_calibration (provider, model, per_mille, samples, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )
+        .prepare_cached(&KEEP)
         .and_then(|mut statement| {
             statement.execute((provider, model, per_mille, samples, updated_at))
         })

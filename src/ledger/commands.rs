@@ -2,11 +2,12 @@
 //!
 //! A command is meant for one lease. It must never reach a run that came after the one it was meant for, nor reach one twice.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension};
 
+use super::checksum::{insert, numbered, set};
 use super::error::{Stored, sqlite};
 use super::lease::Claim;
 use super::registry::Core;
@@ -34,6 +35,15 @@ pub(super) struct Open {
     epoch: i64,
     message: Option<String>,
 }
+
+static ASK: LazyLock<String> = LazyLock::new(|| {
+    let row = numbered("session_label, epoch, command, message, created_at");
+    insert("session_commands", &row) + " RETURNING id"
+});
+static ANSWER: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("taken", "?2"), ("message", "NULL")]);
+    format!("UPDATE session_commands SET {change} WHERE id = ?1")
+});
 
 impl Ledger {
     /// Hands a command to the run that is under way in the session, in whatever process. False where it takes no message
@@ -105,10 +115,7 @@ fn ask(
         SessionCommand::Steer(message) => ("steer", Some(message)),
     };
     let id = connection
-        .prepare_cached(
-            "INSERT INTO session_commands (session_label, epoch, command, message, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id",
-        )
+        .prepare_cached(&ASK)
         .and_then(|mut statement| {
             statement.query_row((label, epoch, name, message, now), |row| row.get(0))
         })
@@ -179,7 +186,7 @@ pub(super) fn carry_out(core: &Arc<Core>, command: Open) -> bool {
 
 fn answer(connection: &Connection, id: i64, taken: bool) -> Stored<()> {
     connection
-        .prepare_cached("UPDATE session_commands SET taken = ?2, message = NULL WHERE id = ?1")
+        .prepare_cached(&ANSWER)
         .and_then(|mut statement| statement.execute((id, taken)))
         .map(drop)
         .map_err(|error| sqlite("answer a command", &error))

@@ -2,8 +2,11 @@
 //!
 //! It decides nothing: what is summarised and kept comes with the commit. It must never be written without its turn.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Connection, params};
 
+use super::checksum::{insert, numbered, set};
 use super::commit::parent_of;
 use super::error::{Stored, sqlite};
 use super::lease::Claim;
@@ -14,6 +17,22 @@ use crate::model::{
     Block, CompactionResult, CompactionStep, Message, Role, StopReason, StorageError,
     StorageErrorKind, TokenUsage, TurnCommit, TurnStatus, TurnType, summary_text,
 };
+
+static FOLLOW: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("parent_turn_id", "?2"), ("depth", "?3")]);
+    format!("UPDATE turns SET {change} WHERE id = ?1 AND status = 'streaming'")
+});
+static EXPECT: LazyLock<String> = LazyLock::new(|| {
+    format!("UPDATE open_turns SET {} WHERE turn_id = ?1", set(&[("expected_head", "?2")]))
+});
+static ADD: LazyLock<String> = LazyLock::new(|| {
+    let row = numbered(
+        "turn_id, summary, summarized_through_turn_id, first_kept_turn_id, turns_summarized, model, provider, \
+         tokens_before, tokens_after, summary_tokens, summarization_input_tokens, summarization_output_tokens, \
+         duration_ms, trigger, compaction_type",
+    );
+    insert("compactions", &row)
+});
 
 /// Writes a compaction by itself, makes it the session's head, and lets the open turn that needed it follow it.
 ///
@@ -63,16 +82,9 @@ fn follow(
     id: &str,
     parent: &Parent,
 ) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "UPDATE turns SET parent_turn_id = ?2, depth = ?3 WHERE id = ?1 AND status = 'streaming'",
-        )?
-        .execute((turn_id, id, parent.depth + 1))?;
+    connection.prepare_cached(&FOLLOW)?.execute((turn_id, id, parent.depth + 1))?;
     connection.prepare_cached("UPDATE turns SET has_children = 1 WHERE id = ?1")?.execute((id,))?;
-    connection
-        .prepare_cached("UPDATE open_turns SET expected_head = ?2 WHERE turn_id = ?1")?
-        .execute((turn_id, id))
-        .map(drop)
+    connection.prepare_cached(&EXPECT)?.execute((turn_id, id)).map(drop)
 }
 
 /// The compaction's own turn, between the old head and the run's turn, holding the summary as its message.
@@ -127,12 +139,7 @@ pub(super) fn write_row(
     compaction: &CompactionResult,
 ) -> Stored<()> {
     connection
-        .prepare_cached(
-            "INSERT INTO compactions (turn_id, summary, summarized_through_turn_id, first_kept_turn_id,
-               turns_summarized, model, provider, tokens_before, tokens_after, summary_tokens,
-               summarization_input_tokens, summarization_output_tokens, duration_ms, \"trigger\", compaction_type)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
-        )
+        .prepare_cached(&ADD)
         .and_then(|mut statement| {
             statement.execute(params![
                 id,

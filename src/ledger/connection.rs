@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::error::{self, Stored, sqlite};
-use super::{Synchronous, file, schema};
+use super::error::{self, Stored, damaged, sqlite};
+use super::{Synchronous, checksum, file, schema};
 use crate::clock::Clock;
 use crate::model::{StorageError, StorageErrorKind};
 
@@ -79,6 +79,16 @@ fn open_raw(path: &Path, purpose: Purpose) -> Stored<Connection> {
             .map_err(|error| sqlite("set the ledger's limits", &error))?;
     }
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    checksum::add(&connection)?;
+    Ok(connection)
+}
+
+/// A database of nobody's, to compare with.
+#[expect(clippy::disallowed_methods, reason = "this is the owner")]
+pub(super) fn in_memory() -> Stored<Connection> {
+    let connection = Connection::open_in_memory()
+        .map_err(|error| sqlite("open a database in memory", &error))?;
+    checksum::add(&connection)?;
     Ok(connection)
 }
 
@@ -91,7 +101,13 @@ fn set(connection: &Connection, config: DbConfig, on: bool) -> Stored<()> {
 
 /// The checks that need SQLite, because the newest header may stand in the log. They only read.
 fn identify(connection: &Connection, path: &Path) -> Stored<()> {
-    let reading = |error| sqlite(&format!("read the ledger `{}`", path.display()), &error);
+    let reading = |error: rusqlite::Error| match error.sqlite_error_code() {
+        // Its first bytes say that it is a ledger, so what SQLite does not understand of its header is damaged.
+        Some(ErrorCode::NotADatabase | ErrorCode::Unknown) => {
+            damaged(&format!("the header of the ledger `{}` cannot be read", path.display()))
+        }
+        _ => sqlite(&format!("read the ledger `{}`", path.display()), &error),
+    };
     let application: i32 =
         connection.query_row("PRAGMA application_id", (), |row| row.get(0)).map_err(reading)?;
     if application != schema::APPLICATION_ID {
@@ -106,6 +122,12 @@ fn identify(connection: &Connection, path: &Path) -> Stored<()> {
     let version = schema::version(connection)?;
     if version > schema::MIGRATIONS.len() {
         return Err(schema::newer(version));
+    }
+    if version == 0 {
+        return Err(damaged(&format!(
+            "the header of the ledger `{}` says that it has no schema",
+            path.display()
+        )));
     }
     // The first real read: SQLite compares the file's length with its header and parses the schema.
     connection

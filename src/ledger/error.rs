@@ -12,7 +12,28 @@ pub(crate) type Stored<T> = Result<T, StorageError>;
 /// An error of SQLite while `doing` something ("commit the turn").
 pub(super) fn sqlite(doing: &str, error: &rusqlite::Error) -> StorageError {
     let kind = kind_of(error);
-    StorageError::new(kind, format!("could not {doing}: {error}; {}", remedy(kind)))
+    let remedy = match error.sqlite_error_code() {
+        Some(ErrorCode::CannotOpen) => {
+            "check the ledger's path, and whether the process has too many files open (`ulimit -n`)"
+        }
+        _ => remedy(kind),
+    };
+    match error {
+        // Its own words would quote the statement.
+        rusqlite::Error::SqlInputError { msg, .. } => {
+            StorageError::new(kind, format!("could not {doing}: {msg}; {remedy}"))
+        }
+        _ => StorageError::new(kind, format!("could not {doing}: {error}; {remedy}")),
+    }
+}
+
+/// As [`sqlite`], of a statement that reads a ledger to check it: the statement is tested, so one that SQLite does not
+/// understand has met a damaged schema, or an index of words that is none.
+pub(super) fn in_check(doing: &str, error: &rusqlite::Error) -> StorageError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::Unknown) => damaged(&format!("could not {doing}")),
+        _ => sqlite(doing, error),
+    }
 }
 
 /// An error of the file system while `doing` something.
@@ -23,7 +44,12 @@ pub(super) fn file(doing: &str, error: &std::io::Error) -> StorageError {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StorageErrorKind::Full,
         _ => StorageErrorKind::Io,
     };
-    StorageError::new(kind, format!("could not {doing}: {error}; {}", remedy(kind)))
+    let remedy = if crate::error::out_of_descriptors(error) {
+        crate::error::MORE_DESCRIPTORS
+    } else {
+        remedy(kind)
+    };
+    StorageError::new(kind, format!("could not {doing}: {error}; {remedy}"))
 }
 
 /// The ledger was closed, or its writer is gone.
@@ -54,6 +80,7 @@ fn kind_of(error: &rusqlite::Error) -> StorageErrorKind {
         Some(_) => StorageErrorKind::Io,
         None => match error {
             rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::Utf8Error(..)
             | rusqlite::Error::IntegralValueOutOfRange(..)
             | rusqlite::Error::InvalidColumnType(..) => StorageErrorKind::Corrupt,
             _ => StorageErrorKind::Io,

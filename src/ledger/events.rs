@@ -2,11 +2,12 @@
 //!
 //! Rows of a run follow each other without a gap. It must never add an event whose number does not follow the last one.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Retention;
+use super::checksum::{insert, is_whole, numbered, set};
 use super::error::{Stored, damaged, sqlite};
 use super::owner::Owner;
 use crate::model::{RunNames, StreamEvent, Told, ToldKind};
@@ -15,6 +16,29 @@ use crate::model::{RunNames, StreamEvent, Told, ToldKind};
 const ROW: usize = 3_072;
 /// Rows that one job takes away.
 const TRIMMED: i64 = 256;
+
+static OPEN: LazyLock<String> = LazyLock::new(|| {
+    let row =
+        "turn_id, run_id, session_label, created_at, owner, pid, pid_started, pid_space, boot_id";
+    let add = insert("event_logs", &numbered(row));
+    let change = set(&[
+        ("ended_at", "NULL"),
+        ("owner", "excluded.owner"),
+        ("pid", "excluded.pid"),
+        ("pid_started", "excluded.pid_started"),
+        ("pid_space", "excluded.pid_space"),
+        ("boot_id", "excluded.boot_id"),
+    ]);
+    format!("{add} ON CONFLICT (turn_id) DO UPDATE SET {change} RETURNING id")
+});
+static EXTEND: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("seq", "?3"), ("message_id", "?4"), ("events", "events || ?5")]);
+    format!("UPDATE run_events SET {change} WHERE log_id = ?1 AND seq_from = ?2")
+});
+static ADD: LazyLock<String> =
+    LazyLock::new(|| insert("run_events", &numbered("log_id, seq_from, seq, message_id, events")));
+static END: LazyLock<String> =
+    LazyLock::new(|| format!("UPDATE event_logs SET {} WHERE id = ?1", set(&[("ended_at", "?2")])));
 
 /// The log of a turn.
 pub(super) fn log_of(connection: &Connection, turn_id: &str) -> Stored<Option<i64>> {
@@ -32,14 +56,7 @@ pub(super) fn open(
     now: i64,
 ) -> Stored<i64> {
     connection
-        .prepare_cached(
-            "INSERT INTO event_logs (turn_id, run_id, session_label, created_at, owner, pid, pid_started, pid_space,
-               boot_id)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-             ON CONFLICT (turn_id) DO UPDATE SET ended_at = NULL, owner = excluded.owner, pid = excluded.pid,
-               pid_started = excluded.pid_started, pid_space = excluded.pid_space, boot_id = excluded.boot_id
-             RETURNING id",
-        )
+        .prepare_cached(&OPEN)
         .and_then(|mut statement| {
             statement.query_row(
                 params![
@@ -124,7 +141,7 @@ pub(super) fn append(
         match open.take() {
             Some(_) if at == from => {}
             Some(row) => extend(connection, (log, row.seq_from), last, message, &lines)?,
-            None => insert(connection, (log, first.seq), last, message, &lines)?,
+            None => add(connection, (log, first.seq), last, message, &lines)?,
         }
     }
     Ok(())
@@ -160,10 +177,7 @@ fn extend(
     lines: &str,
 ) -> Stored<()> {
     connection
-        .prepare_cached(
-            "UPDATE run_events SET seq = ?3, message_id = ?4, events = events || ?5
-             WHERE log_id = ?1 AND seq_from = ?2",
-        )
+        .prepare_cached(&EXTEND)
         .and_then(|mut statement| {
             statement.execute(params![log, from, integer(last), message, lines])
         })
@@ -171,7 +185,7 @@ fn extend(
         .map_err(|error| sqlite("keep a run's events", &error))
 }
 
-fn insert(
+fn add(
     connection: &Connection,
     (log, from): (i64, u64),
     last: u64,
@@ -179,9 +193,7 @@ fn insert(
     lines: &str,
 ) -> Stored<()> {
     connection
-        .prepare_cached(
-            "INSERT INTO run_events (log_id, seq_from, seq, message_id, events) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )
+        .prepare_cached(&ADD)
         .and_then(|mut statement| {
             statement.execute(params![log, integer(from), integer(last), message, lines])
         })
@@ -200,7 +212,7 @@ pub(super) fn terminal(event: &StreamEvent, last: u64) -> Told {
 /// The run has ended.
 pub(super) fn end(connection: &Connection, log: i64, now: i64) -> Stored<()> {
     connection
-        .prepare_cached("UPDATE event_logs SET ended_at = ?2 WHERE id = ?1")
+        .prepare_cached(&END)
         .and_then(|mut statement| statement.execute((log, now)))
         .map(drop)
         .map_err(|error| sqlite("end the log of a run's events", &error))
@@ -237,11 +249,16 @@ pub(super) fn read(
     rows: i64,
 ) -> Stored<(Vec<Told>, bool)> {
     let failed = |error| sqlite("read a run's events", &error);
-    let mut statement = connection.prepare_cached(READ).map_err(failed)?;
+    let mut statement = connection.prepare_cached(&READ).map_err(failed)?;
     let mut found = statement.query((log, integer(after), rows)).map_err(failed)?;
     let (mut events, mut count) = (Vec::new(), 0);
     while let Some(row) = found.next().map_err(failed)? {
         let from = number(row.get(0).map_err(failed)?);
+        if !row.get::<_, bool>(3).map_err(failed)? {
+            let events =
+                format!("the events of a run from `{from}` on are not as they were written");
+            return Err(damaged(&events));
+        }
         let message: Option<Arc<str>> =
             row.get::<_, Option<String>>(1).map_err(failed)?.map(Arc::from);
         let lines: String = row.get(2).map_err(failed)?;
@@ -253,10 +270,15 @@ pub(super) fn read(
     Ok((events, count < rows))
 }
 
-pub(super) const READ: &str = "SELECT seq_from, message_id, events FROM run_events
-   WHERE log_id = ?1 AND seq_from >= coalesce(
-     (SELECT max(seq_from) FROM run_events WHERE log_id = ?1 AND seq_from <= ?2 + 1), 0)
-   ORDER BY seq_from LIMIT ?3";
+pub(super) static READ: LazyLock<String> = LazyLock::new(|| {
+    let whole = is_whole("run_events", "r");
+    format!(
+        "SELECT seq_from, message_id, events, {whole} FROM run_events r
+         WHERE log_id = ?1 AND seq_from >= coalesce(
+           (SELECT max(seq_from) FROM run_events WHERE log_id = ?1 AND seq_from <= ?2 + 1), 0)
+         ORDER BY seq_from LIMIT ?3"
+    )
+});
 
 fn told(seq: u64, line: &str, message: Option<&Arc<str>>) -> Stored<Told> {
     let unreadable = || damaged(&format!("event `{seq}` of a run cannot be read"));

@@ -217,6 +217,14 @@ pub(super) fn check_header(path: &Path, length: u64) -> Stored<()> {
     if !has_log(path) && shorter_than_said(&header, length) {
         return Err(refuse(StorageErrorKind::Corrupt, path, "is cut short; restore a backup"));
     }
+    // SQLite would take a file that a newer format wrote for one that must not be written.
+    if [header[18], header[19]].iter().any(|format| !(1..=2).contains(format)) {
+        return Err(refuse(
+            StorageErrorKind::Corrupt,
+            path,
+            "has a damaged header: it names a file format that no ledger has; restore a backup",
+        ));
+    }
     match big_endian(&header, 60).and_then(|version| usize::try_from(version).ok()) {
         Some(version) if version > schema::MIGRATIONS.len() => Err(schema::newer(version)),
         _ => Ok(()),

@@ -2,13 +2,14 @@
 //!
 //! It must never be what a commit waits for, nor what a search needs: what is not indexed yet is looked through.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 use tokio::sync::oneshot;
 
 use super::blobs;
-use super::error::{Stored, sqlite};
+use super::checksum::set;
+use super::error::{Stored, damaged, sqlite};
 use super::functions::words_of;
 use super::registry::Core;
 use super::writer::Job;
@@ -28,6 +29,10 @@ pub(super) const SAID: &str = "SELECT m.rowid, m.content, m.blobs_json FROM mess
      WHERE m.rowid > ?1 AND m.rowid <= ?2 AND m.role IN ('user', 'assistant', 'system') AND t.turn_type = 'normal'
      ORDER BY m.rowid";
 
+static PROGRESS: LazyLock<String> = LazyLock::new(|| {
+    format!("UPDATE search_progress SET {} WHERE id = 1", set(&[("indexed_through", "?1")]))
+});
+
 /// The last message that is indexed.
 pub(super) fn indexed_through(connection: &Connection) -> Stored<i64> {
     number(connection, INDEXED_THROUGH)
@@ -41,8 +46,9 @@ pub(super) fn waiting(connection: &Connection) -> Stored<i64> {
 fn number(connection: &Connection, sql: &str) -> Stored<i64> {
     connection
         .prepare_cached(sql)
-        .and_then(|mut statement| statement.query_row((), |row| row.get(0)))
-        .map_err(|error| sqlite("read how far messages are indexed", &error))
+        .and_then(|mut statement| statement.query_row((), |row| row.get(0)).optional())
+        .map_err(|error| sqlite("read how far messages are indexed", &error))?
+        .ok_or_else(|| damaged("the ledger does not say how far messages are indexed"))
 }
 
 /// Indexes the next messages; whether more of them wait than may.
@@ -70,7 +76,7 @@ pub(super) fn slice(connection: &Connection) -> Stored<bool> {
         }
     }
     connection
-        .prepare_cached("UPDATE search_progress SET indexed_through = ?1 WHERE id = 1")
+        .prepare_cached(&PROGRESS)
         .and_then(|mut statement| statement.execute((through,)))
         .map_err(failed)?;
     Ok(last - through > WAITING)

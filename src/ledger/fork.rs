@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::commit::{parent_of, unknown_turn};
 use super::error::{Stored, sqlite};
-use super::{alias, sessions};
+use super::{alias, checksum, sessions};
 use crate::clock::Clock;
 use crate::model::{StorageError, StorageErrorKind};
 
@@ -107,14 +107,15 @@ fn copy(connection: &Connection, copied: &Copied<'_>, clock: &Clock) -> Stored<(
     if written != 1 {
         return Err(unknown_turn(turn_id));
     }
+    checksum::seal(connection, "turns", "id = ?1", (id,))?;
     connection
         .prepare_cached(
             "INSERT INTO messages (id, turn_id, role, source, sequence, created_at, tool_call_id, is_error, provider,
                api, model, response_id, stop_reason, checksum, context_json, metadata_json, content, thinking,
-               blocks_json, blobs_json)
+               blocks_json, blobs_json, row_checksum)
              SELECT id, ?2, role, source, sequence, created_at, tool_call_id, is_error, provider, api, model,
                response_id, stop_reason, checksum, context_json, metadata_json, content, thinking, blocks_json,
-               blobs_json
+               blobs_json, checksum_after(row_checksum, 'turn_id', turn_id, ?2)
              FROM messages WHERE turn_id = ?1 AND sequence <= ?3 ORDER BY sequence",
         )
         .and_then(|mut statement| statement.execute((turn_id, id, last)))
@@ -136,10 +137,10 @@ fn copy(connection: &Connection, copied: &Copied<'_>, clock: &Clock) -> Stored<(
             .prepare_cached(
                 "INSERT INTO tool_calls (id, provider_call_id, turn_id, message_id, tool_name, tool_number, status,
                    spawned_session_label, started_at, completed_at, sequence, error, params_json, result_json, replay,
-                   arguments_hash, blobs_json)
+                   arguments_hash, blobs_json, row_checksum)
                  SELECT ?2, provider_call_id, ?3, message_id, tool_name, tool_number, status, spawned_session_label,
                    started_at, completed_at, sequence, error, params_json, result_json, replay, arguments_hash,
-                   blobs_json
+                   blobs_json, checksum_after(row_checksum, 'id, turn_id', id, turn_id, ?2, ?3)
                  FROM tool_calls WHERE id = ?1",
             )
             .and_then(|mut statement| statement.execute((call, clock.new_id(), id)))

@@ -3,9 +3,12 @@
 //! To every reader but recovery the turn is not there before W4. It must never write without asking for the lease in the
 //! same transaction.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Connection, OptionalExtension, params};
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::checksum::{insert, is_whole, numbered, set};
 use super::commit::{is_compaction, parent_of};
 use super::error::{Stored, damaged, sqlite};
 use super::lease::Claim;
@@ -22,6 +25,32 @@ use crate::model::{
 
 /// Contexts that are kept without an open turn: those the next runs are likely to have again.
 const KEPT_CONTEXTS: i64 = 32;
+
+static OPEN: LazyLock<String> = LazyLock::new(|| {
+    insert("open_turns", &numbered("turn_id, epoch, expected_head, context_id, target_json"))
+});
+static ADD_CONTEXT: LazyLock<String> =
+    LazyLock::new(|| insert("run_contexts", &numbered("hash, context_json")) + " RETURNING id");
+static COUNT: LazyLock<String> = LazyLock::new(|| {
+    format!("UPDATE open_turns SET {} WHERE turn_id = ?1", set(&[("progress_json", "?2")]))
+});
+static FINISH: LazyLock<String> = LazyLock::new(|| {
+    let mut row = numbered(
+        "id, status, completed_at, thread_tokens, input_tokens, output_tokens, cached_input_tokens, \
+         cache_write_tokens, reasoning_tokens, total_tokens, usage_estimated, context_tokens, cost, query_message_ids, \
+         response_message_id, tool_call_count, stop_reason, error_kind, error_message, error_retryable, error_code, \
+         attempts_json, model, provider",
+    );
+    row.remove(0);
+    format!("UPDATE turns SET {} WHERE id = ?1 AND status = 'streaming'", set(&row))
+});
+static REBASE: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("parent_turn_id", "?2"), ("depth", "?3")]);
+    format!("UPDATE turns SET {change} WHERE id = ?1")
+});
+static TAKE_OVER: LazyLock<String> = LazyLock::new(|| {
+    format!("UPDATE open_turns SET {} WHERE turn_id = ?1", set(&[("epoch", "?2")]))
+});
 
 /// W0.
 ///
@@ -53,10 +82,7 @@ pub(super) fn begin(
     }
     let context = context(connection, &opening.context)?;
     connection
-        .prepare_cached(
-            "INSERT INTO open_turns (turn_id, epoch, expected_head, context_id, target_json)
-             VALUES (?1, ?2, ?3, ?4, ?5)",
-        )
+        .prepare_cached(&OPEN)
         .and_then(|mut statement| {
             statement.execute(params![
                 turn.turn_id,
@@ -89,9 +115,7 @@ fn context(connection: &Connection, json: &str) -> Stored<i64> {
         .and_then(|mut statement| statement.execute((KEPT_CONTEXTS,)))
         .map_err(failed)?;
     connection
-        .prepare_cached(
-            "INSERT INTO run_contexts (hash, context_json) VALUES (?1, ?2) RETURNING id",
-        )
+        .prepare_cached(&ADD_CONTEXT)
         .and_then(|mut statement| statement.query_row((&hash, json), |row| row.get(0)))
         .map_err(failed)
 }
@@ -116,7 +140,7 @@ pub(super) fn record(
     }
     if let Some(progress) = &step.progress {
         connection
-            .prepare_cached("UPDATE open_turns SET progress_json = ?2 WHERE turn_id = ?1")
+            .prepare_cached(&COUNT)
             .and_then(|mut statement| statement.execute((&step.turn_id, progress)))
             .map_err(|error| sqlite(&format!("count in turn `{}`", step.turn_id), &error))?;
     }
@@ -134,15 +158,7 @@ pub(super) fn finish_turn(
     let error = turn.error.as_ref();
     let total = integer(row.usage.total_tokens);
     let changed = connection
-        .prepare_cached(
-            "UPDATE turns SET status = ?2, completed_at = ?3, thread_tokens = ?4, input_tokens = ?5,
-               output_tokens = ?6, cached_input_tokens = ?7, cache_write_tokens = ?8, reasoning_tokens = ?9,
-               total_tokens = ?10, usage_estimated = ?11, context_tokens = ?12, cost = ?13, query_message_ids = ?14,
-               response_message_id = ?15, tool_call_count = ?16, stop_reason = ?17, error_kind = ?18,
-               error_message = ?19, error_retryable = ?20, error_code = ?21, attempts_json = ?22,
-               model = ?23, provider = ?24
-             WHERE id = ?1 AND status = 'streaming'",
-        )
+        .prepare_cached(&FINISH)
         .and_then(|mut statement| {
             statement.execute(params![
                 turn.turn_id,
@@ -179,7 +195,7 @@ pub(super) fn finish_turn(
         // Only a compaction came between: see `commit`.
         let depth = parent.map_or(0, |parent| parent.depth + 1);
         connection
-            .prepare_cached("UPDATE turns SET parent_turn_id = ?2, depth = ?3 WHERE id = ?1")
+            .prepare_cached(&REBASE)
             .and_then(|mut statement| statement.execute((&turn.turn_id, row.parent_turn_id, depth)))
             .map_err(failed)?;
         connection
@@ -209,7 +225,7 @@ pub(super) fn reopen(
     }
     turn.epoch = claim.take(connection, &turn.session_label)?;
     connection
-        .prepare_cached("UPDATE open_turns SET epoch = ?2 WHERE turn_id = ?1")
+        .prepare_cached(&TAKE_OVER)
         .and_then(|mut statement| statement.execute((turn_id, turn.epoch)))
         .map_err(|error| sqlite(&format!("take turn `{turn_id}` over"), &error))?;
     Ok(Opened::Leased(Box::new(turn)))
@@ -230,24 +246,25 @@ pub(super) fn interrupted(
     Ok(found)
 }
 
-pub(super) const OPEN_TURNS: &str =
-    "SELECT t.id, t.run_id, t.session_label, t.parent_turn_id, o.expected_head, t.source_event_id, o.target_json,
-       t.started_at, coalesce(t.provider, ''), coalesce(t.model, ''), o.progress_json, c.context_json, o.epoch,
-       s.thread_id
-     FROM open_turns o JOIN turns t ON t.id = o.turn_id JOIN run_contexts c ON c.id = o.context_id
-       JOIN sessions s ON s.label = t.session_label
-     ORDER BY o.turn_id";
-pub(super) const OPEN_TURN: &str =
-    "SELECT t.id, t.run_id, t.session_label, t.parent_turn_id, o.expected_head, t.source_event_id, o.target_json,
-       t.started_at, coalesce(t.provider, ''), coalesce(t.model, ''), o.progress_json, c.context_json, o.epoch,
-       s.thread_id
-     FROM open_turns o JOIN turns t ON t.id = o.turn_id JOIN run_contexts c ON c.id = o.context_id
-       JOIN sessions s ON s.label = t.session_label
-     WHERE o.turn_id = ?1";
+static OPEN_TURNS: LazyLock<String> = LazyLock::new(|| open_turns_of("true"));
+pub(super) static OPEN_TURN: LazyLock<String> = LazyLock::new(|| open_turns_of("o.turn_id = ?1"));
+
+fn open_turns_of(condition: &str) -> String {
+    let whole = [("open_turns", "o"), ("turns", "t"), ("run_contexts", "c")];
+    let whole = whole.map(|(table, alias)| is_whole(table, alias)).join(" AND ");
+    format!(
+        "SELECT t.id, t.run_id, t.session_label, t.parent_turn_id, o.expected_head, t.source_event_id, o.target_json,
+           t.started_at, coalesce(t.provider, ''), coalesce(t.model, ''), o.progress_json, c.context_json, o.epoch,
+           s.thread_id, {whole}
+         FROM open_turns o JOIN turns t ON t.id = o.turn_id JOIN run_contexts c ON c.id = o.context_id
+           JOIN sessions s ON s.label = t.session_label
+         WHERE {condition} ORDER BY o.turn_id"
+    )
+}
 
 fn open_turns(connection: &Connection, turn_id: Option<&str>) -> Stored<Vec<OpenTurn>> {
     let failed = |error| sqlite("read the turns under way", &error);
-    let sql = if turn_id.is_some() { OPEN_TURN } else { OPEN_TURNS };
+    let sql = if turn_id.is_some() { &OPEN_TURN } else { &OPEN_TURNS };
     let mut statement = connection.prepare_cached(sql).map_err(failed)?;
     let mut rows = match turn_id {
         Some(id) => statement.query((id,)),
@@ -257,6 +274,10 @@ fn open_turns(connection: &Connection, turn_id: Option<&str>) -> Stored<Vec<Open
     let mut turns = Vec::new();
     while let Some(row) = rows.next().map_err(failed)? {
         let (mut turn, progress) = open_turn(row).map_err(failed)?;
+        if !row.get::<_, bool>(14).map_err(failed)? {
+            let message = format!("interrupted turn `{}` is not as it was written", turn.turn_id);
+            return Err(damaged(&message));
+        }
         turn.progress = rows::json(progress, &turn.turn_id)?.unwrap_or_default();
         turn.messages = history::messages(connection, &turn.turn_id)?;
         turn.calls = calls(connection, &turn.turn_id)?;
@@ -297,26 +318,20 @@ fn head_of(connection: &Connection, label: &str) -> Stored<Option<String>> {
     Ok(sessions::head(connection, label)?.flatten())
 }
 
-/// In the order [`rows::tool_call`] reads, and what the journal adds.
-pub(super) const OPEN_CALLS: &str =
-    "SELECT id, provider_call_id, message_id, tool_name, status, spawned_session_label, started_at, completed_at,
-       sequence, error, params_json, result_json, blobs_json, replay, arguments_hash
-     FROM tool_calls WHERE turn_id = ?1 ORDER BY sequence";
-
 fn calls(connection: &Connection, turn_id: &str) -> Stored<Vec<OpenCall>> {
     let failed = |error| sqlite(&format!("read the tool calls of turn `{turn_id}`"), &error);
-    let mut statement = connection.prepare_cached(OPEN_CALLS).map_err(failed)?;
+    let mut statement = connection.prepare_cached(&rows::TOOL_CALLS).map_err(failed)?;
     let mut rows = statement.query((turn_id,)).map_err(failed)?;
     let mut calls = Vec::new();
     while let Some(row) = rows.next().map_err(failed)? {
-        let replay = match row.get::<_, Option<String>>(13).map_err(failed)?.as_deref() {
+        let replay = match row.get::<_, Option<String>>(14).map_err(failed)?.as_deref() {
             Some("pure") => ReplayClass::Pure,
             Some("idempotent") => ReplayClass::Idempotent,
             Some("reconcilable") => ReplayClass::Reconcilable,
             None | Some("unsafe") => ReplayClass::Unsafe,
             Some(_) => return Err(damaged(&format!("a call of turn `{turn_id}` has no class"))),
         };
-        let begun = row.get::<_, Option<String>>(14).map_err(failed)?.is_some();
+        let begun = row.get::<_, Option<String>>(15).map_err(failed)?.is_some();
         let row = rows::tool_call(connection, row).map_err(failed)??;
         calls.push(OpenCall { row, replay, begun });
     }

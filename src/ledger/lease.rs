@@ -4,10 +4,11 @@
 //! the newest, and never take a lease from a process that may live.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::checksum::{columns, set};
 use super::error::{Stored, sqlite};
 use super::owner::Owner;
 use crate::clock::Clock;
@@ -32,6 +33,32 @@ struct Lease {
     owner: Option<Owner>,
     expires_at: i64,
 }
+
+/// The checksum leaves out the times, which every heartbeat changes.
+static TAKE: LazyLock<String> = LazyLock::new(|| {
+    let columns = columns("session_leases");
+    let change = set(&[
+        ("epoch", "epoch + 1"),
+        ("owner", "excluded.owner"),
+        ("pid", "excluded.pid"),
+        ("pid_started", "excluded.pid_started"),
+        ("pid_space", "excluded.pid_space"),
+        ("boot_id", "excluded.boot_id"),
+    ]);
+    format!(
+        "INSERT INTO session_leases ({columns}, expires_at, heartbeat_at, row_checksum)
+         VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, checksum_of('{columns}', ?1, 1, ?2, ?3, ?4, ?5, ?6))
+         ON CONFLICT (session_label) DO UPDATE SET {change}, expires_at = excluded.expires_at,
+           heartbeat_at = excluded.heartbeat_at
+         RETURNING epoch"
+    )
+});
+static GIVE_BACK: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("owner", "NULL")]);
+    format!(
+        "UPDATE session_leases SET {change} WHERE session_label = ?1 AND epoch = ?2 AND owner = ?3"
+    )
+});
 
 impl Claim {
     fn now(&self) -> i64 {
@@ -61,16 +88,7 @@ impl Claim {
     pub(super) fn take(&self, connection: &Connection, label: &str) -> Stored<i64> {
         let (owner, now) = (&self.owner, self.now());
         connection
-            .prepare_cached(
-                "INSERT INTO session_leases (session_label, epoch, owner, pid, pid_started, pid_space, boot_id,
-                   expires_at, heartbeat_at)
-                 VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-                 ON CONFLICT (session_label) DO UPDATE SET epoch = epoch + 1, owner = excluded.owner,
-                   pid = excluded.pid, pid_started = excluded.pid_started, pid_space = excluded.pid_space,
-                   boot_id = excluded.boot_id, expires_at = excluded.expires_at,
-                   heartbeat_at = excluded.heartbeat_at
-                 RETURNING epoch",
-            )
+            .prepare_cached(&TAKE)
             .and_then(|mut statement| {
                 statement.query_row(
                     params![
@@ -133,9 +151,7 @@ impl Claim {
     /// Lets the next one have the session at once. A lease that is another's stays so.
     pub(super) fn give_back(&self, connection: &Connection, label: &str, epoch: i64) -> Stored<()> {
         connection
-            .prepare_cached(
-                "UPDATE session_leases SET owner = NULL WHERE session_label = ?1 AND epoch = ?2 AND owner = ?3",
-            )
+            .prepare_cached(&GIVE_BACK)
             .and_then(|mut statement| statement.execute((label, epoch, &self.owner.id)))
             .map(drop)
             .map_err(|error| sqlite(&format!("give session `{label}` back"), &error))

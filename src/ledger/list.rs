@@ -3,9 +3,12 @@
 //!
 //! It must never show what belongs to a session or a turn that nobody may see yet.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
+use super::checksum::is_whole;
 use super::error::{Stored, sqlite};
 use super::page::{Limit, Page};
 use super::rows::{self, SessionRow};
@@ -181,42 +184,47 @@ pub struct ToolCallRow {
 /// Bytes of arguments and results on one page.
 const PAGE_BYTES: usize = 16 << 20;
 
-macro_rules! tool_calls {
-    ($from:literal, $order:literal) => {
-        concat!(
-            "SELECT c.id, c.provider_call_id, c.message_id, c.tool_name, c.status, c.spawned_session_label,
-               c.started_at, c.completed_at, c.sequence, c.error, c.params_json, c.result_json,
-               c.blobs_json, c.turn_id, t.session_label FROM ",
-            $from,
-            " AND (?3 IS NULL OR t.id = ?3) AND (?4 IS NULL OR t.session_label = ?4)
-              AND (?5 IS NULL OR c.tool_name = ?5) AND (?6 IS NULL OR c.status = ?6)
-              AND t.status NOT IN ('pending', 'streaming')
-            ORDER BY ",
-            $order,
-            " LIMIT ?7"
-        )
-    };
+/// In the order [`rows::tool_call`] reads, and where the call was made.
+fn calls(from: &str, order: &str) -> String {
+    let whole = is_whole("tool_calls", "c");
+    format!(
+        "SELECT c.id, c.provider_call_id, c.message_id, c.tool_name, c.status, c.spawned_session_label,
+           c.started_at, c.completed_at, c.sequence, c.error, c.params_json, c.result_json,
+           c.blobs_json, {whole}, c.turn_id, t.session_label FROM {from}
+           AND (?3 IS NULL OR t.id = ?3) AND (?4 IS NULL OR t.session_label = ?4)
+           AND (?5 IS NULL OR c.tool_name = ?5) AND (?6 IS NULL OR c.status = ?6)
+           AND t.status NOT IN ('pending', 'streaming')
+         ORDER BY {order} LIMIT ?7"
+    )
 }
 
-pub(super) const CALLS: &str = tool_calls!(
-    "tool_calls c CROSS JOIN turns t ON t.id = c.turn_id WHERE (c.turn_id, c.sequence) > (?1, ?2)",
-    "c.turn_id, c.sequence"
-);
-pub(super) const CALLS_OF_TURN: &str = tool_calls!(
-    "turns t CROSS JOIN tool_calls c ON c.turn_id = t.id
-     WHERE t.id = ?3 AND (t.id > ?1 OR c.sequence > ?2)",
-    "c.sequence"
-);
-pub(super) const CALLS_OF_SESSION: &str = tool_calls!(
-    "turns t INDEXED BY turns_by_session CROSS JOIN tool_calls c ON c.turn_id = t.id
-     WHERE t.session_label = ?4 AND t.id >= ?1 AND (t.id > ?1 OR c.sequence > ?2)",
-    "t.id, c.sequence"
-);
-pub(super) const CALLS_OF_TOOL: &str = tool_calls!(
-    "tool_calls c INDEXED BY tool_calls_by_tool CROSS JOIN turns t ON t.id = c.turn_id
-     WHERE c.tool_name = ?5 AND (c.turn_id, c.sequence) > (?1, ?2)",
-    "c.turn_id, c.sequence"
-);
+pub(super) static CALLS: LazyLock<String> = LazyLock::new(|| {
+    calls(
+        "tool_calls c CROSS JOIN turns t ON t.id = c.turn_id WHERE (c.turn_id, c.sequence) > (?1, ?2)",
+        "c.turn_id, c.sequence",
+    )
+});
+pub(super) static CALLS_OF_TURN: LazyLock<String> = LazyLock::new(|| {
+    calls(
+        "turns t CROSS JOIN tool_calls c ON c.turn_id = t.id
+         WHERE t.id = ?3 AND (t.id > ?1 OR c.sequence > ?2)",
+        "c.sequence",
+    )
+});
+pub(super) static CALLS_OF_SESSION: LazyLock<String> = LazyLock::new(|| {
+    calls(
+        "turns t INDEXED BY turns_by_session CROSS JOIN tool_calls c ON c.turn_id = t.id
+         WHERE t.session_label = ?4 AND t.id >= ?1 AND (t.id > ?1 OR c.sequence > ?2)",
+        "t.id, c.sequence",
+    )
+});
+pub(super) static CALLS_OF_TOOL: LazyLock<String> = LazyLock::new(|| {
+    calls(
+        "tool_calls c INDEXED BY tool_calls_by_tool CROSS JOIN turns t ON t.id = c.turn_id
+         WHERE c.tool_name = ?5 AND (c.turn_id, c.sequence) > (?1, ?2)",
+        "c.turn_id, c.sequence",
+    )
+});
 pub(super) const CALL_PLACE: &str = "SELECT turn_id, sequence FROM tool_calls WHERE id = ?1";
 
 /// The tool calls that `filter` lets through, by turn and by their order in it.
@@ -229,13 +237,13 @@ pub(super) fn tool_calls(
 ) -> Stored<Page<ToolCallRow>> {
     let failed = |error| sqlite("list the tool calls", &error);
     let sql = if filter.turn_id.is_some() {
-        CALLS_OF_TURN
+        &CALLS_OF_TURN
     } else if filter.session_label.is_some() {
-        CALLS_OF_SESSION
+        &CALLS_OF_SESSION
     } else if filter.tool_name.is_some() {
-        CALLS_OF_TOOL
+        &CALLS_OF_TOOL
     } else {
-        CALLS
+        &CALLS
     };
     let (turn, sequence): (String, i64) = match &filter.after {
         None => (String::new(), -1),
@@ -270,7 +278,7 @@ pub(super) fn tool_calls(
             break;
         }
         let (turn_id, session_label) =
-            row.get(13).and_then(|turn| Ok((turn, row.get(14)?))).map_err(failed)?;
+            row.get(14).and_then(|turn| Ok((turn, row.get(15)?))).map_err(failed)?;
         read.push((call.call_id.clone(), ToolCallRow { turn_id, session_label, call }));
     }
     let last = read.last().map(|(key, _)| key.clone());

@@ -9,6 +9,7 @@ mod blobs;
 mod cache;
 mod calibration;
 mod care;
+mod checksum;
 mod commands;
 mod commit;
 mod compaction;

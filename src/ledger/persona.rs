@@ -2,9 +2,12 @@
 //!
 //! A persona's main session is created on first use like any other, with that persona. It must never move a session.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
+use super::checksum::{insert, set};
 use super::error::{Stored, sqlite};
 use super::page::{Page, PageOptions};
 use crate::model::{SessionKey, StorageError, StorageErrorKind};
@@ -104,6 +107,19 @@ pub(super) fn list(connection: &Connection, page: &PageOptions) -> Stored<Page<P
     Ok(Page::cut(read, page.limit))
 }
 
+static PUT: LazyLock<String> = LazyLock::new(|| {
+    let row =
+        [("id", "?1"), ("main_session_label", "?2"), ("created_at", "?3"), ("updated_at", "?3")];
+    let change = set(&[
+        ("main_session_label", "excluded.main_session_label"),
+        ("updated_at", "excluded.updated_at"),
+    ]);
+    format!(
+        "{} ON CONFLICT (id) DO UPDATE SET {change} RETURNING id, main_session_label, created_at, updated_at",
+        insert("personas", &row)
+    )
+});
+
 /// Creates the persona, or gives it another main session. `main` where it is `None`: what it has, or the usual one.
 ///
 /// # Errors
@@ -129,12 +145,7 @@ pub(super) fn put(
         .at("mainSessionLabel"));
     }
     connection
-        .prepare_cached(
-            "INSERT INTO personas (id, main_session_label, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)
-             ON CONFLICT (id) DO UPDATE SET main_session_label = excluded.main_session_label,
-               updated_at = excluded.updated_at
-             RETURNING id, main_session_label, created_at, updated_at",
-        )
+        .prepare_cached(&PUT)
         .and_then(|mut statement| statement.query_row((id, main, now), row))
         .map_err(failed)
 }

@@ -5,6 +5,7 @@
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::Ledger;
+use super::checksum::{numbered, replace};
 use super::error::{Stored, damaged, sqlite};
 use crate::model::{Attempt, JournalFuture, ProfileChange, ProfileStore, ProfileUsage};
 
@@ -69,9 +70,7 @@ fn change(connection: &Connection, id: &str, apply: &mut ProfileChange) -> Store
     let windows = serde_json::to_string(&usage.windows)
         .map_err(|_| damaged("the state of an auth profile cannot be written"))?;
     connection
-        .prepare_cached(&format!(
-            "INSERT OR REPLACE INTO auth_profile_usage ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
-        ))
+        .prepare_cached(&replace("auth_profile_usage", &numbered(COLUMNS)))
         .and_then(|mut statement| {
             statement.execute((
                 id,

@@ -2,10 +2,13 @@
 //!
 //! These are public types of the package. They must never be written back.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::checksum::is_whole;
 use super::error::{Stored, damaged, sqlite};
 use super::{blobs, history};
 use crate::model::{
@@ -206,19 +209,23 @@ pub(super) fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     })
 }
 
-pub(super) const TURN: &str =
-    "SELECT id, parent_turn_id, turn_type, status, session_label, run_id, depth, has_children, started_at,
+pub(super) static TURN: LazyLock<String> = LazyLock::new(|| {
+    let whole = is_whole("turns", "t");
+    format!(
+        "SELECT id, parent_turn_id, turn_type, status, session_label, run_id, depth, has_children, started_at,
        completed_at, model, provider, role, toolset_name, tools_available, permissions_granted, permissions_used,
        input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, total_tokens,
        usage_estimated, thread_tokens, context_tokens, cost, query_message_ids, response_message_id, tool_call_count,
-       source_event_id, workspace_path, stop_reason, error_kind, error_message, error_retryable, attempts_json, error_code
-     FROM turns WHERE id = ?1";
+       source_event_id, workspace_path, stop_reason, error_kind, error_message, error_retryable, attempts_json, error_code, {whole}
+     FROM turns t WHERE id = ?1"
+    )
+});
 
 /// The turn of that id, with all that hangs on it.
 pub(super) fn turn(connection: &Connection, id: &str) -> Stored<Option<TurnRow>> {
     let failed = |error| sqlite(&format!("read turn `{id}`"), &error);
     let found = connection
-        .prepare_cached(TURN)
+        .prepare_cached(&TURN)
         .and_then(|mut statement| statement.query_row((id,), turn_row).optional())
         .map_err(failed)?;
     let Some(turn) = found else { return Ok(None) };
@@ -285,6 +292,9 @@ fn turn_row(row: &Row<'_>) -> rusqlite::Result<Stored<TurnRow>> {
         messages: Vec::new(),
         tool_calls: Vec::new(),
     };
+    if !row.get::<_, bool>(38)? {
+        return Ok(Err(damaged(&format!("turn `{}` is not as it was written", turn.id))));
+    }
     let (tools, queries, attempts) = (row.get(14)?, row.get(27)?, row.get(36)?);
     let (granted, used) = (row.get(15)?, row.get(16)?);
     Ok((|| {
@@ -308,14 +318,21 @@ pub(super) fn json<T: serde::de::DeserializeOwned>(
     .transpose()
 }
 
-pub(super) const TOOL_CALLS: &str =
-    "SELECT id, provider_call_id, message_id, tool_name, status, spawned_session_label, started_at, completed_at,
-       sequence, error, params_json, result_json, blobs_json
-     FROM tool_calls WHERE turn_id = ?1 ORDER BY sequence";
+pub(super) static TOOL_CALLS: LazyLock<String> = LazyLock::new(|| tool_calls_of("turn_id = ?1"));
+
+/// The tool calls of a condition, as [`tool_call`] reads them.
+pub(super) fn tool_calls_of(condition: &str) -> String {
+    let whole = is_whole("tool_calls", "c");
+    format!(
+        "SELECT id, provider_call_id, message_id, tool_name, status, spawned_session_label, started_at, completed_at,
+           sequence, error, params_json, result_json, blobs_json, {whole}, replay, arguments_hash
+         FROM tool_calls c WHERE {condition} ORDER BY turn_id, sequence"
+    )
+}
 
 fn tool_calls(connection: &Connection, turn_id: &str) -> Stored<Vec<AgentToolCall>> {
     let failed = |error| sqlite(&format!("read the tool calls of turn `{turn_id}`"), &error);
-    let mut statement = connection.prepare_cached(TOOL_CALLS).map_err(failed)?;
+    let mut statement = connection.prepare_cached(&TOOL_CALLS).map_err(failed)?;
     let mut rows = statement.query((turn_id,)).map_err(failed)?;
     let mut calls = Vec::new();
     while let Some(row) = rows.next().map_err(failed)? {
@@ -337,6 +354,9 @@ pub(super) fn tool_call(
         "failed" => ToolCallStatus::Failed,
         _ => return Ok(Err(damaged(&format!("tool call `{call_id}` has no status")))),
     };
+    if !row.get::<_, bool>(13)? {
+        return Ok(Err(damaged(&format!("tool call `{call_id}` is not as it was written"))));
+    }
     let mut values = [row.get(10)?, row.get(11)?];
     if let Some(names) = row.get::<_, Option<String>>(12)? {
         values = match blobs::call_values(connection, &names, values, &call_id) {

@@ -16,7 +16,7 @@ use super::error::Stored;
 use super::events;
 use super::lease::{Claim, held};
 use super::registry::Core;
-use super::writer::Job;
+use super::writer::{Job, caught};
 use crate::model::{
     Enrolment, LiveRun, RunNames, StorageError, StorageErrorKind, StreamEvent, Told,
 };
@@ -410,10 +410,11 @@ impl Job for Batch {
             self.take(&core);
         }
         for (entry, page) in self.entries {
-            match self.failed.as_ref().or(failure) {
-                None => entry.done(page),
-                Some(error) => entry.failed(error),
-            }
+            // The batch is of many runs: what goes wrong with one must not leave the others waiting.
+            let _ = match self.failed.as_ref().or(failure) {
+                None => caught(|| entry.done(page)),
+                Some(error) => caught(|| entry.failed(error)),
+            };
         }
         if let Some(core) = self.core.upgrade() {
             core.runs.written(&core);

@@ -2,10 +2,10 @@
 //!
 //! A migration is never edited once published; it must never run outside one IMMEDIATE transaction.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 
 use super::error::{Stored, damaged, sqlite};
-use super::functions;
+use super::{checksum, functions};
 use crate::clock::Clock;
 use crate::model::{StorageError, StorageErrorKind};
 
@@ -23,6 +23,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/050_cache.sql"),
     include_str!("migrations/060_blobs.sql"),
     include_str!("migrations/070_calibration.sql"),
+    include_str!("migrations/080_checksums.sql"),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; six processes that try at once get one schema.
@@ -49,9 +50,13 @@ fn apply(connection: &Connection, migrations: &[&str]) -> Stored<()> {
     let from = version(connection)?;
     let steps = migrations.get(from..).ok_or_else(|| newer(from))?;
     for step in steps {
-        connection
-            .execute_batch(step)
-            .map_err(|error| sqlite("bring the ledger's schema up to date", &error))?;
+        connection.execute_batch(step).map_err(|error| match error.sqlite_error_code() {
+            // The steps are tested: one that is refused meets tables which are not those of its version.
+            Some(ErrorCode::Unknown) => damaged(&format!(
+                "the ledger's header says schema version `{from}`, which does not fit its tables"
+            )),
+            _ => sqlite("bring the ledger's schema up to date", &error),
+        })?;
     }
     connection
         .pragma_update(None, "user_version", i64::try_from(migrations.len()).unwrap_or(i64::MAX))
@@ -62,7 +67,10 @@ fn apply(connection: &Connection, migrations: &[&str]) -> Stored<()> {
 pub(super) fn stamp(connection: &Connection, clock: &Clock) -> Stored<()> {
     connection
         .execute(
-            "INSERT INTO schema_meta (id, ledger_id, created_at, engine_version) VALUES (1, ?1, ?2, ?3)",
+            &checksum::insert(
+                "schema_meta",
+                &checksum::numbered("ledger_id, created_at, engine_version"),
+            ),
             (clock.new_id(), clock.now_ms(), env!("CARGO_PKG_VERSION")),
         )
         .map_err(|error| sqlite("write the ledger's id", &error))?;

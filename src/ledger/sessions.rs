@@ -2,13 +2,51 @@
 //!
 //! A pointer must never move without its row in `session_history`.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Connection, OptionalExtension};
 
 use super::alias;
+use super::checksum::{insert, numbered, set};
 use super::error::{Stored, sqlite};
 use super::lease::Claim;
 use super::persona::{self, Identity};
 use crate::model::{StorageError, StorageErrorKind};
+
+static CREATE: LazyLock<String> = LazyLock::new(|| {
+    insert(
+        "sessions",
+        &[
+            ("label", "?1"),
+            ("persona_id", "?2"),
+            ("agent_id", "?3"),
+            ("created_at", "?4"),
+            ("updated_at", "?4"),
+            ("opening", "?5"),
+            ("is_subagent", "0"),
+            ("status", "'active'"),
+        ],
+    )
+});
+static OPENED: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("opening", "0")]);
+    format!("UPDATE sessions SET {change} WHERE label = ?1 AND opening = 1")
+});
+/// An archived session whose label is an alias by now stays archived.
+static MOVE: LazyLock<String> = LazyLock::new(|| {
+    let status =
+        "CASE WHEN status = 'archived' AND EXISTS (SELECT 1 FROM session_aliases WHERE alias = ?1)
+       THEN 'archived' ELSE 'active' END";
+    let change =
+        set(&[("thread_id", "?2"), ("updated_at", "?3"), ("opening", "0"), ("status", status)]);
+    format!("UPDATE sessions SET {change} WHERE label = ?1")
+});
+static LOG: LazyLock<String> =
+    LazyLock::new(|| insert("session_history", &numbered("session_label, thread_id, changed_at")));
+static ARCHIVE: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("status", "?2"), ("updated_at", "?3")]);
+    format!("UPDATE sessions SET {change} WHERE label = ?1 AND status <> ?2")
+});
 
 /// The session's head: `None` for no session, `Some(None)` for one without a turn.
 pub(super) fn head(connection: &Connection, label: &str) -> Stored<Option<Option<String>>> {
@@ -29,10 +67,7 @@ pub(super) fn create(
 ) -> Stored<()> {
     let Identity { persona, agent } = persona::of_session(connection, label, follows)?;
     connection
-        .prepare_cached(
-            "INSERT INTO sessions (label, persona_id, agent_id, created_at, updated_at, opening)
-             VALUES (?1, ?2, ?3, ?4, ?4, ?5)",
-        )
+        .prepare_cached(&CREATE)
         .and_then(|mut statement| statement.execute((label, persona, agent, now, opening)))
         .map(drop)
         .map_err(|error| sqlite(&format!("create session `{label}`"), &error))
@@ -41,7 +76,7 @@ pub(super) fn create(
 /// Lets readers see the session, whose first turn has ended.
 pub(super) fn opened(connection: &Connection, label: &str) -> Stored<()> {
     connection
-        .prepare_cached("UPDATE sessions SET opening = 0 WHERE label = ?1 AND opening = 1")
+        .prepare_cached(&OPENED)
         .and_then(|mut statement| statement.execute((label,)))
         .map(drop)
         .map_err(|error| sqlite(&format!("open session `{label}`"), &error))
@@ -64,21 +99,20 @@ pub(super) fn move_pointer(
 ) -> Stored<()> {
     let failed = |error| sqlite(&format!("move session `{label}`"), &error);
     connection
-        .prepare_cached(
-            "UPDATE sessions SET thread_id = ?2, updated_at = ?3, opening = 0,
-               status = CASE WHEN status = 'archived' AND EXISTS (SELECT 1 FROM session_aliases WHERE alias = ?1)
-                 THEN 'archived' ELSE 'active' END
-             WHERE label = ?1",
-        )
+        .prepare_cached(&MOVE)
         .and_then(|mut statement| statement.execute((label, turn_id, now)))
         .map_err(failed)?;
-    connection
-        .prepare_cached(
-            "INSERT INTO session_history (session_label, thread_id, changed_at) VALUES (?1, ?2, ?3)",
-        )
-        .and_then(|mut statement| statement.execute((label, turn_id, now)))
-        .map(drop)
-        .map_err(failed)
+    log(connection, label, turn_id, now).map_err(failed)
+}
+
+/// Adds to the log of where a session pointed.
+pub(super) fn log(
+    connection: &Connection,
+    label: &str,
+    turn_id: &str,
+    at: i64,
+) -> rusqlite::Result<()> {
+    connection.prepare_cached(&LOG)?.execute((label, turn_id, at)).map(drop)
 }
 
 /// Puts a session away, or takes it out again.
@@ -110,9 +144,7 @@ pub(super) fn set_archived(
     }
     let status = if archived { "archived" } else { "active" };
     connection
-        .prepare_cached(
-            "UPDATE sessions SET status = ?2, updated_at = ?3 WHERE label = ?1 AND status <> ?2",
-        )
+        .prepare_cached(&ARCHIVE)
         .and_then(|mut statement| statement.execute((label, status, now)))
         .map(drop)
         .map_err(|error| sqlite(&format!("archive session `{label}`"), &error))

@@ -2,8 +2,11 @@
 //!
 //! It must never decide whether a row may be written: that is `commit`'s and `journal`'s.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Connection, params};
 
+use super::checksum::{columns, insert, numbered, set};
 use super::error::{Stored, sqlite};
 use super::{blobs, stored};
 use crate::clock::Clock;
@@ -69,16 +72,7 @@ pub(super) fn insert_turn(
     let error = normal.and_then(|turn| turn.error.as_ref());
     let total = integer(row.usage.total_tokens);
     connection
-        .prepare_cached(
-            "INSERT INTO turns (id, parent_turn_id, turn_type, status, depth, thread_tokens, session_label, run_id,
-               started_at, completed_at, model, provider, role, toolset_name, tools_available, permissions_granted,
-               input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, total_tokens,
-               usage_estimated, context_tokens, cost, query_message_ids, response_message_id, tool_call_count,
-               source_event_id, workspace_path, stop_reason, error_kind, error_message, error_retryable, attempts_json,
-               error_code)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-               ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36)",
-        )
+        .prepare_cached(&ADD_TURN)
         .and_then(|mut statement| {
             statement.execute(params![
                 row.id,
@@ -126,28 +120,54 @@ pub(super) fn insert_turn(
         .map_err(|error| sqlite(&format!("write turn `{}`", row.id), &error))
 }
 
-macro_rules! add_message {
-    ($again:literal) => {
-        concat!(
-            "INSERT INTO messages (id, turn_id, role, sequence, created_at, tool_call_id, is_error, provider, api,
-               model, response_id, stop_reason, checksum, content, thinking, blocks_json, blobs_json)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) ",
-            $again
-        )
-    };
-}
+static ADD_TURN: LazyLock<String> = LazyLock::new(|| {
+    let row = numbered(
+        "id, parent_turn_id, turn_type, status, depth, thread_tokens, session_label, run_id, started_at, completed_at, \
+         model, provider, role, toolset_name, tools_available, permissions_granted, input_tokens, output_tokens, \
+         cached_input_tokens, cache_write_tokens, reasoning_tokens, total_tokens, usage_estimated, context_tokens, cost, \
+         query_message_ids, response_message_id, tool_call_count, source_event_id, workspace_path, stop_reason, \
+         error_kind, error_message, error_retryable, attempts_json, error_code",
+    );
+    insert("turns", &row)
+});
 
-macro_rules! add_call {
-    ($again:literal) => {
-        concat!(
-            "INSERT INTO tool_calls (id, provider_call_id, turn_id, message_id, tool_name, status,
-               spawned_session_label, started_at, completed_at, sequence, error, params_json, result_json, replay,
-               arguments_hash, blobs_json)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) ",
-            $again
-        )
-    };
-}
+/// The columns that the checksum of a message's row does not cover stand in `checksum`, which it covers.
+static ADD_MESSAGE: LazyLock<String> = LazyLock::new(|| {
+    let sealed = columns("messages");
+    let values = "?1, ?2, NULL, ?4, ?5, ?13, NULL, NULL, ?17";
+    format!(
+        "INSERT INTO messages (id, turn_id, role, sequence, created_at, tool_call_id, is_error, provider, api, model,
+           response_id, stop_reason, checksum, content, thinking, blocks_json, blobs_json, row_checksum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
+           checksum_of('{sealed}', {values}))"
+    )
+});
+static KEEP_MESSAGE: LazyLock<String> =
+    LazyLock::new(|| format!("{} ON CONFLICT (turn_id, id) DO NOTHING", *ADD_MESSAGE));
+
+static ADD_CALL: LazyLock<String> = LazyLock::new(|| {
+    let row = numbered(
+        "id, provider_call_id, turn_id, message_id, tool_name, status, spawned_session_label, started_at, completed_at, \
+         sequence, error, params_json, result_json, replay, arguments_hash, blobs_json",
+    );
+    insert("tool_calls", &row)
+});
+static KEEP_CALL: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[
+        ("status", "excluded.status"),
+        ("spawned_session_label", "excluded.spawned_session_label"),
+        ("started_at", "excluded.started_at"),
+        ("completed_at", "excluded.completed_at"),
+        ("error", "excluded.error"),
+        ("params_json", "excluded.params_json"),
+        ("result_json", "excluded.result_json"),
+        ("blobs_json", "excluded.blobs_json"),
+        ("replay", "coalesce(excluded.replay, replay)"),
+        ("arguments_hash", "coalesce(excluded.arguments_hash, arguments_hash)"),
+    ]);
+    let add = &*ADD_CALL;
+    format!("{add} ON CONFLICT (id) DO UPDATE SET {change} WHERE turn_id = excluded.turn_id")
+});
 
 pub(super) fn insert_message(
     connection: &Connection,
@@ -169,8 +189,8 @@ pub(super) fn insert_message(
     let ([content, thinking, blocks_json], blobs_json) = blobs::take_apart(connection, values)?;
     connection
         .prepare_cached(match again {
-            Again::Refuse => add_message!(""),
-            Again::Keep => add_message!("ON CONFLICT (turn_id, id) DO NOTHING"),
+            Again::Refuse => &ADD_MESSAGE,
+            Again::Keep => &KEEP_MESSAGE,
         })
         .and_then(|mut statement| {
             statement.execute(params![
@@ -213,16 +233,8 @@ pub(super) fn write_tool_call(
     let ([params_json, result_json], blobs_json) = blobs::take_apart(connection, values)?;
     connection
         .prepare_cached(match again {
-            Again::Refuse => add_call!(""),
-            Again::Keep => add_call!(
-                "ON CONFLICT (id) DO UPDATE SET status = excluded.status,
-                   spawned_session_label = excluded.spawned_session_label, started_at = excluded.started_at,
-                   completed_at = excluded.completed_at, error = excluded.error, params_json = excluded.params_json,
-                   result_json = excluded.result_json, blobs_json = excluded.blobs_json,
-                   replay = coalesce(excluded.replay, replay),
-                   arguments_hash = coalesce(excluded.arguments_hash, arguments_hash)
-                 WHERE turn_id = excluded.turn_id"
-            ),
+            Again::Refuse => &ADD_CALL,
+            Again::Keep => &KEEP_CALL,
         })
         .and_then(|mut statement| {
             statement.execute(params![

@@ -31,7 +31,8 @@ const BRIEF: Duration = Duration::from_millis(250);
 
 /// Work that was handed to the writer.
 pub(super) trait Job: Send {
-    /// Does the work inside the transaction; may be called again after a rollback. False when it failed by itself.
+    /// Does the work inside the transaction; may be called again after a rollback, or after it panicked. False when it
+    /// failed by itself.
     fn run(&mut self, connection: &Connection) -> bool;
     /// Whether it needs the connection to itself, outside of any transaction.
     fn alone(&self) -> bool {
@@ -58,13 +59,8 @@ struct Task<T, F> {
 
 impl<T: Send, F: FnMut(&Connection) -> Stored<T> + Send> Job for Task<T, F> {
     fn run(&mut self, connection: &Connection) -> bool {
-        let outcome =
-            catch_unwind(AssertUnwindSafe(|| (self.work)(connection))).unwrap_or_else(|_| {
-                Err(StorageError::new(
-                    StorageErrorKind::Io,
-                    "the ledger's writer met a bug and wrote nothing; please report it",
-                ))
-            });
+        self.outcome = None;
+        let outcome = (self.work)(connection);
         let succeeded = outcome.is_ok();
         self.outcome = Some(outcome);
         succeeded
@@ -82,11 +78,45 @@ impl<T: Send, F: FnMut(&Connection) -> Stored<T> + Send> Job for Task<T, F> {
             (None, None) => Err(closed()),
         };
         if let Some(then) = self.then {
-            then(outcome.is_ok());
+            // Whoever waits is answered all the same.
+            let _ = caught(|| then(outcome.is_ok()));
         }
         // Nobody may be listening: a dropped future does not undo a commit.
         let _ = self.reply.send(outcome);
     }
+}
+
+/// A job in the writer's hands, and whether it panicked when it was last run.
+struct Queued {
+    job: Box<dyn Job>,
+    panicked: Option<StorageError>,
+}
+
+impl Queued {
+    fn new(job: Box<dyn Job>) -> Self {
+        Self { job, panicked: None }
+    }
+
+    fn run(&mut self, connection: &Connection) -> bool {
+        let done = caught(|| self.job.run(connection));
+        self.panicked = done.as_ref().err().cloned();
+        done.unwrap_or(false)
+    }
+
+    /// A panic while a job is answered ends that answer and nothing else: what waits for it sees its channel closed.
+    fn answer(self, failure: Option<&StorageError>) {
+        let _ = caught(|| self.job.answer(self.panicked.as_ref().or(failure)));
+    }
+}
+
+/// What `work` gives, or the error of whoever waits for work that panicked.
+pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Stored<T> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
+        StorageError::new(
+            StorageErrorKind::Io,
+            "the ledger's writer met a bug and wrote nothing of this; please report it",
+        )
+    })
 }
 
 /// The handle to the writer's thread.
@@ -216,7 +246,7 @@ impl Writer {
         }
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // The thread catches the panics of its jobs and has none of its own.
+            // The thread catches the panics of its jobs, of whatever kind, and has none of its own.
             let _ = thread.join();
         }
     }
@@ -243,10 +273,12 @@ fn serve(
             next = if group.len() < GROUP { receiver.try_recv().ok() } else { None };
         }
         if !group.is_empty() {
-            commit(connection, std::mem::take(&mut group), &mut care);
+            let group = std::mem::take(&mut group).into_iter().map(Queued::new).collect();
+            commit(connection, group, &mut care);
         }
-        if let Some(mut job) = alone {
+        if let Some(mut job) = alone.map(Queued::new) {
             job.run(connection);
+            roll_back(connection);
             job.answer(None);
         }
         if stopping.load(Ordering::Acquire) {
@@ -266,9 +298,10 @@ fn serve(
 /// Commits the jobs together. Savepoints copy every page they touch, so they are used only when a job has failed; and
 /// where the transaction itself fails, each job is tried alone, so that one that does not fit the disk takes no other
 /// with it.
-fn commit(connection: &Connection, mut jobs: Vec<Box<dyn Job>>, care: &mut Care) {
+fn commit(connection: &Connection, mut jobs: Vec<Queued>, care: &mut Care) {
     let single = jobs.len() == 1;
-    if let Err(error) = care.take(connection, jobs.iter().any(|job| job.waits_for_disk())) {
+    if let Err(error) = care.take(connection, jobs.iter().any(|queued| queued.job.waits_for_disk()))
+    {
         jobs.into_iter().for_each(|job| job.answer(Some(&error)));
         return;
     }
@@ -329,23 +362,24 @@ enum End {
     Failed(StorageError),
 }
 
-fn transact(connection: &Connection, jobs: &mut [Box<dyn Job>], isolation: Isolation) -> End {
+fn transact(connection: &Connection, jobs: &mut [Queued], isolation: Isolation) -> End {
     if let Err(error) = execute(connection, "BEGIN IMMEDIATE") {
         return End::NotBegun(error);
     }
     let end = run_jobs(connection, jobs, isolation).unwrap_or_else(End::Failed);
+    roll_back(connection);
+    end
+}
+
+/// Ends a transaction that is still open.
+fn roll_back(connection: &Connection) {
     if !connection.is_autocommit() {
         // If this fails too, SQLite has rolled back by itself, or the next BEGIN says what is wrong.
         let _ = execute(connection, "ROLLBACK");
     }
-    end
 }
 
-fn run_jobs(
-    connection: &Connection,
-    jobs: &mut [Box<dyn Job>],
-    isolation: Isolation,
-) -> Stored<End> {
+fn run_jobs(connection: &Connection, jobs: &mut [Queued], isolation: Isolation) -> Stored<End> {
     for job in jobs {
         match isolation {
             Isolation::Together => {

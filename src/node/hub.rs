@@ -19,6 +19,7 @@ use super::request_host::RequestAnswers;
 use super::tool_host::ToolAnswers;
 use crate::clock::Clock;
 use crate::engine::{Batch, EventQueue, Notify, RecordKind, RunControl, Tasks};
+use crate::error::EngineError;
 
 type Wake = ThreadsafeFunction<(), (), (), Status, false, true>;
 
@@ -205,11 +206,8 @@ impl NativeHub {
     /// `wake` is called when there is something to drain; it must not throw.
     #[napi(constructor, catch_unwind)]
     pub fn new(env: &Env, wake: Function<'_, (), ()>) -> Result<Self> {
-        let tasks = Tasks::shared().ok_or_else(|| {
-            napi::Error::from_reason(
-                "{\"code\":\"internal\",\"message\":\"the system gives no threads\"}",
-            )
-        })?;
+        let tasks =
+            Tasks::shared().map_err(|error| super::js_error(&EngineError::no_runtime(&error)))?;
         let wake: Wake = wake.build_threadsafe_function().weak::<true>().build()?;
         let clock = Clock::default();
         let core = Arc::new(HubCore {

@@ -166,6 +166,9 @@ pub(super) fn said<'a>(
     }
 }
 
+const MISUSED: &str = "`whole_text(column, value, blobs_json)` takes the name of a column, what stands in it and the \
+                       `blobs_json` of the same row";
+
 /// Adds `whole_text(column, value, blobs_json)` to a connection of the host's SQL: the value as it was written. Blobs are read
 /// by a connection of its own, which `open` opens at the first one: they never change, so any moment is the right one.
 pub(super) fn add_whole_text(
@@ -180,10 +183,20 @@ pub(super) fn add_whole_text(
             None => open()?,
         };
         let of = format!("the column `{column}`");
-        let mut read = |hash: &str| self::read(&connection, hash, &of);
+        let mut lost = false;
+        let mut read = |hash: &str| {
+            let text = self::read(&connection, hash, &of);
+            lost |= text.is_err();
+            text
+        };
         let whole = put_together(names, [(column, Some(value))], &of, &mut read);
         *reader = Some(connection);
-        whole.map(|[value]| value.map(Cow::into_owned))
+        match whole {
+            Ok([value]) => Ok(value.map(Cow::into_owned)),
+            Err(error) if lost => Err(error),
+            // The blobs are there: what the caller says of them is wrong.
+            Err(_) => Err(StorageError::new(StorageErrorKind::InvalidQuery, MISUSED)),
+        }
     };
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY;
     connection
@@ -196,6 +209,9 @@ pub(super) fn add_whole_text(
                     let column = context.get_raw(0).as_str()?;
                     whole(column, value, names).map_err(|error| {
                         let code = match error.kind {
+                            StorageErrorKind::InvalidQuery => {
+                                return rusqlite::Error::UserFunctionError(error.message.into());
+                            }
                             StorageErrorKind::Corrupt => rusqlite::ffi::SQLITE_CORRUPT,
                             _ => rusqlite::ffi::SQLITE_IOERR,
                         };

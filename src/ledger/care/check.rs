@@ -1,10 +1,10 @@
-//! What must hold in every ledger: ten invariants, most of them one statement that finds what breaks it.
+//! What must hold in every ledger: eleven invariants, most of them one statement that finds what breaks it.
 //!
 //! It must never repair anything.
 
 use serde::Serialize;
 
-/// What was checked. The last ten are the invariants of the schema, in this order.
+/// What was checked. The last eleven are the invariants of the schema, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -13,7 +13,7 @@ pub enum LedgerCheck {
     Integrity,
     /// Every reference names a row that is there.
     References,
-    /// 1. Every message has the content it was stored with, and its blocks can be read.
+    /// 1. Every row is as it was written, every message has its content, and its blocks can be read.
     Checksum,
     /// 2. A turn is one deeper than its parent, a root has depth 0: no thread is a circle.
     Tree,
@@ -23,7 +23,7 @@ pub enum LedgerCheck {
     Children,
     /// 5. A session points at a turn that has ended, and the last entry of its log says the same.
     Pointer,
-    /// 6. The turns that run are those of the journal; every other has ended and says why.
+    /// 6. The turns that run are those of the journal; every other has ended and says why. Leases end after they began.
     OpenTurns,
     /// 7. What a turn names as its question and its answer are messages of it.
     Messages,
@@ -33,6 +33,8 @@ pub enum LedgerCheck {
     Compactions,
     /// 10. Every blob has the content of its hash, is named by a row, and every name finds it.
     Blobs,
+    /// 11. The index of words has the words of every message it says it has.
+    Search,
 }
 
 /// Something that does not hold.
@@ -42,14 +44,14 @@ pub enum LedgerCheck {
 pub struct LedgerProblem {
     /// What was checked.
     pub check: LedgerCheck,
-    /// The session's label, the id of the turn, message or call, or the blob's hash; null where the file as a whole is meant.
+    /// What names the row: a session's label, the id of a turn, message or call, a blob's hash, the name of a table; null where the file as a whole is meant.
     pub subject: Option<String>,
     /// What is wrong, without a word of any message.
     pub message: String,
 }
 
 /// The invariants that are statements: each gives a subject and what is wrong with it.
-pub(super) const CHECKS: [(LedgerCheck, &str); 9] = [
+pub(super) const CHECKS: [(LedgerCheck, &str); 10] = [
     (
         LedgerCheck::Tree,
         "SELECT t.id, 'has depth ' || t.depth || ', and its parent has ' || coalesce(p.depth, 'none')
@@ -93,6 +95,11 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 9] = [
          WHERE (t.status IN ('pending', 'streaming')) <> (o.turn_id IS NOT NULL)
            OR t.status NOT IN ('pending', 'streaming', 'completed', 'aborted', 'failed')
            OR (o.turn_id IS NULL AND (t.completed_at IS NULL OR t.stop_reason IS NULL))",
+    ),
+    (
+        LedgerCheck::OpenTurns,
+        "SELECT session_label, 'has a lease that ends before its last heartbeat, or never began' FROM session_leases
+         WHERE coalesce(heartbeat_at < 0 OR expires_at < heartbeat_at, 1)",
     ),
     (
         LedgerCheck::Messages,

@@ -4,6 +4,8 @@
 
 mod backup;
 mod check;
+mod index;
+mod shape;
 mod stats;
 mod vacuum;
 mod verify;

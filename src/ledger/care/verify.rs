@@ -8,10 +8,12 @@ use std::path::Path;
 use rusqlite::Connection;
 use serde::Serialize;
 
+use super::super::checksum::{TABLES, Table, is_whole};
 use super::super::connection::{self, Purpose};
-use super::super::error::{Stored, sqlite};
+use super::super::error::{Stored, in_check};
 use super::super::{blobs, history, readers, rows as told};
 use super::check::{CHECKS, LedgerCheck, LedgerProblem};
+use super::{index, shape};
 use crate::clock::Clock;
 use crate::model::{StorageError, StorageErrorKind};
 
@@ -110,14 +112,33 @@ impl Found {
 fn checks(connection: &Connection, found: &mut Found, checked: &mut LedgerChecked) -> Stored<()> {
     let integrity = integrity(connection, found);
     found.damage(LedgerCheck::Integrity, integrity)?;
+    let shape = shape::altered(connection).map(|names| {
+        for name in names {
+            let message = "is not as the schema's version makes it".to_owned();
+            found.add(LedgerCheck::Integrity, Some(name), message);
+        }
+    });
+    found.damage(LedgerCheck::Integrity, shape)?;
     let references = references(connection, found);
     found.damage(LedgerCheck::References, references)?;
+    for table in &TABLES {
+        let rows = checksums(connection, table, found);
+        found.damage(LedgerCheck::Checksum, rows)?;
+    }
     let messages = messages(connection, found, &mut checked.messages);
     found.damage(LedgerCheck::Checksum, messages)?;
     let large = large_calls(connection, found);
     found.damage(LedgerCheck::ToolCalls, large)?;
     let blobs = blobs(connection, found, &mut checked.blobs);
     found.damage(LedgerCheck::Blobs, blobs)?;
+    let indexed = index::is_complete(connection).map(|complete| {
+        if !complete {
+            let message = "the index of words does not have the words of the messages, and a search may miss some; \
+                           export the ledger into a fresh one";
+            found.add(LedgerCheck::Search, None, message.to_owned());
+        }
+    });
+    found.damage(LedgerCheck::Search, indexed)?;
     for (check, sql) in CHECKS {
         let done = rows(connection, sql, |subject, message| {
             found.add(check, Some(subject), message);
@@ -136,7 +157,7 @@ fn checks(connection: &Connection, found: &mut Found, checked: &mut LedgerChecke
 }
 
 fn integrity(connection: &Connection, found: &mut Found) -> Stored<()> {
-    let failed = |error| sqlite("check the ledger's integrity", &error);
+    let failed = |error| in_check("check the ledger's integrity", &error);
     let mut statement =
         connection.prepare(&format!("PRAGMA integrity_check({})", MOST + 1)).map_err(failed)?;
     let mut rows = statement.query(()).map_err(failed)?;
@@ -150,7 +171,7 @@ fn integrity(connection: &Connection, found: &mut Found) -> Stored<()> {
 }
 
 fn references(connection: &Connection, found: &mut Found) -> Stored<()> {
-    let failed = |error| sqlite("check the ledger's references", &error);
+    let failed = |error| in_check("check the ledger's references", &error);
     let mut statement = connection.prepare("PRAGMA foreign_key_check").map_err(failed)?;
     let mut rows = statement.query(()).map_err(failed)?;
     while let Some(row) = rows.next().map_err(failed)? {
@@ -167,8 +188,25 @@ fn references(connection: &Connection, found: &mut Found) -> Stored<()> {
     Ok(())
 }
 
+/// Every row is as it was written, or as it was last changed.
+fn checksums(connection: &Connection, table: &Table, found: &mut Found) -> Stored<()> {
+    let Table { name, subject, .. } = table;
+    let failed = |error| in_check(&format!("read the ledger's `{name}`"), &error);
+    let whole = is_whole(name, name);
+    let mut statement = connection
+        .prepare(&format!("SELECT {subject} FROM {name} WHERE NOT ({whole})"))
+        .map_err(failed)?;
+    let mut rows = statement.query(()).map_err(failed)?;
+    while let Some(row) = rows.next().map_err(failed)? {
+        let message = format!("is not as it was written to `{name}`");
+        // What names the row may be what is damaged.
+        found.add(LedgerCheck::Checksum, row.get(0).ok(), message);
+    }
+    Ok(())
+}
+
 fn messages(connection: &Connection, found: &mut Found, checked: &mut u64) -> Stored<()> {
-    let failed = |error| sqlite("read the ledger's messages", &error);
+    let failed = |error| in_check("read the ledger's messages", &error);
     let sql = history::MESSAGES.replace("WHERE turn_id = ?1 ORDER BY sequence", "ORDER BY rowid");
     let mut statement = connection.prepare(&sql).map_err(failed)?;
     let mut rows = statement.query(()).map_err(failed)?;
@@ -185,9 +223,8 @@ fn messages(connection: &Connection, found: &mut Found, checked: &mut u64) -> St
 
 /// The tool calls whose arguments and results the statements of [`CHECKS`] do not see.
 fn large_calls(connection: &Connection, found: &mut Found) -> Stored<()> {
-    let failed = |error| sqlite("read the ledger's tool calls", &error);
-    let sql = told::TOOL_CALLS
-        .replace("WHERE turn_id = ?1 ORDER BY sequence", "WHERE blobs_json IS NOT NULL");
+    let failed = |error| in_check("read the ledger's tool calls", &error);
+    let sql = told::tool_calls_of("blobs_json IS NOT NULL");
     let mut statement = connection.prepare(&sql).map_err(failed)?;
     let mut rows = statement.query(()).map_err(failed)?;
     while let Some(row) = rows.next().map_err(failed)? {
@@ -202,7 +239,7 @@ fn large_calls(connection: &Connection, found: &mut Found) -> Stored<()> {
 
 /// Every blob is what its hash says.
 fn blobs(connection: &Connection, found: &mut Found, checked: &mut u64) -> Stored<()> {
-    let failed = |error| sqlite("read the ledger's blobs", &error);
+    let failed = |error| in_check("read the ledger's blobs", &error);
     let mut statement =
         connection.prepare("SELECT hash, size, codec, data FROM blobs").map_err(failed)?;
     let mut rows = statement.query(()).map_err(failed)?;
@@ -219,7 +256,7 @@ fn blobs(connection: &Connection, found: &mut Found, checked: &mut u64) -> Store
 }
 
 fn rows(connection: &Connection, sql: &str, mut each: impl FnMut(String, String)) -> Stored<()> {
-    let failed = |error| sqlite("check the ledger", &error);
+    let failed = |error| in_check("check the ledger", &error);
     let mut statement = connection.prepare(sql).map_err(failed)?;
     let mut rows = statement.query(()).map_err(failed)?;
     while let Some(row) = rows.next().map_err(failed)? {
@@ -232,5 +269,5 @@ fn count_of(connection: &Connection, table: &str) -> Stored<u64> {
     connection
         .query_row(&format!("SELECT count(*) FROM {table}"), (), |row| row.get::<_, i64>(0))
         .map(i64::cast_unsigned)
-        .map_err(|error| sqlite("count the ledger's rows", &error))
+        .map_err(|error| in_check("count the ledger's rows", &error))
 }

@@ -2,6 +2,8 @@
 //!
 //! Every number is taken for a lie until it fits: a damaged page gives fewer rows, never a panic or a wrong read.
 
+use rusqlite::types::ValueRef;
+
 use super::pages::Pages;
 
 /// The largest row that SQLite would have been let write.
@@ -17,6 +19,19 @@ pub(super) enum Value {
     Blob(Vec<u8>),
     /// A text that is not UTF-8: no column of a ledger has one.
     Other,
+}
+
+impl Value {
+    /// As SQLite would hand it out.
+    pub(super) fn lend(&self) -> ValueRef<'_> {
+        match self {
+            Self::Null | Self::Other => ValueRef::Null,
+            Self::Integer(value) => ValueRef::Integer(*value),
+            Self::Real(value) => ValueRef::Real(*value),
+            Self::Text(value) => ValueRef::Text(value.as_bytes()),
+            Self::Blob(value) => ValueRef::Blob(value),
+        }
+    }
 }
 
 /// A row: its number where its table has them, and its values.

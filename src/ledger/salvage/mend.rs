@@ -32,6 +32,11 @@ pub(super) fn records(mut tables: Tables, problems: &mut Problems) -> Vec<Record
             format!("{lost} is not as it was written, and is lost"),
         );
     }
+    for altered in &tables.altered {
+        let message =
+            format!("{altered} is not as it was written, and was taken as it can be read");
+        problems.add(None, TransferCode::Unreadable, message);
+    }
     let mut turns: BTreeMap<String, TurnRecord> = BTreeMap::new();
     for (id, row) in std::mem::take(&mut tables.turns) {
         match turn(&id, &row, &mut tables, problems) {

@@ -3,15 +3,15 @@
 //!
 //! Of two copies of a row the later one counts. It must never take a message whose checksum is not its content's.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::super::blobs;
 use super::super::error::damaged;
 use super::super::functions::agent_of;
 use super::super::persona;
 use super::super::rows::SessionRow;
 use super::super::stored::{self, ColumnsRef};
 use super::super::transfer::{MessageRecord, Moved};
+use super::super::{blobs, checksum};
 use super::cells::{Row, Value};
 use crate::model::{CompactionResult, Message, Provenance, Role};
 
@@ -41,6 +41,8 @@ pub(super) struct Tables {
     large: Vec<(String, Columns)>,
     /// The large values of tool calls that are lost, in words.
     pub(super) lost: Vec<String>,
+    /// Rows that were taken though they are not as they were written, in words.
+    pub(super) altered: BTreeSet<String>,
 }
 
 struct Blob {
@@ -86,6 +88,19 @@ impl Columns {
         }
     }
 
+    /// Whether it is as it was written to `table`; true where it was written before rows had a checksum.
+    fn is_whole(&self, table: &str) -> bool {
+        let names = checksum::columns(table);
+        // The one column of these tables that no checksum covers.
+        let children = usize::from(table == "turns");
+        let covered = self.0.iter().enumerate().filter(|(at, _)| children == 0 || *at != 4);
+        let values = covered.map(|(_, value)| value.lend());
+        match self.integer(names.split(", ").count() + children) {
+            Some(sum) => checksum::of_values(names, values) == sum,
+            None => true,
+        }
+    }
+
     fn is_one_of(&self, at: usize, names: &[&str]) -> bool {
         self.text(at).is_some_and(|text| names.contains(&text))
     }
@@ -101,8 +116,10 @@ impl Tables {
         let row = Columns(values);
         let Some(first) = row.owned(0) else {
             // The rowid stands for the first column.
-            if let (Some(number), Some(label), Some(turn), Some(at), 4) =
-                (number, row.owned(1), row.owned(2), row.integer(3), row.0.len())
+            if let (Some(number), Some(label), Some(turn), Some(at)) =
+                (number, row.owned(1), row.owned(2), row.integer(3))
+                // A context of a run has a text, a JSON and its checksum there.
+                && (row.0.len() == 5 || row.0.len() == 4 && !turn.starts_with('{'))
             {
                 let moved = Moved { turn_id: turn, changed_at: at };
                 self.log.entry(label).or_default().insert(number, moved);
@@ -112,7 +129,13 @@ impl Tables {
         let is_table = number.is_some();
         if is_table && row.is_one_of(2, &["normal", "compaction"]) && row.text(7).is_some() {
             let ended = |row: &Columns| row.is_one_of(3, &["completed", "aborted", "failed"]);
-            if self.turns.get(&first).is_none_or(|before| ended(&row) || !ended(before)) {
+            let better = |before: &Columns| match (row.is_whole("turns"), before.is_whole("turns"))
+            {
+                (true, false) => true,
+                (false, true) => false,
+                _ => ended(&row) || !ended(before),
+            };
+            if self.turns.get(&first).is_none_or(better) {
                 self.turns.insert(first, row);
             }
         } else if is_table
@@ -137,11 +160,24 @@ impl Tables {
             && row.is_one_of(6, &["pending", "running", "completed", "failed"])
             && let Some(turn) = row.owned(2)
         {
-            self.calls.entry(turn).or_default().insert(first, row);
+            let calls = self.calls.entry(turn).or_default();
+            let better =
+                |before: &Columns| row.is_whole("tool_calls") || !before.is_whole("tool_calls");
+            if calls.get(&first).is_none_or(better) {
+                calls.insert(first, row);
+            }
         } else if !is_table && row.is_one_of(14, &["active", "archived"]) {
+            let name = format!("session `{first}`");
+            let (whole, altered) = (row.is_whole("sessions"), self.altered.contains(&name));
             let session = session(first, &row);
             let before = self.sessions.get(&session.label);
-            if before.is_none_or(|before| before.updated_at <= session.updated_at) {
+            let newer = before.is_none_or(|before| before.updated_at <= session.updated_at);
+            if before.is_none() || whole && (altered || newer) || altered && newer {
+                if whole {
+                    self.altered.remove(&name);
+                } else {
+                    self.altered.insert(name);
+                }
                 self.sessions.insert(session.label.clone(), session);
             }
         } else if !is_table
@@ -150,13 +186,29 @@ impl Tables {
                 &["summary", "sliding_window", "hard_clear", "tool_result_truncation"],
             )
             && let Some(compaction) = compaction(&row)
+            && (row.is_whole("compactions") || !self.compactions.contains_key(&first))
         {
+            self.note("compactions", "compaction", &first, &row);
             self.compactions.insert(first, compaction);
+        }
+    }
+
+    /// Remembers a row that is not as it was written.
+    fn note(&mut self, table: &str, what: &str, id: &str, row: &Columns) {
+        let name = format!("{what} `{id}`");
+        if row.is_whole(table) {
+            self.altered.remove(&name);
+        } else {
+            self.altered.insert(name);
         }
     }
 
     /// Gives the rows their large values back, now that every page was read.
     pub(super) fn settle(&mut self) {
+        let turns = self.turns.iter().filter(|(_, row)| !row.is_whole("turns"));
+        self.altered.extend(turns.map(|(id, _)| format!("turn `{id}`")));
+        let calls = self.calls.values().flatten().filter(|(_, row)| !row.is_whole("tool_calls"));
+        self.altered.extend(calls.map(|(id, _)| format!("tool call `{id}`")));
         for (id, row) in std::mem::take(&mut self.large) {
             let of = format!("message `{id}`");
             let whole = self.whole(row, MESSAGE_BLOBS, MESSAGE_COLUMNS, &of);

@@ -104,7 +104,13 @@ async fn a_turn_that_moves_no_pointer_leaves_the_chain_and_its_breaks_are_kept()
     fixture.commit(failed).await.unwrap();
     assert_eq!(fixture.ledger.cache_chain("main").await.unwrap().as_deref(), Some(&first));
     assert_eq!(
-        fixture.rows("SELECT * FROM cache_breaks ORDER BY attempt").await,
+        fixture
+            .rows(
+                "SELECT turn_id, attempt, cause, part, change, name, position, message_id, role, expected_tokens,
+                   read_tokens, tokens, cost, idle_ms
+                 FROM cache_breaks ORDER BY attempt"
+            )
+            .await,
         r#"[{"turn_id":"t2","attempt":2,"cause":"prefix","part":"message","change":"reordered","name":null,"position":7,"message_id":"m7","role":"tool","expected_tokens":9000,"read_tokens":1000,"tokens":8000,"cost":0.03,"idle_ms":12},{"turn_id":"t2","attempt":3,"cause":"unexplained","part":null,"change":null,"name":null,"position":null,"message_id":null,"role":null,"expected_tokens":9000,"read_tokens":1000,"tokens":8000,"cost":null,"idle_ms":12}]"#
     );
 }

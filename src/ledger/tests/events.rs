@@ -80,6 +80,7 @@ proptest! {
 #[expect(clippy::disallowed_methods, reason = "a schema without a file")]
 fn memory() -> rusqlite::Connection {
     let connection = rusqlite::Connection::open_in_memory().unwrap();
+    crate::ledger::checksum::add(&connection).unwrap();
     crate::ledger::schema::migrate(&connection, crate::ledger::schema::MIGRATIONS).unwrap();
     connection
 }
@@ -100,6 +101,15 @@ struct Run {
     kept: tokio::sync::watch::Sender<u64>,
     aborted: AtomicBool,
     forgotten: AtomicBool,
+    unkept: AtomicBool,
+    /// A bug: it panics when it is asked what it has told, or told what was kept.
+    broken: Option<Broken>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Broken {
+    Told,
+    Kept,
 }
 
 impl LiveRun for Run {
@@ -112,14 +122,18 @@ impl LiveRun for Run {
     }
 
     fn told(&self, after: u64) -> Vec<Told> {
+        assert!(self.broken != Some(Broken::Told), "a bug in a run");
         self.told.lock().unwrap().iter().filter(|told| told.seq > after).cloned().collect()
     }
 
     fn kept(&self, seq: u64) {
+        assert!(self.broken != Some(Broken::Kept), "a bug in a run");
         self.kept.send_replace(seq);
     }
 
-    fn unkept(&self) {}
+    fn unkept(&self) {
+        self.unkept.store(true, Ordering::Relaxed);
+    }
 
     fn forget(&self) {
         self.forgotten.store(true, Ordering::Relaxed);
@@ -174,6 +188,7 @@ async fn the_last_event_is_in_the_transaction_of_the_turn() {
 #[expect(clippy::disallowed_methods, reason = "a reader that stays at what it has seen")]
 fn reader(path: &std::path::Path) -> rusqlite::Connection {
     let connection = rusqlite::Connection::open(path).unwrap();
+    crate::ledger::checksum::add(&connection).unwrap();
     connection.execute_batch("BEGIN; SELECT count(*) FROM turns").unwrap();
     connection
 }
@@ -212,6 +227,41 @@ async fn who_lost_the_lease_writes_no_event() {
     core.writer.submit(|_| Ok(())).await.unwrap();
     assert!(run.forgotten.load(Ordering::Relaxed));
     assert_eq!(fixture.rows("SELECT max(seq) AS last FROM run_events").await, r#"[{"last":1}]"#);
+}
+
+#[tokio::test]
+async fn a_run_that_panics_in_a_batch_leaves_no_other_waiting() {
+    for broken in [Broken::Told, Broken::Kept] {
+        let fixture = Fixture::new();
+        let core = fixture.ledger.core().unwrap();
+        let (well, enrolment) = enrolled(&fixture.ledger, "t0");
+        let bad = Arc::new(Run { broken: Some(broken), ..Run::default() });
+        let weak: std::sync::Weak<Run> = Arc::downgrade(&bad);
+        let place = fixture.ledger.enrol(names("t1"), weak).unwrap();
+        // Both are in the batch that is written when the writer has time.
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let gate = core.writer.submit(move |_| {
+            let _ = held.recv();
+            Ok(())
+        });
+        for run in [&bad, &well] {
+            run.told.lock().unwrap().push(told(1, ToldKind::Token, "m", "a"));
+        }
+        place.news(true);
+        enrolment.news(true);
+        drop(release);
+        gate.await.unwrap();
+        core.writer.submit(|_| Ok(())).await.unwrap();
+        core.writer.submit(|_| Ok(())).await.unwrap();
+        let written = *well.kept.subscribe().borrow() == 1;
+        assert!(written || well.unkept.load(Ordering::Relaxed), "it is told either way");
+        // What could not be written goes with the next commit point, and the writer serves everybody.
+        fixture.commit(short_turn("t0", "main", None)).await.unwrap();
+        assert_eq!(
+            fixture.rows("SELECT seq FROM run_events r JOIN event_logs l ON l.id = r.log_id WHERE l.turn_id = 't0'").await,
+            r#"[{"seq":1}]"#
+        );
+    }
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use futures_util::future::join_all;
 
 use super::*;
 use crate::ledger::error;
+use crate::ledger::writer::Job;
 use crate::model::StorageErrorKind;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -71,6 +72,79 @@ async fn a_job_that_fails_takes_no_other_with_it() {
         fixture.counts().await,
         r#"[{"turns":3,"messages":12,"calls":3,"sessions":3,"moves":3}]"#
     );
+}
+
+/// A job that panics where a test says, and tells what it was answered with.
+struct Panicking {
+    runs: bool,
+    answers: bool,
+    alone: bool,
+    told: std::sync::mpsc::Sender<Option<StorageErrorKind>>,
+}
+
+impl Job for Panicking {
+    fn run(&mut self, connection: &rusqlite::Connection) -> bool {
+        connection.execute("INSERT INTO personas VALUES ('p', 'm', 1, 1, 1)", ()).unwrap();
+        assert!(!self.runs, "a bug in a job");
+        true
+    }
+
+    fn alone(&self) -> bool {
+        self.alone
+    }
+
+    fn answer(self: Box<Self>, failure: Option<&StorageError>) {
+        self.told.send(failure.map(|failure| failure.kind)).unwrap();
+        assert!(!self.answers, "a bug in an answer");
+    }
+}
+
+#[tokio::test]
+async fn a_job_of_any_kind_that_panics_is_answered_and_takes_neither_the_writer_nor_others_with_it()
+{
+    for (runs, answers, alone) in [
+        (true, false, false),
+        (false, true, false),
+        (true, true, false),
+        (true, false, true),
+        (true, true, true),
+    ] {
+        let fixture = Fixture::new();
+        let core = fixture.ledger.core().unwrap();
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let gate = core.writer.submit(move |_| {
+            let _ = held.recv();
+            Ok(())
+        });
+        let before = fixture.ledger.commit(Box::new(turn("a", "a", None)));
+        let (told, answered) = std::sync::mpsc::channel();
+        core.writer.post(Box::new(Panicking { runs, answers, alone, told }));
+        let after = fixture.ledger.commit(Box::new(turn("b", "b", None)));
+        drop(release);
+        gate.await.unwrap();
+        assert_eq!(before.await.unwrap().turn_id, "a");
+        assert_eq!(after.await.unwrap().turn_id, "b");
+        let failed = runs.then_some(StorageErrorKind::Io);
+        assert_eq!(answered.recv().unwrap(), failed, "{runs} {answers} {alone}");
+        // A job of its own has no transaction that could be rolled back.
+        let personas = if runs && !alone { 0 } else { 1 };
+        assert_eq!(
+            fixture.rows("SELECT count(*) AS n FROM personas").await,
+            format!(r#"[{{"n":{personas}}}]"#)
+        );
+        // And it goes on.
+        fixture.commit(turn("c", "c", None)).await.unwrap();
+        fixture.ledger.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn who_is_told_of_a_commit_may_panic_and_the_committed_turn_is_answered() {
+    let fixture = Fixture::new();
+    let core = fixture.ledger.core().unwrap();
+    let then: crate::ledger::writer::Then = Box::new(|_| panic!("a bug in who is told"));
+    core.writer.submit_then(|_| Ok(7), Some(then)).await.unwrap();
+    fixture.commit(turn("a", "a", None)).await.unwrap();
 }
 
 #[tokio::test]

@@ -2,11 +2,22 @@
 //!
 //! What the schema's rules refuse is an error of that turn. It must never take a depth or a sum from the file.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Connection, params};
 
+use super::super::checksum::{self, columns, numbered, set};
 use super::super::error::{Stored, sqlite};
 use super::super::write::{Parent, count, integer, json};
 use super::record::TurnRecord;
+
+static NOTE: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("metadata_json", "?3")]);
+    format!("UPDATE messages SET {change} WHERE turn_id = ?1 AND id = ?2")
+});
+/// Every column that the checksum covers, in its order.
+static ADD: LazyLock<String> =
+    LazyLock::new(|| checksum::insert("turns", &numbered(columns("turns"))));
 
 /// Keeps what a message's origin said beyond it.
 pub(super) fn note(
@@ -16,7 +27,7 @@ pub(super) fn note(
     metadata: &str,
 ) -> Stored<()> {
     connection
-        .prepare_cached("UPDATE messages SET metadata_json = ?3 WHERE turn_id = ?1 AND id = ?2")
+        .prepare_cached(&NOTE)
         .and_then(|mut statement| statement.execute((turn, message, metadata)))
         .map(drop)
         .map_err(|error| sqlite(&format!("write message `{message}`"), &error))
@@ -31,16 +42,7 @@ pub(super) fn insert(
     let error = turn.error.as_ref();
     let total = integer(turn.usage.total_tokens);
     connection
-        .prepare_cached(
-            "INSERT INTO turns (id, parent_turn_id, turn_type, status, depth, thread_tokens, session_label, run_id,
-               started_at, completed_at, model, provider, role, toolset_name, tools_available, permissions_granted,
-               permissions_used, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens,
-               reasoning_tokens, total_tokens, usage_estimated, context_tokens, cost, query_message_ids,
-               response_message_id, tool_call_count, source_event_id, workspace_path, stop_reason, error_kind,
-               error_message, error_retryable, attempts_json, error_code)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-               ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37)",
-        )
+        .prepare_cached(&ADD)
         .and_then(|mut statement| {
             statement.execute(params![
                 turn.id,

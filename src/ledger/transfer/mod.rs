@@ -3,6 +3,7 @@
 //! Owns `export` and `import` as the host calls them: one snapshot out, whole or not at all; in, line by line, with
 //! everything that was not taken told by its number. It must never move a session that was there before.
 
+mod fitted;
 mod insert;
 mod lines;
 mod myclaw;

@@ -4,6 +4,7 @@
 //! there before is never moved. It must never show a session before all of its turns are there.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -11,7 +12,8 @@ use super::super::commit::parent_of;
 use super::super::error::{Stored, sqlite};
 use super::super::functions::agent_of;
 use super::super::write::{Again, Parent, insert_message, write_tool_call};
-use super::super::{compaction, sessions};
+use super::super::{checksum, compaction, sessions};
+use super::fitted::fitted;
 use super::insert::{insert, note};
 use super::record::{SessionRecord, TurnRecord};
 use super::report::{Problems, TransferCode};
@@ -24,6 +26,16 @@ pub(in super::super) enum Record {
     Session(Box<SessionRecord>),
     Turn(Box<TurnRecord>),
 }
+
+static SHOW: LazyLock<String> = LazyLock::new(|| {
+    let mut row = checksum::numbered(
+        "label, thread_id, persona_id, is_subagent, parent_session_label, parent_turn_id, spawn_tool_call_id, \
+         task_description, task_status, routing_key, origin, origin_session_id, created_at, updated_at, status, agent_id",
+    );
+    row.remove(0);
+    row.push(("opening", "0".to_owned()));
+    format!("UPDATE sessions SET {} WHERE label = ?1", checksum::set(&row))
+});
 
 /// A session with its line, where it came from a file of lines.
 type Line = (Option<u64>, Box<SessionRecord>);
@@ -163,6 +175,7 @@ impl Restore {
                     ),
                 ));
             }
+            let record = &fitted(&mut self.problems, line, record)?;
             self.own(connection, &record.session_label, record.started_at)?;
             let parent = self.parent(connection, line, record)?;
             insert(connection, record, parent.as_ref())?;
@@ -285,15 +298,24 @@ impl Restore {
         };
         let session = &record.session;
         let mut pointer = session.thread_id.clone();
-        if let Some(lost) = &session.thread_id
-            && !exists(connection, lost)?
+        let mut before = record.history.iter().rev().map(|moved| moved.turn_id.clone());
+        if session.thread_id.is_none()
+            && let Some(turn) = before.next()
         {
-            let mut before = record.history.iter().rev().map(|moved| moved.turn_id.clone());
+            let message = format!(
+                "session `{label}` points at no turn, and its log at `{turn}`, which it points at now"
+            );
+            self.problems.add(number, TransferCode::LostReference, message);
+            pointer = Some(turn);
+        }
+        if let Some(lost) = pointer.clone()
+            && !has_ended(connection, &lost)?
+        {
             pointer = match last {
                 Some((turn, _)) => Some(turn),
                 None => loop {
                     match before.next() {
-                        Some(turn) if exists(connection, &turn)? => break Some(turn),
+                        Some(turn) if has_ended(connection, &turn)? => break Some(turn),
                         Some(_) => {}
                         None => break None,
                     }
@@ -326,11 +348,7 @@ impl Restore {
         };
         connection
             .execute(
-                "UPDATE sessions SET thread_id = ?2, persona_id = ?3, is_subagent = ?4, parent_session_label = ?5,
-                   parent_turn_id = ?6, spawn_tool_call_id = ?7, task_description = ?8, task_status = ?9,
-                   routing_key = ?10, origin = ?11, origin_session_id = ?12, created_at = ?13, updated_at = ?14,
-                   status = ?15, agent_id = ?16, opening = 0
-                 WHERE label = ?1",
+                &SHOW,
                 params![
                     label,
                     pointer,
@@ -353,27 +371,19 @@ impl Restore {
             .map_err(failed)?;
         let mut logged = None;
         for moved in &record.history {
-            if exists(connection, &moved.turn_id)? {
-                log(connection, label, &moved.turn_id, moved.changed_at).map_err(failed)?;
+            if has_ended(connection, &moved.turn_id)? {
+                sessions::log(connection, label, &moved.turn_id, moved.changed_at)
+                    .map_err(failed)?;
                 logged = Some(moved.turn_id.clone());
             }
         }
         if let Some(turn) = pointer
             && logged.as_ref() != Some(&turn)
         {
-            log(connection, label, &turn, session.updated_at).map_err(failed)?;
+            sessions::log(connection, label, &turn, session.updated_at).map_err(failed)?;
         }
         Ok(())
     }
-}
-
-fn log(connection: &Connection, label: &str, turn: &str, at: i64) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT INTO session_history (session_label, thread_id, changed_at) VALUES (?1, ?2, ?3)",
-        )?
-        .execute((label, turn, at))
-        .map(drop)
 }
 
 fn is_above(connection: &Connection, turn: &str, other: &str) -> Stored<bool> {
@@ -386,6 +396,14 @@ fn is_above(connection: &Connection, turn: &str, other: &str) -> Stored<bool> {
         )
         .and_then(|mut statement| statement.exists((turn, other)))
         .map_err(|error| sqlite("look for a turn", &error))
+}
+
+fn has_ended(connection: &Connection, turn: &str) -> Stored<bool> {
+    match parent_of(connection, turn) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind == StorageErrorKind::UnknownTurn => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn exists(connection: &Connection, turn: &str) -> Stored<bool> {
