@@ -104,6 +104,14 @@ impl EngineError {
     }
 }
 
+/// Whether the process, or the system, has no file descriptor left.
+#[must_use]
+pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
+    // EMFILE and ENFILE; of Windows, its own and that of its sockets.
+    let codes: &[i32] = if cfg!(windows) { &[4, 10_024] } else { &[24, 23] };
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
 impl From<StorageError> for EngineError {
     fn from(error: StorageError) -> Self {
         let field = error.field;

@@ -4,12 +4,12 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::task::TaskTracker;
 
-static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
+static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
 
 /// Threads that run tasks at most: I/O-bound work needs few, and each costs memory. Never more than the process may use:
 /// on one core a second thread only adds hand-overs (measured: a third more CPU per token).
@@ -24,20 +24,25 @@ pub struct Tasks {
 
 impl Tasks {
     /// Tasks on the process's shared runtime, which is made at first use and never torn down: a worker thread of Node may
-    /// end while others go on. `None` when the system gives no threads.
-    #[must_use]
-    pub fn shared() -> Option<Self> {
-        let runtime = RUNTIME.get_or_init(|| {
-            Builder::new_multi_thread()
+    /// end while others go on.
+    ///
+    /// # Errors
+    /// The system gives no threads, or no descriptors for them; the next call tries again.
+    pub fn shared() -> std::io::Result<Self> {
+        let mut shared = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let runtime = match shared.take() {
+            Some(runtime) => runtime,
+            None => Builder::new_multi_thread()
                 .worker_threads(
                     std::thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS),
                 )
                 .thread_name("agent-engine")
                 .enable_all()
-                .build()
-                .ok()
-        });
-        runtime.as_ref().map(|runtime| Self::on(runtime.handle().clone()))
+                .build()?,
+        };
+        let tasks = Self::on(runtime.handle().clone());
+        *shared = Some(runtime);
+        Ok(tasks)
     }
 
     /// Tasks on a given runtime.

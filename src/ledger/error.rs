@@ -4,6 +4,7 @@
 
 use rusqlite::ErrorCode;
 
+use crate::error::is_out_of_descriptors;
 use crate::model::{StorageError, StorageErrorKind};
 
 /// The result of everything in this room.
@@ -19,6 +20,7 @@ pub(super) fn sqlite(doing: &str, error: &rusqlite::Error) -> StorageError {
 pub(super) fn file(doing: &str, error: &std::io::Error) -> StorageError {
     use std::io::ErrorKind;
     let kind = match error.kind() {
+        _ if is_out_of_descriptors(error) => StorageErrorKind::NoDescriptors,
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => StorageErrorKind::ReadOnly,
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StorageErrorKind::Full,
         _ => StorageErrorKind::Io,
@@ -48,6 +50,8 @@ fn kind_of(error: &rusqlite::Error) -> StorageErrorKind {
         Some(ErrorCode::DiskFull) => StorageErrorKind::Full,
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StorageErrorKind::ReadOnly,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StorageErrorKind::Locked,
+        // SQLite gives no reason: whether a descriptor is to be had says it.
+        Some(ErrorCode::CannotOpen) if lacks_descriptors() => StorageErrorKind::NoDescriptors,
         Some(ErrorCode::NotADatabase) => StorageErrorKind::Foreign,
         Some(ErrorCode::DatabaseCorrupt) => StorageErrorKind::Corrupt,
         Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig) => StorageErrorKind::Constraint,
@@ -61,6 +65,10 @@ fn kind_of(error: &rusqlite::Error) -> StorageErrorKind {
     }
 }
 
+fn lacks_descriptors() -> bool {
+    std::fs::File::open(".").is_err_and(|error| is_out_of_descriptors(&error))
+}
+
 fn remedy(kind: StorageErrorKind) -> &'static str {
     match kind {
         StorageErrorKind::Full => "free space on the disk and try again",
@@ -71,6 +79,12 @@ fn remedy(kind: StorageErrorKind) -> &'static str {
         StorageErrorKind::Corrupt => "restore a backup",
         StorageErrorKind::Constraint => "the row breaks a rule of the schema",
         StorageErrorKind::Exists => "pass another path",
+        StorageErrorKind::Replaced => "close the engine and open the ledger again",
+        StorageErrorKind::NotLocal => "pass a path on a local disk",
+        StorageErrorKind::ReadExpired => "read in smaller parts",
+        StorageErrorKind::NoDescriptors => {
+            "close files or connections, or raise the process's limit (`ulimit -n`)"
+        }
         StorageErrorKind::InUse
         | StorageErrorKind::InvalidImport
         | StorageErrorKind::StaleHead

@@ -227,7 +227,8 @@ impl NativeEngine {
                     fields.lease_ms.map_or(LedgerOptions::DEFAULT_LEASE, Duration::from_millis);
                 let path = PathBuf::from(fields.path);
                 let events = EventFields::retention(fields.events).map_err(EngineError::option)?;
-                let options = LedgerOptions { path, synchronous, lease, events };
+                let log_bound = LedgerOptions::LOG_BOUND;
+                let options = LedgerOptions { path, synchronous, lease, events, log_bound };
                 Ledger::open(&options, clock.clone()).map_err(EngineError::from)
             })
             .transpose()?;

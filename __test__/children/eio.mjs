@@ -1,0 +1,47 @@
+// Two turns with a tool on a ledger whose files fail at some moment, and then a look at them. Prints a line each, and is gone
+// at once at its end, so that nothing is written behind it. Arguments: file.
+import { writeSync } from 'node:fs'
+import { context, scripted } from './common.mjs'
+
+const [path] = process.argv.slice(2)
+const say = (what) => writeSync(1, `${JSON.stringify(what)}\n`)
+const replies = [
+  { text: 'x'.repeat(70_000), toolCalls: [{ name: 'add', arguments: {} }] },
+  'one',
+  { toolCalls: [{ name: 'add', arguments: {} }] },
+  'two',
+]
+let runs = 0
+const add = { name: 'add', replay: 'pure', run: () => `ran ${++runs}` }
+let engine
+try {
+  engine = scripted(replies, { ledger: { path } }).engine
+} catch ({ code }) {
+  say({ open: code })
+}
+if (engine) {
+  for (const turn of ['first', 'second']) {
+    const run = engine.run(context({ tools: [add] }))
+    const ends = []
+    run.stream.onEvent((event) => {
+      if (event.type === 'stream_end' && event.final) ends.push(event)
+    })
+    const { turnId, stopReason, persisted, persistError, error, messages } = await run.result
+    const codes = [persistError?.code, error?.detail.code].filter((code) => code !== undefined)
+    say({
+      turn,
+      turnId,
+      stopReason,
+      persisted,
+      codes,
+      ends: ends.length,
+      said: messages.at(-1)?.content,
+    })
+  }
+  const looked = await engine.ledger.verify().then(
+    ({ ok, problems }) => (ok ? 'ok' : problems.map((problem) => problem.check)),
+    ({ code }) => code,
+  )
+  say({ looked })
+}
+process.kill(process.pid, 'SIGKILL')
