@@ -23,7 +23,12 @@ for await (const line of createInterface({ input: process.stdin })) {
   const { stopReason, error, persisted } = await run.result
   const windows = (await engine.profiles()).flatMap((profile) => profile.windows)
   const lengths = windows.map(({ from, until }) => [until - from, until - Date.now()])
-  const told = { year: new Date().getUTCFullYear(), stopReason, code: error?.detail.code, persisted }
+  const told = {
+    year: new Date().getUTCFullYear(),
+    stopReason,
+    code: error?.detail.code,
+    persisted,
+  }
   writeSync(
     1,
     `${line} ${JSON.stringify({ ...told, retryAfterMs: error?.detail.retryAfterMs, lengths })}\n`,

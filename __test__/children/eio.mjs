@@ -5,14 +5,20 @@ import { context, scripted } from './common.mjs'
 
 const [path] = process.argv.slice(2)
 const say = (what) => writeSync(1, `${JSON.stringify(what)}\n`)
+/** Events that are written before the turn's next commit, by themselves: that waits for no disk. */
+const slow = (...texts) => ({ steps: texts.flatMap((text) => [{ delayMs: 40 }, { text }]) })
 const replies = [
   { text: 'x'.repeat(70_000), toolCalls: [{ name: 'add', arguments: {} }] },
-  'one',
+  slow('o', 'ne'),
   { toolCalls: [{ name: 'add', arguments: {} }] },
-  'two',
+  slow('t', 'wo'),
 ]
 let runs = 0
-const add = { name: 'add', replay: 'pure', run: () => `ran ${++runs}` }
+const add = {
+  name: 'add',
+  replay: 'pure',
+  run: () => `ran ${++runs}`,
+}
 let engine
 try {
   engine = scripted(replies, { ledger: { path } }).engine
@@ -24,10 +30,11 @@ if (engine) {
     const run = engine.run(context({ tools: [add] }))
     const ends = []
     run.stream.onEvent((event) => {
-      if (event.type === 'stream_end' && event.final) ends.push(event)
+      if (event.type === 'stream_error' || (event.type === 'stream_end' && event.final))
+        ends.push(event)
     })
     const { turnId, stopReason, persisted, persistError, error, messages } = await run.result
-    const codes = [persistError?.code, error?.detail.code].filter((code) => code !== undefined)
+    const codes = [persistError?.code, error?.detail.code]
     say({
       turn,
       turnId,

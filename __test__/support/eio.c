@@ -2,7 +2,7 @@
 // would have of them. It must never touch any other file.
 //
 // FAULT_FILE: how the paths of the ledger's files begin. FAULT_AT: `read|write|sync|truncate N once|ever`, from 1; none where
-// unset. FAULT_MARK: a file that is made when it has failed. FAULT_DISK: a folder with the files as the disk has them: a
+// unset. FAULT_SYNCS: a file that gets a byte at each sync. FAULT_MARK: a file that is made when it has failed. FAULT_DISK: a folder with the files as the disk has them: a
 // write is there after the next sync of its file that succeeds. After one that fails, the system takes what was written for
 // clean: it can be read, and never reaches the disk.
 #define _GNU_SOURCE
@@ -127,6 +127,12 @@ static int synced(int fd, long call) {
   // Without the true one: the disk is the folder, and a child is not to wait for another.
   pthread_mutex_lock(&lock);
   int failed = fails(SYNC);
+  const char *syncs = getenv("FAULT_SYNCS");
+  int to = syncs ? (int)syscall(SYS_openat, AT_FDCWD, syncs, O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0600) : -1;
+  if (to >= 0) {
+    if (syscall(SYS_write, to, ".", 1) != 1) failed = 1;
+    close(to);
+  }
   settle(fd, name, !failed);
   pthread_mutex_unlock(&lock);
   if (failed) errno = EIO;

@@ -2,6 +2,7 @@
 // It must never preload anything into this process.
 
 import { execFileSync, spawnSync } from 'node:child_process'
+import { rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 /** Preloading, and naming a file by its descriptor, are Linux's. */
@@ -14,5 +15,6 @@ export function library(name: string): string {
   // One per process: two that compile at once would load each other's half.
   const made = fileURLToPath(new URL(`../../target/${name}-${process.pid}.so`, import.meta.url))
   execFileSync('cc', ['-shared', '-fPIC', '-O1', '-Wall', '-Werror', '-o', made, source, '-ldl'])
+  process.once('exit', () => rmSync(made, { force: true }))
   return made
 }
