@@ -1,9 +1,10 @@
 // Two turns with a tool on a ledger whose files fail at some moment, and then a look at them. Prints a line each, and is gone
-// at once at its end, so that nothing is written behind it. Arguments: file.
+// at once at its end, so that nothing is written behind it; only where a truncation is to fail it closes the ledger. Arguments: file,
+// what fails.
 import { writeSync } from 'node:fs'
 import { context, scripted } from './common.mjs'
 
-const [path] = process.argv.slice(2)
+const [path, kind] = process.argv.slice(2)
 const say = (what) => writeSync(1, `${JSON.stringify(what)}\n`)
 /** Events that are written before the turn's next commit, by themselves: that waits for no disk. */
 const slow = (...texts) => ({ steps: texts.flatMap((text) => [{ delayMs: 40 }, { text }]) })
@@ -50,5 +51,6 @@ if (engine) {
     ({ code }) => code,
   )
   say({ looked })
+  if (kind === 'truncate') await engine.close()
 }
 process.kill(process.pid, 'SIGKILL')

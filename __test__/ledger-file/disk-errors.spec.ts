@@ -53,7 +53,7 @@ async function failing(kind: string, number: number, how: string): Promise<boole
   await new AgentEngine({ ledger: { path: file } }).close()
   copyFileSync(file, join(disk, basename(file)))
   const mark = join(path, 'mark')
-  const child = killable('eio.mjs', [file], {
+  const child = killable('eio.mjs', [file, kind], {
     LD_PRELOAD: preload,
     FAULT_FILE: file,
     FAULT_AT: at,
@@ -84,7 +84,8 @@ async function failing(kind: string, number: number, how: string): Promise<boole
       expect({ at, stopReason, said }).toEqual({
         at,
         stopReason: 'end_turn',
-        said: turn === 'first' ? 'one' : 'two',
+        // A run that ended before it asked has left its reply to the next one.
+        said: expect.stringMatching(/^(one|two)$/),
       })
   }
   // What cannot be read is damaged, as far as a look at it can say.
@@ -121,8 +122,8 @@ for (const kind of ['read', 'write', 'sync', 'truncate']) {
           if (!(await failing(kind, number, how))) break
           failed++
         }
-        // A log is cut short only where one is begun anew.
-        if (kind !== 'truncate') expect(failed).toBeGreaterThan(3)
+        // A log is cut short once, when it is closed.
+        expect(failed).toBeGreaterThan(kind === 'truncate' ? 0 : 3)
         console.log(`${failed} times: ${kind}, ${how}`)
       },
     )

@@ -64,13 +64,13 @@ test.skipIf(process.platform === 'win32').each(cases)(
     })
     const { ledger } = engine
     const calls = [
-      ledger.verify(),
-      ledger.session('agent:main:main'),
-      ledger.query('SELECT 1'),
-      ledger.backup(join(path, 'copy.db')),
-      ledger.vacuum(),
+      () => ledger.verify(),
+      () => ledger.session('agent:main:main'),
+      () => ledger.query('SELECT 1'),
+      () => ledger.backup(join(path, 'copy.db')),
+      () => ledger.vacuum(),
     ]
-    for (const call of calls) expect(await refusal(call)).toEqual({ code: 'ledger_replaced' })
+    for (const call of calls) expect(await refusal(call())).toEqual({ code: 'ledger_replaced' })
     expect(existsSync(join(path, 'copy.db'))).toBe(false)
     await engine.close()
     if (existsSync(`${file}.aside`)) copyFileSync(`${file}.aside`, join(path, 'kept.db'))

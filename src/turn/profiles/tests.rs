@@ -195,7 +195,7 @@ const MONTH: i64 = 30 * DAY;
 #[test]
 fn a_window_that_begins_in_the_future_is_dropped_and_a_little_lead_makes_none_longer() {
     let mut usage = ProfileUsage { last_used_at: Some(MONTH), ..ProfileUsage::default() };
-    for kind in [FailureKind::Billing, FailureKind::RateLimit] {
+    for kind in [FailureKind::RateLimit, FailureKind::Billing] {
         fail(&mut usage, "a", kind, MONTH);
     }
     assert_eq!((usage.windows.len(), usage.failures, usage.refusals), (2, 1, 1));
@@ -204,7 +204,7 @@ fn a_window_that_begins_in_the_future_is_dropped_and_a_little_lead_makes_none_lo
     let mut behind = usage.clone();
     settle(&mut behind, MONTH - SKEW);
     let lengths: Vec<_> = behind.windows.iter().map(|it| (it.from, it.until - it.from)).collect();
-    assert_eq!(lengths, [(MONTH - SKEW, 10 * MINUTE), (MONTH - SKEW, 30 * SECOND)]);
+    assert_eq!(lengths, [(MONTH - SKEW, 30 * SECOND), (MONTH - SKEW, 10 * MINUTE)]);
     // It was set back: nobody waits for a month.
     assert_eq!(until(&usage, "a", 0), None);
     settle(&mut usage, 0);
