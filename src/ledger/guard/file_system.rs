@@ -6,9 +6,8 @@
 use std::path::Path;
 
 use super::super::error::Stored;
-use crate::model::StorageError;
 #[cfg(target_os = "linux")]
-use crate::model::StorageErrorKind;
+use crate::model::{StorageError, StorageErrorKind};
 
 /// Refuses network file systems, and those that share a host's folder with a guest. Linux only; elsewhere the system does
 /// not tell cheaply, and the caller must know.
