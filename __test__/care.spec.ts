@@ -320,7 +320,7 @@ describe('backup', () => {
       }
     }
     const loops = [loop('one'), loop('two')]
-    await expect.poll(() => kept.length).toBeGreaterThan(40)
+    await expect.poll(() => kept.length, { timeout: 30_000 }).toBeGreaterThan(40)
     const copies: { before: string[]; to: string }[] = []
     for (let i = 0; i < 5; i++) {
       const before = [...kept]

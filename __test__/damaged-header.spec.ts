@@ -1,9 +1,6 @@
-// Owns what a changed byte in the header of a ledger's file comes to, and what a process without file descriptors is told:
-// a stable code, a message without our SQL, and a file that stays as it was.
+// Owns what a changed byte in the header of a ledger's file comes to: a stable code, a message without our SQL, and a file that stays as it was.
 
-import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { AgentEngine } from '../index.js'
 import { closing, folder } from './support/cleanup.js'
@@ -102,23 +99,3 @@ test("an argument that `whole_text` cannot use is the query's mistake, a lost bl
   )
   expect(rows).toEqual([{ n: 70_000 }])
 })
-
-test.skipIf(process.platform === 'win32')(
-  'a process that may open no more files is told so, and goes on when it may',
-  () => {
-    const { file } = folder()
-    const script = fileURLToPath(new URL('children/descriptors.mjs', import.meta.url))
-    const { NODE_OPTIONS: _, ...env } = process.env
-    for (const warm of ['', 'warm']) {
-      const shell = `ulimit -n 80; exec "${process.execPath}" "${script}" "${file}${warm}" ${warm}`
-      const lines = execFileSync('sh', ['-c', shell], { encoding: 'utf8', env }).trim().split('\n')
-      const last = lines.pop()
-      expect(last).toBe('free: ok')
-      expect(lines.length).toBeGreaterThan(10)
-      for (const line of lines) {
-        expect(line).toMatch(/: ok$|: storage_io .*too many (open )?files( open)?/i)
-      }
-      expect(lines.some((line) => line.includes('ulimit -n'))).toBe(true)
-    }
-  },
-)

@@ -20,6 +20,19 @@ enum Wall {
     /// Goes on from here as tokio's time does.
     #[cfg(test)]
     Following(i64, tokio::time::Instant),
+    /// Wall and shared time as a test sets them.
+    #[cfg(test)]
+    Set(Arc<TestTimes>),
+}
+
+/// What a clock of [`Clock::set`] says, in milliseconds.
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub struct TestTimes {
+    /// The wall clock.
+    pub wall: std::sync::atomic::AtomicI64,
+    /// The clock that the machine's processes share.
+    pub shared: std::sync::atomic::AtomicI64,
 }
 
 impl Default for Clock {
@@ -43,6 +56,13 @@ impl Clock {
         Self { wall: Wall::Following(now_ms, usual.instant()), ..usual }
     }
 
+    /// A clock that says what the test has set.
+    #[cfg(test)]
+    #[must_use]
+    pub fn set(times: &Arc<TestTimes>) -> Self {
+        Self { wall: Wall::Set(Arc::clone(times)), ..Self::default() }
+    }
+
     /// Unix milliseconds.
     #[must_use]
     pub fn now_ms(&self) -> i64 {
@@ -54,6 +74,8 @@ impl Clock {
                 let gone = self.instant().saturating_duration_since(since).as_millis();
                 from.saturating_add(i64::try_from(gone).unwrap_or(i64::MAX))
             }
+            #[cfg(test)]
+            Wall::Set(ref times) => times.wall.load(std::sync::atomic::Ordering::SeqCst),
         }
     }
 
@@ -68,6 +90,10 @@ impl Clock {
     /// stands still while that sleeps. Where there is none, the wall clock's.
     #[must_use]
     pub fn shared_ms(&self) -> i64 {
+        #[cfg(test)]
+        if let Wall::Set(times) = &self.wall {
+            return times.shared.load(std::sync::atomic::Ordering::SeqCst);
+        }
         #[cfg(unix)]
         {
             let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

@@ -8,6 +8,9 @@ use std::fmt;
 /// Switches the log on: `error`, `warn`, `info`, `debug` or `trace`.
 pub const LOG_VARIABLE: &str = "NEXUS_AGENT_ENGINE_LOG";
 
+/// The bound of a ledger's log in bytes, for tests that cannot fill the usual one.
+pub const LOG_BOUND_VARIABLE: &str = "NEXUS_AGENT_ENGINE_LEDGER_LOG_BOUND";
+
 /// Where environment variables come from: the process, or a fixed set in tests.
 #[derive(Clone)]
 pub struct Environment {

@@ -77,31 +77,7 @@ impl ErrorCode {
     }
 }
 
-/// What to do about a process that may open no more files.
-pub const MORE_DESCRIPTORS: &str =
-    "the process has too many files open: close some, or raise its limit (`ulimit -n`)";
-
-/// Whether the system refused because the process, or the machine, has too many files open.
-#[must_use]
-pub fn out_of_descriptors(error: &std::io::Error) -> bool {
-    // EMFILE and ENFILE have these numbers on every Unix; Windows has one of its own.
-    let numbers: &[i32] = if cfg!(windows) { &[4] } else { &[23, 24] };
-    error.raw_os_error().is_some_and(|number| numbers.contains(&number))
-}
-
 impl EngineError {
-    /// Why the engine's runtime cannot begin.
-    #[must_use]
-    pub fn no_runtime(error: &std::io::Error) -> Self {
-        if out_of_descriptors(error) {
-            let code = ErrorCode::Storage(StorageErrorKind::Io);
-            Self::new(code, format!("the engine cannot begin: {MORE_DESCRIPTORS}"))
-        } else {
-            let message = format!("the engine cannot begin: the system gives no threads: {error}");
-            Self::new(ErrorCode::Internal, message)
-        }
-    }
-
     /// An error without a field.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
@@ -134,6 +110,14 @@ impl EngineError {
         let field = Some(clipped_path(&error.path).into_owned());
         Self { field, ..Self::new(code, error.to_string()) }
     }
+}
+
+/// Whether the process, or the system, has no file descriptor left.
+#[must_use]
+pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
+    // EMFILE and ENFILE; of Windows, its own and that of its sockets.
+    let codes: &[i32] = if cfg!(windows) { &[4, 10_024] } else { &[24, 23] };
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
 impl From<StorageError> for EngineError {

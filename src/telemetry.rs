@@ -70,6 +70,11 @@ pub fn storage_failed(code: &str) {
     tracing::event!(target: TARGET, Level::ERROR, code, "ledger.failed");
 }
 
+/// The ledger's log is over its bound: something reads the file for long, here or in another process.
+pub fn log_grew(log_bytes: u64) {
+    tracing::event!(target: TARGET, Level::WARN, log_bytes, "ledger.log.grew");
+}
+
 /// Writes the engine's own events to stderr, where [`LOG_VARIABLE`] asks for it. Other crates' events stay out: their
 /// traces show headers. Does nothing when the host has a subscriber already, or at a second call.
 pub fn install_stderr_log(environment: &Environment) {

@@ -185,7 +185,7 @@ impl Budgets {
                 BudgetPer::Run => SpentBy::Turn(purse.1.clone()),
                 BudgetPer::Session => SpentBy::Session(purse.1.clone()),
                 BudgetPer::Agent => SpentBy::Agent(purse.1.clone()),
-                BudgetPer::Day => SpentBy::Since(day * DAY_MS),
+                BudgetPer::Day => SpentBy::Between(day * DAY_MS, (day + 1) * DAY_MS),
             };
             let before = match &core.journal {
                 Some(journal) => journal.spent(by).await?,

@@ -35,7 +35,13 @@ impl Run {
             attempts: spent.attempts,
             cost: spent.cost,
             undelivered_steering,
-            warnings: spent.warnings.unwrap_or_default().into_iter().chain(spent.notes).collect(),
+            warnings: spent
+                .warnings
+                .unwrap_or_default()
+                .into_iter()
+                .chain(spent.notes)
+                .chain(self.core.journal.iter().flat_map(|journal| journal.warnings()))
+                .collect(),
             compaction: spent.compaction,
             cache_breaks: session.as_ref().map_or_else(Vec::new, |it| it.watch.breaks().to_vec()),
             token_budget: spent.budget.map(|budget| fit::settled(budget, machine.usage().2)),

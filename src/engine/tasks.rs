@@ -27,11 +27,11 @@ impl Tasks {
     /// end while others go on.
     ///
     /// # Errors
-    /// When the system gives no threads or no file descriptors; the next call tries again.
+    /// The system gives no threads, or no descriptors for them; the next call tries again.
     pub fn shared() -> std::io::Result<Self> {
-        let mut runtime = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let there = match runtime.take() {
-            Some(there) => there,
+        let mut shared = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let runtime = match shared.take() {
+            Some(runtime) => runtime,
             None => Builder::new_multi_thread()
                 .worker_threads(
                     std::thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS),
@@ -40,7 +40,9 @@ impl Tasks {
                 .enable_all()
                 .build()?,
         };
-        Ok(Self::on(runtime.insert(there).handle().clone()))
+        let tasks = Self::on(runtime.handle().clone());
+        *shared = Some(runtime);
+        Ok(tasks)
     }
 
     /// Tasks on a given runtime.

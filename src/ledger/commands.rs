@@ -107,8 +107,8 @@ fn ask(
     }
     let now = claim.clock.now_ms();
     connection
-        .prepare_cached("DELETE FROM session_commands WHERE created_at < ?1")
-        .and_then(|mut statement| statement.execute((now - FORGOTTEN_MS,)))
+        .prepare_cached("DELETE FROM session_commands WHERE created_at NOT BETWEEN ?1 AND ?2")
+        .and_then(|mut statement| statement.execute((now - FORGOTTEN_MS, now + FORGOTTEN_MS)))
         .map_err(failed)?;
     let (name, message) = match command {
         SessionCommand::Abort => ("abort", None),

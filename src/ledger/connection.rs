@@ -10,7 +10,7 @@ use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{self, Stored, damaged, sqlite};
-use super::{Synchronous, checksum, file, schema};
+use super::{Synchronous, checksum, draft, file, guard, schema};
 use crate::clock::Clock;
 use crate::model::{StorageError, StorageErrorKind};
 
@@ -35,6 +35,10 @@ pub(super) enum Purpose {
 /// # Errors
 /// A file that SQLite finds foreign, newer, damaged or read-only, left as it was.
 pub(super) fn open(path: &Path, purpose: Purpose) -> Stored<Connection> {
+    guard::opening(|| open_checked(path, purpose))
+}
+
+fn open_checked(path: &Path, purpose: Purpose) -> Stored<Connection> {
     let connection = open_raw(path, purpose)?;
     let opened = identify(&connection, path).and_then(|()| match purpose {
         Purpose::Read => configure(&connection, purpose),
@@ -183,17 +187,14 @@ fn ensure_wal(connection: &Connection) -> Stored<()> {
 /// process may win; then its ledger stands there.
 pub(super) fn create(path: &Path, clock: &Clock) -> Stored<()> {
     file::check_no_orphan_log(path)?;
-    let draft = file::companion(path, &format!(".new-{}", clock.new_id()));
+    let draft = draft::name(path, clock);
     let made = draft_ledger(&draft, clock).and_then(|()| {
         file::move_into_place(&draft, path).map_err(|error| {
             error::file(&format!("create the ledger `{}`", path.display()), &error)
         })
     });
     if !matches!(made, Ok(true)) {
-        for suffix in ["", "-journal", "-wal", "-shm"] {
-            // Best effort: what is left of a draft harms nobody.
-            let _ = std::fs::remove_file(file::companion(&draft, suffix));
-        }
+        draft::remove(&draft);
     }
     made.map(drop)
 }

@@ -4,6 +4,7 @@
 
 use rusqlite::ErrorCode;
 
+use crate::error::is_out_of_descriptors;
 use crate::model::{StorageError, StorageErrorKind};
 
 /// The result of everything in this room.
@@ -12,12 +13,7 @@ pub(crate) type Stored<T> = Result<T, StorageError>;
 /// An error of SQLite while `doing` something ("commit the turn").
 pub(super) fn sqlite(doing: &str, error: &rusqlite::Error) -> StorageError {
     let kind = kind_of(error);
-    let remedy = match error.sqlite_error_code() {
-        Some(ErrorCode::CannotOpen) => {
-            "check the ledger's path, and whether the process has too many files open (`ulimit -n`)"
-        }
-        _ => remedy(kind),
-    };
+    let remedy = remedy(kind);
     match error {
         // Its own words would quote the statement.
         rusqlite::Error::SqlInputError { msg, .. } => {
@@ -40,15 +36,12 @@ pub(super) fn in_check(doing: &str, error: &rusqlite::Error) -> StorageError {
 pub(super) fn file(doing: &str, error: &std::io::Error) -> StorageError {
     use std::io::ErrorKind;
     let kind = match error.kind() {
+        _ if is_out_of_descriptors(error) => StorageErrorKind::NoDescriptors,
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => StorageErrorKind::ReadOnly,
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StorageErrorKind::Full,
         _ => StorageErrorKind::Io,
     };
-    let remedy = if crate::error::out_of_descriptors(error) {
-        crate::error::MORE_DESCRIPTORS
-    } else {
-        remedy(kind)
-    };
+    let remedy = remedy(kind);
     StorageError::new(kind, format!("could not {doing}: {error}; {remedy}"))
 }
 
@@ -74,6 +67,8 @@ fn kind_of(error: &rusqlite::Error) -> StorageErrorKind {
         Some(ErrorCode::DiskFull) => StorageErrorKind::Full,
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StorageErrorKind::ReadOnly,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StorageErrorKind::Locked,
+        // SQLite gives no reason: whether a descriptor is to be had says it.
+        Some(ErrorCode::CannotOpen) if lacks_descriptors() => StorageErrorKind::NoDescriptors,
         Some(ErrorCode::NotADatabase) => StorageErrorKind::Foreign,
         Some(ErrorCode::DatabaseCorrupt) => StorageErrorKind::Corrupt,
         Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig) => StorageErrorKind::Constraint,
@@ -88,6 +83,10 @@ fn kind_of(error: &rusqlite::Error) -> StorageErrorKind {
     }
 }
 
+fn lacks_descriptors() -> bool {
+    std::fs::File::open(".").is_err_and(|error| is_out_of_descriptors(&error))
+}
+
 fn remedy(kind: StorageErrorKind) -> &'static str {
     match kind {
         StorageErrorKind::Full => "free space on the disk and try again",
@@ -98,6 +97,12 @@ fn remedy(kind: StorageErrorKind) -> &'static str {
         StorageErrorKind::Corrupt => "restore a backup",
         StorageErrorKind::Constraint => "the row breaks a rule of the schema",
         StorageErrorKind::Exists => "pass another path",
+        StorageErrorKind::Replaced => "close the engine and open the ledger again",
+        StorageErrorKind::NotLocal => "pass a path on a local disk",
+        StorageErrorKind::ReadExpired => "read in smaller parts",
+        StorageErrorKind::NoDescriptors => {
+            "close files or connections, or raise the process's limit (`ulimit -n`)"
+        }
         StorageErrorKind::InUse
         | StorageErrorKind::InvalidImport
         | StorageErrorKind::StaleHead

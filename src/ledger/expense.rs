@@ -9,13 +9,15 @@ use crate::model::{Expense, SpentBy};
 
 /// The sum, of turns under way as far as they are written.
 pub(super) fn spent(connection: &Connection, by: &SpentBy) -> Stored<Expense> {
-    let (from, value): (&str, &dyn ToSql) = match by {
-        SpentBy::Turn(id) => ("turns WHERE id = ?1", id),
-        SpentBy::Session(label) => ("turns WHERE session_label = ?1", label),
+    let (from, values): (&str, &[&dyn ToSql]) = match by {
+        SpentBy::Turn(id) => ("turns WHERE id = ?1", &[id]),
+        SpentBy::Session(label) => ("turns WHERE session_label = ?1", &[label]),
         SpentBy::Agent(id) => {
-            ("sessions JOIN turns ON session_label = label WHERE agent_id = ?1", id)
+            ("sessions JOIN turns ON session_label = label WHERE agent_id = ?1", &[id])
         }
-        SpentBy::Since(ms) => ("turns WHERE started_at >= ?1", ms),
+        SpentBy::Between(from, until) => {
+            ("turns WHERE started_at >= ?1 AND started_at < ?2", &[from, until])
+        }
     };
     let sql = format!("SELECT coalesce(sum(total_tokens), 0), total(cost) FROM {from}");
     let read = |row: &Row<'_>| {
@@ -24,6 +26,6 @@ pub(super) fn spent(connection: &Connection, by: &SpentBy) -> Stored<Expense> {
     };
     connection
         .prepare_cached(&sql)
-        .and_then(|mut statement| statement.query_row([value], read))
+        .and_then(|mut statement| statement.query_row(values, read))
         .map_err(|error| sqlite("read what was spent", &error))
 }

@@ -53,6 +53,19 @@ pub(super) fn identify(path: &Path) -> Stored<Option<(FileId, u64)>> {
     Ok(Some((id_of(path, &metadata), metadata.len())))
 }
 
+/// The identity of whatever is at `path`; `None` where there is nothing.
+pub(super) fn id_at(path: &Path) -> io::Result<Option<FileId>> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(Some(id_of(path, &metadata))),
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 #[cfg(unix)]
 fn id_of(_path: &Path, metadata: &Metadata) -> FileId {
     use std::os::unix::fs::MetadataExt;
@@ -255,41 +268,6 @@ fn shorter_than_said(header: &[u8; 100], length: u64) -> bool {
 
 fn big_endian(header: &[u8], at: usize) -> Option<u32> {
     header.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes)
-}
-
-/// Refuses network file systems: WAL needs memory shared between all users of the file. Linux only; elsewhere the
-/// system does not tell cheaply, and the caller must know.
-#[cfg(target_os = "linux")]
-pub(super) fn check_file_system(path: &Path) -> Stored<()> {
-    // NFS, SMB, CIFS, SMB2, AFS (two), Coda, 9P, Ceph: from linux/magic.h.
-    const NETWORK: [u64; 9] = [
-        0x6969,
-        0x517b,
-        0xff53_4d42,
-        0xfe53_4d42,
-        0x5346_414f,
-        0x6b41_4653,
-        0x7375_7245,
-        0x0102_1997,
-        0x00c3_6400,
-    ];
-    let folder = path.parent().unwrap_or(path);
-    let stat = rustix::fs::statfs(folder).map_err(|error| {
-        error::file(&format!("look at the file system of `{}`", path.display()), &error.into())
-    })?;
-    match u64::try_from(stat.f_type & 0xffff_ffff) {
-        Ok(kind) if NETWORK.contains(&kind) => Err(refuse(
-            StorageErrorKind::Io,
-            path,
-            "is on a network file system, where SQLite's log cannot be shared; pass a path on a local disk",
-        )),
-        _ => Ok(()),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn check_file_system(_path: &Path) -> Stored<()> {
-    Ok(())
 }
 
 /// Refuses a file that something else in this process holds open. Linux only: elsewhere there is no cheap list of a

@@ -32,6 +32,7 @@ struct Lease {
     epoch: i64,
     owner: Option<Owner>,
     expires_at: i64,
+    heartbeat_at: i64,
 }
 
 /// The checksum leaves out the times, which every heartbeat changes.
@@ -81,7 +82,10 @@ impl Claim {
         if owner.id == self.owner.id {
             return held(&self.held).get(label) == Some(&lease.epoch);
         }
-        !self.owner.knows_dead(owner) && lease.expires_at > self.now()
+        let now = self.now();
+        // Where the shared clock may be set, a heartbeat of the future says nothing of how long ago it was.
+        let begun = cfg!(unix) || lease.heartbeat_at <= now;
+        !self.owner.knows_dead(owner) && begun && lease.expires_at > now
     }
 
     /// Takes the lease of a session that is not busy, under the next epoch.
@@ -165,7 +169,7 @@ pub(super) fn held(held: &Held) -> MutexGuard<'_, HashMap<String, i64>> {
 fn read(connection: &Connection, label: &str) -> Stored<Option<Lease>> {
     connection
         .prepare_cached(
-            "SELECT epoch, expires_at, owner, pid, pid_started, pid_space, boot_id
+            "SELECT epoch, expires_at, owner, pid, pid_started, pid_space, boot_id, heartbeat_at
              FROM session_leases WHERE session_label = ?1",
         )
         .and_then(|mut statement| {
@@ -175,6 +179,7 @@ fn read(connection: &Connection, label: &str) -> Stored<Option<Lease>> {
                         epoch: row.get(0)?,
                         expires_at: row.get::<_, Option<i64>>(1)?.unwrap_or_default(),
                         owner: Owner::of_row(row, 2)?,
+                        heartbeat_at: row.get::<_, Option<i64>>(7)?.unwrap_or_default(),
                     })
                 })
                 .optional()

@@ -23,6 +23,7 @@ mod findable;
 mod follow;
 mod fork;
 mod functions;
+mod guard;
 mod heart;
 mod history;
 mod journal;
@@ -119,6 +120,9 @@ pub struct LedgerOptions {
     pub lease: Duration,
     /// How long the events of runs are kept; `None` keeps none. The first to open a ledger in a process decides for all.
     pub events: Option<Retention>,
+    /// The log's size in bytes from which on a read that pins it is ended. The first to open a ledger in a process decides
+    /// for all.
+    pub log_bound: u64,
 }
 
 /// How long the events of a run are kept after its end.
@@ -139,6 +143,8 @@ impl Default for Retention {
 impl LedgerOptions {
     /// The lease of those who ask for none: long enough for a process that is slow, short enough to wait for.
     pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
+    /// The bound of the log of those who ask for none.
+    pub const LOG_BOUND: u64 = 256 << 20;
 
     /// A ledger at `path` that waits for the disk.
     #[must_use]
@@ -148,6 +154,7 @@ impl LedgerOptions {
             synchronous: Synchronous::Full,
             lease: Self::DEFAULT_LEASE,
             events: Some(Retention::default()),
+            log_bound: Self::LOG_BOUND,
         }
     }
 }

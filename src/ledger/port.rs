@@ -15,8 +15,8 @@ use super::{
 };
 use crate::model::{
     CacheChain, CommitReceipt, CompactionStep, Enrolment, Expense, Journal, JournalFuture, LiveRun,
-    OpenTurn, Opened, Recall, Recalled, RunNames, SessionHistory, SpentBy, TurnCommit, TurnOpening,
-    TurnStep,
+    OpenTurn, Opened, Recall, Recalled, RunNames, RunWarning, SessionHistory, SpentBy, TurnCommit,
+    TurnOpening, TurnStep,
 };
 
 impl Journal for Ledger {
@@ -54,6 +54,22 @@ impl Journal for Ledger {
     fn id(&self) -> String {
         // Closed, it serves nobody; the name only has to be its own.
         self.ledger_id().unwrap_or_else(|_| self.clock.new_id())
+    }
+
+    fn warnings(&self) -> Vec<RunWarning> {
+        let Ok(core) = self.core() else { return Vec::new() };
+        if !core.reads.is_over() {
+            return Vec::new();
+        }
+        vec![RunWarning {
+            code: "ledger_log_grew".to_owned(),
+            field: None,
+            message: format!(
+                "the ledger's log is over `{}` bytes, because something reads the file for long, here or in another \
+                 process; end that read",
+                core.reads.bound()
+            ),
+        }]
     }
 
     fn head<'a>(&'a self, session_label: &'a str) -> JournalFuture<'a, Option<String>> {

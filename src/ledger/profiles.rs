@@ -3,13 +3,69 @@
 //! It must never hold a key, and never decide what a failure comes to: that is the caller's.
 
 use rusqlite::{Connection, OptionalExtension as _, Row};
+use serde::{Deserialize, Serialize};
 
 use super::Ledger;
 use super::checksum::{numbered, replace};
 use super::error::{Stored, damaged, sqlite};
-use crate::model::{Attempt, JournalFuture, ProfileChange, ProfileStore, ProfileUsage};
+use super::lease::Claim;
+use super::writer::Job;
+use crate::model::{
+    Attempt, JournalFuture, ProfileChange, ProfileStore, ProfileUsage, ProfileWindow, StorageError,
+};
+use crate::telemetry;
 
 const COLUMNS: &str = "profile_id, last_used_at, last_failure_at, failures, refusals, windows_json";
+
+/// A window as its row has it: beside its wall times, when it began by the clock that the machine's processes share. Within
+/// one boot that one counts, so that a step of the wall clock makes no window longer or shorter.
+#[derive(Serialize, Deserialize)]
+struct StoredWindow {
+    #[serde(flatten)]
+    window: ProfileWindow,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    boot_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    began_at: Option<i64>,
+}
+
+/// The clocks at one moment, as a job of the writer or a reader finds them.
+struct Now<'a> {
+    wall: i64,
+    shared: i64,
+    boot_id: &'a str,
+}
+
+impl<'a> Now<'a> {
+    fn of(claim: &'a Claim) -> Self {
+        let (wall, shared) = (claim.clock.now_ms(), claim.clock.shared_ms());
+        Self { wall, shared, boot_id: &claim.owner.boot_id }
+    }
+
+    /// The window in today's wall time.
+    fn load(&self, stored: StoredWindow) -> ProfileWindow {
+        let StoredWindow { window, boot_id, began_at } = stored;
+        match (boot_id, began_at) {
+            (Some(boot_id), Some(began_at)) if boot_id == self.boot_id => {
+                let length = window.until.saturating_sub(window.from);
+                let from = self.wall.saturating_sub(self.shared.saturating_sub(began_at));
+                ProfileWindow { from, until: from.saturating_add(length), ..window }
+            }
+            (_, _) => window,
+        }
+    }
+
+    fn store(&self, window: ProfileWindow) -> StoredWindow {
+        // Where the system names no boot, its shared clock may be the wall clock.
+        let known = !self.boot_id.is_empty();
+        let began_at = self.shared.saturating_sub(self.wall.saturating_sub(window.from));
+        StoredWindow {
+            window,
+            boot_id: known.then(|| self.boot_id.to_owned()),
+            began_at: known.then_some(began_at),
+        }
+    }
+}
 
 fn row(row: &Row<'_>) -> rusqlite::Result<(String, ProfileUsage, String)> {
     let usage = ProfileUsage {
@@ -22,19 +78,24 @@ fn row(row: &Row<'_>) -> rusqlite::Result<(String, ProfileUsage, String)> {
     Ok((row.get(0)?, usage, row.get(5)?))
 }
 
-fn whole((id, usage, windows): (String, ProfileUsage, String)) -> Stored<(String, ProfileUsage)> {
-    let windows = serde_json::from_str(&windows)
+fn whole(
+    (id, usage, windows): (String, ProfileUsage, String),
+    now: &Now<'_>,
+) -> Stored<(String, ProfileUsage)> {
+    let windows: Vec<StoredWindow> = serde_json::from_str(&windows)
         .map_err(|_| damaged(&format!("the state of auth profile `{id}` cannot be read")))?;
+    let windows = windows.into_iter().map(|stored| now.load(stored)).collect();
     Ok((id, ProfileUsage { windows, ..usage }))
 }
 
-fn all(connection: &Connection) -> Stored<Vec<(String, ProfileUsage)>> {
+fn all(connection: &Connection, claim: &Claim) -> Stored<Vec<(String, ProfileUsage)>> {
     let failed = |error| sqlite("read the auth profiles", &error);
     let mut statement = connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM auth_profile_usage"))
         .map_err(failed)?;
     let rows = statement.query_map((), row).map_err(failed)?;
-    rows.map(|found| whole(found.map_err(failed)?)).collect()
+    let now = Now::of(claim);
+    rows.map(|found| whole(found.map_err(failed)?, &now)).collect()
 }
 
 pub(super) const ATTEMPTS: &str = "SELECT attempts_json FROM turns WHERE id = ?1";
@@ -59,15 +120,27 @@ pub(super) fn answered_with(
     Ok(last.and_then(|attempt| attempt.profile_id))
 }
 
-fn change(connection: &Connection, id: &str, apply: &mut ProfileChange) -> Stored<ProfileUsage> {
+fn change(
+    connection: &Connection,
+    id: &str,
+    claim: &Claim,
+    apply: &mut dyn FnMut(&mut ProfileUsage),
+) -> Stored<ProfileUsage> {
+    let now = Now::of(claim);
     let failed = |error| sqlite(&format!("write auth profile `{id}`"), &error);
     let found = connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM auth_profile_usage WHERE profile_id = ?1"))
         .and_then(|mut statement| statement.query_row((id,), row).optional())
         .map_err(failed)?;
-    let mut usage = found.map(whole).transpose()?.map(|(_, usage)| usage).unwrap_or_default();
+    let mut usage = found
+        .map(|found| whole(found, &now))
+        .transpose()?
+        .map(|(_, usage)| usage)
+        .unwrap_or_default();
     apply(&mut usage);
-    let windows = serde_json::to_string(&usage.windows)
+    let windows: Vec<StoredWindow> =
+        usage.windows.iter().map(|window| now.store(window.clone())).collect();
+    let windows = serde_json::to_string(&windows)
         .map_err(|_| damaged("the state of an auth profile cannot be written"))?;
     connection
         .prepare_cached(&replace("auth_profile_usage", &numbered(COLUMNS)))
@@ -85,17 +158,54 @@ fn change(connection: &Connection, id: &str, apply: &mut ProfileChange) -> Store
     Ok(usage)
 }
 
+/// A profile's last use, as a job that never waits for the disk: it goes along with whatever is committed, and what a crash
+/// takes is the order of turns between keys.
+struct Used {
+    id: String,
+    at_ms: i64,
+    claim: Claim,
+}
+
+impl Job for Used {
+    fn run(&mut self, connection: &Connection) -> bool {
+        let at = self.at_ms;
+        let mut apply =
+            |usage: &mut ProfileUsage| usage.last_used_at = usage.last_used_at.max(Some(at));
+        change(connection, &self.id, &self.claim, &mut apply).is_ok()
+    }
+
+    fn waits_for_disk(&self) -> bool {
+        false
+    }
+
+    fn answer(self: Box<Self>, failure: Option<&StorageError>) {
+        if let Some(error) = failure {
+            telemetry::storage_failed(error.kind.code());
+        }
+    }
+}
+
 impl ProfileStore for Ledger {
     fn usage(&self) -> JournalFuture<'static, Vec<(String, ProfileUsage)>> {
         let core = self.core();
-        Box::pin(async move { core?.readers.run(|connection| all(connection)).await })
+        Box::pin(async move {
+            let core = core?;
+            let claim = core.claim.clone();
+            core.readers.run(move |connection| all(connection, &claim)).await
+        })
+    }
+
+    fn used(&self, id: &str, at_ms: i64) {
+        let Ok(core) = self.core() else { return };
+        core.writer.post(Box::new(Used { id: id.to_owned(), at_ms, claim: core.claim.clone() }));
     }
 
     fn change(&self, id: &str, mut apply: ProfileChange) -> JournalFuture<'static, ProfileUsage> {
         let id = id.to_owned();
-        let handed = self
-            .core()
-            .map(|core| core.writer.submit(move |connection| change(connection, &id, &mut apply)));
+        let handed = self.core().map(|core| {
+            let claim = core.claim.clone();
+            core.writer.submit(move |connection| change(connection, &id, &claim, &mut apply))
+        });
         Box::pin(async move { handed?.await })
     }
 }

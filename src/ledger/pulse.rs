@@ -163,7 +163,7 @@ impl Pulse {
             }
             if look_at.is_some_and(|at| at <= now) {
                 looked = Some(now);
-                if eye.sees_change(&self.open) {
+                if core.guard.is_sound() && eye.sees_change(&self.open) {
                     self.changed();
                     eye.commands(&core);
                 }

@@ -8,6 +8,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::error::{Stored, closed, sqlite};
+use super::guard::{Guard, Read, Reads};
 use crate::model::{StorageError, StorageErrorKind};
 
 /// Opens one more connection.
@@ -17,6 +18,8 @@ type Opener = Box<dyn Fn() -> Stored<Connection> + Send + Sync>;
 pub(super) struct Readers {
     open: Opener,
     most: usize,
+    guard: Arc<Guard>,
+    reads: Arc<Reads>,
     state: Mutex<State>,
     returned: Condvar,
 }
@@ -32,11 +35,14 @@ impl Readers {
     /// A pool of at most `most` connections.
     pub(super) fn new(
         most: usize,
+        (guard, reads): (&Arc<Guard>, &Arc<Reads>),
         open: impl Fn() -> Stored<Connection> + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self {
             open: Box::new(open),
             most,
+            guard: Arc::clone(guard),
+            reads: Arc::clone(reads),
             state: Mutex::default(),
             returned: Condvar::new(),
         })
@@ -55,9 +61,17 @@ impl Readers {
     pub(super) fn with<T>(&self, read: impl FnOnce(&mut Connection) -> Stored<T>) -> Stored<T> {
         let mut lease = self.lend()?;
         match lease.connection.as_mut() {
-            Some(connection) => read(connection),
+            Some(connection) => {
+                let under_way = self.reads.begin(connection);
+                under_way.outcome(read(connection))
+            }
             None => Err(closed()),
         }
+    }
+
+    /// A read begins on a connection of its own, beside the pool's.
+    pub(super) fn begin(&self, connection: &mut Connection) -> Read {
+        self.reads.begin(connection)
     }
 
     /// Runs `work`, which opens what it reads from by itself, on a blocking thread: closing waits for it as for a read.
@@ -98,7 +112,9 @@ impl Readers {
         }
         state.lent += 1;
         drop(state);
-        Ok(Lease { pool: self, connection: None })
+        let lease = Lease { pool: self, connection: None };
+        self.guard.check()?;
+        Ok(lease)
     }
 
     fn lend(&self) -> Stored<Lease<'_>> {

@@ -10,6 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use super::connection::{self, Purpose};
 use super::error::{self, Stored};
 use super::file::{self, FileId};
+use super::guard::{self, Guard, Reads};
 use super::heart::Heart;
 use super::lease::{Claim, Held};
 use super::owner::Owner;
@@ -17,7 +18,7 @@ use super::pulse::Pulse;
 use super::readers::Readers;
 use super::runs::Runs;
 use super::writer::Writer;
-use super::{LedgerOptions, Retention, blobs, findable, query, schema};
+use super::{LedgerOptions, Retention, blobs, draft, findable, query, schema};
 use crate::clock::Clock;
 use crate::model::{StorageError, StorageErrorKind};
 
@@ -39,6 +40,8 @@ pub(super) struct Core {
     pub(super) heart: Arc<Heart>,
     pub(super) runs: Arc<Runs>,
     pub(super) pulse: Arc<Pulse>,
+    pub(super) guard: Arc<Guard>,
+    pub(super) reads: Arc<Reads>,
     /// How long events are kept; `None` where none are.
     pub(super) retention: Option<Retention>,
 }
@@ -55,7 +58,9 @@ static OPEN: LazyLock<Mutex<HashMap<FileId, Entry>>> = LazyLock::new(Mutex::defa
 pub(super) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Core>> {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let path = file::resolve(&options.path)?;
-    file::check_file_system(&path)?;
+    guard::check_file_system(&path)?;
+    check_not_replaced(&open, &path)?;
+    draft::sweep(&path, clock);
     let found = match file::identify(&path)? {
         Some(found) => Some(found),
         None => {
@@ -76,7 +81,11 @@ pub(super) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Core
     file::check_not_held(&path)?;
     file::check_writable(&path)?;
     file::check_header(&path, length)?;
+    let guard = Guard::new(&path, id.clone(), clock);
+    let reads = Reads::new(options.log_bound);
+    let watches = (&guard, &reads);
     let connection = connection::open(&path, Purpose::Write(options.synchronous))?;
+    guard.opened();
     let ledger_id = schema::ledger_id(&connection)?;
     // Where a damaged page hides it, a search says so; opening does not.
     let unindexed = findable::waiting(&connection).is_ok_and(|it| it > findable::WAITING);
@@ -92,9 +101,9 @@ pub(super) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Core
         id: id.clone(),
         path: path.clone(),
         ledger_id,
-        writer: Writer::start(connection, options.synchronous)?,
-        readers: Readers::new(READERS, move || connection::open(&reader, Purpose::Read)),
-        queries: Readers::new(QUERIES, move || {
+        writer: Writer::start(connection, options.synchronous, watches)?,
+        readers: Readers::new(READERS, watches, move || connection::open(&reader, Purpose::Read)),
+        queries: Readers::new(QUERIES, watches, move || {
             let connection = connection::open(&path, Purpose::Read)?;
             let large = path.clone();
             blobs::add_whole_text(&connection, move || connection::open(&large, Purpose::Read))?;
@@ -105,6 +114,8 @@ pub(super) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Core
         heart: Heart::new(),
         pulse: Pulse::new(move || connection::open(&eye, Purpose::Read)),
         retention: options.events.clone(),
+        guard: Arc::clone(&guard),
+        reads: Arc::clone(&reads),
     });
     core.runs.belongs_to(&core);
     if unindexed {
@@ -112,6 +123,28 @@ pub(super) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Core
     }
     open.insert(id, Entry { core: Arc::clone(&core), handles: 1 });
     Ok(core)
+}
+
+/// Refuses a path whose ledger was taken away while an engine of this process had it open, and whose log still stands there:
+/// it would be replayed into whatever is opened in its place.
+fn check_not_replaced(open: &HashMap<FileId, Entry>, path: &Path) -> Stored<()> {
+    let there = file::id_at(path).ok().flatten();
+    let replaced = open.iter().any(|(id, entry)| {
+        entry.core.guard.path() == path
+            && there.as_ref() != Some(id)
+            && entry.core.guard.log_is_ours()
+    });
+    if replaced {
+        return Err(StorageError::new(
+            StorageErrorKind::Replaced,
+            format!(
+                "the ledger `{}` was deleted or replaced while an engine of this process had it open; close that \
+                 engine first",
+                path.display()
+            ),
+        ));
+    }
+    Ok(())
 }
 
 /// Copies a ledger with its log while nobody in this process has it open, and nobody can open it: closing a descriptor of

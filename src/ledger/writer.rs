@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::Synchronous;
 use super::connection::BUSY_TIMEOUT;
 use super::error::{self, Stored, closed, sqlite};
+use super::guard::{Guard, Reads};
 use crate::model::{StorageError, StorageErrorKind};
 
 /// Jobs that may wait; a caller beyond them waits to hand its job over.
@@ -128,12 +129,22 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread, which owns `connection` from now on.
-    pub(super) fn start(mut connection: Connection, synchronous: Synchronous) -> Stored<Self> {
+    pub(super) fn start(
+        mut connection: Connection,
+        synchronous: Synchronous,
+        (guard, reads): (&Arc<Guard>, &Arc<Reads>),
+    ) -> Stored<Self> {
         let log_pages = Arc::new(AtomicI32::new(0));
         let seen = Arc::clone(&log_pages);
+        let page_bytes: i64 = connection
+            .query_row("PRAGMA page_size", (), |row| row.get(0))
+            .map_err(|error| sqlite("read the ledger's page size", &error))?;
+        let log = Log { page_bytes: page_bytes.unsigned_abs(), reads: Arc::clone(reads) };
+        let growing = log.clone();
         connection
             .wal_hook(Some(move |_: &mut Wal, pages| {
                 seen.store(pages, Ordering::Relaxed);
+                growing.committed(pages);
                 Ok(())
             }))
             .map_err(|error| sqlite("watch the ledger's log", &error))?;
@@ -142,7 +153,12 @@ impl Writer {
         let told = Arc::clone(&stopping);
         let thread = std::thread::Builder::new()
             .name("ledger-writer".to_owned())
-            .spawn(move || serve(&connection, receiver, &log_pages, &told, synchronous))
+            .spawn({
+                let guard = Arc::clone(guard);
+                move || {
+                    serve(&connection, receiver, (&log_pages, &log), &told, (synchronous, guard))
+                }
+            })
             .map_err(|error| error::file("start the ledger's writer", &error))?;
         Ok(Self { sender: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)), stopping })
     }
@@ -255,11 +271,11 @@ impl Writer {
 fn serve(
     connection: &Connection,
     mut receiver: mpsc::Receiver<Box<dyn Job>>,
-    log_pages: &AtomicI32,
+    (log_pages, log): (&AtomicI32, &Log),
     stopping: &AtomicBool,
-    synchronous: Synchronous,
+    (synchronous, guard): (Synchronous, Arc<Guard>),
 ) {
-    let mut care = Care { synchronous, full: true };
+    let mut care = Care { synchronous, full: true, guard, unsure: false };
     let mut group = Vec::new();
     while let Some(first) = receiver.blocking_recv() {
         let mut alone = None;
@@ -277,22 +293,59 @@ fn serve(
             commit(connection, group, &mut care);
         }
         if let Some(mut job) = alone.map(Queued::new) {
-            job.run(connection);
-            roll_back(connection);
-            job.answer(None);
+            match care.guard.check() {
+                Ok(()) => {
+                    job.run(connection);
+                    roll_back(connection);
+                    job.answer(care.guard.check().err().as_ref());
+                }
+                Err(error) => job.answer(Some(&error)),
+            }
         }
         if stopping.load(Ordering::Acquire) {
             // What is queued is still served; nothing more gets in.
             receiver.close();
         }
-        if log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES {
-            // A checkpoint that cannot finish now (a reader, a full disk) is tried after the next commit.
-            let _ = connection
-                .wal_checkpoint_v2(Some(rusqlite::MAIN_DB), rusqlite::wal::CheckpointMode::PASSIVE);
+        if log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES && care.guard.is_sound() {
+            care.unsure |= !log.fold(connection);
         }
     }
-    let _ = connection
-        .wal_checkpoint_v2(Some(rusqlite::MAIN_DB), rusqlite::wal::CheckpointMode::TRUNCATE);
+    if care.guard.may_fold() {
+        let _ = connection
+            .wal_checkpoint_v2(Some(rusqlite::MAIN_DB), rusqlite::wal::CheckpointMode::TRUNCATE);
+    } else {
+        // Nor by SQLite itself when the connection closes.
+        let _ = connection
+            .set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    }
+}
+
+/// The log behind the commits: folded into the file, and bounded where a read keeps it from being folded.
+#[derive(Clone)]
+struct Log {
+    page_bytes: u64,
+    reads: Arc<Reads>,
+}
+
+impl Log {
+    fn committed(&self, pages: i32) {
+        self.reads.committed(u64::try_from(pages).unwrap_or_default(), self.page_bytes);
+    }
+
+    /// A checkpoint that cannot finish now (a reader, a full disk) is tried after the next commit. False where the disk failed.
+    fn fold(&self, connection: &Connection) -> bool {
+        let done = connection
+            .wal_checkpoint_v2(Some(rusqlite::MAIN_DB), rusqlite::wal::CheckpointMode::PASSIVE);
+        let (pages, folded) = match done {
+            Ok(done) => done,
+            Err(error) => {
+                return error.sqlite_error_code() != Some(rusqlite::ErrorCode::SystemIoFailure);
+            }
+        };
+        let bytes = u64::try_from(pages).unwrap_or_default().saturating_mul(self.page_bytes);
+        self.reads.bound_log(bytes, folded >= pages);
+        true
+    }
 }
 
 /// Commits the jobs together. Savepoints copy every page they touch, so they are used only when a job has failed; and
@@ -300,8 +353,9 @@ fn serve(
 /// with it.
 fn commit(connection: &Connection, mut jobs: Vec<Queued>, care: &mut Care) {
     let single = jobs.len() == 1;
-    if let Err(error) = care.take(connection, jobs.iter().any(|queued| queued.job.waits_for_disk()))
-    {
+    let waits = jobs.iter().any(|queued| queued.job.waits_for_disk());
+    let ready = care.guard.check().and_then(|()| care.renew_log(connection));
+    if let Err(error) = ready.and_then(|()| care.take(connection, waits)) {
         jobs.into_iter().for_each(|job| job.answer(Some(&error)));
         return;
     }
@@ -309,9 +363,17 @@ fn commit(connection: &Connection, mut jobs: Vec<Queued>, care: &mut Care) {
     if matches!(end, End::JobFailed) && !single {
         end = transact(connection, &mut jobs, Isolation::Apart);
     }
+    if let End::Failed(error) = &end {
+        care.unsure |= error.kind == StorageErrorKind::Io;
+    }
     match end {
         // A job that failed by itself holds its own error.
-        End::Committed | End::JobFailed => jobs.into_iter().for_each(|job| job.answer(None)),
+        End::JobFailed => jobs.into_iter().for_each(|job| job.answer(None)),
+        // Looked at once more: what went into a file that is gone from its path is not acknowledged.
+        End::Committed => {
+            let gone = care.guard.check().err();
+            jobs.into_iter().for_each(|job| job.answer(gone.as_ref()));
+        }
         End::NotBegun(error) => jobs.into_iter().for_each(|job| job.answer(Some(&error))),
         End::Failed(error) if single => {
             jobs.into_iter().for_each(|job| job.answer(Some(&error)));
@@ -326,9 +388,24 @@ fn commit(connection: &Connection, mut jobs: Vec<Queued>, care: &mut Care) {
 struct Care {
     synchronous: Synchronous,
     full: bool,
+    guard: Arc<Guard>,
+    /// A write or a sync of the log has failed: what stands in it may never reach the disk, though it can be read.
+    unsure: bool,
 }
 
 impl Care {
+    /// Begins the log anew after a failure: no commit may stand behind one that the disk may not have. The system reports a
+    /// failed sync once, and takes the pages for written from then on.
+    fn renew_log(&mut self, connection: &Connection) -> Stored<()> {
+        if self.unsure {
+            connection
+                .wal_checkpoint_v2(Some(rusqlite::MAIN_DB), rusqlite::wal::CheckpointMode::TRUNCATE)
+                .map_err(|error| sqlite("begin the ledger's log anew after an error", &error))?;
+            self.unsure = false;
+        }
+        Ok(())
+    }
+
     fn take(&mut self, connection: &Connection, full: bool) -> Stored<()> {
         if full == self.full {
             return Ok(());

@@ -81,8 +81,8 @@ pub enum SpentBy {
     Session(String),
     /// An agent, by its id.
     Agent(String),
-    /// Everybody, since a time in Unix milliseconds.
-    Since(i64),
+    /// Everybody, from a time in Unix milliseconds on and before another.
+    Between(i64, i64),
 }
 
 /// What was spent.

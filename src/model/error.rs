@@ -178,6 +178,14 @@ pub enum StorageErrorKind {
     Corrupt,
     /// Another SQLite library or a second engine copy in this process holds the file.
     InUse,
+    /// The file was deleted or replaced while it was open.
+    Replaced,
+    /// The read pinned the log for so long that it was ended.
+    ReadExpired,
+    /// The file is on a network or shared file system.
+    NotLocal,
+    /// The process has no file descriptor left.
+    NoDescriptors,
     /// The disk is full.
     Full,
     /// The file or its folder cannot be written.
@@ -223,6 +231,10 @@ impl StorageErrorKind {
             Self::Newer => "ledger_newer",
             Self::Corrupt => "ledger_corrupt",
             Self::InUse => "ledger_in_use",
+            Self::Replaced => "ledger_replaced",
+            Self::ReadExpired => "read_expired",
+            Self::NotLocal => "storage_not_local",
+            Self::NoDescriptors => "no_file_descriptors",
             Self::Full => "storage_full",
             Self::ReadOnly => "storage_read_only",
             Self::Locked => "storage_locked",

@@ -9,7 +9,8 @@ use std::sync::{Arc, Weak};
 use super::{
     AgentError, AgentRole, AgentToolCall, AssembledContext, Attempt, CacheChain, CacheStep,
     CompactionResult, Enrolment, Expense, LiveRun, Message, OpenTurn, Recall, Recalled,
-    ReplayClass, Role, RunNames, SpentBy, StopReason, StorageError, StreamEvent, TokenUsage,
+    ReplayClass, Role, RunNames, RunWarning, SpentBy, StopReason, StorageError, StreamEvent,
+    TokenUsage,
 };
 
 /// The status of a turn's row (RULES §1).
@@ -365,6 +366,11 @@ pub trait Journal: Send + Sync {
 
     /// What tells this ledger from every other: handles of one file give the same.
     fn id(&self) -> String;
+
+    /// What a run's result should warn of, of where it is written.
+    fn warnings(&self) -> Vec<RunWarning> {
+        Vec::new()
+    }
 
     /// W0: leases the session and opens the turn in one transaction, or says why not and writes nothing. Leased, the
     /// epoch is the caller's until a commit with it, or [`Journal::release`].

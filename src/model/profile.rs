@@ -133,6 +133,9 @@ pub trait ProfileStore: Send + Sync {
     /// All that is kept, by the profile's name.
     fn usage(&self) -> JournalFuture<'static, Vec<(String, ProfileUsage)>>;
 
+    /// A profile was used at this time, in Unix milliseconds. Nobody waits for it, and a crash may lose it.
+    fn used(&self, id: &str, at_ms: i64);
+
     /// Changes one profile's state in one transaction, and gives what it came to. Handed over when it is called:
     /// dropping the future undoes nothing.
     fn change(&self, id: &str, change: ProfileChange) -> JournalFuture<'static, ProfileUsage>;

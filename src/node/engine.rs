@@ -22,7 +22,7 @@ use super::request_host::{JsRequestHost, RequestAnswers};
 use super::tool_host::{JsToolHost, ToolAnswers};
 use super::{events, js_error, reply};
 use crate::clock::Clock;
-use crate::config::Environment;
+use crate::config::{Environment, LOG_BOUND_VARIABLE};
 use crate::engine::{
     Budgets, CompactionOptions, ContextGuard, Engine, EngineParts, EventQueue, FailoverOptions,
     GovernorOptions, JournalMode, Notify, ProviderEntry, PruningOptions, RunControl, RunHandles,
@@ -238,7 +238,11 @@ impl NativeEngine {
                     fields.lease_ms.map_or(LedgerOptions::DEFAULT_LEASE, Duration::from_millis);
                 let path = PathBuf::from(fields.path);
                 let events = EventFields::retention(fields.events).map_err(EngineError::option)?;
-                let options = LedgerOptions { path, synchronous, lease, events };
+                let log_bound = environment
+                    .get(LOG_BOUND_VARIABLE)
+                    .and_then(|bytes| bytes.parse().ok())
+                    .unwrap_or(LedgerOptions::LOG_BOUND);
+                let options = LedgerOptions { path, synchronous, lease, events, log_bound };
                 Ledger::open(&options, clock.clone()).map_err(EngineError::from)
             })
             .transpose()?;

@@ -15,11 +15,13 @@ use napi_derive::napi;
 use tokio::sync::Notify as Signal;
 use tokio::time::Instant;
 
+use super::js_error;
 use super::request_host::RequestAnswers;
 use super::tool_host::ToolAnswers;
 use crate::clock::Clock;
 use crate::engine::{Batch, EventQueue, Notify, RecordKind, RunControl, Tasks};
-use crate::error::EngineError;
+use crate::error::{EngineError, ErrorCode, is_out_of_descriptors};
+use crate::model::StorageErrorKind;
 
 type Wake = ThreadsafeFunction<(), (), (), Status, false, true>;
 
@@ -201,13 +203,24 @@ impl NativeHub {
     }
 }
 
+fn no_threads(error: &std::io::Error) -> EngineError {
+    let code = if is_out_of_descriptors(error) {
+        ErrorCode::Storage(StorageErrorKind::NoDescriptors)
+    } else {
+        ErrorCode::Internal
+    };
+    let message = format!(
+        "the engine's threads cannot be started: {error}; raise the process's limits (`ulimit -n`, `ulimit -u`)"
+    );
+    EngineError::new(code, message)
+}
+
 #[napi]
 impl NativeHub {
     /// `wake` is called when there is something to drain; it must not throw.
     #[napi(constructor, catch_unwind)]
     pub fn new(env: &Env, wake: Function<'_, (), ()>) -> Result<Self> {
-        let tasks =
-            Tasks::shared().map_err(|error| super::js_error(&EngineError::no_runtime(&error)))?;
+        let tasks = Tasks::shared().map_err(|error| js_error(&no_threads(&error)))?;
         let wake: Wake = wake.build_threadsafe_function().weak::<true>().build()?;
         let clock = Clock::default();
         let core = Arc::new(HubCore {

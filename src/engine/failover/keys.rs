@@ -33,10 +33,40 @@ struct Sticky {
     uses: u64,
 }
 
+/// The book, in the wall time of its last look.
+#[derive(Default)]
+struct Kept {
+    book: Book,
+    /// Both clocks at the last look: what the one has gone on more than the other is a step of the wall clock.
+    looked: Option<(i64, Instant)>,
+}
+
+/// A step of the wall clock, and not the drift that a time server evens out.
+const STEP_MS: i64 = 1_000;
+
+impl Kept {
+    /// Takes the book to `now`: windows last as long as the monotonic clock says, wherever the wall clock is set to.
+    fn at(&mut self, now: i64, instant: Instant) {
+        let expected = self.looked.map(|(wall, then)| {
+            let gone = instant.saturating_duration_since(then).as_millis();
+            wall.saturating_add(i64::try_from(gone).unwrap_or(i64::MAX))
+        });
+        let step = expected.map_or(0, |expected| now.saturating_sub(expected));
+        if step.saturating_abs() > STEP_MS {
+            self.book.values_mut().for_each(|usage| profiles::shift(usage, step));
+        }
+        // A drift below a step adds up until it is one.
+        if step.saturating_abs() > STEP_MS || self.looked.is_none() {
+            self.looked = Some((now, instant));
+        }
+        self.book.values_mut().for_each(|usage| profiles::settle(usage, now));
+    }
+}
+
 /// The profiles of an engine.
 pub(crate) struct Keyring {
     profiles: Vec<(String, Arc<KeyProfile>)>,
-    book: Mutex<Book>,
+    book: Mutex<Kept>,
     sticky: Mutex<Sticky>,
     /// When the store was last read; held while it is, so that nobody chooses before.
     read: tokio::sync::Mutex<Option<Instant>>,
@@ -67,8 +97,12 @@ impl Keyring {
         }
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The book, and the wall time that it is to be read at.
+    fn book(&self) -> (MutexGuard<'_, Kept>, i64) {
+        let mut kept = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now_ms();
+        kept.at(now, self.clock.instant());
+        (kept, now)
     }
 
     fn profile(&self, id: &str) -> Option<&Arc<KeyProfile>> {
@@ -95,13 +129,13 @@ impl Keyring {
         let before = self.writes.load(Ordering::Acquire);
         match store.usage().await {
             Ok(rows) => {
-                let mut book = self.book();
+                let (mut kept, _) = self.book();
                 if self.writes.load(Ordering::Acquire) != before {
                     return false;
                 }
                 for (id, usage) in rows {
                     if self.profile(&id).is_some() {
-                        put(&mut book, id, usage);
+                        put(&mut kept.book, id, usage);
                     }
                 }
             }
@@ -117,7 +151,8 @@ impl Keyring {
         remaining: Duration,
         busy: &dyn Fn(&str) -> bool,
     ) -> Choice {
-        plan.choose(&self.book(), self.clock.now_ms(), remaining, busy)
+        let (kept, now) = self.book();
+        plan.choose(&kept.book, now, remaining, busy)
     }
 
     /// Whether `plan` goes on after `failure`, or the error that ends the run.
@@ -128,7 +163,8 @@ impl Keyring {
         emitted: bool,
         remaining: Duration,
     ) -> Result<(), Failure> {
-        plan.spent(failure, emitted, &self.book(), self.clock.now_ms(), remaining)
+        let (kept, now) = self.book();
+        plan.spent(failure, emitted, &kept.book, now, remaining)
     }
 
     /// The profile that a session last used.
@@ -155,26 +191,31 @@ impl Keyring {
         }
     }
 
+    /// Whether the profile's provider has more than one: an order between them is worth writing.
+    fn has_others(&self, id: &str) -> bool {
+        let of = self.profiles.iter().find(|(_, profile)| profile.id == id);
+        of.is_some_and(|(of, _)| self.profiles.iter().filter(|(other, _)| other == of).count() > 1)
+    }
+
     /// A profile was chosen: others go first from now on.
     pub(crate) fn picked(&self, id: &str) {
-        let now = self.clock.now_ms();
-        self.book().entry(id.to_owned()).or_default().last_used_at = Some(now);
-        let shared = self.profile(id).is_some() && self.profiles.len() > 1;
-        if let Some(store) = self.store.as_ref().filter(|_| shared) {
-            // Handed over at once; an order of turns that is lost does no harm.
-            drop(store.change(id, Box::new(move |usage| usage.last_used_at = Some(now))));
+        let (mut kept, now) = self.book();
+        kept.book.entry(id.to_owned()).or_default().last_used_at = Some(now);
+        drop(kept);
+        if let Some(store) = self.store.as_ref().filter(|_| self.has_others(id)) {
+            // An order of turns that is lost does no harm.
+            store.used(id, now);
         }
     }
 
     /// A profile has answered.
     pub(crate) fn answered(&self, id: &str) {
-        let now = self.clock.now_ms();
-        let refused = {
-            let mut book = self.book();
-            let usage = book.entry(id.to_owned()).or_default();
+        let (refused, now) = {
+            let (mut kept, now) = self.book();
+            let usage = kept.book.entry(id.to_owned()).or_default();
             let refused = usage.refusals > 0;
             profiles::answered(usage, now);
-            refused && usage.refusals == 0
+            (refused && usage.refusals == 0, now)
         };
         if let Some(store) = self.store.as_ref().filter(|_| refused) {
             drop(store.change(id, Box::new(move |usage| profiles::answered(usage, now))));
@@ -186,15 +227,13 @@ impl Keyring {
         if profiles::is_nobodys(failure.kind) {
             return;
         }
-        let now = self.clock.now_ms();
         let policy = self.policy;
-        profiles::failed(
-            self.book().entry(id.to_owned()).or_default(),
-            policy,
-            model,
-            failure,
-            now,
-        );
+        let now = {
+            let (mut kept, now) = self.book();
+            let usage = kept.book.entry(id.to_owned()).or_default();
+            profiles::failed(usage, policy, model, failure, now);
+            now
+        };
         let (model, failure) = (model.to_owned(), failure.clone());
         let change: ProfileChange =
             Box::new(move |usage| profiles::failed(usage, policy, &model, &failure, now));
@@ -207,7 +246,7 @@ impl Keyring {
         let written = store.change(id, change).await;
         self.writes.fetch_add(1, Ordering::AcqRel);
         match written {
-            Ok(usage) => put(&mut self.book(), id.to_owned(), usage),
+            Ok(usage) => put(&mut self.book().0.book, id.to_owned(), usage),
             Err(error) => telemetry::storage_failed(error.kind.code()),
         }
     }
@@ -249,10 +288,9 @@ impl Keyring {
     /// The state of every profile, as the ledger has it now.
     pub(crate) async fn states(&self) -> Vec<ProfileState> {
         self.read_all().await;
-        let now = self.clock.now_ms();
-        let book = self.book();
+        let (kept, now) = self.book();
         let state = |(provider, profile): &(String, Arc<KeyProfile>)| {
-            let mut usage = book.get(&profile.id).cloned().unwrap_or_default();
+            let mut usage = kept.book.get(&profile.id).cloned().unwrap_or_default();
             profiles::settle(&mut usage, now);
             ProfileState {
                 id: profile.id.clone(),
@@ -280,13 +318,13 @@ impl Keyring {
         let clear = |usage: &mut ProfileUsage| {
             *usage = ProfileUsage { last_used_at: usage.last_used_at, ..ProfileUsage::default() };
         };
-        clear(self.book().entry(id.to_owned()).or_default());
+        clear(self.book().0.book.entry(id.to_owned()).or_default());
         if let Some(store) = &self.store {
             self.writes.fetch_add(1, Ordering::AcqRel);
             let usage = store.change(id, Box::new(clear)).await;
             self.writes.fetch_add(1, Ordering::AcqRel);
             let usage = usage?;
-            self.book().insert(id.to_owned(), usage);
+            self.book().0.book.insert(id.to_owned(), usage);
         }
         Ok(())
     }

@@ -9,8 +9,9 @@ use rusqlite::backup::{Backup, StepResult};
 use serde::Serialize;
 
 use super::super::connection::{self, Purpose};
+use super::super::draft;
 use super::super::error::{self, Stored, sqlite};
-use super::super::{draft, readers};
+use super::super::readers::{self, Readers};
 use crate::clock::Clock;
 use crate::model::{StorageError, StorageErrorKind};
 
@@ -28,8 +29,14 @@ pub struct LedgerBackup {
     pub bytes: u64,
 }
 
-pub(super) fn backup(from: &Path, to: &Path, clock: &Clock) -> Stored<LedgerBackup> {
+pub(super) fn backup(
+    from: &Path,
+    to: &Path,
+    clock: &Clock,
+    pool: &Readers,
+) -> Stored<LedgerBackup> {
     let mut source = connection::open(from, Purpose::Read)?;
+    let under_way = pool.begin(&mut source);
     let (path, bytes) = draft::write(to, clock, |draft| {
         let mut target = connection::open_draft(draft)?;
         let failed = |error| sqlite("copy the ledger", &error);
@@ -38,6 +45,8 @@ pub(super) fn backup(from: &Path, to: &Path, clock: &Clock) -> Stored<LedgerBack
             source.query_row("SELECT count(*) FROM schema_meta", (), |_| Ok(())).map_err(failed)?;
             let copy = Backup::new(source, &mut target).map_err(failed)?;
             loop {
+                // Between two steps nothing runs that an interrupt could end.
+                under_way.check()?;
                 match copy.step(PAGES).map_err(failed)? {
                     StepResult::Done => return Ok(()),
                     StepResult::More => {}

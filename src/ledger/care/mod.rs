@@ -30,7 +30,8 @@ impl Ledger {
     pub async fn verify(&self) -> Stored<LedgerReport> {
         let core = self.core()?;
         let (path, clock) = (core.path.clone(), self.clock.clone());
-        core.readers.beside(move || verify::verify(&path, &clock)).await
+        let pool = std::sync::Arc::clone(&core.readers);
+        core.readers.beside(move || verify::verify(&path, &clock, &pool)).await
     }
 
     /// Copies the ledger, as it stands at one moment, to a new file at `path` that only its owner can read. Runs go on
@@ -41,7 +42,8 @@ impl Ledger {
     pub async fn backup(&self, path: &Path) -> Stored<LedgerBackup> {
         let core = self.core()?;
         let (from, to, clock) = (core.path.clone(), path.to_owned(), self.clock.clone());
-        core.readers.beside(move || backup::backup(&from, &to, &clock)).await
+        let pool = std::sync::Arc::clone(&core.readers);
+        core.readers.beside(move || backup::backup(&from, &to, &clock, &pool)).await
     }
 
     /// What is in the ledger, and how large it is.

@@ -11,7 +11,8 @@ use serde::Serialize;
 use super::super::checksum::{TABLES, Table, is_whole};
 use super::super::connection::{self, Purpose};
 use super::super::error::{Stored, in_check};
-use super::super::{blobs, history, readers, rows as told};
+use super::super::readers::{self, Readers};
+use super::super::{blobs, history, rows as told};
 use super::check::{CHECKS, LedgerCheck, LedgerProblem};
 use super::{index, shape};
 use crate::clock::Clock;
@@ -54,15 +55,16 @@ pub struct LedgerReport {
     pub duration_ms: u64,
 }
 
-pub(super) fn verify(path: &Path, clock: &Clock) -> Stored<LedgerReport> {
+pub(super) fn verify(path: &Path, clock: &Clock, pool: &Readers) -> Stored<LedgerReport> {
     let begun = clock.instant();
     let mut found = Found { problems: Vec::new(), truncated: false };
     let mut checked = LedgerChecked::default();
     let opened = connection::open(path, Purpose::Read);
     if let Some(mut connection) = found.damage(LedgerCheck::Integrity, opened)? {
-        let read = readers::snapshot(&mut connection, |connection| {
+        let under_way = pool.begin(&mut connection);
+        let read = under_way.outcome(readers::snapshot(&mut connection, |connection| {
             checks(connection, &mut found, &mut checked)
-        });
+        }));
         found.damage(LedgerCheck::Integrity, read)?;
     }
     let Found { problems, truncated } = found;

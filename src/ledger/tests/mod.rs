@@ -5,8 +5,10 @@
 mod blobs;
 mod cache;
 mod commit;
+mod drafts;
 mod events;
 mod file;
+mod guard;
 mod history;
 mod journal;
 mod lease;
@@ -14,6 +16,7 @@ mod migration;
 mod naming;
 mod oracle;
 mod plans;
+mod profiles;
 mod query;
 mod reading;
 mod recall;
@@ -76,6 +79,12 @@ impl Fixture {
 pub(super) fn open(path: &Path) -> Result<Arc<Ledger>, StorageError> {
     let options = LedgerOptions::at(path.to_owned());
     Ledger::open(&options, Clock::fixed(NOW))
+}
+
+/// A connection to nothing, for what needs one.
+#[expect(clippy::disallowed_methods, reason = "it opens no file")]
+pub(super) fn memory() -> rusqlite::Connection {
+    rusqlite::Connection::open_in_memory().unwrap()
 }
 
 /// A text that nothing makes smaller, the same each time.

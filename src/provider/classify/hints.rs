@@ -4,6 +4,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use super::limits;
+
 /// As the providers' own SDKs do: a wait is believed up to 2³¹−1 milliseconds.
 const LONGEST_MS: f64 = 2_147_483_647.0;
 
@@ -42,6 +44,8 @@ pub(super) fn from_headers(
     rate_limited: bool,
     now_ms: i64,
 ) -> Option<Duration> {
+    // A date is the server's: by a clock of ours that was set back it would be weeks away.
+    let now_ms = limits::server_now(header("date").as_deref(), now_ms);
     let named = WAITS.iter().find_map(|(name, unit)| {
         let value = header(name)?;
         match unit {

@@ -63,7 +63,7 @@ fn one<'h>(
     }
     let reset = header(reset).map(str::trim).filter(|value| !value.is_empty());
     let fine = reset.is_some_and(|value| value.ends_with("ms") || value.contains('.'));
-    let wait = reset.and_then(|value| reset_time(value, server_now(header, now_ms)));
+    let wait = reset.and_then(|value| reset_time(value, server_now(header("date"), now_ms)));
     Some(RateLimit {
         limit: limit.flatten(),
         remaining,
@@ -73,8 +73,8 @@ fn one<'h>(
 }
 
 /// The time at the server, by its `date` where that is another than ours.
-fn server_now<'h>(header: &dyn Fn(&str) -> Option<&'h str>, now_ms: i64) -> i64 {
-    let date = header("date")
+pub(super) fn server_now(date: Option<&str>, now_ms: i64) -> i64 {
+    let date = date
         .and_then(|date| httpdate::parse_http_date(date).ok())
         .and_then(|date| i64::try_from(date.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok());
     date.filter(|date| date.abs_diff(now_ms) > SAME_MS).unwrap_or(now_ms)

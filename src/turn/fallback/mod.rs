@@ -71,7 +71,8 @@ pub struct Plan {
     /// Only a window larger than this will do.
     larger_than: u64,
     /// Until when a server without keys is left alone.
-    keyless_until: Option<i64>,
+    /// When its limit was met, and until when it holds.
+    keyless: Option<(i64, i64)>,
     failed_calls: u32,
     last: Option<Failure>,
 }
@@ -91,7 +92,7 @@ impl Plan {
             barred: BTreeSet::new(),
             left: false,
             larger_than: 0,
-            keyless_until: None,
+            keyless: None,
             failed_calls: 0,
             last: None,
         }
@@ -163,7 +164,7 @@ impl Plan {
         busy: &dyn Fn(&str) -> bool,
     ) -> Option<Option<String>> {
         if seat.profiles.is_empty() {
-            let free = self.keyless_until.is_none_or(|until| until <= now);
+            let free = self.keyless_until(now).is_none();
             return (free && !self.tried.contains_key("")).then_some(None);
         }
         let free = |candidate: &Candidate| {
@@ -193,7 +194,8 @@ impl Plan {
             known.then(|| ProfileWindow { model: None, reason, from: now, until: until.max(now) })
         };
         if seat.profiles.is_empty() {
-            let window = limited("", self.keyless_until?)?;
+            let window =
+                limited("", self.keyless.map(|_| self.keyless_until(now).unwrap_or(now))?)?;
             return Some((window, self.barred.contains("")));
         }
         seat.profiles
@@ -231,7 +233,7 @@ impl Plan {
         self.at = to;
         self.left = false;
         self.larger_than = 0;
-        self.keyless_until = None;
+        self.keyless = None;
         if self.current.as_ref().is_some_and(|current| self.tried.contains_key(current)) {
             self.current = None;
         }
@@ -360,7 +362,7 @@ impl Plan {
                     let wait = failure.retry_after.map_or_else(profiles::first_rung, |wait| {
                         i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)
                     });
-                    self.keyless_until = Some(now.saturating_add(wait));
+                    self.keyless = Some((now, now.saturating_add(wait)));
                 }
                 if final_word {
                     self.barred.insert(current.clone());
@@ -372,6 +374,12 @@ impl Plan {
             Choice::Use(_) | Choice::Wait(_) | Choice::Switch { .. } => Ok(()),
             Choice::Fail(failure) => Err(failure),
         }
+    }
+
+    /// Until when a provider without profiles is limited, where it is. One that began later than now was set by another clock.
+    fn keyless_until(&self, now: i64) -> Option<i64> {
+        let (from, until) = self.keyless?;
+        (from <= now && until > now).then_some(until)
     }
 
     fn exhausted(&self) -> Failure {

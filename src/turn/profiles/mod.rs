@@ -30,6 +30,8 @@ const LEGACY_LADDER: &[i64] = &[MINUTE, 5 * MINUTE, 25 * MINUTE, HOUR];
 const PERMANENT_BASE: i64 = 10 * MINUTE;
 /// After so long without a failure, what was counted is forgotten.
 const QUIET: i64 = DAY;
+/// Clocks of processes that write at once differ by less.
+const SKEW: i64 = 5 * SECOND;
 /// The furthest reset time that is believed.
 const FURTHEST_RESET: i64 = 31 * DAY;
 
@@ -80,9 +82,20 @@ pub(crate) fn first_rung() -> i64 {
     LADDER.first().copied().unwrap_or(SECOND)
 }
 
-/// Forgets what is over at `now`.
+/// Forgets what is over at `now`, and what begins after it: the clock was set back since, and nobody can say what is left.
 pub(crate) fn settle(usage: &mut ProfileUsage, now: i64) {
-    usage.windows.retain(|window| window.until > now);
+    usage.windows.retain_mut(|window| {
+        let lead = window.from.saturating_sub(now);
+        if lead > 0 {
+            // Its length is what it was: nobody waits longer than that.
+            shift_window(window, -lead);
+        }
+        lead <= SKEW && window.until > now
+    });
+    let is_ahead = |at: &i64| at.saturating_sub(now) > SKEW;
+    usage.last_failure_at = usage.last_failure_at.filter(|at| !is_ahead(at));
+    // In the order of turns it would be the last one for as long.
+    usage.last_used_at = usage.last_used_at.map(|at| if is_ahead(&at) { now } else { at });
     if !usage.windows.iter().any(|window| blame(window.reason) != Blame::Account) {
         usage.failures = 0;
     }
@@ -90,6 +103,19 @@ pub(crate) fn settle(usage: &mut ProfileUsage, now: i64) {
         usage.failures = 0;
         usage.refusals = 0;
     }
+}
+
+/// Moves all times of a profile's state, as a step of the clock by `ms` has moved the time they are read against.
+pub(crate) fn shift(usage: &mut ProfileUsage, ms: i64) {
+    for at in [&mut usage.last_used_at, &mut usage.last_failure_at].into_iter().flatten() {
+        *at = at.saturating_add(ms);
+    }
+    usage.windows.iter_mut().for_each(|window| shift_window(window, ms));
+}
+
+fn shift_window(window: &mut ProfileWindow, ms: i64) {
+    window.from = window.from.saturating_add(ms);
+    window.until = window.until.saturating_add(ms);
 }
 
 /// Takes a failure of a profile with `model` into account.
@@ -165,7 +191,7 @@ pub(crate) fn cooled<'a>(
     usage
         .windows
         .iter()
-        .filter(|window| window.until > now)
+        .filter(|window| window.until > now && window.from.saturating_sub(now) <= SKEW)
         .filter(|window| window.model.as_deref().is_none_or(|of| of == model))
         .max_by_key(|window| window.until)
 }

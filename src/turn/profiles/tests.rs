@@ -189,3 +189,44 @@ proptest! {
         }
     }
 }
+
+const MONTH: i64 = 30 * DAY;
+
+#[test]
+fn a_window_that_begins_in_the_future_is_dropped_and_a_little_lead_makes_none_longer() {
+    let mut usage = ProfileUsage { last_used_at: Some(MONTH), ..ProfileUsage::default() };
+    for kind in [FailureKind::RateLimit, FailureKind::Billing] {
+        fail(&mut usage, "a", kind, MONTH);
+    }
+    assert_eq!((usage.windows.len(), usage.failures, usage.refusals), (2, 1, 1));
+    // The clock of another process is a little behind: the windows are as long as they were.
+    assert_eq!(until(&usage, "a", MONTH - SKEW), Some(MONTH + 10 * MINUTE));
+    let mut behind = usage.clone();
+    settle(&mut behind, MONTH - SKEW);
+    let lengths: Vec<_> = behind.windows.iter().map(|it| (it.from, it.until - it.from)).collect();
+    assert_eq!(lengths, [(MONTH - SKEW, 30 * SECOND), (MONTH - SKEW, 10 * MINUTE)]);
+    // It was set back: nobody waits for a month.
+    assert_eq!(until(&usage, "a", 0), None);
+    settle(&mut usage, 0);
+    assert_eq!(usage, ProfileUsage { last_used_at: Some(0), ..ProfileUsage::default() });
+}
+
+proptest! {
+    /// Whatever the clock is set to between failures, nobody waits longer than a window is long.
+    #[test]
+    fn no_wait_is_longer_than_its_window(
+        steps in prop::collection::vec((-MONTH..MONTH, 0..KINDS.len()), 1..20),
+    ) {
+        let mut usage = ProfileUsage::default();
+        let mut now = 12 * MONTH;
+        for (step, kind) in steps {
+            now += step;
+            settle(&mut usage, now);
+            if let Some(window) = cooled(&usage, "a", now) {
+                prop_assert!(window.until - now <= window.until - window.from);
+                prop_assert!(window.until - window.from <= DAY);
+            }
+            fail(&mut usage, "a", KINDS[kind], now);
+        }
+    }
+}
