@@ -2,13 +2,13 @@
 // A compaction that somebody asks for: arguments in, a promise of its result, ended by an AbortSignal.
 // It must never leave a listener on the caller's signal.
 
-const hub = require('./hub.js')
 const { refuseOther, toJson } = require('./context.js')
 const { AgentEngineError } = require('./errors.js')
+const { lookedAt } = require('./request.js')
 
 const CODE = 'invalid_options'
 
-async function compact(native, label, options) {
+async function compact(native, label, options, onRequest) {
   if (typeof label !== 'string') {
     throw new AgentEngineError('invalid_label', '`label`: is not a string', 'label')
   }
@@ -21,8 +21,8 @@ async function compact(native, label, options) {
   const json = toJson({ ...fields, label }, 'options', CODE)
   let cancel
   try {
-    const result = await hub.request((id) => {
-      native.compact(id, json)
+    const result = await lookedAt(native, onRequest, (id, hooked) => {
+      native.compact(id, json, hooked)
       cancel = () => native.cancelCompaction(id)
       signal?.addEventListener('abort', cancel, { once: true })
     })

@@ -17,6 +17,8 @@ const requests = new Map()
 let nextRun = 1
 let nextRequest = 1
 const keyHosts = new Map()
+/** Who looks at the requests of a compaction or a count, by the number of its request. */
+const hooks = new Map()
 let nextKeys = 1
 let hub
 let alive
@@ -132,8 +134,21 @@ function removeKeys(keys) {
   keyHosts.delete(keys)
 }
 
+/** Registers who looks at the requests that the native side makes for request `id`. */
+function addHook(id, ask) {
+  hooks.set(id, ask)
+}
+
+function removeHook(id) {
+  hooks.delete(id)
+}
+
 function reply(json) {
-  const { id, ok, error, keys, number, place, refused } = JSON.parse(json)
+  const { id, ok, error, keys, number, place, refused, hook, request } = JSON.parse(json)
+  if (hook !== undefined) {
+    hooks.get(hook)?.(number, request)
+    return
+  }
   if (keys !== undefined) {
     keyHosts.get(keys)?.(number, place, refused)
     return
@@ -156,6 +171,8 @@ module.exports = {
   request,
   addKeys,
   removeKeys,
+  addHook,
+  removeHook,
   hold,
   letGo,
   sliceOver,

@@ -6,7 +6,9 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::Ledger;
 use super::error::{Stored, damaged, sqlite};
-use crate::model::{Attempt, JournalFuture, ProfileChange, ProfileStore, ProfileUsage};
+use crate::model::{
+    Attempt, CallPurpose, JournalFuture, ProfileChange, ProfileStore, ProfileUsage,
+};
 
 const COLUMNS: &str = "profile_id, last_used_at, last_failure_at, failures, refusals, windows_json";
 
@@ -54,7 +56,9 @@ pub(super) fn answered_with(
             .map_err(|_| damaged(&format!("the attempts of turn `{turn_id}` cannot be read")))?,
         None => Vec::new(),
     };
-    let last = attempts.into_iter().rfind(|attempt| attempt.ok && attempt.provider == provider);
+    let last = attempts.into_iter().rfind(|attempt| {
+        attempt.purpose == CallPurpose::Run && attempt.ok && attempt.provider == provider
+    });
     Ok(last.and_then(|attempt| attempt.profile_id))
 }
 
