@@ -19,13 +19,13 @@ const asked = {
 } as const
 const NOTHING = { inputTokens: 0, outputTokens: 0 }
 
-function start(replies: ScriptedReply[], price: typeof cost | undefined = cost) {
+function start(replies: ScriptedReply[], price: typeof cost | null = cost) {
   const { file } = folder()
   return closing(
     new AgentEngine({
       ledger: { path: file, synchronous: 'normal' },
       providers: { test: scriptedProvider(replies) },
-      models: [{ ...testModel, cost: price }],
+      models: [{ ...testModel, ...(price ? { cost: price } : {}) }],
       budgets: [{ per: 'session', maxTokens: 1_000_000 }],
     }),
   )
@@ -77,7 +77,7 @@ test('an image that a server counts as little is no placeholder', async () => {
 })
 
 test('a model without a price costs null by an estimate too, and a free one 0', async () => {
-  const unknown = await start([{ text: words(60), usage: NOTHING }], undefined).run(context(asked))
+  const unknown = await start([{ text: words(60), usage: NOTHING }], null).run(context(asked))
     .result
   expect([unknown.cost, unknown.usageEstimated]).toEqual([null, true])
   const free = { ...cost, input: 0, output: 0 }

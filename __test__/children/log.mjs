@@ -8,7 +8,7 @@ const long = 'lorem ipsum '.repeat(140)
 const engine = new AgentEngine({
   ledger: { path: file },
   providers: {
-    test: scriptedProvider({ replies: ['Noted.'], repeat: true }),
+    test: scriptedProvider(['Noted.'], { repeat: true }),
     small: scriptedProvider([{ error: { kind: 'format', message: 'no' } }]),
   },
   models: [

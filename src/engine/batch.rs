@@ -286,7 +286,7 @@ async fn one(
     let asked = (invocation, first);
     let own = run.recaller(&call.tool_name);
     let host: &dyn ToolHost = own.as_ref().map_or(run.host.as_ref(), |own| own);
-    let host = Announcing { host, run, call, told: AtomicBool::new(false) };
+    let host = Announcing { host, run, call, announced: AtomicBool::new(false) };
     let end = run_call(&host, asked, limits, ticket, &abort, begin).instrument(span).await;
     let error = match end.ending {
         // Not begun without an abort: its record was refused, and the batch ends for it.
@@ -305,12 +305,12 @@ struct Announcing<'a> {
     run: &'a Run,
     call: &'a PendingCall,
     /// A retry is no second start.
-    told: AtomicBool,
+    announced: AtomicBool,
 }
 
 impl ToolHost for Announcing<'_> {
     fn execute(&self, invocation: Invocation, cancel: CancellationToken) -> ToolFuture {
-        if !self.told.swap(true, Ordering::AcqRel) {
+        if !self.announced.swap(true, Ordering::AcqRel) {
             tell(self.run, self.call, ToolStatus::Started, None);
         }
         self.host.execute(invocation, cancel)

@@ -74,7 +74,7 @@ pub(super) fn commit_turn(
         parent = Some(compaction::write_turn(
             connection,
             turn,
-            (result, &CompactionUsage::told_by(result)),
+            (result, &CompactionUsage::of_result(result)),
             (&id, before),
             clock,
         )?);

@@ -343,7 +343,7 @@ impl CompactionUsage {
 
     /// What is known of a compaction that another engine has made.
     #[must_use]
-    pub fn told_by(compaction: &CompactionResult) -> Self {
+    pub fn of_result(compaction: &CompactionResult) -> Self {
         let (input, output) =
             (compaction.summarization_input_tokens, compaction.summarization_output_tokens);
         Self { tokens: TokenUsage::new(input, output, 0, 0, 0), ..Self::default() }

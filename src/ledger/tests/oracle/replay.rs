@@ -340,7 +340,7 @@ impl Replay {
         let next = made.epoch.map(|_| made.turn_id.as_str());
         let Some((through, kept)) = self.cut(&before, cut, next) else { return Ok(()) };
         let compaction = compaction(&through, &kept);
-        let usage = CompactionUsage::told_by(&compaction);
+        let usage = CompactionUsage::of_result(&compaction);
         let step = CompactionStep { id: id.clone(), turn: made, compaction, usage };
         let expected = self.memory.compact(&step);
         self.did(if place.is_some() { "compact in a run" } else { "compact" }, &expected);
