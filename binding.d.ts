@@ -14,8 +14,11 @@ export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-was
  * @internal
  */
 export declare class NativeEngine {
-  /** Compacts the session that `options` names, and answers request `id` with the result or null. */
-  compact(id: number, options: string): void
+  /**
+   * Compacts the session that `options` names, and answers request `id` with the result or null. `hooked`:
+   * it has an `onRequest`.
+   */
+  compact(id: number, options: string, hooked: boolean): void
   /** Ends the compaction of request `id`, which then writes nothing. */
   cancelCompaction(id: number): void
   /** `options` is the JSON of `AgentEngineOptions`; `keys` the number under which its key functions are asked. */
@@ -31,10 +34,15 @@ export declare class NativeEngine {
   budgets(): string
   /** What is known of rate limits: a JSON array of `LimitState`. */
   limits(): string
-  /** Counts the tokens that a context would send, and answers request `id`. What is wrong with the context is thrown. */
-  countTokens(id: number, context: string, exact: boolean): void
+  /**
+   * Counts the tokens that a context would send, and answers request `id`. What is wrong with the context is thrown.
+   * `hooked`: it has an `onRequest`.
+   */
+  countTokens(id: number, context: string, exact: boolean, hooked: boolean): void
   /** Answers question `number` for a key: the key and when it ends, or why there is none. */
   answerKey(number: number, key?: string | undefined | null, expiresAt?: number | undefined | null, error?: string | undefined | null): void
+  /** Answers `onRequest` for a compaction or a count: as [`super::hub::NativeHub::answer_request`] does for a run. */
+  answerLook(number: number, body?: string | undefined | null, error?: string | undefined | null): void
   /** Opens a gate of a scripted provider. */
   openGate(provider: string, gate: string): void
   /** The requests a scripted provider got, as a JSON array. */

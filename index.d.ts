@@ -198,10 +198,10 @@ export interface AssembledContext {
 }
 
 /**
- * Looks at a request before it is sent over HTTP, and may put another body in place of its own: what it returns is sent,
+ * Looks at a request before it is sent over HTTP (an answer of a run, a summary, an exact count: see `purpose`), and may put another body in place of its own: what it returns is sent,
  * byte for byte as `JSON.stringify` writes it. Nothing returned sends the body as it was, also when it was changed in
- * place. Keys are in headers, which it never sees. A throw, or anything else returned, fails the run: `error.detail.code`
- * is `on_request_failed`, and nothing is sent.
+ * place. Keys are in headers, which it never sees. A throw, or anything else returned, fails the run (`error.detail.code` is
+ * `on_request_failed`), the compaction or the count, and nothing is sent.
  */
 export type OnRequest = (
   request: OutgoingRequest,
@@ -415,6 +415,11 @@ export interface FailoverOptions {
   ladder?: 'default' | 'legacy'
   /** The first window after a billing failure, in milliseconds; doubled up to a day. Default 600,000. */
   billingBaseMs?: number
+  /**
+   * The longest wait while another model can be asked, in milliseconds: for a key that is limited, or a pause that a provider
+   * asks for. 0 to 60,000; default 2,000. Each wait is an event, `waiting`.
+   */
+  maxWaitMs?: number
   /** The profiles of a provider that are used, in this order. Default: by type (oauth, token, key), then by turns. */
   order?: Readonly<Record<string, readonly string[]>>
   /** The models to go to, where a context names none. */
@@ -1297,6 +1302,42 @@ reason: FailureKind,
 /**
  * The event's number.
  */
+seq: number, } | { "type": "waiting", 
+/**
+ * Why.
+ */
+reason: FailureKind, 
+/**
+ * What the request is for: the run's next answer, or a summary.
+ */
+purpose: CallPurpose, 
+/**
+ * The attempt that is made after it, from 1.
+ */
+attempt: number, 
+/**
+ * Whom it asks.
+ */
+provider: string, 
+/**
+ * The model it asks.
+ */
+model: string, 
+/**
+ * The auth profile that is waited for; absent where the server needs none.
+ */
+profileId?: string, 
+/**
+ * When it ends, in Unix milliseconds; absent where that is not known (other calls go before it).
+ */
+until?: number, 
+/**
+ * How long it takes, in milliseconds; absent where that is not known.
+ */
+ms?: number, 
+/**
+ * The event's number.
+ */
 seq: number, } | { "type": "cache_break", 
 /**
  * What broke, and what it cost.
@@ -1370,11 +1411,11 @@ blocks: Array<Block>,
  */
 toolCalls: Array<AgentToolCall>, 
 /**
- * The sum over all calls of the provider.
+ * The sum over all calls of the provider. Those of a compaction are in the compaction's own turn, where it has one.
  */
 usage: TokenUsage, 
 /**
- * True when a call reported no usage and an estimate was counted.
+ * True when a call reported no usage, or a placeholder, and an estimate was counted in its place.
  */
 usageEstimated: boolean, 
 /**
@@ -1382,7 +1423,7 @@ usageEstimated: boolean,
  */
 contextTokens: number | null, 
 /**
- * US dollars by the catalogue's prices; null where a price is unknown, never 0 for it.
+ * US dollars of the calls in `usage`, by the catalogue's prices; null where a price is unknown, never 0 for it.
  */
 cost: number | null, 
 /**
@@ -1411,7 +1452,7 @@ persisted: boolean,
  */
 persistError?: PersistError, 
 /**
- * Every attempt at a provider.
+ * Every attempt at a provider, those of summaries among them.
  */
 attempts: Array<Attempt>, 
 /**
@@ -1558,9 +1599,13 @@ window: number,
 promptLimit: number, };
 
 /**
- * One attempt at a provider (RULES §1, `attempts_json`).
+ * One attempt at a provider, as the result and the ledger's `attempts_json` have it.
  */
 export type Attempt = { 
+/**
+ * What the call was for; absent for an answer of the run.
+ */
+purpose?: CallPurpose, 
 /**
  * The provider asked.
  */
@@ -1594,6 +1639,10 @@ ms: number,
  */
 usage?: TokenUsage, 
 /**
+ * True where a part of `usage` is an estimate: nothing was reported, or a placeholder.
+ */
+usageEstimated?: boolean, 
+/**
  * What that cost in US dollars, where the price is known.
  */
 cost?: number, 
@@ -1601,6 +1650,11 @@ cost?: number,
  * How long it was held back before, for its provider's rate limits; absent where it was not. Not part of `ms`.
  */
 heldMs?: number, };
+
+/**
+ * What a call of a model is for.
+ */
+export type CallPurpose = "run" | "summary" | "count";
 
 /**
  * A model by name. Read from `"model"` as well.
@@ -1712,9 +1766,18 @@ status?: number,
  */
 code?: string, 
 /**
- * How long the provider asks to wait, in milliseconds.
+ * After how many milliseconds another run may be worth it.
  */
-retryAfterMs?: number, };
+retryAfterMs?: number, 
+/**
+ * Who says so; there where `retryAfterMs` is.
+ */
+retryAfterSource?: RetryAfterSource, };
+
+/**
+ * Where `retryAfterMs` is from.
+ */
+export type RetryAfterSource = "provider" | "cooldown";
 
 /**
  * The finer kinds of RULES §2, and the engine's own.
@@ -1848,11 +1911,15 @@ url: string,
  */
 body: Record<string, any>, 
 /**
+ * What it is for: an answer of the run, a summary of its session, or a count of tokens.
+ */
+purpose: CallPurpose, 
+/**
  * The attempt of the run, from 1.
  */
 attempt: number, 
 /**
- * The run.
+ * The run; of a compaction that was asked for, the one its turn is stored with.
  */
 runId: string, };
 
@@ -3593,7 +3660,11 @@ compactions: number,
 /**
  * What they used, which is not in `usage`.
  */
-compactionUsage: TokenUsage, };
+compactionUsage: TokenUsage, 
+/**
+ * US dollars of those whose price is known, which are not in `cost`; null where none is.
+ */
+compactionCost: number | null, };
 
 /**
  * Whether a session is in use.

@@ -129,7 +129,11 @@ test('a prompt that the provider refuses is compacted and asked again', async ()
     stopReason: 'end_turn',
     compaction: { trigger: 'overflow_recovery' },
   })
-  expect(result.attempts.map(({ reason }) => reason)).toEqual(['context_overflow', undefined])
+  expect(result.attempts.map(({ purpose, reason }) => [purpose, reason])).toEqual([
+    [undefined, 'context_overflow'],
+    ['summary', undefined],
+    [undefined, undefined],
+  ])
   expect(JSON.stringify(provider.requests.at(-1))).not.toContain('question 1')
 })
 

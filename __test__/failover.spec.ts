@@ -117,6 +117,76 @@ describe('keys', () => {
     expect(it.asked.at(-1)).toBe('m1/b')
   })
 
+  test.each<[Record<string, string>, string]>([
+    [{}, 'cooldown'],
+    [{ 'retry-after': '3600' }, 'provider'],
+  ])('a limit that says %j ends with a time by the %s', async (headers, retryAfterSource) => {
+    it.answers(() => fails(429, 'slow', headers))
+    const { result } = await once({ timeoutMs: 20_000 })
+    expect(result.error?.detail).toMatchObject({ kind: 'rate_limit', retryAfterSource })
+    expect(result.error?.detail.retryAfterMs).toBeGreaterThan(20_000)
+  })
+
+  test('a limit without a word is no wait where another model can be asked', async () => {
+    it.answers((model) => (model === 'm1' ? fails(429) : says('ok')))
+    const { events, result } = await once({ fallbacks: ['m2'], timeoutMs: 600_000 })
+    expect(textOf(events)).toBe('ok')
+    expect(it.asked).toEqual(['m1/a', 'm1/b', 'm2/a'])
+    expect(switches(events)).toEqual(['m1>m2 rate_limit'])
+    expect(events.filter(({ type }) => type === 'waiting')).toEqual([])
+    expect(result.attempts).toHaveLength(3)
+  })
+
+  test('a pause that is longer than `maxWaitMs` is for another model', async () => {
+    const pause = { 'retry-after-ms': '50' }
+    for (const [maxWaitMs, asked] of [
+      [49, ['m1/a', 'm2/a']],
+      [50, ['m1/a', 'm1/a', 'm1/a', 'm2/a']],
+    ] as const) {
+      it.asked.length = 0
+      it.answers((model) => (model === 'm1' ? fails(529, 'busy', pause) : says('ok')))
+      const engine = it.engine({ failover: { maxWaitMs } }, ['a'])
+      const { stopReason } = await engine.run(asks({ fallbacks: ['m2'] })).result
+      expect([stopReason, it.asked]).toEqual(['end_turn', asked])
+    }
+    expect(() => it.engine({ failover: { maxWaitMs: 60_001 } })).toThrowError(
+      expect.objectContaining({ code: 'invalid_options', field: 'failover.maxWaitMs' }),
+    )
+  })
+
+  test.each([
+    [529, 'overloaded'],
+    [503, 'server_error'],
+    [429, 'rate_limit'],
+  ])(
+    'a %i with a time is asked three times, and each wait is an event that is kept',
+    async (code, reason) => {
+      const { file } = folder()
+      it.answers(() => fails(code, 'no', { 'retry-after-ms': '30' }))
+      const engine = it.engine({ ledger: { path: file } }, ['a'])
+      const run = engine.run(asks({ runId: 'waits' }))
+      const events = await readAll(run)
+      const { error } = await run.result
+      expect(error?.detail).toMatchObject({ kind: reason, retryAfterMs: 30 })
+      expect(it.asked).toEqual(['m1/a', 'm1/a', 'm1/a'])
+      const waits = events.filter((event) => event.type === 'waiting')
+      const wait = { reason, purpose: 'run', provider: 'test', model: 'm1', profileId: 'a' }
+      expect(waits).toMatchObject([
+        { ...wait, attempt: 2 },
+        { ...wait, attempt: 3 },
+      ])
+      for (const { ms = 0, until = 0 } of waits) {
+        // A window ends a little before the wait for it begins, or its last millisecond is waited too.
+        expect(ms).toBeGreaterThan(0)
+        expect(ms).toBeLessThanOrEqual(31)
+        expect(until).toBeGreaterThan(1_700_000_000_000)
+      }
+      const kept = []
+      for await (const event of engine.attach('waits')) kept.push(event)
+      expect(kept).toEqual(events)
+    },
+  )
+
   test('a short wait that the server asks for is waited', async () => {
     let limited = 0
     it.answers(() => (limited++ < 2 ? fails(429, 'slow', { 'retry-after-ms': '20' }) : says('ok')))

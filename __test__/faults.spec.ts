@@ -90,7 +90,8 @@ describe('connections', () => {
     expect(result.attempts.map(({ ok, reason }) => [ok, reason])).toEqual(
       Array(3).fill([false, 'network']),
     )
-    expect(events.map(({ type }) => type)).toEqual(['stream_start', 'stream_error'])
+    const waits = ['waiting', 'waiting']
+    expect(events.map(({ type }) => type)).toEqual(['stream_start', ...waits, 'stream_error'])
     expect(events.at(-1)).toMatchObject({ partial: false })
   })
 

@@ -251,7 +251,8 @@ describe('the answer', () => {
   ])('that is %s is asked for again, unseen', async (_, stream) => {
     server.use(sse(stream), sse(google.answer('better')))
     const { events, result } = await runOnce({ tools: [echo] })
-    expect(events.map(({ type }) => type)).toEqual(['stream_start', 'token', 'stream_end'])
+    const types = ['stream_start', 'waiting', 'token', 'stream_end']
+    expect(events.map(({ type }) => type)).toEqual(types)
     expect(result).toMatchObject({ stopReason: 'end_turn', toolCalls: [] })
     expect(result.messages.map(({ content }) => content)).toEqual(['hi', 'better'])
     expect(server.seen[1]?.raw).toBe(server.seen[0]?.raw)

@@ -155,6 +155,7 @@ describe('reading', () => {
         unpricedTurns: 1,
         compactions: 0,
         compactionUsage: Object.fromEntries(Object.keys(used).map((key) => [key, 0])),
+        compactionCost: null,
       },
     ])
     const told = async (by: 'session' | 'model' | 'day') =>

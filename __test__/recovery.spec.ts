@@ -276,6 +276,45 @@ test.each(['resume', 'discard'] as const)('recovery: %s at open', async (recover
   expect(service.effects.get('unsafe')?.size).toBe(1)
 })
 
+test.each([
+  ['done', 'after', ['completed'], 0],
+  ['not done', 'before', ['started', 'completed'], 1],
+])('a call that its tool knows as %s is told as what happens now', async (_, when, told, runs) => {
+  const { file } = folder()
+  const service = await counting()
+  const stopAt = `${when} reconcilable one`
+  const changes = JSON.stringify({ stopAt, rounds: 1 })
+  const child = killable('recovery.mjs', [file, service.url, 'run', 'main', changes])
+  await child.line(`at ${stopAt}`)
+  child.kill()
+  await child.ended
+  const { engine } = scriptedEngine(['done'], { ledger: { path: file } })
+  closing(engine)
+  const [turn] = await engine.recover()
+  let ran = 0
+  const tools = ['pure', 'idempotent', 'reconcilable', 'unsafe'].map((name) => ({
+    name,
+    replay: name as 'reconcilable',
+    run: () => {
+      if (name === 'reconcilable') ran++
+      return name
+    },
+    reconcile: () =>
+      when === 'after'
+        ? { outcome: 'done' as const, result: 'it was' }
+        : { outcome: 'not_done' as const },
+  }))
+  const run = await engine.resume(turn?.turnId ?? '', { tools })
+  const statuses: string[] = []
+  for await (const event of run) {
+    if (event.type === 'tool_status' && event.toolName === 'reconcilable') {
+      statuses.push(event.status)
+    }
+  }
+  expect((await run.result).stopReason).toBe('end_turn')
+  expect([statuses, ran]).toEqual([told, runs])
+})
+
 test('what cannot be resumed is refused by name', async () => {
   const { file } = folder()
   const engine = closing(new AgentEngine({ ledger: { path: file } }))

@@ -309,6 +309,7 @@ describe('onRequest', () => {
         api: 'anthropic-messages',
         url: `${server.url}/v1/messages`,
         body: expect.objectContaining({ model: 'test-model', stream: true }),
+        purpose: 'run',
         attempt: 1,
         runId: 'r-1',
       },

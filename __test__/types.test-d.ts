@@ -143,6 +143,8 @@ export async function read(events: AgentRun): Promise<string> {
         return event.toolName + event.toolCallId + event.status + (event.summary ?? '')
       case 'model_switch':
         return event.from.model + event.to.model + event.reason
+      case 'waiting':
+        return event.reason + event.purpose + event.provider + event.model + (event.until ?? '')
       case 'cache_break':
         return event.cacheBreak.cause + event.cacheBreak.tokens
       case 'stream_end':

@@ -2,14 +2,14 @@
 // A compaction that somebody asks for: arguments in, a promise of its result, ended by an AbortSignal.
 // It must never leave a listener on the caller's signal.
 
-const hub = require('./hub.js')
 const { refusal } = require('./errors.js')
 const { attempt, readFields, readName, toJson } = require('./reader.js')
+const { lookedAt } = require('./request.js')
 const signals = require('./signals.js')
 
 const CODE = 'invalid_options'
 
-async function compact(native, label, options) {
+async function compact(native, label, options, onRequest) {
   readName(label, 'label', 'invalid_label')
   const { signal: given, ...fields } = readFields(options, 'options', CODE)
   const signal = signals.readSignal(given, 'signal', CODE)
@@ -20,13 +20,13 @@ async function compact(native, label, options) {
   const json = toJson({ ...fields, label }, 'options', () => CODE)
   let listening
   try {
-    const result = await hub.request((id) => {
+    const result = await lookedAt(native, onRequest, (id, hooked) => {
       const cancel = { abort: () => native.cancelCompaction(id) }
       if (signal !== undefined) {
         signals.listen(signal, cancel, 'signal', CODE)
         listening = cancel
       }
-      native.compact(id, json)
+      native.compact(id, json, hooked)
     })
     // What was written before the signal came stays, and is handed on.
     if (result === null) signal?.throwIfAborted()

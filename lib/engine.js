@@ -12,6 +12,7 @@ const { abortSession, attach, steerSession } = require('./follow.js')
 const { Ledger } = require('./ledger.js')
 const { readOptions } = require('./options.js')
 const { readFields, readName, toJson } = require('./reader.js')
+const { lookedAt } = require('./request.js')
 const { recoverAtOpen, resumption } = require('./recovery.js')
 const { AgentRun } = require('./run.js')
 const { ScriptedProvider } = require('./scripted.js')
@@ -100,13 +101,16 @@ class AgentEngine {
     if (typeof exact !== 'boolean') {
       throw refusal('invalid_options', 'exact', 'is not true or false')
     }
-    const json = contextJson(readContext(context).fields)
-    return hub.request((id) => this.#native.countTokens(id, json, exact))
+    const { fields, onRequest = this.#onRequest } = readContext(context)
+    const json = contextJson(fields)
+    return lookedAt(this.#native, onRequest, (id, hooked) =>
+      this.#native.countTokens(id, json, exact, hooked),
+    )
   }
 
   /** Compacts a session between its turns; see `lib/compaction.js`. */
   async compact(label, options = {}) {
-    return compact(this.#native, label, options)
+    return compact(this.#native, label, options, this.#onRequest)
   }
 
   /** The state of the auth profiles. */

@@ -17,6 +17,8 @@ const requests = new Map()
 let nextRun = 1
 let nextRequest = 1
 const keyHosts = new Map()
+/** Who looks at the requests of a compaction or a count, by the number of its request. */
+const hooks = new Map()
 let nextKeys = 1
 let hub
 let alive
@@ -164,7 +166,16 @@ function removeKeys(keys) {
   keyHosts.delete(keys)
 }
 
-/** An answer: to a request, or a question for a key. */
+/** Registers who looks at the requests that the native side makes for request `id`. */
+function addHook(id, ask) {
+  hooks.set(id, ask)
+}
+
+function removeHook(id) {
+  hooks.delete(id)
+}
+
+/** An answer: to a request, or a question for a key, or a request to look at. */
 function reply(json) {
   let answer
   try {
@@ -175,8 +186,9 @@ function reply(json) {
     const id = Number(/^\{"id":(\d+)/.exec(json.slice(0, 32))?.[1])
     answer = { id, error: { code: 'internal', message } }
   }
-  const { id, keys, number, place, refused } = answer
-  if (keys !== undefined) keyHosts.get(keys)?.(number, place, refused)
+  const { id, keys, number, place, refused, hook, request } = answer
+  if (hook !== undefined) hooks.get(hook)?.(number, request)
+  else if (keys !== undefined) keyHosts.get(keys)?.(number, place, refused)
   else settle(id, answer)
 }
 
@@ -201,6 +213,8 @@ module.exports = {
   request,
   addKeys,
   removeKeys,
+  addHook,
+  removeHook,
   hold,
   letGo,
   sliceOver,

@@ -3,6 +3,7 @@
 // It must never throw, and never change what the caller returned.
 
 const { messageOf } = require('./errors.js')
+const hub = require('./hub.js')
 
 /** Characters of a body: more than any provider takes. */
 const MAX_BODY = 256 * 1024 * 1024
@@ -24,4 +25,21 @@ async function look(onRequest, request) {
   }
 }
 
-module.exports = { look }
+/** Sends a request to the native side whose own requests `onRequest` looks at, where there is one. */
+async function lookedAt(native, onRequest, send) {
+  if (onRequest === undefined) return hub.request((id) => send(id, false))
+  let hook
+  try {
+    return await hub.request((id) => {
+      hook = id
+      hub.addHook(id, (number, request) => {
+        look(onRequest, request).then(({ body, error }) => native.answerLook(number, body, error))
+      })
+      send(id, true)
+    })
+  } finally {
+    hub.removeHook(hook)
+  }
+}
+
+module.exports = { look, lookedAt }

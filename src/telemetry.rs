@@ -22,8 +22,8 @@ pub fn run_span(turn_id: &str, run_id: &str, provider: &str, model: &str) -> Spa
 
 /// One attempt at a provider.
 #[must_use]
-pub fn call_span(provider: &str, model: &str, attempt: u32) -> Span {
-    tracing::info_span!(target: TARGET, "agent.call", provider, model, attempt)
+pub fn call_span(purpose: &str, provider: &str, model: &str, attempt: u32) -> Span {
+    tracing::info_span!(target: TARGET, "agent.call", purpose, provider, model, attempt)
 }
 
 /// One execution of a tool.
@@ -41,6 +41,11 @@ pub fn commit_span(turn_id: &str) -> Span {
 /// An attempt failed; the code is ours or the provider's, never its text.
 pub fn call_failed(provider: &str, kind: &str, code: &str, status: Option<u16>) {
     tracing::event!(target: TARGET, Level::WARN, provider, kind, code, status, "agent.call.failed");
+}
+
+/// A call of a model ended; `tokens` is what it used.
+pub fn call_ended(purpose: &str, attempt: u32, ok: bool, ms: u64, tokens: u64) {
+    tracing::event!(target: TARGET, Level::INFO, purpose, attempt, ok, ms, tokens, "agent.call.ended");
 }
 
 /// A request went out otherwise than its context asked.

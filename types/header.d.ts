@@ -198,10 +198,10 @@ export interface AssembledContext {
 }
 
 /**
- * Looks at a request before it is sent over HTTP, and may put another body in place of its own: what it returns is sent,
+ * Looks at a request before it is sent over HTTP (an answer of a run, a summary, an exact count: see `purpose`), and may put another body in place of its own: what it returns is sent,
  * byte for byte as `JSON.stringify` writes it. Nothing returned sends the body as it was, also when it was changed in
- * place. Keys are in headers, which it never sees. A throw, or anything else returned, fails the run: `error.detail.code`
- * is `on_request_failed`, and nothing is sent.
+ * place. Keys are in headers, which it never sees. A throw, or anything else returned, fails the run (`error.detail.code` is
+ * `on_request_failed`), the compaction or the count, and nothing is sent.
  */
 export type OnRequest = (
   request: OutgoingRequest,
@@ -415,6 +415,11 @@ export interface FailoverOptions {
   ladder?: 'default' | 'legacy'
   /** The first window after a billing failure, in milliseconds; doubled up to a day. Default 600,000. */
   billingBaseMs?: number
+  /**
+   * The longest wait while another model can be asked, in milliseconds: for a key that is limited, or a pause that a provider
+   * asks for. 0 to 60,000; default 2,000. Each wait is an event, `waiting`.
+   */
+  maxWaitMs?: number
   /** The profiles of a provider that are used, in this order. Default: by type (oauth, token, key), then by turns. */
   order?: Readonly<Record<string, readonly string[]>>
   /** The models to go to, where a context names none. */

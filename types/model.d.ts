@@ -358,6 +358,42 @@ reason: FailureKind,
 /**
  * The event's number.
  */
+seq: number, } | { "type": "waiting", 
+/**
+ * Why.
+ */
+reason: FailureKind, 
+/**
+ * What the request is for: the run's next answer, or a summary.
+ */
+purpose: CallPurpose, 
+/**
+ * The attempt that is made after it, from 1.
+ */
+attempt: number, 
+/**
+ * Whom it asks.
+ */
+provider: string, 
+/**
+ * The model it asks.
+ */
+model: string, 
+/**
+ * The auth profile that is waited for; absent where the server needs none.
+ */
+profileId?: string, 
+/**
+ * When it ends, in Unix milliseconds; absent where that is not known (other calls go before it).
+ */
+until?: number, 
+/**
+ * How long it takes, in milliseconds; absent where that is not known.
+ */
+ms?: number, 
+/**
+ * The event's number.
+ */
 seq: number, } | { "type": "cache_break", 
 /**
  * What broke, and what it cost.
@@ -431,11 +467,11 @@ blocks: Array<Block>,
  */
 toolCalls: Array<AgentToolCall>, 
 /**
- * The sum over all calls of the provider.
+ * The sum over all calls of the provider. Those of a compaction are in the compaction's own turn, where it has one.
  */
 usage: TokenUsage, 
 /**
- * True when a call reported no usage and an estimate was counted.
+ * True when a call reported no usage, or a placeholder, and an estimate was counted in its place.
  */
 usageEstimated: boolean, 
 /**
@@ -443,7 +479,7 @@ usageEstimated: boolean,
  */
 contextTokens: number | null, 
 /**
- * US dollars by the catalogue's prices; null where a price is unknown, never 0 for it.
+ * US dollars of the calls in `usage`, by the catalogue's prices; null where a price is unknown, never 0 for it.
  */
 cost: number | null, 
 /**
@@ -472,7 +508,7 @@ persisted: boolean,
  */
 persistError?: PersistError, 
 /**
- * Every attempt at a provider.
+ * Every attempt at a provider, those of summaries among them.
  */
 attempts: Array<Attempt>, 
 /**
@@ -619,9 +655,13 @@ window: number,
 promptLimit: number, };
 
 /**
- * One attempt at a provider (RULES §1, `attempts_json`).
+ * One attempt at a provider, as the result and the ledger's `attempts_json` have it.
  */
 export type Attempt = { 
+/**
+ * What the call was for; absent for an answer of the run.
+ */
+purpose?: CallPurpose, 
 /**
  * The provider asked.
  */
@@ -655,6 +695,10 @@ ms: number,
  */
 usage?: TokenUsage, 
 /**
+ * True where a part of `usage` is an estimate: nothing was reported, or a placeholder.
+ */
+usageEstimated?: boolean, 
+/**
  * What that cost in US dollars, where the price is known.
  */
 cost?: number, 
@@ -662,6 +706,11 @@ cost?: number,
  * How long it was held back before, for its provider's rate limits; absent where it was not. Not part of `ms`.
  */
 heldMs?: number, };
+
+/**
+ * What a call of a model is for.
+ */
+export type CallPurpose = "run" | "summary" | "count";
 
 /**
  * A model by name. Read from `"model"` as well.
@@ -773,9 +822,18 @@ status?: number,
  */
 code?: string, 
 /**
- * How long the provider asks to wait, in milliseconds.
+ * After how many milliseconds another run may be worth it.
  */
-retryAfterMs?: number, };
+retryAfterMs?: number, 
+/**
+ * Who says so; there where `retryAfterMs` is.
+ */
+retryAfterSource?: RetryAfterSource, };
+
+/**
+ * Where `retryAfterMs` is from.
+ */
+export type RetryAfterSource = "provider" | "cooldown";
 
 /**
  * The finer kinds of RULES §2, and the engine's own.
@@ -909,11 +967,15 @@ url: string,
  */
 body: Record<string, any>, 
 /**
+ * What it is for: an answer of the run, a summary of its session, or a count of tokens.
+ */
+purpose: CallPurpose, 
+/**
  * The attempt of the run, from 1.
  */
 attempt: number, 
 /**
- * The run.
+ * The run; of a compaction that was asked for, the one its turn is stored with.
  */
 runId: string, };
 
@@ -2654,7 +2716,11 @@ compactions: number,
 /**
  * What they used, which is not in `usage`.
  */
-compactionUsage: TokenUsage, };
+compactionUsage: TokenUsage, 
+/**
+ * US dollars of those whose price is known, which are not in `cost`; null where none is.
+ */
+compactionCost: number | null, };
 
 /**
  * Whether a session is in use.

@@ -28,7 +28,7 @@ impl Run {
             // Queued before the alias is free for the next run, so that it comes after this one.
             let place = self.core.sessions.queue(&label);
             self.context.session_label = label;
-            self.asks.session_is(&self.context);
+            self.template.session_is(&self.context);
             entered.map(|_| place)
         };
         lane.map(Some).map_err(interrupted)

@@ -7,12 +7,14 @@ use std::future::{Future, pending, poll_fn};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
 use crate::telemetry::Instrument as _;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::driver::Run;
 use super::outcome;
@@ -20,7 +22,10 @@ use super::record::{Starting, Writing, bars};
 use super::session::storage_error;
 use crate::model::{Block, OUTCOME_UNKNOWN, StorageError, StreamEvent, ToolStatus};
 use crate::telemetry;
-use crate::tools::{Ending, First, Gate, Invocation, Limits, Prepared, Ticket, ToolHost, run_call};
+use crate::tools::{
+    Ending, First, Gate, Invocation, Limits, Prepared, ReconcileFuture, Ticket, ToolFuture,
+    ToolHost, run_call,
+};
 use crate::turn::machine::{Event, Interrupt, Machine, PendingCall, Step, ToolFinish};
 
 /// What a skipped call answers (RULES §5).
@@ -79,7 +84,6 @@ pub(crate) async fn run(
                     }
                     let begins = told.await.is_ok();
                     if begins {
-                        tell(run, call, ToolStatus::Started, None);
                         run.control.batch_started();
                     }
                     begins
@@ -182,6 +186,13 @@ pub(crate) async fn run(
     step
 }
 
+impl Run {
+    /// The limit of a tool that names none.
+    pub(crate) fn tool_timeout(&self) -> Option<Duration> {
+        self.context.tool_timeout_ms.or(self.core.tool_timeout_ms).map(Duration::from_millis)
+    }
+}
+
 /// Lets calls begin.
 fn begin(run: &Run, machine: &mut Machine, admitted: Admitted) {
     for (starting, gate) in admitted.starting.into_iter().zip(admitted.gates) {
@@ -275,7 +286,8 @@ async fn one(
     let asked = (invocation, first);
     let own = run.recaller(&call.tool_name);
     let host: &dyn ToolHost = own.as_ref().map_or(run.host.as_ref(), |own| own);
-    let end = run_call(host, asked, limits, ticket, &abort, begin).instrument(span).await;
+    let host = Announcing { host, run, call, announced: AtomicBool::new(false) };
+    let end = run_call(&host, asked, limits, ticket, &abort, begin).instrument(span).await;
     let error = match end.ending {
         // Not begun without an abort: its record was refused, and the batch ends for it.
         Ending::Aborted | Ending::NotStarted => return None,
@@ -285,6 +297,28 @@ async fn one(
         }
     };
     Some(ToolFinish { content: end.answer.content, result: end.answer.result_json, error })
+}
+
+/// Emits `started` when the tool itself is about to run, and not for one that is only asked what became of a call.
+struct Announcing<'a> {
+    host: &'a dyn ToolHost,
+    run: &'a Run,
+    call: &'a PendingCall,
+    /// A retry is no second start.
+    announced: AtomicBool,
+}
+
+impl ToolHost for Announcing<'_> {
+    fn execute(&self, invocation: Invocation, cancel: CancellationToken) -> ToolFuture {
+        if !self.announced.swap(true, Ordering::AcqRel) {
+            tell(self.run, self.call, ToolStatus::Started, None);
+        }
+        self.host.execute(invocation, cancel)
+    }
+
+    fn reconcile(&self, invocation: Invocation, cancel: CancellationToken) -> ReconcileFuture {
+        self.host.reconcile(invocation, cancel)
+    }
 }
 
 /// A call that never began: what the model is told is the error.

@@ -187,7 +187,7 @@ impl Run {
             base: conversation.base(),
             called_at: sent,
             system: prefix::text(&self.context.system_prompt),
-            settings: prefix::settings(thinking, self.asks.options(&self.context, called)),
+            settings: prefix::settings(thinking, self.template.options(&self.context, called)),
             tools: self.tool_links(watch.last.as_deref()),
             comparable: links.len(),
             links,

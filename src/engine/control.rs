@@ -34,10 +34,6 @@ impl RunControl {
         self.abort.cancel();
     }
 
-    pub(crate) async fn aborted(&self) {
-        self.abort.cancelled().await;
-    }
-
     pub(crate) fn abort_token(&self) -> CancellationToken {
         self.abort.clone()
     }

@@ -1,4 +1,4 @@
-//! Counting the tokens of a context without running it: by estimate (RULES §3), or by asking the provider.
+//! Counting the tokens of a context without running it: by estimate, or by asking the provider.
 //!
 //! It must never write, start a run, or pass an estimate for a count.
 
@@ -6,16 +6,21 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::call::RequestTemplate;
+use super::call::{Bounds, Dismissed, Ending, HookHost, ModelCall, ModelTarget, PromptSize};
 use super::conversation::Conversation;
-use super::request::Asks;
-use super::{Engine, Resolved};
+use super::governor::priority_of;
+use super::{Core, Engine, Resolved, closed};
 use crate::error::EngineError;
 use crate::model::{
-    AssembledContext, Failure, FailureKind, HistoryTurn, Journal, Message, StorageError,
-    TokenCount, ToolDefinition,
+    AssembledContext, CallPurpose, Failure, FailureKind, HistoryTurn, Journal, Message, ModelInfo,
+    StorageError, TokenCount, ToolDefinition,
 };
-use crate::turn::estimate;
+use crate::provider::{ModelRequest, Provider, RequestHost};
+use crate::turn::fallback::Seat;
+use crate::turn::machine::Interrupt;
 use crate::turn::transcript::{Projector, Target};
+use crate::turn::{estimate, retry};
 
 /// What stands before the current message.
 enum Before {
@@ -25,7 +30,8 @@ enum Before {
 
 impl Engine {
     /// Counts what a run of `context` would send with its first call, from the session's history as it is now: a running
-    /// turn of the session is not waited for. With `exact` the provider is asked where its API has a way.
+    /// turn of the session is not waited for. With `exact` the provider is asked where its API has a way, and `hook` looks
+    /// at that request.
     ///
     /// # Errors
     /// As [`Engine::start`]; the future's: the ledger failed, or the provider did.
@@ -33,6 +39,7 @@ impl Engine {
         &self,
         mut context: AssembledContext,
         exact: bool,
+        hook: Option<Arc<dyn RequestHost>>,
     ) -> Result<impl Future<Output = Result<TokenCount, EngineError>> + Send + use<>, EngineError>
     {
         self.core.offer_recall(&mut context)?;
@@ -67,7 +74,6 @@ impl Engine {
             if !exact {
                 return Ok(estimated);
             }
-            let credential = core.keys.any(seat).await?;
             let mut conversation = Conversation::new(target());
             match &before {
                 Before::Given(messages) => conversation.push_flat(messages, provider.as_ref()),
@@ -78,24 +84,82 @@ impl Engine {
             let current = std::slice::from_ref(&context.current_message);
             conversation.push_current(current, provider.as_ref());
             conversation.sendable().map_err(|error| error.to_failure())?;
-            let asks = Asks::of(&context, headers, None);
+            let template = RequestTemplate::of(&context, headers, None);
             let tools = tool_set.tools();
-            let request =
-                asks.request(&context, tools, &model, &conversation, provider.as_ref(), false);
-            let limit = Duration::from_millis(context.timeout_ms);
-            let counting = provider.count(&request, credential.as_deref());
-            match tokio::time::timeout(limit, counting).await {
-                Ok(counted) => Ok(match counted? {
-                    Some(tokens) => TokenCount { tokens, exact: true, ..estimated },
-                    None => estimated,
-                }),
-                Err(_) => {
-                    let limit = context.timeout_ms;
-                    let message = format!("the provider did not count within `{limit}` ms");
-                    Err(Failure::new(FailureKind::Timeout, "timeout", message).into())
-                }
-            }
+            let provider = provider.as_ref();
+            let request = template.request(&context, tools, &model, &conversation, provider, false);
+            let asked = Exact { context: &context, provider, model: &model, hook: hook.as_ref() };
+            Ok(match core.count_exactly(asked, seat, request).await? {
+                Some(tokens) => TokenCount { tokens, exact: true, ..estimated },
+                None => estimated,
+            })
         })
+    }
+}
+
+/// Whom an exact count asks, and for what.
+struct Exact<'a> {
+    context: &'a AssembledContext,
+    provider: &'a dyn Provider,
+    model: &'a ModelInfo,
+    hook: Option<&'a Arc<dyn RequestHost>>,
+}
+
+impl Core {
+    /// Asks the provider once; it ends with the context's time, or with the engine.
+    async fn count_exactly(
+        &self,
+        Exact { context, provider, model, hook }: Exact<'_>,
+        seat: Seat,
+        request: ModelRequest,
+    ) -> Result<Option<u64>, EngineError> {
+        let limit = Duration::from_millis(context.timeout_ms);
+        let bounds = Bounds { abort: self.closing.clone(), deadline: self.clock.instant() + limit };
+        let mut held = Duration::ZERO;
+        let (profile, called) = loop {
+            let profile = self.keys.any(seat.clone()).await?;
+            let call = ModelCall {
+                purpose: CallPurpose::Count,
+                target: ModelTarget {
+                    provider,
+                    provider_name: &context.provider,
+                    model_name: &context.model,
+                    model,
+                    profile: profile.as_deref(),
+                },
+                request: request.clone(),
+                // It is a request, and its tokens are not processed.
+                prompt: PromptSize::default(),
+                number: 1,
+                priority: priority_of(&context.session_label),
+                payer: None,
+                hook: hook.map(|host| HookHost { host, run_id: &context.run_id }),
+                bounds: &bounds,
+                events: None,
+                held,
+            };
+            match self.call(call).await {
+                Ok(called) => break (profile, called),
+                Err(Dismissed { held: so_far }) => held = so_far,
+            }
+        };
+        match called.ending {
+            Ending::Counted(tokens) => Ok(tokens),
+            Ending::Completed(_) => Ok(None),
+            Ending::Failed(failure) => {
+                let failure = retry::judged(&failure).into_owned();
+                if let Some(profile) = profile {
+                    self.blame(&profile, &context.model, &failure).await;
+                }
+                Err(failure.into())
+            }
+            Ending::Interrupted(Interrupt::Abort) => Err(closed()),
+            Ending::Interrupted(Interrupt::Timeout) => {
+                let limit = context.timeout_ms;
+                let message = format!("the provider did not count within `{limit}` ms");
+                Err(Failure::new(FailureKind::Timeout, "timeout", message).into())
+            }
+        }
     }
 }
 

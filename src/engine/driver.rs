@@ -8,13 +8,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::budgets::Payer;
-use super::call::Spent;
+use super::call::{Bounds, RequestTemplate, RunUsage};
 use super::compaction::Compactor;
 use super::control::RunControl;
 use super::failover::Chair;
 use super::record::Writing;
-use super::request::Asks;
 use super::session::Session;
 use super::sessions::Place;
 use super::sink::EventQueue;
@@ -48,7 +46,9 @@ pub(crate) struct Run {
     pub(crate) queue: Arc<EventQueue>,
     pub(crate) control: Arc<RunControl>,
     pub(crate) host: Arc<dyn ToolHost>,
-    pub(crate) asks: Asks,
+    pub(crate) template: RequestTemplate,
+    /// Its abort and the end of its time.
+    pub(crate) bounds: Bounds,
     /// What makes room in a full window; `None` where nothing may.
     pub(crate) compactor: Option<Arc<Compactor>>,
     pub(crate) started: Instant,
@@ -58,7 +58,7 @@ pub(crate) struct Run {
 impl Run {
     /// Runs to the end: commit, terminal event, result. `place` is the run's in its session's queue, where there is one.
     pub(crate) async fn drive(mut self, place: Option<Place>) {
-        let mut spent = Spent::of(&self.model);
+        let mut spent = RunUsage::of(&self.model);
         spent.notes.append(&mut self.notes);
         let mut machine =
             Machine::new(self.context.current_message.clone(), self.context.max_iterations);
@@ -87,7 +87,7 @@ impl Run {
         &mut self,
         machine: &mut Machine,
         session: &mut Session,
-        spent: &mut Spent,
+        spent: &mut RunUsage,
     ) -> Vec<String> {
         let mut sent = 0;
         let mut step = machine.step();
@@ -125,10 +125,17 @@ impl Run {
                     self.queue.phase(AgentPhase::ToolUse, self.core.clock.now_ms());
                     batch::run(self, machine, &mut session.writing, calls).await
                 }
-                Step::Wait(delay) => match self.guard(tokio::time::sleep(delay)).await {
-                    Ok(()) => self.feed(machine, Event::Waited),
-                    Err(cause) => self.feed(machine, Event::Interrupted { cause, partial: None }),
-                },
+                Step::Wait(delay) => {
+                    if !delay.is_zero() {
+                        self.announce_retry(spent.next_attempt(), delay);
+                    }
+                    match self.guard(tokio::time::sleep(delay)).await {
+                        Ok(()) => self.feed(machine, Event::Waited),
+                        Err(cause) => {
+                            self.feed(machine, Event::Interrupted { cause, partial: None })
+                        }
+                    }
+                }
                 // Every call of a batch is run to its end before the next step is asked for.
                 Step::AwaitTools => self
                     .feed(machine, Event::Interrupted { cause: Interrupt::Abort, partial: None }),
@@ -157,16 +164,11 @@ impl Run {
 
     /// Waits for `work`, an abort, or the end of the run's time, whichever comes first.
     pub(crate) async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, Interrupt> {
-        tokio::select! {
-            biased;
-            () = self.control.aborted() => Err(Interrupt::Abort),
-            done = work => Ok(done),
-            () = tokio::time::sleep_until(self.deadline()) => Err(Interrupt::Timeout),
-        }
+        self.bounds.guard(work).await
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        self.deadline().saturating_duration_since(self.core.clock.instant())
+        self.bounds.remaining(&self.core.clock)
     }
 
     pub(crate) fn feed(&self, machine: &mut Machine, event: Event) -> Step {
@@ -186,24 +188,6 @@ impl Run {
             message_id,
             seq,
         });
-    }
-
-    /// Who pays for its calls.
-    pub(crate) fn payer(&self) -> Payer<'_> {
-        Payer {
-            turn_id: Some(&self.turn_id),
-            session_label: &self.context.session_label,
-            follows: self.context.parent_turn_id.as_deref(),
-        }
-    }
-
-    pub(crate) fn deadline(&self) -> Instant {
-        self.started + Duration::from_millis(self.context.timeout_ms)
-    }
-
-    /// The limit of a tool that names none.
-    pub(crate) fn tool_timeout(&self) -> Option<Duration> {
-        self.context.tool_timeout_ms.or(self.core.tool_timeout_ms).map(Duration::from_millis)
     }
 }
 

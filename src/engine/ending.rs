@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::call::Spent;
+use super::call::RunUsage;
 use super::compaction::fit;
 use super::driver::{Run, last_answer};
 use super::outcome::{self, Ended, Place, millis};
@@ -24,7 +24,7 @@ impl Run {
         &self,
         machine: Machine,
         mut session: Option<Session>,
-        spent: Spent,
+        spent: RunUsage,
         undelivered_steering: Vec<String>,
     ) {
         let clock = &self.core.clock;
@@ -34,6 +34,7 @@ impl Run {
             duration_ms: millis(clock.instant().saturating_duration_since(self.started)),
             attempts: spent.attempts,
             cost: spent.cost,
+            unseen: (spent.unseen, spent.unseen_estimated),
             undelivered_steering,
             warnings: spent
                 .warnings

@@ -4,7 +4,6 @@
 //! [`crate::model::Journal`], a [`crate::tools::ToolHost`] and an [`EventQueue`].
 
 mod alias;
-mod attempt;
 mod batch;
 mod budgets;
 mod calibration;
@@ -18,6 +17,7 @@ mod driver;
 mod ending;
 mod failover;
 mod governor;
+mod lookup;
 mod opening;
 mod outcome;
 mod prefix;
@@ -26,7 +26,6 @@ mod recall;
 mod recent;
 mod record;
 mod recovery;
-mod request;
 mod session;
 mod sessions;
 mod sink;
@@ -35,10 +34,12 @@ mod tasks;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use crate::telemetry::Instrument as _;
 use futures_util::FutureExt as _;
+use tokio_util::sync::CancellationToken;
 
 pub use budgets::Budgets;
 pub use compaction::{CompactionOptions, ContextGuard, ManualCompaction, Preset, Strategy};
@@ -53,19 +54,18 @@ pub use tasks::Tasks;
 use crate::clock::Clock;
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{
-    AgentPhase, Api, AssembledContext, Block, BudgetState, Catalogue, Enrolment, InputError,
-    Journal, LimitState, ModelFilter, ModelInfo, ProfileState, ProfileStore, RatioStore, RunNames,
-    StreamEvent, quoted,
+    AgentPhase, AssembledContext, Block, BudgetState, Catalogue, Enrolment, InputError, Journal,
+    LimitState, ModelInfo, ProfileState, ProfileStore, RatioStore, RunNames, StreamEvent,
 };
 use crate::provider::{Provider, ProviderKeys, RequestHost, TurnHeaders};
 use crate::telemetry;
 use crate::tools::{ToolHost, ToolSet, ToolSetCache};
 use crate::turn::fallback::Plan;
 use calibration::Calibrations;
+use call::{Bounds, RequestTemplate};
 use driver::Run;
 use failover::{Chain, Keyring};
 use governor::Governor;
-use request::Asks;
 
 /// A provider the engine can ask, and the keys it is asked with.
 pub struct ProviderEntry {
@@ -114,6 +114,8 @@ pub(crate) struct Core {
     pub(crate) keys: Arc<Keyring>,
     pub(crate) governor: Governor,
     pub(crate) calibrations: Calibrations,
+    /// Cancelled when the engine closes: what asks a provider for no run ends then.
+    pub(crate) closing: CancellationToken,
 }
 
 /// Parts an engine is made of.
@@ -203,6 +205,7 @@ impl Engine {
                 compaction: parts.compaction,
                 guard: parts.guard,
                 budgets: parts.budgets,
+                closing: CancellationToken::new(),
             }),
             providers: parts.providers,
             catalogue: parts.catalogue,
@@ -213,7 +216,7 @@ impl Engine {
         }
     }
 
-    /// Starts a run and returns at once. `stream_start` is in the queue when this returns. A `control` that is aborted
+    /// Starts a run and returns at once. `stream_start` is in the queue when this returns, or among the kept events. A `control` that is aborted
     /// already makes a run that asks nobody. `hook` looks at each request before it is sent.
     ///
     /// # Errors
@@ -257,15 +260,19 @@ impl Engine {
             tool_set,
             provider: Arc::clone(&entry.provider),
             model,
-            plan: Plan::new(seats, sticky.clone()),
+            plan: Plan::new(seats, sticky.clone()).waiting_at_most(self.core.failover.max_wait()),
             profile: sticky,
             compactor: chairs.first().and_then(|chair| chair.compactor.clone()),
             chain: chairs,
             notes,
             queue: Arc::clone(&queue),
-            control,
             host,
-            asks: Asks::of(&context, headers, hook),
+            template: RequestTemplate::of(&context, headers, hook),
+            bounds: Bounds {
+                abort: control.abort_token(),
+                deadline: clock.instant() + Duration::from_millis(context.timeout_ms),
+            },
+            control,
             started: clock.instant(),
             started_ms: clock.now_ms(),
             context,
@@ -279,12 +286,15 @@ impl Engine {
             .as_ref()
             .map(|_| self.core.sessions.queue(&run.context.session_label));
         queue.phase(AgentPhase::Start, run.started_ms);
-        queue.event(|seq| StreamEvent::StreamStart {
-            run_id: run.context.run_id.clone(),
-            session_label: run.context.session_label.clone(),
-            target: run.context.target.clone(),
-            seq,
-        });
+        // Once a run: one that goes on after kept events has it among them.
+        if !queue.has_begun() {
+            queue.event(|seq| StreamEvent::StreamStart {
+                run_id: run.context.run_id.clone(),
+                session_label: run.context.session_label.clone(),
+                target: run.context.target.clone(),
+                seq,
+            });
+        }
         let span = telemetry::run_span(
             &run.turn_id,
             &run.context.run_id,
@@ -326,10 +336,7 @@ impl Engine {
     /// What a context's names stand for.
     fn resolve(&self, context: &AssembledContext) -> Result<Resolved<'_>, EngineError> {
         if self.closed.load(Ordering::Acquire) {
-            return Err(EngineError::new(
-                ErrorCode::EngineClosed,
-                "the engine is closed; make a new one",
-            ));
+            return Err(closed());
         }
         let entry = self.provider_named(&context.provider)?;
         let model = self.model_named(&context.provider, &context.model, entry.provider.api())?;
@@ -339,24 +346,6 @@ impl Engine {
             .map_err(EngineError::context)?;
         let headers = TurnHeaders::check(&context.request.headers).map_err(EngineError::context)?;
         Ok(Resolved { entry, model, tool_set, headers })
-    }
-
-    fn provider_named(&self, name: &str) -> Result<&ProviderEntry, EngineError> {
-        self.providers.get(name).ok_or_else(|| {
-            let mut known: Vec<&str> = self.providers.keys().map(String::as_str).collect();
-            known.sort_unstable();
-            let known = known.join(", ");
-            EngineError::at(
-                ErrorCode::UnknownProvider,
-                InputError {
-                    path: "provider".to_owned(),
-                    message: format!(
-                        "{} is not among the engine's providers ({known})",
-                        quoted(name)
-                    ),
-                },
-            )
-        })
     }
 
     /// The state of the auth profiles, as the ledger has it now.
@@ -380,68 +369,15 @@ impl Engine {
         self.core.governor.states()
     }
 
-    /// The models that the engine knows, by provider and name.
-    #[must_use]
-    pub fn models(&self, filter: &ModelFilter) -> Vec<Arc<ModelInfo>> {
-        self.catalogue.list(filter)
-    }
-
     /// What the budgets stand at: those that have been paid from, by their place in the options.
     #[must_use]
     pub fn budgets(&self) -> Vec<BudgetState> {
         self.core.budgets.states()
     }
 
-    fn looked_up(&self) -> MutexGuard<'_, HashMap<(String, String), Arc<ModelInfo>>> {
-        self.models.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What is known of a provider's model.
-    fn model_named(
-        &self,
-        provider: &str,
-        model: &str,
-        api: Api,
-    ) -> Result<Arc<ModelInfo>, EngineError> {
-        /// A script has no window of its own.
-        const SCRIPTED_WINDOW: u64 = 200_000;
-        /// More names than an engine is asked for in its life; past it, names are looked up each time.
-        const MOST_KEPT: usize = 1_000;
-        let name = (provider.to_owned(), model.to_owned());
-        if let Some(kept) = self.looked_up().get(&name) {
-            return Ok(Arc::clone(kept));
-        }
-        let found =
-            self.catalogue.resolve_for(provider, api, model).map(|found| found.model).or_else(
-                || {
-                    (api == Api::Scripted).then(|| {
-                        Arc::new(ModelInfo::safe_defaults(provider, api, model, SCRIPTED_WINDOW))
-                    })
-                },
-            );
-        if let Some(found) = found {
-            let mut models = self.looked_up();
-            if models.len() < MOST_KEPT {
-                models.insert(name, Arc::clone(&found));
-            }
-            return Ok(found);
-        }
-        Err(EngineError::at(
-            ErrorCode::UnknownModel,
-            InputError {
-                path: "model".to_owned(),
-                message: format!(
-                    "{} of {} is not in the catalogue; declare its `contextWindow` in the engine's `models`",
-                    quoted(model),
-                    quoted(provider)
-                ),
-            },
-        ))
-    }
-
     /// Takes no more runs and waits until the running ones have committed.
     pub async fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.refuse_runs();
         self.tasks.finished().await;
     }
 
@@ -452,10 +388,15 @@ impl Engine {
         }
     }
 
-    /// Takes no more runs.
+    /// Takes no more runs, and ends the exact counts that are under way.
     pub fn refuse_runs(&self) {
         self.closed.store(true, Ordering::Release);
+        self.core.closing.cancel();
     }
+}
+
+fn closed() -> EngineError {
+    EngineError::new(ErrorCode::EngineClosed, "the engine is closed; make a new one")
 }
 
 #[cfg(test)]

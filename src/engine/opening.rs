@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call::Spent;
+use super::call::RunUsage;
 use super::driver::Run;
 use super::record::{Recorder, Writing};
 use super::session::{Session, storage_error};
@@ -27,7 +27,7 @@ impl Run {
         &self,
         place: Option<Place>,
         machine: &mut Machine,
-        spent: &mut Spent,
+        spent: &mut RunUsage,
     ) -> Result<Session, Box<Event>> {
         let lane = match place {
             Some(place) => Some(self.guard(place.enter()).await.map_err(interrupted)?),
@@ -109,7 +109,7 @@ impl Run {
         &self,
         journal: &Arc<dyn Journal>,
         machine: &mut Machine,
-        spent: &mut Spent,
+        spent: &mut RunUsage,
     ) -> Result<Session, Box<Event>> {
         let turn = loop {
             match journal.reopen(&self.turn_id).await {

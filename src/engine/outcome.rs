@@ -4,8 +4,8 @@
 
 use crate::model::{
     AgentMessage, AgentResult, AssembledContext, Attempt, CacheBreak, CompactionResult,
-    OnStaleHead, PersistError, Role, RunWarning, StopReason, StorageError, TokenBudget, TurnCommit,
-    TurnFacts, TurnStatus,
+    OnStaleHead, PersistError, Role, RunWarning, StopReason, StorageError, TokenBudget, TokenUsage,
+    TurnCommit, TurnFacts, TurnStatus,
 };
 use crate::turn::machine::{Machine, Outcome};
 
@@ -16,6 +16,8 @@ pub(crate) struct Ended {
     pub(crate) duration_ms: u64,
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) cost: Option<f64>,
+    /// Tokens that the machine has not seen, and whether some of them are estimated.
+    pub(crate) unseen: (TokenUsage, bool),
     pub(crate) undelivered_steering: Vec<String>,
     pub(crate) warnings: Vec<RunWarning>,
     pub(crate) compaction: Option<CompactionResult>,
@@ -42,7 +44,7 @@ pub(crate) fn commit(
     ended: &Ended,
     place: Place,
 ) -> TurnCommit {
-    let (usage, usage_estimated, context_tokens) = machine.usage();
+    let (usage, usage_estimated, context_tokens) = used(machine, ended.unseen);
     let facts = TurnFacts {
         turn_id: ended.turn_id.clone(),
         parent_turn_id: place.parent_turn_id,
@@ -72,7 +74,7 @@ pub(crate) fn result(
     outcome: Outcome,
     ended: Ended,
 ) -> AgentResult {
-    let (usage, usage_estimated, context_tokens) = machine.usage();
+    let (usage, usage_estimated, context_tokens) = used(&machine, ended.unseen);
     let (messages, tool_calls) = machine.into_parts();
     let blocks = messages
         .iter()
@@ -101,6 +103,12 @@ pub(crate) fn result(
         warnings: ended.warnings,
         cache_breaks: ended.cache_breaks,
     }
+}
+
+/// The sum over the run's calls, whether some of it is estimated, and the context's size after the last one.
+fn used(machine: &Machine, unseen: (TokenUsage, bool)) -> (TokenUsage, bool, Option<u64>) {
+    let (usage, estimated, context_tokens) = machine.usage();
+    (usage.plus(unseen.0), estimated || unseen.1, context_tokens)
 }
 
 /// The public face of a commit that failed.

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::call::Spent;
+use super::call::RunUsage;
 use super::compaction::{Stopped, base_of, warning};
 use super::conversation::Conversation;
 use super::driver::Run;
@@ -78,7 +78,7 @@ impl Run {
         &self,
         machine: &Machine,
         session: &mut Session,
-        spent: &mut Spent,
+        spent: &mut RunUsage,
     ) -> Option<Event> {
         let options = self.core.pruning?;
         let shares = options.shares();
@@ -124,7 +124,7 @@ impl Run {
 }
 
 /// A history that cannot be read is told as it was.
-fn not_pruned(stopped: Stopped, spent: &mut Spent) -> Option<Event> {
+fn not_pruned(stopped: Stopped, spent: &mut RunUsage) -> Option<Event> {
     match stopped {
         Stopped::Interrupted(cause) => Some(Event::Interrupted { cause, partial: None }),
         Stopped::Failed(why) => {

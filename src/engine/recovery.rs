@@ -102,6 +102,7 @@ impl Engine {
             duration_ms: 0,
             attempts: turn.progress.attempts.clone(),
             cost: turn.progress.cost,
+            unseen: Default::default(),
             undelivered_steering: Vec::new(),
             warnings: Vec::new(),
             cache_breaks: Vec::new(),
@@ -134,6 +135,7 @@ fn interrupted() -> AgentError {
             status: None,
             code: Some("interrupted".to_owned()),
             retry_after_ms: None,
+            retry_after_source: None,
         },
     }
 }

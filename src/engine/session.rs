@@ -153,6 +153,7 @@ pub(crate) fn storage_error(error: &StorageError) -> AgentError {
             status: None,
             code: Some(error.kind.code().to_owned()),
             retry_after_ms: None,
+            retry_after_source: None,
         },
     }
 }

@@ -501,7 +501,7 @@ async fn an_abort_during_the_wait_before_a_retry() {
         tokio::task::yield_now().await;
     })
     .await;
-    assert_eq!(events, ["stream_start", "end true"]);
+    assert_eq!(events, ["stream_start", "waiting", "end true"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,9 @@ use super::lease::Claim;
 use super::write::{Again, Parent, Row, insert_message, insert_turn, write_tool_call};
 use super::{cache, compaction, journal, sessions};
 use crate::clock::Clock;
-use crate::model::{CommitReceipt, OnStaleHead, StorageError, StorageErrorKind, TurnCommit};
+use crate::model::{
+    CommitReceipt, CompactionUsage, OnStaleHead, StorageError, StorageErrorKind, TurnCommit,
+};
 
 /// Writes the turn, its messages and tool calls, and moves the session's pointer as RULES §1 says.
 ///
@@ -69,7 +71,13 @@ pub(super) fn commit_turn(
             ));
         };
         let id = clock.new_id();
-        parent = Some(compaction::write_turn(connection, turn, result, (&id, before), clock)?);
+        parent = Some(compaction::write_turn(
+            connection,
+            turn,
+            (result, &CompactionUsage::of_result(result)),
+            (&id, before),
+            clock,
+        )?);
         move_pointer(connection, turn, &id)?;
         parent_id = Some(id.clone());
         new_head = Some(id);

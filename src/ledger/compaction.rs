@@ -14,8 +14,8 @@ use super::sessions;
 use super::write::{Again, Parent, Row, insert_message, insert_turn, integer};
 use crate::clock::Clock;
 use crate::model::{
-    Block, CompactionResult, CompactionStep, Message, Role, StopReason, StorageError,
-    StorageErrorKind, TokenUsage, TurnCommit, TurnStatus, TurnType, summary_text,
+    Block, CompactionResult, CompactionStep, CompactionUsage, Message, Role, StopReason,
+    StorageError, StorageErrorKind, TurnCommit, TurnStatus, TurnType, summary_text,
 };
 
 static FOLLOW: LazyLock<String> = LazyLock::new(|| {
@@ -44,7 +44,7 @@ pub(super) fn compact(
     claim: &Claim,
     clock: &Clock,
 ) -> Stored<()> {
-    let CompactionStep { id, turn, compaction } = step;
+    let CompactionStep { id, turn, compaction, usage } = step;
     let label = &turn.session_label;
     if let Some(epoch) = turn.epoch {
         claim.check(connection, label, epoch)?;
@@ -65,7 +65,7 @@ pub(super) fn compact(
     if session.is_none() {
         sessions::create(connection, label, Some(before), turn.started_at, true)?;
     }
-    let parent = write_turn(connection, turn, compaction, (id, before), clock)?;
+    let parent = write_turn(connection, turn, (compaction, usage), (id, before), clock)?;
     write_row(connection, id, compaction)?;
     sessions::move_pointer(connection, label, id, turn.completed_at)?;
     if turn.epoch.is_some() {
@@ -91,18 +91,11 @@ fn follow(
 pub(super) fn write_turn(
     connection: &Connection,
     turn: &TurnCommit,
-    compaction: &CompactionResult,
+    (compaction, used): (&CompactionResult, &CompactionUsage),
     (id, before): (&str, &str),
     clock: &Clock,
 ) -> Stored<Parent> {
     let parent = parent_of(connection, before)?;
-    let usage = TokenUsage::new(
-        compaction.summarization_input_tokens,
-        compaction.summarization_output_tokens,
-        0,
-        0,
-        0,
-    );
     let completed_at = turn.started_at.saturating_add(integer(compaction.duration_ms));
     let row = Row {
         id,
@@ -112,7 +105,10 @@ pub(super) fn write_turn(
         stop_reason: Some(StopReason::EndTurn),
         model: &compaction.model,
         provider: &compaction.provider,
-        usage,
+        usage: used.tokens,
+        usage_estimated: used.estimated,
+        cost: used.cost,
+        attempts: &used.attempts,
         completed_at: Some(completed_at),
     };
     insert_turn(connection, turn, &row, Some(&parent))?;
@@ -128,7 +124,7 @@ pub(super) fn write_turn(
     insert_message(connection, id, &summary, Again::Refuse)?;
     Ok(Parent {
         depth: parent.depth + 1,
-        thread_tokens: parent.thread_tokens.saturating_add(integer(usage.total_tokens)),
+        thread_tokens: parent.thread_tokens.saturating_add(integer(used.tokens.total_tokens)),
     })
 }
 

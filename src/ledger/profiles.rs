@@ -11,7 +11,8 @@ use super::error::{Stored, damaged, sqlite};
 use super::lease::Claim;
 use super::writer::Job;
 use crate::model::{
-    Attempt, JournalFuture, ProfileChange, ProfileStore, ProfileUsage, ProfileWindow, StorageError,
+    Attempt, CallPurpose, JournalFuture, ProfileChange, ProfileStore, ProfileUsage, ProfileWindow,
+    StorageError,
 };
 use crate::telemetry;
 
@@ -116,7 +117,9 @@ pub(super) fn answered_with(
             .map_err(|_| damaged(&format!("the attempts of turn `{turn_id}` cannot be read")))?,
         None => Vec::new(),
     };
-    let last = attempts.into_iter().rfind(|attempt| attempt.ok && attempt.provider == provider);
+    let last = attempts.into_iter().rfind(|attempt| {
+        attempt.purpose == CallPurpose::Run && attempt.ok && attempt.provider == provider
+    });
     Ok(last.and_then(|attempt| attempt.profile_id))
 }
 

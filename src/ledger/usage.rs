@@ -82,6 +82,8 @@ pub struct UsageRow {
     pub compactions: u64,
     /// What they used, which is not in `usage`.
     pub compaction_usage: TokenUsage,
+    /// US dollars of those whose price is known, which are not in `cost`; null where none is.
+    pub compaction_cost: Option<f64>,
 }
 
 macro_rules! sums {
@@ -103,7 +105,8 @@ macro_rules! sums {
                sum(t.cached_input_tokens) FILTER (WHERE t.turn_type = 'compaction'),
                sum(t.cache_write_tokens) FILTER (WHERE t.turn_type = 'compaction'),
                sum(t.reasoning_tokens) FILTER (WHERE t.turn_type = 'compaction'),
-               sum(t.total_tokens) FILTER (WHERE t.turn_type = 'compaction')
+               sum(t.total_tokens) FILTER (WHERE t.turn_type = 'compaction'),
+               sum(t.cost) FILTER (WHERE t.turn_type = 'compaction')
              FROM ",
             $from,
             " AND t.status NOT IN ('pending', 'streaming')
@@ -327,5 +330,6 @@ fn row_of(key: String, row: &Row<'_>) -> rusqlite::Result<UsageRow> {
         compactions: count(4)?,
         usage: usage(5)?,
         compaction_usage: usage(11)?,
+        compaction_cost: row.get(17)?,
     })
 }

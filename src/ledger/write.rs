@@ -11,8 +11,8 @@ use super::error::{Stored, sqlite};
 use super::{blobs, stored};
 use crate::clock::Clock;
 use crate::model::{
-    AgentErrorKind, Message, ReplayClass, StopReason, TokenUsage, ToolCallRecord, TurnCommit,
-    TurnStatus, TurnType,
+    AgentErrorKind, Attempt, Message, ReplayClass, StopReason, TokenUsage, ToolCallRecord,
+    TurnCommit, TurnStatus, TurnType,
 };
 
 /// What of the parent a child continues.
@@ -31,6 +31,9 @@ pub(super) struct Row<'a> {
     pub(super) model: &'a str,
     pub(super) provider: &'a str,
     pub(super) usage: TokenUsage,
+    pub(super) usage_estimated: bool,
+    pub(super) cost: Option<f64>,
+    pub(super) attempts: &'a [Attempt],
     pub(super) completed_at: Option<i64>,
 }
 
@@ -47,6 +50,9 @@ impl<'a> Row<'a> {
             model: &turn.model,
             provider: &turn.provider,
             usage: turn.usage,
+            usage_estimated: turn.usage_estimated,
+            cost: turn.cost,
+            attempts: &turn.attempts,
             completed_at: ended.then_some(turn.completed_at),
         }
     }
@@ -100,9 +106,9 @@ pub(super) fn insert_turn(
                 integer(row.usage.cache_write_tokens),
                 integer(row.usage.reasoning_tokens),
                 total,
-                normal.is_some_and(|turn| turn.usage_estimated),
+                row.usage_estimated,
                 normal.and_then(|turn| turn.context_tokens).map(integer),
-                normal.and_then(|turn| turn.cost),
+                row.cost,
                 json(&normal.map_or(&[][..], |turn| &turn.query_message_ids)),
                 normal.and_then(|turn| turn.response_message_id.as_deref()),
                 normal.map_or(0, |turn| count(turn.tool_call_count)),
@@ -112,7 +118,7 @@ pub(super) fn insert_turn(
                 error.map(|error| error_kind(error.kind)),
                 error.map(|error| error.message.as_str()),
                 error.map(|error| error.retryable),
-                json(&normal.map_or(&[][..], |turn| &turn.attempts)),
+                json(&row.attempts),
                 error.and_then(|error| error.detail.code.as_deref()),
             ])
         })

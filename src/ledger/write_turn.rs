@@ -150,7 +150,13 @@ fn error(given: SeedError) -> AgentError {
         | AgentErrorKind::CompactionFailure
         | AgentErrorKind::Unknown => FailureKind::Unknown,
     };
-    let bare = ErrorDetail { kind, status: None, code: None, retry_after_ms: None };
+    let bare = ErrorDetail {
+        kind,
+        status: None,
+        code: None,
+        retry_after_ms: None,
+        retry_after_source: None,
+    };
     AgentError {
         kind: given.kind,
         message: given.message,

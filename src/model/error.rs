@@ -145,9 +145,23 @@ pub struct ErrorDetail {
     /// A stable code: the provider's, or the engine's (`stream_truncated`, `idle_timeout`, `stale_head`, …).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// How long the provider asks to wait, in milliseconds.
+    /// After how many milliseconds another run may be worth it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
+    /// Who says so; there where `retryAfterMs` is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_source: Option<RetryAfterSource>,
+}
+
+/// Where `retryAfterMs` is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum RetryAfterSource {
+    /// The provider asked for it.
+    Provider,
+    /// The provider did not say: it is when the engine's own cooldown of the profile ends.
+    Cooldown,
 }
 
 /// Seed 000's `AgentError`, with `detail`.

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{CacheBreak, FailureKind, ModelName};
+use super::{CacheBreak, CallPurpose, FailureKind, ModelName};
 
 /// One event of a run's stream. `seq` counts from 1 without a gap.
 #[derive(Debug, Clone, Serialize)]
@@ -75,6 +75,30 @@ pub enum StreamEvent {
         /// The event's number.
         seq: u64,
     },
+    /// The next request waits: for a retry, for a profile that cools down, or for room in a rate limit.
+    Waiting {
+        /// Why.
+        reason: FailureKind,
+        /// What the request is for: the run's next answer, or a summary.
+        purpose: CallPurpose,
+        /// The attempt that is made after it, from 1.
+        attempt: u32,
+        /// Whom it asks.
+        provider: String,
+        /// The model it asks.
+        model: String,
+        /// The auth profile that is waited for; absent where the server needs none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        profile_id: Option<String>,
+        /// When it ends, in Unix milliseconds; absent where that is not known (other calls go before it).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        until: Option<i64>,
+        /// How long it takes, in milliseconds; absent where that is not known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ms: Option<u64>,
+        /// The event's number.
+        seq: u64,
+    },
     /// The provider's prompt cache was of less use than it should have been: told after the answer that showed it.
     CacheBreak {
         /// What broke, and what it cost.
@@ -116,6 +140,7 @@ impl StreamEvent {
             | Self::Reasoning { seq, .. }
             | Self::StreamEnd { seq, .. }
             | Self::ModelSwitch { seq, .. }
+            | Self::Waiting { seq, .. }
             | Self::CacheBreak { seq, .. }
             | Self::StreamError { seq, .. } => *seq = number,
         }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{AgentError, ErrorDetail, FailureKind};
+use super::{AgentError, ErrorDetail, FailureKind, RetryAfterSource};
 
 /// Why an attempt failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +20,8 @@ pub struct Failure {
     pub message: String,
     /// How long the provider asks to wait.
     pub retry_after: Option<Duration>,
+    /// How long the engine itself leaves the profile alone, where the provider did not say.
+    pub cooldown: Option<Duration>,
     /// The provider's own word on retrying (`x-should-retry`).
     pub should_retry: Option<bool>,
 }
@@ -34,6 +36,7 @@ impl Failure {
             code: (!code.is_empty()).then(|| code.to_owned()),
             message: message.into(),
             retry_after: None,
+            cooldown: None,
             should_retry: None,
         }
     }
@@ -41,6 +44,8 @@ impl Failure {
     /// The public face of this failure.
     #[must_use]
     pub fn to_agent_error(&self) -> AgentError {
+        let asked = self.retry_after.map(|wait| (wait, RetryAfterSource::Provider));
+        let wait = asked.or(self.cooldown.map(|wait| (wait, RetryAfterSource::Cooldown)));
         AgentError {
             kind: self.kind.agent_kind(),
             message: self.message.clone(),
@@ -50,9 +55,9 @@ impl Failure {
                 kind: self.kind,
                 status: self.status,
                 code: self.code.clone(),
-                retry_after_ms: self
-                    .retry_after
-                    .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+                retry_after_ms: wait
+                    .map(|(wait, _)| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+                retry_after_source: wait.map(|(_, source)| source),
             },
         }
     }

@@ -306,6 +306,49 @@ pub struct CompactionStep {
     pub turn: TurnCommit,
     /// What was summarised and what is kept.
     pub compaction: CompactionResult,
+    /// What its calls came to.
+    pub usage: CompactionUsage,
+}
+
+/// What the calls of a compaction came to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CompactionUsage {
+    /// Their tokens.
+    pub tokens: TokenUsage,
+    /// Whether some of them are estimated.
+    pub estimated: bool,
+    /// US dollars; `None` where a price is unknown.
+    pub cost: Option<f64>,
+    /// The calls that are in no run's attempts.
+    pub attempts: Vec<Attempt>,
+}
+
+impl CompactionUsage {
+    /// That of a compaction that asked nobody.
+    #[must_use]
+    pub fn free() -> Self {
+        Self { cost: Some(0.0), ..Self::default() }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(mut self, other: Self) -> Self {
+        self.attempts.extend(other.attempts);
+        Self {
+            tokens: self.tokens.plus(other.tokens),
+            estimated: self.estimated || other.estimated,
+            cost: self.cost.zip(other.cost).map(|(one, other)| one + other),
+            attempts: self.attempts,
+        }
+    }
+
+    /// What is known of a compaction that another engine has made.
+    #[must_use]
+    pub fn of_result(compaction: &CompactionResult) -> Self {
+        let (input, output) =
+            (compaction.summarization_input_tokens, compaction.summarization_output_tokens);
+        Self { tokens: TokenUsage::new(input, output, 0, 0, 0), ..Self::default() }
+    }
 }
 
 /// The answer of a [`Journal`], awaited off the JavaScript thread.

@@ -44,7 +44,8 @@ pub use context::{
     AgentRole, AssembledContext, ThinkingConfig, ThinkingEffort, ThinkingMode, TokenBudget,
 };
 pub use error::{
-    AgentError, AgentErrorKind, ErrorDetail, FailureKind, StorageError, StorageErrorKind,
+    AgentError, AgentErrorKind, ErrorDetail, FailureKind, RetryAfterSource, StorageError,
+    StorageErrorKind,
 };
 pub use event::{AgentPhase, StreamEvent, ToolStatus};
 pub use failure::Failure;
@@ -56,9 +57,9 @@ pub use input::{
 pub(crate) use input::{optional, required, typed};
 pub use interrupted::{InterruptedCall, InterruptedTurn, OpenCall, OpenTurn, Progress};
 pub use journal::{
-    CallStep, CommitReceipt, CompactionStep, HistoryBase, HistoryTurn, Journal, JournalFuture,
-    OnStaleHead, Opened, SessionHistory, ToolCallRecord, TurnCommit, TurnFacts, TurnOpening,
-    TurnStatus, TurnStep, TurnType,
+    CallStep, CommitReceipt, CompactionStep, CompactionUsage, HistoryBase, HistoryTurn, Journal,
+    JournalFuture, OnStaleHead, Opened, SessionHistory, ToolCallRecord, TurnCommit, TurnFacts,
+    TurnOpening, TurnStatus, TurnStep, TurnType,
 };
 pub use json::repair_surrogates;
 pub(crate) use json::repair_text;
@@ -73,8 +74,8 @@ pub use rate::{LimitState, RateLimit, RateLimitState, RateLimits};
 pub use recall::{RECALL, Recall, Recalled, RecalledMessage};
 pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
 pub use result::{
-    AgentResult, AgentToolCall, Attempt, CompactionResult, PersistError, RunWarning, StopReason,
-    ToolCallStatus,
+    AgentResult, AgentToolCall, Attempt, CallPurpose, CompactionResult, PersistError, RunWarning,
+    StopReason, ToolCallStatus,
 };
 pub use session_key::{SessionKey, SessionKind};
 pub use tool::{ExecutionMode, OUTCOME_UNKNOWN, OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition};

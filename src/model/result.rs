@@ -108,11 +108,45 @@ pub struct AgentToolCall {
     pub message_id: String,
 }
 
-/// One attempt at a provider (RULES §1, `attempts_json`).
+/// What a call of a model is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum CallPurpose {
+    /// The next answer of a run.
+    #[default]
+    Run,
+    /// A summary, so that a conversation fits its window.
+    Summary,
+    /// The number of tokens of a prompt.
+    Count,
+}
+
+impl CallPurpose {
+    /// The name used on every surface.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Summary => "summary",
+            Self::Count => "count",
+        }
+    }
+
+    fn is_run(&self) -> bool {
+        *self == Self::Run
+    }
+}
+
+/// One attempt at a provider, as the result and the ledger's `attempts_json` have it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
+    /// What the call was for; absent for an answer of the run.
+    #[serde(default, skip_serializing_if = "CallPurpose::is_run")]
+    #[cfg_attr(test, ts(optional, as = "Option<CallPurpose>"))]
+    pub purpose: CallPurpose,
     /// The provider asked.
     pub provider: String,
     /// The model asked.
@@ -133,6 +167,10 @@ pub struct Attempt {
     /// What it used; absent where nothing was reported and nothing came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenUsage>,
+    /// True where a part of `usage` is an estimate: nothing was reported, or a placeholder.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(test, ts(optional, as = "Option<bool>"))]
+    pub usage_estimated: bool,
     /// What that cost in US dollars, where the price is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
@@ -221,14 +259,14 @@ pub struct AgentResult {
     pub blocks: Vec<super::Block>,
     /// All tool calls with their results.
     pub tool_calls: Vec<AgentToolCall>,
-    /// The sum over all calls of the provider.
+    /// The sum over all calls of the provider. Those of a compaction are in the compaction's own turn, where it has one.
     pub usage: TokenUsage,
-    /// True when a call reported no usage and an estimate was counted.
+    /// True when a call reported no usage, or a placeholder, and an estimate was counted in its place.
     pub usage_estimated: bool,
     /// The size of the context after the last call, in tokens; null while unknown (RULES §3). Never the sum.
     #[cfg_attr(test, ts(type = "number | null", optional = false))]
     pub context_tokens: Option<u64>,
-    /// US dollars by the catalogue's prices; null where a price is unknown, never 0 for it.
+    /// US dollars of the calls in `usage`, by the catalogue's prices; null where a price is unknown, never 0 for it.
     #[cfg_attr(test, ts(type = "number | null", optional = false))]
     pub cost: Option<f64>,
     /// Why the agent stopped.
@@ -247,7 +285,7 @@ pub struct AgentResult {
     /// session on meanwhile, and its pointer stayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persist_error: Option<PersistError>,
-    /// Every attempt at a provider.
+    /// Every attempt at a provider, those of summaries among them.
     pub attempts: Vec<Attempt>,
     /// Steered messages that no model call has seen, because the run ended first.
     #[serde(default)]

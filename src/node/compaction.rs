@@ -45,16 +45,18 @@ fn asked(json: &str) -> std::result::Result<ManualCompaction, EngineError> {
 
 #[napi]
 impl NativeEngine {
-    /// Compacts the session that `options` names, and answers request `id` with the result or null.
+    /// Compacts the session that `options` names, and answers request `id` with the result or null. `hooked`:
+    /// it has an `onRequest`.
     #[napi(catch_unwind)]
-    pub fn compact(&self, id: u32, options: String) -> Result<()> {
+    pub fn compact(&self, id: u32, options: String, hooked: bool) -> Result<()> {
         let asked = asked(&options).map_err(|error| js_error(&error))?;
         let (engine, hub) = (Arc::clone(self.engine()), Arc::clone(self.hub()));
+        let host = self.request_host(id, hooked);
         let running = Arc::clone(&self.compactions);
         let cancel = CancellationToken::new();
         running.lock().unwrap_or_else(PoisonError::into_inner).insert(id, cancel.clone());
         self.tasks().spawn(async move {
-            let done = engine.compact(asked, cancel).await.and_then(|result| {
+            let done = engine.compact(asked, cancel, host).await.and_then(|result| {
                 serde_json::to_string(&result)
                     .map_err(|error| EngineError::new(ErrorCode::Internal, error.to_string()))
             });

@@ -18,7 +18,7 @@ use super::compaction::Compactions;
 use super::events::{EventFields, Followers};
 use super::hub::{HubCore, NativeHub, RunEntry};
 use super::key_host::{JsKeyHost, KeyAnswers};
-use super::request_host::{JsRequestHost, RequestAnswers};
+use super::request_host::{Asker, JsRequestHost, RequestAnswers};
 use super::tool_host::{JsToolHost, ToolAnswers};
 use super::{events, js_error, reply};
 use crate::clock::Clock;
@@ -121,6 +121,8 @@ pub struct NativeEngine {
     pub(super) compactions: Compactions,
     pub(super) followers: Followers,
     keys: Arc<KeyAnswers>,
+    /// What compactions and counts have asked of `onRequest`.
+    looks: Arc<RequestAnswers>,
 }
 
 impl NativeEngine {
@@ -274,6 +276,7 @@ impl NativeEngine {
             compactions: Compactions::default(),
             followers: events::followers(),
             keys: answers,
+            looks: Arc::default(),
         })
     }
 
@@ -284,6 +287,13 @@ impl NativeEngine {
         let mut new_id = || self.clock.new_id();
         let mut defaults = Defaults { new_id: &mut new_id, now_ms: self.clock.now_ms() };
         parse_context(json, &mut defaults).map_err(EngineError::context)
+    }
+
+    /// Who looks at the requests of JavaScript's request `id`, where it has an `onRequest`.
+    pub(super) fn request_host(&self, id: u32, hooked: bool) -> Option<Arc<dyn RequestHost>> {
+        let asker = || Asker::Request(Arc::downgrade(&self.hub), id);
+        let host = || JsRequestHost { asker: asker(), answers: Arc::clone(&self.looks) };
+        hooked.then(|| Arc::new(host()) as Arc<dyn RequestHost>)
     }
 
     pub(super) fn engine(&self) -> &Arc<Engine> {
@@ -306,8 +316,8 @@ impl NativeEngine {
         let host = JsToolHost { queue: Arc::clone(&queue), answers: Arc::clone(&answers) };
         let looks = Arc::new(RequestAnswers::default());
         let hook = hooked.then(|| {
-            let (queue, answers) = (Arc::clone(&queue), Arc::clone(&looks));
-            Arc::new(JsRequestHost { queue, answers }) as Arc<dyn RequestHost>
+            let asker = Asker::Run(Arc::clone(&queue));
+            Arc::new(JsRequestHost { asker, answers: Arc::clone(&looks) }) as Arc<dyn RequestHost>
         });
         let control = Arc::new(RunControl::default());
         if aborted {
@@ -374,11 +384,13 @@ impl NativeEngine {
     }
 
     /// Counts the tokens that a context would send, and answers request `id`. What is wrong with the context is thrown.
+    /// `hooked`: it has an `onRequest`.
     #[napi(catch_unwind)]
-    pub fn count_tokens(&self, id: u32, context: String, exact: bool) -> Result<()> {
+    pub fn count_tokens(&self, id: u32, context: String, exact: bool, hooked: bool) -> Result<()> {
+        let host = self.request_host(id, hooked);
         let counting = self
             .context(&context)
-            .and_then(|context| self.engine.count_tokens(context, exact))
+            .and_then(|context| self.engine.count_tokens(context, exact, host))
             .map_err(|error| js_error(&error))?;
         let hub = Arc::clone(&self.hub);
         self.tasks.spawn(async move {
@@ -407,6 +419,15 @@ impl NativeEngine {
         };
         // The run may have ended meanwhile; then nobody waits.
         let _ = waiting.send(given);
+    }
+
+    /// Answers `onRequest` for a compaction or a count: as [`super::hub::NativeHub::answer_request`] does for a run.
+    #[napi(catch_unwind)]
+    pub fn answer_look(&self, number: u32, body: Option<String>, error: Option<String>) {
+        if let Some(waiting) = self.looks.take(number) {
+            // It may have ended meanwhile; then nobody waits.
+            let _ = waiting.send(error.map_or(Ok(body), Err));
+        }
     }
 
     /// Opens a gate of a scripted provider.

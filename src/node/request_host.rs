@@ -1,13 +1,14 @@
-//! A host's `onRequest` that lives in JavaScript: a request goes out as a record of the run's queue, the body to send
-//! comes back by number.
+//! A host's `onRequest` that lives in JavaScript: a request goes out as a record of the run's queue, or of the
+//! environment's where there is no run; the body to send comes back by number.
 //!
 //! It must never hold a JavaScript value.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use serde::Serialize;
 
 use super::answers::Answers;
+use super::hub::HubCore;
 use crate::engine::{EventQueue, RECORD_BYTES, RecordKind};
 use crate::provider::{Looked, OutgoingRequest, RequestHost};
 
@@ -18,11 +19,22 @@ pub(super) type RequestAnswers = Answers<Result<Option<String>, String>>;
 struct Shown<'a> {
     number: u32,
     request: &'a OutgoingRequest<'a>,
+    /// The request of JavaScript's that it is asked for, where that is no run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hook: Option<u32>,
 }
 
-/// The `onRequest` of one run.
+/// Where JavaScript finds the `onRequest` that is asked.
+pub(super) enum Asker {
+    /// A run has it.
+    Run(Arc<EventQueue>),
+    /// The request of this number has it: a compaction, or a count. Weak: the hub outlives every engine.
+    Request(Weak<HubCore>, u32),
+}
+
+/// The `onRequest` of one run, compaction or count.
 pub(super) struct JsRequestHost {
-    pub(super) queue: Arc<EventQueue>,
+    pub(super) asker: Asker,
     pub(super) answers: Arc<RequestAnswers>,
 }
 
@@ -42,13 +54,23 @@ impl RequestHost for JsRequestHost {
     fn look(&self, request: &OutgoingRequest<'_>) -> Looked {
         let (number, answer) = self.answers.expect();
         let asked = Asked { answers: Arc::clone(&self.answers), number };
-        let shown = serde_json::to_string(&Shown { number, request }).unwrap_or_default();
+        let hook = match &self.asker {
+            Asker::Run(_) => None,
+            Asker::Request(_, id) => Some(*id),
+        };
+        let shown = serde_json::to_string(&Shown { number, request, hook }).unwrap_or_default();
         if shown.len() > RECORD_BYTES {
             let message =
                 format!("the request of `{}` bytes is too large to be shown", shown.len());
             return Box::pin(async move { Err(message) });
         }
-        self.queue.host(RecordKind::Request, &shown);
+        match &self.asker {
+            Asker::Run(queue) => queue.host(RecordKind::Request, &shown),
+            Asker::Request(hub, _) => match hub.upgrade() {
+                Some(hub) => hub.reply(&shown),
+                None => drop(self.answers.take(number)),
+            },
+        }
         Box::pin(async move {
             let _asked = asked;
             answer.await.unwrap_or_else(|_| Err("its host is gone".to_owned()))

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{Api, Failure};
-use crate::model::FailureKind;
+use crate::model::{CallPurpose, FailureKind};
 
 /// What a host is shown of a request.
 #[derive(Debug, Serialize)]
@@ -30,9 +30,11 @@ pub struct OutgoingRequest<'a> {
     /// The body, as the provider's API has it.
     #[cfg_attr(test, ts(type = "Record<string, any>"))]
     pub body: &'a RawValue,
+    /// What it is for: an answer of the run, a summary of its session, or a count of tokens.
+    pub purpose: CallPurpose,
     /// The attempt of the run, from 1.
     pub attempt: u32,
-    /// The run.
+    /// The run; of a compaction that was asked for, the one its turn is stored with.
     pub run_id: &'a str,
 }
 
@@ -57,6 +59,8 @@ pub struct RequestHook {
     pub run_id: String,
     /// See [`OutgoingRequest::attempt`].
     pub attempt: u32,
+    /// See [`OutgoingRequest::purpose`].
+    pub purpose: CallPurpose,
 }
 
 impl fmt::Debug for RequestHook {
@@ -84,6 +88,7 @@ impl RequestHook {
             api,
             url,
             body: &body,
+            purpose: self.purpose,
             attempt: self.attempt,
             run_id: &self.run_id,
         });

@@ -37,6 +37,20 @@ pub(crate) fn block_tokens(blocks: &[Block]) -> u64 {
     })
 }
 
+/// Of the tokens of blocks, those that servers count each in its own way: images, and what only its maker can read.
+#[must_use]
+pub(crate) fn uncertain_tokens(blocks: &[Block]) -> u64 {
+    blocks.iter().fold(0, |sum, block| {
+        sum + match block {
+            Block::Image { .. } | Block::RedactedThinking { .. } | Block::Opaque { .. } => {
+                block_tokens(std::slice::from_ref(block))
+            }
+            Block::ToolResult { content, .. } => uncertain_tokens(content),
+            Block::Text { .. } | Block::Thinking { .. } | Block::ToolCall { .. } => 0,
+        }
+    })
+}
+
 /// Tokens of messages, as the model sees them.
 #[must_use]
 pub(crate) fn message_tokens(messages: &[Message]) -> u64 {

@@ -13,5 +13,6 @@ pub(crate) mod prune;
 pub(crate) mod retry;
 pub(crate) mod spend;
 pub(crate) mod transcript;
+pub(crate) mod usage;
 
 pub use accumulate::{Accumulated, Accumulator};

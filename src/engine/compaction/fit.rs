@@ -2,10 +2,10 @@
 //!
 //! It must never pass an estimate for what a provider has reported: the two are added, never mixed.
 
+use super::super::call::request::max_tokens;
 use super::super::conversation::Conversation;
 use super::super::count::tools_tokens;
 use super::super::driver::Run;
-use super::super::request::max_tokens;
 use crate::model::{Message, Role, TokenBudget};
 use crate::turn::calibration::Ratio;
 use crate::turn::compact::{Budget, share, truncate_results};
@@ -40,7 +40,7 @@ pub(crate) struct Fit {
 
 impl Fit {
     /// A call was answered with `reply`.
-    pub(super) fn replied(&mut self, reply: &Reply, conversation: &Conversation) {
+    pub(crate) fn replied(&mut self, reply: &Reply, conversation: &Conversation) {
         let known = !reply.usage_estimated && reply.usage.total_tokens > 0;
         let told = conversation.tokens().saturating_add(estimate::block_tokens(&reply.blocks));
         self.last = known.then_some((reply.usage.total_tokens, told));
@@ -85,8 +85,13 @@ impl Fit {
     }
 
     /// The estimate of a whole prompt, as our count has it.
-    pub(super) fn prompt(&self, conversation: &Conversation) -> u64 {
+    pub(crate) fn prompt(&self, conversation: &Conversation) -> u64 {
         self.overhead.unwrap_or_default().saturating_add(conversation.tokens())
+    }
+
+    /// The same without what servers count each in its own way.
+    pub(crate) fn prompt_text(&self, conversation: &Conversation) -> u64 {
+        self.overhead.unwrap_or_default().saturating_add(conversation.text_tokens())
     }
 
     /// About what the next call sends.
@@ -95,12 +100,12 @@ impl Fit {
     }
 
     /// What the next call sends, as it is compared with a limit.
-    pub(super) fn needed(&self, conversation: &Conversation) -> u64 {
+    pub(crate) fn needed(&self, conversation: &Conversation) -> u64 {
         self.sum(conversation, MARGIN, self.ratio)
     }
 
     /// The worst that the next call sends: what was learnt of a model makes it more, never less.
-    pub(super) fn worst(&self, conversation: &Conversation) -> u64 {
+    pub(crate) fn worst(&self, conversation: &Conversation) -> u64 {
         self.needed(conversation).max(self.sum(conversation, MARGIN, Ratio::UNKNOWN))
     }
 

@@ -10,15 +10,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::Engine;
 use super::super::budgets::Payer;
+use super::super::call::{Bounds, HookHost};
 use super::super::outcome::millis;
 use super::plan::{Scope, cut_by, left_out, seed_trigger, summary_turn};
-use super::summarise::{Summariser, Summary, Work, asks};
+use super::question::Requester;
+use super::summarise::{Summariser, Unwritten, Work, asks};
 use super::{CompactionOptions, Compactor, Strategy};
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{
-    AgentRole, CompactionResult, CompactionStep, HistoryTurn, Message, OnStaleHead, StopReason,
-    StorageError, StorageErrorKind, TokenUsage, TurnCommit, TurnStatus, summary_text,
+    AgentRole, CompactionResult, CompactionStep, CompactionUsage, HistoryTurn, Message,
+    OnStaleHead, StopReason, StorageError, StorageErrorKind, TokenUsage, TurnCommit, TurnStatus,
+    summary_text,
 };
+use crate::provider::RequestHost;
 use crate::turn::calibration::Ratio;
 use crate::turn::compact::{Budget, Cut, Trigger};
 use crate::turn::estimate;
@@ -36,8 +40,28 @@ pub struct ManualCompaction {
     pub model: Option<String>,
 }
 
+/// Where a compaction belongs.
+struct Placed<'a> {
+    /// The ULID of its turn.
+    id: &'a str,
+    run_id: &'a str,
+    label: &'a str,
+    /// The turn that it follows.
+    head: &'a str,
+}
+
+/// A compaction that will do.
+struct Made {
+    cut: Cut,
+    strategy: Strategy,
+    text: String,
+    used: CompactionUsage,
+    took: Duration,
+}
+
 impl Engine {
-    /// Compacts a session now. `None` where there is nothing to summarise, or `cancel` came first.
+    /// Compacts a session now. `None` where there is nothing to summarise, or `cancel` came first. `host` looks at the
+    /// summariser's requests before they are sent.
     ///
     /// # Errors
     /// The session, the provider or the model is unknown; the summariser failed; the ledger did. The history is as it was.
@@ -45,6 +69,7 @@ impl Engine {
         &self,
         asked: ManualCompaction,
         cancel: CancellationToken,
+        host: Option<Arc<dyn RequestHost>>,
     ) -> Result<Option<CompactionResult>, EngineError> {
         let core = &self.core;
         let journal = core.journal.as_ref().ok_or_else(|| {
@@ -52,32 +77,28 @@ impl Engine {
         })?;
         let label = journal.session_named(&asked.session_label).await?;
         let label = label.as_str();
-        let work = async {
+        let entering = async {
             let lane = core.sessions.queue(label).enter().await;
-            let history = journal.history(label, None, None).await?;
-            if !history.exists {
-                return Err(StorageError::new(
-                    StorageErrorKind::UnknownSession,
-                    format!("`{label}` is no session of the ledger"),
-                )
-                .into());
-            }
-            let head = history.head.clone();
-            let scope = Scope::of(history.summarised, history.turns);
-            let Some(compactor) = self.summariser_of(&asked, &scope)? else { return Ok(None) };
-            let found = self.manual_plan(&compactor, &scope, label).await?;
-            Ok::<_, EngineError>(found.zip(head).map(|found| (lane, scope, compactor, found)))
+            Ok::<_, StorageError>((lane, journal.history(label, None, None).await?))
         };
-        let found = tokio::select! {
+        let (lane, history) = tokio::select! {
             biased;
             () = cancel.cancelled() => return Ok(None),
-            found = work => found?,
+            entered = entering => entered?,
         };
-        let Some((lane, scope, compactor, ((cut, strategy, summary, took), head))) = found else {
+        if !history.exists {
+            let message = format!("`{label}` is no session of the ledger");
+            return Err(StorageError::new(StorageErrorKind::UnknownSession, message).into());
+        }
+        let Some(head) = history.head.clone() else { return Ok(None) };
+        let scope = Scope::of(history.summarised, history.turns);
+        let Some(compactor) = self.summariser_of(&asked, &scope)? else { return Ok(None) };
+        let id = core.clock.new_id();
+        let place = Placed { id: &id, run_id: &format!("compact-{id}"), label, head: &head };
+        let Some(made) = self.manual_plan(&compactor, &scope, &place, &cancel, host).await? else {
             return Ok(None);
         };
-        let step =
-            self.manual_step(label, &compactor, &scope, (cut, strategy), summary, took, head);
+        let step = self.manual_step(&place, &compactor, &scope, made);
         let result = step.compaction.clone();
         journal.compact(Box::new(step)).await?;
         drop(lane);
@@ -125,8 +146,10 @@ impl Engine {
         &self,
         compactor: &Compactor,
         scope: &Scope,
-        label: &str,
-    ) -> Result<Option<(Cut, Strategy, Summary, Duration)>, EngineError> {
+        place: &Placed<'_>,
+        cancel: &CancellationToken,
+        host: Option<Arc<dyn RequestHost>>,
+    ) -> Result<Option<Made>, EngineError> {
         let window = compactor.model.context_window;
         let reserve_response = compactor.model.max_output_tokens.min(window / 4);
         let budget = Budget { window, reserve_response, reserve_tools: 0 };
@@ -134,6 +157,8 @@ impl Engine {
         let ratio = self.ratio_of(compactor);
         let CompactionOptions { strategies, preset, instructions, .. } = &compactor.options;
         let mut failed = None;
+        // What strategies before the one that succeeds have used.
+        let mut before = CompactionUsage::free();
         for strategy in strategies {
             // Asked for, so that what would fit is cut too, down to the least that stays.
             let cut = [budget.target(Trigger::Manual), 0]
@@ -147,7 +172,7 @@ impl Engine {
             let began = self.core.clock.instant();
             let (gone, kept) = scope.turns.split_at_checked(cut.turns).unwrap_or((&[], &[]));
             let previous = scope.previous();
-            let summary = if *strategy == Strategy::Summary {
+            let (text, used) = if *strategy == Strategy::Summary {
                 let messages: Vec<Message> =
                     gone.iter().flat_map(|turn| &turn.messages).cloned().collect();
                 let stays = asks(kept.iter().flat_map(|turn| &turn.messages));
@@ -157,21 +182,37 @@ impl Engine {
                     asks: &stays,
                     instructions: instructions.as_deref(),
                 };
-                let payer = Payer { turn_id: None, session_label: label, follows: None };
-                let mut summariser = Summariser::new(compactor, &self.core, payer);
+                let limit = Duration::from_millis(compactor.options.timeout_ms);
+                let by = Requester {
+                    core: &self.core,
+                    payer: Payer { turn_id: None, session_label: place.label, follows: None },
+                    hook: host.as_ref().map(|host| HookHost { host, run_id: place.run_id }),
+                    // Its own limit ends it first.
+                    bounds: Bounds {
+                        abort: cancel.clone(),
+                        deadline: began + limit.saturating_mul(2),
+                    },
+                    events: None,
+                    first_attempt: 1,
+                    failed_calls: 0,
+                };
+                let mut summariser = Summariser::new(compactor, by);
                 match summariser.run(&work).await {
-                    Ok(text) => Summary { text, ..summariser.spent() },
-                    Err(why) => {
+                    Ok(text) => (text, summariser.into_usage()),
+                    Err(Unwritten::Interrupted(_)) => return Ok(None),
+                    Err(Unwritten::Failed(why)) => {
+                        before = before.plus(summariser.into_usage());
                         failed = Some(why);
                         continue;
                     }
                 }
             } else {
                 let previous = previous.filter(|_| *strategy == Strategy::SlidingWindow);
-                Summary { text: left_out(cut.turns, previous.as_deref()), ..Summary::default() }
+                (left_out(cut.turns, previous.as_deref()), CompactionUsage::free())
             };
             let took = self.core.clock.instant().saturating_duration_since(began);
-            return Ok(Some((cut, *strategy, summary, took)));
+            let used = before.plus(used);
+            return Ok(Some(Made { cut, strategy: *strategy, text, used, took }));
         }
         failed.map_or(Ok(None), |why| {
             let message = format!("the session is as it was: {why}");
@@ -179,21 +220,17 @@ impl Engine {
         })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the facts of one compaction, used once")]
     fn manual_step(
         &self,
-        label: &str,
+        place: &Placed<'_>,
         compactor: &Compactor,
         scope: &Scope,
-        (cut, strategy): (Cut, Strategy),
-        summary: Summary,
-        took: Duration,
-        head: String,
+        made: Made,
     ) -> CompactionStep {
-        let clock = &self.core.clock;
-        let id = clock.new_id();
-        let now = clock.now_ms();
-        let text = summary_text(&summary.text);
+        let Made { cut, strategy, text: summary, used, took } = made;
+        let (id, head) = (place.id.to_owned(), place.head.to_owned());
+        let now = self.core.clock.now_ms();
+        let text = summary_text(&summary);
         let told = summary_turn(&id, &text, now);
         let (gone, kept) = scope.turns.split_at_checked(cut.turns).unwrap_or((&[], &[]));
         let ratio = self.ratio_of(compactor);
@@ -202,7 +239,7 @@ impl Engine {
         let gone_tokens: u64 = gone.iter().chain(&scope.summary).map(tokens).sum();
         let summary_tokens = tokens(&told);
         let compaction = CompactionResult {
-            summary: summary.text,
+            summary,
             summarized_through_turn_id: gone
                 .last()
                 .map_or_else(|| head.clone(), |turn| turn.id.clone()),
@@ -213,16 +250,16 @@ impl Engine {
             tokens_before: kept_tokens.saturating_add(gone_tokens),
             tokens_after: kept_tokens.saturating_add(summary_tokens),
             summary_tokens,
-            summarization_input_tokens: summary.input_tokens,
-            summarization_output_tokens: summary.output_tokens,
+            summarization_input_tokens: used.tokens.prompt_tokens(),
+            summarization_output_tokens: used.tokens.output_tokens,
             duration_ms: millis(took),
             trigger: seed_trigger(Trigger::Manual).to_owned(),
             compaction_type: strategy.as_str().to_owned(),
         };
         let turn = TurnCommit {
             turn_id: id.clone(),
-            run_id: format!("compact-{id}"),
-            session_label: label.to_owned(),
+            run_id: place.run_id.to_owned(),
+            session_label: place.label.to_owned(),
             parent_turn_id: Some(head.clone()),
             expected_head: Some(head),
             move_pointer: true,
@@ -255,6 +292,6 @@ impl Engine {
             last_event: None,
             cache: None,
         };
-        CompactionStep { id, turn, compaction }
+        CompactionStep { id, turn, compaction, usage: used }
     }
 }

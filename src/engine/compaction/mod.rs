@@ -1,4 +1,4 @@
-//! Compaction (RULES §3): room is made before a call that would not fit, and after one that did not.
+//! Compaction: room is made before a call that would not fit, and after one that did not.
 //!
 //! It owns when, and what becomes of a failure; what stays is `turn/compact`'s. A history is never replaced by less than
 //! a summary that was checked and written down, and nothing is written after an abort.
@@ -7,7 +7,9 @@ pub(crate) mod fit;
 mod manual;
 mod options;
 mod plan;
+mod question;
 mod summarise;
+mod written;
 
 use std::sync::Arc;
 
@@ -16,10 +18,9 @@ pub use manual::ManualCompaction;
 pub use options::{CompactionOptions, ContextGuard, Preset, Strategy};
 pub(crate) use plan::{Scope, base_of};
 
-use super::call::Spent;
+use super::call::RunUsage;
 use super::driver::Run;
 use super::failover::Keyring;
-use super::request::max_tokens;
 use super::session::Session;
 use super::{Engine, ProviderEntry};
 use crate::error::EngineError;
@@ -27,10 +28,9 @@ use crate::model::{
     AgentError, AgentErrorKind, AgentPhase, ErrorDetail, FailureKind, ModelInfo, RunWarning,
 };
 use crate::provider::Provider;
-use crate::turn::calibration::Ratio;
 use crate::turn::compact::{GuardVerdict, Trigger, share};
 use crate::turn::fallback::Seat;
-use crate::turn::machine::{Event, Interrupt, Machine, Reply};
+use crate::turn::machine::{Event, Interrupt, Machine};
 
 /// A tool result over this share of the window is cut short when nothing else helps.
 const LARGE_RESULT: u64 = 30;
@@ -49,7 +49,7 @@ pub(crate) struct Compactor {
 
 /// What became of an attempt to make room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Room {
+pub(super) enum Room {
     Made,
     /// There was nothing to make it from.
     Nothing,
@@ -96,124 +96,13 @@ impl Engine {
     }
 }
 
-/// The tokens that an attempt came to.
-fn tokens_of(event: &Event) -> u64 {
-    match event {
-        Event::Replied { reply, .. }
-        | Event::AttemptFailed { partial: Some(reply), .. }
-        | Event::Interrupted { partial: Some(reply), .. } => reply.usage.total_tokens,
-        Event::AttemptFailed { partial: None, .. }
-        | Event::Interrupted { partial: None, .. }
-        | Event::Waited
-        | Event::ToolStarted { .. }
-        | Event::ToolFinished { .. }
-        | Event::Steered(_)
-        | Event::Broken(_) => 0,
-    }
-}
-
 impl Run {
-    /// Asks the model, with room made before and, where the provider refuses the prompt's size, after. `None`: whom to ask is
-    /// to be chosen anew.
-    pub(super) async fn ask(
-        &mut self,
-        machine: &Machine,
-        session: &mut Session,
-        called: bool,
-        spent: &mut Spent,
-    ) -> Option<Event> {
-        let before = spent.compacted;
-        session.fit.ratio = self.ratio();
-        if let Some(event) = self.prune(machine, session, spent).await {
-            return Some(event);
-        }
-        if let Some(event) = self.make_room(machine, session, spent).await {
-            return Some(event);
-        }
-        loop {
-            if spent.compacted != before {
-                self.choose_anew(session);
-            }
-            let needed = session.fit.needed(&session.conversation);
-            let pass = match self.pass(needed, spent).await {
-                Ok(pass) => pass?,
-                Err(cause) => return Some(Event::Interrupted { cause, partial: None }),
-            };
-            let most = max_tokens(&self.context, &self.model);
-            let worst = session.fit.worst(&session.conversation);
-            let payer = self.payer();
-            let held = self.core.budgets.hold(&self.core, payer, &self.model, (worst, most));
-            let hold = match held.await {
-                Ok(hold) => hold,
-                Err(failure) => {
-                    return Some(Event::AttemptFailed {
-                        failure,
-                        partial: None,
-                        emitted: false,
-                        again: None,
-                    });
-                }
-            };
-            let paid = spent.cost;
-            let sent = self.core.clock.now_ms();
-            let event = self.call_model(&session.conversation, called, spent, pass).await;
-            let cost = spent.cost.zip(paid).map(|(now, paid)| now - paid);
-            hold.settle(tokens_of(&event), cost);
-            match &event {
-                Event::Replied { reply, .. } => {
-                    self.learn(reply, session);
-                    session.fit.replied(reply, &session.conversation);
-                    let call = (spent.attempts.len(), sent);
-                    Box::pin(self.watch(machine, session, reply, called, call)).await;
-                    return Some(event);
-                }
-                Event::AttemptFailed { failure, emitted: false, .. }
-                    if failure.kind == FailureKind::ContextOverflow => {}
-                Event::AttemptFailed { .. }
-                | Event::Waited
-                | Event::ToolStarted { .. }
-                | Event::ToolFinished { .. }
-                | Event::Steered(_)
-                | Event::Interrupted { .. }
-                | Event::Broken(_) => return Some(event),
-            }
-            match self.recover(machine, session, spent).await {
-                Ok(Room::Made) => {}
-                Ok(Room::Nothing) => return Some(event),
-                Err(Stopped::Interrupted(cause)) => {
-                    return Some(Event::Interrupted { cause, partial: None });
-                }
-                // A larger window needs no summary.
-                Err(Stopped::Failed(_)) if self.plan.has_larger() => return Some(event),
-                Err(Stopped::Failed(why)) => return Some(Event::Broken(failure(&why))),
-            }
-        }
-    }
-
-    /// How the run's model counts.
-    fn ratio(&self) -> Ratio {
-        self.core.calibrations.of(&self.context.provider, &self.context.model)
-    }
-
-    /// What an answer reports of its prompt, beside our estimate of that.
-    fn learn(&self, reply: &Reply, session: &mut Session) {
-        // What a provider's own tools read is in its count, and in none of ours.
-        if reply.usage_estimated || !self.context.request.provider_tools.is_empty() {
-            return;
-        }
-        let reported = reply.usage.prompt_tokens();
-        let estimated = session.fit.prompt(&session.conversation);
-        let (provider, model) = (&self.context.provider, &self.context.model);
-        self.core.calibrations.learn(provider, model, reported, estimated);
-        session.fit.ratio = self.ratio();
-    }
-
     /// Compacts what would not fit. The event is what the run ends with instead of a call.
-    async fn make_room(
+    pub(super) async fn make_room(
         &self,
         machine: &Machine,
         session: &mut Session,
-        spent: &mut Spent,
+        spent: &mut RunUsage,
     ) -> Option<Event> {
         self.overhead(&mut session.fit);
         let budget = self.budget();
@@ -245,7 +134,7 @@ impl Run {
     }
 
     /// What the guard says of a prompt of `used` tokens; told once a run.
-    fn guarded(&self, session: &mut Session, spent: &mut Spent, used: u64) -> Option<Event> {
+    fn guarded(&self, session: &mut Session, spent: &mut RunUsage, used: u64) -> Option<Event> {
         let budget = self.budget();
         let window = budget.window;
         let told = match self.core.guard.rules().judge(budget, used) {
@@ -277,11 +166,11 @@ impl Run {
     }
 
     /// Makes room after the provider has refused the prompt's size (RULES §3, "Overflow recoveries").
-    async fn recover(
+    pub(super) async fn recover(
         &self,
         machine: &Machine,
         session: &mut Session,
-        spent: &mut Spent,
+        spent: &mut RunUsage,
     ) -> Result<Room, Stopped> {
         let Some(compactor) = &self.compactor else { return Ok(Room::Nothing) };
         if let Some(Some(why)) = &session.fit.gave_up {
@@ -322,7 +211,7 @@ impl Run {
         &self,
         machine: &Machine,
         session: &mut Session,
-        spent: &mut Spent,
+        spent: &mut RunUsage,
         trigger: Trigger,
     ) -> Result<Room, Stopped> {
         let scope = self.scope(session).await?;
@@ -340,7 +229,8 @@ pub(super) fn warning(code: &str, message: String) -> RunWarning {
     RunWarning { code: code.to_owned(), field: None, message }
 }
 
-fn failure(why: &str) -> AgentError {
+/// The error of a context that does not fit and could not be made to.
+pub(super) fn compaction_failure(why: &str) -> AgentError {
     agent_error(
         AgentErrorKind::CompactionFailure,
         "compaction_failed",
@@ -358,6 +248,7 @@ fn agent_error(kind: AgentErrorKind, code: &str, message: String) -> AgentError 
             status: None,
             code: Some(code.to_owned()),
             retry_after_ms: None,
+            retry_after_source: None,
         },
     }
 }

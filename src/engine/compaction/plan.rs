@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::super::call::Spent;
+use super::super::call::RunUsage;
 use super::super::conversation::Conversation;
 use super::super::driver::Run;
 use super::super::outcome::millis;
@@ -13,15 +13,15 @@ use super::super::record::Writing;
 use super::super::session::Session;
 use super::fit::without_margin;
 use super::options::{Preset, Strategy};
-use super::summarise::{Summariser, Summary, Work, asks};
-use super::{Compactor, Room, Stopped};
+use super::summarise::asks;
+use super::{Room, Stopped};
 use crate::model::{
-    AgentPhase, Block, CompactionResult, CompactionStep, HistoryTurn, Message, Role, TurnStatus,
-    summary_of, summary_text,
+    AgentPhase, Block, CompactionResult, HistoryTurn, Message, Role, TurnStatus, summary_of,
+    summary_text,
 };
 use crate::turn::compact::{Cut, Size, Trigger, cut, groups, share, truncate_results};
 use crate::turn::estimate;
-use crate::turn::machine::{Interrupt, Machine};
+use crate::turn::machine::Machine;
 use crate::turn::prefix;
 use crate::turn::prune::Pruned;
 
@@ -126,7 +126,7 @@ impl Run {
         &self,
         machine: &Machine,
         session: &mut Session,
-        spent: &mut Spent,
+        spent: &mut RunUsage,
         trigger: Trigger,
         mut scope: Scope,
         told: &mut bool,
@@ -185,18 +185,18 @@ impl Run {
                     .flat_map(|turn| &turn.messages)
                     .chain(question),
             );
-            let summary = match self
+            let (summary, used) = match self
                 .summary(compactor, *strategy, spent, (&scope, cut, current), &stays)
                 .await?
             {
-                Ok(summary) => summary,
+                Ok(written) => written,
                 Err(why) => {
                     session.fit.truncate = earlier;
                     failed = Some(why);
                     continue;
                 }
             };
-            let text = summary_text(&summary.text);
+            let text = summary_text(&summary);
             let id = self.core.clock.new_id();
             let through = scope
                 .turns
@@ -214,14 +214,14 @@ impl Run {
             let known = (session.fit.summarised, session.fit.summary.clone());
             session.fit.summarised = session.fit.summarised.saturating_add(current.len());
             if !current.is_empty() {
-                session.fit.summary = Some(summary.text.clone());
+                session.fit.summary = Some(summary.clone());
             }
             for turn in &mut scope.turns {
                 turn.edited = true;
             }
             let mut result = CompactionResult {
                 summary_tokens: estimate::text_tokens(&text),
-                summary: summary.text,
+                summary,
                 summarized_through_turn_id: through,
                 first_kept_turn_id: first_kept,
                 turns_summarized: u64::try_from(gone.len()).unwrap_or(u64::MAX),
@@ -229,8 +229,8 @@ impl Run {
                 provider: compactor.provider_name.clone(),
                 tokens_before: before,
                 tokens_after: 0,
-                summarization_input_tokens: summary.input_tokens,
-                summarization_output_tokens: summary.output_tokens,
+                summarization_input_tokens: used.tokens.prompt_tokens(),
+                summarization_output_tokens: used.tokens.output_tokens,
                 duration_ms: millis(self.core.clock.instant().saturating_duration_since(began)),
                 trigger: seed_trigger(trigger).to_owned(),
                 compaction_type: strategy.as_str().to_owned(),
@@ -239,9 +239,16 @@ impl Run {
             let after = self.told(machine, session, &scope);
             let overhead = self.overhead(&mut session.fit);
             result.tokens_after = session.fit.ratio.apply(overhead.saturating_add(after.tokens()));
-            if !gone.is_empty()
-                && let Err(stopped) = self.write(session, &id, &result).await
-            {
+            let written = match gone.is_empty() {
+                true => Ok(false),
+                false => self.write(session, &id, &result, &used).await,
+            };
+            // What has no turn of its own is paid by the run's.
+            if !matches!(written, Ok(true)) {
+                spent.add(used.cost);
+                spent.count_unseen(used.tokens, used.estimated);
+            }
+            if let Err(stopped) = written {
                 (session.fit.summarised, session.fit.summary) = known;
                 session.fit.truncate = earlier;
                 return Err(stopped);
@@ -253,73 +260,6 @@ impl Run {
             return Ok(Room::Made);
         }
         failed.map_or(Ok(Room::Nothing), |why| Err(Stopped::Failed(why)))
-    }
-
-    /// The text that stands for what is cut. Its error is why there is none.
-    async fn summary(
-        &self,
-        compactor: &Compactor,
-        strategy: Strategy,
-        spent: &mut Spent,
-        (scope, cut, current): (&Scope, Cut, &[Message]),
-        stays: &str,
-    ) -> Result<Result<Summary, String>, Stopped> {
-        let previous = scope.previous();
-        match strategy {
-            Strategy::Summary => {}
-            Strategy::SlidingWindow | Strategy::HardClear | Strategy::ToolResultTruncation => {
-                let previous = previous.filter(|_| strategy == Strategy::SlidingWindow);
-                let text = left_out(cut.turns, previous.as_deref());
-                return Ok(Ok(Summary { text, cost: Some(0.0), ..Summary::default() }));
-            }
-        }
-        let turns = scope.turns.get(..cut.turns).unwrap_or_default();
-        let messages: Vec<Message> =
-            turns.iter().flat_map(|turn| &turn.messages).chain(current).cloned().collect();
-        let work = Work {
-            messages: &messages,
-            previous: previous.as_deref(),
-            asks: stays,
-            instructions: compactor.options.instructions.as_deref(),
-        };
-        let mut summariser = Summariser::new(compactor, &self.core, self.payer());
-        let written = self.guard(summariser.run(&work)).await;
-        let cost = summariser.spent();
-        spent.add(cost.cost);
-        match written {
-            Err(cause) => Err(Stopped::Interrupted(cause)),
-            Ok(Err(why)) => Ok(Err(why)),
-            Ok(Ok(text)) => Ok(Ok(Summary { text, ..cost })),
-        }
-    }
-
-    /// Writes the compaction, from where on the session's head is it.
-    async fn write(
-        &self,
-        session: &mut Session,
-        id: &str,
-        result: &CompactionResult,
-    ) -> Result<(), Stopped> {
-        let Some(journal) = &self.core.journal else { return Ok(()) };
-        if self.control.abort_token().is_cancelled() {
-            return Err(Stopped::Interrupted(Interrupt::Abort));
-        }
-        let mut turn = self.opening().turn;
-        turn.parent_turn_id.clone_from(&session.parent_turn_id);
-        turn.expected_head.clone_from(&session.expected_head);
-        turn.epoch = match &session.writing {
-            Writing::Open(recorder) => Some(recorder.epoch()),
-            Writing::AtEnd => None,
-            // The ledger takes nothing of this run; its answer still reaches its reader.
-            Writing::Refused(_) => return Ok(()),
-        };
-        turn.completed_at = self.core.clock.now_ms();
-        let step = CompactionStep { id: id.to_owned(), turn, compaction: result.clone() };
-        // Not under the guard: handed over, it is written.
-        journal.compact(Box::new(step)).await.map_err(|error| Stopped::Failed(error.message))?;
-        session.parent_turn_id = Some(id.to_owned());
-        session.expected_head = Some(id.to_owned());
-        Ok(())
     }
 
     /// The running turn: what stands before its first answer, and the groups that no summary stands for.

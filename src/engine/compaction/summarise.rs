@@ -1,35 +1,20 @@
-//! The summariser: what it is asked, what is asked again, and whether its answer will do (RULES §3).
+//! The summariser: what it is asked, what is asked again, and whether its answer will do.
 //!
-//! It tells the run's reader nothing. It must never give back a text that is worse than what it stands for.
+//! It must never give back a text that is worse than what it stands for.
 
-use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::Core;
-use super::super::budgets::Payer;
-use super::super::governor::Pass;
+use super::super::call::Bounds;
 use super::Compactor;
-use super::fit::MARGIN;
-use super::options::Preset;
-use crate::model::{
-    Block, Delta, DeltaSink, Failure, FailureKind, Message, RateLimits, ReportedUsage, Role, Stop,
-    TokenUsage,
-};
-use crate::provider::ModelRequest;
-use crate::turn::calibration::Ratio;
+use super::question::{Requester, Unanswered};
+use crate::model::{Block, CompactionUsage, FailureKind, Message, Role};
 use crate::turn::compact::{
-    Facts, Flaw, Judged, Part, Task, chunks, instructions, judge, merge_request, parts, request,
-    retry_request, share,
+    Facts, Flaw, Judged, Part, Task, chunks, judge, merge_request, parts, request, retry_request,
 };
-use crate::turn::fallback::{Choice, Plan};
-use crate::turn::governor::Priority;
-use crate::turn::{Accumulator, estimate, retry};
-
-/// The most tokens of a summary.
-const MOST_TOKENS: u64 = 16_000;
+use crate::turn::estimate;
+use crate::turn::machine::Interrupt;
 
 /// What is summarised.
 pub(super) struct Work<'a> {
@@ -41,81 +26,68 @@ pub(super) struct Work<'a> {
     pub(super) instructions: Option<&'a str>,
 }
 
-/// A summary that will do, and what it cost.
-#[derive(Debug, Default)]
-pub(super) struct Summary {
-    pub(super) text: String,
-    pub(super) input_tokens: u64,
-    pub(super) output_tokens: u64,
-    /// US dollars; `None` where a price is unknown.
-    pub(super) cost: Option<f64>,
+/// Why there is no summary.
+#[derive(Debug)]
+pub(super) enum Unwritten {
+    /// Whoever wanted it is gone.
+    Interrupted(Interrupt),
+    Failed(String),
 }
 
-/// Takes what the summariser says.
-struct Quiet {
-    said: Accumulator,
-    pass: Pass,
-}
-
-impl DeltaSink for Quiet {
-    fn answered(&mut self, status: u16, limits: &RateLimits) {
-        self.pass.answered(status, limits);
-    }
-
-    fn delta(&mut self, delta: Delta<'_>) {
-        self.said.apply(&delta);
-    }
-
-    fn withheld(&mut self, index: u32, bytes: usize) {
-        self.said.withheld(index, bytes);
-    }
-
-    fn refusal(&self) -> Option<Failure> {
-        self.said.refusal()
-    }
-
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
+impl From<Unanswered> for Unwritten {
+    fn from(why: Unanswered) -> Self {
+        match why {
+            Unanswered::Interrupted(cause) => Self::Interrupted(cause),
+            Unanswered::Failed(failure) => Self::Failed(failure.message),
+        }
     }
 }
 
 /// One compaction's conversation with its summariser.
 pub(super) struct Summariser<'a> {
     pub(super) compactor: &'a Compactor,
-    core: &'a Core,
-    payer: Payer<'a>,
-    pub(super) deadline: Instant,
+    pub(super) by: Requester<'a>,
+    /// The end of the requester's own time.
+    deadline: Instant,
+    /// The requester's, ended by the summariser's own limit.
+    pub(super) bounds: Bounds,
     /// The profile in use.
-    profile: Option<String>,
-    spent: Summary,
+    pub(super) profile: Option<String>,
+    /// How long the next call was held back.
+    pub(super) held: Duration,
+    pub(super) used: CompactionUsage,
 }
 
 impl<'a> Summariser<'a> {
-    pub(super) fn new(compactor: &'a Compactor, core: &'a Core, payer: Payer<'a>) -> Self {
+    pub(super) fn new(compactor: &'a Compactor, by: Requester<'a>) -> Self {
         let limit = Duration::from_millis(compactor.options.timeout_ms);
-        let spent = Summary { cost: Some(0.0), ..Summary::default() };
-        let deadline = core.clock.instant() + limit;
-        Self { compactor, core, payer, deadline, profile: None, spent }
+        let deadline = by.bounds.deadline;
+        let own = by.core.clock.instant() + limit;
+        let bounds = Bounds { deadline: deadline.min(own), ..by.bounds.clone() };
+        let used = CompactionUsage { cost: Some(0.0), ..CompactionUsage::default() };
+        Self { compactor, by, deadline, bounds, profile: None, held: Duration::ZERO, used }
     }
 
-    /// The summary, or why there is none. What it cost counts in both cases: see [`Summariser::spent`].
-    pub(super) async fn run(&mut self, work: &Work<'_>) -> Result<String, String> {
-        let deadline = self.deadline;
-        match tokio::time::timeout_at(deadline, self.write(work)).await {
-            Ok(written) => written,
-            Err(_) => {
+    /// The summary, or why there is none. What its calls used counts in both cases: see [`Summariser::into_usage`].
+    pub(super) async fn run(&mut self, work: &Work<'_>) -> Result<String, Unwritten> {
+        match self.write(work).await {
+            Err(Unwritten::Interrupted(Interrupt::Timeout))
+                if self.by.core.clock.instant() < self.deadline =>
+            {
                 let limit = self.compactor.options.timeout_ms;
-                Err(format!("the summariser did not finish within `{limit}` ms"))
+                let why = format!("the summariser did not finish within `{limit}` ms");
+                Err(Unwritten::Failed(why))
             }
+            written => written,
         }
     }
 
-    /// What the calls have cost so far.
-    pub(super) fn spent(self) -> Summary {
-        self.spent
+    /// What the calls have used so far.
+    pub(super) fn into_usage(self) -> CompactionUsage {
+        self.used
     }
 
-    async fn write(&mut self, work: &Work<'_>) -> Result<String, String> {
+    async fn write(&mut self, work: &Work<'_>) -> Result<String, Unwritten> {
         let all = parts(work.messages);
         let previous = work.previous.map(estimate::text_tokens).unwrap_or_default();
         let input_tokens = all.iter().fold(previous, |sum, part| sum.saturating_add(part.tokens));
@@ -144,7 +116,7 @@ impl<'a> Summariser<'a> {
             0 | 1 => written.pop().unwrap_or_default(),
             _ => {
                 asked = merge_request(&written, work.instructions);
-                self.ask(&asked).await.map_err(|failure| failure.message)?
+                self.ask(&asked).await?
             }
         };
         let judged = |summary: &str| {
@@ -161,13 +133,14 @@ impl<'a> Summariser<'a> {
             let again = retry_request(&asked, &flaws);
             match self.ask(&again).await {
                 Ok(better) if !judged(&better).iter().any(Flaw::is_fatal) => text = better,
+                Err(Unanswered::Interrupted(cause)) => return Err(Unwritten::Interrupted(cause)),
                 // What was there before may still do.
-                Ok(_) | Err(_) => {}
+                Ok(_) | Err(Unanswered::Failed(_)) => {}
             }
             flaws = judged(&text);
         }
         if let Some(fatal) = flaws.iter().find(|flaw| flaw.is_fatal()) {
-            return Err(format!("the summary will not do: {fatal}"));
+            return Err(Unwritten::Failed(format!("the summary will not do: {fatal}")));
         }
         let missing: Vec<&str> = flaws
             .iter()
@@ -182,7 +155,7 @@ impl<'a> Summariser<'a> {
         if tokens >= input_tokens {
             // With what we have added.
             let flaw = Flaw::NotSmaller { summary: tokens, input: input_tokens };
-            return Err(format!("the summary will not do: {flaw}"));
+            return Err(Unwritten::Failed(format!("the summary will not do: {flaw}")));
         }
         Ok(whole)
     }
@@ -192,173 +165,21 @@ impl<'a> Summariser<'a> {
         &mut self,
         mut parts: Vec<Part>,
         task: Task<'_>,
-    ) -> Result<(String, String), String> {
+    ) -> Result<(String, String), Unwritten> {
         loop {
             let asked = request(&parts, task);
             match self.ask(&asked).await {
                 Ok(text) => return Ok((asked, text)),
-                Err(failure) if failure.kind == FailureKind::ContextOverflow && parts.len() > 1 => {
+                Err(Unanswered::Failed(failure))
+                    if failure.kind == FailureKind::ContextOverflow && parts.len() > 1 =>
+                {
                     parts.remove(0);
                 }
-                Err(failure) => return Err(failure.message),
+                Err(why) => return Err(why.into()),
             }
         }
-    }
-
-    /// Asks, with whichever profile is free, and again where the failure is worth it.
-    async fn ask(&mut self, text: &str) -> Result<String, Failure> {
-        let keys = Arc::clone(&self.compactor.keys);
-        let mut plan = Plan::new(vec![self.compactor.seat.clone()], self.profile.clone());
-        loop {
-            keys.look().await;
-            match keys.choose(&plan, self.remaining(), &|_| false) {
-                Choice::Use(profile) => {
-                    if let Some(id) = profile.as_deref().filter(|_| profile != self.profile) {
-                        keys.picked(id);
-                    }
-                    plan.using(profile.as_deref());
-                    self.profile = profile;
-                }
-                Choice::Wait(wait) => {
-                    tokio::time::sleep(wait.saturating_add(Duration::from_millis(1))).await;
-                    plan.waited();
-                    continue;
-                }
-                // One seat: there is no other.
-                Choice::Switch { to, .. } => {
-                    plan.switched(to);
-                    continue;
-                }
-                Choice::Fail(failure) => return Err(failure),
-            }
-            let failure = match self.attempt(text).await {
-                Ok(Some(answer)) => return Ok(answer),
-                // Its profile was refused while it waited.
-                Ok(None) => continue,
-                Err(failure) => retry::judged(&failure).into_owned(),
-            };
-            let (remaining, dice) = (self.remaining(), self.core.clock.dice());
-            let first = plan.is_first_failure();
-            if let Some(wait) = plan.retry(&failure, false, remaining, dice) {
-                tokio::time::sleep(wait).await;
-                continue;
-            }
-            if let Some(id) = self.profile.clone() {
-                if first && keys.renews(&id, failure.kind).await {
-                    continue;
-                }
-                keys.failed(&id, &self.compactor.model_name, &failure).await;
-                self.core.governor.dismiss(&id, &self.compactor.model_name, failure.kind);
-            }
-            keys.spent(&mut plan, &failure, false, remaining)?;
-        }
-    }
-
-    /// How the summariser counts.
-    fn ratio(&self) -> Ratio {
-        let Compactor { provider_name, model_name, .. } = self.compactor;
-        self.core.calibrations.of(provider_name, model_name)
-    }
-
-    fn remaining(&self) -> Duration {
-        self.deadline.saturating_duration_since(self.core.clock.instant())
-    }
-
-    /// Asks once. `None`: the profile is to be chosen anew.
-    async fn attempt(&mut self, text: &str) -> Result<Option<String>, Failure> {
-        let compactor = self.compactor;
-        let who = (&*compactor.provider_name, self.profile.as_deref(), &*compactor.model_name);
-        let tokens = share(self.ratio().apply(estimate::text_tokens(text)), MARGIN);
-        let waiting = self.core.governor.pass(who, Priority::Compaction, tokens);
-        let Some(mut pass) = waiting.await else { return Ok(None) };
-        let credential = match &self.profile {
-            Some(id) => Some(compactor.keys.credential(id).await?),
-            None => None,
-        };
-        let provider = compactor.provider.as_ref();
-        let question = Message {
-            id: self.core.clock.new_id(),
-            role: Role::User,
-            blocks: vec![Block::text(text)],
-            sequence: 0,
-            created_at: self.core.clock.now_ms(),
-            provenance: None,
-            provider_stop_reason: None,
-        };
-        let system = match compactor.options.preset {
-            Some(Preset::Myclaw) => MYCLAW.to_owned(),
-            None => instructions(),
-        };
-        let window = compactor.model.context_window;
-        let request = ModelRequest {
-            model: compactor.model_name.clone(),
-            system,
-            messages: vec![provider.encode_messages(std::slice::from_ref(&question))],
-            open_end: true,
-            max_tokens: share(window, 20)
-                .min(MOST_TOKENS)
-                .min(compactor.model.max_output_tokens)
-                .max(1),
-            reasoning_model: compactor.model.reasoning,
-            ..ModelRequest::default()
-        };
-        let estimated =
-            estimate::text_tokens(text).saturating_add(estimate::text_tokens(&request.system));
-        let prompt = share(self.ratio().apply(estimated).max(estimated), MARGIN);
-        let asked = (prompt, request.max_tokens);
-        let payer = self.payer.clone();
-        let held = self.core.budgets.hold(self.core, payer, &compactor.model, asked);
-        let hold = held.await?;
-        pass.sent();
-        let mut quiet = Quiet { said: Accumulator::default(), pass };
-        let answer = provider.stream(&request, credential.as_deref(), &mut quiet).await;
-        let Quiet { said, pass } = quiet;
-        let said = said.finish();
-        if let Err(failure) = &answer {
-            pass.failed(&retry::judged(failure), credential.is_some());
-        }
-        let told = said.usage.map(TokenUsage::from);
-        let told = told.map(|it| (it.prompt_tokens(), it.output_tokens));
-        pass.settle(told);
-        if let (Some((reported, _)), Ok(_)) = (told, &answer) {
-            let (provider, model) = (&compactor.provider_name, &compactor.model_name);
-            self.core.calibrations.learn(provider, model, reported, estimated);
-        }
-        let usage = said.usage.unwrap_or_else(|| match &answer {
-            Ok(_) => ReportedUsage {
-                input: estimated,
-                output: estimate::block_tokens(&said.blocks),
-                ..ReportedUsage::default()
-            },
-            Err(_) => ReportedUsage::default(),
-        });
-        let cost = compactor.model.cost_of(&usage.into(), usage.cache_write_hour);
-        let usage: TokenUsage = usage.into();
-        hold.settle(usage.total_tokens, cost);
-        self.spent.output_tokens = self.spent.output_tokens.saturating_add(usage.output_tokens);
-        self.spent.input_tokens = self.spent.input_tokens.saturating_add(usage.prompt_tokens());
-        self.spent.cost = self.spent.cost.zip(cost).map(|(sum, call)| sum + call);
-        let completion = answer?;
-        match completion.stop {
-            Stop::EndTurn
-            | Stop::StopSequence
-            | Stop::ToolUse
-            | Stop::MaxTokens
-            | Stop::ContextFull
-            | Stop::Pause
-            | Stop::Other => {}
-            Stop::Refusal | Stop::ContentFilter | Stop::MalformedToolCall | Stop::Error => {
-                let message = format!("the summariser stopped with `{}`", completion.stop_raw);
-                return Err(Failure::new(FailureKind::Refusal, "", message));
-            }
-        }
-        Ok(Some(said.blocks.iter().filter_map(Block::as_text).collect()))
     }
 }
-
-/// The system prompt of the simple form.
-const MYCLAW: &str = "Summarise the conversation you are given, so that it can go on from your summary alone. Keep what was \
-                      decided, what is open, and every name, path and id. Write the summary and nothing else.";
 
 /// The summary with the identifiers that it left out, in its last section or one of their own.
 fn with_identifiers(summary: &str, missing: &[&str]) -> String {

@@ -20,6 +20,8 @@ pub(crate) struct Conversation {
     pieces: Vec<Bytes>,
     open: Vec<Message>,
     tokens: u64,
+    /// Of them, those that servers count each in its own way.
+    uncertain: u64,
     /// The messages that are told pruned, by their place, and a link for each that is encoded.
     pruned: Pruned,
     links: Vec<u64>,
@@ -43,6 +45,7 @@ impl Conversation {
             pieces: Vec::new(),
             open: Vec::new(),
             tokens: 0,
+            uncertain: 0,
             pruned,
             links: Vec::new(),
             base,
@@ -104,6 +107,11 @@ impl Conversation {
         self.tokens
     }
 
+    /// Of [`Self::tokens`], those of text, which servers count about alike.
+    pub(crate) fn text_tokens(&self) -> u64 {
+        self.tokens.saturating_sub(self.uncertain)
+    }
+
     /// Appends a finished turn.
     pub(crate) fn push_turn(&mut self, turn: &HistoryTurn, provider: &dyn Provider) {
         let projected = self.projector.project_history(turn);
@@ -130,6 +138,10 @@ impl Conversation {
 
     fn append(&mut self, projected: Vec<Message>, provider: &dyn Provider) {
         self.tokens = self.tokens.saturating_add(estimate::message_tokens(&projected));
+        for message in &projected {
+            let uncertain = estimate::uncertain_tokens(&message.blocks);
+            self.uncertain = self.uncertain.saturating_add(uncertain);
+        }
         join(&mut self.open, projected);
         let Some(last) = self.open.iter().rposition(|message| message.role == Role::Assistant)
         else {

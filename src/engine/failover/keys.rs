@@ -155,6 +155,19 @@ impl Keyring {
         plan.choose(&kept.book, now, remaining, busy)
     }
 
+    /// After how long the profile in use is asked again; `None` where it is not.
+    pub(crate) fn retry(
+        &self,
+        plan: &mut Plan,
+        failure: &Failure,
+        emitted: bool,
+        remaining: Duration,
+    ) -> Option<Duration> {
+        let dice = self.clock.dice();
+        let (kept, now) = self.book();
+        plan.retry(failure, emitted, &kept.book, now, remaining, dice)
+    }
+
     /// Whether `plan` goes on after `failure`, or the error that ends the run.
     pub(crate) fn spent(
         &self,
@@ -270,15 +283,14 @@ impl Keyring {
         }
     }
 
-    /// The credential of whichever profile of `seat` is free.
+    /// Whichever profile of `seat` is free now; `None` for a server without keys.
     ///
     /// # Errors
     /// None is, or there is none.
-    pub(crate) async fn any(&self, seat: Seat) -> Result<Option<Arc<Credential>>, Failure> {
+    pub(crate) async fn any(&self, seat: Seat) -> Result<Option<String>, Failure> {
         self.look().await;
         match self.choose(&Plan::new(vec![seat], None), Duration::ZERO, &|_| false) {
-            Choice::Use(None) => Ok(None),
-            Choice::Use(Some(id)) => self.credential(&id).await.map(Some),
+            Choice::Use(profile) => Ok(profile),
             // One seat, and no time: neither comes.
             Choice::Wait(_) | Choice::Switch { .. } => Ok(None),
             Choice::Fail(failure) => Err(failure),

@@ -1,17 +1,20 @@
-//! Who is asked: a model of the chain with one of its profiles, and another when that fails (RULES §2).
+//! Who is asked: a model of the chain with one of its profiles, and another when that fails.
 //!
 //! It does what the plan says. It must never go on after a token, an abort, or the end of the run's time.
 
 mod keys;
 mod options;
 
-use super::call::Spent;
+use std::time::Duration;
+
+use super::Core;
+use super::call::{Asked, Called, Ending, NextCall, RunUsage, announce_wait};
 use super::compaction::Stopped;
 use super::driver::Run;
 use super::session::Session;
-use crate::model::{Failure, FailureKind, ModelName, Stop, StreamEvent};
+use crate::model::{CallPurpose, Failure, FailureKind, ModelName, Stop, StreamEvent};
 use crate::telemetry;
-use crate::turn::fallback::Choice;
+use crate::turn::fallback::{Choice, Plan};
 use crate::turn::machine::{Event, Interrupt, Machine};
 use crate::turn::retry;
 
@@ -26,7 +29,7 @@ impl Run {
         machine: &Machine,
         session: &mut Session,
         called: bool,
-        spent: &mut Spent,
+        spent: &mut RunUsage,
     ) -> Event {
         if let Err(cause) = self.guard(self.core.calibrations.look()).await {
             return Event::Interrupted { cause, partial: None };
@@ -38,9 +41,14 @@ impl Run {
             if let Some(event) = self.settle_on_one(machine, session, spent).await {
                 return event;
             }
-            // A call that was held back for a profile that has cooled since asks another.
-            if let Some(event) = self.ask(machine, session, called, spent).await {
-                return self.judge(event).await;
+            match self.ask(machine, session, called, spent).await {
+                // A call that was held back for a profile that has cooled since asks another.
+                Asked::Anew => {}
+                Asked::Called(done) => {
+                    self.plan.has_failed(spent.failed().saturating_sub(1));
+                    return self.judge(*done).await;
+                }
+                Asked::Ended(event) => return event,
             }
         }
     }
@@ -67,7 +75,7 @@ impl Run {
         &mut self,
         machine: &Machine,
         session: &mut Session,
-        spent: &mut Spent,
+        spent: &mut RunUsage,
     ) -> Option<Event> {
         loop {
             if let Err(cause) = self.guard(self.core.keys.look()).await {
@@ -78,9 +86,18 @@ impl Run {
                     self.take(profile);
                     return None;
                 }
-                Choice::Wait(wait) => {
+                Choice::Wait(pause) => {
                     // A wall clock that is read in whole milliseconds is up to one behind.
-                    let wait = wait.saturating_add(std::time::Duration::from_millis(1));
+                    let wait = pause.length.saturating_add(Duration::from_millis(1));
+                    let next = NextCall {
+                        purpose: CallPurpose::Run,
+                        provider: &self.context.provider,
+                        model: &self.context.model,
+                        profile: pause.profile.as_deref(),
+                        attempt: spent.next_attempt(),
+                    };
+                    let now = self.core.clock.now_ms();
+                    announce_wait(&self.queue, next, pause.reason, Some(wait), now);
                     if let Err(cause) = self.guard(tokio::time::sleep(wait)).await {
                         return Some(Event::Interrupted { cause, partial: None });
                     }
@@ -128,7 +145,7 @@ impl Run {
         reason: FailureKind,
         machine: &Machine,
         session: &mut Session,
-        spent: &mut Spent,
+        spent: &mut RunUsage,
     ) -> Option<Event> {
         let chair = self.chain.get(to)?.clone();
         let name = |run: &Self| ModelName {
@@ -140,7 +157,7 @@ impl Run {
         let sticky = self.core.keys.sticky(&self.context.session_label, &chair.provider_name);
         if self.context.provider != chair.provider_name {
             self.plan.using(sticky.as_deref());
-            let left_out = self.asks.elsewhere(&mut self.context, &chair.provider_name);
+            let left_out = self.template.elsewhere(&mut self.context, &chair.provider_name);
             spent.notes.extend(left_out);
         }
         self.context.provider = chair.provider_name;
@@ -152,9 +169,7 @@ impl Run {
         let budget = &mut self.context.token_budget;
         (budget.model_limit, budget.available) = (None, None);
         (budget.used, budget.remaining) = (None, None);
-        if machine.usage().0.total_tokens == 0 {
-            spent.cost = self.model.cost.as_ref().map(|_| 0.0);
-        }
+        spent.moved_to(&self.model, machine);
         // The new API is asked otherwise: what it cannot say is told as well.
         spent.notes.extend(spent.warnings.take().into_iter().flatten());
         let to = name(self);
@@ -171,21 +186,23 @@ impl Run {
         }
     }
 
-    /// What an event means for the plan and the book, and whether another attempt is made.
-    async fn judge(&mut self, event: Event) -> Event {
-        match event {
-            Event::Replied { reply, stop, stop_raw } => {
-                let refused = matches!(stop, Stop::Refusal | Stop::ContentFilter);
-                if refused && reply.blocks.is_empty() {
-                    let failure =
-                        Failure::new(FailureKind::Refusal, &stop_raw, "the model refused");
-                    if self.goes_on(&failure, false).is_ok() {
-                        return Event::AttemptFailed {
-                            failure,
-                            partial: Some(reply),
-                            emitted: false,
-                            again: Some(std::time::Duration::ZERO),
-                        };
+    /// What a call's end means for the plan and the book, and whether another one is made.
+    async fn judge(&mut self, mut done: Called) -> Event {
+        match &done.ending {
+            Ending::Completed(completion) => {
+                let refused = matches!(completion.stop, Stop::Refusal | Stop::ContentFilter);
+                let silent = done.reply.as_ref().is_some_and(|reply| reply.blocks.is_empty());
+                if refused && silent {
+                    let failure = Failure::new(
+                        FailureKind::Refusal,
+                        &completion.stop_raw,
+                        "the model refused",
+                    );
+                    let keys = &self.core.keys;
+                    let remaining = self.bounds.remaining(&self.core.clock);
+                    if keys.spent(&mut self.plan, &failure, false, remaining).is_ok() {
+                        done.ending = Ending::Failed(failure);
+                        return done.into_event(Some(Duration::ZERO));
                     }
                 }
                 self.plan.answered();
@@ -194,43 +211,56 @@ impl Run {
                     let (label, provider) = (&self.context.session_label, &self.context.provider);
                     self.core.keys.stick(label, provider, Some(id));
                 }
-                Event::Replied { reply, stop, stop_raw }
+                done.into_event(None)
             }
-            Event::AttemptFailed { failure, partial, emitted, again: _ } => {
-                let failure = retry::judged(&failure).into_owned();
-                let (remaining, dice) = (self.remaining(), self.core.clock.dice());
-                let first = self.plan.is_first_failure();
-                if let Some(delay) = self.plan.retry(&failure, emitted, remaining, dice) {
-                    return Event::AttemptFailed { failure, partial, emitted, again: Some(delay) };
-                }
-                if let Some(id) = self.profile.clone() {
-                    if first && !emitted && self.core.keys.renews(&id, failure.kind).await {
-                        let again = Some(std::time::Duration::ZERO);
-                        return Event::AttemptFailed { failure, partial, emitted, again };
-                    }
-                    self.core.keys.failed(&id, &self.context.model, &failure).await;
-                    self.core.governor.dismiss(&id, &self.context.model, failure.kind);
-                }
-                match self.goes_on(&failure, emitted) {
-                    Ok(()) => {
-                        let again = Some(std::time::Duration::ZERO);
-                        Event::AttemptFailed { failure, partial, emitted, again }
-                    }
-                    Err(failure) => Event::AttemptFailed { failure, partial, emitted, again: None },
-                }
+            Ending::Failed(failure) => {
+                let failure = retry::judged(failure).into_owned();
+                let asked = (self.profile.as_deref(), self.context.model.as_str());
+                let (emitted, remaining) = (done.emitted, self.remaining());
+                let core = std::sync::Arc::clone(&self.core);
+                let after =
+                    core.after_failure(&mut self.plan, asked, &failure, emitted, remaining).await;
+                let (failure, again) = match after {
+                    Ok(delay) => (failure, Some(delay)),
+                    Err(failure) => (failure, None),
+                };
+                done.ending = Ending::Failed(failure);
+                done.into_event(again)
             }
-            other @ (Event::Waited
-            | Event::ToolStarted { .. }
-            | Event::ToolFinished { .. }
-            | Event::Steered(_)
-            | Event::Interrupted { .. }
-            | Event::Broken(_)) => other,
+            Ending::Counted(_) | Ending::Interrupted(_) => done.into_event(None),
         }
     }
+}
 
-    fn goes_on(&mut self, failure: &Failure, emitted: bool) -> Result<(), Failure> {
-        let remaining = self.remaining();
-        self.core.keys.spent(&mut self.plan, failure, emitted, remaining)
+impl Core {
+    /// What a failed call means for its plan, its profile and the rate limits: after how long another one is made, or the
+    /// failure that it ends with.
+    pub(crate) async fn after_failure(
+        &self,
+        plan: &mut Plan,
+        (profile, model): (Option<&str>, &str),
+        failure: &Failure,
+        emitted: bool,
+        remaining: Duration,
+    ) -> Result<Duration, Failure> {
+        let first = plan.is_first_failure();
+        if let Some(delay) = self.keys.retry(plan, failure, emitted, remaining) {
+            return Ok(delay);
+        }
+        if let Some(id) = profile {
+            if first && !emitted && self.keys.renews(id, failure.kind).await {
+                return Ok(Duration::ZERO);
+            }
+            self.blame(id, model, failure).await;
+        }
+        self.keys.spent(plan, failure, emitted, remaining)?;
+        Ok(Duration::ZERO)
+    }
+
+    /// A profile has failed with `model`: it cools down, and whoever waits for it chooses anew.
+    pub(crate) async fn blame(&self, profile: &str, model: &str, failure: &Failure) {
+        self.keys.failed(profile, model, failure).await;
+        self.governor.dismiss(profile, model, failure.kind);
     }
 }
 

@@ -14,7 +14,7 @@ use super::keys::no_profile;
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{AssembledContext, InputError, ModelInfo, ModelName, RunWarning, quoted, typed};
 use crate::provider::Provider;
-use crate::turn::fallback::Seat;
+use crate::turn::fallback::{MAX_WAIT_MS, Seat};
 use crate::turn::profiles::{Candidate, CooldownPolicy};
 
 /// A ladder of cooldowns.
@@ -36,6 +36,8 @@ pub struct FailoverOptions {
     pub ladder: Ladder,
     /// The first window after a billing failure, in milliseconds.
     pub billing_base_ms: Option<i64>,
+    /// The longest wait while another model can be asked, in milliseconds.
+    pub max_wait_ms: Option<i64>,
     /// The profiles of a provider that are used, in this order.
     pub order: BTreeMap<String, Vec<String>>,
     /// The models to go to, where a context names none.
@@ -51,6 +53,8 @@ impl FailoverOptions {
     /// The first field that is wrong, by its path.
     pub fn parse(raw: Option<&RawValue>) -> Result<Self, InputError> {
         const DAY_MS: i64 = 24 * 3_600_000;
+        /// As long as a pause that a provider asks for.
+        const MOST_WAIT_MS: i64 = 60_000;
         let Some(raw) = raw.filter(|raw| raw.get() != "null") else { return Ok(Self::default()) };
         let options: Self = typed("failover", raw)?;
         if let Some(base) = options.billing_base_ms
@@ -61,7 +65,20 @@ impl FailoverOptions {
                 format!("`{base}` is not a window; pass 1 to {DAY_MS} milliseconds"),
             ));
         }
+        if let Some(wait) = options.max_wait_ms
+            && !(0..=MOST_WAIT_MS).contains(&wait)
+        {
+            return Err(InputError::new(
+                "failover.maxWaitMs",
+                format!("`{wait}` is not a wait; pass 0 to {MOST_WAIT_MS} milliseconds"),
+            ));
+        }
         Ok(options)
+    }
+
+    /// The longest wait while another model can be asked, in milliseconds.
+    pub(crate) fn max_wait(&self) -> i64 {
+        self.max_wait_ms.unwrap_or(MAX_WAIT_MS)
     }
 
     /// Checks the names of providers and profiles.

@@ -183,6 +183,11 @@ impl EventQueue {
         self.lock().seq = seq;
     }
 
+    /// Whether the run has had an event, here or before it was interrupted.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.lock().seq > 0
+    }
+
     /// The events are kept by `enrolment` from now on.
     pub(crate) fn keep(&self, enrolment: Arc<dyn Enrolment>) {
         let mut inner = self.lock();

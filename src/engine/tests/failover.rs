@@ -47,12 +47,29 @@ async fn keys_that_are_all_limited_are_waited_for_on_the_injected_clock() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_a_pause_is_asked_three_times_and_no_more() {
+    for (seconds, waited) in [(19, 38_000), (60, 120_000)] {
+        let clock = Clock::following(START);
+        let busy = json!({ "error": {
+            "status": 529, "message": "Overloaded", "retryAfterMs": seconds * 1_000,
+        } });
+        let rig = Rig::with(&json!([busy, busy, busy, "late"]), clock.clone(), keys(&["a"]));
+        let (result, events) = rig.start(&json!({ "timeoutMs": 600_000 })).end().await;
+        assert_eq!(result["error"]["detail"]["kind"], "overloaded");
+        assert_eq!(attempts(&result).len(), 3, "{seconds} s");
+        assert_eq!(clock.now_ms() - START, waited, "{seconds} s");
+        assert_eq!(events.iter().filter(|event| event.contains("waiting")).count(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wait_that_leaves_no_time_is_not_begun() {
     let clock = Clock::following(START);
     let rig = Rig::with(&json!([limited()]), clock.clone(), keys(&["a"]));
     let (result, _) = rig.start(&json!({ "timeoutMs": 31_000 })).end().await;
     assert_eq!(result["error"]["kind"], "rate_limit");
     assert_eq!(result["error"]["detail"]["retryAfterMs"], 30_000);
+    assert_eq!(result["error"]["detail"]["retryAfterSource"], "cooldown");
     assert_eq!(clock.now_ms(), START);
 }
 

@@ -121,6 +121,7 @@ async fn a_failed_turn_is_written_and_the_pointer_stays() {
                 status: Some(429),
                 code: None,
                 retry_after_ms: None,
+                retry_after_source: None,
             },
         });
         failed

@@ -31,8 +31,9 @@ use serde_json::value::RawValue;
 use super::{Ledger, LedgerOptions, Synchronous};
 use crate::clock::Clock;
 use crate::model::{
-    AgentRole, Attempt, Block, CommitReceipt, Journal, Message, OnStaleHead, Provenance, Role,
-    StopReason, StorageError, TokenUsage, ToolCallRecord, ToolCallStatus, TurnCommit, TurnStatus,
+    AgentRole, Attempt, Block, CallPurpose, CommitReceipt, Journal, Message, OnStaleHead,
+    Provenance, Role, StopReason, StorageError, TokenUsage, ToolCallRecord, ToolCallStatus,
+    TurnCommit, TurnStatus,
 };
 
 pub(super) const NOW: i64 = 1_780_000_000_000;
@@ -181,6 +182,8 @@ pub(super) fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
         workspace_path: "/work".to_owned(),
         error: None,
         attempts: vec![Attempt {
+            purpose: CallPurpose::Run,
+            usage_estimated: false,
             held_ms: None,
             provider: "anthropic".to_owned(),
             model: "claude".to_owned(),

@@ -134,6 +134,7 @@ pub(crate) fn payload_failure(payload: &ErrorPayload) -> Failure {
         code: stable_code(payload).or_else(|| Some("provider_error".to_owned())),
         message,
         retry_after: payload_wait(payload),
+        cooldown: None,
         should_retry: payload.daily_quota.then_some(false),
     }
 }
@@ -193,6 +194,7 @@ pub(crate) fn http_failure(
         retry_after: hints::from_headers(header, rate_limited, now_ms)
             .or_else(|| payload_wait(&payload))
             .or_else(|| hints::reset_time(payload.reset.as_deref()?, now_ms)),
+        cooldown: None,
         should_retry: header("x-should-retry")
             .and_then(|value| match value.trim() {
                 "true" => Some(true),

@@ -136,11 +136,8 @@ impl HttpProvider {
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, Failure> {
         let url = self.url(self.wire.path(request), &request.model);
-        let mut body = self.wire.body(request);
-        if let Some(hook) = &request.hook {
-            let shown = redact(url.as_str(), &self.keys(request, credential));
-            body = hook.apply((self.wire.api(), &request.model, &shown), body).await?;
-        }
+        let body = self.wire.body(request);
+        let body = self.shown(&url, body, request, credential).await?;
         let mut exchange = self.exchange(url, body, request, credential, Some(&mut *sink)).await?;
         let decoder = self.wire.decoder_for(request);
         let mut content = content_type(&exchange.response, self.wire.framing());
@@ -165,6 +162,19 @@ impl HttpProvider {
         ))
     }
 
+    /// The body as it is sent: what the host's look at it came to.
+    async fn shown(
+        &self,
+        url: &Url,
+        body: Vec<Bytes>,
+        request: &ModelRequest,
+        credential: Option<&Credential>,
+    ) -> Result<Vec<Bytes>, Failure> {
+        let Some(hook) = &request.hook else { return Ok(body) };
+        let shown = redact(url.as_str(), &self.keys(request, credential));
+        hook.apply((self.wire.api(), &request.model, &shown), body).await
+    }
+
     fn client(&self) -> Result<reqwest::Client, Failure> {
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = &*built {
@@ -185,6 +195,7 @@ impl HttpProvider {
     ) -> Result<Option<u64>, Failure> {
         let Some(CountCall { path, body }) = self.wire.count(request) else { return Ok(None) };
         let url = self.url(path, &request.model);
+        let body = self.shown(&url, body, request, credential).await?;
         let mut exchange = match self.exchange(url, body, request, credential, None).await {
             Ok(exchange) => exchange,
             // An error in the API's own form is about the request; a bare status is about the path.

@@ -71,7 +71,8 @@ impl Size {
                 ..
             } => self.attach(text.len()),
             Delta::BlockStart { start: BlockStart::ToolCall { id, name }, .. }
-            | Delta::CallIdentity { id, name, .. } => self.attach(id.len() + name.len()),
+            | Delta::CallIdentity { id, name, .. }
+            | Delta::BecameCall { id, name, .. } => self.attach(id.len() + name.len()),
             Delta::BlockStart { start: BlockStart::Text | BlockStart::Thinking, .. }
             | Delta::Started { .. }
             | Delta::BlockStop { .. }

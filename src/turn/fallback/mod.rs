@@ -1,19 +1,20 @@
-//! The plan of one run's calls: which model, which of its profiles, when to wait, when to give up (RULES §2).
+//! The plan of one run's calls: which model, which of its profiles, when to wait, when to give up.
 //!
-//! Pure: it is told the time and reads the book. It must never go back to a model it has left, try a profile twice in
-//! a call beyond its retries, or go on once a token was said.
+//! Pure: it is given the time and reads the book. It must never go back to a model it has left, ask a profile more than
+//! three times for one answer, or go on once a token was emitted.
+
+mod choice;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::profiles::{self, Book, Candidate, order};
+use super::profiles::{self, Book, Candidate};
 use super::retry;
-use crate::model::{Failure, FailureKind, ProfileWindow};
+use crate::model::{Failure, FailureKind};
+use choice::duration;
 
-/// The longest that a profile is waited for.
-const LONGEST_WAIT: i64 = 30_000;
-/// Waits in one call, where there is no other model to go to; where there is one, a single one.
-const MOST_WAITS: u32 = 2;
+/// The longest wait where another model can be asked, unless the host says otherwise, in milliseconds.
+pub(crate) const MAX_WAIT_MS: i64 = 2_000;
 
 /// A model of the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,8 +38,8 @@ pub struct Seat {
 pub enum Choice {
     /// Ask with this profile; `None` for a server without keys.
     Use(Option<String>),
-    /// Wait, tell [`Plan::waited`], and choose again.
-    Wait(Duration),
+    /// Wait, call [`Plan::waited`], and choose again.
+    Wait(Pause),
     /// Go to this model of the chain: tell [`Plan::switched`], and choose again.
     Switch {
         /// Its place in the chain.
@@ -50,15 +51,28 @@ pub enum Choice {
     Fail(Failure),
 }
 
+/// A wait for a profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pause {
+    /// How long.
+    pub length: Duration,
+    /// Why the profile may not be asked before.
+    pub reason: FailureKind,
+    /// The profile that is free first; `None` for a server without keys.
+    pub profile: Option<String>,
+}
+
 /// Where a run stands in its chain.
 #[derive(Debug, Clone)]
 pub struct Plan {
     seats: Vec<Seat>,
     at: usize,
+    /// The longest wait where another model can be asked, in milliseconds.
+    max_wait: i64,
     /// The profile in use.
     current: Option<String>,
-    /// Failed attempts in a row with it in this call.
-    failures: u32,
+    /// Failed requests of this call by profile.
+    failures: BTreeMap<String, u32>,
     waits: u32,
     /// Those after a refusal of its own.
     own_waits: u32,
@@ -70,8 +84,7 @@ pub struct Plan {
     left: bool,
     /// Only a window larger than this will do.
     larger_than: u64,
-    /// Until when a server without keys is left alone.
-    /// When its limit was met, and until when it holds.
+    /// When the limit of a server without keys was met, and until when it is left alone.
     keyless: Option<(i64, i64)>,
     failed_calls: u32,
     last: Option<Failure>,
@@ -84,8 +97,9 @@ impl Plan {
         Self {
             seats,
             at: 0,
+            max_wait: MAX_WAIT_MS,
             current: sticky,
-            failures: 0,
+            failures: BTreeMap::new(),
             waits: 0,
             own_waits: 0,
             tried: BTreeMap::new(),
@@ -96,6 +110,12 @@ impl Plan {
             failed_calls: 0,
             last: None,
         }
+    }
+
+    /// The same with another bound for the waits where another model can be asked, in milliseconds.
+    #[must_use]
+    pub fn waiting_at_most(self, max_wait: i64) -> Self {
+        Self { max_wait, ..self }
     }
 
     /// Whether the model may be asked with one profile or another.
@@ -115,119 +135,6 @@ impl Plan {
         profiles.saturating_mul(8).saturating_add(24).clamp(32, 160)
     }
 
-    /// What to do next. Changes nothing. A profile that is `busy` is chosen last, but the one in use stays.
-    #[must_use]
-    pub(crate) fn choose(
-        &self,
-        book: &Book,
-        now: i64,
-        remaining: Duration,
-        busy: &dyn Fn(&str) -> bool,
-    ) -> Choice {
-        let Some(seat) = self.seat() else { return Choice::Fail(self.exhausted()) };
-        if let Some(missing) = &seat.missing {
-            return self.next(missing.kind).unwrap_or_else(|| Choice::Fail(missing.clone()));
-        }
-        if self.left {
-            let reason = self.last.as_ref().map_or(FailureKind::Unknown, |last| last.kind);
-            return self.next(reason).unwrap_or_else(|| Choice::Fail(self.exhausted()));
-        }
-        if let Some(usable) = self.pick(seat, book, now, busy) {
-            return Choice::Use(usable);
-        }
-        let wait = self.soonest(seat, book, now).filter(|(window, barred)| {
-            let ms = window.until.saturating_sub(now);
-            // What is left after the wait must do for an answer.
-            !barred && ms <= LONGEST_WAIT && duration(ms) < remaining.mul_f64(0.9)
-        });
-        let next = self.next(self.reason(seat, book, now));
-        let (waited, most) =
-            if next.is_some() { (self.waits, 1) } else { (self.own_waits, MOST_WAITS) };
-        match (wait, next) {
-            // Rate limits pass; what is broken is sooner found whole elsewhere.
-            (Some((window, _)), next)
-                if waited < most && (next.is_none() || window.reason == FailureKind::RateLimit) =>
-            {
-                Choice::Wait(duration(window.until.saturating_sub(now)))
-            }
-            (_, Some(next)) => next,
-            (_, None) => Choice::Fail(self.cooling(seat, book, now)),
-        }
-    }
-
-    /// The profile to ask with, where one is free.
-    fn pick(
-        &self,
-        seat: &Seat,
-        book: &Book,
-        now: i64,
-        busy: &dyn Fn(&str) -> bool,
-    ) -> Option<Option<String>> {
-        if seat.profiles.is_empty() {
-            let free = self.keyless_until(now).is_none();
-            return (free && !self.tried.contains_key("")).then_some(None);
-        }
-        let free = |candidate: &Candidate| {
-            !self.tried.contains_key(&candidate.id)
-                && window(book, &candidate.id, &seat.model, now).is_none()
-        };
-        let kept = self.current.as_ref().and_then(|current| {
-            seat.profiles.iter().find(|candidate| candidate.id == *current && free(candidate))
-        });
-        kept.or_else(|| {
-            let ordered = order(&seat.profiles, seat.explicit, book, &seat.model, now);
-            let mut usable = ordered.into_iter().filter(|candidate| free(candidate));
-            let first = usable.next()?;
-            // Its own order, but for those that have room now.
-            let roomy = std::iter::once(first).chain(usable).find(|candidate| !busy(&candidate.id));
-            Some(roomy.unwrap_or(first))
-        })
-        .map(|candidate| Some(candidate.id.clone()))
-    }
-
-    /// The window that ends first among those worth a wait, and whether the profile is barred.
-    fn soonest(&self, seat: &Seat, book: &Book, now: i64) -> Option<(ProfileWindow, bool)> {
-        // A limit that has passed since is waited for no longer; the call goes on all the same.
-        let limited = |id: &str, until: i64| {
-            let reason = FailureKind::RateLimit;
-            let known = self.tried.get(id) == Some(&reason);
-            known.then(|| ProfileWindow { model: None, reason, from: now, until: until.max(now) })
-        };
-        if seat.profiles.is_empty() {
-            let window =
-                limited("", self.keyless.map(|_| self.keyless_until(now).unwrap_or(now))?)?;
-            return Some((window, self.barred.contains("")));
-        }
-        seat.profiles
-            .iter()
-            .filter_map(|candidate| {
-                let found = window(book, &candidate.id, &seat.model, now)
-                    .cloned()
-                    .or_else(|| limited(&candidate.id, now))?;
-                let hopeless = profiles::refuses_key(found.reason);
-                Some((found, hopeless || self.barred.contains(&candidate.id)))
-            })
-            .min_by_key(|(window, barred)| (*barred, window.until))
-    }
-
-    /// Why the seat is left.
-    fn reason(&self, seat: &Seat, book: &Book, now: i64) -> FailureKind {
-        match (&self.last, self.soonest(seat, book, now)) {
-            (Some(last), _) if self.failures > 0 || !self.tried.is_empty() => last.kind,
-            (_, Some((window, _))) => window.reason,
-            (Some(last), None) => last.kind,
-            (None, None) => FailureKind::Unknown,
-        }
-    }
-
-    /// The next model that will do.
-    fn next(&self, reason: FailureKind) -> Option<Choice> {
-        let from = self.at.saturating_add(1);
-        let ahead = self.seats.iter().enumerate().skip(from);
-        let mut fitting = ahead.filter(|(_, seat)| seat.window > self.larger_than);
-        fitting.next().map(|(to, _)| Choice::Switch { to, reason })
-    }
-
     /// Another model is asked from now on. A full window asks for a larger one once: what comes after is compacted first.
     pub fn switched(&mut self, to: usize) {
         self.at = to;
@@ -241,7 +148,7 @@ impl Plan {
     }
 
     fn fresh(&mut self) {
-        self.failures = 0;
+        self.failures.clear();
         self.waits = 0;
         self.own_waits = 0;
         self.tried.clear();
@@ -253,17 +160,15 @@ impl Plan {
     pub fn waited(&mut self) {
         self.current = None;
         self.waits = self.waits.saturating_add(1);
-        if self.failures > 0 || !self.tried.is_empty() {
+        if !self.tried.is_empty() {
             self.own_waits = self.own_waits.saturating_add(1);
         }
-        self.failures = 0;
         self.tried.clear();
     }
 
     /// This profile is asked.
     pub fn using(&mut self, profile: Option<&str>) {
         if self.current.as_deref() != profile {
-            self.failures = 0;
             self.current = profile.map(ToOwned::to_owned);
         }
     }
@@ -282,7 +187,18 @@ impl Plan {
     /// Whether the profile in use has not failed in this call yet.
     #[must_use]
     pub fn is_first_failure(&self) -> bool {
-        self.failures == 0
+        let current = self.current.as_deref().unwrap_or_default();
+        !self.failures.contains_key(current)
+    }
+
+    /// Why the last attempt of this call failed.
+    pub(crate) fn last_failure(&self) -> Option<FailureKind> {
+        self.last.as_ref().map(|last| last.kind)
+    }
+
+    /// So many calls of the run have failed, those that other plans have made among them.
+    pub fn has_failed(&mut self, calls: u32) {
+        self.failed_calls = self.failed_calls.max(calls);
     }
 
     /// Whether there is a model ahead with a larger window.
@@ -292,22 +208,31 @@ impl Plan {
         self.seats.iter().skip(self.at).any(|seat| seat.window > window)
     }
 
-    /// Counts a failed attempt, and says after how long the same profile is tried again; `None` where it is not.
+    /// Counts a failed attempt, and gives after how long the same profile is tried again; `None` where it is not.
     #[must_use]
-    pub fn retry(
+    pub(crate) fn retry(
         &mut self,
         failure: &Failure,
         emitted: bool,
+        book: &Book,
+        now: i64,
         remaining: Duration,
         dice: f64,
     ) -> Option<Duration> {
-        self.failures = self.failures.saturating_add(1);
+        let current = self.current.clone().unwrap_or_default();
+        let failed = self.failures.entry(current).or_default();
+        *failed = failed.saturating_add(1);
+        let failures = *failed;
         self.failed_calls = self.failed_calls.saturating_add(1);
         self.last = Some(failure.clone());
         if self.failed_calls >= self.ceiling() {
             return None;
         }
-        retry::delay(failure, retry::Facts { failures: self.failures, emitted, remaining, dice })
+        let facts = retry::Facts { failures, emitted, remaining, dice };
+        let delay = retry::delay(failure, facts)?;
+        // A pause that the provider asks for is not sat out where another model can be asked meanwhile.
+        let long = failure.retry_after.is_some() && delay > duration(self.max_wait);
+        (!long || !self.has_usable(book, now)).then_some(delay)
     }
 
     /// The profile in use is through with this call, and the book has its failure: whether something else is tried, or
@@ -364,7 +289,8 @@ impl Plan {
                     });
                     self.keyless = Some((now, now.saturating_add(wait)));
                 }
-                if final_word {
+                // Its retries are made: what still fails then is not waited for. A limit has a time at which it is over.
+                if final_word || failure.kind != FailureKind::RateLimit {
                     self.barred.insert(current.clone());
                 }
                 self.tried.insert(current, failure.kind);
@@ -375,56 +301,6 @@ impl Plan {
             Choice::Fail(failure) => Err(failure),
         }
     }
-
-    /// Until when a provider without profiles is limited, where it is. One that began later than now was set by another clock.
-    fn keyless_until(&self, now: i64) -> Option<i64> {
-        let (from, until) = self.keyless?;
-        (from <= now && until > now).then_some(until)
-    }
-
-    fn exhausted(&self) -> Failure {
-        self.last.clone().unwrap_or_else(|| {
-            Failure::new(FailureKind::Unknown, "no_model", "there is no model left to ask")
-        })
-    }
-
-    /// The error of a model whose profiles are all left alone: what failed last, where that says it; else that they are.
-    fn cooling(&self, seat: &Seat, book: &Book, now: i64) -> Failure {
-        let windows: Vec<ProfileWindow> = seat
-            .profiles
-            .iter()
-            .filter_map(|candidate| window(book, &candidate.id, &seat.model, now).cloned())
-            .collect();
-        let refused = |window: &ProfileWindow| profiles::refuses_key(window.reason);
-        let passing = windows.iter().filter(|window| !refused(window)).map(|it| it.until).min();
-        let wait = passing
-            .or_else(|| windows.iter().map(|window| window.until).min())
-            .map(|until| duration(until.saturating_sub(now)));
-        match &self.last {
-            Some(last) if passing.is_none() || !profiles::refuses_key(last.kind) => {
-                let told = last.kind == FailureKind::RateLimit && last.retry_after.is_none();
-                // What the provider has said stands.
-                Failure { retry_after: if told { wait } else { last.retry_after }, ..last.clone() }
-            }
-            Some(_) | None => {
-                let kind =
-                    if passing.is_some() { FailureKind::RateLimit } else { FailureKind::Auth };
-                let Seat { provider, model, .. } = seat;
-                let message = format!(
-                    "every auth profile of `{provider}` is cooling down for `{model}`; wait, or `resetProfile()` one"
-                );
-                Failure { retry_after: wait, ..Failure::new(kind, "profiles_cooling", message) }
-            }
-        }
-    }
-}
-
-fn window<'a>(book: &'a Book, id: &str, model: &str, now: i64) -> Option<&'a ProfileWindow> {
-    profiles::cooled(book.get(id)?, model, now)
-}
-
-fn duration(ms: i64) -> Duration {
-    Duration::from_millis(u64::try_from(ms).unwrap_or_default())
 }
 
 #[cfg(test)]

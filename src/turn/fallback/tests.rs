@@ -48,7 +48,7 @@ impl World {
         for _ in 0..1_000 {
             let profile = match plan.choose(&self.book, self.now, self.remaining, &|_| false) {
                 Choice::Use(profile) => profile,
-                Choice::Wait(wait) => {
+                Choice::Wait(Pause { length: wait, .. }) => {
                     self.log.push(format!("wait {}", wait.as_millis()));
                     self.now += i64::try_from(wait.as_millis()).unwrap();
                     self.remaining = self.remaining.saturating_sub(wait);
@@ -74,7 +74,7 @@ impl World {
                 return Ok(());
             };
             let failure = retry::judged(&failure).into_owned();
-            if plan.retry(&failure, false, self.remaining, 0.5).is_some() {
+            if plan.retry(&failure, false, &self.book, self.now, self.remaining, 0.5).is_some() {
                 continue;
             }
             if let Some(profile) = profile {
@@ -102,14 +102,13 @@ fn two_and_three_profiles_of_three_models_and_every_kind() {
     use FailureKind::*;
     for n in [2, 3] {
         let all = |parts: &[Vec<String>]| parts.concat();
-        let wait = || vec!["wait 30000".to_owned()];
         let each = |model: &str| attempts(model, n, 1);
         let thrice = |model: &str| attempts(model, n, 3);
         let first = |model: &str| vec![format!("{model}/p1")];
         for (kind, expected, end) in [
             (ContextOverflow, all(&[first("m1"), first("m3")]), ContextOverflow),
-            // All limited: one wait, then the next model, where the second failure widens the window.
-            (RateLimit, all(&[each("m1"), wait(), each("m1"), each("m2")]), RateLimit),
+            // All limited: the next model at once, where the second failure widens the window.
+            (RateLimit, all(&[each("m1"), each("m2")]), RateLimit),
             (Overloaded, all(&[thrice("m1"), thrice("m2")]), Overloaded),
             (Timeout, all(&[thrice("m1"), thrice("m2")]), Timeout),
             (ServerError, all(&[thrice("m1"), thrice("m2"), thrice("m3")]), ServerError),
@@ -169,11 +168,11 @@ fn one_key_that_is_limited_is_waited_for_twice_and_only_as_long_as_the_run_lasts
     let mut world = World::new();
     let error = world.call(&mut Plan::new(one(), None), limited).unwrap_err();
     assert_eq!(world.log, ["m1/p1", "wait 30000", "m1/p1", "wait 30000", "m1/p1"]);
-    assert_eq!(error.retry_after, Some(Duration::from_secs(30)));
+    assert_eq!((error.retry_after, error.cooldown), (None, Some(Duration::from_secs(30))));
     let mut world = World { remaining: Duration::from_secs(30), ..World::new() };
     let error = world.call(&mut Plan::new(one(), None), limited).unwrap_err();
     assert_eq!(world.log, ["m1/p1"]);
-    assert_eq!(error.retry_after, Some(Duration::from_secs(30)));
+    assert_eq!((error.retry_after, error.cooldown), (None, Some(Duration::from_secs(30))));
     // Already left alone: no request at all.
     world.log.clear();
     let error = world.call(&mut Plan::new(one(), None), limited).unwrap_err();
@@ -207,7 +206,7 @@ fn refused_keys_are_never_waited_for_and_end_as_such() {
     let error = world.call(&mut Plan::new(one.clone(), None), refused).unwrap_err();
     assert_eq!((world.log.clone(), error.kind), (attempts("m1", 2, 1), FailureKind::Auth));
     let error = world.call(&mut Plan::new(one.clone(), None), refused).unwrap_err();
-    assert_eq!((error.kind, error.retry_after), (FailureKind::Auth, Some(Duration::from_secs(30))));
+    assert_eq!((error.kind, error.cooldown), (FailureKind::Auth, Some(Duration::from_secs(30))));
     // One limited among them: that one passes.
     let mut world = World { remaining: Duration::from_secs(20), ..World::new() };
     let mixed = |_: &str, profile: &str| {
@@ -216,7 +215,7 @@ fn refused_keys_are_never_waited_for_and_end_as_such() {
     };
     let error = world.call(&mut Plan::new(one, None), mixed).unwrap_err();
     assert_eq!(error.kind, FailureKind::RateLimit);
-    assert_eq!(error.retry_after, Some(Duration::from_secs(30)));
+    assert_eq!((error.retry_after, error.cooldown), (None, Some(Duration::from_secs(30))));
 }
 
 #[test]
@@ -273,7 +272,7 @@ fn nothing_is_tried_again_once_a_token_was_said() {
     plan.using(Some("p1"));
     let failure = failure(FailureKind::Network);
     let remaining = Duration::from_secs(60);
-    assert_eq!(plan.retry(&failure, true, remaining, 0.5), None);
+    assert_eq!(plan.retry(&failure, true, &Book::new(), 0, remaining, 0.5), None);
     assert_eq!(plan.spent(&failure, true, &Book::new(), 0, remaining), Err(failure));
 }
 
@@ -287,7 +286,7 @@ fn failed_calls_of_a_run_have_a_ceiling() {
             plan.using(None);
             failed += 1;
             let remaining = Duration::from_secs(600);
-            if plan.retry(&failure, false, remaining, 0.5).is_none() {
+            if plan.retry(&failure, false, &Book::new(), 0, remaining, 0.5).is_none() {
                 assert!(plan.spent(&failure, false, &Book::new(), 0, remaining).is_err());
                 break;
             }
@@ -315,6 +314,82 @@ fn kinds() -> impl Strategy<Value = Option<FailureKind>> {
     ]
 }
 
+/// One profile, no other model: the whole account of a call, on a clock that stands still but for the waits.
+#[test]
+fn a_profile_is_asked_three_times_at_most_and_the_waits_are_the_providers() {
+    let asked = |retry_after: Option<u64>, kind| {
+        let one: Vec<Seat> = seats(1).into_iter().take(1).collect();
+        let told = Failure { retry_after: retry_after.map(Duration::from_secs), ..failure(kind) };
+        let mut world = World::new();
+        let mut plan = Plan::new(one, None);
+        let error = world.call(&mut plan, |_, _| Some(told.clone())).unwrap_err();
+        (world.log.join(" "), error.kind)
+    };
+    let thrice = "m1/p1 m1/p1 m1/p1".to_owned();
+    for kind in [FailureKind::Overloaded, FailureKind::ServerError, FailureKind::Timeout] {
+        for wait in [None, Some(1), Some(19), Some(60)] {
+            assert_eq!(asked(wait, kind), (thrice.clone(), kind), "{kind:?} {wait:?}");
+        }
+        // More than a minute is a limit, and longer than anybody waits.
+        assert_eq!(asked(Some(61), kind), ("m1/p1".to_owned(), FailureKind::RateLimit));
+    }
+    let limited = FailureKind::RateLimit;
+    let waits = "m1/p1 wait 19000 m1/p1 wait 19000 m1/p1".to_owned();
+    assert_eq!(asked(Some(19), limited), (waits, limited));
+    assert_eq!(asked(Some(31), limited), ("m1/p1".to_owned(), limited));
+}
+
+/// Who can go elsewhere waits `maxWaitMs` at most, whatever a provider asks for; `maxWaitMs` moves the bound.
+#[test]
+fn with_another_model_nobody_waits_long() {
+    let log = |max_wait: Option<i64>, wait: Option<u64>, kind| {
+        let told = Failure { retry_after: wait.map(Duration::from_millis), ..failure(kind) };
+        let mut world = World::new();
+        let plan = Plan::new(seats(1), None);
+        let mut plan = match max_wait {
+            Some(max_wait) => plan.waiting_at_most(max_wait),
+            None => plan,
+        };
+        world.call(&mut plan, |model, _| (model == "m1").then(|| told.clone())).unwrap();
+        world.log.join(" ")
+    };
+    let limited = FailureKind::RateLimit;
+    assert_eq!(log(None, None, limited), "m1/p1 m2/p1");
+    assert_eq!(log(None, Some(2_001), limited), "m1/p1 m2/p1");
+    assert_eq!(log(None, Some(2_000), limited), "m1/p1 wait 2000 m1/p1 m2/p1");
+    assert_eq!(log(Some(0), Some(1), limited), "m1/p1 m2/p1");
+    assert_eq!(log(Some(30_000), None, limited), "m1/p1 wait 30000 m1/p1 m2/p1");
+    // The pause of a server that is overloaded: its own retries only where it is short.
+    let overloaded = FailureKind::Overloaded;
+    assert_eq!(log(None, Some(2_001), overloaded), "m1/p1 m2/p1");
+    assert_eq!(log(None, Some(2_000), overloaded), "m1/p1 m1/p1 m1/p1 m2/p1");
+    assert_eq!(log(Some(0), None, overloaded), "m1/p1 m1/p1 m1/p1 m2/p1");
+}
+
+/// A model that could not be asked either is no reason to go on: its profile cools down as well.
+#[test]
+fn a_fallback_that_cools_down_is_not_gone_to_before_the_wait() {
+    let mut world = World::new();
+    let window = crate::model::ProfileWindow {
+        model: Some("m2".to_owned()),
+        reason: FailureKind::RateLimit,
+        from: 0,
+        until: world.now + 600_000,
+    };
+    world.book.entry("p1".to_owned()).or_default().windows.push(window);
+    let mut plan = Plan::new(seats(1).into_iter().take(2).collect(), None);
+    let mut limits = 1;
+    let told =
+        Failure { retry_after: Some(Duration::from_secs(5)), ..failure(FailureKind::Overloaded) };
+    world
+        .call(&mut plan, |_, _| {
+            limits -= 1;
+            (limits >= 0).then(|| told.clone())
+        })
+        .unwrap();
+    assert_eq!(world.log, ["m1/p1", "m1/p1"]);
+}
+
 proptest! {
     /// Whatever fails: it ends, within the ceiling, never with a profile that is left alone (the world asserts that), and
     /// never goes back to a model it has left.
@@ -336,6 +411,7 @@ proptest! {
         let models: Vec<&str> = asked.iter().map(|line| &line[..2]).collect();
         prop_assert!(models.is_sorted());
         prop_assert!(asked.len() <= 160);
+        prop_assert!(asked.len() <= calls * 3 * 3 * profiles.max(1));
     }
 }
 

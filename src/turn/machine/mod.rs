@@ -737,6 +737,7 @@ impl Machine {
                         status: None,
                         code: Some("run_timeout".to_owned()),
                         retry_after_ms: None,
+                        retry_after_source: None,
                     },
                 };
                 self.finish(StopReason::Timeout, Some(error));

@@ -228,7 +228,7 @@ impl Memory {
     }
 
     pub(super) fn compact(&mut self, step: &CompactionStep) -> Answer<()> {
-        let CompactionStep { id, turn, compaction } = step;
+        let CompactionStep { id, turn, compaction, usage: _ } = step;
         if let Some(epoch) = turn.epoch {
             self.check(&turn.session_label, epoch)?;
         }

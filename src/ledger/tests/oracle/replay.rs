@@ -13,7 +13,7 @@ use super::memory::{self, Leased, Memory, has_ended};
 use super::steps::{Ends, Place, Step};
 use super::{Tally, compare};
 use crate::ledger::LedgerCheck;
-use crate::model::{CompactionStep, Opened, StorageErrorKind};
+use crate::model::{CompactionStep, CompactionUsage, Opened, StorageErrorKind};
 
 /// A run as the engine has it: also one whose lease is another's by now.
 struct Run {
@@ -346,7 +346,8 @@ impl Replay {
         let next = made.epoch.map(|_| made.turn_id.as_str());
         let Some((through, kept)) = self.cut(&before, cut, next) else { return Ok(()) };
         let compaction = compaction(&through, &kept);
-        let step = CompactionStep { id: id.clone(), turn: made, compaction };
+        let usage = CompactionUsage::of_result(&compaction);
+        let step = CompactionStep { id: id.clone(), turn: made, compaction, usage };
         let expected = self.memory.compact(&step);
         self.did(if place.is_some() { "compact in a run" } else { "compact" }, &expected);
         let told = self.ledger().compact(Box::new(step)).await;

@@ -1,21 +1,27 @@
-//! One attempt's deltas on their way to the reader and into the message.
+//! One call's deltas on their way into the message, and to the reader where there is one.
 //!
-//! It owns what had come when an attempt is cut, because the attempt's own future is gone by then.
+//! It owns what had come when a call is cut, because the call's own future is gone by then.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::governor::Pass;
-use super::sink::{EventQueue, RecordKind};
+use super::super::governor::Pass;
+use super::super::sink::{EventQueue, RecordKind};
 use crate::clock::Clock;
 use crate::model::{AgentPhase, Delta, DeltaSink, Failure, RateLimits};
 use crate::turn::Accumulator;
 
-/// Takes the deltas of one attempt.
-pub(crate) struct Attempt {
-    queue: Arc<EventQueue>,
-    clock: Clock,
-    message_id: String,
+/// Who reads a call's deltas as they come.
+pub(super) struct Reader {
+    pub(super) queue: Arc<EventQueue>,
+    pub(super) clock: Clock,
+    pub(super) message_id: String,
+}
+
+/// Takes the deltas of one call.
+pub(super) struct Attempt {
+    /// `None` for a call whose answer nobody sees before it is whole.
+    reader: Option<Reader>,
     accumulator: Accumulator,
     emitted: bool,
     /// Its share of the rate limits.
@@ -23,35 +29,27 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    pub(crate) fn new(
-        queue: Arc<EventQueue>,
-        clock: Clock,
-        message_id: String,
-        pass: Pass,
-    ) -> Self {
-        let accumulator = Accumulator::default();
-        Self { queue, clock, message_id, accumulator, emitted: false, pass }
+    pub(super) fn new(reader: Option<Reader>, pass: Pass) -> Self {
+        Self { reader, accumulator: Accumulator::default(), emitted: false, pass }
     }
 
-    /// Whether a token reached the reader: from then on the attempt is never repeated (RULES §1).
-    pub(crate) fn emitted(&self) -> bool {
+    /// Whether a token reached the reader: from then on the call is never repeated.
+    pub(super) fn emitted(&self) -> bool {
         self.emitted
     }
 
-    pub(crate) fn into_parts(self) -> (Accumulator, Pass) {
+    pub(super) fn into_parts(self) -> (Accumulator, Pass) {
         (self.accumulator, self.pass)
     }
 
     fn emit(&mut self, kind: RecordKind, text: &str) {
-        if text.is_empty() {
-            return;
-        }
+        let Some(reader) = self.reader.as_ref().filter(|_| !text.is_empty()) else { return };
         if !self.emitted {
             self.emitted = true;
-            self.queue.phase(AgentPhase::Streaming, self.clock.now_ms());
-            self.queue.message(&self.message_id);
+            reader.queue.phase(AgentPhase::Streaming, reader.clock.now_ms());
+            reader.queue.message(&reader.message_id);
         }
-        self.queue.delta(kind, text);
+        reader.queue.delta(kind, text);
     }
 }
 
@@ -90,6 +88,9 @@ impl DeltaSink for Attempt {
     }
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.queue.poll_ready(cx)
+        match &self.reader {
+            Some(reader) => reader.queue.poll_ready(cx),
+            None => Poll::Ready(()),
+        }
     }
 }

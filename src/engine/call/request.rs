@@ -5,16 +5,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::conversation::Conversation;
-use super::driver::Run;
+use super::super::conversation::Conversation;
+use super::super::driver::Run;
+use super::HookHost;
 use crate::model::{
     AssembledContext, CacheTtl, ModelInfo, RequestOptions, RunWarning, ToolChoice, ToolDefinition,
 };
-use crate::provider::{ModelRequest, Provider, RequestHook, RequestHost, TurnHeaders, cache_key};
+use crate::provider::{ModelRequest, Provider, RequestHost, TurnHeaders, cache_key};
 use crate::telemetry;
 
 /// What all requests of a run have in common beside the conversation, read once from its context.
-pub(crate) struct Asks {
+pub(crate) struct RequestTemplate {
     headers: TurnHeaders,
     hook: Option<Arc<dyn RequestHost>>,
     cache_key: Option<String>,
@@ -23,7 +24,7 @@ pub(crate) struct Asks {
     free: Arc<RequestOptions>,
 }
 
-impl Asks {
+impl RequestTemplate {
     pub(crate) fn of(
         context: &AssembledContext,
         headers: TurnHeaders,
@@ -44,7 +45,7 @@ impl Asks {
     }
 
     /// The context's session is another than its label said.
-    pub(super) fn session_is(&mut self, context: &AssembledContext) {
+    pub(crate) fn session_is(&mut self, context: &AssembledContext) {
         self.cache_key = cache_key_of(context);
     }
 
@@ -83,7 +84,7 @@ impl Asks {
     }
 
     /// The options of a call; `called` as for [`Self::request`].
-    pub(super) fn options<'a>(
+    pub(crate) fn options<'a>(
         &'a self,
         context: &'a AssembledContext,
         called: bool,
@@ -126,28 +127,21 @@ impl Asks {
 }
 
 impl Run {
-    /// The request of attempt number `attempt`.
-    pub(crate) fn request(
-        &self,
-        conversation: &Conversation,
-        called: bool,
-        attempt: u32,
-    ) -> ModelRequest {
+    /// The request of the next call, its hook aside.
+    pub(super) fn request(&self, conversation: &Conversation, called: bool) -> ModelRequest {
         let provider = self.provider.as_ref();
         let tools = self.tool_set.tools();
-        let hook = self.asks.hook.as_ref().map(|host| RequestHook {
-            host: Arc::clone(host),
-            provider: self.context.provider.clone(),
-            run_id: self.context.run_id.clone(),
-            attempt,
-        });
-        let request =
-            self.asks.request(&self.context, tools, &self.model, conversation, provider, called);
-        ModelRequest { hook, ..request }
+        self.template.request(&self.context, tools, &self.model, conversation, provider, called)
+    }
+
+    /// Who looks at the run's requests.
+    pub(crate) fn hook(&self) -> Option<HookHost<'_>> {
+        let host = self.template.hook.as_ref()?;
+        Some(HookHost { host, run_id: &self.context.run_id })
     }
 
     /// What the context asks and `request` cannot say, for want of a place in the API or of the model's consent.
-    pub(crate) fn warnings(&self, request: &ModelRequest) -> Vec<RunWarning> {
+    pub(super) fn warnings(&self, request: &ModelRequest) -> Vec<RunWarning> {
         let (context, model) = (&self.context, &self.context.model);
         let mut told = Vec::new();
         if context.temperature.is_some() && request.temperature.is_none() {
@@ -190,8 +184,8 @@ mod tests {
     use super::*;
     use crate::model::{Defaults, parse_context};
 
-    fn asks(changes: Value) -> Asks {
-        Asks::of(&context(changes), TurnHeaders::default(), None)
+    fn template(changes: Value) -> RequestTemplate {
+        RequestTemplate::of(&context(changes), TurnHeaders::default(), None)
     }
 
     fn context(changes: Value) -> AssembledContext {
@@ -208,14 +202,14 @@ mod tests {
 
     #[test]
     fn the_cache_key_is_the_hosts_or_the_sessions_hash_and_none_with_the_cache_off() {
-        let key = |cache: Value| asks(json!({ "promptCache": cache })).cache_key;
-        let derived = asks(json!({})).cache_key.unwrap();
+        let key = |cache: Value| template(json!({ "promptCache": cache })).cache_key;
+        let derived = template(json!({})).cache_key.unwrap();
         assert_eq!(derived, cache_key("dm:+491701234567"));
         assert!(!derived.contains("4917"));
         assert_eq!(key(json!({ "ttl": "1h" })), Some(derived));
         assert_eq!(key(json!({ "key": "mine" })), Some("mine".to_owned()));
         assert_eq!(key(json!({ "ttl": "off", "key": "mine" })), None);
-        let mut alias = asks(json!({}));
+        let mut alias = template(json!({}));
         alias.session_is(&context(json!({ "sessionLabel": "real" })));
         assert_eq!(alias.cache_key, Some(cache_key("real")));
     }
@@ -223,9 +217,9 @@ mod tests {
     #[test]
     fn only_a_choice_that_forces_a_call_is_given_up_after_it() {
         let after = |choice: Value| {
-            let asks = asks(json!({ "toolChoice": choice, "stopSequences": ["x"] }));
-            assert_eq!(asks.free.stop_sequences, ["x"]);
-            (asks.forces_tool, asks.free.tool_choice.clone())
+            let template = template(json!({ "toolChoice": choice, "stopSequences": ["x"] }));
+            assert_eq!(template.free.stop_sequences, ["x"]);
+            (template.forces_tool, template.free.tool_choice.clone())
         };
         assert_eq!(after(json!("required")), (true, None));
         assert_eq!(after(json!({ "name": "t" })), (true, None));
