@@ -181,7 +181,8 @@ impl Core {
                 }
             }
         };
-        let called = self.send(call, credential.as_deref(), pass, held).await;
+        // Boxed: the futures of runs, compactions and counts have it inside, and stay small.
+        let called = Box::pin(self.send(call, credential.as_deref(), pass, held)).await;
         if let Some(hold) = hold {
             hold.settle(called.usage().0.total_tokens, called.cost);
         }

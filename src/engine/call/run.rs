@@ -22,7 +22,7 @@ pub(crate) enum Asked {
     Anew,
     Called(Box<Called>),
     /// What the run ends with instead of a call.
-    Ended(Event),
+    Ended(Box<Event>),
 }
 
 impl Run {
@@ -37,10 +37,10 @@ impl Run {
         let before = spent.compacted;
         session.fit.ratio = self.ratio();
         if let Some(event) = self.prune(machine, session, spent).await {
-            return Asked::Ended(event);
+            return Asked::Ended(Box::new(event));
         }
         if let Some(event) = self.make_room(machine, session, spent).await {
-            return Asked::Ended(event);
+            return Asked::Ended(Box::new(event));
         }
         loop {
             if spent.compacted != before {
@@ -85,14 +85,14 @@ impl Run {
                 }
                 Ok(Room::Nothing) => return Asked::Called(Box::new(done)),
                 Err(Stopped::Interrupted(cause)) => {
-                    return Asked::Ended(Event::Interrupted { cause, partial: None });
+                    return Asked::Ended(Box::new(Event::Interrupted { cause, partial: None }));
                 }
                 // A larger window needs no summary.
                 Err(Stopped::Failed(_)) if self.plan.has_larger() => {
                     return Asked::Called(Box::new(done));
                 }
                 Err(Stopped::Failed(why)) => {
-                    return Asked::Ended(Event::Broken(compaction_failure(&why)));
+                    return Asked::Ended(Box::new(Event::Broken(compaction_failure(&why))));
                 }
             }
         }

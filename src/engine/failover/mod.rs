@@ -48,7 +48,7 @@ impl Run {
                     self.plan.has_failed(spent.failed().saturating_sub(1));
                     return self.judge(*done).await;
                 }
-                Asked::Ended(event) => return event,
+                Asked::Ended(event) => return *event,
             }
         }
     }
