@@ -167,14 +167,33 @@ describe('Mistral', () => {
     expect(messages[3]?.tool_call_id).toBe('a1B2c3D4e')
   })
 
-  test('gets ids of nine letters or digits, the same beside the call and its result', async () => {
-    answers(sse(chat.calls(['call_1', 'echo', {}])), sse(chat.answer('done')))
-    await runOnce({ flavor: 'mistral' }, { tools: [echo] })
+  test('gets ids of nine letters or digits of what another model called, the same beside the call and its result', async () => {
+    answers(sse(chat.answer('done')))
+    const call = { type: 'tool_call' as const, id: 'call_1', name: 'echo', argumentsJson: '{}' }
+    const result = {
+      type: 'tool_result' as const,
+      toolCallId: 'call_1',
+      toolName: 'echo',
+      content: [{ type: 'text' as const, text: 'said' }],
+      isError: false,
+    }
+    await runOnce(
+      { flavor: 'mistral' },
+      {
+        tools: [echo],
+        history: [
+          { role: 'user', content: 'earlier' },
+          { role: 'assistant', content: '', blocks: [call] },
+          { role: 'tool', content: 'said', toolCallId: 'call_1', blocks: [result] },
+          { role: 'assistant', content: 'So it is.' },
+        ],
+      },
+    )
     const messages: { tool_calls?: { id: string }[]; tool_call_id?: string }[] =
-      server.seen[1]?.body.messages
-    const id = messages[2]?.tool_calls?.[0]?.id
+      server.seen[0]?.body.messages
+    const id = messages.find((message) => message.tool_calls)?.tool_calls?.[0]?.id
     expect(id).toMatch(/^[A-Za-z0-9]{9}$/)
-    expect(messages[3]?.tool_call_id).toBe(id)
+    expect(messages.find((message) => message.tool_call_id)?.tool_call_id).toBe(id)
   })
 
   test('thinks in parts of the content', async () => {

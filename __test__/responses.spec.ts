@@ -19,7 +19,7 @@ const engineFor = (options: AgentEngineOptions = {}) =>
   engineAt(
     `${server.url}/v1`,
     { models: [testModel, thinker], ...options },
-    { api: 'openai-responses' },
+    { api: 'openai-responses', promptCacheKey: true },
   )
 
 /** One run against the server, whose engine is then closed. */

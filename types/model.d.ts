@@ -40,7 +40,11 @@ providerData?: string, } | { "type": "redacted_thinking",
 /**
  * The encrypted text, byte for byte.
  */
-data: string, } | { "type": "tool_call", 
+data: string, 
+/**
+ * JSON text of what else the provider attached, replayed verbatim.
+ */
+providerData?: string, } | { "type": "tool_call", 
 /**
  * The provider's id of the call; unique only within its message.
  */
@@ -1148,6 +1152,10 @@ idleTimeoutMs?: number,
  * Between two parts of the answer, pings not counted, in milliseconds; 600,000 by default.
  */
 noProgressTimeoutMs?: number, 
+/**
+ * Whether `prompt_cache_key` is sent, for the two OpenAI APIs; by default where the service is known to take it.
+ */
+promptCacheKey?: boolean, 
 /**
  * True: `baseUrl` may be plain http to another machine.
  */

@@ -204,10 +204,8 @@ impl Pass {
         let rung = Duration::from_millis(profiles::first_rung().unsigned_abs());
         // Whoever is told to try again at once is not kept from it.
         let usual = (keyed && failure.should_retry != Some(true)).then_some(rung);
-        gate.change(|lane, now| {
-            let wait = failure.retry_after.or_else(|| Some(lane.usual_wait(usual?)));
-            lane.refused(wait, now);
-        });
+        let wait = failure.retry_after.or(usual);
+        gate.change(|lane, now| lane.refused(wait, now));
     }
 
     /// The call has ended, and came to so many tokens, prompt and answer, where that is known.

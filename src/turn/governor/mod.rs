@@ -27,8 +27,6 @@ const NEARLY: i64 = 1_000;
 const WIDE: u32 = 64;
 /// A lane that closes for no longer than so many milliseconds keeps its line: who goes elsewhere would win nothing.
 const SHORT_CLOSING: i64 = 2_000;
-/// How long a lane closes whose server refuses one and serves others, and does not say for how long.
-const BRIEF: Duration = Duration::from_secs(1);
 
 /// Who goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -286,15 +284,6 @@ impl Lane {
             }
         };
         self.door = Door::Closed(until);
-    }
-
-    /// For how long a refusal closes the lane that does not say so: as is usual, and briefly where the server serves others.
-    pub(crate) fn usual_wait(&self, usual: Duration) -> Duration {
-        let served = match self.door {
-            Door::Closed(_) => self.pace.is_mixed(),
-            Door::Open | Door::Ajar(_) => self.pace.is_serving(),
-        };
-        if served { usual.min(BRIEF) } else { usual }
     }
 
     /// What was said of the lane is forgotten.
