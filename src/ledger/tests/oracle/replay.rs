@@ -415,10 +415,11 @@ impl Replay {
         }
         self.fixture.ledger = ledger_at(&path);
         // The process that held them was this one, which lives: so that it does not.
-        let dead = "UPDATE session_leases SET pid = 2147483647 WHERE owner IS NOT NULL";
+        let change = crate::ledger::checksum::set(&[("pid", "2147483647")]);
+        let dead = format!("UPDATE session_leases SET {change} WHERE owner IS NOT NULL");
         let core = self.ledger().core().unwrap();
         let buried = core.writer.submit(move |connection| {
-            let done = connection.execute(dead, ());
+            let done = connection.execute(&dead, ());
             done.map(drop).map_err(|error| crate::ledger::error::sqlite("bury", &error))
         });
         buried.await.unwrap();
