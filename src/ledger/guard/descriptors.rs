@@ -20,7 +20,7 @@ mod list {
     #[derive(Default)]
     struct Ours {
         known: HashSet<Descriptor>,
-        /// A connection was opened while the descriptors could not be listed: ours cannot be told from others' any more.
+        /// A connection was opened while the descriptors could not be listed: ours cannot be distinguished from others' any more.
         blind: bool,
     }
 
