@@ -23,7 +23,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   const { stopReason, error, persisted } = await run.result
   const windows = (await engine.profiles()).flatMap((profile) => profile.windows)
   const lengths = windows.map(({ from, until }) => [until - from, until - Date.now()])
-  const told = {
+  const outcome = {
     year: new Date().getUTCFullYear(),
     stopReason,
     code: error?.detail.code,
@@ -31,7 +31,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   }
   writeSync(
     1,
-    `${line} ${JSON.stringify({ ...told, retryAfterMs: error?.detail.retryAfterMs, lengths })}\n`,
+    `${line} ${JSON.stringify({ ...outcome, retryAfterMs: error?.detail.retryAfterMs, lengths })}\n`,
   )
 }
 await engine.close()

@@ -43,7 +43,7 @@ if (engine) {
       persisted,
       codes,
       ends: ends.length,
-      said: messages.at(-1)?.content,
+      answer: messages.at(-1)?.content,
     })
   }
   const looked = await engine.ledger.verify().then(

@@ -16,14 +16,14 @@ const exhaust = (spare) => {
 const free = () => {
   for (const fd of taken.splice(0)) closeSync(fd)
 }
-const told = []
+const outcome = []
 const open = () => {
   try {
     const { engine } = scripted(['ok', 'ok', 'ok'], { ledger: { path } })
-    told.push({ code: 'opened' })
+    outcome.push({ code: 'opened' })
     return engine
   } catch ({ code, message }) {
-    told.push({ code, message })
+    outcome.push({ code, message })
   }
 }
 if (mode === 'descriptors') {
@@ -45,10 +45,10 @@ if (mode === 'descriptors') {
   const { persisted } = await engine.run(context()).result
   free()
   const { ok } = await engine.ledger.verify()
-  told.push({ verify, persisted, ok })
+  outcome.push({ verify, persisted, ok })
   await engine.close()
 } else {
   await open()?.close()
 }
-writeSync(1, JSON.stringify(told))
+writeSync(1, JSON.stringify(outcome))
 process.exit(0)

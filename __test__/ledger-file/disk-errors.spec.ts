@@ -27,7 +27,7 @@ interface Turn {
   /** Why it was not written, and why it failed. */
   codes: [string | null, string | null]
   ends: number
-  said: string
+  answer: string
 }
 
 /** Which of `turns` are in the ledger at `file`, which must be sound. */
@@ -63,11 +63,11 @@ async function failing(kind: string, number: number, how: string): Promise<boole
   const late = setTimeout(() => child.kill('SIGABRT'), 50_000)
   expect({ at, signal: await child.ended }).toEqual({ at, signal: 'SIGKILL' })
   clearTimeout(late)
-  const told = child.lines.map((line) => JSON.parse(line))
-  const turns = told.filter((line): line is Turn => 'turn' in line)
-  if ('open' in told[0]) expect(typed).toContain(told[0].open)
+  const outcome = child.lines.map((line) => JSON.parse(line))
+  const turns = outcome.filter((line): line is Turn => 'turn' in line)
+  if ('open' in outcome[0]) expect(typed).toContain(outcome[0].open)
   else expect(turns.map(({ turn }) => turn)).toEqual(['first', 'second'])
-  for (const { turn, stopReason, persisted, codes, ends, said } of turns) {
+  for (const { turn, stopReason, persisted, codes, ends, answer } of turns) {
     const [notWritten, failed] = codes
     const known = (code: string | null) => code === null || typed.includes(code)
     expect({ at, turn, ends, notWritten: known(notWritten) ? null : notWritten }).toEqual({
@@ -81,15 +81,15 @@ async function failing(kind: string, number: number, how: string): Promise<boole
     if (stopReason === 'error')
       expect({ at, failed }).toEqual({ at, failed: expect.stringMatching(/^(storage|ledger)_/) })
     else
-      expect({ at, stopReason, said }).toEqual({
+      expect({ at, stopReason, answer }).toEqual({
         at,
         stopReason: 'end_turn',
         // A run that ended before it asked has left its reply to the next one.
-        said: expect.stringMatching(/^(one|two)$/),
+        answer: expect.stringMatching(/^(one|two)$/),
       })
   }
   // What cannot be read is damaged, as far as a look at it can say.
-  const looked = told.find((line) => 'looked' in line)?.looked ?? 'ok'
+  const looked = outcome.find((line) => 'looked' in line)?.looked ?? 'ok'
   if (looked !== 'ok' && kind !== 'read')
     expect({ at, looked }).toEqual({ at, looked: 'storage_io' })
   const acknowledged = turns.filter(({ persisted }) => persisted)

@@ -1,5 +1,5 @@
 // Owns where a ledger cannot be: on a file system that its locks do not reach, and in a process without descriptors. Children
-// are told of mounts that are not there. It must never mount anything.
+// read a list of mounts that are not there. It must never mount anything.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
@@ -54,10 +54,10 @@ describe.skipIf(!canPreload)('a ledger on a file system', () => {
     '`%s` is refused before anything is made, with the reason (cc, Linux)',
     (kind) => {
       const { path, file } = folder()
-      const [told] = openedOn(path, file, kind)
-      expect(told.code).toBe('storage_not_local')
+      const [outcome] = openedOn(path, file, kind)
+      expect(outcome.code).toBe('storage_not_local')
       for (const part of [file, `\`${kind}\``, 'locks and memory', 'local disk']) {
-        expect(told.message).toContain(part)
+        expect(outcome.message).toContain(part)
       }
       expect(['', '-wal', '-shm'].map((suffix) => existsSync(file + suffix))).toEqual([
         false,
@@ -74,7 +74,7 @@ describe.skipIf(!canPreload)('a ledger on a file system', () => {
 })
 
 test.skipIf(process.platform !== 'linux')(
-  'a process without descriptors is told so, opens the ledger when it has some, and what is open goes on (Linux)',
+  'a process without descriptors gets its own code, opens the ledger when it has some, and what is open goes on (Linux)',
   () => {
     const { file } = folder()
     const { NODE_OPTIONS: _, ...env } = process.env
@@ -84,8 +84,8 @@ test.skipIf(process.platform !== 'linux')(
       { env, encoding: 'utf8', timeout: 55_000 },
     )
     expect(made.stderr).toBe('')
-    const told = JSON.parse(made.stdout)
-    const [last, ...codes] = told.reverse()
+    const outcome = JSON.parse(made.stdout)
+    const [last, ...codes] = outcome.reverse()
     expect(new Set(codes.map(({ code }: { code: string }) => code))).toEqual(
       new Set(['opened', 'no_file_descriptors']),
     )

@@ -41,7 +41,7 @@ const cases: [string, (file: string, other: string) => void][] = [
 ]
 
 test.skipIf(process.platform === 'win32').each(cases)(
-  'a ledger that was %s while it was open acknowledges nothing more, says so everywhere, and is opened again',
+  'a ledger that was %s while it was open acknowledges nothing more, answers every call with it, and is opened again',
   async (_, take) => {
     const { path, file } = folder()
     const other = join(path, 'other.db')
@@ -73,23 +73,23 @@ test.skipIf(process.platform === 'win32').each(cases)(
     for (const call of calls) expect(await refusal(call())).toEqual({ code: 'ledger_replaced' })
     expect(existsSync(join(path, 'copy.db'))).toBe(false)
     await engine.close()
-    if (existsSync(`${file}.aside`)) copyFileSync(`${file}.aside`, join(path, 'kept.db'))
+    if (existsSync(`${file}.aside`)) copyFileSync(`${file}.aside`, join(path, 'aside.db'))
     const again = new AgentEngine({ ledger: { path: file } })
     closing(again)
     expect(await again.ledger.verify()).toMatchObject({ ok: true })
     const turns = await again.ledger.query('SELECT count(*) AS turns FROM turns')
     expect(Number(turns.rows[0]?.turns)).toBeLessThanOrEqual(1)
-    if (existsSync(join(path, 'kept.db'))) {
-      const kept = new AgentEngine({ ledger: { path: join(path, 'kept.db') } })
-      closing(kept)
-      expect(await kept.ledger.turn(result.turnId)).toBe(null)
-      expect((await kept.ledger.query('SELECT id FROM turns')).rows).toHaveLength(1)
+    if (existsSync(join(path, 'aside.db'))) {
+      const aside = new AgentEngine({ ledger: { path: join(path, 'aside.db') } })
+      closing(aside)
+      expect(await aside.ledger.turn(result.turnId)).toBe(null)
+      expect((await aside.ledger.query('SELECT id FROM turns')).rows).toHaveLength(1)
     }
   },
 )
 
 test.skipIf(process.platform === 'win32').each(cases)(
-  'a ledger that is %s while a tool runs: the answer is whole, and is told as not written',
+  'a ledger that is %s while a tool runs: the answer is whole, and is marked as not written',
   async (_, take) => {
     const { path, file } = folder()
     const other = join(path, 'other.db')

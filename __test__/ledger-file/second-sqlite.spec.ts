@@ -28,13 +28,13 @@ test.skipIf(process.platform !== 'linux' || node === undefined).each(modes)(
       timeout: 55_000,
     })
     expect(made.stderr).toBe('')
-    const told = JSON.parse(made.stdout)
+    const outcome = JSON.parse(made.stdout)
     // One that closes may take the log away with it: then that is what is found.
-    expect(['ledger_in_use', 'ledger_replaced']).toContain(told.found)
-    if (!mode.includes('closed')) expect(told.found).toBe('ledger_in_use')
-    expect(told).toEqual({
-      found: told.found,
-      later: Array(4).fill(told.found),
+    expect(['ledger_in_use', 'ledger_replaced']).toContain(outcome.found)
+    if (!mode.includes('closed')) expect(outcome.found).toBe('ledger_in_use')
+    expect(outcome).toEqual({
+      found: outcome.found,
+      later: Array(4).fill(outcome.found),
       ok: true,
       problems: [],
       lost: 0,

@@ -49,7 +49,7 @@ const MARK: &str = ".new-";
 /// What SQLite may put beside a draft.
 const COMPANIONS: [&str; 4] = ["", "-journal", "-wal", "-shm"];
 
-/// The name of a new draft of `to`: it says which process writes it.
+/// The name of a new draft of `to`: it names the process that writes it.
 pub(super) fn name(to: &Path, clock: &Clock) -> PathBuf {
     let owner = Owner::this(clock);
     let started = owner.pid_started.unwrap_or_default();

@@ -67,7 +67,7 @@ fn kind_of(error: &rusqlite::Error) -> StorageErrorKind {
         Some(ErrorCode::DiskFull) => StorageErrorKind::Full,
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StorageErrorKind::ReadOnly,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StorageErrorKind::Locked,
-        // SQLite gives no reason: whether a descriptor is to be had says it.
+        // SQLite gives no reason: so a descriptor is asked for.
         Some(ErrorCode::CannotOpen) if lacks_descriptors() => StorageErrorKind::NoDescriptors,
         Some(ErrorCode::NotADatabase) => StorageErrorKind::Foreign,
         Some(ErrorCode::DatabaseCorrupt) => StorageErrorKind::Corrupt,

@@ -83,7 +83,7 @@ impl Claim {
             return held(&self.held).get(label) == Some(&lease.epoch);
         }
         let now = self.now();
-        // Where the shared clock may be set, a heartbeat of the future says nothing of how long ago it was.
+        // Where the shared clock may be set, the age of a heartbeat of the future is unknown.
         let begun = cfg!(unix) || lease.heartbeat_at <= now;
         !self.owner.knows_dead(owner) && begun && lease.expires_at > now
     }

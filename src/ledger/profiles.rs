@@ -18,6 +18,9 @@ use crate::telemetry;
 
 const COLUMNS: &str = "profile_id, last_used_at, last_failure_at, failures, refusals, windows_json";
 
+/// The two clocks are read one after the other, and drift: less is no step of one of them.
+const STEP_MS: u64 = 1_000;
+
 /// A window as its row has it: beside its wall times, when it began by the clock that the machine's processes share. Within
 /// one boot that one counts, so that a step of the wall clock makes no window longer or shorter.
 #[derive(Serialize, Deserialize)]
@@ -50,6 +53,9 @@ impl<'a> Now<'a> {
             (Some(boot_id), Some(began_at)) if boot_id == self.boot_id => {
                 let length = window.until.saturating_sub(window.from);
                 let from = self.wall.saturating_sub(self.shared.saturating_sub(began_at));
+                if from.abs_diff(window.from) <= STEP_MS {
+                    return window;
+                }
                 ProfileWindow { from, until: from.saturating_add(length), ..window }
             }
             (_, _) => window,

@@ -35,7 +35,7 @@ struct Sticky {
 
 /// The book, in the wall time of its last look.
 #[derive(Default)]
-struct Kept {
+struct BookState {
     book: Book,
     /// Both clocks at the last look: what the one has gone on more than the other is a step of the wall clock.
     looked: Option<(i64, Instant)>,
@@ -44,7 +44,7 @@ struct Kept {
 /// A step of the wall clock, and not the drift that a time server evens out.
 const STEP_MS: i64 = 1_000;
 
-impl Kept {
+impl BookState {
     /// Takes the book to `now`: windows last as long as the monotonic clock says, wherever the wall clock is set to.
     fn at(&mut self, now: i64, instant: Instant) {
         let expected = self.looked.map(|(wall, then)| {
@@ -66,7 +66,7 @@ impl Kept {
 /// The profiles of an engine.
 pub(crate) struct Keyring {
     profiles: Vec<(String, Arc<KeyProfile>)>,
-    book: Mutex<Kept>,
+    book: Mutex<BookState>,
     sticky: Mutex<Sticky>,
     /// When the store was last read; held while it is, so that nobody chooses before.
     read: tokio::sync::Mutex<Option<Instant>>,
@@ -98,11 +98,11 @@ impl Keyring {
     }
 
     /// The book, and the wall time that it is to be read at.
-    fn book(&self) -> (MutexGuard<'_, Kept>, i64) {
-        let mut kept = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+    fn book(&self) -> (MutexGuard<'_, BookState>, i64) {
+        let mut state = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now_ms();
-        kept.at(now, self.clock.instant());
-        (kept, now)
+        state.at(now, self.clock.instant());
+        (state, now)
     }
 
     fn profile(&self, id: &str) -> Option<&Arc<KeyProfile>> {
@@ -129,13 +129,13 @@ impl Keyring {
         let before = self.writes.load(Ordering::Acquire);
         match store.usage().await {
             Ok(rows) => {
-                let (mut kept, _) = self.book();
+                let (mut state, _) = self.book();
                 if self.writes.load(Ordering::Acquire) != before {
                     return false;
                 }
                 for (id, usage) in rows {
                     if self.profile(&id).is_some() {
-                        put(&mut kept.book, id, usage);
+                        put(&mut state.book, id, usage);
                     }
                 }
             }
@@ -151,8 +151,8 @@ impl Keyring {
         remaining: Duration,
         busy: &dyn Fn(&str) -> bool,
     ) -> Choice {
-        let (kept, now) = self.book();
-        plan.choose(&kept.book, now, remaining, busy)
+        let (state, now) = self.book();
+        plan.choose(&state.book, now, remaining, busy)
     }
 
     /// After how long the profile in use is asked again; `None` where it is not.
@@ -176,8 +176,8 @@ impl Keyring {
         emitted: bool,
         remaining: Duration,
     ) -> Result<(), Failure> {
-        let (kept, now) = self.book();
-        plan.spent(failure, emitted, &kept.book, now, remaining)
+        let (state, now) = self.book();
+        plan.spent(failure, emitted, &state.book, now, remaining)
     }
 
     /// The profile that a session last used.
@@ -212,9 +212,9 @@ impl Keyring {
 
     /// A profile was chosen: others go first from now on.
     pub(crate) fn picked(&self, id: &str) {
-        let (mut kept, now) = self.book();
-        kept.book.entry(id.to_owned()).or_default().last_used_at = Some(now);
-        drop(kept);
+        let (mut state, now) = self.book();
+        state.book.entry(id.to_owned()).or_default().last_used_at = Some(now);
+        drop(state);
         if let Some(store) = self.store.as_ref().filter(|_| self.has_others(id)) {
             // An order of turns that is lost does no harm.
             store.used(id, now);
@@ -224,8 +224,8 @@ impl Keyring {
     /// A profile has answered.
     pub(crate) fn answered(&self, id: &str) {
         let (refused, now) = {
-            let (mut kept, now) = self.book();
-            let usage = kept.book.entry(id.to_owned()).or_default();
+            let (mut state, now) = self.book();
+            let usage = state.book.entry(id.to_owned()).or_default();
             let refused = usage.refusals > 0;
             profiles::answered(usage, now);
             (refused && usage.refusals == 0, now)
@@ -242,8 +242,8 @@ impl Keyring {
         }
         let policy = self.policy;
         let now = {
-            let (mut kept, now) = self.book();
-            let usage = kept.book.entry(id.to_owned()).or_default();
+            let (mut state, now) = self.book();
+            let usage = state.book.entry(id.to_owned()).or_default();
             profiles::failed(usage, policy, model, failure, now);
             now
         };
@@ -300,9 +300,9 @@ impl Keyring {
     /// The state of every profile, as the ledger has it now.
     pub(crate) async fn states(&self) -> Vec<ProfileState> {
         self.read_all().await;
-        let (kept, now) = self.book();
-        let state = |(provider, profile): &(String, Arc<KeyProfile>)| {
-            let mut usage = kept.book.get(&profile.id).cloned().unwrap_or_default();
+        let (state, now) = self.book();
+        let shown = |(provider, profile): &(String, Arc<KeyProfile>)| {
+            let mut usage = state.book.get(&profile.id).cloned().unwrap_or_default();
             profiles::settle(&mut usage, now);
             ProfileState {
                 id: profile.id.clone(),
@@ -314,7 +314,7 @@ impl Keyring {
                 windows: usage.windows,
             }
         };
-        self.profiles.iter().map(state).collect()
+        self.profiles.iter().map(shown).collect()
     }
 
     /// Forgets a profile's failures.

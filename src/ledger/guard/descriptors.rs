@@ -20,7 +20,10 @@ mod list {
     #[derive(Default)]
     struct Ours {
         known: HashSet<Descriptor>,
-        /// A connection was opened while the descriptors could not be listed: ours cannot be told from others' any more.
+        /// Files that were opened more than once while one connection was opened: SQLite opens each once, so that another one
+        /// came at the same moment.
+        doubted: HashSet<FileId>,
+        /// A connection was opened while the descriptors could not be listed: ours cannot be distinguished from others' any more.
         blind: bool,
     }
 
@@ -64,8 +67,16 @@ mod list {
         let opened = open();
         match (before, writable()) {
             (Some(before), Some(now)) => {
+                // A file that nobody has open any more begins anew.
+                ours.doubted.retain(|file| before.iter().any(|(_, held)| held == file));
                 ours.known.retain(|known| now.contains(known));
-                ours.known.extend(now.into_iter().filter(|found| !before.contains(found)));
+                let mut opened = HashSet::new();
+                for found in now.into_iter().filter(|found| !before.contains(found)) {
+                    if !opened.insert(found.1.clone()) {
+                        ours.doubted.insert(found.1.clone());
+                    }
+                    ours.known.insert(found);
+                }
             }
             (_, _) => ours.blind = true,
         }
@@ -78,7 +89,8 @@ mod list {
         let Ok(mut ours) = OURS.try_lock() else { return false };
         let Some(now) = writable().filter(|_| !ours.blind) else { return false };
         ours.known.retain(|known| now.contains(known));
-        now.iter().any(|found| files.contains(&&found.1) && !ours.known.contains(found))
+        files.iter().any(|file| ours.doubted.contains(*file))
+            || now.iter().any(|found| files.contains(&&found.1) && !ours.known.contains(found))
     }
 }
 

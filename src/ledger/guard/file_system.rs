@@ -10,13 +10,13 @@ use super::super::error::Stored;
 use crate::model::{StorageError, StorageErrorKind};
 
 /// Refuses network file systems, and those that share a host's folder with a guest. Linux only; elsewhere the system does
-/// not tell cheaply, and the caller must know.
+/// not list them cheaply, and the caller must know.
 #[cfg(target_os = "linux")]
 pub(in super::super) fn check(path: &Path) -> Stored<()> {
     let folder = path.parent().unwrap_or(path);
     let name = match list::mounted_at(folder) {
         Some(kind) if list::is_shared(&kind) => Some(kind),
-        // The list of mounts may be hidden, or its names unknown: the number says it as well.
+        // The list of mounts may be hidden, or its names unknown: then the number decides.
         Some(_) | None => {
             let stat = rustix::fs::statfs(folder).map_err(|error| {
                 let looking = format!("look at the file system of `{}`", path.display());

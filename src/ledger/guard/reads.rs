@@ -133,7 +133,7 @@ impl Read {
         StorageError::new(
             StorageErrorKind::ReadExpired,
             format!(
-                "the read was ended: it kept the ledger's log from being folded into the file, and that has grown over \
+                "the read was ended: the ledger's log could not be folded into the file because of it, and that has grown over \
                  `{}` bytes; read less at once, or while fewer turns are written",
                 self.reads.bound
             ),

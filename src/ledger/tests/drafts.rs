@@ -1,7 +1,7 @@
 //! What a killed process leaves of a new ledger: taken away at the next open, and nothing that may be somebody's.
 
 use std::fs::{self, File};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
 use crate::ledger::draft;
@@ -39,7 +39,8 @@ fn drafts_of_dead_processes_go_and_those_of_living_ones_and_of_strangers_stay() 
     for name in left.into_iter().chain(others).chain(gone.iter().map(String::as_str)) {
         fs::write(folder.path().join(name), "x").unwrap();
     }
-    let long_ago = SystemTime::now() - Duration::from_secs(25 * 3_600);
+    let long_ago = UNIX_EPOCH + Duration::from_millis(clock.now_ms().unsigned_abs())
+        - Duration::from_secs(25 * 3_600);
     for name in gone.iter().map(String::as_str).chain(others).skip(3) {
         File::options()
             .write(true)

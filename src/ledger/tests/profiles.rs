@@ -27,7 +27,7 @@ async fn a_window_lasts_as_long_as_the_shared_clock_says_whatever_the_wall_clock
     let ledger = Ledger::open(&options, Clock::set(&times)).unwrap();
     let made = |usage: &mut ProfileUsage| usage.windows = vec![window(NOW, NOW + 30_000)];
     ledger.change("key", Box::new(made)).await.unwrap();
-    for (wall, gone) in [(NOW - 30 * DAY, 0), (NOW + 400 * DAY, 10_000), (NOW - 3, 29_999)] {
+    for (wall, gone) in [(NOW - 30 * DAY, 0), (NOW + 400 * DAY, 10_000), (NOW - 3_000, 29_999)] {
         times.wall.store(wall, SeqCst);
         times.shared.store(1_000_000 + gone, SeqCst);
         assert_eq!(windows(&ledger).await, [window(wall - gone, wall - gone + 30_000)]);

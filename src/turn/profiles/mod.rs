@@ -82,7 +82,7 @@ pub(crate) fn first_rung() -> i64 {
     LADDER.first().copied().unwrap_or(SECOND)
 }
 
-/// Forgets what is over at `now`, and what begins after it: the clock was set back since, and nobody can say what is left.
+/// Forgets what is over at `now`, and what begins after it: the clock was set back since, and what is left of it is unknown.
 pub(crate) fn settle(usage: &mut ProfileUsage, now: i64) {
     usage.windows.retain_mut(|window| {
         let lead = window.from.saturating_sub(now);
