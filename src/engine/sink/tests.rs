@@ -183,10 +183,10 @@ fn a_batch_is_bounded_in_bytes_and_a_record_that_is_longer_comes_alone() {
     let mut got = Vec::new();
     for round in 0.. {
         assert!(round < 20, "the long record is never handed out");
-        // There is always something small in front of the large one.
+        // There is always something small beside the large one, from a queue that gets in line as the hub lets it.
         short.delta(RecordKind::Token, "s");
         if !queues.iter().any(|queue| queue.run() == 2) {
-            queues.insert(0, Arc::clone(&short));
+            queues.push(Arc::clone(&short));
         }
         let mut batch = Batch::default();
         batch.fill(&mut queues, 1_000);
