@@ -123,7 +123,7 @@ impl Run {
                 }
                 Step::RunTools(calls) => {
                     self.queue.phase(AgentPhase::ToolUse, self.core.clock.now_ms());
-                    batch::run(self, machine, &mut session.writing, calls).await
+                    batch::run(self, machine, &mut session.writing, calls, &mut spent.notes).await
                 }
                 Step::Wait(delay) => match self.guard(tokio::time::sleep(delay)).await {
                     Ok(()) => self.feed(machine, Event::Waited),

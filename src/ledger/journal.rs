@@ -70,13 +70,17 @@ pub(super) fn begin(
     Ok(Opened::Leased(epoch))
 }
 
+fn context_hash(json: &str) -> String {
+    format!("{:032x}", xxh3_128(json.as_bytes()))
+}
+
 /// The row of a context, which runs that say the same share.
 fn context(connection: &Connection, json: &str) -> Stored<i64> {
     let failed = |error| sqlite("keep the context of a run", &error);
-    let hash = format!("{:032x}", xxh3_128(json.as_bytes()));
+    let hash = context_hash(json);
     let known = connection
-        .prepare_cached("SELECT id FROM run_contexts WHERE hash = ?1")
-        .and_then(|mut statement| statement.query_row((&hash,), |row| row.get(0)).optional())
+        .prepare_cached("SELECT id FROM run_contexts WHERE hash = ?1 AND context_json = ?2")
+        .and_then(|mut statement| statement.query_row((&hash, json), |row| row.get(0)).optional())
         .map_err(failed)?;
     if let Some(id) = known {
         return Ok(id);
@@ -88,9 +92,11 @@ fn context(connection: &Connection, json: &str) -> Stored<i64> {
         )
         .and_then(|mut statement| statement.execute((KEPT_CONTEXTS,)))
         .map_err(failed)?;
+    // A row with this hash and another text was altered from outside: what was written is put back.
     connection
         .prepare_cached(
-            "INSERT INTO run_contexts (hash, context_json) VALUES (?1, ?2) RETURNING id",
+            "INSERT INTO run_contexts (hash, context_json) VALUES (?1, ?2)
+             ON CONFLICT (hash) DO UPDATE SET context_json = excluded.context_json RETURNING id",
         )
         .and_then(|mut statement| statement.query_row((&hash, json), |row| row.get(0)))
         .map_err(failed)
@@ -233,14 +239,14 @@ pub(super) fn interrupted(
 pub(super) const OPEN_TURNS: &str =
     "SELECT t.id, t.run_id, t.session_label, t.parent_turn_id, o.expected_head, t.source_event_id, o.target_json,
        t.started_at, coalesce(t.provider, ''), coalesce(t.model, ''), o.progress_json, c.context_json, o.epoch,
-       s.thread_id
+       s.thread_id, c.hash
      FROM open_turns o JOIN turns t ON t.id = o.turn_id JOIN run_contexts c ON c.id = o.context_id
        JOIN sessions s ON s.label = t.session_label
      ORDER BY o.turn_id";
 pub(super) const OPEN_TURN: &str =
     "SELECT t.id, t.run_id, t.session_label, t.parent_turn_id, o.expected_head, t.source_event_id, o.target_json,
        t.started_at, coalesce(t.provider, ''), coalesce(t.model, ''), o.progress_json, c.context_json, o.epoch,
-       s.thread_id
+       s.thread_id, c.hash
      FROM open_turns o JOIN turns t ON t.id = o.turn_id JOIN run_contexts c ON c.id = o.context_id
        JOIN sessions s ON s.label = t.session_label
      WHERE o.turn_id = ?1";
@@ -272,6 +278,7 @@ fn open_turns(connection: &Connection, turn_id: Option<&str>) -> Stored<Vec<Open
 
 fn open_turn(row: &rusqlite::Row<'_>) -> rusqlite::Result<(OpenTurn, Option<String>)> {
     let (expected_head, head): (Option<String>, Option<String>) = (row.get(4)?, row.get(13)?);
+    let (context, hash): (String, String) = (row.get(11)?, row.get(14)?);
     let turn = OpenTurn {
         turn_id: row.get(0)?,
         run_id: row.get(1)?,
@@ -287,7 +294,8 @@ fn open_turn(row: &rusqlite::Row<'_>) -> rusqlite::Result<(OpenTurn, Option<Stri
         messages: Vec::new(),
         calls: Vec::new(),
         progress: crate::model::Progress::default(),
-        context: row.get(11)?,
+        altered: context_hash(&context) != hash,
+        context,
         epoch: row.get(12)?,
     };
     Ok((turn, row.get(10)?))
