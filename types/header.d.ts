@@ -94,7 +94,7 @@ export interface PiTool extends ToolPolicy {
   name: string
   label?: string
   description: string
-  /** JSON Schema; a TypeBox schema is one. */
+  /** JSON Schema; a TypeBox schema is one. Patterns may look around; checking a value is bounded in steps. */
   parameters: unknown
   execute(
     toolCallId: string,

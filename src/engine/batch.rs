@@ -20,7 +20,7 @@ use super::driver::Run;
 use super::outcome;
 use super::record::{Starting, Writing, bars};
 use super::session::storage_error;
-use crate::model::{Block, OUTCOME_UNKNOWN, StorageError, StreamEvent, ToolStatus};
+use crate::model::{Block, OUTCOME_UNKNOWN, RunWarning, StorageError, StreamEvent, ToolStatus};
 use crate::telemetry;
 use crate::tools::{
     Ending, First, Gate, Invocation, Limits, Prepared, ReconcileFuture, Ticket, ToolFuture,
@@ -38,10 +38,16 @@ struct Admitted {
     gates: Vec<oneshot::Sender<()>>,
 }
 
+/// A call's answer, and how many of its images no provider reads.
+struct Answered {
+    finish: ToolFinish,
+    unreadable_images: usize,
+}
+
 /// What the batch is woken for.
 enum Next<'a> {
     /// A call has its answer; none where the abort, which is seen next, ends it.
-    Finished(&'a PendingCall, Option<ToolFinish>),
+    Finished(&'a PendingCall, Option<Answered>),
     /// Nothing more happens by itself: what has happened is to be written, and who was admitted may begin then.
     Quiet,
     /// A record is on disk, or is not.
@@ -56,13 +62,24 @@ pub(crate) async fn run(
     machine: &mut Machine,
     writing: &mut Writing,
     calls: Vec<PendingCall>,
+    notes: &mut Vec<RunWarning>,
 ) -> Step {
     let skip = run.control.open_batch();
     let gate = Gate::default();
     let any = AtomicBool::new(false);
     let admitted = Mutex::new(Admitted::default());
-    // Queued in call order: the order of admission (RULES §1, "Tool execution").
-    let queued: Vec<_> = calls.iter().map(|call| (call, admit(run, &gate, call))).collect();
+    // Checked and queued in call order, which is the order of admission.
+    let mut queued = Vec::with_capacity(calls.len());
+    for call in &calls {
+        match run.guard(admit(run, &gate, call)).await {
+            Ok(prepared) => queued.push((call, prepared)),
+            Err(cause) => {
+                let step = interrupted(run, machine, cause, &calls);
+                run.control.close_batch();
+                return step;
+            }
+        }
+    }
     let mut open: FuturesUnordered<_> = queued
         .into_iter()
         .map(|(call, prepared)| {
@@ -131,7 +148,8 @@ pub(crate) async fn run(
             .await;
         match next {
             Ok(Next::Finished(_, None)) => {}
-            Ok(Next::Finished(call, Some(finish))) => {
+            Ok(Next::Finished(call, Some(Answered { finish, unreadable_images }))) => {
+                notes.extend(unreadable(call, unreadable_images));
                 let status =
                     if finish.error.is_some() { ToolStatus::Failed } else { ToolStatus::Completed };
                 let text = finish.error.clone().or_else(|| first_text(&finish.content));
@@ -172,12 +190,7 @@ pub(crate) async fn run(
             }
             Ok(Next::Over) => break,
             Err(cause) => {
-                let reason = match cause {
-                    Interrupt::Abort => "aborted",
-                    Interrupt::Timeout => "interrupted",
-                };
-                let event = Event::Interrupted { cause, partial: None };
-                step = end_early(run, machine, event, reason, &calls);
+                step = interrupted(run, machine, cause, &calls);
                 break;
             }
         }
@@ -219,6 +232,15 @@ fn unrecorded(
     Some(end_early(run, machine, event, "interrupted", calls))
 }
 
+/// The run is over: aborted, or out of time.
+fn interrupted(run: &Run, machine: &mut Machine, cause: Interrupt, calls: &[PendingCall]) -> Step {
+    let reason = match cause {
+        Interrupt::Abort => "aborted",
+        Interrupt::Timeout => "interrupted",
+    };
+    end_early(run, machine, Event::Interrupted { cause, partial: None }, reason, calls)
+}
+
 /// Ends the batch early. Calls that had begun are told as failed, so that no `started` stays without its end.
 fn end_early(
     run: &Run,
@@ -245,8 +267,8 @@ async fn skipped(cancelled: impl Future<Output = ()>, started: &AtomicBool) {
 }
 
 /// Checks a call and queues it.
-fn admit(run: &Run, gate: &Gate, call: &PendingCall) -> Result<(Prepared, Ticket), String> {
-    let prepared = run.tool_set.prepare(&call.tool_name, &call.arguments_json)?;
+async fn admit(run: &Run, gate: &Gate, call: &PendingCall) -> Result<(Prepared, Ticket), String> {
+    let prepared = run.tool_set.prepare(&call.tool_name, &call.arguments_json).await?;
     let mode = run
         .tool_set
         .tools()
@@ -268,7 +290,7 @@ async fn one(
     prepared: Prepared,
     ticket: Ticket,
     begin: impl Future<Output = bool> + Send,
-) -> Option<ToolFinish> {
+) -> Option<Answered> {
     let Some(tool) = run.tool_set.tools().get(prepared.index) else {
         return Some(failed(format!("Tool {} not found", call.tool_name)));
     };
@@ -296,7 +318,21 @@ async fn one(
             end.answer.is_error.then(|| end.answer.message())
         }
     };
-    Some(ToolFinish { content: end.answer.content, result: end.answer.result_json, error })
+    let unreadable_images = end.unreadable_images;
+    let finish = ToolFinish { content: end.answer.content, result: end.answer.result_json, error };
+    Some(Answered { finish, unreadable_images })
+}
+
+/// What the host is told of images that were left out of an answer.
+fn unreadable(call: &PendingCall, images: usize) -> Option<RunWarning> {
+    (images > 0).then(|| RunWarning {
+        code: "unusable_image".to_owned(),
+        field: None,
+        message: format!(
+            "`{}` returned {images} images whose data is not base64; the model was told so instead",
+            call.tool_name
+        ),
+    })
 }
 
 /// Emits `started` when the tool itself is about to run, and not for one that is only asked what became of a call.
@@ -322,9 +358,10 @@ impl ToolHost for Announcing<'_> {
 }
 
 /// A call that never began: what the model is told is the error.
-fn failed(told: String) -> ToolFinish {
+fn failed(told: String) -> Answered {
     let error = Some(told.clone());
-    ToolFinish { content: vec![Block::text(told)], result: None, error }
+    let finish = ToolFinish { content: vec![Block::text(told)], result: None, error };
+    Answered { finish, unreadable_images: 0 }
 }
 
 fn first_text(content: &[Block]) -> Option<String> {

@@ -123,7 +123,7 @@ impl Run {
                 }
                 Step::RunTools(calls) => {
                     self.queue.phase(AgentPhase::ToolUse, self.core.clock.now_ms());
-                    batch::run(self, machine, &mut session.writing, calls).await
+                    batch::run(self, machine, &mut session.writing, calls, &mut spent.notes).await
                 }
                 Step::Wait(delay) => {
                     if !delay.is_zero() {

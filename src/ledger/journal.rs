@@ -29,8 +29,11 @@ const KEPT_CONTEXTS: i64 = 32;
 static OPEN: LazyLock<String> = LazyLock::new(|| {
     insert("open_turns", &numbered("turn_id, epoch, expected_head, context_id, target_json"))
 });
-static ADD_CONTEXT: LazyLock<String> =
-    LazyLock::new(|| insert("run_contexts", &numbered("hash, context_json")) + " RETURNING id");
+static ADD_CONTEXT: LazyLock<String> = LazyLock::new(|| {
+    insert("run_contexts", &numbered("hash, context_json"))
+        + " ON CONFLICT (hash) DO UPDATE SET context_json = excluded.context_json, \
+           row_checksum = excluded.row_checksum RETURNING id"
+});
 static COUNT: LazyLock<String> = LazyLock::new(|| {
     format!("UPDATE open_turns SET {} WHERE turn_id = ?1", set(&[("progress_json", "?2")]))
 });
@@ -96,13 +99,17 @@ pub(super) fn begin(
     Ok(Opened::Leased(epoch))
 }
 
+fn context_hash(json: &str) -> String {
+    format!("{:032x}", xxh3_128(json.as_bytes()))
+}
+
 /// The row of a context, which runs that say the same share.
 fn context(connection: &Connection, json: &str) -> Stored<i64> {
     let failed = |error| sqlite("keep the context of a run", &error);
-    let hash = format!("{:032x}", xxh3_128(json.as_bytes()));
+    let hash = context_hash(json);
     let known = connection
-        .prepare_cached("SELECT id FROM run_contexts WHERE hash = ?1")
-        .and_then(|mut statement| statement.query_row((&hash,), |row| row.get(0)).optional())
+        .prepare_cached("SELECT id FROM run_contexts WHERE hash = ?1 AND context_json = ?2")
+        .and_then(|mut statement| statement.query_row((&hash, json), |row| row.get(0)).optional())
         .map_err(failed)?;
     if let Some(id) = known {
         return Ok(id);
@@ -114,6 +121,7 @@ fn context(connection: &Connection, json: &str) -> Stored<i64> {
         )
         .and_then(|mut statement| statement.execute((KEPT_CONTEXTS,)))
         .map_err(failed)?;
+    // A row with this hash and another text was altered from outside: what was written is put back.
     connection
         .prepare_cached(&ADD_CONTEXT)
         .and_then(|mut statement| statement.query_row((&hash, json), |row| row.get(0)))
@@ -274,10 +282,6 @@ fn open_turns(connection: &Connection, turn_id: Option<&str>) -> Stored<Vec<Open
     let mut turns = Vec::new();
     while let Some(row) = rows.next().map_err(failed)? {
         let (mut turn, progress) = open_turn(row).map_err(failed)?;
-        if !row.get::<_, bool>(14).map_err(failed)? {
-            let message = format!("interrupted turn `{}` is not as it was written", turn.turn_id);
-            return Err(damaged(&message));
-        }
         turn.progress = rows::json(progress, &turn.turn_id)?.unwrap_or_default();
         turn.messages = history::messages(connection, &turn.turn_id)?;
         turn.calls = calls(connection, &turn.turn_id)?;
@@ -308,6 +312,7 @@ fn open_turn(row: &rusqlite::Row<'_>) -> rusqlite::Result<(OpenTurn, Option<Stri
         messages: Vec::new(),
         calls: Vec::new(),
         progress: crate::model::Progress::default(),
+        altered: !row.get::<_, bool>(14)?,
         context: row.get(11)?,
         epoch: row.get(12)?,
     };

@@ -3,7 +3,7 @@
 //! Every refusal names the field's path. It must never guess: an unknown block or role is an error, because a dropped
 //! part of a conversation is a silent loss.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, de::DeserializeOwned};
@@ -11,8 +11,9 @@ use serde_json::{Value, value::RawValue};
 
 use super::quote::quoted;
 use super::{
-    AgentMessage, AgentRole, AssembledContext, Block, Message, Provenance, RequestOptions,
-    ResponseFormat, Role, ThinkingConfig, TokenBudget, ToolChoice, ToolDefinition,
+    AgentMessage, AgentRole, AssembledContext, Block, Message, PromptCache, Provenance,
+    RequestOptions, ResponseFormat, Role, ThinkingConfig, TokenBudget, ToolChoice, ToolDefinition,
+    is_base64,
 };
 
 /// What is wrong with an input, and where.
@@ -143,6 +144,7 @@ pub fn parse_context(json: &str, defaults: &mut Defaults<'_>) -> Parsed<Assemble
             format!("`{}` cannot open a turn; pass `user`", current_message.role.as_str()),
         ));
     }
+    refuse_unreadable_images(&current_message)?;
     current_message.sequence = 0;
     let max_iterations = optional("maxIterations", raw.max_iterations)?.unwrap_or(25);
     if max_iterations == 0 {
@@ -177,7 +179,7 @@ pub fn parse_context(json: &str, defaults: &mut Defaults<'_>) -> Parsed<Assemble
         model: non_empty("model", raw.model)?,
         provider: non_empty("provider", raw.provider)?,
         fallbacks: optional("fallbacks", raw.fallbacks)?,
-        auth_profile_id: optional("authProfileId", raw.auth_profile_id)?,
+        auth_profile_id: optional_id("authProfileId", raw.auth_profile_id)?,
         thinking_config: optional::<ThinkingConfig>("thinkingConfig", raw.thinking_config)?,
         max_response_tokens: positive("maxResponseTokens", raw.max_response_tokens)?,
         temperature,
@@ -190,9 +192,9 @@ pub fn parse_context(json: &str, defaults: &mut Defaults<'_>) -> Parsed<Assemble
         )?,
         parent_turn_id: parent("parentTurnId", raw.parent_turn_id)?,
         role: required::<AgentRole>("role", raw.role)?,
-        toolset_name: required("toolsetName", raw.toolset_name)?,
+        toolset_name: one_line("toolsetName", required("toolsetName", raw.toolset_name)?)?,
         permissions_granted: permissions(raw.permissions_granted)?,
-        source_event_id: optional("sourceEventId", raw.source_event_id)?,
+        source_event_id: optional_id("sourceEventId", raw.source_event_id)?,
         workspace_path: required("workspacePath", raw.workspace_path)?,
         target: raw.target.map(|raw| value("target", raw).map(|_| raw.to_owned())).transpose()?,
         max_iterations,
@@ -222,6 +224,16 @@ fn request_options(raw: &RawContext<'_>) -> Parsed<RequestOptions> {
         }
         value(&path, tool)?;
     }
+    let metadata: BTreeMap<String, String> =
+        optional("metadata", raw.metadata)?.unwrap_or_default();
+    for (name, text) in &metadata {
+        one_line("metadata", name.clone())?;
+        one_line(&format!("metadata.{name}"), text.clone())?;
+    }
+    let prompt_cache: PromptCache = optional("promptCache", raw.prompt_cache)?.unwrap_or_default();
+    if let Some(key) = &prompt_cache.key {
+        one_line("promptCache.key", key.clone())?;
+    }
     let stop_sequences: Vec<String> =
         optional("stopSequences", raw.stop_sequences)?.unwrap_or_default();
     if let Some(index) = stop_sequences.iter().position(String::is_empty) {
@@ -232,8 +244,8 @@ fn request_options(raw: &RawContext<'_>) -> Parsed<RequestOptions> {
         parallel_tool_calls: optional("parallelToolCalls", raw.parallel_tool_calls)?,
         response_format,
         stop_sequences,
-        prompt_cache: optional("promptCache", raw.prompt_cache)?.unwrap_or_default(),
-        metadata: optional("metadata", raw.metadata)?.unwrap_or_default(),
+        prompt_cache,
+        metadata,
         headers: optional("headers", raw.headers)?.unwrap_or_default(),
         provider_tools,
     })
@@ -351,7 +363,44 @@ fn positive(path: &str, raw: Option<&RawValue>) -> Parsed<Option<u64>> {
 
 fn non_empty(path: &str, raw: Option<&RawValue>) -> Parsed<String> {
     let text: String = required(path, raw)?;
-    if text.is_empty() { Err(InputError::new(path, "is empty")) } else { Ok(text) }
+    if text.is_empty() { Err(InputError::new(path, "is empty")) } else { one_line(path, text) }
+}
+
+/// A name or an id. A line break or a NUL in one would end a header, a URL or a line of a log early.
+pub(crate) fn one_line(path: &str, text: String) -> Parsed<String> {
+    if text.chars().any(char::is_control) {
+        return Err(InputError::new(path, "has a control character; remove it"));
+    }
+    Ok(text)
+}
+
+fn optional_id(path: &str, raw: Option<&RawValue>) -> Parsed<Option<String>> {
+    optional::<String>(path, raw)?.map(|id| one_line(path, id)).transpose()
+}
+
+/// The caller can mend what it sends now; what an old history holds is left out of the request.
+fn refuse_unreadable_images(message: &Message) -> Parsed<()> {
+    let refused = |path: String| {
+        let message =
+            "is not base64; pass the bytes in padded standard base64, without a `data:` prefix";
+        InputError::new(format!("{path}.data"), message)
+    };
+    for (index, block) in message.blocks.iter().enumerate() {
+        let path = format!("currentMessage.content[{index}]");
+        let parts = match block {
+            Block::Image { data, .. } if !is_base64(data) => return Err(refused(path)),
+            Block::ToolResult { content, .. } => content.as_slice(),
+            _ => &[],
+        };
+        for (inner, part) in parts.iter().enumerate() {
+            if let Block::Image { data, .. } = part
+                && !is_base64(data)
+            {
+                return Err(refused(format!("{path}.content[{inner}]")));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn parent(path: &str, raw: Option<&RawValue>) -> Parsed<Option<String>> {

@@ -76,6 +76,8 @@ pub struct OpenTurn {
     pub progress: Progress,
     /// Its context without history, headers and the message that asked: JSON that [`super::parse_context`] reads.
     pub context: String,
+    /// Whether that text is another than the one that was written: nothing in it may be believed then.
+    pub altered: bool,
     /// The epoch of the lease it is open under.
     pub epoch: i64,
 }
@@ -105,7 +107,8 @@ pub struct InterruptedTurn {
     pub session_label: String,
     /// The turn it follows; null for a root.
     pub parent_turn_id: Option<String>,
-    /// False: the session has gone on without it, so it can only be discarded.
+    /// False: the session has gone on without it, so it can only be discarded; or what is kept of its context was altered
+    /// from outside, and it can only be left.
     pub resumable: bool,
     /// Unix milliseconds.
     pub started_at: i64,
@@ -128,7 +131,7 @@ impl From<OpenTurn> for InterruptedTurn {
             run_id: turn.run_id,
             session_label: turn.session_label,
             parent_turn_id: turn.parent_turn_id,
-            resumable: !turn.moved,
+            resumable: !turn.moved && !turn.altered,
             started_at: turn.started_at,
             provider: turn.provider,
             model: turn.model,
@@ -233,13 +236,16 @@ impl OpenTurn {
     /// The kept context with the run's own fields put back: what [`super::parse_context`] reads.
     ///
     /// # Errors
-    /// A kept context that is no JSON object.
+    /// A kept context that is no JSON object, or not the one that was written.
     pub fn context_json(&self) -> Result<String, serde_json::Error> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Asked<'a> {
             role: &'a str,
             content: &'a str,
+        }
+        if self.altered {
+            return Err(serde::de::Error::custom("it is not the context that was written"));
         }
         let mut fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&self.context)?;
         let mut put = |name: &str, value: Box<RawValue>| fields.insert(name.to_owned(), value);

@@ -12,6 +12,7 @@ mod context;
 mod error;
 mod event;
 mod failure;
+mod image;
 mod input;
 mod interrupted;
 mod journal;
@@ -49,12 +50,13 @@ pub use error::{
 };
 pub use event::{AgentPhase, StreamEvent, ToolStatus};
 pub use failure::Failure;
+pub use image::is_base64;
 #[cfg(feature = "node")]
 pub(crate) use input::input_error;
 pub use input::{
     Defaults, InputError, parse_agent_message, parse_context, parse_message, session_label,
 };
-pub(crate) use input::{optional, required, typed};
+pub(crate) use input::{one_line, optional, required, typed};
 pub use interrupted::{InterruptedCall, InterruptedTurn, OpenCall, OpenTurn, Progress};
 pub use journal::{
     CallStep, CommitReceipt, CompactionStep, CompactionUsage, HistoryBase, HistoryTurn, Journal,

@@ -40,6 +40,10 @@ impl<'de> Deserialize<'de> for ModelName {
         if model.is_empty() {
             return Err(de::Error::custom("is no model; its id is empty"));
         }
+        if model.chars().chain(provider.iter().flat_map(|name| name.chars())).any(char::is_control)
+        {
+            return Err(de::Error::custom("has a control character; remove it"));
+        }
         Ok(Self { provider, model })
     }
 }

@@ -184,7 +184,7 @@ pub struct Attempt {
 #[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
 pub struct RunWarning {
-    /// A stable code: `unsupported_option`.
+    /// A stable code: `unsupported_option`, `unusable_image`, …
     pub code: String,
     /// The context's field, where it is about one: `temperature`, `metadata.team`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

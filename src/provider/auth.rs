@@ -10,7 +10,7 @@ use super::Credential;
 use super::aws::{self, AwsIdentity};
 use super::keys::{Hosted, KeyHost, KeyProfile, KeySource};
 use crate::config::Environment;
-use crate::model::{AuthType, InputError};
+use crate::model::{AuthType, InputError, one_line};
 
 /// One key of one provider, as the options name it.
 #[derive(serde::Deserialize)]
@@ -150,18 +150,19 @@ impl Profiles {
         if profile.id.is_empty() {
             return Err(InputError::new(at("id"), "is empty"));
         }
+        one_line(&at("id"), profile.id.clone())?;
         if self.given.iter().any(|(_, known)| known.id == profile.id) {
             return Err(InputError::new(at("id"), format!("`{}` is there twice", profile.id)));
         }
         let read = |key: KeyText, field: &str| match key {
             KeyText::Literal(key) => checked(key, &at(field)),
             KeyText::Variable { env } => match environment.get(&env) {
-                Some(key) => checked(key.into(), &env),
+                Some(key) => checked(key.into(), &at(&format!("{field}.env"))),
+                // What stands there may be the key itself, so it is not repeated.
                 None => Err(InputError::new(
                     at(&format!("{field}.env")),
-                    format!(
-                        "the environment variable `{env}` is not set; set it, or pass the key itself"
-                    ),
+                    "is not the name of an environment variable that is set; set the variable, \
+                     or pass the key itself as `key`",
                 )),
             },
         };

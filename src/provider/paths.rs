@@ -66,6 +66,9 @@ impl Paths {
         if deployment.as_deref() == Some("") {
             return Err(InputError::new(at("deployment"), "is empty; leave it out for the model"));
         }
+        if deployment.as_deref().is_some_and(|name| name.chars().any(char::is_control)) {
+            return Err(InputError::new(at("deployment"), "has a control character; remove it"));
+        }
         let path = base.path().trim_end_matches('/');
         let said = version.as_deref().or(in_base.as_deref());
         let dated = said.is_some_and(|said| said.starts_with(|first: char| first.is_ascii_digit()));

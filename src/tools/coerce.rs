@@ -7,6 +7,8 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError, Validator};
 use serde_json::{Number, Value};
 
+use super::instance::{Instance, Metered};
+
 /// Rounds at most: a coercion may open the next (an alternative's inner value).
 const MAX_ROUNDS: usize = 8;
 /// Alternatives tried at most, over all rounds.
@@ -31,12 +33,12 @@ enum Remedy {
 }
 
 /// Coerces `value` in place as far as the schema allows; true where anything changed.
-pub(super) fn coerce(validator: &Validator, value: &mut Value) -> bool {
+pub(super) fn coerce(validator: &Validator<Metered>, value: &mut Value) -> bool {
     let mut changed = false;
     let mut trials = MAX_TRIALS;
     for _ in 0..MAX_ROUNDS {
         let errors: Vec<ValidationError<'_>> =
-            validator.iter_errors(value).take(MAX_FIXES).collect();
+            validator.iter_errors(Instance(value)).take(MAX_FIXES).collect();
         if errors.is_empty() {
             break;
         }
@@ -57,7 +59,7 @@ pub(super) fn coerce(validator: &Validator, value: &mut Value) -> bool {
                         let mut trial = value.clone();
                         if apply(&mut trial, fixes)
                             && !validator
-                                .iter_errors(&trial)
+                                .iter_errors(Instance(&trial))
                                 .any(|error| covers(&at, error.instance_path().as_str()))
                         {
                             *value = trial;

@@ -8,6 +8,8 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 
+use super::instance::{Instance, Metered};
+
 /// Lines at most.
 const MAX_LINES: usize = 12;
 /// Characters of one line.
@@ -20,11 +22,11 @@ const MAX_ALTERNATIVES: usize = 4;
 /// The refusal of `value` by `validator`, or `None` where it is valid.
 pub(super) fn refusal(
     tool: &str,
-    validator: &Validator,
+    validator: &Validator<Metered>,
     value: &Value,
     received: &str,
 ) -> Option<String> {
-    let mut errors = validator.iter_errors(value).peekable();
+    let mut errors = validator.iter_errors(Instance(value)).peekable();
     errors.peek()?;
     let mut text = format!("Validation failed for tool \"{tool}\":");
     for error in errors.by_ref().take(MAX_LINES) {
@@ -77,7 +79,8 @@ fn expected(error: &ValidationError<'_>) -> String {
         ValidationErrorKind::Maximum { limit } => format!("must be <= {limit}"),
         ValidationErrorKind::ExclusiveMinimum { limit } => format!("must be > {limit}"),
         ValidationErrorKind::ExclusiveMaximum { limit } => format!("must be < {limit}"),
-        ValidationErrorKind::Pattern { pattern } => format!("must match pattern \"{pattern}\""),
+        // The one keyword of our own, `pattern`, brings its sentence.
+        ValidationErrorKind::Custom { message, .. } => message.clone(),
         ValidationErrorKind::Format { format } => format!("must match format \"{format}\""),
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
             alternatives(&path(error), context)

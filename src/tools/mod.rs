@@ -3,11 +3,16 @@
 //! A tool's failure is an answer for the model. It must never end a run, and nothing here knows JavaScript.
 
 mod arguments;
+mod aside;
 mod cache;
 mod coerce;
 mod complexity;
 mod explain;
 mod gate;
+mod instance;
+mod meter;
+mod names;
+mod pattern;
 mod result;
 mod runtime;
 mod schema;

@@ -4,7 +4,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::model::Block;
+use crate::model::{Block, is_base64};
 
 /// Characters of an answer at most, whatever the window.
 const MAX_CHARS: usize = 400_000;
@@ -12,6 +12,8 @@ const MAX_CHARS: usize = 400_000;
 const MAX_IMAGE_BYTES: usize = 16 * 1024 * 1024;
 /// Characters a token stands for (RULES §3, "Estimate").
 const CHARS_PER_TOKEN: u64 = 4;
+/// What the model reads in the place of an image that is none.
+const UNREADABLE: &str = "[an image was left out: its data is not base64]";
 /// Room for the marker.
 const MARKER_CHARS: usize = 80;
 /// Characters of a summary (`tool_status`).
@@ -66,8 +68,9 @@ impl ToolAnswer {
     }
 
     /// Cuts the content to `max_chars` characters of text and to what a request can carry of images. Anything but text
-    /// and images has no place in an answer and is left out. Capping twice is capping once.
-    pub fn cap(&mut self, max_chars: usize) {
+    /// and images has no place in an answer and is left out, and so is an image that no provider reads; it says how many of
+    /// those there were. Capping twice is capping once.
+    pub fn cap(&mut self, max_chars: usize) -> usize {
         let total: usize = self
             .content
             .iter()
@@ -85,6 +88,7 @@ impl ToolAnswer {
             )
         });
         let mut image_room = MAX_IMAGE_BYTES;
+        let mut unreadable = 0;
         let mut kept = Vec::with_capacity(self.content.len());
         for block in std::mem::take(&mut self.content) {
             match block {
@@ -97,6 +101,10 @@ impl ToolAnswer {
                         kept.push(Block::text(middle_cut(&text, chars, room, &marker)));
                         room = 0;
                     }
+                }
+                Block::Image { data, .. } if !is_base64(&data) => {
+                    unreadable += 1;
+                    kept.push(Block::text(UNREADABLE));
                 }
                 Block::Image { mime_type, data } => match image_room.checked_sub(data.len()) {
                     Some(left) => {
@@ -113,6 +121,7 @@ impl ToolAnswer {
             }
         }
         self.content = kept;
+        unreadable
     }
 }
 
@@ -195,10 +204,21 @@ mod tests {
         );
         answer.content = vec![Block::Image {
             mime_type: "image/png".into(),
-            data: "A".repeat(MAX_IMAGE_BYTES + 1),
+            data: "A".repeat(MAX_IMAGE_BYTES + 4),
         }];
         answer.cap(200);
         assert_eq!(texts(&answer), ["[an image was left out: it is too large]"]);
+    }
+
+    #[test]
+    fn an_image_that_is_no_base64_becomes_words_and_is_counted() {
+        let image = |data: &str| Block::Image { mime_type: "image/png".into(), data: data.into() };
+        let mut answer = ToolAnswer::text("a");
+        answer.content.extend([image("not base64!"), image("AAAA"), image("")]);
+        assert_eq!(answer.cap(200), 2);
+        let note = "[an image was left out: its data is not base64]";
+        assert_eq!(texts(&answer), ["a", note, "image:4", note]);
+        assert_eq!(answer.cap(200), 0);
     }
 
     #[test]

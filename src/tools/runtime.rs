@@ -126,11 +126,13 @@ pub struct CallEnd {
     pub ending: Ending,
     /// What the model reads, capped; an error for every ending but [`Ending::Completed`].
     pub answer: ToolAnswer,
+    /// Images of the answer that no provider reads, and that were left out.
+    pub unreadable_images: usize,
 }
 
 impl CallEnd {
     fn failed(ending: Ending, message: impl Into<String>) -> Self {
-        Self { ending, answer: ToolAnswer::error(message) }
+        Self { ending, answer: ToolAnswer::error(message), unreadable_images: 0 }
     }
 }
 
@@ -197,9 +199,9 @@ async fn reconciled(
     };
     match known {
         Reconciled::Done(mut answer) => {
-            answer.cap(limits.result_chars);
+            let unreadable_images = answer.cap(limits.result_chars);
             let ending = if answer.is_error { Ending::Failed } else { Ending::Completed };
-            Some(CallEnd { ending, answer })
+            Some(CallEnd { ending, answer, unreadable_images })
         }
         Reconciled::NotDone => None,
         Reconciled::Unknown => Some(CallEnd::failed(Ending::Unknown, OUTCOME_UNKNOWN_TEXT)),
@@ -234,11 +236,13 @@ async fn attempt(
             unwanted.disarm();
             match answer {
                 Ok(mut answer) => {
-                    answer.cap(limits.result_chars);
+                    let unreadable_images = answer.cap(limits.result_chars);
                     if answer.is_error {
-                        Attempt::Failed(CallEnd { ending: Ending::Failed, answer })
+                        let ending = Ending::Failed;
+                        Attempt::Failed(CallEnd { ending, answer, unreadable_images })
                     } else {
-                        Attempt::Final(CallEnd { ending: Ending::Completed, answer })
+                        let ending = Ending::Completed;
+                        Attempt::Final(CallEnd { ending, answer, unreadable_images })
                     }
                 }
                 Err(_) => Attempt::Failed(CallEnd::failed(

@@ -1,22 +1,28 @@
-//! One tool's JSON Schema, compiled (FAULTS §2.5).
+//! One tool's JSON Schema, compiled.
 //!
 //! Nothing is fetched, and a pattern runs in linear time wherever it can. It must never accept a schema it cannot check.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{
-    Draft, PatternOptions, ReferencingError, ValidationError, ValidationOptions, Validator,
+    Draft, Keyword, PatternOptions, ReferencingError, Retrieve, ValidationError, ValidationOptions,
+    Validator,
 };
 use serde_json::Value;
 
 use super::complexity::{self, Cost};
 use super::explain::short;
+use super::instance::{Instance, Metered};
+use super::names::Names;
+use super::pattern::{self, Pattern};
 
 /// The largest schema in bytes.
 const MAX_BYTES: usize = 256 * 1024;
-/// The largest compiled pattern in bytes; nested repeats grow past it and are refused.
-const MAX_PATTERN_BYTES: usize = 4 * 1024 * 1024;
-/// Steps of a pattern that needs look-around or back references, and so cannot run in linear time.
-const MAX_BACKTRACKS: usize = 50_000;
+/// Instructions of all patterns of a schema.
+const MAX_PATTERNS: u64 = 1_000_000;
 
 /// Characters of a refusal.
 const MAX_WHY: usize = 200;
@@ -24,8 +30,10 @@ const MAX_WHY: usize = 200;
 /// A compiled schema, and what explaining its refusals costs.
 #[derive(Debug)]
 pub(super) struct Schema {
-    pub(super) validator: Validator,
+    validator: Validator<Metered>,
     pub(super) cost: Cost,
+    /// For patterns of names that look around: what the validator is then built of again, for the names of one value.
+    names: Option<Names>,
 }
 
 /// Compiles a schema.
@@ -40,19 +48,90 @@ pub(super) fn compile(json: &str) -> Result<Schema, String> {
         return Err("is not a JSON Schema object".to_owned());
     }
     let cost = complexity::measure(&schema)?;
-    let base = options(&schema);
+    let patterns = Arc::new(Patterns::default());
+    let names = Names::of(&schema, &patterns)?;
+    let validator = match &names {
+        Some(names) => build(&names.without(), &patterns),
+        None => build(&schema, &patterns),
+    }?;
+    Ok(Schema { validator, cost, names })
+}
+
+impl Schema {
+    /// The validator for this value. Counts its steps.
+    pub(super) fn validator(&self, value: &Value) -> Result<Cow<'_, Validator<Metered>>, String> {
+        match &self.names {
+            None => Ok(Cow::Borrowed(&self.validator)),
+            Some(names) => names.validator(value).map(Cow::Owned),
+        }
+    }
+}
+
+/// The validator of a schema whose patterns of names are linear.
+pub(super) fn build(
+    schema: &Value,
+    patterns: &Arc<Patterns>,
+) -> Result<Validator<Metered>, String> {
     let linear =
-        PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
-    let bounded = PatternOptions::fancy_regex()
-        .backtrack_limit(MAX_BACKTRACKS)
-        .size_limit(MAX_PATTERN_BYTES)
-        .dfa_size_limit(MAX_PATTERN_BYTES);
-    base.clone()
+        PatternOptions::regex().size_limit(pattern::MAX_BYTES).dfa_size_limit(pattern::MAX_BYTES);
+    let patterns = Arc::clone(patterns);
+    options(schema)
         .with_pattern_options(linear)
-        .build(&schema)
-        .or_else(|_| base.with_pattern_options(bounded).build(&schema))
-        .map(|validator| Schema { validator, cost })
+        .with_keyword("pattern", move |_, value, _| keyword(&patterns, value))
+        .build(schema)
         .map_err(|error| refusal(&error))
+}
+
+/// The compiled patterns of one schema, each once.
+#[derive(Debug, Default)]
+pub(super) struct Patterns {
+    known: Mutex<HashMap<String, Arc<Pattern>>>,
+}
+
+impl Patterns {
+    pub(super) fn compile(&self, source: &str) -> Result<Arc<Pattern>, String> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pattern) = known.get(source) {
+            return Ok(Arc::clone(pattern));
+        }
+        let named = |why: String| format!("the pattern `{}` {why}", short(source, MAX_WHY));
+        let pattern = Arc::new(Pattern::compile(source).map_err(named)?);
+        let all: u64 = known.values().map(|pattern| pattern.weight()).sum();
+        if all.saturating_add(pattern.weight()) > MAX_PATTERNS {
+            return Err(format!("its patterns come to more than {MAX_PATTERNS} steps"));
+        }
+        known.insert(source.to_owned(), Arc::clone(&pattern));
+        Ok(pattern)
+    }
+}
+
+/// `pattern`, on our engines.
+struct PatternKeyword {
+    pattern: Arc<Pattern>,
+    source: Box<str>,
+}
+
+fn keyword<'a>(
+    patterns: &Patterns,
+    value: &'a Value,
+) -> Result<Box<dyn for<'i> Keyword<'i, Metered>>, ValidationError<'a>> {
+    // The schema's own schema has refused what is not a text.
+    let source = value.as_str().unwrap_or_default();
+    let pattern = patterns.compile(source).map_err(ValidationError::custom)?;
+    Ok(Box::new(PatternKeyword { pattern, source: source.into() }))
+}
+
+impl<'i> Keyword<'i, Metered> for PatternKeyword {
+    fn validate(&self, instance: Instance<'i>) -> Result<(), ValidationError<'i>> {
+        if self.is_valid(instance) {
+            return Ok(());
+        }
+        Err(ValidationError::custom(format!("must match pattern \"{}\"", self.source)))
+    }
+
+    fn is_valid(&self, instance: Instance<'i>) -> bool {
+        instance.0.as_str().is_none_or(|text| self.pattern.is_match(text))
+    }
 }
 
 fn refusal(error: &ValidationError<'_>) -> String {
@@ -72,8 +151,8 @@ fn refusal(error: &ValidationError<'_>) -> String {
 
 /// 2020-12, unless the schema names its draft or uses words that an older draft spells otherwise: TypeBox writes tuples
 /// as draft 7 does. Formats are checked, as pi does.
-fn options(schema: &Value) -> ValidationOptions<'static> {
-    let options = jsonschema::options().should_validate_formats(true);
+fn options(schema: &Value) -> ValidationOptions<'static, Arc<dyn Retrieve>, Metered> {
+    let options = jsonschema::options_for::<Metered>().should_validate_formats(true);
     if schema.get("$schema").is_some() {
         return options;
     }

@@ -5,9 +5,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
+use super::instance::Instance;
+use super::meter::{Stopped, metered};
 use super::schema::{self, Schema};
-use super::{arguments, coerce, complexity, explain};
+use super::{arguments, aside, coerce, complexity, explain};
 use crate::model::{InputError, ToolDefinition};
+
+/// Arguments in bytes that are checked where they come in, and the steps for that: less than a millisecond.
+const SMALL: usize = 64 * 1024;
+const QUICK: u64 = 50_000;
+const TOO_LARGE: &str =
+    "does not match the tool's schema, and is too large or too deep to say where";
 
 /// Names told to the model when it asks for a tool that is not there.
 const MAX_NAMES: usize = 64;
@@ -59,30 +69,59 @@ impl ToolSet {
         &self.tools
     }
 
-    /// Checks a call: the tool exists, and its arguments parse, coerce and validate.
+    /// Checks a call: the tool exists, and its arguments parse, coerce and validate. Dropping the future ends the check.
     ///
     /// # Errors
-    /// What the model is told: which tool is missing, or which path failed and what was expected there.
-    pub fn prepare(&self, name: &str, arguments_json: &str) -> Result<Prepared, String> {
-        let found =
-            self.by_name.get(name).and_then(|&index| Some((index, self.schemas.get(index)?)));
-        let Some((index, Schema { validator, cost })) = found else {
-            return Err(self.not_found(name));
+    /// What the model is told: which tool is missing, or which path failed and what was expected there; or that checking
+    /// takes too long.
+    pub async fn prepare(
+        self: &Arc<Self>,
+        name: &str,
+        arguments_json: &str,
+    ) -> Result<Prepared, String> {
+        if arguments_json.len() <= SMALL
+            && let Ok(done) = self.check(name, arguments_json, QUICK, None)
+        {
+            return done;
+        }
+        aside::prepare(self, name, arguments_json).await
+    }
+
+    /// Checks a call within `steps`.
+    pub(super) fn check(
+        &self,
+        name: &str,
+        arguments_json: &str,
+        steps: u64,
+        cancel: Option<&CancellationToken>,
+    ) -> Result<Result<Prepared, String>, Stopped> {
+        let Some((index, schema)) =
+            self.by_name.get(name).and_then(|&index| Some((index, self.schemas.get(index)?)))
+        else {
+            return Ok(Err(self.not_found(name)));
         };
-        let arguments::Arguments { text, mut value } = arguments::parse(arguments_json)
-            .map_err(|why| explain::unusable(name, &why, arguments_json))?;
-        if validator.is_valid(&value) {
-            return Ok(Prepared { index, arguments_json: text.into_owned() });
-        }
-        if complexity::is_too_much(&value, *cost) {
-            let why = "does not match the tool's schema, and is too large or too deep to say where";
-            return Err(explain::unusable(name, why, arguments_json));
-        }
-        coerce::coerce(validator, &mut value);
-        match explain::refusal(name, validator, &value, arguments_json) {
-            None => Ok(Prepared { index, arguments_json: value.to_string() }),
-            Some(refusal) => Err(refusal),
-        }
+        let arguments::Arguments { text, mut value } = match arguments::parse(arguments_json) {
+            Ok(arguments) => arguments,
+            Err(why) => return Ok(Err(explain::unusable(name, &why, arguments_json))),
+        };
+        let unusable = |why: &str| Err(explain::unusable(name, why, arguments_json));
+        metered(steps, cancel, || {
+            let validator = match schema.validator(&value) {
+                Ok(validator) => validator,
+                Err(why) => return unusable(&format!("the tool's schema {why}")),
+            };
+            if validator.is_valid(Instance(&value)) {
+                return Ok(Prepared { index, arguments_json: text.into_owned() });
+            }
+            if complexity::is_too_much(&value, schema.cost) {
+                return unusable(TOO_LARGE);
+            }
+            coerce::coerce(&validator, &mut value);
+            match explain::refusal(name, &validator, &value, arguments_json) {
+                None => Ok(Prepared { index, arguments_json: value.to_string() }),
+                Some(refusal) => Err(refusal),
+            }
+        })
     }
 
     fn not_found(&self, name: &str) -> String {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Catalogue, Modality, ModelCost, ModelInfo, ThinkingCapability, info::assumed_output};
-use crate::model::{Api, InputError};
+use crate::model::{Api, InputError, one_line};
 
 /// What a host says of a model. Fields left out keep what the catalogue knows of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,9 +57,14 @@ impl ModelDeclaration {
     /// The model as declared, over what `catalogue` knows of it.
     pub(super) fn over(self, catalogue: &Catalogue, path: &str) -> Result<ModelInfo, InputError> {
         for (field, value) in [("provider", &self.provider), ("id", &self.id)] {
+            let path = format!("{path}.{field}");
             if value.is_empty() {
-                return Err(InputError::new(format!("{path}.{field}"), "is empty"));
+                return Err(InputError::new(path, "is empty"));
             }
+            one_line(&path, value.clone())?;
+        }
+        for (index, alias) in self.aliases.iter().flatten().enumerate() {
+            one_line(&format!("{path}.aliases[{index}]"), alias.clone())?;
         }
         let known = match self.api {
             Some(api) => catalogue.resolve_for(&self.provider, api, &self.id),

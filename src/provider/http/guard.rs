@@ -25,6 +25,10 @@ impl BaseUrl {
     /// Checks a base URL.
     pub(crate) fn parse(path: &str, text: &str, allow_insecure: bool) -> Result<Self, InputError> {
         let wrong = |what: &str| Err(InputError::new(path, what));
+        // The parser would leave out a line break, and so call another host than the one that is read.
+        if text.chars().any(char::is_control) {
+            return wrong("has a control character; remove it");
+        }
         let url = match Url::parse(text) {
             Ok(url) => url,
             Err(url::ParseError::IdnaError) => {

@@ -4,6 +4,7 @@
 //! an API's JSON.
 
 mod body;
+mod cleaned;
 mod client;
 mod errors;
 mod guard;
@@ -28,7 +29,7 @@ use secrecy::ExposeSecret as _;
 
 use super::classify::{http_failure, ok_but_not_stream, rate_limits};
 use super::paths::Paths;
-use super::redact::redact;
+use super::redact::{LiveKeys, redact};
 use super::sse::StreamReader;
 use super::{
     Api, Attempted, ChatQuirks, Completion, CountCall, Counted, Credential, Decoder, Delta,
@@ -37,6 +38,7 @@ use super::{
 use crate::clock::Clock;
 use crate::model::{FailureKind, Message, RunWarning, TranscriptRules};
 
+use cleaned::Cleaned;
 pub use client::HttpClient;
 pub(crate) use client::{Connection, authorities, proxy};
 use errors::final_failure;
@@ -380,13 +382,22 @@ impl Provider for HttpProvider {
         sink: &'a mut dyn DeltaSink,
     ) -> Attempted<'a> {
         Box::pin(async move {
-            let outcome = self.attempt(request, credential, sink).await;
+            let given = self.keys(request, credential);
+            let keys = LiveKeys::new(&given);
+            let mut sink = Cleaned { sink, keys: &keys };
+            let outcome = self.attempt(request, credential, &mut sink).await;
             // What came with the end of the bytes, or in one piece, may have passed a limit too.
             let outcome = match sink.refusal() {
                 Some(refusal) => Err(refusal),
                 None => outcome,
             };
-            outcome.map_err(|failure| without_keys(failure, &self.keys(request, credential)))
+            match outcome {
+                Ok(mut completion) => {
+                    completion.stop_raw = keys.clean_word(&completion.stop_raw);
+                    Ok(completion)
+                }
+                Err(failure) => Err(without_keys(failure, &given)),
+            }
         })
     }
 

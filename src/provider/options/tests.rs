@@ -336,7 +336,7 @@ fn a_typo_is_refused_with_its_path() {
 fn every_wrong_profile_is_refused_with_its_path() {
     let profile = |more: &str| format!(r#"[{{"id":"a","provider":"openai",{more}}}]"#);
     let cases = [
-        (profile(r#""key":{"env":"NOT_SET"}"#), "`authProfiles[0].key.env`: the environment variable `NOT_SET` is not set; set it, or pass the key itself"),
+        (profile(r#""key":{"env":"NOT_SET"}"#), "`authProfiles[0].key.env`: is not the name of an environment variable that is set; set the variable, or pass the key itself as `key`"),
         (profile(r#""key":"""#), "`authProfiles[0].key`: is empty; pass the key"),
         (profile(r#""key":"sk-very-secret-0123456789 x""#), "`authProfiles[0].key`: is no key: it has a space, or a character that no header may have"),
         (profile(r#""key":{"file":"sk-very-secret-0123456789"}"#), "`authProfiles[0].key`: is not `{ env: 'NAME' }`"),

@@ -2,6 +2,7 @@
 //!
 //! Two passes, both linear: exact live keys in every form they travel in, then the shapes keys have.
 
+mod live;
 mod shapes;
 
 #[cfg(test)]
@@ -11,13 +12,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use memchr::memmem;
 
+pub(crate) use live::LiveKeys;
+
 /// What stands where a secret stood.
 pub(crate) const MARK: &str = "[***]";
 
 /// A shorter "key" (`none`, `ollama`) is a placeholder for servers that want no key: to replace it would wreck the text.
 const SHORTEST_KEY: usize = 8;
 
-/// `text` without `live_keys` (also base64, URL-encoded and JSON-escaped) and without anything that looks like a key.
+/// `text` without `live_keys` (also in hex, base64, URL-encoded and JSON-escaped) and without anything that looks like a key.
 ///
 /// Live keys shorter than 8 bytes are not secrets and are left alone. The result never contains a live key.
 pub(crate) fn redact(text: &str, live_keys: &[&str]) -> String {
@@ -76,6 +79,9 @@ fn is_key_character(character: char) -> bool {
 fn forms(key: &str) -> Vec<String> {
     let bytes = key.as_bytes();
     let mut forms = vec![key.to_owned()];
+    for upper in [true, false] {
+        forms.push(bytes.iter().flat_map(|byte| nibbles(*byte, upper)).collect());
+    }
     for keep in ["", "-_.~", "-_.~!'()*"] {
         for upper in [true, false] {
             forms.push(percent_encoded(bytes, keep, upper));
@@ -105,8 +111,14 @@ fn forms(key: &str) -> Vec<String> {
     forms
 }
 
-fn percent_encoded(bytes: &[u8], keep: &str, upper: bool) -> String {
+/// A byte in hex.
+fn nibbles(byte: u8, upper: bool) -> [char; 2] {
     let digits: &[u8; 16] = if upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
+    [byte >> 4, byte & 15]
+        .map(|nibble| char::from(digits.get(usize::from(nibble)).copied().unwrap_or(b'0')))
+}
+
+fn percent_encoded(bytes: &[u8], keep: &str, upper: bool) -> String {
     let mut out = String::with_capacity(bytes.len() * 3);
     for &byte in bytes {
         let character = char::from(byte);
@@ -114,9 +126,7 @@ fn percent_encoded(bytes: &[u8], keep: &str, upper: bool) -> String {
             out.push(character);
         } else {
             out.push('%');
-            for nibble in [byte >> 4, byte & 15] {
-                out.push(char::from(digits.get(usize::from(nibble)).copied().unwrap_or(b'0')));
-            }
+            out.extend(nibbles(byte, upper));
         }
     }
     out

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value, json, value::RawValue};
 
-use super::ToolSet;
+use super::{Prepared, ToolSet};
 use crate::model::{ExecutionMode, InputError, ReplayClass, ToolDefinition};
+use crate::tools::aside::STEPS;
 
 fn tool(name: &str, schema: &str) -> ToolDefinition {
     ToolDefinition {
@@ -20,6 +21,17 @@ fn tool(name: &str, schema: &str) -> ToolDefinition {
     }
 }
 
+/// A check with all its steps, where it is.
+trait Checked {
+    fn prepared(&self, name: &str, arguments_json: &str) -> Result<Prepared, String>;
+}
+
+impl Checked for ToolSet {
+    fn prepared(&self, name: &str, arguments_json: &str) -> Result<Prepared, String> {
+        self.check(name, arguments_json, STEPS, None).unwrap_or_else(|why| Err(format!("{why:?}")))
+    }
+}
+
 fn set(schema: &Value) -> Arc<ToolSet> {
     ToolSet::compile(&[tool("t", &schema.to_string())]).unwrap()
 }
@@ -27,7 +39,7 @@ fn set(schema: &Value) -> Arc<ToolSet> {
 /// What the tool gets for `{"v": given}` under a schema for `v`.
 fn coerced(schema: Value, given: Value) -> Result<Value, String> {
     let set = set(&json!({"type": "object", "properties": {"v": schema}, "required": ["v"]}));
-    set.prepare("t", &json!({"v": given}).to_string()).map(|prepared| {
+    set.prepared("t", &json!({"v": given}).to_string()).map(|prepared| {
         serde_json::from_str::<Value>(&prepared.arguments_json).unwrap()["v"].clone()
     })
 }
@@ -118,7 +130,7 @@ fn references_inside_the_schema_are_followed() {
             "properties": {"n": {"type": "integer"}, "kids": {"type": "array", "items": {"$ref": "#/$defs/node"}}},
         }},
     }));
-    let prepared = set.prepare("t", r#"{"tree":{"n":"1","kids":[{"n":"2","kids":[]}]}}"#).unwrap();
+    let prepared = set.prepared("t", r#"{"tree":{"n":"1","kids":[{"n":"2","kids":[]}]}}"#).unwrap();
     assert_eq!(prepared.arguments_json, r#"{"tree":{"kids":[{"kids":[],"n":2}],"n":1}}"#);
 }
 
@@ -126,17 +138,17 @@ fn references_inside_the_schema_are_followed() {
 fn valid_arguments_are_passed_on_byte_for_byte() {
     let set = set(&json!({"type": "object", "properties": {"n": {"type": "number"}}}));
     for text in ["{ \"z\": 1.50,\n \"n\" : 1e2, \"extra\": [ ] }", "{\"n\":5.0}"] {
-        assert_eq!(set.prepare("t", text).unwrap().arguments_json, text);
+        assert_eq!(set.prepared("t", text).unwrap().arguments_json, text);
     }
     for empty in ["", " \n", "null"] {
-        assert_eq!(set.prepare("t", empty).unwrap().arguments_json, "{}");
+        assert_eq!(set.prepared("t", empty).unwrap().arguments_json, "{}");
     }
 }
 
 #[test]
 fn lone_surrogates_are_repaired() {
     let set = set(&json!({"type": "object"}));
-    let prepared = set.prepare("t", r#"{"a":"\ud83d"}"#).unwrap();
+    let prepared = set.prepared("t", r#"{"a":"\ud83d"}"#).unwrap();
     assert_eq!(prepared.arguments_json, r#"{"a":"\ufffd"}"#);
 }
 
@@ -144,11 +156,11 @@ fn lone_surrogates_are_repaired() {
 fn an_unknown_tool_is_answered_with_the_tools_on_offer() {
     let set = ToolSet::compile(&[tool("read", "{}"), tool("write", "{}")]).unwrap();
     assert_eq!(
-        set.prepare("raed", "{}"),
+        set.prepared("raed", "{}"),
         Err("Tool raed not found. Available tools: read, write".to_owned())
     );
     assert_eq!(
-        ToolSet::compile(&[]).unwrap().prepare("x", "{}"),
+        ToolSet::compile(&[]).unwrap().prepared("x", "{}"),
         Err("Tool x not found. There are no tools.".to_owned())
     );
 }
@@ -167,9 +179,9 @@ fn a_refusal_names_every_path_and_what_was_expected() {
         "additionalProperties": false,
     }));
     let given = r#"{"n":"abc","mode":"c","list":[{}],"either":"x","more":1}"#;
-    insta::assert_snapshot!(set.prepare("t", given).unwrap_err());
+    insta::assert_snapshot!(set.prepared("t", given).unwrap_err());
     let long = format!(r#"{{"path":"{}","n":"x"}}"#, "p".repeat(10_000));
-    let refusal = set.prepare("t", &long).unwrap_err();
+    let refusal = set.prepared("t", &long).unwrap_err();
     assert!(refusal.chars().count() < 800, "{refusal}");
 }
 
@@ -187,7 +199,7 @@ fn arguments_that_are_no_bounded_json_object_are_refused() {
     ]
     .iter()
     .map(|text| {
-        let refusal = set.prepare("t", text).unwrap_err();
+        let refusal = set.prepared("t", text).unwrap_err();
         refusal.lines().nth(1).unwrap().to_owned()
     })
     .collect();
@@ -225,12 +237,12 @@ fn older_spellings_compile() {
         "additionalItems": false, "minItems": 2, "maxItems": 2,
     }}});
     assert_eq!(
-        set(&tuple).prepare("t", r#"{"v":["a","2"]}"#).unwrap().arguments_json,
+        set(&tuple).prepared("t", r#"{"v":["a","2"]}"#).unwrap().arguments_json,
         r#"{"v":["a",2]}"#
     );
     let flag =
         json!({"properties": {"n": {"type": "number", "minimum": 0, "exclusiveMinimum": true}}});
-    assert!(set(&flag).prepare("t", r#"{"n":0}"#).is_err());
+    assert!(set(&flag).prepared("t", r#"{"n":0}"#).is_err());
 }
 
 #[test]
@@ -240,9 +252,9 @@ fn patterns_run_in_bounded_time_also_with_look_around() {
         "ahead": {"pattern": "^(?=(a+)+$)a+$"},
     }}));
     let hostile = format!("{}b", "a".repeat(5_000));
-    assert!(set.prepare("t", &json!({"linear": hostile}).to_string()).is_err());
-    assert!(set.prepare("t", &json!({"ahead": hostile}).to_string()).is_err());
-    assert!(set.prepare("t", r#"{"linear":"aa","ahead":"aa"}"#).is_ok());
+    assert!(set.prepared("t", &json!({"linear": hostile}).to_string()).is_err());
+    assert!(set.prepared("t", &json!({"ahead": hostile}).to_string()).is_err());
+    assert!(set.prepared("t", r#"{"linear":"aa","ahead":"aa"}"#).is_ok());
 }
 
 #[test]
@@ -261,11 +273,11 @@ fn references_cannot_multiply_the_work() {
         format!("{{\"v\":{}{leaf}{}}}", "{\"all\":".repeat(levels), "}".repeat(levels))
     };
     let set = set(&filter);
-    assert!(set.prepare("t", &nested(60, "1")).is_ok());
-    assert_eq!(set.prepare("t", &nested(3, "\"7\"")).unwrap().arguments_json, nested(3, "7"));
+    assert!(set.prepared("t", &nested(60, "1")).is_ok());
+    assert_eq!(set.prepared("t", &nested(3, "\"7\"")).unwrap().arguments_json, nested(3, "7"));
     let wide = format!("[{}]", vec!["\"x\""; 9_000].join(","));
-    assert!(set.prepare("t", &nested(5, &wide)).is_err());
-    let refusal = set.prepare("t", &nested(60, "\"x\"")).unwrap_err();
+    assert!(set.prepared("t", &nested(5, &wide)).is_err());
+    let refusal = set.prepared("t", &nested(60, "\"x\"")).unwrap_err();
     assert!(refusal.contains("too deep to say where"), "{refusal}");
 
     let doubling = |levels: usize| {
@@ -303,10 +315,10 @@ fn references_cannot_multiply_the_work() {
 fn large_arguments_are_validated_but_not_explained() {
     let set = set(&json!({"properties": {"v": {"items": {"type": "number"}}}}));
     let given = |item: &str, count: usize| format!("{{\"v\":[{}]}}", vec![item; count].join(","));
-    assert!(set.prepare("t", &given("1", 1_000_000)).is_ok());
-    let refusal = set.prepare("t", &given("\"5\"", 1_000_000)).unwrap_err();
+    assert!(set.prepared("t", &given("1", 1_000_000)).is_ok());
+    let refusal = set.prepared("t", &given("\"5\"", 1_000_000)).unwrap_err();
     assert!(refusal.contains("too large or too deep"), "{refusal}");
-    assert_eq!(set.prepare("t", &given("\"5\"", 500)).unwrap().arguments_json, given("5", 500));
+    assert_eq!(set.prepared("t", &given("\"5\"", 500)).unwrap().arguments_json, given("5", 500));
 }
 
 #[test]
@@ -315,7 +327,7 @@ fn every_union_in_a_list_is_coerced() {
     let set = set(&json!({"properties": {"v": {"type": "array", "items": item}}}));
     let given = json!({"v": vec!["5"; 200]}).to_string();
     let expected = json!({"v": vec![5; 200]}).to_string();
-    assert_eq!(set.prepare("t", &given).unwrap().arguments_json, expected);
+    assert_eq!(set.prepared("t", &given).unwrap().arguments_json, expected);
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
@@ -350,10 +362,10 @@ proptest! {
         let set = set(&schema);
         let validator = jsonschema::validator_for(&schema).unwrap();
         let text = json!({"a": given, "b": given, "c": [given], "d": {"b": given}}).to_string();
-        match set.prepare("t", &text) {
+        match set.prepared("t", &text) {
             Ok(prepared) => {
                 prop_assert!(validator.is_valid(&serde_json::from_str(&prepared.arguments_json).unwrap()));
-                let again = set.prepare("t", &prepared.arguments_json);
+                let again = set.prepared("t", &prepared.arguments_json);
                 prop_assert_eq!(again, Ok(prepared));
             }
             Err(refusal) => prop_assert!(refusal.chars().count() < 5_000),

@@ -35,7 +35,8 @@ fn text(message: &Message) -> String {
             }
             Block::ToolResult { tool_name, content, is_error, .. } => {
                 let failed = if *is_error { " failed" } else { "" };
-                format!("[Tool {tool_name}{failed}]: {}", middle_cut(&said(content), RESULT_CHARS))
+                let said = middle_cut(&said(content), RESULT_CHARS);
+                format!("[Tool {tool_name}{failed}]: {}", indented(&said))
             }
             Block::Thinking { .. } | Block::RedactedThinking { .. } | Block::Opaque { .. } => {
                 continue;
@@ -45,6 +46,23 @@ fn text(message: &Message) -> String {
             out.push('\n');
         }
         out.push_str(&line);
+    }
+    out
+}
+
+/// What a tool said, with all lines but the first set in: it could begin one as a speaker does, and speak for the user.
+fn indented(said: &str) -> String {
+    let mut out = String::with_capacity(said.len());
+    let mut breaks = false;
+    for c in said.chars() {
+        // A line break of any kind; of CR LF, the last counts.
+        let is_break =
+            matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
+        if breaks && !is_break {
+            out.push_str("  ");
+        }
+        breaks = is_break;
+        out.push(c);
     }
     out
 }

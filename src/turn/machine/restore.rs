@@ -218,6 +218,7 @@ mod tests {
                 usage: TokenUsage::new(1, 2, 3, 4, 5),
                 ..Progress::default()
             },
+            altered: false,
             context: "{}".to_owned(),
             epoch: 1,
         }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::report::Dropped;
 use super::{Piece, Target, provider_run, reasoning};
-use crate::model::{Api, Block, Message, Role, repair_text};
+use crate::model::{Api, Block, Message, Role, is_base64, repair_text};
 
 /// The longest tool name all APIs take.
 const MAX_NAME: usize = 64;
@@ -230,6 +230,10 @@ fn visible(block: &Block) -> Option<Block> {
     match block {
         Block::Text { text, .. } => (!text.trim().is_empty()).then(|| block.clone()),
         Block::Image { mime_type, data } => Some(match mime_type.as_str() {
+            // One that is not base64 is refused by every provider, now and in every later turn.
+            _ if !data.is_empty() && !is_base64(data) => {
+                Block::text("[An image was left out: its data is not base64.]")
+            }
             "image/png" | "image/jpeg" | "image/gif" | "image/webp" if !data.is_empty() => {
                 block.clone()
             }

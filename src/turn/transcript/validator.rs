@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::Target;
-use crate::model::{Api, Block, Message, Role};
+use crate::model::{Api, Block, Message, Role, is_base64};
 
 /// The first rule the transcript breaks.
 pub(super) fn check(target: &Target, messages: &[Message]) -> Result<(), String> {
@@ -89,7 +89,7 @@ fn shown(block: &Block) -> Option<&'static str> {
         Block::Text { text, .. } => text.trim().is_empty().then_some("blank text"),
         Block::Image { mime_type, data } => {
             let known = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-            (!known.contains(&mime_type.as_str()) || data.is_empty()).then_some("unknown image")
+            (!known.contains(&mime_type.as_str()) || !is_base64(data)).then_some("unknown image")
         }
         _ => Some("a block that may not stand here"),
     }

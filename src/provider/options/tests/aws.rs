@@ -139,7 +139,7 @@ fn every_wrong_aws_option_is_refused_with_its_path() {
         (
             here,
             r#""type":"aws","key":{"accessKeyId":"a","secretAccessKey":{"env":"NO"}}"#,
-            "`authProfiles[0].key.secretAccessKey.env`: the environment variable `NO` is not set; set it, or pass the key itself",
+            "`authProfiles[0].key.secretAccessKey.env`: is not the name of an environment variable that is set; set the variable, or pass the key itself as `key`",
         ),
         (
             r#"{"amazon-bedrock":{"api":"openai-chat","baseUrl":"https://h"}}"#,

@@ -1,0 +1,50 @@
+// What an interrupted turn was begun with (its permissions, tools, model, prompt) lies in the ledger until it goes on. Another
+// SQLite that alters it meanwhile must not decide with what it goes on. It must never open the file beside an engine.
+
+import { expect, test } from 'vitest'
+import { AgentEngine } from '../index.js'
+import { afterwards, folder } from './support/cleanup.js'
+import { counter, killable } from './support/counter.js'
+import { refusal, rows, sqlite3 } from './support/ledger.js'
+
+const interrupted = async () => {
+  const { file } = folder()
+  const service = await counter()
+  afterwards(() => service.close())
+  const changes = JSON.stringify({ stopAt: 'after pure one' })
+  const child = killable('recovery.mjs', [file, service.url, 'run', 'main', changes])
+  await child.line('at after pure one')
+  child.kill()
+  await child.ended
+  return file
+}
+
+test.skipIf(!sqlite3)(
+  'an altered context is listed as not resumable, and neither resumed nor believed',
+  async () => {
+    const file = await interrupted()
+    const granted = `json_set(context_json, '$.permissionsGranted', json('["everything"]'))`
+    rows(file, `UPDATE run_contexts SET context_json = ${granted}`)
+    const engine = new AgentEngine({ ledger: { path: file } })
+    const [turn] = await engine.recover()
+    expect(turn).toMatchObject({ sessionLabel: 'main', resumable: false })
+    const id = turn?.turnId ?? ''
+    expect(await refusal(engine.resume(id))).toEqual({ code: 'ledger_corrupt' })
+    await engine.close()
+    const [kept] = rows(file, 'SELECT status, permissions_granted FROM turns')
+    expect(kept).toEqual({ status: 'streaming', permissions_granted: '[]' })
+  },
+)
+
+test.skipIf(!sqlite3)(
+  'the permissions in the turn’s own row are a record: altering them changes nothing of how it goes on',
+  async () => {
+    const file = await interrupted()
+    rows(file, `UPDATE turns SET permissions_granted = '["everything"]'`)
+    const engine = new AgentEngine({ ledger: { path: file } })
+    const [turn] = await engine.recover()
+    expect(turn).toMatchObject({ resumable: true })
+    expect(JSON.stringify(turn)).not.toContain('everything')
+    await engine.close()
+  },
+)

@@ -1,0 +1,102 @@
+//! One `pattern` of a schema, compiled: on the linear engine where it allows that, else on one of our own, which counts its
+//! steps.
+//!
+//! It must never take a pattern for matched or not matched whose steps were spent: that ends the check.
+
+mod compile;
+mod machine;
+mod program;
+
+use self::program::Program;
+use super::meter::{charge, left};
+
+/// The largest compiled pattern in bytes; nested repeats grow past it and are refused.
+pub(super) const MAX_BYTES: usize = 4 * 1024 * 1024;
+/// The longest text for which building the linear engine's state is not worth it.
+const SHORT: usize = 64;
+
+/// A pattern.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    /// Absent where the pattern looks around, or refers back.
+    linear: Option<regex::Regex>,
+    /// Absent for a spelling that only the linear engine reads.
+    program: Option<Program>,
+    weight: u64,
+    length: u64,
+}
+
+impl Pattern {
+    /// Compiles a pattern as JSON Schema writes it.
+    pub(super) fn compile(source: &str) -> Result<Self, String> {
+        let unusable = || "is not a regular expression that can be checked".to_owned();
+        // What looks around or refers back by a name has no translation, and is read as it is.
+        let translated = jsonschema_regex::to_rust_regex(source);
+        let program = fancy_regex::Expr::parse_tree(translated.as_deref().unwrap_or(source))
+            .map_err(|_| unusable())
+            .and_then(|tree| compile::program(&tree.expr));
+        if program.as_ref().is_ok_and(|program| !program.is_regular) {
+            let program = program?;
+            let (weight, length) = (program.weight(), program.length());
+            return Ok(Self { linear: None, program: Some(program), weight, length });
+        }
+        let translated = translated.map_err(|()| unusable())?;
+        let linear = regex::RegexBuilder::new(&translated)
+            .size_limit(MAX_BYTES)
+            .dfa_size_limit(MAX_BYTES)
+            .build()
+            .map_err(|error| match error {
+                regex::Error::CompiledTooBig(_) => {
+                    format!("comes to more than {MAX_BYTES} bytes when it is compiled")
+                }
+                _ => unusable(),
+            })?;
+        let written = u64::try_from(translated.len()).unwrap_or(u64::MAX).saturating_mul(4);
+        let program = program.ok();
+        let weight = program.as_ref().map_or(written, Program::weight);
+        let length = program.as_ref().map_or(written, Program::length);
+        Ok(Self { linear: Some(linear), program, weight, length })
+    }
+
+    /// What the pattern costs to hold, in instructions.
+    pub(super) fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    /// Whether each text is judged in time that grows with its length alone.
+    pub(super) fn is_linear(&self) -> bool {
+        self.linear.is_some()
+    }
+
+    /// Whether the pattern is found in `text`. Counts its steps.
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        match (&self.linear, &self.program) {
+            (Some(linear), Some(program)) => {
+                // The linear engine cannot be stopped: it gets what it ends within the steps even at its slowest.
+                let slowest = self.slowest(text);
+                if text.len() <= SHORT || slowest > left() / 2 {
+                    return program.is_match(text);
+                }
+                charge(slowest);
+                linear.is_match(text)
+            }
+            (Some(linear), None) => {
+                charge(self.slowest(text));
+                linear.is_match(text)
+            }
+            (None, Some(program)) => program.is_match(text),
+            // One of both is there: `compile` sees to it.
+            (None, None) => super::meter::spend(),
+        }
+    }
+
+    /// The steps of the linear engine at its slowest: it then follows every state at every byte, four of them in the time
+    /// of one of our steps.
+    fn slowest(&self, text: &str) -> u64 {
+        let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        bytes.saturating_mul(self.length.max(4)) / 4
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! What a pattern that needs look-around is compiled to: one instruction per character and choice.
+//!
+//! Plain data. It must never hold more instructions than the limit.
+
+/// Instructions at most, with repeats written out.
+pub(super) const MAX_INSTRUCTIONS: usize = 200_000;
+
+/// A compiled pattern.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) code: Vec<Inst>,
+    pub(super) sets: Vec<Set>,
+    /// Places where there is a choice: each is entered once per position.
+    pub(super) choices: u32,
+    /// Positions that are kept: of groups, where a pattern refers back, and of loops that may stand still.
+    pub(super) slots: u32,
+    /// Whether the pattern neither looks around nor refers back.
+    pub(super) is_regular: bool,
+    pub(super) refers_back: bool,
+    /// It can only match at the beginning.
+    pub(super) is_anchored: bool,
+}
+
+impl Program {
+    /// What it costs to hold, on the linear engine too, which writes each character set out.
+    pub(super) fn weight(&self) -> u64 {
+        let ranges = |inst: &Inst| match inst {
+            Inst::One { set, .. } => self.sets.get(*set as usize).map_or(0, Set::len),
+            _ => 0,
+        };
+        let all: usize = self.code.iter().map(|inst| 1 + 2 * ranges(inst)).sum();
+        u64::try_from(all).unwrap_or(u64::MAX)
+    }
+
+    /// The places a match can be at.
+    pub(super) fn length(&self) -> u64 {
+        u64::try_from(self.code.len()).unwrap_or(u64::MAX)
+    }
+}
+
+/// One instruction. Those that read a character read the one before the position where `back` is set: what a look-behind
+/// holds is read backwards.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Inst {
+    /// One character of a set.
+    One {
+        set: u32,
+        back: bool,
+    },
+    /// First the one, then the other.
+    Split {
+        first: u32,
+        second: u32,
+        choice: u32,
+    },
+    Jump(u32),
+    Assert(Assertion),
+    /// What follows up to `next` is tried here, and must lead to [`Inst::Accept`], or must not.
+    Look {
+        negated: bool,
+        next: u32,
+    },
+    /// Keeps the position.
+    Save(u32),
+    /// Goes on only if the position moved since it was kept.
+    Moved(u32),
+    /// What the group of these two slots holds.
+    Back {
+        start: u32,
+        end: u32,
+        back: bool,
+        any_case: bool,
+    },
+    Accept,
+}
+
+/// What holds at a position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Assertion {
+    Start,
+    End,
+    LineStart,
+    LineEnd,
+    Word,
+    NotWord,
+}
+
+/// A set of characters.
+#[derive(Debug, Clone)]
+pub(super) enum Set {
+    Char(char),
+    Any,
+    NotNewline,
+    /// Sorted; the bits are ASCII's part.
+    Ranges {
+        ascii: u128,
+        ranges: Box<[(char, char)]>,
+    },
+}
+
+impl Set {
+    pub(super) fn of(ranges: impl Iterator<Item = (char, char)>) -> Self {
+        let ranges: Box<[(char, char)]> = ranges.collect();
+        if let [(only, end)] = *ranges
+            && only == end
+        {
+            return Self::Char(only);
+        }
+        let ascii = (0..128_u8)
+            .filter(|byte| {
+                let c = char::from(*byte);
+                ranges.iter().any(|(start, end)| (*start..=*end).contains(&c))
+            })
+            .fold(0, |bits, byte| bits | 1 << byte);
+        Self::Ranges { ascii, ranges }
+    }
+
+    pub(super) fn has(&self, c: char) -> bool {
+        match self {
+            Self::Char(only) => *only == c,
+            Self::Any => true,
+            Self::NotNewline => c != '\n',
+            Self::Ranges { ascii, .. } if c.is_ascii() => ascii >> u32::from(c) & 1 == 1,
+            Self::Ranges { ranges, .. } => {
+                let at = ranges.partition_point(|(_, end)| *end < c);
+                ranges.get(at).is_some_and(|(start, _)| *start <= c)
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Char(_) | Self::Any | Self::NotNewline => 0,
+            Self::Ranges { ranges, .. } => ranges.len(),
+        }
+    }
+}

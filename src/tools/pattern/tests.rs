@@ -1,0 +1,216 @@
+//! Patterns: the engine each runs on, the same answers as the engines they come from, and the steps they take.
+
+use proptest::prelude::*;
+
+use super::{Pattern, compile};
+use crate::tools::meter::{Stopped, metered};
+
+const PLENTY: u64 = 1 << 40;
+
+fn found(pattern: &str, text: &str) -> Result<bool, Stopped> {
+    let pattern = Pattern::compile(pattern).unwrap();
+    metered(PLENTY, None, || pattern.is_match(text))
+}
+
+/// What our own engine says, also of a pattern that runs on the linear one.
+fn by_program(pattern: &str, text: &str, steps: u64) -> Result<bool, Stopped> {
+    let tree = fancy_regex::Expr::parse_tree(pattern).unwrap();
+    let program = compile::program(&tree.expr).unwrap();
+    metered(steps, None, || program.is_match(text))
+}
+
+#[test]
+fn the_linear_engine_runs_what_it_can() {
+    for pattern in ["^(a+)+$", "\\p{L}{2,5}", "^[\\w.]+@x$", "(?:a|b)*?c", "\\bword\\b", "^.*$"] {
+        assert!(Pattern::compile(pattern).unwrap().is_linear(), "{pattern}");
+    }
+    for pattern in ["(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "(a)\\1", "(?<n>a)\\k<n>"] {
+        assert!(!Pattern::compile(pattern).unwrap().is_linear(), "{pattern}");
+    }
+}
+
+#[test]
+fn looking_around_and_referring_back_mean_what_they_mean_in_javascript() {
+    for (pattern, text, wanted) in [
+        ("^(?=.*[A-Z])(?=.*\\d).{8,}$", "Password1", true),
+        ("^(?=.*[A-Z])(?=.*\\d).{8,}$", "password1", false),
+        ("^(?!.*\\.\\.)[a-z.]+$", "a.b.c", true),
+        ("^(?!.*\\.\\.)[a-z.]+$", "a..b", false),
+        ("(?<=\\$)\\d+", "cost: $42", true),
+        ("(?<=\\$)\\d+", "cost: 42", false),
+        ("(?<!a+)b", "aaab", false),
+        ("(?<!a+)b", "aaacb", true),
+        ("(?<=ab*)c", "xabbbc", true),
+        ("(?<=ab*)c", "xbbbc", false),
+        ("(?<=(?=ab).{2})c", "abc", true),
+        ("(?<=(?!ab).{2})c", "abc", false),
+        ("^(a|b)\\1$", "aa", true),
+        ("^(a|b)\\1$", "ab", false),
+        ("^(?<q>['\"]).*\\k<q>$", "'x'", true),
+        ("^(?<q>['\"]).*\\k<q>$", "'x\"", false),
+        ("^(?:(a)|b)*\\1$", "aba", true),
+        ("^(?i:abc)(?=D)", "aBcD", true),
+        ("^(a*)*(?=b)b", "aaab", true),
+        ("^(?:a?)*?(?=b)", "aaab", true),
+        ("^(?:(?=a)a)*$", "aaaa", true),
+        ("^(?!$)", "", false),
+        ("(?=ü)\\w", "ü", true),
+        ("^(?=.)[^a]$", "😀", true),
+    ] {
+        assert_eq!(found(pattern, text), Ok(wanted), "{pattern} in {text}");
+    }
+}
+
+#[test]
+fn what_looks_around_takes_steps_in_proportion_to_the_text() {
+    // Quadratic, cubic and exponential on an engine that only backtracks.
+    for pattern in [
+        "(?<!a+)b",
+        "(?=a*)b",
+        "(?<=a+)b",
+        "(?=.*b)c",
+        "(?=(a+)+$)b",
+        "^(?=(a+)+$)a+b$",
+        "^(?!(a*)*b)(a|a)*c$",
+        "(?=(?=.*x).*y)z",
+        "(?<=(?<=a*)a*)b",
+        "^(?=(a|aa)+$).*b$",
+        "(?!.*b)c",
+    ] {
+        for text in ["a".repeat(20_000), "ab".repeat(10_000)] {
+            let steps = 60 * u64::try_from(text.len()).unwrap();
+            assert!(by_program(pattern, &text, steps).is_ok(), "{pattern}");
+        }
+    }
+}
+
+#[test]
+fn what_refers_back_stops_when_its_steps_are_spent() {
+    let pattern = Pattern::compile("^(a*)(a*)(a*)(a*)\\1\\2\\3b$").unwrap();
+    let text = "a".repeat(2_000);
+    assert_eq!(metered(1_000_000, None, || pattern.is_match(&text)), Err(Stopped::Spent));
+}
+
+#[test]
+fn a_large_pattern_over_a_long_text_is_stopped_too() {
+    // Linear, but with thousands of states for each byte.
+    let pattern = Pattern::compile("^[01]*1[01]{4000}$").unwrap();
+    assert!(pattern.is_linear());
+    let text = "01".repeat(50_000);
+    assert_eq!(metered(1_000_000, None, || pattern.is_match(&text)), Err(Stopped::Spent));
+}
+
+#[test]
+fn other_languages_and_oversized_repeats_are_refused() {
+    for pattern in [
+        "(?>a)",
+        "a(?R)?",
+        "(?~a)",
+        "(",
+        "[z-a]",
+        "(a)\\2",
+        "((((a{1,99}){1,99}){1,99}){1,99}){1,99}",
+    ] {
+        assert!(Pattern::compile(pattern).is_err(), "{pattern}");
+    }
+    let nested = "(?=a)((((a{1,99}){1,99}){1,99}){1,99}){1,99}";
+    assert!(Pattern::compile(nested).is_err());
+}
+
+/// Patterns of a small alphabet, so that texts of it match often.
+fn any_pattern() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        Just("a".to_owned()),
+        Just("b".to_owned()),
+        Just(".".to_owned()),
+        Just("[ab]".to_owned()),
+        Just("[^a]".to_owned()),
+        Just("\\b".to_owned()),
+        Just("^".to_owned()),
+        Just("$".to_owned()),
+        Just("(?:)".to_owned()),
+    ];
+    leaf.prop_recursive(4, 16, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 1..4).prop_map(|parts| parts.concat()),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("(?:{a}|{b})")),
+            (inner.clone(), "[*+?]|\\{0,2\\}|\\{2\\}", "\\??")
+                .prop_map(|(a, how, lazy)| format!("(?:{a}){how}{lazy}")),
+            (inner, "=|!|<=|<!").prop_map(|(a, how)| format!("(?{how}{a})")),
+        ]
+    })
+}
+
+/// By the definition: every position that a part of a pattern can end at.
+fn ends(expr: &fancy_regex::Expr, text: &[char], at: usize) -> std::collections::BTreeSet<usize> {
+    use fancy_regex::{Assertion, Expr, LookAround};
+    let one = |fits: &dyn Fn(char) -> bool| {
+        text.get(at).filter(|c| fits(**c)).map(|_| at + 1).into_iter().collect()
+    };
+    let when = |holds: bool| holds.then_some(at).into_iter().collect();
+    let is_word =
+        |at: Option<usize>| at.and_then(|at| text.get(at)).is_some_and(|c| c.is_alphanumeric());
+    match expr {
+        Expr::Empty => when(true),
+        Expr::Any { .. } => one(&|c| c != '\n'),
+        Expr::Literal { val, .. } => {
+            let val: Vec<char> = val.chars().collect();
+            text[at..].starts_with(&val).then_some(at + val.len()).into_iter().collect()
+        }
+        Expr::Delegate { inner, .. } if inner == "[ab]" => one(&|c| c == 'a' || c == 'b'),
+        Expr::Delegate { inner, .. } if inner == "[^a]" => one(&|c| c != 'a'),
+        Expr::Assertion(Assertion::StartText) => when(at == 0),
+        Expr::Assertion(Assertion::EndText) => when(at == text.len()),
+        Expr::Assertion(Assertion::WordBoundary) => {
+            when(is_word(at.checked_sub(1)) != is_word(Some(at)))
+        }
+        Expr::Concat(parts) => parts.iter().fold([at].into(), |from, part| {
+            from.into_iter().flat_map(|at| ends(part, text, at)).collect()
+        }),
+        Expr::Alt(ways) => ways.iter().flat_map(|way| ends(way, text, at)).collect(),
+        Expr::Group(inner) => ends(inner, text, at),
+        Expr::LookAround(inner, how) => when(match how {
+            LookAround::LookAhead => !ends(inner, text, at).is_empty(),
+            LookAround::LookAheadNeg => ends(inner, text, at).is_empty(),
+            LookAround::LookBehind => (0..=at).any(|from| ends(inner, text, from).contains(&at)),
+            LookAround::LookBehindNeg => {
+                !(0..=at).any(|from| ends(inner, text, from).contains(&at))
+            }
+        }),
+        Expr::Repeat { child, lo, hi, .. } => {
+            let mut from: std::collections::BTreeSet<usize> = [at].into();
+            let mut all = if *lo == 0 { from.clone() } else { [].into() };
+            for turn in 1..=(*hi).min(lo + text.len() + 1) {
+                from = from.into_iter().flat_map(|at| ends(child, text, at)).collect();
+                if turn >= *lo {
+                    all.extend(&from);
+                }
+            }
+            all
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn our_engine_finds_what_the_definition_says_also_without_memory(
+        pattern in any_pattern(), text in "[abc]{0,7}",
+    ) {
+        let translated = jsonschema_regex::to_rust_regex(&pattern).unwrap();
+        let Ok(tree) = fancy_regex::Expr::parse_tree(&translated) else { return Ok(()) };
+        let chars: Vec<char> = text.chars().collect();
+        let wanted = (0..=chars.len()).any(|at| !ends(&tree.expr, &chars, at).is_empty());
+        let mut program = compile::program(&tree.expr).unwrap();
+        prop_assert_eq!(metered(PLENTY, None, || program.is_match(&text)), Ok(wanted));
+        if let Ok(linear) = regex::Regex::new(&translated) {
+            prop_assert_eq!(linear.is_match(&text), wanted);
+        }
+        // A pattern that refers back has no memory of what was tried.
+        program.refers_back = true;
+        let slow = metered(1_000_000, None, || program.is_match(&text));
+        prop_assert!(slow == Ok(wanted) || slow == Err(Stopped::Spent));
+    }
+}
