@@ -94,7 +94,7 @@ export interface PiTool extends ToolPolicy {
   name: string
   label?: string
   description: string
-  /** JSON Schema; a TypeBox schema is one. */
+  /** JSON Schema; a TypeBox schema is one. Patterns may look around; checking a value is bounded in steps. */
   parameters: unknown
   execute(
     toolCallId: string,
@@ -1806,7 +1806,7 @@ message: string, };
  */
 export type RunWarning = { 
 /**
- * A stable code: `unsupported_option`.
+ * A stable code: `unsupported_option`, `unusable_image`, …
  */
 code: string, 
 /**
@@ -1957,7 +1957,8 @@ sessionLabel: string,
  */
 parentTurnId: string | null, 
 /**
- * False: the session has gone on without it, so it can only be discarded.
+ * False: the session has gone on without it, so it can only be discarded; or what is kept of its context was altered
+ * from outside, and it can only be left.
  */
 resumable: boolean, 
 /**

@@ -168,6 +168,7 @@ describe('a key never shows', () => {
           authProfiles: [{ ...profile(), type: CANARY as 'token' }, profile()],
         }),
       () => engineAt(server.url, { authProfiles: { key: CANARY } as unknown as AuthProfile[] }),
+      () => engineAt(server.url, { authProfiles: [{ ...profile(), key: { env: CANARY } }] }),
       () => engineAt(server.url, {}, { headers: { 'x-key': `${CANARY}\n` } }),
       () => engineAt(server.url, {}, { headers: { 'x-key': { key: CANARY } } }),
       () => engineAt(`http://user:${encodeURIComponent(CANARY)}@127.0.0.1`),

@@ -30,7 +30,6 @@ describe.each(['\r', '\n', '\0', '\u001b', '\u007f', '\u0085'])(
       ['a model', { model: `m${bad}x` }, 'model'],
       ['a provider', { provider: `p${bad}x` }, 'provider'],
       ['a run id', { runId: `r${bad}x` }, 'runId'],
-      ['a session label', { sessionLabel: `s${bad}x` }, 'sessionLabel'],
       ['a profile', { authProfileId: `a${bad}x` }, 'authProfileId'],
       ['a toolset', { toolsetName: `t${bad}x` }, 'toolsetName'],
       ['a source event', { sourceEventId: `e${bad}x` }, 'sourceEventId'],

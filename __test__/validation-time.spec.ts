@@ -181,7 +181,7 @@ test('a schema whose patterns together are too large is refused before anything 
     engine.run(
       context({ tools: [tool('t', () => '', { parameters: { type: 'object', properties } })] }),
     ),
-  ).toThrow(expect.objectContaining({ code: 'invalid_context', field: 'tools[0].parameters' }))
+  ).toThrow(expect.objectContaining({ code: 'invalid_tool', field: 'tools[0].parameters' }))
   return engine.close()
 })
 

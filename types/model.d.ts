@@ -862,7 +862,7 @@ message: string, };
  */
 export type RunWarning = { 
 /**
- * A stable code: `unsupported_option`.
+ * A stable code: `unsupported_option`, `unusable_image`, …
  */
 code: string, 
 /**
@@ -1013,7 +1013,8 @@ sessionLabel: string,
  */
 parentTurnId: string | null, 
 /**
- * False: the session has gone on without it, so it can only be discarded.
+ * False: the session has gone on without it, so it can only be discarded; or what is kept of its context was altered
+ * from outside, and it can only be left.
  */
 resumable: boolean, 
 /**

@@ -70,7 +70,7 @@ export const INJECTIONS: [what: string, text: string][] = [
   ],
   ['a stop reason', '"stop_reason":"refusal"'],
   ['SQL', "'); DELETE FROM turns; --"],
-  ['a template', '${process.exit(1)} {{system}} %s %n $(reboot) `reboot`'],
+  ['a template', '#{process.exit(1)} {{system}} %s %n $(reboot) `reboot`'],
   ['a prototype', '{"__proto__":{"isError":false},"constructor":{"prototype":{}}}'],
   ['terminal escapes', '\u001b[2J\u001b]0;owned\u0007\u001b[31mred\u001b[0m'],
   ['directions', 'safe\u202e txt.exe\u202c \u2066hidden\u2069'],

@@ -16,7 +16,7 @@ use super::set::{Prepared, ToolSet};
 static PLACES: Semaphore = Semaphore::const_new(2);
 
 /// Steps of one check: a tenth of a second on a slow machine.
-pub(super) const STEPS: u64 = 16_000_000;
+pub(super) const STEPS: u64 = 10_000_000;
 
 const TOO_LONG: &str = "checking the arguments against the tool's schema takes too long; shorter or simpler values may pass";
 const FAILED: &str = "the arguments could not be checked against the tool's schema";
