@@ -22,9 +22,9 @@ use divan::counter::ItemsCount;
 use nexus_agent_engine::clock::Clock;
 use nexus_agent_engine::ledger::{Ledger, LedgerOptions, SearchOptions, Synchronous};
 use nexus_agent_engine::model::{
-    AgentRole, Block, CallStep, CompactionResult, CompactionStep, Journal, Message, OnStaleHead,
-    Opened, Provenance, ReplayClass, Role, StopReason, TokenUsage, ToolCallRecord, ToolCallStatus,
-    TurnCommit, TurnOpening, TurnStatus, TurnStep,
+    AgentRole, Block, CallStep, CompactionResult, CompactionStep, CompactionUsage, Journal,
+    Message, OnStaleHead, Opened, Provenance, ReplayClass, Role, StopReason, TokenUsage,
+    ToolCallRecord, ToolCallStatus, TurnCommit, TurnOpening, TurnStatus, TurnStep,
 };
 use rusqlite::Connection;
 use serde_json::value::RawValue;
@@ -370,7 +370,8 @@ fn compacted(folder: &Path, runtime: &Runtime) -> Arc<Ledger> {
         trigger: "context_limit".to_owned(),
         compaction_type: "summary".to_owned(),
     };
-    let step = CompactionStep { id: id.clone(), turn: *turn, compaction };
+    let usage = CompactionUsage::free();
+    let step = CompactionStep { id: id.clone(), turn: *turn, compaction, usage };
     runtime.block_on(ledger.compact(Box::new(step))).unwrap();
     let mut head = Some(id);
     for _ in 0..49 {

@@ -85,7 +85,8 @@ impl LiveKeys {
                 }
             },
             Value::Array(items) => {
-                items.iter_mut().fold(false, |any, item| self.clean_value(item) || any)
+                // Every one of them, also behind the first that held a key.
+                items.iter_mut().filter_map(|item| self.clean_value(item).then_some(())).count() > 0
             }
             Value::Object(fields) => {
                 let mut any = false;
