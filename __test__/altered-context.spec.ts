@@ -37,13 +37,13 @@ test.skipIf(!sqlite3)(
 )
 
 test.skipIf(!sqlite3)(
-  'the permissions in the turn’s own row are a record: altering them changes nothing of how it goes on',
+  'altered permissions in the turn’s own row: it is not resumable, and nothing of them is believed',
   async () => {
     const file = await interrupted()
     rows(file, `UPDATE turns SET permissions_granted = '["everything"]'`)
     const engine = new AgentEngine({ ledger: { path: file } })
     const [turn] = await engine.recover()
-    expect(turn).toMatchObject({ resumable: true })
+    expect(turn).toMatchObject({ resumable: false })
     expect(JSON.stringify(turn)).not.toContain('everything')
     await engine.close()
   },

@@ -35,13 +35,13 @@ const reads: [string, string, string, (engine: AgentEngine, id: string) => Promi
     'the context of an interrupted turn',
     "UPDATE run_contexts SET context_json = replace(context_json, 'You are', 'You ate') WHERE '{id}' <> ''",
     'SELECT turn_id AS id FROM open_turns',
-    (engine) => engine.recover(),
+    (engine, id) => engine.resume(id),
   ],
   [
     'the progress of an interrupted turn',
     "UPDATE open_turns SET expected_head = 'x' WHERE turn_id = '{id}'",
     'SELECT turn_id AS id FROM open_turns',
-    (engine) => engine.recover(),
+    (engine, id) => engine.resume(id),
   ],
 ]
 

@@ -479,7 +479,7 @@ describe('what a run ends in', () => {
 
 test('turns chain: parent, depth, tokens of the thread, ancestry and the log of the pointer', async () => {
   const { engine, ledger } = scripted(
-    [1, 2, 3].map((n) => ({ text: `${n}`, usage: { outputTokens: n } })),
+    [1, 2, 3].map((n) => ({ text: `${n}`, usage: { inputTokens: 1, outputTokens: n } })),
   )
   const ids = []
   for (let run = 0; run < 3; run++) ids.push((await engine.run(context()).result).turnId)
@@ -495,7 +495,7 @@ test('turns chain: parent, depth, tokens of the thread, ancestry and the log of 
       depth: 0,
       has_children: 1,
       ancestry: [a],
-      total_tokens: 1,
+      total_tokens: 2,
       thread_depth: 0,
     },
     {
@@ -504,7 +504,7 @@ test('turns chain: parent, depth, tokens of the thread, ancestry and the log of 
       depth: 1,
       has_children: 1,
       ancestry: [a, b],
-      total_tokens: 3,
+      total_tokens: 5,
       thread_depth: 1,
     },
     {
@@ -513,7 +513,7 @@ test('turns chain: parent, depth, tokens of the thread, ancestry and the log of 
       depth: 2,
       has_children: 0,
       ancestry: [a, b, c],
-      total_tokens: 6,
+      total_tokens: 9,
       thread_depth: 2,
     },
   ])

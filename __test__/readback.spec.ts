@@ -447,7 +447,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
       'UPDATE session_leases SET epoch = epoch - 1 WHERE epoch > 1; UPDATE session_leases SET epoch = 0',
       /only grows|CHECK/,
     ],
-    ['two identities', "INSERT INTO schema_meta VALUES (2, 'x', 1, '1')", /CHECK/],
+    ['two identities', "INSERT INTO schema_meta VALUES (2, 'x', 1, '1', 0)", /CHECK/],
   ])('the schema refuses %s', (_what, sql, why) => {
     const copy = `${folder.path}/copy-${Math.random()}.db`
     copyFileSync(folder.file, copy)

@@ -143,6 +143,9 @@ fn interrupted() -> AgentError {
 fn damaged(turn: &OpenTurn) -> StorageError {
     StorageError::new(
         StorageErrorKind::Corrupt,
-        format!("what is kept of turn `{}` cannot be read; restore a backup", turn.turn_id),
+        format!(
+            "turn `{}` is not as it was written; discard it, or restore a backup",
+            turn.turn_id
+        ),
     )
 }

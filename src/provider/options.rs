@@ -6,14 +6,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::anthropic::{default_version, is_vertex};
 use super::auth::{AuthProfile, Profiles};
 use super::aws;
-use super::http::{BaseUrl, Connection, HttpSettings, Timeouts, add_header, authorities, proxy};
+use super::http::{
+    BaseUrl, Connection, HttpSettings, Timeouts, add_header, authorities, header_value, proxy,
+};
 use super::paths::Paths;
 use super::scripted::Script;
 use super::services::Service;
@@ -319,7 +321,7 @@ fn check(
         Some(version) => version,
         None => default_version(base.host()),
     };
-    let anthropic_version = HeaderValue::from_str(version).map_err(|_| {
+    let anthropic_version = header_value(version).ok_or_else(|| {
         InputError::new(at("anthropicVersion"), "has a character that no header may have")
     })?;
     let is_openai = matches!(api, Api::OpenaiChat | Api::OpenaiResponses);

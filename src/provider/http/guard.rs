@@ -148,7 +148,7 @@ pub(crate) fn add_header(
     if OWNED.contains(&header.as_str()) {
         return Err(InputError::new(at, "is set by the engine and cannot be overridden"));
     }
-    let Ok(mut value) = HeaderValue::from_str(value) else {
+    let Some(mut value) = header_value(value) else {
         return Err(InputError::new(at, "has a character that no header may have"));
     };
     value.set_sensitive(true);
@@ -156,6 +156,12 @@ pub(crate) fn add_header(
         return Err(InputError::new(at, "is there twice"));
     }
     Ok(())
+}
+
+/// A text as a header's value; `None` where it holds a control character other than a tab.
+pub(crate) fn header_value(text: &str) -> Option<HeaderValue> {
+    let is_refused = |character: char| character.is_control() && character != '\t';
+    if text.chars().any(is_refused) { None } else { HeaderValue::from_str(text).ok() }
 }
 
 /// A name that resolved to nothing but addresses that are never called.

@@ -42,7 +42,7 @@ use cleaned::Cleaned;
 pub use client::HttpClient;
 pub(crate) use client::{Connection, authorities, proxy};
 use errors::final_failure;
-pub(crate) use guard::{BaseUrl, add_header};
+pub(crate) use guard::{BaseUrl, add_header, header_value};
 pub use headers::TurnHeaders;
 pub use limits::Timeouts;
 use limits::{ERROR_BODY_BYTES, ERROR_BODY_TIME, UNARY_BYTES};

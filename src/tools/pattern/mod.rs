@@ -4,16 +4,19 @@
 //! It must never take a pattern for matched or not matched whose steps were spent: that ends the check.
 
 mod compile;
+mod lazy;
 mod machine;
 mod program;
 
+use self::lazy::Lazy;
+pub(super) use self::program::MAX_BYTES;
 use self::program::Program;
 use super::meter::{charge, left};
 
-/// The largest compiled pattern in bytes; nested repeats grow past it and are refused.
-pub(super) const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// The longest text for which building the linear engine's state is not worth it.
 const SHORT: usize = 64;
+/// The shortest text that an automaton is built for.
+const LONG: usize = 16 * 1024;
 
 /// A pattern.
 #[derive(Debug)]
@@ -22,6 +25,8 @@ pub(super) struct Pattern {
     linear: Option<regex::Regex>,
     /// Absent for a spelling that only the linear engine reads.
     program: Option<Program>,
+    /// For long texts; absent as `linear` is.
+    lazy: Option<Lazy>,
     weight: u64,
     length: u64,
 }
@@ -38,7 +43,7 @@ impl Pattern {
         if program.as_ref().is_ok_and(|program| !program.is_regular) {
             let program = program?;
             let (weight, length) = (program.weight(), program.length());
-            return Ok(Self { linear: None, program: Some(program), weight, length });
+            return Ok(Self { linear: None, program: Some(program), lazy: None, weight, length });
         }
         let translated = translated.map_err(|()| unusable())?;
         let linear = regex::RegexBuilder::new(&translated)
@@ -55,7 +60,8 @@ impl Pattern {
         let program = program.ok();
         let weight = program.as_ref().map_or(written, Program::weight);
         let length = program.as_ref().map_or(written, Program::length);
-        Ok(Self { linear: Some(linear), program, weight, length })
+        let lazy = Some(Lazy::new(translated.into_owned(), length));
+        Ok(Self { linear: Some(linear), program, lazy, weight, length })
     }
 
     /// What the pattern costs to hold, in instructions.
@@ -70,6 +76,12 @@ impl Pattern {
 
     /// Whether the pattern is found in `text`. Counts its steps.
     pub(super) fn is_match(&self, text: &str) -> bool {
+        if let Some(lazy) = self.lazy.as_ref().filter(|_| text.len() >= LONG) {
+            charge(Lazy::steps(text));
+            if let Some(found) = lazy.is_match(text) {
+                return found;
+            }
+        }
         match (&self.linear, &self.program) {
             (Some(linear), Some(program)) => {
                 // The linear engine cannot be stopped: it gets what it ends within the steps even at its slowest.

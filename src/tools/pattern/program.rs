@@ -2,6 +2,8 @@
 //!
 //! Plain data. It must never hold more instructions than the limit.
 
+/// The largest compiled pattern in bytes; nested repeats grow past it and are refused.
+pub(in crate::tools) const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// Instructions at most, with repeats written out.
 pub(super) const MAX_INSTRUCTIONS: usize = 200_000;
 

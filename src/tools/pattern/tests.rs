@@ -214,3 +214,28 @@ proptest! {
         prop_assert!(slow == Ok(wanted) || slow == Err(Stopped::Spent));
     }
 }
+
+#[test]
+fn an_automaton_that_is_built_while_it_reads_agrees_or_gives_up() {
+    let words = "word, ".repeat(20_000);
+    let mixed = "ab".repeat(30_000) + "é";
+    for source in
+        [r"^[\w\s.,]*$", "^(word, )+$", "x$", "(a|b)*a(a|b){14}$", r"\bword\b", "^[^é]*$", "é$"]
+    {
+        let translated = jsonschema_regex::to_rust_regex(source).unwrap().into_owned();
+        let linear = regex::Regex::new(&translated).unwrap();
+        let lazy = super::lazy::Lazy::new(translated, 1);
+        for text in [&words, &mixed] {
+            if let Some(found) = lazy.is_match(text) {
+                assert_eq!(found, linear.is_match(text), "{source}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_text_costs_a_step_for_many_bytes() {
+    let pattern = Pattern::compile(r"^[\w\s.,]*$").unwrap();
+    let text = "word, ".repeat(600_000);
+    assert_eq!(metered(1_000_000, None, || assert!(pattern.is_match(&text))), Ok(()));
+}
