@@ -30,9 +30,15 @@ test.skipIf(!sqlite3)(
     expect(turn).toMatchObject({ sessionLabel: 'main', resumable: false })
     const id = turn?.turnId ?? ''
     expect(await refusal(engine.resume(id))).toEqual({ code: 'ledger_corrupt' })
-    await engine.close()
-    const [kept] = rows(file, 'SELECT status, permissions_granted FROM turns')
+    const [kept] = (await engine.ledger.query('SELECT status, permissions_granted FROM turns')).rows
     expect(kept).toEqual({ status: 'streaming', permissions_granted: '[]' })
+    // It can be closed, with what it had done.
+    await engine.discard(id)
+    expect(await engine.recover()).toEqual([])
+    const closed = await engine.ledger.turn(id)
+    expect(closed).toMatchObject({ status: 'failed', permissionsGranted: [] })
+    expect(closed?.toolCalls.map(({ toolName }) => toolName)).toContain('pure')
+    await engine.close()
   },
 )
 

@@ -85,8 +85,9 @@ impl Engine {
         let clock = &self.core.clock;
         let mut new_id = || clock.new_id();
         let mut defaults = Defaults { new_id: &mut new_id, now_ms: clock.now_ms() };
-        let context = turn
-            .context_json()
+        // What was altered is not believed; closing the turn needs no more of it than its names.
+        let json = if turn.altered { turn.bare_context_json() } else { turn.context_json() };
+        let context = json
             .ok()
             .and_then(|json| parse_context(&json, &mut defaults).ok())
             .ok_or_else(|| damaged(turn))?;

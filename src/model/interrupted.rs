@@ -238,16 +238,34 @@ impl OpenTurn {
     /// # Errors
     /// A kept context that is no JSON object, or not the one that was written.
     pub fn context_json(&self) -> Result<String, serde_json::Error> {
+        if self.altered {
+            return Err(serde::de::Error::custom("it is not the context that was written"));
+        }
+        self.with_names(serde_json::from_str(&self.context)?)
+    }
+
+    /// A context with the turn's names and nothing else, for closing a turn whose own was altered.
+    ///
+    /// # Errors
+    /// The row's values have no JSON.
+    pub fn bare_context_json(&self) -> Result<String, serde_json::Error> {
+        let bare = serde_json::json!({
+            "systemPrompt": "", "tools": [], "model": self.model, "provider": self.provider, "tokenBudget": {},
+            "timeoutMs": 1, "role": "unified", "toolsetName": "", "permissionsGranted": [], "workspacePath": "",
+        });
+        self.with_names(serde_json::from_str(&bare.to_string())?)
+    }
+
+    fn with_names(
+        &self,
+        mut fields: BTreeMap<String, Box<RawValue>>,
+    ) -> Result<String, serde_json::Error> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Asked<'a> {
             role: &'a str,
             content: &'a str,
         }
-        if self.altered {
-            return Err(serde::de::Error::custom("it is not the context that was written"));
-        }
-        let mut fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&self.context)?;
         let mut put = |name: &str, value: Box<RawValue>| fields.insert(name.to_owned(), value);
         put("runId", to_raw_value(&self.run_id)?);
         put("sessionLabel", to_raw_value(&self.session_label)?);
