@@ -1,9 +1,10 @@
 // Owns how the JavaScript tests run: `addon` is what every Node.js has to pass over the built addon, `once` (the default
-// for a new spec) what one of them shows for all, and `package` packs and installs it. It must never build anything: `scripts/test.sh` decides which addon is tested.
+// for a new spec) what one of them shows for all, and `package` packs and installs it. It joins `lib/` anew;
+// it must never build the addon: `scripts/test.sh` decides which one is tested.
 import { defineConfig } from 'vitest/config'
 
 // Node itself loads the shipped files, so that a test sees the named exports which a user sees.
-const shipped = [/\/index\.js$/, /\/binding\.js$/, /\/lib\/[^/]+\.js$/, /\.node$/]
+const shipped = [/\/index\.js$/, /\.node$/]
 
 /** What crosses the boundary in ways that depend on the Node.js: events, callbacks, signals, promises, workers, objects of the caller. */
 const everyNode = [
@@ -38,6 +39,7 @@ const common = {
 
 export default defineConfig({
   test: {
+    globalSetup: ['scripts/bundle.mjs'],
     projects: [
       {
         test: {

@@ -60,7 +60,7 @@ test.each([
   (platform, arch, name) => {
     const folder = mkdtempSync(join(tmpdir(), 'agent-engine-alone-'))
     try {
-      for (const part of ['index.js', 'binding.js', 'lib', 'package.json']) {
+      for (const part of ['index.js', 'package.json']) {
         cpSync(join(root, part), join(folder, part), { recursive: true })
       }
       const script = `

@@ -2,7 +2,9 @@
 // run, and lose no result. It never looks inside; what went wrong is seen by what Node reports.
 
 import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { AgentEngine, AgentEngineError, parseSessionKey, scriptedProvider } from '../index.js'
 import { afterwards, closing } from './support/cleanup.js'
@@ -248,7 +250,11 @@ describe('the signal of a caller', () => {
 
 describe('what is wrong with draining one run', () => {
   // The very module that the engine loads, so that its parts can be made to fail.
-  const { NativeHub } = createRequire(import.meta.url)('../binding.js')
+  const root = fileURLToPath(new URL('..', import.meta.url))
+  const addon = `${root}${readdirSync(root).find((name) => name.endsWith('.node'))}`
+  const { NativeHub } = createRequire(import.meta.url)(
+    `../${readdirSync(root).find((name) => name.endsWith('.node'))}`,
+  )
 
   test('a record that cannot be read ends its run, and no other', async () => {
     const { engine } = scriptedEngine([{ text: 'poison' }])

@@ -1,9 +1,9 @@
-'use strict'
 // JSON of a value that anything may stand behind, written up to a bound: what is larger is cut, not walked.
 // It must never read a value twice, or more of it than the bound has room for.
 
-const { isBoxedPrimitive, isNumberObject, isStringObject, isSymbolObject } =
-  require('node:util').types
+import { types } from 'node:util'
+
+const { isBoxedPrimitive, isNumberObject, isStringObject, isSymbolObject } = types
 
 /** Values that are written before the rest is cut. */
 const MAX_VALUES = 200_000
@@ -189,4 +189,4 @@ function isLow(unit) {
   return unit >= 0xdc00 && unit <= 0xdfff
 }
 
-module.exports = { boundedJson, fitting }
+export { boundedJson, fitting }

@@ -1,11 +1,10 @@
-'use strict'
 // A compaction that somebody asks for: arguments in, a promise of its result, ended by an AbortSignal.
 // It must never leave a listener on the caller's signal.
 
-const { refusal } = require('./errors.js')
-const { attempt, readFields, readName, toJson } = require('./reader.js')
-const { lookedAt } = require('./request.js')
-const signals = require('./signals.js')
+import { refusal } from './errors.js'
+import { attempt, readFields, readName, toJson } from './reader.js'
+import { lookedAt } from './request.js'
+import * as signals from './signals.js'
 
 const CODE = 'invalid_options'
 
@@ -44,4 +43,4 @@ function unlisten(signal, listener) {
   }
 }
 
-module.exports = { compact }
+export { compact }

@@ -1,11 +1,10 @@
-'use strict'
 // What a caller passes for a turn, made ready to cross: JSON text, and beside it what JSON cannot hold.
 // It must never let a value that JSON would drop or change pass for one that was left out.
 
-const { refusal } = require('./errors.js')
-const { isObject, readFields, readNamed, refuseList, refuseLost, toJson } = require('./reader.js')
-const { readSignal } = require('./signals.js')
-const { readTools } = require('./tools.js')
+import { refusal } from './errors.js'
+import { isObject, readFields, readNamed, refuseList, refuseLost, toJson } from './reader.js'
+import { readSignal } from './signals.js'
+import { readTools } from './tools/index.js'
 
 const CODE = 'invalid_context'
 
@@ -104,4 +103,4 @@ function codeAt(path) {
   return field === 'sessionLabel' ? 'invalid_label' : CODE
 }
 
-module.exports = { contextJson, readCallbacks, readContext, readHook }
+export { contextJson, readCallbacks, readContext, readHook }

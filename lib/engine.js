@@ -1,21 +1,20 @@
-'use strict'
 // The engine as its caller holds it: options in, runs out, one close.
 // It must never let a wrong option or context get further than this call.
 
-const native = require('./native.js')
-const hub = require('./hub.js')
-const { compact } = require('./compaction.js')
-const { contextJson, readCallbacks, readContext } = require('./context.js')
-const { askForKey } = require('./keys.js')
-const { AgentEngineError, guarded, refusal } = require('./errors.js')
-const { abortSession, attach, steerSession } = require('./follow.js')
-const { Ledger } = require('./ledger.js')
-const { readOptions } = require('./options.js')
-const { readFields, readName, toJson } = require('./reader.js')
-const { lookedAt } = require('./request.js')
-const { recoverAtOpen, resumption } = require('./recovery.js')
-const { AgentRun } = require('./run.js')
-const { ScriptedProvider } = require('./scripted.js')
+import { compact } from './compaction.js'
+import { contextJson, readCallbacks, readContext } from './context.js'
+import { AgentEngineError, guarded, refusal } from './errors.js'
+import { abortSession, attach, steerSession } from './follow.js'
+import * as hub from './hub.js'
+import { askForKey } from './keys.js'
+import { Ledger } from './ledger.js'
+import * as native from './native.js'
+import { readOptions } from './options.js'
+import { readFields, readName, toJson } from './reader.js'
+import { recoverAtOpen, resumption } from './recovery.js'
+import { lookedAt } from './request.js'
+import { AgentRun } from './run.js'
+import { ScriptedProvider } from './scripted.js'
 
 class AgentEngine {
   #native
@@ -175,4 +174,4 @@ if (Symbol.asyncDispose !== undefined) {
   }
 }
 
-module.exports = { AgentEngine }
+export { AgentEngine }

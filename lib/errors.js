@@ -1,8 +1,7 @@
-'use strict'
 // The one error class of the package, and its making from what the native side throws.
 // It must never carry a value of the caller beyond a short name.
 
-const { boundedJson } = require('./bounded-json.js')
+import { boundedJson } from './bounded-json.js'
 
 /** The longest message of a caller's error that is handed on. */
 const MAX_MESSAGE = 65536
@@ -85,4 +84,4 @@ function guarded(call) {
   }
 }
 
-module.exports = { AgentEngineError, clip, fromNative, guarded, messageOf, quote, refusal }
+export { AgentEngineError, clip, fromNative, guarded, messageOf, quote, refusal }

@@ -1,10 +1,9 @@
-'use strict'
 // Iterators over kept events: of one run, and of whatever runs in a session. Each asks for the next page when the last is read.
 // It must never ask for a page that nobody waits for, or leave a request behind.
 
-const hub = require('./hub.js')
-const { AgentEngineError, refusal } = require('./errors.js')
-const { readFields, readName, toJson } = require('./reader.js')
+import { AgentEngineError, refusal } from './errors.js'
+import * as hub from './hub.js'
+import { readFields, readName, toJson } from './reader.js'
 
 const CODE = 'invalid_options'
 /** Events handed out between two looks at the clock. */
@@ -172,4 +171,4 @@ async function steerSession(native, label, text) {
   return command(native, label, text)
 }
 
-module.exports = { abortSession, attach, steerSession, watch }
+export { abortSession, attach, steerSession, watch }

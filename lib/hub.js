@@ -1,10 +1,9 @@
-'use strict'
 // The one queue between Rust and this JavaScript environment: woken, it drains every run in one crossing.
 // It must never throw into the wake, starve the event loop, or keep the process alive when nothing runs.
 
-const { performance } = require('node:perf_hooks')
-const native = require('./native.js')
-const { AgentEngineError, clip, fromNative, messageOf } = require('./errors.js')
+import { performance } from 'node:perf_hooks'
+import { AgentEngineError, clip, fromNative, messageOf } from './errors.js'
+import * as native from './native.js'
 
 const HEADER = 2
 const WIDTH = 5
@@ -204,19 +203,19 @@ function settle(id, { ok, error }) {
   }
 }
 
-module.exports = {
-  nativeHub,
-  drainSoon,
-  drainLater,
-  addRun,
-  removeRun,
-  request,
-  addKeys,
-  removeKeys,
+export {
   addHook,
-  removeHook,
+  addKeys,
+  addRun,
+  drainLater,
+  drainSoon,
   hold,
   letGo,
-  sliceOver,
+  nativeHub,
   newSlice,
+  removeHook,
+  removeKeys,
+  removeRun,
+  request,
+  sliceOver,
 }

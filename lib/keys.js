@@ -1,9 +1,8 @@
-'use strict'
 // Auth profiles whose key is a function: taken out of the options, called when a key is needed, and read.
 // It must never keep, print or throw a key.
 
-const { messageOf, refusal } = require('./errors.js')
-const { isObject, readFields, readList } = require('./reader.js')
+import { messageOf, refusal } from './errors.js'
+import { isObject, readFields, readList } from './reader.js'
 
 const CODE = 'invalid_options'
 /** Characters that a key may have: no header holds more. */
@@ -55,4 +54,4 @@ async function askForKey({ get, profileId }, refused) {
   }
 }
 
-module.exports = { askForKey, readProfiles }
+export { askForKey, readProfiles }

@@ -1,13 +1,12 @@
-'use strict'
 // The ledger as a broker sees it: reads and writes as promises, answered by the native side off this thread.
 // It must never open the file itself: a second SQLite in the process destroys it (FAULTS §0.1).
 
-const { resolve } = require('node:path')
-const hub = require('./hub.js')
-const { contextJson, readContext } = require('./context.js')
-const { refusal } = require('./errors.js')
-const { watch } = require('./follow.js')
-const { attempt, readFields, readList, readName, toJson } = require('./reader.js')
+import { resolve } from 'node:path'
+import { contextJson, readContext } from './context.js'
+import { refusal } from './errors.js'
+import { watch } from './follow.js'
+import * as hub from './hub.js'
+import { attempt, readFields, readList, readName, toJson } from './reader.js'
 
 /** Values that a statement may be given: SQLite takes no more. */
 const MAX_PARAMS = 32_766
@@ -264,4 +263,4 @@ async function salvageLedger(damaged, fresh) {
   return hub.request((id) => hub.nativeHub().salvage(id, from, to))
 }
 
-module.exports = { Ledger, salvageLedger }
+export { Ledger, salvageLedger }

@@ -1,11 +1,10 @@
-'use strict'
 // The engine's options, made ready to cross: what the native side would misread is refused here, the rest is its to check.
 // It must never keep or print a key.
 
-const { readHook } = require('./context.js')
-const { isObject, readFields, refuseList, refuseLost, toJson } = require('./reader.js')
-const { readProfiles } = require('./keys.js')
-const { readRecovery } = require('./recovery.js')
+import { readHook } from './context.js'
+import { readProfiles } from './keys.js'
+import { isObject, readFields, refuseList, refuseLost, toJson } from './reader.js'
+import { readRecovery } from './recovery.js'
 
 const CODE = 'invalid_options'
 
@@ -51,4 +50,4 @@ function refuseLists(options) {
   }
 }
 
-module.exports = { readOptions }
+export { readOptions }

@@ -1,9 +1,10 @@
-'use strict'
 // The one reader of what a caller passes: each value once, guardedly, and what cannot be read is refused at its path.
 // It must never let a throw of the caller's code through, or a value that JSON would drop or change.
 
-const { isPromise } = require('node:util').types
-const { messageOf, refusal, clip } = require('./errors.js')
+import { types } from 'node:util'
+import { clip, messageOf, refusal } from './errors.js'
+
+const { isPromise } = types
 
 const UNREADABLE = 'cannot be read'
 /** Entries of a list that a caller passes. A length may be made up. */
@@ -196,7 +197,7 @@ function reason(error) {
   return clip(messageOf(error, 'it').split('\n', 1)[0], 80).toWellFormed()
 }
 
-module.exports = {
+export {
   attempt,
   heard,
   isObject,

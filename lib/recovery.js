@@ -1,10 +1,9 @@
-'use strict'
 // What becomes of interrupted turns when an engine is opened, and what a host may change when one goes on.
 // It must never run a tool by itself: a resumed turn is a run like any other.
 
-const { readCallbacks } = require('./context.js')
-const { refusal } = require('./errors.js')
-const { readFields, readName } = require('./reader.js')
+import { readCallbacks } from './context.js'
+import { refusal } from './errors.js'
+import { readFields, readName } from './reader.js'
 
 const POLICIES = ['list', 'resume', 'discard']
 /** What of a turn's context may be given anew. The rest is what it was begun with. */
@@ -71,4 +70,4 @@ async function recoverAtOpen(engine, { ledger, recovery, toolsFor }) {
   return recovered
 }
 
-module.exports = { readRecovery, recoverAtOpen, resumption }
+export { readRecovery, recoverAtOpen, resumption }

@@ -1,9 +1,8 @@
-'use strict'
 // The caller's look at a request before it is sent, made ready to cross.
 // It must never throw, and never change what the caller returned.
 
-const { messageOf } = require('./errors.js')
-const hub = require('./hub.js')
+import { messageOf } from './errors.js'
+import * as hub from './hub.js'
 
 /** Characters of a body: more than any provider takes. */
 const MAX_BODY = 256 * 1024 * 1024
@@ -42,4 +41,4 @@ async function lookedAt(native, onRequest, send) {
   }
 }
 
-module.exports = { look, lookedAt }
+export { look, lookedAt }

@@ -1,13 +1,12 @@
-'use strict'
 // One run as its caller holds it: an async iterator of stream events, a result, a stream handle.
 // It must never lose an event, hand one out twice, or let a throw of the caller's code reach the process.
 
-const { AgentEngineError, clip, messageOf, refusal } = require('./errors.js')
-const hub = require('./hub.js')
-const { look } = require('./request.js')
-const signals = require('./signals.js')
-const { toolController } = require('./tool-signal.js')
-const { runTool } = require('./tools.js')
+import { AgentEngineError, clip, messageOf, refusal } from './errors.js'
+import * as hub from './hub.js'
+import { look } from './request.js'
+import * as signals from './signals.js'
+import { runTool } from './tools/index.js'
+import { toolController } from './tools/signal.js'
 
 const TOKEN = 0
 const REASONING = 1
@@ -370,4 +369,4 @@ class AgentRun {
   }
 }
 
-module.exports = { AgentRun }
+export { AgentRun }

@@ -1,9 +1,8 @@
-'use strict'
 // The scripted provider: a model that answers as a script says, for tests and demos. No key, no network.
 // It must never behave unlike a real provider on the way to the engine: it runs where they run.
 
-const { refusal } = require('./errors.js')
-const { readFields, readList, readName } = require('./reader.js')
+import { refusal } from './errors.js'
+import { readFields, readList, readName } from './reader.js'
 
 const CODE = 'invalid_options'
 
@@ -55,4 +54,4 @@ function scriptedProvider(replies, options = {}) {
   return new ScriptedProvider(replies, options)
 }
 
-module.exports = { ScriptedProvider, scriptedProvider }
+export { ScriptedProvider, scriptedProvider }

@@ -1,9 +1,8 @@
-'use strict'
 // The caller's abort signals: one listener a signal, however many runs share it, and none once they have ended.
 // It must never keep a signal alive, change it in a way its owner can see, or let a throw of it through.
 
-const { refusal } = require('./errors.js')
-const { attempt, heard } = require('./reader.js')
+import { refusal } from './errors.js'
+import { attempt, heard } from './reader.js'
 
 const shared = new WeakMap()
 
@@ -57,4 +56,4 @@ function unlisten(signal, run) {
   heard(signal.removeEventListener('abort', entry.onAbort))
 }
 
-module.exports = { isAborted, listen, readSignal, unlisten }
+export { isAborted, listen, readSignal, unlisten }

@@ -1,4 +1,4 @@
-// Owns how the addon is built: napi's CLI with the project's file names, link-time optimisation on, then the types.
+// Owns how the addon is built: napi's CLI with the project's file names, link-time optimisation on, then the types and `index.js`.
 // It must never choose a profile by itself: `node scripts/build.mjs --release`, or `--profile fast`, or nothing (debug).
 
 import { spawnSync } from 'node:child_process'
@@ -16,10 +16,11 @@ const wrapper = join(
   process.platform === 'win32' ? 'cargo-addon.cmd' : 'cargo-addon',
 )
 const env = cross ? process.env : { ...process.env, CARGO: wrapper }
-const names = ['--platform', '--js', 'binding.js', '--dts', 'binding.d.ts', '--no-const-enum']
+const names = ['--platform', '--no-js', '--dts', 'binding.d.ts', '--no-const-enum']
 
 run('npx', ['napi', 'build', ...names, ...args], env)
 run(process.execPath, [join(root, 'scripts', 'types.mjs')], process.env)
+run(process.execPath, [join(root, 'scripts', 'bundle.mjs')], process.env)
 
 function run(command, parameters, environment) {
   const { status, error } = spawnSync(command, parameters, {

@@ -144,7 +144,7 @@ test('the crate, the package and each platform package have one version', () => 
   expect(new Set([version, ...platforms.map((each) => each.version)])).toEqual(new Set([crate]))
 })
 
-test('the main package holds the face, the loader and the types, and nothing else', () => {
+test('the main package holds one file of code and its types, and nothing else', () => {
   const { files } = createRequire(import.meta.url)('../../package.json')
   const expected = files.flatMap((entry: string) => {
     const path = join(root, entry)

@@ -1,12 +1,11 @@
-'use strict'
 // Tools that live in JavaScript: what the model is told of them, and running them.
 // Whatever a tool does (throws, never answers, returns a circular object) becomes an answer for the model.
 
 const CODE = 'invalid_tool'
 
-const { messageOf, refusal } = require('./errors.js')
-const { isObject, readList, readNamed } = require('./reader.js')
-const { answer, failure, unknown } = require('./tool-result.js')
+import { messageOf, refusal } from '../errors.js'
+import { isObject, readList, readNamed } from '../reader.js'
+import { answer, failure, unknown } from './result.js'
 
 const DEFINED = [
   'name',
@@ -100,4 +99,4 @@ async function reconcile(tool, params, info) {
   }
 }
 
-module.exports = { readTools, runTool }
+export { readTools, runTool }

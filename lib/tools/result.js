@@ -1,8 +1,7 @@
-'use strict'
 // What a tool returned, made ready to cross: text and images for the model, JSON for the ledger, both bounded.
 // It must never walk a value that is larger than what is kept of it.
 
-const { boundedJson, fitting } = require('./bounded-json.js')
+import { boundedJson, fitting } from '../bounded-json.js'
 
 /** Characters (UTF-16 units) of JSON that are kept of a result. What is longer is cut before anything walks it. */
 const MAX_RESULT = 4 * 1024 * 1024
@@ -118,4 +117,4 @@ function unknown() {
   return JSON.stringify({ content: [], isError: true, outcome: 'unknown' })
 }
 
-module.exports = { answer, failure, unknown }
+export { answer, failure, unknown }

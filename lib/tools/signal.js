@@ -1,4 +1,3 @@
-'use strict'
 // The abort signals that tools get: real ones, whose listeners cannot harm the process.
 // Node hands what a listener throws to `uncaughtException`; here it goes to whoever made the signal.
 
@@ -77,4 +76,4 @@ function toolController(warn) {
   return controller
 }
 
-module.exports = { toolController }
+export { toolController }
