@@ -7,7 +7,7 @@
 fn main() {
     if std::env::var_os("CARGO_FEATURE_NODE").is_some() {
         napi_build::setup();
-        // A worker thread that ends unloads the addon while its threads may still run; keep it mapped (FAULTS §1).
+        // A worker thread that ends unloads the addon while its threads may still run; keep it mapped (docs/rules/faults.md#worker-threads).
         if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
             println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
             // Functions that came out the same are kept once, as nothing here compares their addresses; only lld does it,

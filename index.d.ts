@@ -7,7 +7,7 @@ export type DeliveryTarget = unknown
 /** A permission of the host, kept in the ledger as it is. */
 export type Permission = unknown
 
-/** A message a context may hold: the engine's own, seed 000's flat form, or pi's. */
+/** A message a context may hold: the engine's own, the broker interface's flat form, or pi's. */
 export type Message = MessageInput | AgentMessage | PiMessage
 
 /** The plainest message. `content` is text, or blocks (the engine's, or pi's `text`, `image`, `thinking`, `toolCall`). */
@@ -130,7 +130,7 @@ export interface ToolCallInfo {
 
 export type AgentTool = PiTool | PlainTool
 
-/** Seed 000's context. What the seed calls required is required here. */
+/** The broker interface's context. What it calls required is required here. */
 export interface AssembledContext {
   /** Layer 1. */
   systemPrompt: string
@@ -223,7 +223,7 @@ export interface AgentEngineCallbacks {
   onToolUpdate?: (payload: { toolCallId: string; toolName: string; partial: unknown }) => void
 }
 
-/** Seed 000's handle of a running turn. */
+/** The broker interface's handle of a running turn. */
 export interface BrokerStreamHandle {
   onEvent(callback: (event: StreamEvent) => void): void
   abort(): void
@@ -479,7 +479,7 @@ export interface PruningOptions {
   clearAt?: number
 }
 
-/** Seed 001's guard, in tokens. */
+/** The context guard, in tokens. */
 export interface ContextGuard {
   /** The share of the window from which `result.warnings` says so. Default 0.8. */
   warnThreshold?: number
@@ -846,7 +846,7 @@ export interface Ledger {
  */
 export declare function salvageLedger(damaged: string, fresh: string): Promise<LedgerSalvage>
 
-/** A result as a broker may have it: seed 000's fields; the engine's own are optional. */
+/** A result as a broker may have it: the broker interface's fields; the engine's own are optional. */
 export type AgentResultInput = Pick<AgentResult, 'stopReason' | 'durationMs' | 'usage'> &
   Partial<
     Omit<
@@ -950,7 +950,7 @@ export declare function parseSessionKey(label: string): SessionKey
 export type Role = "user" | "assistant" | "system" | "tool";
 
 /**
- * One part of a message. The JSON texts inside (`argumentsJson`, `rawJson`, `providerData`) are verbatim (DESIGN §3).
+ * One part of a message. The JSON texts inside (`argumentsJson`, `rawJson`, `providerData`) are verbatim.
  */
 export type Block = { "type": "text", 
 /**
@@ -1002,7 +1002,7 @@ name: string,
  */
 argumentsJson: string, 
 /**
- * True when the response ended before this block closed; such a call is never run (FAULTS §0.3).
+ * True when the response ended before this block closed; such a call is never run.
  */
 incomplete?: boolean, 
 /**
@@ -1031,7 +1031,7 @@ isError: boolean, } | { "type": "opaque",
 rawJson: string, };
 
 /**
- * Where an assistant message came from: what decides whether opaque blocks may be replayed (RULES §4).
+ * Where an assistant message came from: what decides whether opaque blocks may be replayed.
  */
 export type Provenance = { 
 /**
@@ -1052,7 +1052,7 @@ model: string,
 responseId?: string, };
 
 /**
- * Seed 000's `AgentMessage`, with the blocks it was derived from.
+ * The broker interface's `AgentMessage`, with the blocks it was derived from.
  */
 export type AgentMessage = { 
 /**
@@ -1133,7 +1133,7 @@ export type ThinkingMode = "enabled" | "adaptive" | "disabled";
 export type ThinkingEffort = "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max";
 
 /**
- * Seed 000's budget, in tokens, as context assembly calculated it.
+ * The broker interface's budget, in tokens, as context assembly calculated it.
  */
 export type TokenBudget = { 
 /**
@@ -1206,12 +1206,12 @@ key?: string, };
 export type CacheTtl = "off" | "5m" | "1h";
 
 /**
- * How a tool may run beside the others of the same message (RULES §1).
+ * How a tool may run beside the others of the same message.
  */
 export type ExecutionMode = "sequential" | "parallel";
 
 /**
- * What may be done with a call whose outcome is unknown after a crash (DESIGN §4).
+ * What may be done with a call whose outcome is unknown after a crash.
  */
 export type ReplayClass = "pure" | "idempotent" | "reconcilable" | "unsafe";
 
@@ -1391,7 +1391,7 @@ export type ToolStatus = "started" | "completed" | "failed";
 export type AgentPhase = "start" | "streaming" | "tool_use" | "compaction_start" | "compaction_end" | "end";
 
 /**
- * Seed 000's `AgentResult`, with what the ledger and the wallet know of it.
+ * The broker interface's `AgentResult`, with what the ledger and the wallet know of it.
  */
 export type AgentResult = { 
 /**
@@ -1423,7 +1423,7 @@ usage: TokenUsage,
  */
 usageEstimated: boolean, 
 /**
- * The size of the context after the last call, in tokens; null while unknown (RULES §3). Never the sum.
+ * The size of the context after the last call, in tokens; null while unknown. Never the sum.
  */
 contextTokens: number | null, 
 /**
@@ -1483,7 +1483,7 @@ cacheBreaks: Array<CacheBreak>, };
 export type StopReason = "end_turn" | "max_tokens" | "tool_use" | "timeout" | "aborted" | "error";
 
 /**
- * Seed 000's `AgentToolCall`.
+ * The broker interface's `AgentToolCall`.
  */
 export type AgentToolCall = { 
 /**
@@ -1728,11 +1728,11 @@ from: number,
 until: number, };
 
 /**
- * Seed 000's `AgentError`, with `detail`.
+ * The broker interface's `AgentError`, with `detail`.
  */
 export type AgentError = { 
 /**
- * The seed's kind.
+ * The broker interface's kind.
  */
 kind: AgentErrorKind, 
 /**
@@ -1749,7 +1749,7 @@ retryable: boolean,
 detail: ErrorDetail, };
 
 /**
- * Seed 000's closed set.
+ * The broker interface's closed set.
  */
 export type AgentErrorKind = "context_overflow" | "auth_failure" | "rate_limit" | "model_error" | "timeout" | "compaction_failure" | "unknown";
 
@@ -1784,7 +1784,7 @@ retryAfterSource?: RetryAfterSource, };
 export type RetryAfterSource = "provider" | "cooldown";
 
 /**
- * The finer kinds of RULES §2, and the engine's own.
+ * The finer kinds, and the engine's own.
  */
 export type FailureKind = "context_overflow" | "rate_limit" | "overloaded" | "server_error" | "timeout" | "network" | "billing" | "auth" | "auth_permanent" | "model_not_found" | "format" | "refusal" | "budget_exceeded" | "aborted" | "storage" | "unknown";
 
@@ -1928,7 +1928,7 @@ attempt: number,
 runId: string, };
 
 /**
- * Seed 000's `CompactionResult`.
+ * The broker interface's `CompactionResult`.
  */
 export type CompactionResult = { summary: string, summarizedThroughTurnId: string, firstKeptTurnId: string, turnsSummarized: number, model: string, provider: string, tokensBefore: number, tokensAfter: number, summaryTokens: number, summarizationInputTokens: number, summarizationOutputTokens: number, durationMs: number, trigger: 'context_limit' | 'overflow_recovery', 
 /**
@@ -2977,7 +2977,7 @@ toolCalls: Array<AgentToolCall>, };
  */
 export type TurnError = { 
 /**
- * Seed 000's kind.
+ * The broker interface's kind.
  */
 kind: AgentErrorKind, 
 /**

@@ -1,5 +1,5 @@
 // Owns what ends or turns a run from outside: the AbortSignal at every phase, the run's time limit, steering.
-// The bound on the time from abort to result is a rule of behaviour (RULES §6): the one time this asserts.
+// The bound on the time from abort to result is a rule of behaviour (docs/rules/abort-usage.md#abort): the one time this asserts.
 
 import { getEventListeners } from 'node:events'
 import { createServer, type Socket } from 'node:net'
@@ -10,7 +10,7 @@ import { afterwards, closing, folder, serving } from './support/cleanup.js'
 import { context, engineAt, readAll, scriptedEngine, textOf } from './support/engine.js'
 import { gate, type Handler, sse, sseThenHold, status, type TestServer } from './support/server.js'
 
-/** From the abort to the result at most (RULES §6). */
+/** From the abort to the result at most (docs/rules/abort-usage.md#abort). */
 const ABORT_BOUND_MS = 250
 
 interface Rig {

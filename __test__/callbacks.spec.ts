@@ -83,7 +83,7 @@ test('callbacks are told the phases, the text, the reasoning and the tools in or
   expect(result.stopReason).toBe('end_turn')
 })
 
-test('the payloads are those of seed 000', async () => {
+test('the payloads are those of the broker interface', async () => {
   const { engine } = scriptedEngine([
     { thinking: 'hm', text: 'a', toolCalls: [{ id: 'c1', name: 'slow' }] },
     'done',

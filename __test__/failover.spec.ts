@@ -1,4 +1,4 @@
-// Keys and models that fail, through the public API: who is asked instead, in what order, and who never is (RULES §2).
+// Keys and models that fail, through the public API: who is asked instead, in what order, and who never is (docs/rules/failover.md#rotation).
 // It must never assert how long a thing took.
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'

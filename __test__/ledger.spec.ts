@@ -145,7 +145,7 @@ describe('a turn with tools', () => {
   })
 
   test.skipIf(!sqlite3)(
-    'has the columns of the seeds, as another SQLite reads them (sqlite3)',
+    'has the columns of the broker interface, as another SQLite reads them (sqlite3)',
     async () => {
       const { engine, file } = scripted(twoTools)
       const since = Date.now()
@@ -580,7 +580,7 @@ describe('writeTurn', () => {
     durationMs: 50,
   }
 
-  test("takes a result as seed 000 has it, and the session's next run continues from it", async () => {
+  test("takes a result as the broker interface has it, and the session's next run continues from it", async () => {
     const { engine, ledger, provider } = scripted(['ok'])
     const since = Date.now()
     const id = await ledger.writeTurn(context({ runId: 'r' }), plain)

@@ -1,4 +1,4 @@
-// Owns what another SQLite finds in a ledger of everything: each table row for row, the seeds' `threads`, what always holds,
+// Owns what another SQLite finds in a ledger of everything: each table row for row, the broker interface's `threads`, what always holds,
 // and what the schema itself refuses. One turn in detail is ledger.spec.ts. It must never write but to copies.
 
 import { spawnSync } from 'node:child_process'
@@ -271,7 +271,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     expect([messages.length, calls.length]).toEqual([27, 6])
   })
 
-  test('threads is what the seeds say: every turn that has ended, with all above it', () => {
+  test('threads is what the broker interface say: every turn that has ended, with all above it', () => {
     const chain = (id: string | null): string[] => {
       const turn = id === null ? undefined : turns.get(id)
       return turn === undefined ? [] : [...chain(turn.parentTurnId), turn.id]

@@ -26,7 +26,7 @@ const DIFFERENT: Record<Folder, [name: string, field: string, why: string][]> = 
     [
       'spliced-message-start-1a288c',
       '*',
-      'a second message in the middle of the first: the two are never joined (FAULTS §1)',
+      'a second message in the middle of the first: the two are never joined (docs/rules/faults.md#untrue-and-repeated-events)',
     ],
   ],
   chat: [
@@ -38,14 +38,14 @@ const DIFFERENT: Record<Folder, [name: string, field: string, why: string][]> = 
     [
       'openrouter-cache-all-settings-real-api-669cfd',
       'usage',
-      'WIRE §7 takes written tokens out of the input; the cost in the recording agrees',
+      'docs/rules/wire/usage.md#usage-mapping takes written tokens out of the input; the cost in the recording agrees',
     ],
     ['snowflake-thinking-da304f', 'reasoning', 'text that only `reasoning_details` has is shown'],
     ['hermes-4-405b-token-limit-c00e43', '*', 'the choice holds an error 502 and no finish reason'],
     [
       'without-parameters-in-multi-turn-streaming-conversations-s1-223cb2',
       'usage',
-      'more cached than prompt tokens: an input below zero is zero (WIRE §7)',
+      'more cached than prompt tokens: an input below zero is zero (docs/rules/wire/usage.md#usage-mapping)',
     ],
     [
       'perplexity-sonar-handles-context-length-exceeded-errors-70c636',
@@ -72,12 +72,12 @@ const DIFFERENT: Record<Folder, [name: string, field: string, why: string][]> = 
     [
       'web-search-tool-without-external-access-ef3785',
       'usage',
-      'tokens written to the cache are no uncached input (WIRE §7)',
+      'tokens written to the cache are no uncached input (docs/rules/wire/usage.md#usage-mapping)',
     ],
     [
       'test-reused-tool-call-ids-stream-s2-d0d642',
       'usage',
-      'tokens written to the cache are no uncached input (WIRE §7)',
+      'tokens written to the cache are no uncached input (docs/rules/wire/usage.md#usage-mapping)',
     ],
     [
       'test-background-mode-vcr-e9ce5d',
@@ -94,7 +94,7 @@ const DIFFERENT: Record<Folder, [name: string, field: string, why: string][]> = 
     [
       'vertexai-unary-success-empty-text-part-36d4bc',
       '*',
-      'a stop that said nothing is asked again, not taken for an answer (WIRE §4)',
+      'a stop that said nothing is asked again, not taken for an answer (docs/rules/wire/google.md#finish-reasons)',
     ],
   ],
   bedrock: [

@@ -1,4 +1,4 @@
-// Failures that real users had, told again end to end (RULES §2): errors that were taken for others, keys and models asked
+// Failures that real users had, told again end to end (docs/rules/failover.md#classification): errors that were taken for others, keys and models asked
 // in vain. A number is the report's. It must never assert how long a thing took.
 //
 // Told elsewhere, by these names: what compaction and histories went through in `stories-context`, every kind of error over every

@@ -1,4 +1,4 @@
-// Tools that misbehave (FAULTS §1): whatever one does, the model is told of a failure, the run goes on, the process lives.
+// Tools that misbehave (docs/rules/faults.md#tool-faults): whatever one does, the model is told of a failure, the run goes on, the process lives.
 // It never expects more of a broken tool than that its call has exactly one answer.
 
 import { afterEach, beforeEach, expect, test } from 'vitest'

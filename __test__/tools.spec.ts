@@ -247,7 +247,7 @@ test('model, tools, model: each round sees the results of the one before, in bot
       ])
       expect(messages[3]).toMatchObject({ tool_call_id: 'c2', content: '7' })
     }
-    // The request for call n+1 begins with the messages of call n (RULES §3).
+    // The request for call n+1 begins with the messages of call n (docs/rules/compaction.md#prompt-cache-stability).
     const first = JSON.stringify(server.seen[1]?.body.messages.slice(0, 1))
     expect(JSON.stringify(server.seen[2]?.body.messages.slice(0, 1))).toBe(first)
   }

@@ -73,7 +73,7 @@ withoutModel satisfies AssembledContext
   abortSignal: new AbortController().signal,
 }) satisfies AssembledContext
 
-// Seed 000's context, every field of it.
+// The broker interface's context, every field of it.
 
 const seed = {
   ...smallest,

@@ -1,4 +1,4 @@
-// Arguments against schemas: what is coerced as pi does it (PI §1.2), what is refused, and what the model is told of it.
+// Arguments against schemas: what is coerced as pi does it (docs/rules/pi.md#validation-and-coercion), what is refused, and what the model is told of it.
 // It never runs a tool with arguments that its schema refuses.
 
 import { type TSchema, Type } from '@sinclair/typebox'

@@ -1,4 +1,4 @@
-//! The ledger's figures (PERF.md, W6): one turn of nine rows, at once and by its commit points, many sessions at once, long
+//! The ledger's figures (docs/rules/performance.md#targets, W6): one turn of nine rows, at once and by its commit points, many sessions at once, long
 //! histories, the first call of a process, size.
 //!
 //! Each commit stands beside its floor: the same nine rows through rusqlite alone, on this thread. It must never run
@@ -56,7 +56,7 @@ fn text(length: usize) -> String {
     "The quick brown fox jumps over the lazy dog. ".repeat(length / 45 + 1)[..length].to_owned()
 }
 
-/// The turn of PERF.md: a question of 200 characters, two answers of 400, a result of 600, two calls.
+/// The turn of docs/rules/performance.md: a question of 200 characters, two answers of 400, a result of 600, two calls.
 fn turn(clock: &Clock, label: &str, parent: Option<String>) -> Box<TurnCommit> {
     let id = clock.new_id();
     let message = |role, sequence, blocks| Message {
@@ -415,7 +415,7 @@ fn fork_a_turn(bencher: divan::Bencher<'_, '_>) {
     bencher.bench_local(|| runtime.block_on(ledger.fork(&head, None)).unwrap());
 }
 
-/// The file against what was put into it: texts, arguments, results, and all ids and JSON columns of the seeds.
+/// The file against what was put into it: texts, arguments, results, and all ids and JSON columns of the broker interface.
 fn size() {
     const TURNS: usize = 10_000;
     let (folder, runtime) = (folder(), runtime());
@@ -439,7 +439,7 @@ fn size() {
     let texts = "coalesce(sum(length(CAST(content AS BLOB)) + coalesce(length(thinking), 0)), 0) FROM messages";
     let arguments = "coalesce(sum(length(params_json) + length(result_json)), 0) FROM tool_calls";
     let said = format!("(SELECT {texts}) + (SELECT {arguments})");
-    // What the seeds keep beside it, without the numbers.
+    // What the broker interface keep beside it, without the numbers.
     let ids = [
         (
             "turns",

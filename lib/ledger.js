@@ -1,5 +1,5 @@
 // The ledger as a broker sees it: reads and writes as promises, answered by the native side off this thread.
-// It must never open the file itself: a second SQLite in the process destroys it (FAULTS §0.1).
+// It must never open the file itself: a second SQLite in the process destroys it (docs/rules/faults.md#no-second-sqlite).
 
 import { resolve } from 'node:path'
 import { contextJson, readContext } from './context.js'

@@ -20,7 +20,7 @@ const DEFECT = 8
 const REQUEST = 9
 const UNREADABLE = 10
 
-/** A reader this far behind gets merged deltas (RULES §1). */
+/** A reader this far behind gets merged deltas (docs/rules/turns-and-streams.md#coalescing). */
 const MERGE_ABOVE = 4096
 /** Events handed out between two looks at the clock. */
 const CHECK_EVERY = 256
@@ -42,7 +42,7 @@ class AgentRun {
   #waiting = []
   #served = 0
   #reading = true
-  /** Somebody has asked for events. Before that the socket waits for nobody (RULES §1, "Backpressure"). */
+  /** Somebody has asked for events. Before that the socket waits for nobody (docs/rules/turns-and-streams.md#backpressure). */
   #read = false
   /** Events in the buffer that the native side counts as consumed. */
   #told = 0

@@ -1,6 +1,6 @@
 //! The ledger read back by the `sqlite3` command line: another SQLite, in another process, finds the same rows.
 //!
-//! It must never open the file with a library in this process (RULES §5).
+//! It must never open the file with a library in this process (docs/rules/faults.md#no-second-sqlite).
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers, outside of its functions")]
 
@@ -22,7 +22,7 @@ fn context(parent: Option<&str>) -> AssembledContext {
     parse_context(&json.to_string(), &mut Defaults { new_id: &mut new_id, now_ms: 1 }).unwrap()
 }
 
-/// A result as seed 000 defines it.
+/// A result as the broker interface defines it.
 fn result(turn: &str) -> String {
     serde_json::json!({
         "turnId": turn,

@@ -7,7 +7,7 @@ export type DeliveryTarget = unknown
 /** A permission of the host, kept in the ledger as it is. */
 export type Permission = unknown
 
-/** A message a context may hold: the engine's own, seed 000's flat form, or pi's. */
+/** A message a context may hold: the engine's own, the broker interface's flat form, or pi's. */
 export type Message = MessageInput | AgentMessage | PiMessage
 
 /** The plainest message. `content` is text, or blocks (the engine's, or pi's `text`, `image`, `thinking`, `toolCall`). */
@@ -130,7 +130,7 @@ export interface ToolCallInfo {
 
 export type AgentTool = PiTool | PlainTool
 
-/** Seed 000's context. What the seed calls required is required here. */
+/** The broker interface's context. What it calls required is required here. */
 export interface AssembledContext {
   /** Layer 1. */
   systemPrompt: string
@@ -223,7 +223,7 @@ export interface AgentEngineCallbacks {
   onToolUpdate?: (payload: { toolCallId: string; toolName: string; partial: unknown }) => void
 }
 
-/** Seed 000's handle of a running turn. */
+/** The broker interface's handle of a running turn. */
 export interface BrokerStreamHandle {
   onEvent(callback: (event: StreamEvent) => void): void
   abort(): void
@@ -479,7 +479,7 @@ export interface PruningOptions {
   clearAt?: number
 }
 
-/** Seed 001's guard, in tokens. */
+/** The context guard, in tokens. */
 export interface ContextGuard {
   /** The share of the window from which `result.warnings` says so. Default 0.8. */
   warnThreshold?: number
@@ -846,7 +846,7 @@ export interface Ledger {
  */
 export declare function salvageLedger(damaged: string, fresh: string): Promise<LedgerSalvage>
 
-/** A result as a broker may have it: seed 000's fields; the engine's own are optional. */
+/** A result as a broker may have it: the broker interface's fields; the engine's own are optional. */
 export type AgentResultInput = Pick<AgentResult, 'stopReason' | 'durationMs' | 'usage'> &
   Partial<
     Omit<

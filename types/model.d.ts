@@ -6,7 +6,7 @@
 export type Role = "user" | "assistant" | "system" | "tool";
 
 /**
- * One part of a message. The JSON texts inside (`argumentsJson`, `rawJson`, `providerData`) are verbatim (DESIGN §3).
+ * One part of a message. The JSON texts inside (`argumentsJson`, `rawJson`, `providerData`) are verbatim.
  */
 export type Block = { "type": "text", 
 /**
@@ -58,7 +58,7 @@ name: string,
  */
 argumentsJson: string, 
 /**
- * True when the response ended before this block closed; such a call is never run (FAULTS §0.3).
+ * True when the response ended before this block closed; such a call is never run.
  */
 incomplete?: boolean, 
 /**
@@ -87,7 +87,7 @@ isError: boolean, } | { "type": "opaque",
 rawJson: string, };
 
 /**
- * Where an assistant message came from: what decides whether opaque blocks may be replayed (RULES §4).
+ * Where an assistant message came from: what decides whether opaque blocks may be replayed.
  */
 export type Provenance = { 
 /**
@@ -108,7 +108,7 @@ model: string,
 responseId?: string, };
 
 /**
- * Seed 000's `AgentMessage`, with the blocks it was derived from.
+ * The broker interface's `AgentMessage`, with the blocks it was derived from.
  */
 export type AgentMessage = { 
 /**
@@ -189,7 +189,7 @@ export type ThinkingMode = "enabled" | "adaptive" | "disabled";
 export type ThinkingEffort = "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max";
 
 /**
- * Seed 000's budget, in tokens, as context assembly calculated it.
+ * The broker interface's budget, in tokens, as context assembly calculated it.
  */
 export type TokenBudget = { 
 /**
@@ -262,12 +262,12 @@ key?: string, };
 export type CacheTtl = "off" | "5m" | "1h";
 
 /**
- * How a tool may run beside the others of the same message (RULES §1).
+ * How a tool may run beside the others of the same message.
  */
 export type ExecutionMode = "sequential" | "parallel";
 
 /**
- * What may be done with a call whose outcome is unknown after a crash (DESIGN §4).
+ * What may be done with a call whose outcome is unknown after a crash.
  */
 export type ReplayClass = "pure" | "idempotent" | "reconcilable" | "unsafe";
 
@@ -447,7 +447,7 @@ export type ToolStatus = "started" | "completed" | "failed";
 export type AgentPhase = "start" | "streaming" | "tool_use" | "compaction_start" | "compaction_end" | "end";
 
 /**
- * Seed 000's `AgentResult`, with what the ledger and the wallet know of it.
+ * The broker interface's `AgentResult`, with what the ledger and the wallet know of it.
  */
 export type AgentResult = { 
 /**
@@ -479,7 +479,7 @@ usage: TokenUsage,
  */
 usageEstimated: boolean, 
 /**
- * The size of the context after the last call, in tokens; null while unknown (RULES §3). Never the sum.
+ * The size of the context after the last call, in tokens; null while unknown. Never the sum.
  */
 contextTokens: number | null, 
 /**
@@ -539,7 +539,7 @@ cacheBreaks: Array<CacheBreak>, };
 export type StopReason = "end_turn" | "max_tokens" | "tool_use" | "timeout" | "aborted" | "error";
 
 /**
- * Seed 000's `AgentToolCall`.
+ * The broker interface's `AgentToolCall`.
  */
 export type AgentToolCall = { 
 /**
@@ -784,11 +784,11 @@ from: number,
 until: number, };
 
 /**
- * Seed 000's `AgentError`, with `detail`.
+ * The broker interface's `AgentError`, with `detail`.
  */
 export type AgentError = { 
 /**
- * The seed's kind.
+ * The broker interface's kind.
  */
 kind: AgentErrorKind, 
 /**
@@ -805,7 +805,7 @@ retryable: boolean,
 detail: ErrorDetail, };
 
 /**
- * Seed 000's closed set.
+ * The broker interface's closed set.
  */
 export type AgentErrorKind = "context_overflow" | "auth_failure" | "rate_limit" | "model_error" | "timeout" | "compaction_failure" | "unknown";
 
@@ -840,7 +840,7 @@ retryAfterSource?: RetryAfterSource, };
 export type RetryAfterSource = "provider" | "cooldown";
 
 /**
- * The finer kinds of RULES §2, and the engine's own.
+ * The finer kinds, and the engine's own.
  */
 export type FailureKind = "context_overflow" | "rate_limit" | "overloaded" | "server_error" | "timeout" | "network" | "billing" | "auth" | "auth_permanent" | "model_not_found" | "format" | "refusal" | "budget_exceeded" | "aborted" | "storage" | "unknown";
 
@@ -984,7 +984,7 @@ attempt: number,
 runId: string, };
 
 /**
- * Seed 000's `CompactionResult`.
+ * The broker interface's `CompactionResult`.
  */
 export type CompactionResult = { summary: string, summarizedThroughTurnId: string, firstKeptTurnId: string, turnsSummarized: number, model: string, provider: string, tokensBefore: number, tokensAfter: number, summaryTokens: number, summarizationInputTokens: number, summarizationOutputTokens: number, durationMs: number, trigger: 'context_limit' | 'overflow_recovery', 
 /**
@@ -2033,7 +2033,7 @@ toolCalls: Array<AgentToolCall>, };
  */
 export type TurnError = { 
 /**
- * Seed 000's kind.
+ * The broker interface's kind.
  */
 kind: AgentErrorKind, 
 /**

@@ -1,5 +1,5 @@
 // Request bodies of every API, read back: who says what, in order, and which of the API's own rules of order a body
-// breaks (WIRE §1 to §5). Written from the APIs' rules, not from the engine's encoders, which it must never share code with.
+// breaks (the pages in docs/rules/wire). Written from the APIs' rules, not from the engine's encoders, which it must never share code with.
 
 import type { Folder } from './recordings.js'
 

@@ -307,7 +307,7 @@ export function differences(one: Case, result: AgentResult): Record<string, unkn
       'usage',
       [inputTokens, cachedInputTokens, cacheWriteTokens, outputTokens, reasoningTokens],
       [
-        // What the provider's own tools put into the prompt is input (WIRE §7).
+        // What the provider's own tools put into the prompt is input (docs/rules/wire/usage.md#usage-mapping).
         (told.input_uncached ?? 0) + (told.tool_use_prompt ?? 0),
         told.cache_read ?? 0,
         told.cache_write ?? 0,

@@ -1,4 +1,4 @@
-// What is measured and what it must reach: the workloads and targets of PERF.md as data.
+// What is measured and what it must reach: the workloads and targets of docs/rules/performance.md as data.
 // It must never be relaxed to fit a measurement; a missed target is reported with what bounds it.
 
 /** Our adapters: in memory, with the ledger on disk, and in memory read by callbacks. */
@@ -16,7 +16,7 @@ export const OTHERS = [
   { title: 'pi 0.54', adapter: 'pi-agent-054' },
 ]
 
-/** One commit of a turn at synchronous=FULL by rusqlite alone, in milliseconds (PERF.md, W6). */
+/** One commit of a turn at synchronous=FULL by rusqlite alone, in milliseconds (docs/rules/performance.md#targets, W6). */
 const COMMIT = 0.2
 
 /**

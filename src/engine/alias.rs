@@ -1,4 +1,4 @@
-//! The session that a run's label names (RULES §5, "Aliases"): from here on the run is one of that session.
+//! The session that a run's label names (docs/rules/sessions-and-ledger.md#aliases): from here on the run is one of that session.
 //!
 //! It must never hold one session's queue while it waits for another's: two runs could wait for each other.
 

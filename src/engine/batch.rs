@@ -1,6 +1,6 @@
 //! One batch of tool calls: all of one assistant message, side by side where they may be, told as they go.
 //!
-//! It owns the events of the batch and the skipping of what has not begun (RULES §5, "Steer in a tool batch"). Running a
+//! It owns the events of the batch and the skipping of what has not begun (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch). Running a
 //! tool is `tools`' work; that each call is answered once is the machine's.
 
 use std::future::{Future, pending, poll_fn};
@@ -28,7 +28,7 @@ use crate::tools::{
 };
 use crate::turn::machine::{Event, Interrupt, Machine, PendingCall, Step, ToolFinish};
 
-/// What a skipped call answers (RULES §5).
+/// What a skipped call answers (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch).
 const SKIPPED: &str = "Skipped due to queued user message.";
 
 /// Calls that were admitted and wait for their record (W2). Each begins when it is told to; dropped, it never does.
@@ -294,7 +294,7 @@ async fn one(
     let Some(tool) = run.tool_set.tools().get(prepared.index) else {
         return Some(failed(format!("Tool {} not found", call.tool_name)));
     };
-    // The run's own time is the batch's guard: a call that it ends is one the run leaves open (RULES §1).
+    // The run's own time is the batch's guard: a call that it ends is one the run leaves open (docs/rules/turns-and-streams.md#open-calls-at-the-end).
     let limits = Limits::of(tool, run.tool_timeout(), None, Some(run.model.context_window));
     let invocation = Invocation {
         call_id: call.call_id.clone(),

@@ -23,7 +23,7 @@ use crate::turn::transcript::{Projector, join};
 /// Bytes and sessions kept over all.
 const MAX_BYTES: usize = 8 << 20;
 const MAX_SESSIONS: usize = 1_024;
-/// How long a cache is kept that is not read, where nothing else was asked (WIRE §1).
+/// How long a cache is kept that is not read, where nothing else was asked (docs/rules/compaction.md#pruning).
 const MINUTES_MS: u64 = 5 * 60_000;
 
 /// The chains of sessions by their label, least recently used ones dropped first.

@@ -81,7 +81,7 @@ impl RunControl {
         !self.lock().queue.is_empty()
     }
 
-    /// A tool of the batch began. Messages that came before the batch skip the others from here on (RULES §5).
+    /// A tool of the batch began. Messages that came before the batch skip the others from here on (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch).
     pub(crate) fn batch_started(&self) {
         let steering = self.lock();
         if !steering.queue.is_empty()

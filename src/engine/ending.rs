@@ -1,4 +1,4 @@
-//! The end of a run: the commit, then the terminal event, then the result (RULES §1, "One terminal event").
+//! The end of a run: the commit, then the terminal event, then the result (docs/rules/turns-and-streams.md#terminal-event).
 //!
 //! It must never tell of an end that is not committed, or known not to be.
 

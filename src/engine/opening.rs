@@ -1,6 +1,6 @@
 //! The beginning of a run: its turn in the session's queue, the lease, W0; or an interrupted turn, taken over.
 //!
-//! It must never let a request be sent before the turn is on disk, where the engine journals (DESIGN §4).
+//! It must never let a request be sent before the turn is on disk, where the engine journals (docs/rules/sessions-and-ledger.md#commit-points).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl Run {
                     Err(error) if error.kind == StorageErrorKind::UnknownTurn => {
                         return Err(broken(error));
                     }
-                    // The answer still reaches its reader (DESIGN §7).
+                    // The answer still reaches its reader (docs/rules/sessions-and-ledger.md#storage-errors).
                     Err(error) => {
                         session.writing = Writing::Refused(error);
                         return Ok(session);
@@ -146,7 +146,7 @@ impl Run {
 }
 
 impl Core {
-    /// Closes an interrupted turn as failed, keeping what it produced (RULES §1, "Pointer movement").
+    /// Closes an interrupted turn as failed, keeping what it produced (docs/rules/turns-and-streams.md#session-pointer).
     ///
     /// # Errors
     /// `unknown_turn` for one that is not interrupted; any of storage.

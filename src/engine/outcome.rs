@@ -116,7 +116,7 @@ pub(crate) fn persist_error(error: &StorageError) -> PersistError {
     PersistError { code: error.kind.code().to_owned(), message: error.message.clone() }
 }
 
-/// The event that ends the stream: an error for `error` and `timeout`, else the final end (RULES §1).
+/// The event that ends the stream: an error for `error` and `timeout`, else the final end (docs/rules/turns-and-streams.md#turn-status).
 pub(crate) fn is_failure(stop: StopReason) -> bool {
     match stop {
         StopReason::Timeout | StopReason::Error => true,

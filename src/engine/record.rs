@@ -1,4 +1,4 @@
-//! What a running turn has written down, and what of it is new: W1 to W3 of one run (DESIGN §4).
+//! What a running turn has written down, and what of it is new: W1 to W3 of one run (docs/rules/sessions-and-ledger.md#commit-points).
 //!
 //! It decides what a write holds and whom it keeps waiting. It must never let a tool begin whose call is not on disk,
 //! unless that tool has no effect.

@@ -1,4 +1,4 @@
-//! Turns that a crash has interrupted: listing them, going on with one, closing one (RULES §1, DESIGN §4).
+//! Turns that a crash has interrupted: listing them, going on with one, closing one (docs/rules/turns-and-streams.md#session-pointer, docs/rules/sessions-and-ledger.md#commit-points).
 //!
 //! It must never run a tool: a resumed turn goes the way of every run.
 

@@ -127,7 +127,7 @@ impl Run {
         Ok(Session::new(conversation, head, parent, chain))
     }
 
-    /// The turn this one follows: the session's head, which a given parent must agree with (RULES §5, "Pointer write").
+    /// The turn this one follows: the session's head, which a given parent must agree with (docs/rules/sessions-and-ledger.md#pointer-write).
     fn parent(&self, head: &Option<String>) -> Result<Option<String>, StorageError> {
         match (&self.context.parent_turn_id, head) {
             (None, head) => Ok(head.clone()),

@@ -1,4 +1,4 @@
-//! One run per session: the next one waits until the running one has committed (RULES §5, §6).
+//! One run per session: the next one waits until the running one has committed (docs/rules/sessions-and-ledger.md#one-run-per-session).
 //!
 //! It orders the runs of this process, over all engines on one ledger; the ledger's compare-and-set guards against other
 //! processes.

@@ -223,7 +223,7 @@ pub(super) fn retry_after(data: &[u8]) {
         let failure = http_failure(api, status, &header, content_type.as_deref(), body, now_ms);
         assert_eq!(failure.status, Some(status));
         assert!(failure.message.chars().count() <= 1_000, "`{}`", failure.message);
-        // A wait that is believed is one that a timer can keep (WIRE §1).
+        // A wait that is believed is one that a timer can keep (docs/rules/failover.md#retry-hints).
         let longest = Duration::from_millis(1 << 31);
         assert!(failure.retry_after.is_none_or(|wait| wait <= longest), "{failure:?}");
     }

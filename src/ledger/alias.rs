@@ -1,4 +1,4 @@
-//! Other names of sessions (RULES §5, "Aliases"): following them, and keeping them free of cycles.
+//! Other names of sessions (docs/rules/sessions-and-ledger.md#aliases): following them, and keeping them free of cycles.
 //!
 //! A session's label is its key and never changes: a session is renamed by an alias. What an alias leads to may come later.
 

@@ -1,4 +1,4 @@
-//! W4 (DESIGN §4): what a finished run leaves in the ledger, in the transaction the writer has opened.
+//! W4 (docs/rules/sessions-and-ledger.md#commit-points): what a finished run leaves in the ledger, in the transaction the writer has opened.
 //!
 //! The session's pointer is compared and set; a turn never lands on a head its run did not know. A turn that was opened
 //! is finished under its lease, any other is written whole. It must never write a part: every check stands before the
@@ -15,7 +15,7 @@ use crate::model::{
     CommitReceipt, CompactionUsage, OnStaleHead, StorageError, StorageErrorKind, TurnCommit,
 };
 
-/// Writes the turn, its messages and tool calls, and moves the session's pointer as RULES §1 says.
+/// Writes the turn, its messages and tool calls, and moves the session's pointer as docs/rules/turns-and-streams.md#session-pointer says.
 ///
 /// # Errors
 /// `stale_writer` when the turn's lease is another's; `stale_head` when the session has moved on and the turn does not
@@ -132,7 +132,7 @@ fn stale(turn: &TurnCommit, head: Option<&str>, outcome: &str) -> StorageError {
     )
 }
 
-/// Whether the head is a compaction (of a compaction …) of the head the run began from: the one case of RULES §5 in
+/// Whether the head is a compaction (of a compaction …) of the head the run began from: the one case of docs/rules/sessions-and-ledger.md#pointer-write in
 /// which a run may go on.
 pub(super) fn is_compaction(connection: &Connection, head: &str, expected: Option<&str>) -> bool {
     let mut at = head.to_owned();

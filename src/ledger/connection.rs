@@ -1,4 +1,4 @@
-//! The one opener of SQLite, with the guards of FAULTS §3. Nothing else may call `rusqlite::Connection::open*`.
+//! The one opener of SQLite, with the guards of docs/rules/faults.md#connection-settings. Nothing else may call `rusqlite::Connection::open*`.
 //!
 //! It must never write to a file before it knows that the file is a ledger of a version it understands.
 

@@ -1,7 +1,7 @@
 //! The ledger's file before SQLite sees it: identity, folder, header, file system, and who else holds it.
 //!
 //! It must never open a file that somebody else in this process has open: closing our descriptor would drop their
-//! POSIX locks (FAULTS §0.1). So the checks that need no descriptor come first.
+//! POSIX locks (docs/rules/faults.md#no-second-sqlite). So the checks that need no descriptor come first.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! A session's history as the next call needs it: the context rule of RULES §3 over the chain of parents.
+//! A session's history as the next call needs it: the context rule of docs/rules/compaction.md#context-rule over the chain of parents.
 //!
 //! It reads no more than that: from the head back to the last compaction's first kept turn, or to the head that the
 //! caller knows. It must never repair or project a message; that is the transcript's work.

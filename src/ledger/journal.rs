@@ -1,4 +1,4 @@
-//! A turn under way: W0 opens it, W1 to W3 add to it, W4 finishes its row (DESIGN §4).
+//! A turn under way: W0 opens it, W1 to W3 add to it, W4 finishes its row (docs/rules/sessions-and-ledger.md#commit-points).
 //!
 //! To every reader but recovery the turn is not there before W4. It must never write without asking for the lease in the
 //! same transaction.

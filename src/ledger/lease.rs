@@ -1,4 +1,4 @@
-//! Leases of sessions: who may write a session's running turn, told by an epoch that only grows (RULES §5).
+//! Leases of sessions: who may write a session's running turn, told by an epoch that only grows (docs/rules/sessions-and-ledger.md#lease).
 //!
 //! Every write of a running turn asks here first, in its own transaction. It must never let an epoch write that is not
 //! the newest, and never take a lease from a process that may live.

@@ -1,7 +1,7 @@
 //! The ledger: turns in SQLite, all or nothing.
 //!
 //! Owns the file, its schema, the commit of a turn and every read of it. It must never hold a transaction across an
-//! await, and never open a file that another SQLite in this process holds (FAULTS §0.1): on Linux that is checked; on
+//! await, and never open a file that another SQLite in this process holds (docs/rules/faults.md#no-second-sqlite): on Linux that is checked; on
 //! macOS and Windows the rule is the host's to keep.
 
 mod alias;

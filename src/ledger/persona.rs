@@ -1,4 +1,4 @@
-//! Personas: an identity, and the session that is its main one (RULES §5, "Persona").
+//! Personas: an identity, and the session that is its main one (docs/rules/sessions-and-ledger.md#personas).
 //!
 //! A persona's main session is created on first use like any other, with that persona. It must never move a session.
 

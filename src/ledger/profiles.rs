@@ -1,4 +1,4 @@
-//! The state of auth profiles: read whole, changed one at a time, each change one transaction (RULES §2).
+//! The state of auth profiles: read whole, changed one at a time, each change one transaction (docs/rules/failover.md#profile-state).
 //!
 //! It must never hold a key, and never decide what a failure comes to: that is the caller's.
 

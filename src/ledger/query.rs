@@ -1,4 +1,4 @@
-//! The host's own SQL, read-only: what spares it a second SQLite on the ledger (FAULTS §0.1).
+//! The host's own SQL, read-only: what spares it a second SQLite on the ledger (docs/rules/faults.md#no-second-sqlite).
 //!
 //! An authorizer allows reading and nothing else, and a statement must be read-only by SQLite's own account. Limits of
 //! rows, bytes and time are told, never silent. It must never run on a connection that can write.

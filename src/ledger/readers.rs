@@ -1,6 +1,6 @@
 //! A small pool of read-only connections, used from blocking threads.
 //!
-//! A read must never hold its transaction across an await: a pinned reader makes the log grow (FAULTS §3).
+//! A read must never hold its transaction across an await: a pinned reader makes the log grow (docs/rules/faults.md#sqlite).
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 

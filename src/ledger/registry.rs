@@ -148,7 +148,7 @@ fn check_not_replaced(open: &HashMap<FileId, Entry>, path: &Path) -> Stored<()> 
 }
 
 /// Copies a ledger with its log while nobody in this process has it open, and nobody can open it: closing a descriptor of
-/// an open one would drop its locks (FAULTS §0.1).
+/// an open one would drop its locks (docs/rules/faults.md#no-second-sqlite).
 pub(super) fn copy_closed(from: &Path, to: &Path) -> Stored<()> {
     let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let path = file::resolve(from)?;

@@ -1,4 +1,4 @@
-//! What the ledger tells a host about sessions and turns: the rows, with the seeds' columns as fields.
+//! What the ledger tells a host about sessions and turns: the rows, with the broker interface's columns as fields.
 //!
 //! These are public types of the package. They must never be written back.
 
@@ -77,7 +77,7 @@ pub struct HistoryMessage {
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct TurnError {
-    /// Seed 000's kind.
+    /// The broker interface's kind.
     #[cfg_attr(test, ts(type = "AgentErrorKind"))]
     pub kind: String,
     /// What failed and what to do about it.

@@ -2,7 +2,7 @@
 //!
 //! `content` and `thinking` hold every visible text and all shown reasoning, in order; `blocks_json` is the list of
 //! blocks with each such text named by its length in bytes, and NULL for a message of one plain text block. So the
-//! seeds' columns can be read as they are, nothing is stored twice, and opaque values come back byte for byte.
+//! interface's columns can be read as they are, nothing is stored twice, and opaque values come back byte for byte.
 //! This file must never interpret those values.
 
 use std::borrow::Cow;
@@ -272,7 +272,7 @@ fn cut(text: &mut &str, bytes: Option<usize>) -> Option<String> {
     Some(head.to_owned())
 }
 
-/// What bit rot in a page would change without SQLite's noticing (FAULTS §3): the hash of all that a request is built
+/// What bit rot in a page would change without SQLite's noticing (docs/rules/faults.md#sqlite): the hash of all that a request is built
 /// from. Each part is framed by its length, so that no text can move from one column to the next.
 pub(super) fn checksum(role: &str, columns: ColumnsRef<'_>, provenance: [Option<&str>; 5]) -> i64 {
     let mut hash = Xxh3::new();

@@ -1,4 +1,4 @@
-//! What turns have used, added up: by turn, by session, by agent, by model, by day (seed 001 §10).
+//! What turns have used, added up: by turn, by session, by agent, by model, by day (docs/rules/broker-interface.md#usage-reports).
 //!
 //! It reads turns that have ended, by an index of the key, a page of keys at a time. It must never make an unknown price 0.
 

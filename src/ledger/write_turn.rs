@@ -1,6 +1,6 @@
-//! A broker's own `(context, result)` as a commit: seed 000's write sequence, read field by field.
+//! A broker's own `(context, result)` as a commit: the broker interface's write sequence, read field by field.
 //!
-//! Results as the seed defines them, without the fields this engine adds, are enough. Pure: it must never touch the
+//! Results as the broker interface defines them, without the fields this engine adds, are enough. Pure: it must never touch the
 //! file, and it leaves the session's head to the transaction.
 
 use std::collections::{HashMap, HashSet};
@@ -48,7 +48,7 @@ struct RawResult<'a> {
     attempts: Raw<'a>,
 }
 
-/// Seed 000's `AgentError`; `detail` is this engine's.
+/// The broker interface's `AgentError`; `detail` is this engine's.
 #[derive(Deserialize)]
 struct SeedError {
     kind: AgentErrorKind,
@@ -119,7 +119,7 @@ pub(super) fn from_parts(
     Ok(TurnCommit { messages, tool_calls, ..commit })
 }
 
-/// RULES §1: a failed turn moves the pointer only when something came of it, because a retry would otherwise double
+/// docs/rules/turns-and-streams.md#session-pointer: a failed turn moves the pointer only when something came of it, because a retry would otherwise double
 /// the user's message.
 fn moves_pointer(status: TurnStatus, messages: &[Message], calls: &[ToolCallRecord]) -> bool {
     match status {
@@ -228,7 +228,7 @@ fn tool_calls(raw: Raw<'_>) -> Parsed<Vec<ToolCallRecord>> {
     Ok(calls)
 }
 
-/// Seed 000's messages do not say which of them asked for a tool. A result follows its assistant message, so that one
+/// The broker interface's messages do not say which of them asked for a tool. A result follows its assistant message, so that one
 /// gets the call (as a block too where it came without blocks: without it a provider would refuse the history), and
 /// the result gets the tool's name. Provider ids may repeat in a turn, so each call is used once, in order.
 fn link(messages: &mut [Message], bare: &HashSet<String>, calls: &mut [ToolCallRecord]) {

@@ -42,7 +42,7 @@ impl Api {
     }
 }
 
-/// What a server asks of transcripts beyond its API (WIRE §6).
+/// What a server asks of transcripts beyond its API (docs/rules/wire/openai-chat.md#compatible-servers).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TranscriptRules {
     /// What ids of tool calls look like.
@@ -57,7 +57,7 @@ impl Default for TranscriptRules {
     }
 }
 
-/// What ids of tool calls look like on the wire (RULES §4, "Id rewrite").
+/// What ids of tool calls look like on the wire (docs/rules/projection.md#call-ids).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdRule {
     /// As the API itself takes them.

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One part of a message. The JSON texts inside (`argumentsJson`, `rawJson`, `providerData`) are verbatim (DESIGN §3).
+/// One part of a message. The JSON texts inside (`argumentsJson`, `rawJson`, `providerData`) are verbatim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
@@ -25,7 +25,7 @@ pub enum Block {
         /// The bytes in base64.
         data: String,
     },
-    /// Reasoning the provider showed. Replayed only with its signature, to the same provider, API and model (RULES §4).
+    /// Reasoning the provider showed. Replayed only with its signature, to the same provider, API and model (docs/rules/projection.md#thinking).
     Thinking {
         /// The reasoning text; may be empty where the provider shows only a signature.
         thinking: String,
@@ -52,7 +52,7 @@ pub enum Block {
         name: String,
         /// The arguments as the provider sent them: JSON text, not yet validated.
         arguments_json: String,
-        /// True when the response ended before this block closed; such a call is never run (FAULTS §0.3).
+        /// True when the response ended before this block closed; such a call is never run.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         #[cfg_attr(test, ts(optional, as = "Option<bool>"))]
         incomplete: bool,

@@ -1,4 +1,4 @@
-//! What the broker hands in: seed 000's `AssembledContext`, parsed.
+//! What the broker hands in: the broker interface's `AssembledContext`, parsed.
 //!
 //! It must never hold a function or a signal: those stay in the host.
 
@@ -129,7 +129,7 @@ impl ThinkingEffort {
     }
 }
 
-/// Seed 000's budget, in tokens, as context assembly calculated it.
+/// The broker interface's budget, in tokens, as context assembly calculated it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
@@ -205,11 +205,11 @@ pub struct AssembledContext {
     pub workspace_path: String,
     /// Where the answer goes; handed through in `stream_start` as JSON text.
     pub target: Option<Box<RawValue>>,
-    /// Model calls at most (RULES §1; default 25).
+    /// Model calls at most (docs/rules/turns-and-streams.md#iteration-limit; default 25).
     pub max_iterations: u32,
     /// Limit of one tool in milliseconds, where the tool names none.
     pub tool_timeout_ms: Option<u64>,
-    /// False: the socket waits for a slow reader instead of merging deltas (RULES §1).
+    /// False: the socket waits for a slow reader instead of merging deltas (docs/rules/turns-and-streams.md#coalescing).
     pub coalesce: bool,
     /// True: leaving the iterator does not abort the run.
     pub detached: bool,

@@ -1,10 +1,10 @@
-//! What can go wrong in a run, as values: seed 000's seven kinds, the finer kinds of RULES §2, and storage.
+//! What can go wrong in a run, as values: the broker interface's seven kinds, the finer kinds of docs/rules/failover.md#failure-kinds, and storage.
 //!
 //! Messages here must never hold a key, a header or a prompt.
 
 use serde::{Deserialize, Serialize};
 
-/// Seed 000's closed set.
+/// The broker interface's closed set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -25,7 +25,7 @@ pub enum AgentErrorKind {
     Unknown,
 }
 
-/// The finer kinds of RULES §2, and the engine's own.
+/// The finer kinds, and the engine's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -65,7 +65,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// The seed's kind this one is reported as.
+    /// The broker interface's kind this one is reported as.
     #[must_use]
     pub fn agent_kind(self) -> AgentErrorKind {
         match self {
@@ -85,7 +85,7 @@ impl FailureKind {
         }
     }
 
-    /// Whether the broker may try the run again (RULES §2, "Error kinds out").
+    /// Whether the broker may try the run again (docs/rules/failover.md#public-error-kinds).
     #[must_use]
     pub fn is_retryable(self) -> bool {
         match self {
@@ -164,12 +164,12 @@ pub enum RetryAfterSource {
     Cooldown,
 }
 
-/// Seed 000's `AgentError`, with `detail`.
+/// The broker interface's `AgentError`, with `detail`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct AgentError {
-    /// The seed's kind.
+    /// The broker interface's kind.
     pub kind: AgentErrorKind,
     /// What failed and what to do about it; redacted.
     pub message: String,
@@ -206,9 +206,9 @@ pub enum StorageErrorKind {
     ReadOnly,
     /// Another process held the lock longer than the busy timeout.
     Locked,
-    /// The session moved on since the run began (RULES §5).
+    /// The session moved on since the run began (docs/rules/sessions-and-ledger.md#pointer-write).
     StaleHead,
-    /// The run's lease is another's by now (RULES §5).
+    /// The run's lease is another's by now (docs/rules/sessions-and-ledger.md#lease).
     StaleWriter,
     /// No such turn.
     UnknownTurn,

@@ -1,6 +1,6 @@
-//! What a run tells while it runs: seed 000's six StreamEvents, each with `seq`, and the phases of `onAgentEvent`.
+//! What a run tells while it runs: the broker interface's six StreamEvents, each with `seq`, and the phases of `onAgentEvent`.
 //!
-//! Order and multiplicity are RULES §1; this file only names the shapes.
+//! Order and multiplicity are docs/rules/turns-and-streams.md#stream-start; this file only names the shapes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -10,7 +10,7 @@ use super::{AgentError, ErrorDetail, FailureKind, RetryAfterSource};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// The class (RULES §2).
+    /// The class (docs/rules/failover.md#failure-kinds).
     pub kind: FailureKind,
     /// The HTTP status, where there was one.
     pub status: Option<u16>,

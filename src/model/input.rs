@@ -42,7 +42,7 @@ pub struct Defaults<'a> {
     pub now_ms: i64,
 }
 
-/// The longest session label in bytes (RULES §5).
+/// The longest session label in bytes (docs/rules/sessions-and-ledger.md#labels).
 const MAX_LABEL_BYTES: usize = 512;
 /// A day and a bit would be a mistake in units; this is 30 days.
 const MAX_TIMEOUT_MS: u64 = 30 * 24 * 3_600_000;
@@ -257,7 +257,7 @@ fn usable_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// Checks a session label: an opaque key of at most 512 bytes without control characters (RULES §5).
+/// Checks a session label: an opaque key of at most 512 bytes without control characters (docs/rules/sessions-and-ledger.md#labels).
 ///
 /// # Errors
 /// When it is empty, too long or has a control character.
@@ -415,7 +415,7 @@ fn parent(path: &str, raw: Option<&RawValue>) -> Parsed<Option<String>> {
 fn permissions(raw: Option<&RawValue>) -> Parsed<Box<RawValue>> {
     let raw = raw.ok_or_else(|| missing("permissionsGranted"))?;
     if raw.get().starts_with('[') {
-        // Read for its depth only: what is kept and handed on must be readable again (FAULTS §2.5).
+        // Read for its depth only: what is kept and handed on must be readable again (docs/rules/faults.md#input-bounds).
         value("permissionsGranted", raw)?;
         Ok(raw.to_owned())
     } else {
@@ -474,7 +474,7 @@ fn parse_history(raw: &RawValue, defaults: &mut Defaults<'_>) -> Parsed<Vec<Mess
         .collect()
 }
 
-/// Parses one message: ours, seed 000's flat form, or pi's (`toolResult`, `toolCall`, `thinkingSignature`, …).
+/// Parses one message: ours, the broker interface's flat form, or pi's (`toolResult`, `toolCall`, `thinkingSignature`, …).
 ///
 /// # Errors
 /// The first field that is missing or wrong, by its path below `path`.

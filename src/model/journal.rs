@@ -1,6 +1,6 @@
 //! The port through which the engine commits a turn and reads a session; the ledger implements it.
 //!
-//! It stands here because two rooms need it and neither may know the other (DESIGN §2). It must never name SQLite.
+//! It stands here because two rooms need it and neither may know the other (ARCHITECTURE.md). It must never name SQLite.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use super::{
     TokenUsage,
 };
 
-/// The status of a turn's row (RULES §1).
+/// The status of a turn's row (docs/rules/turns-and-streams.md#turn-status).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnStatus {
     /// Running, or interrupted.
@@ -63,9 +63,9 @@ pub enum TurnType {
 pub struct HistoryTurn {
     /// The turn's ULID.
     pub id: String,
-    /// How it ended: aborted and failed turns are projected differently (RULES §1).
+    /// How it ended: aborted and failed turns are projected differently (docs/rules/turns-and-streams.md#interrupted-turns-in-context).
     pub status: TurnStatus,
-    /// Whether a compaction came after it: what stood before it when it was said is no longer there (RULES §4, "Thinking").
+    /// Whether a compaction came after it: what stood before it when it was said is no longer there (docs/rules/projection.md#thinking).
     pub edited: bool,
     /// So many of its messages were said before the compaction that it follows: one that its own run made.
     pub edited_messages: usize,
@@ -109,9 +109,9 @@ pub enum OnStaleHead {
     Beside,
 }
 
-/// A turn as one transaction knows it: whole at its end (W4, DESIGN §4), its beginning at W0.
+/// A turn as one transaction knows it: whole at its end (W4, docs/rules/sessions-and-ledger.md#commit-points), its beginning at W0.
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "the fields carry the seeds' column names")]
+#[expect(missing_docs, reason = "the fields carry the broker interface's column names")]
 pub struct TurnCommit {
     pub turn_id: String,
     pub run_id: String,
@@ -120,7 +120,7 @@ pub struct TurnCommit {
     pub parent_turn_id: Option<String>,
     /// The session's head when the run began, compared and set in the transaction; a session that did not exist is `None`.
     pub expected_head: Option<String>,
-    /// Whether the session's pointer moves (RULES §1, "Pointer movement").
+    /// Whether the session's pointer moves (docs/rules/turns-and-streams.md#session-pointer).
     pub move_pointer: bool,
     pub status: TurnStatus,
     pub stop_reason: StopReason,

@@ -1,6 +1,6 @@
 //! Messages: ordered blocks with provenance, and their flat public face.
 //!
-//! The seeds' `content` and `thinking` strings are derived from the blocks, never the other way round (DESIGN §3).
+//! The broker interface's `content` and `thinking` strings are derived from the blocks, never the other way round (docs/rules/faults.md#verbatim-replay).
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ impl Role {
     }
 }
 
-/// Where an assistant message came from: what decides whether opaque blocks may be replayed (RULES §4).
+/// Where an assistant message came from: what decides whether opaque blocks may be replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
@@ -140,7 +140,7 @@ impl Message {
     }
 }
 
-/// Seed 000's `AgentMessage`, with the blocks it was derived from.
+/// The broker interface's `AgentMessage`, with the blocks it was derived from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
@@ -208,7 +208,7 @@ impl From<AgentMessage> for Message {
     }
 }
 
-/// How a summary begins where it stands in a conversation (RULES §3).
+/// How a summary begins where it stands in a conversation (docs/rules/compaction.md#summary-message).
 const SUMMARY_PREFIX: &str = "[Previous conversation summary]:";
 
 /// A summary as the message that stands for what it sums up; one that begins so already stays as it is.

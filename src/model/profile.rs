@@ -1,4 +1,4 @@
-//! An auth profile's state: when it was used, how it failed, and until when it is left alone (RULES §2).
+//! An auth profile's state: when it was used, how it failed, and until when it is left alone (docs/rules/failover.md#profile-state).
 //!
 //! It must never hold a key: it is what the ledger keeps and a host is shown.
 

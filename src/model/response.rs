@@ -142,7 +142,7 @@ pub trait DeltaSink: Send {
     }
 }
 
-/// Usage as the provider told it, normalised by the table of WIRE §7.
+/// Usage as the provider told it, normalised by the table of docs/rules/wire/usage.md#usage-mapping.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReportedUsage {
     /// Prompt tokens outside the cache.
@@ -171,7 +171,7 @@ impl From<ReportedUsage> for TokenUsage {
     }
 }
 
-/// Why the model stopped, over all providers (WIRE §8).
+/// Why the model stopped, over all providers (docs/rules/wire/usage.md#stops).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// It finished.

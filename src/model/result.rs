@@ -1,4 +1,4 @@
-//! What a run comes to: seed 000's `AgentResult` with the ledger's and the wallet's view of it.
+//! What a run comes to: the broker interface's `AgentResult` with the ledger's and the wallet's view of it.
 //!
 //! It must never be half: every field is set for every stop reason.
 
@@ -69,7 +69,7 @@ impl ToolCallStatus {
     }
 }
 
-/// Seed 000's `AgentToolCall`.
+/// The broker interface's `AgentToolCall`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
@@ -206,13 +206,13 @@ impl RunWarning {
     }
 }
 
-/// Seed 000's `CompactionResult`.
+/// The broker interface's `CompactionResult`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 #[expect(
     missing_docs,
-    reason = "seed 000 names and explains these fields; none has a second meaning"
+    reason = "the broker interface names and explains these fields; none has a second meaning"
 )]
 pub struct CompactionResult {
     pub summary: String,
@@ -244,7 +244,7 @@ impl CompactionResult {
     }
 }
 
-/// Seed 000's `AgentResult`, with what the ledger and the wallet know of it.
+/// The broker interface's `AgentResult`, with what the ledger and the wallet know of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
@@ -263,7 +263,7 @@ pub struct AgentResult {
     pub usage: TokenUsage,
     /// True when a call reported no usage, or a placeholder, and an estimate was counted in its place.
     pub usage_estimated: bool,
-    /// The size of the context after the last call, in tokens; null while unknown (RULES §3). Never the sum.
+    /// The size of the context after the last call, in tokens; null while unknown. Never the sum.
     #[cfg_attr(test, ts(type = "number | null", optional = false))]
     pub context_tokens: Option<u64>,
     /// US dollars of the calls in `usage`, by the catalogue's prices; null where a price is unknown, never 0 for it.

@@ -1,4 +1,4 @@
-//! What a session's label says, where it follows one of the grammars of RULES §5.
+//! What a session's label says, where it follows one of the grammars of docs/rules/sessions-and-ledger.md#label-grammars.
 //!
 //! A label stays an opaque key: nothing here may change one, and none is refused.
 

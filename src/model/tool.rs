@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// How a tool may run beside the others of the same message (RULES §1).
+/// How a tool may run beside the others of the same message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -17,7 +17,7 @@ pub enum ExecutionMode {
     Parallel,
 }
 
-/// What may be done with a call whose outcome is unknown after a crash (DESIGN §4).
+/// What may be done with a call whose outcome is unknown after a crash.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]

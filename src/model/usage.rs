@@ -1,6 +1,6 @@
-//! Token counts: seed 000's `TokenUsage` and its one sum.
+//! Token counts: the broker interface's `TokenUsage` and its one sum.
 //!
-//! Input is what was neither read from nor written to the cache; reasoning is a part of output (RULES §6).
+//! Input is what was neither read from nor written to the cache; reasoning is a part of output (docs/rules/abort-usage.md#usage).
 
 use serde::{Deserialize, Serialize};
 

@@ -38,7 +38,7 @@ impl<T> Answers<T> {
         (number, answer)
     }
 
-    /// Who waits for the answer to question `number`; nobody where it is late (RULES §6, "Abort"), or after this.
+    /// Who waits for the answer to question `number`; nobody where it is late (docs/rules/abort-usage.md#abort), or after this.
     pub(super) fn take(&self, number: u32) -> Option<oneshot::Sender<T>> {
         self.lock().senders.remove(&number)
     }

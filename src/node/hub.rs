@@ -1,4 +1,4 @@
-//! The hub: one queue, one wake and one cleanup for all runs of a JavaScript environment (NAPI §0).
+//! The hub: one queue, one wake and one cleanup for all runs of a JavaScript environment (docs/rules/node-boundary.md#one-hub).
 //!
 //! Tokio threads mark queues and wake JavaScript; JavaScript drains them all in one crossing. The thread-safe function is
 //! weak and is dropped on the JavaScript thread only. It must never keep a process alive or call into an environment
@@ -26,7 +26,7 @@ use crate::model::StorageErrorKind;
 type Wake = ThreadsafeFunction<(), (), (), Status, false, true>;
 
 /// A delta that is not the first of its message waits at most this long for company, counted from the last wake: an
-/// idle stream is told at once, a flood costs one wake per window (PERF, "What the measurements say" 2).
+/// idle stream is told at once, a flood costs one wake per window (docs/rules/performance.md#one-wake-for-all-runs).
 const WINDOW: Duration = Duration::from_millis(4);
 /// Records per crossing.
 const MAX_RECORDS: usize = 4_096;

@@ -1,7 +1,7 @@
 //! The napi shell: the only room that knows JavaScript. `index.js` is the public face over it.
 //!
 //! Owns the hub, conversion and errors at the edge. It must never decide anything about a run. Structured data crosses
-//! as JSON text; nothing is `async fn(&self)`, because a worker that ends frees what such a future borrows (NAPI §2).
+//! as JSON text; nothing is `async fn(&self)`, because a worker that ends frees what such a future borrows (docs/rules/node-boundary.md#no-borrowed-futures).
 
 mod answers;
 mod compaction;

@@ -125,7 +125,7 @@ fn checked<T: DeserializeOwned>(args: &str) -> Checked<T> {
     })
 }
 
-/// A label as RULES §5 wants it.
+/// A label as docs/rules/sessions-and-ledger.md#labels wants it.
 fn label(path: &str, label: &str) -> Checked<String> {
     session_label(path, label).map_err(|error| EngineError::at(ErrorCode::InvalidLabel, error))
 }

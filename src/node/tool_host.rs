@@ -56,7 +56,7 @@ pub(super) struct Returned {
 pub(super) type ToolAnswers = Answers<Returned>;
 
 impl Answers<Returned> {
-    /// Hands an answer to whoever waits; a late one is dropped (RULES §6, "Abort"). Lone surrogate halves, which a cut
+    /// Hands an answer to whoever waits; a late one is dropped (docs/rules/abort-usage.md#abort). Lone surrogate halves, which a cut
     /// through a JavaScript string leaves, become U+FFFD.
     pub(super) fn answer(&self, execution: u32, json: &str) {
         let Some(waiting) = self.take(execution) else { return };

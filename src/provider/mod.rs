@@ -70,7 +70,7 @@ pub type Counted<'a> = Pin<Box<dyn Future<Output = Result<Option<u64>, Failure>>
 
 /// A model service that can be asked. Dropping the future of [`Provider::stream`] closes its socket.
 pub trait Provider: Send + Sync {
-    /// The API it speaks; decides projection (RULES §4) and provenance.
+    /// The API it speaks; decides projection (docs/rules/projection.md#passes) and provenance.
     fn api(&self) -> Api;
 
     /// What the server asks of transcripts beyond its API.
@@ -79,7 +79,7 @@ pub trait Provider: Send + Sync {
     }
 
     /// Writes projected messages as the API's JSON message objects, separated by commas, without brackets. Pure: the same
-    /// messages give the same bytes, so that a session's prefix can be kept (RULES §3, prompt-cache stability).
+    /// messages give the same bytes, so that a session's prefix can be kept (docs/rules/compaction.md#prompt-cache-stability).
     fn encode_messages(&self, messages: &[Message]) -> Bytes;
 
     /// Asks once. Everything received goes to `sink` as it comes; what the sink got before a failure stays valid.

@@ -15,7 +15,7 @@ pub(crate) enum Paths {
     /// Base URL and path.
     #[default]
     Joined,
-    /// Azure OpenAI (WIRE §5).
+    /// Azure OpenAI (docs/rules/wire/openai-chat.md#azure).
     Azure {
         /// What comes before the API's path.
         place: AzurePlace,

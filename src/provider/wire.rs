@@ -16,7 +16,7 @@ pub enum Flow {
     End,
 }
 
-/// Decodes one response of one API. Tolerant of unknown, duplicated and reordered events (FAULTS §1).
+/// Decodes one response of one API. Tolerant of unknown, duplicated and reordered events (docs/rules/faults.md#untrue-and-repeated-events).
 pub trait Decoder: Send {
     /// Takes one server-sent event; `name` is empty where it had none.
     ///
@@ -41,9 +41,9 @@ pub trait Decoder: Send {
 /// How the bytes of a streamed response are cut into events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// Server-sent events (WIRE §9).
+    /// Server-sent events (docs/rules/wire/streams.md#sse-parsing).
     EventSource,
-    /// AWS's binary event stream, with both checksums (WIRE §5).
+    /// AWS's binary event stream, with both checksums (docs/rules/wire/bedrock.md#frames).
     AwsEventStream,
 }
 

@@ -1,4 +1,4 @@
-//! From the model's text to a JSON object, strictly and within bounds (FAULTS §2.5).
+//! From the model's text to a JSON object, strictly and within bounds (docs/rules/faults.md#input-bounds).
 //!
 //! It must never guess at broken JSON: what cannot be read is told to the model.
 
@@ -21,7 +21,7 @@ pub(super) struct Arguments<'a> {
     pub(super) value: Value,
 }
 
-/// Parses arguments. No text at all is `{}`: providers send nothing for a call without arguments (WIRE §6).
+/// Parses arguments. No text at all is `{}`: providers send nothing for a call without arguments (docs/rules/wire/openai-chat.md#compatible-servers).
 pub(super) fn parse(text: &str) -> Result<Arguments<'_>, String> {
     if text.len() > MAX_BYTES {
         return Err(format!(

@@ -1,4 +1,4 @@
-//! The coercions pi's users rely on: `"5"` to 5, `"true"` to true, 7 to `"7"` (PI §1.2, ajv's `coerceTypes`).
+//! The coercions pi's users rely on: `"5"` to 5, `"true"` to true, 7 to `"7"` (docs/rules/pi.md#validation-and-coercion, ajv's `coerceTypes`).
 //!
 //! It is driven by what the validator refuses, so `$ref`, `allOf` and nesting mean here what they mean there, and a value
 //! that is already valid is never touched.

@@ -1,5 +1,5 @@
 //! How much work a schema can make of a value. The validator explains a refusal by trying every alternative, so that
-//! references can multiply: both bounds here are known before any argument comes (FAULTS §2.5).
+//! references can multiply: both bounds here are known before any argument comes (docs/rules/faults.md#input-bounds).
 //!
 //! It must never follow a reference out of the schema.
 

@@ -1,4 +1,4 @@
-//! What a tool answered, and how much of it the model gets (RULES §3, "Tool result cap").
+//! What a tool answered, and how much of it the model gets (docs/rules/compaction.md#tool-result-cap).
 //!
 //! The cap cuts on character boundaries and says what it cut. It must never touch the full result that is kept beside.
 
@@ -8,9 +8,9 @@ use crate::model::{Block, is_base64};
 
 /// Characters of an answer at most, whatever the window.
 const MAX_CHARS: usize = 400_000;
-/// Bytes of base64 of an answer's images at most: half of what a request may have (WIRE §1).
+/// Bytes of base64 of an answer's images at most: half of what a request may have (docs/rules/wire/anthropic.md#request).
 const MAX_IMAGE_BYTES: usize = 16 * 1024 * 1024;
-/// Characters a token stands for (RULES §3, "Estimate").
+/// Characters a token stands for (docs/rules/compaction.md#estimate).
 const CHARS_PER_TOKEN: u64 = 4;
 /// What the model reads in the place of an image that is none.
 const UNREADABLE: &str = "[an image was left out: its data is not base64]";

@@ -81,7 +81,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The tool's own limit, else the engine's, else the run's remaining time (RULES §1). Retries only where the tool
+    /// The tool's own limit, else the engine's, else the run's remaining time (docs/rules/turns-and-streams.md#tool-time-limits). Retries only where the tool
     /// declares that a second execution does no harm.
     #[must_use]
     pub fn of(

@@ -1,4 +1,4 @@
-//! How a model's own count of tokens stands to our estimate, learnt from what its answers report (RULES §3, "Estimate").
+//! How a model's own count of tokens stands to our estimate, learnt from what its answers report (docs/rules/compaction.md#estimate).
 //!
 //! Pure arithmetic. It must never touch a number that a provider has reported.
 

@@ -1,4 +1,4 @@
-//! Token estimates, where a provider reports none (RULES §3, "Estimate").
+//! Token estimates, where a provider reports none (docs/rules/compaction.md#estimate).
 //!
 //! Pure arithmetic. It must never be mixed with what a provider reported without saying so.
 

@@ -1,4 +1,4 @@
-//! Whether a failed attempt is tried again with the same profile, and after how long (RULES §2).
+//! Whether a failed attempt is tried again with the same profile, and after how long (docs/rules/failover.md#same-profile-retry).
 //!
 //! Pure arithmetic: the clock and the dice are the caller's.
 
@@ -21,7 +21,7 @@ pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 pub(crate) struct Facts {
     /// Failed attempts of this call so far, this one included.
     pub(crate) failures: u32,
-    /// Whether a token of the current assistant message was emitted: two answers are never spliced (RULES §1).
+    /// Whether a token of the current assistant message was emitted: two answers are never spliced (docs/rules/turns-and-streams.md#retry-visibility).
     pub(crate) emitted: bool,
     /// Time left of the run.
     pub(crate) remaining: Duration,
@@ -29,7 +29,7 @@ pub(crate) struct Facts {
     pub(crate) dice: f64,
 }
 
-/// The failure as it is told and acted on: a wait that is longer than we wait is a rate limit, whatever failed (RULES §2).
+/// The failure as it is told and acted on: a wait that is longer than we wait is a rate limit, whatever failed (docs/rules/failover.md#same-profile-retry).
 pub(crate) fn judged(failure: &Failure) -> Cow<'_, Failure> {
     if is_transient(failure.kind) && failure.retry_after.is_some_and(|wait| wait > MAX_RETRY_AFTER)
     {
@@ -61,7 +61,7 @@ fn is_transient(kind: FailureKind) -> bool {
 
 /// The delay before the next attempt with the same profile, or `None` where that is no use: see [`super::fallback`].
 pub(crate) fn delay(failure: &Failure, facts: Facts) -> Option<Duration> {
-    // The provider's own word goes before what its status means in general (WIRE §1).
+    // The provider's own word goes before what its status means in general (docs/rules/failover.md#retry-hints).
     let worth_it = failure.should_retry.unwrap_or_else(|| is_transient(failure.kind));
     if facts.emitted || facts.failures > RETRIES || !worth_it {
         return None;

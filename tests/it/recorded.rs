@@ -104,7 +104,7 @@ struct ExpectedUsage {
 }
 
 impl ExpectedUsage {
-    /// What the provider's own tools put into the prompt is input (WIRE §7); the recordings count it apart.
+    /// What the provider's own tools put into the prompt is input (docs/rules/wire/usage.md#usage-mapping); the recordings count it apart.
     fn with_tools(self) -> Self {
         let input_uncached = match (self.input_uncached, self.tool_use_prompt) {
             (Some(input), Some(tools)) => Some(input + tools),
@@ -525,7 +525,7 @@ fn stop_name(stop: Stop) -> &'static str {
     }
 }
 
-/// Whether a failure is of a recording's class, as RULES §2 reads it: a body that is too large is an overflow, a
+/// Whether a failure is of a recording's class, as docs/rules/failover.md#classification reads it: a body that is too large is an overflow, a
 /// permission that is missing a refused key.
 fn is_of_class(kind: FailureKind, class: &str) -> bool {
     match class {

@@ -31,14 +31,14 @@ const CHAT: [Otherwise; 5] = [
     (
         "openrouter-cache-all-settings-real-api-669cfd",
         "usage",
-        "WIRE §7 takes written tokens out of the input; the cost in the recording agrees",
+        "docs/rules/wire/usage.md#usage-mapping takes written tokens out of the input; the cost in the recording agrees",
     ),
     ("snowflake-thinking-da304f", "reasoning", "text that only `reasoning_details` has is shown"),
     ("hermes-4-405b-token-limit-c00e43", "*", "the choice holds an error 502 and no finish reason"),
     (
         "without-parameters-in-multi-turn-streaming-conversations-s1-223cb2",
         "usage",
-        "more cached than prompt tokens: an input below zero is zero (WIRE §7)",
+        "more cached than prompt tokens: an input below zero is zero (docs/rules/wire/usage.md#usage-mapping)",
     ),
 ];
 
@@ -56,12 +56,12 @@ const RESPONSES: [Otherwise; 6] = [
     (
         "web-search-tool-without-external-access-ef3785",
         "usage",
-        "tokens written to the cache are no uncached input (WIRE §7); the total agrees with us",
+        "tokens written to the cache are no uncached input (docs/rules/wire/usage.md#usage-mapping); the total agrees with us",
     ),
     (
         "test-reused-tool-call-ids-stream-s2-d0d642",
         "usage",
-        "tokens written to the cache are no uncached input (WIRE §7); the total agrees with us",
+        "tokens written to the cache are no uncached input (docs/rules/wire/usage.md#usage-mapping); the total agrees with us",
     ),
     (
         "test-background-mode-vcr-e9ce5d",
@@ -78,7 +78,7 @@ const RESPONSES: [Otherwise; 6] = [
 const GOOGLE: [Otherwise; 1] = [(
     "vertexai-unary-success-empty-text-part-36d4bc",
     "*",
-    "a stop that said nothing is asked again, not taken for an answer (WIRE §4)",
+    "a stop that said nothing is asked again, not taken for an answer (docs/rules/wire/google.md#finish-reasons)",
 )];
 
 const BEDROCK: [Otherwise; 2] = [
@@ -99,7 +99,7 @@ const CUT_EVERYWHERE: usize = 3_000;
 /// How many bytes the cuts of a larger stream may add up to.
 const CUT_BUDGET: usize = 1 << 20;
 
-/// Whether an event is the protocol's own end (FAULTS §0.4).
+/// Whether an event is the protocol's own end (docs/rules/wire/streams.md#end-of-file).
 fn is_terminal(api: Api, event: &Event) -> bool {
     let data = event.data.trim_ascii();
     let name = event.name.as_str();

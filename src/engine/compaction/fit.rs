@@ -1,4 +1,4 @@
-//! How full a run's window is: the budget, and the estimate of what the next call sends (RULES §3).
+//! How full a run's window is: the budget, and the estimate of what the next call sends (docs/rules/compaction.md#context-size).
 //!
 //! It must never pass an estimate for what a provider has reported: the two are added, never mixed.
 

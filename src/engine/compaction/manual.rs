@@ -1,7 +1,7 @@
 //! A compaction that somebody asks for: of a session, between its turns.
 //!
 //! It waits for the session's turn in this process and writes under no lease: a run of another process that began before
-//! goes on after it (RULES §5). It must never write after it was cancelled.
+//! goes on after it (docs/rules/sessions-and-ledger.md#pointer-write). It must never write after it was cancelled.
 
 use std::sync::Arc;
 use std::time::Duration;

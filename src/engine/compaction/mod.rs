@@ -165,7 +165,7 @@ impl Run {
         None
     }
 
-    /// Makes room after the provider has refused the prompt's size (RULES §3, "Overflow recoveries").
+    /// Makes room after the provider has refused the prompt's size (docs/rules/compaction.md#overflow-recovery).
     pub(super) async fn recover(
         &self,
         machine: &Machine,

@@ -1,4 +1,4 @@
-//! What a host says of compaction and of the window guard (RULES §3; seed 001).
+//! What a host says of compaction and of the window guard (docs/rules/compaction.md#window-guard).
 //!
 //! It must never keep a value that cannot be meant: what is wrong is refused with its path.
 

@@ -348,7 +348,7 @@ pub(super) fn summary_turn(id: &str, text: &str, now: i64) -> HistoryTurn {
     }
 }
 
-/// Seed 000 knows two words; one that somebody asked for was for the limit's sake.
+/// The broker interface knows two words; one that somebody asked for was for the limit's sake.
 pub(super) fn seed_trigger(trigger: Trigger) -> &'static str {
     match trigger {
         Trigger::ContextLimit | Trigger::Manual => Trigger::ContextLimit.as_str(),

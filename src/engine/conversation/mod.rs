@@ -2,7 +2,7 @@
 //!
 //! It owns the split between the two. Everything up to the last assistant message is encoded once and kept; what follows
 //! (tool results, user messages) may still be merged with what comes, and is encoded for each call. It must never
-//! re-encode a piece: the request for call n+1 begins with the bytes of call n (RULES §3, prompt-cache stability).
+//! re-encode a piece: the request for call n+1 begins with the bytes of call n (docs/rules/compaction.md#prompt-cache-stability).
 
 use bytes::{Bytes, BytesMut};
 

@@ -1,5 +1,5 @@
 //! The keys of an engine's profiles, and the book that says which of them may be used: in memory, and in the ledger where
-//! there is one, so that processes share it and a restart forgets nothing (RULES §2).
+//! there is one, so that processes share it and a restart forgets nothing (docs/rules/failover.md#profile-state).
 //!
 //! It must never write a key anywhere, and never keep a run from its answer because the book could not be written.
 

@@ -1,6 +1,6 @@
 //! The bounded event queue of one run: deltas and control records in order, numbered, merged when a reader lags.
 //!
-//! It owns `seq` and the merge rule of RULES §1 (more than 4,096 events behind: adjacent deltas of one kind and message
+//! It owns `seq` and the merge rule of docs/rules/turns-and-streams.md#coalescing (more than 4,096 events behind: adjacent deltas of one kind and message
 //! merge, nothing else does, nothing is dropped). Where events are kept, none is handed out before it is in the file
 //! (`log`). It must never block the run or know who reads.
 

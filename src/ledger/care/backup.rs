@@ -15,7 +15,7 @@ use super::super::readers::{self, Readers};
 use crate::clock::Clock;
 use crate::model::{StorageError, StorageErrorKind};
 
-/// Pages copied at once (FAULTS §3).
+/// Pages copied at once (docs/rules/faults.md#connection-settings).
 const PAGES: i32 = 256;
 
 /// What `ledger.backup(path)` wrote.

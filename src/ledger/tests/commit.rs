@@ -202,7 +202,7 @@ async fn a_compaction_becomes_the_head_even_when_its_run_failed() {
     let receipt = fixture.commit(failed).await.unwrap();
     let run = fixture.ledger.turn("t2").await.unwrap().unwrap();
     assert_eq!(receipt.head, run.parent_turn_id);
-    // A run that began before the compaction goes on after it (RULES §5).
+    // A run that began before the compaction goes on after it (docs/rules/sessions-and-ledger.md#pointer-write).
     let receipt = fixture.commit(short_turn("t3", "main", Some("t1"))).await.unwrap();
     assert_eq!(receipt.head.as_deref(), Some("t3"));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Results of a broker: the seed's own shape is enough, and every refusal names its field.
+//! Results of a broker: the broker's own shape is enough, and every refusal names its field.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn context() -> AssembledContext {
     parse_context(&json.to_string(), &mut Defaults { new_id: &mut new_id, now_ms: NOW }).unwrap()
 }
 
-/// A result with the seed's fields and no others.
+/// A result with the broker interface's fields and no others.
 fn seed_result() -> Value {
     json!({
         "messages": [

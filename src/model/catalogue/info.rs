@@ -1,6 +1,6 @@
 //! What the catalogue says of one model: limits, capabilities, prices, and the cost of a call.
 //!
-//! It must never turn an unknown price into 0: a cost is known in full or it is `None` (RULES §6).
+//! It must never turn an unknown price into 0: a cost is known in full or it is `None` (docs/rules/abort-usage.md#cost).
 
 use serde::{Deserialize, Serialize};
 

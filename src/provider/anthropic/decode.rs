@@ -235,7 +235,7 @@ fn is_known_delta(kind: &str) -> bool {
     )
 }
 
-/// The stop reason over all providers (WIRE §8).
+/// The stop reason over all providers (docs/rules/wire/anthropic.md#stop-reasons).
 fn stop_of(reason: &str) -> Stop {
     match reason {
         "end_turn" => Stop::EndTurn,

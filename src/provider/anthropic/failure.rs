@@ -40,7 +40,7 @@ pub(super) fn truncated() -> Failure {
     )
 }
 
-/// A second answer began in the middle of the first. The two are never joined (FAULTS §1).
+/// A second answer began in the middle of the first. The two are never joined (docs/rules/faults.md#untrue-and-repeated-events).
 pub(super) fn spliced() -> Failure {
     Failure::new(
         FailureKind::Network,

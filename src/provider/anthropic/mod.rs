@@ -1,4 +1,4 @@
-//! Anthropic Messages: what is sent and how its answers are read (WIRE §1).
+//! Anthropic Messages: what is sent and how its answers are read (docs/rules/wire/anthropic.md).
 //!
 //! Owns the headers' names and values, the path and the body. It must never do I/O or hold a key.
 
@@ -27,7 +27,7 @@ pub const KEY_HEADER: &str = "x-api-key";
 pub const VERSION_HEADER: &str = "anthropic-version";
 
 /// The API's version to name where the options name none: the newest at Anthropic itself, the one every compatible
-/// server knows elsewhere. Both are parsed alike (WIRE §1).
+/// server knows elsewhere. Both are parsed alike (docs/rules/wire/anthropic.md#versions-and-headers).
 #[must_use]
 pub fn default_version(host: &str) -> &'static str {
     if host.eq_ignore_ascii_case("api.anthropic.com") { "2026-10-21" } else { "2023-06-01" }

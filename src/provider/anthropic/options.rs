@@ -14,7 +14,7 @@ const USER_ID: &str = "user_id";
 /// A prompt-cache breakpoint as a further field of a JSON object; `None` with the cache off.
 ///
 /// It is on by default: a turn sends its conversation again with each call. Three of the four a request may have are
-/// used: the last tool, the system prompt, the last block of the conversation (RULES §3).
+/// used: the last tool, the system prompt, the last block of the conversation (docs/rules/wire/anthropic.md#cache-breakpoints).
 pub(super) fn breakpoint(request: &ModelRequest) -> Option<&'static [u8]> {
     match request.options.prompt_cache.ttl.unwrap_or_default() {
         CacheTtl::Off => None,

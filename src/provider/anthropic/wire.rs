@@ -182,7 +182,7 @@ struct OutputDetails {
 }
 
 impl WireUsage {
-    /// Overwrites what this tells of, by the table of WIRE §7.
+    /// Overwrites what this tells of, by the table of docs/rules/wire/usage.md#usage-mapping.
     pub(super) fn update(&self, usage: &mut ReportedUsage) {
         let written = self.cache_creation_input_tokens.0.or_else(|| {
             let parts = self.cache_creation.as_ref()?;

@@ -1,7 +1,7 @@
 //! The body of one request: system prompt, tools and messages first, the settings of this call last.
 //!
 //! In that order the bytes of call n up to its last message begin call n+1 too, but for the cache point that moves on
-//! (RULES §3, prompt-cache stability). It must never copy the conversation, nor send a model what it refuses.
+//! (docs/rules/compaction.md#prompt-cache-stability). It must never copy the conversation, nor send a model what it refuses.
 
 use bytes::Bytes;
 use memchr::memmem;

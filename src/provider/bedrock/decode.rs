@@ -128,7 +128,7 @@ impl ConverseDecoder {
     }
 
     /// The message begins. Converse names no id, so a second beginning after content is another answer for all we can
-    /// know, and two are never joined (FAULTS §1).
+    /// know, and two are never joined (docs/rules/faults.md#untrue-and-repeated-events).
     fn start(&mut self, sink: &mut dyn DeltaSink) -> Result<(), Failure> {
         if self.started && self.blocks.any_begun() {
             return Err(Failure::new(
@@ -150,7 +150,7 @@ impl ConverseDecoder {
         }
     }
 
-    /// The stop reason over all providers (WIRE §8).
+    /// The stop reason over all providers (docs/rules/wire/bedrock.md#stop-reasons).
     fn stop(&self, reason: &str) -> Stop {
         match reason {
             // Some models call a tool and say that they ended.

@@ -1,4 +1,4 @@
-//! Amazon Bedrock's Converse: what is sent and how its answers are read (WIRE §5).
+//! Amazon Bedrock's Converse: what is sent and how its answers are read (docs/rules/wire/bedrock.md).
 //!
 //! Owns this API's encoding and decoding, pure on both sides. It must never do I/O or hold a key: framing is
 //! `eventstream`'s, signing `aws`'s.

@@ -167,7 +167,7 @@ struct Usage {
     cache_write_input_tokens: Count,
 }
 
-/// Reads a `usage` object by the table of WIRE §7; `None` where it holds no count.
+/// Reads a `usage` object by the table of docs/rules/wire/usage.md#usage-mapping; `None` where it holds no count.
 pub(super) fn read_usage(raw: &str) -> Option<ReportedUsage> {
     let usage: Usage = serde_json::from_str(raw).ok()?;
     if usage.input_tokens.0.is_none() && usage.output_tokens.0.is_none() {

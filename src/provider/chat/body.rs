@@ -1,6 +1,6 @@
 //! The body of one request: model, tools and messages first, the settings of this call last.
 //!
-//! In that order the bytes of call n up to its last message begin call n+1 too (RULES §3, prompt-cache stability). It must
+//! In that order the bytes of call n up to its last message begin call n+1 too (docs/rules/compaction.md#prompt-cache-stability). It must
 //! never copy the conversation.
 
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Which tool call a fragment belongs to, over the numberings of all servers (WIRE §6).
+//! Which tool call a fragment belongs to, over the numberings of all servers (docs/rules/wire/openai-chat.md#which-call-a-fragment-belongs-to).
 //!
 //! Id first, then index, then "a new name begins a new call". It must never run two calls into one.
 

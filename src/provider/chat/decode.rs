@@ -157,7 +157,7 @@ impl ChatDecoder {
             }
             None => Ok(()),
         };
-        // Also of a call that failed: it is paid for (RULES §6).
+        // Also of a call that failed: it is paid for (docs/rules/abort-usage.md#usage).
         if let Some(usage) = reported {
             sink.delta(Delta::Usage(usage));
         }

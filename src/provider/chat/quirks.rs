@@ -58,7 +58,7 @@ pub struct ChatQuirks {
     pub reasoning: ReasoningField,
     /// Whether `stream_options` may be sent; without it usage comes by itself or not at all.
     pub stream_options: bool,
-    /// Whether reasoning goes back in the field it came in (only ever to the server it came from, RULES §4).
+    /// Whether reasoning goes back in the field it came in (only ever to the server it came from, docs/rules/projection.md#thinking).
     pub echo_reasoning: bool,
     /// Whether `reasoning_content` must stand on every assistant message with tool calls, even empty (DeepSeek, Moonshot).
     pub reasoning_content_required: bool,

@@ -1,4 +1,4 @@
-//! The reasoning of one response: which field it came in, and the details that must go back (WIRE §6).
+//! The reasoning of one response: which field it came in, and the details that must go back (docs/rules/wire/openai-chat.md#compatible-servers).
 //!
 //! Signatures and encrypted parts are kept as they came. It must never show them.
 

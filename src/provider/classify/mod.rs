@@ -1,4 +1,4 @@
-//! Error classification: status, code and error payload to a failure kind (RULES §2).
+//! Error classification: status, code and error payload to a failure kind (docs/rules/failover.md#classification).
 //!
 //! It must never read assistant prose or tool output, and never tell a key: every message here is redacted and cut.
 
@@ -50,7 +50,7 @@ fn kind_of(
         let is_rate = kind == FailureKind::ContextOverflow && has(rules::TOKENS_PER_MINUTE);
         return if is_rate { FailureKind::RateLimit } else { kind };
     }
-    // RULES §2: tokens per minute → billing → rate limit → overflow.
+    // docs/rules/failover.md#order-of-text-tests: tokens per minute → billing → rate limit → overflow.
     let by_text = || {
         if has(rules::TOKENS_PER_MINUTE) {
             Some(FailureKind::RateLimit)
@@ -88,7 +88,7 @@ fn kind_of(
         Some(429) => FailureKind::RateLimit,
         Some(529) => FailureKind::Overloaded,
         Some(503) if has(rules::OVERLOADED) => FailureKind::Overloaded,
-        // Transient by the providers' own words (WIRE §1, §5).
+        // Transient by the providers' own words (docs/rules/failover.md#classification).
         Some(409 | 424 | 425) | Some(500..) => FailureKind::ServerError,
         Some(_) | None => {
             let other_text = || {

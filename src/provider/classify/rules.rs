@@ -1,4 +1,4 @@
-//! The table of RULES §2, as data: codes and texts, and the kind each one means.
+//! The table of docs/rules/failover.md#codes, as data: codes and texts, and the kind each one means.
 //!
 //! Patterns are written as [`super::pattern`] reads them: lower case, `_` and `-` as blanks, `*` for anything within one
 //! sentence, `#` for a number. It must never hold logic. Every line has a real string in `corpus.json`.
@@ -10,7 +10,7 @@ use crate::model::FailureKind::{
 
 /// Structured codes and types that decide alone, whatever the status. First match wins.
 pub(super) const CODES: &[(&str, FailureKind)] = &[
-    // Spend and quota: a 429 that no waiting helps (FAULTS §0.8).
+    // Spend and quota: a 429 that no waiting helps (docs/rules/failover.md#spend-codes).
     ("insufficient quota", Billing),
     ("credit balance exhausted", Billing),
     ("enforced spend limit reached", Billing),
@@ -55,7 +55,7 @@ pub(super) const CODES: &[(&str, FailureKind)] = &[
     ("insufficient system resource", Overloaded),
     ("flex tier capacity exceeded", Overloaded),
     ("service tier capacity exceeded", Overloaded),
-    // Transient by the provider's own word, whatever the status (WIRE §1).
+    // Transient by the provider's own word, whatever the status (docs/rules/failover.md#codes).
     ("compaction unavailable", ServerError),
     ("cmek key unreachable", ServerError),
     // The model wrote a call or a JSON that its server could not read: another try writes another one (Groq).
@@ -123,7 +123,7 @@ pub(super) const WEAK_CODES: &[(&str, FailureKind)] = &[
     ("badrequest*", Format),
     ("validation*", Format),
     ("unsupported*", Format),
-    // A response that failed over what it was asked (WIRE §3): no waiting helps.
+    // A response that failed over what it was asked (docs/rules/wire/openai-responses.md#failure-codes): no waiting helps.
     ("data residency mismatch", Format),
     ("image*", Format),
     ("invalid image*", Format),

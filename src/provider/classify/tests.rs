@@ -1,4 +1,4 @@
-//! The rules of RULES §2 over real error strings, bodies, headers, and the recorded error responses of five APIs.
+//! The rules of docs/rules/failover.md#classification over real error strings, bodies, headers, and the recorded error responses of five APIs.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! AWS's binary event stream: bytes to frames, with both checksums verified (WIRE §5).
+//! AWS's binary event stream: bytes to frames, with both checksums verified (docs/rules/wire/bedrock.md#frames).
 //!
 //! Linear in the bytes whatever the chunking, and without a copy for a frame that lies whole in one chunk. It must never
 //! hand out a frame before its last byte was checked, nor look into a payload but an exception's.

@@ -1,6 +1,6 @@
 //! The body of one request: system prompt, tools and contents first, the settings of this call last.
 //!
-//! In that order the bytes of call n up to its last message begin call n+1 too (RULES §3, prompt-cache stability). It must
+//! In that order the bytes of call n up to its last message begin call n+1 too (docs/rules/compaction.md#prompt-cache-stability). It must
 //! never copy the conversation.
 
 use bytes::Bytes;
@@ -65,7 +65,7 @@ fn declarations(out: &mut Vec<u8>, request: &ModelRequest) {
             out.extend_from_slice(b",\"description\":");
             write_string(out, &tool.description);
         }
-        // The whole schema: `parameters` takes only a part of what a schema may say (WIRE §4).
+        // The whole schema: `parameters` takes only a part of what a schema may say (docs/rules/wire/google.md#request).
         out.extend_from_slice(b",\"parametersJsonSchema\":");
         out.extend_from_slice(tool.parameters.get().as_bytes());
         out.push(b'}');

@@ -131,7 +131,7 @@ impl GoogleDecoder {
         {
             feedback.block_reason.as_str().clone_into(&mut self.blocked);
         }
-        // Also of an answer that cannot be read: it is paid for (RULES §6).
+        // Also of an answer that cannot be read: it is paid for (docs/rules/abort-usage.md#usage).
         if let Some(usage) = chunk.usage_metadata.and_then(|raw| usage::read(raw.get())) {
             sink.delta(Delta::Usage(usage));
         }
@@ -350,7 +350,7 @@ impl GoogleDecoder {
         }
     }
 
-    /// What the finish reason means (WIRE §4, §8).
+    /// What the finish reason means (docs/rules/wire/google.md#finish-reasons).
     fn stop(&self) -> Stop {
         match self.finish.as_str() {
             "STOP" if self.calls.any_cut() => Stop::MalformedToolCall,

@@ -1,4 +1,4 @@
-//! Google's `streamGenerateContent`: what is sent and how its answers are read (WIRE §4).
+//! Google's `streamGenerateContent`: what is sent and how its answers are read (docs/rules/wire/google.md).
 //!
 //! Gemini's API and Vertex speak the same wire below different paths; which one is [`GooglePath`]. It must never do I/O.
 

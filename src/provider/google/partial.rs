@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::wire::PartialArg;
 
-/// The deepest path and the highest index that is followed: more is no arguments of a tool (FAULTS §2.5).
+/// The deepest path and the highest index that is followed: more is no arguments of a tool (docs/rules/faults.md#input-bounds).
 const MAX_DEPTH: usize = 100;
 const MAX_INDEX: usize = 10_000;
 

@@ -1,4 +1,4 @@
-//! Usage of a response, normalised by the table of WIRE §7.
+//! Usage of a response, normalised by the table of docs/rules/wire/usage.md#usage-mapping.
 //!
 //! It must never count a token twice: cached tokens are a part of the prompt, and thoughts stand beside the answer.
 

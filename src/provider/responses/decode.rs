@@ -149,7 +149,7 @@ impl ResponsesDecoder {
             }
             "response.failed" | "response.cancelled" => {
                 let response = response(event)?;
-                // Also a call that failed is paid for (RULES §6).
+                // Also a call that failed is paid for (docs/rules/abort-usage.md#usage).
                 self.report(&response, sink);
                 return Err(failure::failed(data));
             }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::provider::json::{Text, fields_of, write_raw, write_string};
 
-/// The longest `id` the API takes in an input item; those it gives may be longer (WIRE §3).
+/// The longest `id` the API takes in an input item; those it gives may be longer (docs/rules/wire/openai-responses.md#ids).
 const MAX_ID: usize = 64;
 
 /// What is kept with a text: the fields of its message item, and those of its content part.
@@ -77,7 +77,7 @@ pub(super) fn write_part_fields(out: &mut Vec<u8>, part: &RawValue) {
 }
 
 /// Writes a reasoning item as it came. What is encrypted says itself which item it is, and with `store: false` the API
-/// refuses the id of one it has not stored (WIRE §3); reasoning in plain text keeps its id. Tells whether there was
+/// refuses the id of one it has not stored (docs/rules/wire/openai-responses.md#ids); reasoning in plain text keeps its id. Tells whether there was
 /// anything to write: a summary alone is nothing the model could take up again.
 pub(super) fn write_reasoning(out: &mut Vec<u8>, provider_data: &str) -> bool {
     #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! OpenAI Responses: what is sent and how its answers are read (WIRE §3).
+//! OpenAI Responses: what is sent and how its answers are read (docs/rules/wire/openai-responses.md).
 //!
 //! Nothing is kept at the provider (`store: false`): the whole conversation is sent each time, and what the model
 //! reasoned goes back encrypted. It must never do I/O.

@@ -1,4 +1,4 @@
-//! Server-sent events: bytes to events, to the contract of WIRE §9.
+//! Server-sent events: bytes to events, to the contract of docs/rules/wire/streams.md#sse-parsing.
 //!
 //! Linear in the bytes whatever the chunking, and without a copy for an event that lies whole in one chunk. It must
 //! never look into the data.

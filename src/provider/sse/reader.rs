@@ -60,7 +60,7 @@ impl StreamReader {
     }
 
     /// The bytes are over: by the terminal event, or because the socket ended. An event left without its blank line is
-    /// still looked at, because some servers end so; it makes a success only where it is the terminal one (WIRE §9). A
+    /// still looked at, because some servers end so; it makes a success only where it is the terminal one (docs/rules/wire/streams.md#sse-parsing). A
     /// binary frame that was cut is nothing.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The event parser against the contract of WIRE §9. It must never depend on how the bytes are cut.
+//! The event parser against the contract of docs/rules/wire/streams.md#sse-parsing. It must never depend on how the bytes are cut.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! How full a window may get, and where compaction aims (RULES §3, "Proactive trigger", "Targets", "Window guard").
+//! How full a window may get, and where compaction aims (docs/rules/compaction.md#proactive-trigger).
 //!
 //! Arithmetic on tokens. It must never mix an estimate with a provider's own count: the caller says which it has.
 
@@ -14,7 +14,7 @@ pub(crate) enum Trigger {
 }
 
 impl Trigger {
-    /// Seed 000's word; `manual` is ours.
+    /// The broker interface's word; `manual` is ours.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::ContextLimit => "context_limit",
@@ -60,7 +60,7 @@ pub(crate) fn share(tokens: u64, percent: u64) -> u64 {
     u64::try_from(u128::from(tokens) * u128::from(percent) / 100).unwrap_or(u64::MAX)
 }
 
-/// Seed 001's guard.
+/// The context guard (docs/rules/compaction.md#window-guard).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Guard {
     /// The share of the window from which a run is warned.

@@ -1,4 +1,4 @@
-//! Parts of a conversation in chunks that fit the summariser (RULES §3, "Chunks").
+//! Parts of a conversation in chunks that fit the summariser (docs/rules/compaction.md#chunks).
 //!
 //! Order is kept and nothing falls between two chunks. It must never give a chunk more than the summariser can read.
 

@@ -1,4 +1,4 @@
-//! Where the cut falls: which turns stay as they are and which become a summary (RULES §3, "Keep", "Cut unit").
+//! Where the cut falls: which turns stay as they are and which become a summary (docs/rules/compaction.md#kept-turns).
 //!
 //! A turn is the unit; in a running turn that is too large by itself, a group (an assistant message with its results)
 //! is. It must never cut away the running turn's question.

@@ -1,5 +1,5 @@
-//! What a summary must not leave to the model: tools that failed, files that were read and written (RULES §3, "Summary
-//! message").
+//! What a summary must not leave to the model: tools that failed, files that were read and written (docs/rules/compaction.md#summary-message).
+//!
 //!
 //! Read from the calls themselves. It must never guess what a tool does: only the names all coding tools have count.
 

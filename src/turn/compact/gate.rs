@@ -1,4 +1,4 @@
-//! Whether a summary will do (RULES §3, "Fail closed"; the quality gate).
+//! Whether a summary will do (docs/rules/compaction.md#quality-gate; the quality gate).
 //!
 //! It reads the summary and what it stands for, never the model's word for it. Nothing that fails here may replace a
 //! history.

@@ -1,4 +1,4 @@
-//! Compaction as decisions: when, what stays, what the summariser reads, and whether its summary will do (RULES §3).
+//! Compaction as decisions: when, what stays, what the summariser reads, and whether its summary will do (docs/rules/compaction.md#proactive-trigger).
 //!
 //! Pure: it asks no model and writes nothing. A cut never falls between a tool call and its result.
 

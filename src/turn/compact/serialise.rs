@@ -1,4 +1,4 @@
-//! What the summariser reads: a conversation as plain text (RULES §3, "Summariser input").
+//! What the summariser reads: a conversation as plain text (docs/rules/compaction.md#summariser-input).
 //!
 //! No thinking, no details, no image bytes, no provider's own blocks. It must never hold more of a tool's answer than
 //! helps to know what it said.

@@ -1,4 +1,4 @@
-//! The loop of one turn as a sans-IO machine: events in, the next step out (DESIGN §4).
+//! The loop of one turn as a sans-IO machine: events in, the next step out (docs/design/runs.md#the-loop).
 //!
 //! It owns the turn's messages and tool calls, and that every call is answered exactly once. It must never await, read a
 //! clock or make an id: the driver does, and feeds back what happened.
@@ -24,7 +24,7 @@ const MALFORMED_CALL: &str =
 /// How long a call that could not be read is waited with.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
-/// `pause_turn` is continued this often (RULES §1, WIRE §8).
+/// `pause_turn` is continued this often (docs/rules/turns-and-streams.md#iteration-limit, docs/rules/wire/usage.md#stops).
 const MAX_CONTINUATIONS: u32 = 8;
 
 /// What the machine needs of the world for one event.
@@ -271,7 +271,7 @@ impl Machine {
         (self.usage, self.usage_estimated, self.context_tokens)
     }
 
-    /// Whether the session's pointer moves to this turn (RULES §1, "Pointer movement").
+    /// Whether the session's pointer moves to this turn (docs/rules/turns-and-streams.md#session-pointer).
     #[must_use]
     pub fn moves_pointer(&self) -> bool {
         match self.outcome().map(|outcome| outcome.stop_reason) {
@@ -459,7 +459,7 @@ impl Machine {
     }
 
     /// Runs the calls of the answer, but for those at `cut`: nobody knows what they were to be, however whole they look
-    /// (FAULTS §0.3).
+    /// (docs/rules/faults.md#truncated-calls).
     fn begin_batch(&mut self, cut: Vec<usize>, tick: &mut Tick<'_>) {
         for at in cut {
             let told = vec![Block::text(INCOMPLETE)];
@@ -498,7 +498,7 @@ impl Machine {
                     self.begin_batch(cut, tick);
                 }
             }
-            // A call of an answer that was cut is never run, however whole it looks (FAULTS §0.3).
+            // A call of an answer that was cut is never run, however whole it looks (docs/rules/faults.md#truncated-calls).
             Stop::MaxTokens | Stop::ContextFull => {
                 self.close_calls("max_tokens", tick);
                 self.finish(StopReason::MaxTokens, None);
@@ -562,7 +562,7 @@ impl Machine {
             return;
         }
         if let Some(partial) = &partial {
-            // A failed call that reported usage is paid for as well (RULES §6).
+            // A failed call that reported usage is paid for as well (docs/rules/abort-usage.md#usage).
             self.count(partial);
         }
         if let Some(delay) = again.filter(|delay| delay.is_zero() || *delay < tick.remaining) {
@@ -658,7 +658,7 @@ impl Machine {
         }
     }
 
-    /// Closes every open call of the batch with a result row (RULES §1, "Pending calls at the end of a run").
+    /// Closes every open call of the batch with a result row (docs/rules/turns-and-streams.md#open-calls-at-the-end).
     fn close_calls(&mut self, reason: &str, tick: &mut Tick<'_>) {
         if self.open_batch().next().is_none() {
             return;
@@ -746,7 +746,7 @@ impl Machine {
     }
 }
 
-/// Whether the reader has seen some of a response: such a one is never asked for again (RULES §1).
+/// Whether the reader has seen some of a response: such a one is never asked for again (docs/rules/turns-and-streams.md#retry-visibility).
 fn is_shown(blocks: &[Block]) -> bool {
     blocks.iter().any(|block| match block {
         Block::Text { text, .. } => !text.is_empty(),

@@ -1,6 +1,6 @@
 //! A turn that was interrupted, as a machine again: what is answered stays, what is in doubt is judged by its class.
 //!
-//! It must never let a call run again whose tool did not say that this does no harm (DESIGN §4).
+//! It must never let a call run again whose tool did not say that this does no harm (docs/rules/sessions-and-ledger.md#after-a-crash).
 
 use super::{Call, Machine, State, Tick};
 use crate::model::{
@@ -303,7 +303,7 @@ mod tests {
             prop_assert_eq!(machine.progress().usage, TokenUsage::new(1, 2, 3, 4, 5));
         }
 
-        /// Closed instead, every open call says that it was, and what had begun counts as output (RULES §1).
+        /// Closed instead, every open call says that it was, and what had begun counts as output (docs/rules/turns-and-streams.md#open-calls-at-the-end).
         #[test]
         fn a_cut_batch_can_be_closed(calls in proptest::collection::vec((classes(), statuses()), 1..6)) {
             let turn = turn(&calls);

@@ -1,4 +1,4 @@
-//! The book of auth profiles: which may be asked for a model, in what order, and what a failure does to one (RULES §2).
+//! The book of auth profiles: which may be asked for a model, in what order, and what a failure does to one (docs/rules/failover.md#cooldown).
 //!
 //! Pure: it is told the time. It must never know a key, and never move the end of a window that is running.
 

@@ -1,4 +1,4 @@
-//! Pruning: which old tool results are told shorter once the provider's cache is cold (RULES §3, "Pruning").
+//! Pruning: which old tool results are told shorter once the provider's cache is cold (docs/rules/compaction.md#pruning).
 //!
 //! Pure: it decides on projected messages and says how a pruned one reads. It must never touch anything but the results
 //! before the last three answers, and never take a result away from its call.

@@ -181,7 +181,7 @@ fn has_opaque(api: Api) -> bool {
     }
 }
 
-/// An answer may end neither in thinking nor, should it be the last message, in white space (WIRE §1).
+/// An answer may end neither in thinking nor, should it be the last message, in white space (docs/rules/wire/anthropic.md#order-of-messages).
 pub(super) fn tidy_end(api: Api, blocks: &mut Vec<Block>, dropped: &mut Dropped) {
     let may_end_in_thinking = match api {
         Api::AnthropicMessages | Api::BedrockConverse | Api::OpenaiResponses => false,

@@ -1,4 +1,4 @@
-//! User merge: consecutive user messages become one (RULES §4; #12029: nothing is ever dropped).
+//! User merge: consecutive user messages become one (docs/rules/projection.md#user-merge; #12029: nothing is ever dropped).
 //!
 //! It must never merge anything but user messages, and the order of merging must not matter.
 

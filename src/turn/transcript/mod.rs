@@ -1,4 +1,4 @@
-//! Projection: from what the ledger or the host has to what an API accepts (RULES §4).
+//! Projection: from what the ledger or the host has to what an API accepts (docs/rules/projection.md#passes).
 //!
 //! Pure, total, deterministic and idempotent. It works piece by piece, so that the encoded prefix of a session can be
 //! kept. Its output must never be written back: the ledger keeps what was said, this is only how it is told.
@@ -43,7 +43,7 @@ enum Piece {
         /// A compaction came since: what is before it now is not what the model saw.
         edited: bool,
     },
-    /// A turn that was aborted, failed or torn: user messages, answered calls and partial text only (RULES §1).
+    /// A turn that was aborted, failed or torn: user messages, answered calls and partial text only (docs/rules/projection.md#interrupted-turns).
     Interrupted,
     /// Messages of the running turn.
     Open {
@@ -134,7 +134,7 @@ impl Projector {
         }
     }
 
-    /// Whether the transcript may be sent as it stands (RULES §4, "Refusal to send").
+    /// Whether the transcript may be sent as it stands (docs/rules/projection.md#refusal-to-send).
     ///
     /// # Errors
     /// Where every API would refuse it: it is empty, or asks nothing. An answer that paused may be continued by the run it
@@ -333,7 +333,7 @@ pub(crate) fn project_all(
     out
 }
 
-/// Why a transcript cannot be sent (RULES §4, "Refusal to send").
+/// Why a transcript cannot be sent (docs/rules/projection.md#refusal-to-send).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TranscriptError {
     /// Nothing is left of it.

@@ -1,4 +1,4 @@
-//! Pair repair: every call directly followed by its result, in call order (RULES §4).
+//! Pair repair: every call directly followed by its result, in call order (docs/rules/projection.md#pair-repair).
 //!
 //! Call ids are scoped to their assistant message. It must never attach a result to a call of another message.
 

@@ -1,4 +1,4 @@
-//! Tools that the provider runs itself (Anthropic, Bedrock): a use and its result are refused without each other (WIRE §1).
+//! Tools that the provider runs itself (Anthropic, Bedrock): a use and its result are refused without each other (docs/rules/wire/anthropic.md#order-of-messages).
 //!
 //! The result may stand in the next answer, where the provider paused or asked for a tool of ours in between. It must never
 //! change a block: each is kept as it came or left out.

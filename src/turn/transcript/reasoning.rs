@@ -1,4 +1,4 @@
-//! Reasoning and the item it led to, at OpenAI Responses: each is refused without the other (WIRE §3).
+//! Reasoning and the item it led to, at OpenAI Responses: each is refused without the other (docs/rules/wire/openai-responses.md#pairing).
 //!
 //! It must never drop what is visible: without its reasoning an item stays, but loses the id by which it would be missed.
 

@@ -1,4 +1,4 @@
-//! What a projection left out, counted, so that nothing is lost in silence (RULES §4).
+//! What a projection left out, counted, so that nothing is lost in silence (docs/rules/projection.md#passes).
 //!
 //! It must never hold content: only how much of it.
 

@@ -1,4 +1,4 @@
-//! Thought signatures that Gemini asks for and a transcript cannot have (WIRE §4).
+//! Thought signatures that Gemini asks for and a transcript cannot have (docs/rules/wire/google.md#signatures).
 //!
 //! It must never put a value where a signature is: a real one is kept byte for byte.
 

@@ -36,7 +36,7 @@ impl Target {
         }
     }
 
-    /// Whether a tool loop must begin with the thinking that led to it (WIRE §1).
+    /// Whether a tool loop must begin with the thinking that led to it (docs/rules/projection.md#tool-loops-of-another-model).
     pub(super) fn wants_thinking_in_loops(&self) -> bool {
         match self.api {
             Api::AnthropicMessages | Api::BedrockConverse => true,
@@ -59,7 +59,7 @@ impl Target {
     }
 }
 
-/// Whether the provider stopped to be asked again with what it said so far (WIRE §1, §4).
+/// Whether the provider stopped to be asked again with what it said so far (docs/rules/projection.md#answers-side-by-side).
 pub(super) fn is_paused(answer: &Message) -> bool {
     answer.role == Role::Assistant
         && matches!(answer.provider_stop_reason.as_deref(), Some("pause_turn" | "CONTINUATION"))

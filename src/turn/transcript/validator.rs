@@ -1,4 +1,4 @@
-//! What the APIs accept, written from WIRE §1 and §2 and stricter than any of them. For tests only; it must never share
+//! What the APIs accept, written from docs/rules/wire/anthropic.md and docs/rules/wire/openai-chat.md and stricter than any of them. For tests only; it must never share
 //! code with the projection it judges.
 
 use std::collections::HashSet;

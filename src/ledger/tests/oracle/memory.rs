@@ -312,7 +312,7 @@ impl Memory {
         self.turns.values().any(|turn| turn.parent.as_deref() == Some(id))
     }
 
-    /// RULES §3, "Context rule": the turns of the context at `head`, and which of them a compaction has kept.
+    /// docs/rules/compaction.md#context-rule: the turns of the context at `head`, and which of them a compaction has kept.
     pub(super) fn context(&self, head: Option<&str>) -> Vec<(String, bool)> {
         let chain = self.chain(head);
         let compacted = chain.iter().rposition(|id| self.turns[id].compaction.is_some());

@@ -9,7 +9,7 @@ use super::content::{api_of, blocks, parts};
 use super::entries::Entry;
 use crate::model::{Block, Message, Provenance, Role};
 
-/// How a summary begins when it stands in a context (RULES §3).
+/// How a summary begins when it stands in a context (docs/rules/compaction.md#summary-message).
 const SUMMARY: &str = "[Previous conversation summary]:";
 
 /// A message of an entry.

@@ -1,4 +1,4 @@
-//! The project's own streams, and one test per oddity of WIRE §6.
+//! The project's own streams, and one test per oddity of docs/rules/wire/openai-chat.md#compatible-servers.
 
 use std::path::Path;
 

@@ -149,7 +149,7 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
     (
         "openrouter-cache-all-settings-real-api-669cfd",
         "usage",
-        "WIRE §7 takes written tokens out of the input; the cost in the recording agrees",
+        "docs/rules/wire/usage.md#usage-mapping takes written tokens out of the input; the cost in the recording agrees",
     ),
     ("snowflake-thinking-da304f", "reasoning", "text that only `reasoning_details` has is shown"),
     (
@@ -160,7 +160,7 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
     (
         "without-parameters-in-multi-turn-streaming-conversations-s1-223cb2",
         "usage",
-        "more cached than prompt tokens: an input below zero is zero (WIRE §7)",
+        "more cached than prompt tokens: an input below zero is zero (docs/rules/wire/usage.md#usage-mapping)",
     ),
 ];
 

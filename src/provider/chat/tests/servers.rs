@@ -1,4 +1,4 @@
-//! One fixture per row of WIRE §6, named after its row: what a server really sends, and what it comes to.
+//! One fixture per row of docs/rules/wire/openai-chat.md#compatible-servers, named after its row: what a server really sends, and what it comes to.
 //!
 //! Streams go through the engine's own parser. It must never ask a server.
 

@@ -1,4 +1,4 @@
-//! The project's own streams, and one test per oddity of WIRE §4.
+//! The project's own streams, and one test per oddity of docs/rules/wire/google.md.
 
 use std::path::Path;
 

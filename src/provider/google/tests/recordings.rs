@@ -114,7 +114,7 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
     let theirs = if told.is_null() {
         Value::Null
     } else {
-        // The recordings tell the prompts of provider-run tools apart; they are input as well (WIRE §7).
+        // The recordings tell the prompts of provider-run tools apart; they are input as well (docs/rules/wire/usage.md#usage-mapping).
         let prompts = [&told["input_uncached"], &told["tool_use_prompt"]];
         json!([
             prompts.into_iter().filter_map(Value::as_u64).sum::<u64>(),
@@ -163,7 +163,7 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
 const DIFFERENT: &[(&str, &str, &str)] = &[(
     "vertexai-unary-success-empty-text-part-36d4bc",
     "complete",
-    "a stop without any content is asked again, not shown as an answer (WIRE §4)",
+    "a stop without any content is asked again, not shown as an answer (docs/rules/wire/google.md#finish-reasons)",
 )];
 
 #[test]

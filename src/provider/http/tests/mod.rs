@@ -1,4 +1,4 @@
-//! The transport against servers with scripted bytes: every fault of FAULTS §1 that a socket can make.
+//! The transport against servers with scripted bytes: every fault of docs/rules/faults.md#network-faults that a socket can make.
 
 mod faults;
 mod headers;

@@ -1,4 +1,4 @@
-//! What Anthropic accepts (WIRE §1), checked on the body it would get.
+//! What Anthropic accepts (docs/rules/wire/anthropic.md#order-of-messages), checked on the body it would get.
 
 use std::collections::HashSet;
 

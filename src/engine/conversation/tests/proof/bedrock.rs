@@ -1,4 +1,4 @@
-//! What Bedrock's Converse accepts of Claude (WIRE §5), checked on the body it would get.
+//! What Bedrock's Converse accepts of Claude (docs/rules/wire/bedrock.md#what-converse-does-not-take), checked on the body it would get.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What Chat Completions accepts (WIRE §2, §6), checked on the body it would get; and what Mistral and DeepSeek ask beyond.
+//! What Chat Completions accepts (docs/rules/wire/openai-chat.md#order-of-messages), checked on the body it would get; and what Mistral and DeepSeek ask beyond.
 
 use std::collections::HashSet;
 

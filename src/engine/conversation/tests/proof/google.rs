@@ -1,4 +1,4 @@
-//! What Gemini accepts (WIRE §4), checked on the body it would get. The model is one that demands signatures.
+//! What Gemini accepts (docs/rules/wire/google.md#order-of-contents), checked on the body it would get. The model is one that demands signatures.
 
 use std::collections::HashSet;
 

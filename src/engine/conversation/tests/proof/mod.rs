@@ -1,5 +1,5 @@
 //! The proof of the projection (issue 3): random histories, projected and encoded for every API, against a strict validator
-//! of each, which was written from WIRE and sees only the body.
+//! of each, which was written from docs/rules/wire and sees only the body.
 //!
 //! `PROJECTION_CASES=100000 cargo test --profile fast --no-default-features --lib proof::` is the whole of it (nextest ends a
 //! test after two minutes); the usual suite runs fewer. The validators must never share code with what they judge.

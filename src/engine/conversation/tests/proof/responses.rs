@@ -1,4 +1,4 @@
-//! What OpenAI Responses accepts (WIRE §3), checked on the body it would get.
+//! What OpenAI Responses accepts (docs/rules/wire/openai-responses.md#pairing), checked on the body it would get.
 
 use std::collections::HashSet;
 
