@@ -113,6 +113,7 @@ step 'rustfmt' cargo fmt --all --check
 step 'npm ci' install .
 step 'biome' biome ci --colors=off .
 step 'licences' node scripts/licences.mjs
+step 'links of the documents' node scripts/links.mjs
 step 'remember generated files' remember
 # Beside what is checked of the sources: its link-time optimisation is one long thread, and so is each check of the crate.
 (npm run --silent build) >"$logs/build" 2>&1 </dev/null &
@@ -134,7 +135,7 @@ while read -r version path; do
   step "addon tests on Node.js $version" vitest_on "$version" "$path" addon
 done <"$logs/nodes"
 here=("$(node -p 'process.versions.node.split(".")[0]')" "$(command -v node)")
-step 'addon tests for every Node.js' vitest_on "${here[@]}" once
+step 'addon tests on one Node.js' vitest_on "${here[@]}" once
 step 'package' vitest_on "${here[@]}" package
 step 'demo' node scripts/demo.mjs
 printf -- '-- everything passed in %d s\n' $((SECONDS - begin))
