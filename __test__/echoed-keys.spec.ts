@@ -262,11 +262,12 @@ describe.each(Object.keys(sources) as Exclude<Api, 'scripted'>[])('%s', (api) =>
       server.url,
       {
         ledger: { path: dir.file },
-        authProfiles: [
+        // One each: a refusal of one run must not make another wait.
+        authProfiles: answers.map((_, index) =>
           api === 'bedrock-converse'
-            ? { id: 'p1', provider: 'test', type: 'token', key: KEY }
-            : { id: 'p1', provider: 'test', key: KEY },
-        ],
+            ? { id: `p${index}`, provider: 'test', type: 'token' as const, key: KEY }
+            : { id: `p${index}`, provider: 'test', key: KEY },
+        ),
         models: [testModel],
       },
       { api, ...(api === 'bedrock-converse' ? { region: 'us-east-1' } : {}) },
@@ -279,7 +280,7 @@ describe.each(Object.keys(sources) as Exclude<Api, 'scripted'>[])('%s', (api) =>
             sessionLabel: `agent:main:worker:${index}`,
             currentMessage: { role: 'user', content: `place ${index} end` },
             tools: [{ name: 'note', run: () => 'noted' }],
-            timeoutMs: 5_000,
+            authProfileId: `p${index}`,
           }),
           {
             onAgentEvent: (event) => shown.push(event),

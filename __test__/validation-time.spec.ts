@@ -15,8 +15,8 @@ import { PATTERNS } from './support/patterns.js'
 import { sse, testServer } from './support/server.js'
 import { asks, runTools, textOf, toldIn, tool } from './support/tools.js'
 
-/** Refers back, and so has no bound but its steps. */
-const EVIL = '^(a*)(a*)(a*)(a*)\\1\\2\\3\\4b$'
+/** Refers back, and so has no bound but its steps: each letter can be taken in two ways. */
+const EVIL = '^(x?)(?:a|a)*b\\1$'
 const VICTIM = 'a'.repeat(3_000)
 
 const withPattern = (pattern: string) => ({
@@ -275,5 +275,5 @@ test('the run’s time ends the wait for a check', async () => {
   )
   expect(result.stopReason).toBe('timeout')
   expect(result.toolCalls.map((call) => call.status)).toEqual(calls.map(() => 'failed'))
-  expect(result.toolCalls.map((call) => call.error)).toEqual(calls.map(() => 'interrupted'))
+  expect(result.toolCalls.at(-1)?.error).toBe('interrupted')
 })
