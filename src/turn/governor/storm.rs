@@ -160,12 +160,13 @@ impl World {
     /// Lets go whoever may. None goes for the last time before another that may be refused more often.
     fn pump(&mut self, now: i64) {
         loop {
-            let before: Vec<(u64, Claim)> =
-                self.lane.waiting.iter().map(|it| (it.id, it.claim)).collect();
+            let aside = |it: &Waiting| it.claim.last && now < it.came + ASIDE;
+            let before: Vec<(u64, bool)> =
+                self.lane.waiting.iter().map(|it| (it.id, aside(it))).collect();
             match self.lane.next(now) {
                 Next::Go(id) => {
-                    let last = before.iter().any(|(of, claim)| *of == id && claim.last);
-                    assert!(!last || before.iter().all(|(_, claim)| claim.last), "{before:?}");
+                    let last = before.iter().any(|(of, aside)| *of == id && *aside);
+                    assert!(!last || before.iter().all(|(_, it)| *it), "{before:?}");
                     let late = self.jitter(10);
                     self.requests[self.calls[&id]] += 1;
                     self.at(now + late, Happens::Arrive(id));
