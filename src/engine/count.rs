@@ -131,7 +131,7 @@ impl Core {
                 // It is a request, and its tokens are not processed.
                 prompt: PromptSize::default(),
                 number: 1,
-                priority: priority_of(&context.session_label),
+                claim: priority_of(&context.session_label).into(),
                 payer: None,
                 hook: hook.map(|host| HookHost { host, run_id: &context.run_id }),
                 bounds: &bounds,

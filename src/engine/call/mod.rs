@@ -26,7 +26,7 @@ use crate::model::{
 };
 use crate::provider::{Credential, ModelRequest, Provider, RequestHook, RequestHost};
 use crate::telemetry::{self, Instrument as _};
-use crate::turn::governor::Priority;
+use crate::turn::governor::Claim;
 use crate::turn::machine::{Event, Interrupt, Reply};
 use crate::turn::usage::{Ended, Estimated, Judged, judge};
 use crate::turn::{Accumulated, estimate, retry};
@@ -75,7 +75,7 @@ pub(crate) struct ModelCall<'a> {
     pub(crate) prompt: PromptSize,
     /// Its number among its run's attempts, from 1.
     pub(crate) number: u32,
-    pub(crate) priority: Priority,
+    pub(crate) claim: Claim,
     /// `None` for a call that costs nothing.
     pub(crate) payer: Option<Payer<'a>>,
     pub(crate) hook: Option<HookHost<'a>>,
@@ -194,7 +194,7 @@ impl Core {
         let ModelTarget { provider_name, model_name, profile, .. } = call.target;
         let began = self.clock.instant();
         let who = (provider_name, profile, model_name);
-        let mut room = std::pin::pin!(self.governor.pass(who, call.priority, call.prompt.needed));
+        let mut room = std::pin::pin!(self.governor.pass(who, call.claim, call.prompt.needed));
         let pass = match (&mut room).now_or_never() {
             Some(pass) => pass,
             None => {

@@ -12,6 +12,7 @@ use super::{Called, Dismissed, Ending, ModelCall, ModelTarget, PromptSize, RunUs
 use crate::model::{CallPurpose, FailureKind};
 use crate::telemetry;
 use crate::turn::calibration::Ratio;
+use crate::turn::governor::Claim;
 use crate::turn::machine::{Event, Machine, Reply};
 use crate::turn::transcript::Dropped;
 use crate::turn::usage::Estimated;
@@ -130,7 +131,10 @@ impl Run {
                 },
             },
             number: spent.next_attempt(),
-            priority: priority_of(&self.context.session_label),
+            claim: Claim {
+                priority: priority_of(&self.context.session_label),
+                last: self.plan.is_last_request(),
+            },
             payer: Some(self.payer()),
             hook: self.hook(),
             bounds: &self.bounds,

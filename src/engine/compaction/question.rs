@@ -21,7 +21,7 @@ use crate::provider::ModelRequest;
 use crate::turn::calibration::Ratio;
 use crate::turn::compact::{instructions, share};
 use crate::turn::fallback::{Choice, Plan};
-use crate::turn::governor::Priority;
+use crate::turn::governor::{Claim, Priority};
 use crate::turn::machine::Interrupt;
 use crate::turn::usage::Estimated;
 use crate::turn::{estimate, retry};
@@ -92,7 +92,7 @@ impl Summariser<'_> {
                 }
                 Choice::Fail(failure) => return Err(failure.into()),
             }
-            let Some(called) = self.attempt(text).await else { continue };
+            let Some(called) = self.attempt(text, plan.is_last_request()).await else { continue };
             let failure = match (called.ending, called.reply) {
                 (Ending::Completed(completion), reply) => {
                     let blocks = reply.map(|reply| reply.blocks).unwrap_or_default();
@@ -151,7 +151,7 @@ impl Summariser<'_> {
     }
 
     /// Asks once. `None`: the profile is to be chosen anew.
-    async fn attempt(&mut self, text: &str) -> Option<Called> {
+    async fn attempt(&mut self, text: &str, last: bool) -> Option<Called> {
         let core = self.by.core;
         let request = self.request(text);
         let asked = estimate::text_tokens(text);
@@ -173,7 +173,7 @@ impl Summariser<'_> {
                 estimate: Estimated { tokens: ratio.apply(whole), text: whole },
             },
             number: self.next_attempt(),
-            priority: Priority::Compaction,
+            claim: Claim { priority: Priority::Compaction, last },
             payer: Some(self.by.payer.clone()),
             hook: self.by.hook,
             bounds: &self.bounds,

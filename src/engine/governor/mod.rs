@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::model::{
     Failure, FailureKind, InputError, LimitState, RateLimits, SessionKey, SessionKind, typed,
 };
-use crate::turn::governor::{Lane, Next, Priority};
+use crate::turn::governor::{Claim, Lane, Next, Priority};
 use crate::turn::profiles;
 use crate::turn::retry::MAX_RETRY_AFTER;
 
@@ -105,10 +105,10 @@ impl Gate {
     }
 
     /// A call stands in line. Its number, and how it is woken where it has to wait.
-    fn stand(&self, priority: Priority, input: u64) -> (u64, Option<Arc<Notify>>) {
+    fn stand(&self, claim: Claim, input: u64) -> (u64, Option<Arc<Notify>>) {
         let mut inner = self.lock();
         let now = self.now();
-        let id = inner.lane.ask(priority, input, now);
+        let id = inner.lane.ask(claim, input, now);
         inner.let_go(now);
         if inner.lane.is_out(id) {
             return (id, None);
@@ -266,14 +266,14 @@ impl Governor {
     pub(crate) async fn pass(
         &self,
         (provider, profile, model): (&str, Option<&str>, &str),
-        priority: Priority,
+        claim: impl Into<Claim>,
         input: u64,
     ) -> Option<Pass> {
         let Some(options) = self.options else { return Some(Pass::free()) };
         let profile = profile.unwrap_or_default();
         let gate = self.gate((provider.to_owned(), profile.to_owned(), model.to_owned()), options);
         let began = self.clock.instant();
-        let (id, bell) = gate.stand(priority, input);
+        let (id, bell) = gate.stand(claim.into(), input);
         let mut pass =
             Pass { gate: Some(Arc::clone(&gate)), id, sent: false, held: Duration::ZERO };
         let Some(bell) = bell else { return Some(pass) };

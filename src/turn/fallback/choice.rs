@@ -10,10 +10,10 @@ use crate::turn::profiles::{self, Book, Candidate, order};
 
 /// The longest that a profile is waited for where no other model can be asked.
 const LONGEST_WAIT: i64 = 30_000;
-/// Waits for profiles in one call, where no other model can be asked; where one can, a single one.
+/// Waits after a call's own refusals, where no other model can be asked; where one can, a single wait.
 const MOST_WAITS: u32 = 2;
 /// Requests with one profile for one answer of one model: the first, and two more, whatever failed and was waited for.
-const MOST_REQUESTS: u32 = 3;
+pub(super) const MOST_REQUESTS: u32 = 3;
 
 /// A profile that may be waited for.
 struct Cooling<'a> {
@@ -52,7 +52,9 @@ impl Plan {
         let (longest, waited, most) = if elsewhere {
             (self.max_wait, self.waits, 1)
         } else {
-            (LONGEST_WAIT, self.own_waits, MOST_WAITS)
+            // What others were refused is waited for as long as there is time: it says nothing of this call.
+            let own = if self.tried.is_empty() { 0 } else { self.own_waits };
+            (LONGEST_WAIT, own, MOST_WAITS)
         };
         let wait = soonest.filter(|found| {
             let ms = found.until.saturating_sub(now);
@@ -161,7 +163,7 @@ impl Plan {
     }
 
     /// The models after this one that would do.
-    fn ahead(&self) -> impl Iterator<Item = (usize, &Seat)> {
+    pub(super) fn ahead(&self) -> impl Iterator<Item = (usize, &Seat)> {
         let from = self.at.saturating_add(1);
         let ahead = self.seats.iter().enumerate().skip(from);
         ahead.filter(|(_, seat)| seat.window > self.larger_than)

@@ -191,6 +191,15 @@ impl Plan {
         !self.failures.contains_key(current)
     }
 
+    /// Whether one more refusal ends the call after those that it has waited for: the profile in use is asked no more then,
+    /// and no other model is either.
+    pub(crate) fn is_last_request(&self) -> bool {
+        let current = self.current.as_deref().unwrap_or_default();
+        let spent = |failed: &u32| failed.saturating_add(1) >= choice::MOST_REQUESTS;
+        let alone = self.own_waits > 0 && self.ahead().next().is_none();
+        alone && self.failures.get(current).is_some_and(spent)
+    }
+
     /// Why the last attempt of this call failed.
     pub(crate) fn last_failure(&self) -> Option<FailureKind> {
         self.last.as_ref().map(|last| last.kind)

@@ -7,6 +7,8 @@
 mod meter;
 mod pace;
 #[cfg(test)]
+mod storm;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
@@ -25,6 +27,20 @@ const DISBELIEF: i64 = 600_000;
 const NEARLY: i64 = 1_000;
 /// With so many calls at once unanswered, and no more in line, a lane that was refused counts as open again.
 const WIDE: u32 = 64;
+/// A refusal is a lone one where so many of the calls that were under way with it were served, and so many for each refused.
+const LONE: u32 = 4;
+/// But not before so many milliseconds: those that were refused with it come back one by one, and a door that opens for the
+/// first of them would let all the others run into the next refusal.
+const SETTLING: i64 = 5_000;
+/// So long a call that one more refusal would end lets others go before it, in milliseconds.
+const ASIDE: i64 = 30_000;
+/// After a refusal it waits so long for others to come and try before it does.
+const HESITATION: i64 = 500;
+/// A call alone has been refused less often before its last request.
+const CROWD: u32 = 3;
+/// So long after a refusal such a call goes alone, and the time that the refusal gave after the call before it: who is told
+/// the truth is served then.
+const RECENT: i64 = 60_000;
 /// A lane that closes for no longer than so many milliseconds keeps its line: who goes elsewhere would win nothing.
 const SHORT_CLOSING: i64 = 2_000;
 
@@ -39,6 +55,20 @@ pub(crate) enum Priority {
     Compaction,
 }
 
+/// How a call stands in line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) priority: Priority,
+    /// One more refusal would end it.
+    pub(crate) last: bool,
+}
+
+impl From<Priority> for Claim {
+    fn from(priority: Priority) -> Self {
+        Self { priority, last: false }
+    }
+}
+
 /// What is counted: requests, tokens, tokens of prompts, tokens of answers.
 const KINDS: usize = 4;
 type Amounts = [u64; KINDS];
@@ -47,7 +77,7 @@ type Amounts = [u64; KINDS];
 #[derive(Debug)]
 struct Waiting {
     id: u64,
-    priority: Priority,
+    claim: Claim,
     input: u64,
     came: i64,
     /// Calls that had gone when it came.
@@ -66,6 +96,8 @@ struct Sent {
     forced: bool,
     /// It went after a refusal, to see whether there is room again.
     probe: bool,
+    /// One more refusal would end it.
+    last: bool,
 }
 
 /// Whether calls go at all.
@@ -76,6 +108,23 @@ enum Door {
     Closed(i64),
     /// After a refusal: so many may be unanswered at once.
     Ajar(u32),
+}
+
+/// What came of the calls that were under way when one was refused: where a limit is reached, those are refused as well.
+#[derive(Debug)]
+struct Burst {
+    served: u32,
+    refused: u32,
+    /// How many could be unanswered at once.
+    width: u32,
+    /// The pace until then.
+    pace: Pace,
+}
+
+impl Burst {
+    fn is_lone(&self) -> bool {
+        self.served >= self.refused.saturating_mul(LONE)
+    }
 }
 
 /// What is to be done.
@@ -93,6 +142,8 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct Lane {
     meters: [Option<Meter>; KINDS],
+    /// Whether a call that was served has told of each.
+    followed: [bool; KINDS],
     /// All that was ever sent, and what of it answers have settled.
     sent: Amounts,
     settled: Amounts,
@@ -104,6 +155,13 @@ pub(crate) struct Lane {
     /// Tokens of an answer, as the last ones were.
     answer: u64,
     door: Door,
+    /// Since when calls go again after the last refusal.
+    reopened: i64,
+    burst: Option<Burst>,
+    /// Calls that were refused since the door was open.
+    refusals: u32,
+    /// When the last one was, and for how long nothing was to go.
+    closing: Option<(i64, i64)>,
     pace: Pace,
     /// Headers are believed from this time on.
     believed: i64,
@@ -115,6 +173,7 @@ impl Lane {
     pub(crate) fn new(patience: Duration) -> Self {
         Self {
             meters: [None; KINDS],
+            followed: [false; KINDS],
             sent: [0; KINDS],
             settled: [0; KINDS],
             waiting: Vec::new(),
@@ -124,6 +183,10 @@ impl Lane {
             last_go: i64::MIN,
             answer: 0,
             door: Door::Open,
+            reopened: i64::MIN,
+            burst: None,
+            refusals: 0,
+            closing: None,
             pace: Pace::default(),
             believed: i64::MIN,
             patience: i64::try_from(patience.as_millis()).unwrap_or(i64::MAX),
@@ -131,38 +194,54 @@ impl Lane {
     }
 
     /// A call of `input` tokens stands in line. Its number is for all that follows.
-    pub(crate) fn ask(&mut self, priority: Priority, input: u64, now: i64) -> u64 {
+    pub(crate) fn ask(&mut self, claim: impl Into<Claim>, input: u64, now: i64) -> u64 {
         self.ids = self.ids.wrapping_add(1);
         let (id, came, after) = (self.ids, now, self.gone);
-        self.waiting.push(Waiting { id, priority, input, came, after });
+        self.waiting.push(Waiting { id, claim: claim.into(), input, came, after });
         id
     }
 
     /// Who goes, or until when the first in line waits. Priorities first, then who came first; but a call that
-    /// [`OVERTAKEN`] others have passed comes before all that came later. Headers hold the first in line no longer than the
+    /// [`OVERTAKEN`] others have passed comes before all that came later, and one that a refusal would end after all
+    /// others, for as long as [`ASIDE`]: so that no call is refused for the last time before all in its line were refused as
+    /// often. Headers hold the first in line no longer than the
     /// lane's patience since the last call went; a refusal no longer than [`MAX_RETRY_AFTER`].
     pub(crate) fn next(&mut self, now: i64) -> Next {
         let gone = self.gone;
         let rank = |it: &Waiting| {
+            let aside = it.claim.last && now < it.came.saturating_add(ASIDE);
             let overdue = gone.saturating_sub(it.after) >= OVERTAKEN;
-            ((!overdue).then_some(it.priority), it.id)
+            (aside, (!overdue).then_some(it.claim.priority), it.id)
         };
         let first = self.waiting.iter().enumerate().min_by_key(|(_, it)| rank(it));
         let Some((place, first)) = first else { return Next::Idle };
-        let (id, came, cost) = (first.id, first.came, self.cost(first.input));
+        let (id, came, cost, last) =
+            (first.id, first.came, self.cost(first.input), first.claim.last);
         let forced = came.max(self.last_go).saturating_add(self.patience);
         if let Door::Closed(until) = self.door {
             if now < until {
                 return Next::Wait(id, until);
             }
-            self.door = Door::Ajar(1);
+            self.door = Door::Ajar(self.reopening());
+            self.reopened = now;
         }
         let (probe, held) = match self.door {
             Door::Open | Door::Closed(_) => (false, false),
             Door::Ajar(most) => (true, self.probing() >= most),
         };
+        // Nobody takes the room that it has waited for.
+        let mut under_way = self.out.values().filter(|it| !it.answered);
+        let alone = self.closing.filter(|(at, _)| last && now.saturating_sub(*at) < RECENT);
+        let held = held || under_way.any(|it| it.last || alone.is_some());
+        let spaced = alone.map_or(now, |(_, wait)| self.last_go.saturating_add(wait));
         let room = self.room(cost, now);
-        let due = if held { forced } else { room.max(self.pace.when(now)).min(forced) };
+        let due = if held { forced } else { room.max(self.pace.when(now)).max(spaced).min(forced) };
+        // Of all that were refused together it may be the first to come back. Where nobody else was, nobody comes.
+        let due = if probe && last && self.refusals >= CROWD {
+            due.max(came.saturating_add(HESITATION))
+        } else {
+            due
+        };
         if due > now {
             return Next::Wait(id, due);
         }
@@ -177,9 +256,21 @@ impl Lane {
         self.last_go = now;
         self.pace.went(now);
         let (settled, forced) = (self.settled, room > now.saturating_add(NEARLY));
-        let sent = Sent { cost, settled, at: now, answered: false, forced, probe };
+        let sent = Sent { cost, settled, at: now, answered: false, forced, probe, last };
         self.out.insert(id, sent);
         Next::Go(id)
+    }
+
+    /// How many may go at once after a refusal: one, to see; but who refuses now and then, whatever goes, is no limit, and
+    /// neither narrows the door nor slows the pace.
+    fn reopening(&mut self) -> u32 {
+        match self.burst.take().filter(Burst::is_lone) {
+            Some(Burst { width, pace, .. }) => {
+                self.pace.keep(pace);
+                width
+            }
+            None => 1,
+        }
     }
 
     /// When the limits have room for a call.
@@ -235,6 +326,9 @@ impl Lane {
         add(&mut self.settled, [requests, 0, input, 0]);
         if well {
             self.pace.served();
+            if let Some(burst) = &mut self.burst {
+                burst.served = burst.served.saturating_add(1);
+            }
         }
         if well && forced {
             // There was room although they had said that there was none.
@@ -250,7 +344,11 @@ impl Lane {
             // All that wait would go at once through an open door.
             let few = self.waiting.len() <= usize::try_from(WIDE).unwrap_or(usize::MAX);
             let over = self.waiting.is_empty() && self.probing() == 0;
-            let done = (wider >= WIDE && few) || over;
+            let settled = now.saturating_sub(self.reopened) >= SETTLING;
+            let done = settled && ((wider >= WIDE && few) || over);
+            if done {
+                self.refusals = 0;
+            }
             self.door = if done { Door::Open } else { Door::Ajar(wider) };
         }
         if now < self.believed {
@@ -263,11 +361,18 @@ impl Lane {
             let part = |of: &Amounts| of.get(kind).copied().unwrap_or_default();
             let others = part(&self.sent).saturating_sub(part(&settled));
             let others = others.saturating_sub(part(&counted));
-            if let (Some(said), Some(meter)) = (said, self.meters.get_mut(kind)) {
-                match meter {
-                    Some(meter) => meter.told(said, at, others, now),
-                    None => *meter = Meter::of(said, others, now),
-                }
+            let (Some(meter), Some(followed)) =
+                (self.meters.get_mut(kind), self.followed.get_mut(kind))
+            else {
+                continue;
+            };
+            *followed |= well && said.is_some();
+            match (said, &mut *meter) {
+                (Some(said), Some(meter)) => meter.told(said, at, others, now),
+                (Some(said), None) => *meter = Meter::of(said, others, now),
+                // Only refusals tell of it: nobody could follow how much of it comes back.
+                (None, Some(_)) if well && !*followed => *meter = None,
+                (None, Some(_) | None) => {}
             }
         }
     }
@@ -279,10 +384,18 @@ impl Lane {
         let until = match self.door {
             Door::Closed(known) => known.max(until),
             Door::Open | Door::Ajar(_) => {
+                let width = if let Door::Ajar(most) = self.door { most } else { WIDE };
+                let pace = self.pace.clone();
+                self.burst = Some(Burst { served: 0, refused: 0, width, pace });
                 self.pace.refused(now);
                 until
             }
         };
+        self.closing = Some((now, until.saturating_sub(now)));
+        self.refusals = self.refusals.saturating_add(1);
+        if let Some(burst) = &mut self.burst {
+            burst.refused = burst.refused.saturating_add(1);
+        }
         self.door = Door::Closed(until);
     }
 
@@ -290,7 +403,9 @@ impl Lane {
     pub(crate) fn reopen(&mut self) {
         self.door = Door::Open;
         self.pace = Pace::default();
+        (self.burst, self.refusals) = (None, 0);
         self.meters = [None; KINDS];
+        self.followed = [false; KINDS];
     }
 
     /// A call has ended; with what it came to, prompt and answer, where that is known.

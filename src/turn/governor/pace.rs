@@ -1,6 +1,7 @@
 //! How fast calls go where refusals are all that is known of a limit: what was served between two of them.
 //!
-//! A bucket is empty at each refusal, so that what it served in between is what it gained. It must never guess before
+//! A bucket is empty at each refusal, so that what it served in between is what it gained, and it serves more between two
+//! of them the slower it is asked. Who refuses at random does not: there a pace only adds up. It must never guess before
 //! something was served.
 
 /// The longest pause between two calls, in microseconds: a server that refuses at random must not look like a slow one.
@@ -9,17 +10,20 @@ const SLOWEST: i64 = 250_000;
 const FASTEST: i64 = 500;
 /// The pause halves each time so many milliseconds pass without a refusal.
 const HALVING: i64 = 60_000;
+/// A pace has helped where half as many calls again were served before the next refusal, or so many of them that no chance
+/// is behind it.
+const MANY: i64 = 1_000;
 /// Calls that a late wake-up may catch up on.
 const CATCH_UP: i64 = 2;
 
 /// What was served since the last refusal, and the pace that is kept.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Pace {
     round: Option<Round>,
     pause: Option<Pause>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Round {
     /// When the refusal came that began it.
     began: i64,
@@ -28,13 +32,15 @@ struct Round {
     served: i64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Pause {
     /// In microseconds.
     between: i64,
     since: i64,
     /// When the next call may go, in microseconds.
     next: i64,
+    /// What was served in the round that it was measured in.
+    served: i64,
 }
 
 impl Pause {
@@ -74,24 +80,37 @@ impl Pace {
         }
     }
 
+    /// The last refusal said nothing of a limit: the pace is what it was.
+    pub(super) fn keep(&mut self, before: Self) {
+        self.pause = before.pause;
+    }
+
     /// Calls are refused from now on; the first refusal of its burst.
     pub(super) fn refused(&mut self, now: i64) {
-        let before = self.pause.as_ref().map(|pause| pause.between(now));
-        let measured = self.round.as_ref().filter(|round| round.served > 0).and_then(|round| {
-            let opened = round.opened?;
-            // A fifth slower than it was since the refusal, or half as fast as since the first call: the slower of the
-            // two. But a bucket that was full before that call gained less in the meantime than it could, so that
-            // neither is believed to be twice as slow as the other.
-            let whole = now.saturating_sub(round.began).saturating_mul(1_250);
-            let open = now.saturating_sub(opened).saturating_mul(2_000);
-            Some(whole.max(open).min(whole.min(open).saturating_mul(2)) / round.served)
-        });
-        let slower = before.map(|between| between.saturating_mul(5) / 4);
-        if let Some(between) = measured.max(slower) {
-            let between = between.clamp(FASTEST, SLOWEST);
-            self.pause = Some(Pause { between, since: now, next: now.saturating_mul(1_000) });
-        }
-        self.round = Some(Round { began: now, opened: None, served: 0 });
+        let round = self.round.replace(Round { began: now, opened: None, served: 0 });
+        let Some(Round { began, opened: Some(opened), served: served @ 1.. }) = round else {
+            return;
+        };
+        // A fifth slower than it was since the refusal, or half as fast as since the first call: the slower of the two.
+        // But a bucket that was full before that call gained less in the meantime than it could, so that neither is
+        // believed to be twice as slow as the other.
+        let whole = now.saturating_sub(began).saturating_mul(1_250);
+        let open = now.saturating_sub(opened).saturating_mul(2_000);
+        let measured = whole.max(open).min(whole.min(open).saturating_mul(2)) / served;
+        let paced = self.pause.as_ref().map(|pause| (pause.between(now), pause.served));
+        let between = match paced.filter(|(between, _)| *between >= FASTEST) {
+            None => measured,
+            Some((_, before)) if served.saturating_mul(2) < before.min(MANY).saturating_mul(3) => {
+                self.pause = None;
+                return;
+            }
+            // What was served at a pace says little of a faster one: it is slower by steps.
+            Some((between, _)) => {
+                measured.clamp(between.saturating_mul(5) / 4, between.saturating_mul(2))
+            }
+        };
+        let between = between.clamp(FASTEST, SLOWEST);
+        self.pause = Some(Pause { between, since: now, next: now.saturating_mul(1_000), served });
     }
 }
 
@@ -134,36 +153,48 @@ mod tests {
         assert!((158..=164).contains(&went), "{went}");
     }
 
-    #[test]
-    fn each_refusal_is_slower_than_before_and_each_minute_without_one_faster() {
+    /// A pace after a hundred that were served in half a second, 6.25 ms, with `served` at that pace and a refusal after.
+    fn refused_again(served: i64) -> Pace {
         let mut pace = Pace::default();
         pace.refused(0);
-        pace.went(10);
-        pace.served();
-        pace.refused(80);
-        // A fifth slower than one in 80 ms, or half as fast as one in 70 ms: the slower of the two.
-        pace.went(1_000);
-        pace.went(1_000);
-        pace.went(1_000);
-        assert_eq!(pace.when(1_000), 1_140);
-        pace.served();
-        pace.refused(1_010);
-        // Slower than the pace that was refused.
-        for _ in 0..3 {
-            pace.went(2_000);
-        }
-        assert_eq!(pace.when(2_000), 2_175);
-        for _ in 0..3 {
-            pace.went(62_000);
-        }
-        assert_eq!(pace.when(62_000), 62_088);
-        for _ in 0..40 {
-            pace.refused(62_100);
+        for at in 0..100 {
+            pace.went(200 + at);
             pace.served();
         }
-        for _ in 0..3 {
-            pace.went(70_000);
+        pace.refused(500);
+        for at in 0..served {
+            pace.went(1_000 + at * 6);
+            pace.served();
         }
-        assert_eq!(pace.when(70_000), 70_250);
+        pace.refused(1_000 + served * 6);
+        pace
+    }
+
+    fn next_after_three(mut pace: Pace, at: i64) -> i64 {
+        for _ in 0..3 {
+            pace.went(at);
+        }
+        pace.when(at) - at
+    }
+
+    #[test]
+    fn a_pace_that_helped_is_slower_by_a_step_and_each_minute_without_a_refusal_faster() {
+        // Half as fast as one in 6 ms; the step is a doubling at most.
+        assert_eq!(next_after_three(refused_again(200), 10_000), 12);
+        assert_eq!(next_after_three(refused_again(200), 70_000), 6);
+    }
+
+    #[test]
+    fn a_pace_that_did_not_help_is_none() {
+        assert_eq!(next_after_three(refused_again(149), 10_000), 0);
+    }
+
+    #[test]
+    fn refusals_with_nothing_served_between_them_say_nothing_of_the_pace() {
+        let mut pace = refused_again(200);
+        for at in 0..40 {
+            pace.refused(10_000 + at);
+        }
+        assert_eq!(next_after_three(pace, 10_100), 12);
     }
 }

@@ -306,7 +306,20 @@ fn after_a_refusal_one_goes_and_then_more_with_each_answer() {
         }
     }
     assert_eq!(rounds, [1, 2, 4, 8, 16, 9]);
-    // The last of them had answers enough: the lane is open.
+    // The last of them had answers enough, but those that were refused with it may still come: it stays ajar at first.
+    let settled = 2_010 + SETTLING;
+    for (at, goes) in [(now, 41), (settled, 1)] {
+        for _ in 0..goes {
+            lane.ask(Priority::Interactive, 1, at);
+        }
+        let (gone, _) = pump(&mut lane, at);
+        assert_eq!(gone.len(), goes);
+        for id in gone {
+            lane.answered(id, true, &RateLimits::default(), at);
+            lane.ended(id, Some((1, 1)), at);
+        }
+    }
+    let now = settled;
     for _ in 0..100 {
         lane.ask(Priority::Interactive, 1, now);
     }
@@ -375,4 +388,59 @@ fn a_reset_in_the_past_leaves_the_usual_pace() {
     lane.answered(id, true, &said, 0);
     lane.ask(Priority::Interactive, 10, 0);
     assert_eq!(pump(&mut lane, 0).1, Some(1_000));
+}
+
+#[test]
+fn a_refusal_among_many_that_are_served_neither_narrows_the_door_nor_slows_the_pace() {
+    let mut lane = Lane::new(PATIENCE);
+    let mut now = 0;
+    let mut served = 0;
+    // One in twenty is refused, whatever goes: a hundred at once, and those that are refused come again.
+    let mut turn = 0;
+    let mut left = 300;
+    for _ in 0..20 {
+        for _ in 0..left.min(100) {
+            lane.ask(Priority::Interactive, 1, now);
+        }
+        let (gone, until) = pump(&mut lane, now);
+        if gone.is_empty() {
+            now = until.unwrap();
+        }
+        lane.dismiss();
+        for id in gone {
+            turn += 1;
+            let well = turn % 20 != 7;
+            lane.answered(id, well, &RateLimits::default(), now + 5);
+            if well {
+                served += 1;
+                left -= 1;
+            } else {
+                lane.refused(Some(Duration::from_secs(1)), now + 5);
+            }
+            lane.ended(id, well.then_some((1, 1)), now + 5);
+        }
+        now += 5;
+        if left == 0 {
+            break;
+        }
+    }
+    assert_eq!(served, 300);
+    assert!(now < 10_000, "{now}");
+}
+
+#[test]
+fn limits_that_only_refusals_tell_of_end_with_a_call_that_is_served() {
+    let mut lane = Lane::new(PATIENCE);
+    let [one, two] = [1, 1].map(|input| lane.ask(Priority::Interactive, input, 0));
+    assert_eq!(pump(&mut lane, 0).0, [one, two]);
+    lane.answered(one, false, &requests(0, 1, 36_000_000), 10);
+    lane.refused(Some(Duration::from_secs(1)), 10);
+    lane.ended(one, None, 10);
+    assert!(lane.limits(10)[0].is_some());
+    lane.answered(two, true, &RateLimits::default(), 20);
+    lane.ended(two, Some((1, 1)), 20);
+    assert_eq!(lane.limits(20), [None; KINDS]);
+    let three = lane.ask(Priority::Interactive, 1, 20);
+    assert_eq!(pump(&mut lane, 20), (Vec::new(), Some(1_010)));
+    assert_eq!(pump(&mut lane, 1_010).0, [three]);
 }
