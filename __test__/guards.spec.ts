@@ -5,27 +5,14 @@ import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { AgentEngine, AgentEngineError, parseSessionKey, scriptedProvider } from '../index.js'
 import { afterwards, closing } from './support/cleanup.js'
 import { context, readAll, scriptedEngine, tempDir } from './support/engine.js'
+import { expectNothingStray } from './support/stray.js'
 import { asks, deferred, tool } from './support/tools.js'
 
-const stray: unknown[] = []
-const onStray = (error: unknown) => stray.push(error)
-
-beforeEach(() => {
-  stray.length = 0
-  process.on('uncaughtException', onStray)
-  process.on('unhandledRejection', onStray)
-})
-
-afterEach(async () => {
-  await new Promise((resolve) => setImmediate(resolve))
-  process.off('uncaughtException', onStray)
-  process.off('unhandledRejection', onStray)
-  expect(stray).toEqual([])
-})
+expectNothingStray()
 
 const thrower = (message: string) => () => {
   throw new Error(message)

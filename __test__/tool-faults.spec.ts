@@ -1,29 +1,16 @@
 // Tools that misbehave (docs/rules/faults.md#tool-faults): whatever one does, the model is told of a failure, the run goes on, the process lives.
 // It never expects more of a broken tool than that its call has exactly one answer.
 
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { PlainTool, StreamEvent } from '../index.js'
 import { anthropic } from './support/anthropic.js'
 import { chat } from './support/chat.js'
 import { context, engineAt, readAll, scriptedEngine, tempDir } from './support/engine.js'
 import { sse, testServer } from './support/server.js'
+import { expectNothingStray } from './support/stray.js'
 import { asks, deferred, runTools, textOf, tool } from './support/tools.js'
 
-const stray: unknown[] = []
-const onStray = (error: unknown) => stray.push(error)
-
-beforeEach(() => {
-  stray.length = 0
-  process.on('uncaughtException', onStray)
-  process.on('unhandledRejection', onStray)
-})
-
-afterEach(async () => {
-  await new Promise((resolve) => setImmediate(resolve))
-  process.off('uncaughtException', onStray)
-  process.off('unhandledRejection', onStray)
-  expect(stray).toEqual([])
-})
+expectNothingStray()
 
 const thrower = (value: unknown) => () => {
   throw value

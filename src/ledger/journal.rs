@@ -99,14 +99,10 @@ pub(super) fn begin(
     Ok(Opened::Leased(epoch))
 }
 
-fn context_hash(json: &str) -> String {
-    format!("{:032x}", xxh3_128(json.as_bytes()))
-}
-
 /// The row of a context, which runs that say the same share.
 fn context(connection: &Connection, json: &str) -> Stored<i64> {
     let failed = |error| sqlite("keep the context of a run", &error);
-    let hash = context_hash(json);
+    let hash = format!("{:032x}", xxh3_128(json.as_bytes()));
     let known = connection
         .prepare_cached("SELECT id FROM run_contexts WHERE hash = ?1 AND context_json = ?2")
         .and_then(|mut statement| statement.query_row((&hash, json), |row| row.get(0)).optional())

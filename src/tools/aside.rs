@@ -1,7 +1,7 @@
 //! Checks that take long, on threads of their own: few, so that they leave cores and threads to the runs, and each check
 //! ends by its steps, so that one that waits gets its turn.
 //!
-//! It must never run more checks at once than its places, nor go on with one that nobody waits for.
+//! It must never run more checks at once than there are slots, nor go on with one that nobody waits for.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::explain;
 use super::meter::Stopped;
 use super::set::{Prepared, ToolSet};
 
-/// Checks at once, in the whole process. Taken in the order they come; a run has one check at a time.
-static PLACES: Semaphore = Semaphore::const_new(2);
+/// Checks at once, in the whole process. Acquired in the order of the calls; a run has one check at a time.
+static SLOTS: Semaphore = Semaphore::const_new(2);
 
 /// Steps of one check: a tenth of a second on a slow machine.
 pub(super) const STEPS: u64 = 10_000_000;
@@ -27,8 +27,8 @@ pub(super) async fn prepare(
     name: &str,
     arguments_json: &str,
 ) -> Result<Prepared, String> {
-    // Never closed; without a place the check would not be bounded in number.
-    let Ok(place) = PLACES.acquire().await else {
+    // Never closed; without a slot the check would not be bounded in number.
+    let Ok(slot) = SLOTS.acquire().await else {
         return Err(explain::unusable(name, FAILED, arguments_json));
     };
     let cancel = CancellationToken::new();
@@ -36,7 +36,7 @@ pub(super) async fn prepare(
     let (set, tool, text) = (Arc::clone(set), name.to_owned(), arguments_json.to_owned());
     let checked = tokio::task::spawn_blocking(move || {
         let checked = set.check(&tool, &text, STEPS, Some(&cancel));
-        drop(place);
+        drop(slot);
         checked
     });
     match checked.await {
