@@ -990,7 +990,7 @@ export type CompactionResult = { summary: string, summarizedThroughTurnId: strin
 /**
  * What made the room.
  */
-compactionType: string, };
+compactionType: 'summary' | 'sliding_window' | 'hard_clear' | 'tool_result_truncation', };
 
 /**
  * A turn that was begun, has not ended, and runs nowhere: its process is gone, or lost its lease.
@@ -1865,7 +1865,7 @@ taskDescription: string | null,
 /**
  * How far the subagent is.
  */
-taskStatus: string | null, 
+taskStatus: 'pending' | 'running' | 'completed' | 'failed' | 'aborted' | null, 
 /**
  * What routes messages here.
  */
