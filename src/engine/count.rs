@@ -17,7 +17,7 @@ use model::{
     StorageError, TokenCount, ToolDefinition,
 };
 use provider::{ModelRequest, Provider, RequestHost};
-use turn::fallback::Seat;
+use turn::fallback::Candidate;
 use turn::machine::Interrupt;
 use turn::transcript::{Projector, Target};
 use turn::{estimate, retry};
@@ -110,7 +110,7 @@ impl Core {
     async fn count_exactly(
         &self,
         Exact { context, provider, model, hook }: Exact<'_>,
-        seat: Seat,
+        seat: Candidate,
         request: ModelRequest,
     ) -> Result<Option<u64>, EngineError> {
         let limit = Duration::from_millis(context.timeout_ms);

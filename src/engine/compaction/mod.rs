@@ -29,7 +29,7 @@ use model::{
 };
 use provider::Provider;
 use turn::compact::{GuardVerdict, Trigger, share};
-use turn::fallback::Seat;
+use turn::fallback::Candidate;
 use turn::machine::{Event, Interrupt, Machine};
 
 /// A tool result over this share of the window is cut short when nothing else helps.
@@ -41,7 +41,7 @@ pub(crate) struct Compactor {
     pub(super) provider: Arc<dyn Provider>,
     pub(super) keys: Arc<Keyring>,
     /// The profiles it is asked with.
-    pub(super) seat: Seat,
+    pub(super) seat: Candidate,
     pub(super) provider_name: String,
     pub(super) model_name: String,
     pub(super) model: Arc<ModelInfo>,

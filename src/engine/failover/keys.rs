@@ -18,8 +18,8 @@ use model::{
     quoted,
 };
 use provider::{Credential, KeyProfile};
-use turn::fallback::{Choice, Plan, Seat};
-use turn::profiles::{self, Book, CooldownPolicy};
+use turn::fallback::{Candidate, Choice, Plan};
+use turn::profiles::{self, CooldownPolicy, ProfileBook};
 
 /// What other processes write is looked at this often.
 const FRESH: Duration = Duration::from_millis(500);
@@ -36,7 +36,7 @@ struct Sticky {
 /// The book, in the wall time of its last look.
 #[derive(Default)]
 struct BookState {
-    book: Book,
+    book: ProfileBook,
     /// Both clocks at the last look: what the one has gone on more than the other is a step of the wall clock.
     looked: Option<(i64, Instant)>,
 }
@@ -287,7 +287,7 @@ impl Keyring {
     ///
     /// # Errors
     /// None is, or there is none.
-    pub(crate) async fn any(&self, seat: Seat) -> Result<Option<String>, Failure> {
+    pub(crate) async fn any(&self, seat: Candidate) -> Result<Option<String>, Failure> {
         self.look().await;
         match self.choose(&Plan::new(vec![seat], None), Duration::ZERO, &|_| false) {
             Choice::Use(profile) => Ok(profile),
@@ -343,7 +343,7 @@ impl Keyring {
 }
 
 /// Takes what the store has. Not every use is written there: the later one stands.
-fn put(book: &mut Book, id: String, mut usage: ProfileUsage) {
+fn put(book: &mut ProfileBook, id: String, mut usage: ProfileUsage) {
     let known = book.get(&id).and_then(|known| known.last_used_at);
     usage.last_used_at = usage.last_used_at.max(known);
     book.insert(id, usage);

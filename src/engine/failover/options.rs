@@ -14,8 +14,8 @@ use super::keys::no_profile;
 use base::error::{EngineError, ErrorCode};
 use model::{AssembledContext, InputError, ModelInfo, ModelName, RunWarning, quoted, typed};
 use provider::Provider;
-use turn::fallback::{MAX_WAIT_MS, Seat};
-use turn::profiles::{Candidate, CooldownPolicy};
+use turn::fallback::{Candidate, MAX_WAIT_MS};
+use turn::profiles::{CooldownPolicy, ProfileCandidate};
 
 /// A ladder of cooldowns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -150,7 +150,7 @@ pub(crate) struct Chair {
 /// The models of a run: the one asked for, then where it may go.
 pub(crate) struct Chain {
     pub(crate) chairs: Vec<Chair>,
-    pub(crate) seats: Vec<Seat>,
+    pub(crate) seats: Vec<Candidate>,
     pub(crate) notes: Vec<RunWarning>,
 }
 
@@ -163,14 +163,14 @@ impl Engine {
         model_name: &str,
         entry: &ProviderEntry,
         pin: Option<&str>,
-    ) -> Seat {
+    ) -> Candidate {
         let order = self.core.failover.order.get(provider);
         let candidate = |id: &str| {
             let found = entry.keys.profiles.iter().find(|profile| profile.id == id)?;
-            Some(Candidate { id: found.id.clone(), kind: found.kind })
+            Some(ProfileCandidate { id: found.id.clone(), kind: found.kind })
         };
         let pinned = pin.and_then(candidate);
-        let profiles: Vec<Candidate> = match (pinned, order) {
+        let profiles: Vec<ProfileCandidate> = match (pinned, order) {
             (Some(pinned), _) => vec![pinned],
             (None, Some(order)) => order.iter().filter_map(|id| candidate(id)).collect(),
             (None, None) => {
@@ -184,7 +184,7 @@ impl Engine {
             }
             None => None,
         };
-        Seat {
+        Candidate {
             provider: provider.to_owned(),
             model: model_name.to_owned(),
             window: model.context_window,
