@@ -1,6 +1,6 @@
 //! The TypeScript of the data types, from the Rust types themselves (tests only).
 //!
-//! Owns `types/model.d.ts`: a test fails while the file is not what the types say; `UPDATE_TYPES=1` writes it. It must
+//! Owns `types/model.d.ts`: a test fails while the file does not match the types; `UPDATE_TYPES=1` writes it. It must
 //! never hold a type of its own.
 
 use ts_rs::{Config, TS};
@@ -29,7 +29,7 @@ macro_rules! declarations {
 }
 
 #[test]
-fn the_typescript_declarations_are_what_the_rust_types_say() {
+fn the_typescript_declarations_match_the_rust_types() {
     let wanted = declarations![
         // Messages and context.
         Role,

@@ -176,7 +176,7 @@ pub(super) fn reducer(api: Api, data: &[u8]) {
 }
 
 /// What every outcome has: blocks that the ledger gets back as they were, JSON where JSON is promised, and a failure that
-/// is short enough to be told.
+/// is short enough to be reported.
 fn check(outcome: &Outcome) {
     let blocks = &outcome.accumulated.blocks;
     let stored = serde_json::to_string(blocks).unwrap_or_default();
@@ -223,7 +223,7 @@ pub(super) fn retry_after(data: &[u8]) {
         let failure = http_failure(api, status, &header, content_type.as_deref(), body, now_ms);
         assert_eq!(failure.status, Some(status));
         assert!(failure.message.chars().count() <= 1_000, "`{}`", failure.message);
-        // A wait that is believed is one that a timer can keep (docs/rules/failover.md#retry-hints).
+        // A wait that is believed is one that a timer can measure (docs/rules/failover.md#retry-hints).
         let longest = Duration::from_millis(1 << 31);
         assert!(failure.retry_after.is_none_or(|wait| wait <= longest), "{failure:?}");
     }

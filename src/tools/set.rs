@@ -10,16 +10,22 @@ use tokio_util::sync::CancellationToken;
 use super::instance::Instance;
 use super::meter::{Stopped, metered};
 use super::schema::{self, Schema};
-use super::{arguments, aside, coerce, complexity, explain};
+use super::{arguments, coerce, complexity, explain, slow_check};
 use model::{InputError, ToolDefinition};
 
 /// Arguments in bytes that are checked where they come in, and the steps for that: less than a millisecond.
 const SMALL: usize = 64 * 1024;
 const QUICK: u64 = 50_000;
+/// Steps of a check outside the threads of the runs: a tenth of a second on a slow machine. Each check ends by its steps, so
+/// that one that waits gets its turn.
+const STEPS: u64 = 10_000_000;
+
+const TOO_LONG: &str = "checking the arguments against the tool's schema takes too long; shorter or simpler values may pass";
+const FAILED: &str = "the arguments could not be checked against the tool's schema";
 const TOO_LARGE: &str =
     "does not match the tool's schema, and is too large or too deep to say where";
 
-/// Names told to the model when it asks for a tool that is not there.
+/// Names listed to the model when it asks for a tool that is not there.
 const MAX_NAMES: usize = 64;
 
 /// Tools with their schemas compiled, once per set and not per run or call.
@@ -33,7 +39,7 @@ pub struct ToolSet {
 /// A call that may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
-    /// The tool's place in [`ToolSet::tools`].
+    /// The tool's index in [`ToolSet::tools`].
     pub index: usize,
     /// The arguments the tool gets: valid JSON text of an object. What the model wrote, byte for byte, unless a value
     /// had to be coerced.
@@ -72,7 +78,7 @@ impl ToolSet {
     /// Checks a call: the tool exists, and its arguments parse, coerce and validate. Dropping the future ends the check.
     ///
     /// # Errors
-    /// What the model is told: which tool is missing, or which path failed and what was expected there; or that checking
+    /// What the model reads: which tool is missing, or which path failed and what was expected there; or that checking
     /// takes too long.
     pub async fn prepare(
         self: &Arc<Self>,
@@ -84,11 +90,20 @@ impl ToolSet {
         {
             return done;
         }
-        aside::prepare(self, name, arguments_json).await
+        let (set, tool, text) = (Arc::clone(self), name.to_owned(), arguments_json.to_owned());
+        let checked =
+            slow_check::run(move |cancel| set.check(&tool, &text, STEPS, Some(cancel))).await;
+        checked.unwrap_or_else(|stopped| {
+            let why = match stopped {
+                Stopped::Spent | Stopped::Cancelled => TOO_LONG,
+                Stopped::Panicked => FAILED,
+            };
+            Err(explain::unusable(name, why, arguments_json))
+        })
     }
 
     /// Checks a call within `steps`.
-    pub(super) fn check(
+    fn check(
         &self,
         name: &str,
         arguments_json: &str,

@@ -138,7 +138,7 @@ pub(crate) struct Profiles {
 }
 
 impl Profiles {
-    /// Reads a profile's key; `index` is its place in `authProfiles`.
+    /// Reads a profile's key; `index` is its index in `authProfiles`.
     pub(crate) fn add(
         &mut self,
         index: usize,

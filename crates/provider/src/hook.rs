@@ -1,4 +1,4 @@
-//! The host's look at a request before it is sent, and what it makes of the body.
+//! The request hook: the host inspects a request before it is sent, and may replace the body.
 //!
 //! It must never show a header: that is where the keys are.
 
@@ -11,8 +11,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Api, Failure};
-use model::{CallPurpose, FailureKind};
+use model::{Api, CallPurpose, Failure, FailureKind};
 
 /// What a host is shown of a request.
 #[derive(Debug, Serialize)]
@@ -38,20 +37,20 @@ pub struct OutgoingRequest<'a> {
     pub run_id: &'a str,
 }
 
-/// What came of a look: `None` sends the body as it is, a text is the JSON object to send instead; an error says why the
+/// The outcome of an inspection: `None` sends the body as it is, a text is the JSON object to send instead; an error says why the
 /// request must not go out.
 pub type Looked = Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send>>;
 
-/// A host that looks at requests. Implemented where the host's code lives.
+/// A host that inspects requests. Implemented where the host's code lives.
 pub trait RequestHost: Send + Sync {
-    /// Shows one request. Dropping the future means that nobody waits for the answer any more.
+    /// Shows one request. Dropping the future means that the answer is not needed any more.
     fn look(&self, request: &OutgoingRequest<'_>) -> Looked;
 }
 
-/// A host, and what it is told beside the request.
+/// A host, and what it gets beside the request.
 #[derive(Clone)]
 pub struct RequestHook {
-    /// Who looks.
+    /// The host that inspects.
     pub host: Arc<dyn RequestHost>,
     /// See [`OutgoingRequest::provider`].
     pub provider: String,
@@ -70,7 +69,7 @@ impl fmt::Debug for RequestHook {
 }
 
 impl RequestHook {
-    /// The pieces to send: those given, or what the host put in their place.
+    /// The pieces to send: those given, or what the host replaced them by.
     ///
     /// # Errors
     /// `on_request_failed`, never retried: the host refused, or did not answer with a JSON object.

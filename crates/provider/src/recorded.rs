@@ -24,7 +24,7 @@ impl Case {
     }
 }
 
-/// The recorded cases of one API folder; `None`, said aloud, where the recordings are not here.
+/// The recorded cases of one API folder; `None`, with a line on the terminal, where the recordings are not here.
 pub(crate) fn cases(api: &str) -> Option<Vec<Case>> {
     #[expect(clippy::disallowed_methods, reason = "a test's own setting")]
     let root = std::env::var_os("NEXUS_FIXTURES").map_or_else(

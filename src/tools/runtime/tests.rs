@@ -27,7 +27,7 @@ enum Act {
     PanicAtOnce,
     /// Never answers and ignores the signal.
     Hang,
-    /// Answers with an error when told to stop.
+    /// Answers with an error when cancelled.
     Obey,
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value, json, value::RawValue};
 
+use super::STEPS;
 use super::{Prepared, ToolSet};
-use crate::tools::aside::STEPS;
 use model::{ExecutionMode, InputError, ReplayClass, ToolDefinition};
 
 fn tool(name: &str, schema: &str) -> ToolDefinition {

@@ -15,7 +15,7 @@ pub(crate) fn is_own(settings: &HttpSettings) -> bool {
         && is_own_host(settings.base.host())
 }
 
-/// An access key signs for a region, and for Bedrock alone. `index` is the profile's place in `authProfiles`.
+/// An access key signs for a region, and for Bedrock alone. `index` is the profile's index in `authProfiles`.
 pub(crate) fn check_signing(
     settings: Option<&ProviderSettings>,
     index: usize,
@@ -35,7 +35,7 @@ pub(crate) fn check_signing(
     }
 }
 
-/// The region of a Bedrock provider: what the options say, else its host, else the environment.
+/// The region of a Bedrock provider: the option, else its host, else the environment.
 pub(crate) fn region(
     path: &str,
     given: Option<&str>,

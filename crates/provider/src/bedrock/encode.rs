@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::wire::Attached;
 use crate::json::{List, is_object, write_raw, write_string};
-use crate::members::write_kept;
+use crate::members::write_stored;
 use model::{Block, Message};
 
 /// What every user message ends with. It is found again at the end of a piece: inside a JSON string the quotes would be
@@ -104,7 +104,7 @@ fn write_block(list: &mut List<'_>, block: &Block) {
             } else {
                 out.extend_from_slice(b"{}");
             }
-            write_kept(out, provider_data.as_deref(), |name| {
+            write_stored(out, provider_data.as_deref(), |name| {
                 matches!(name, "toolUseId" | "name" | "input")
             });
             out.extend_from_slice(b"}}");

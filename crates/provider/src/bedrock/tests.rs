@@ -36,7 +36,7 @@ pub(super) type Outcome = (Accumulated, Result<Completion, Failure>);
 fn ended(heard: Heard, ended: Result<Completion, Failure>) -> Outcome {
     let (text, reasoning) = (heard.text, heard.reasoning);
     let accumulated = heard.accumulator.finish();
-    // What was shown is what is kept.
+    // What was shown is what is stored.
     assert_eq!(joined(&accumulated, "text"), text);
     assert_eq!(joined(&accumulated, "thinking"), reasoning);
     (accumulated, ended)

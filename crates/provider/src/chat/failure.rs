@@ -11,7 +11,7 @@ pub(super) fn wrapped(raw: &RawValue) -> ErrorPayload {
     parse_error(format!("{{\"error\":{}}}", raw.get()).as_bytes()).unwrap_or_default()
 }
 
-/// The provider stopped its own answer: where it does not say why, the fault is its own.
+/// The provider stopped its own answer: without a reason, the fault is its own.
 pub(super) fn stopped(payload: &ErrorPayload) -> Failure {
     let failure = payload_failure(payload);
     match failure.kind {

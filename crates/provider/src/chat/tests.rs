@@ -102,7 +102,7 @@ impl DeltaSink for Heard {
     }
 }
 
-/// Feeds events as the transport does: until the decoder says it is enough, then the end.
+/// Feeds events as the transport does: until the decoder is done, then the end.
 pub(super) fn decode<'a>(
     events: impl IntoIterator<Item = (&'a str, &'a [u8])>,
 ) -> (Heard, Result<Completion, Failure>) {

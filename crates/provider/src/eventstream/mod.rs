@@ -25,7 +25,7 @@ const KEPT_CAPACITY: usize = 1 << 20;
 /// One whole frame whose checksums are right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What the headers say of it.
+    /// Its headers.
     pub headers: Headers<'a>,
     /// Its payload.
     pub payload: &'a [u8],

@@ -2,6 +2,7 @@
 //!
 //! Gemini's API and Vertex speak the same wire below different paths; which one is [`GooglePath`]. It must never do I/O.
 
+mod attachment;
 mod body;
 mod calls;
 mod decode;

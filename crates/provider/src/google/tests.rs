@@ -29,7 +29,7 @@ pub(super) struct HeardBlock {
 }
 
 impl HeardBlock {
-    /// The signature of the part, wherever it is kept.
+    /// The signature of the part, wherever it is stored.
     pub(super) fn signature(&self) -> Option<String> {
         let of = |json: &str| {
             let value: Value = serde_json::from_str(json).ok()?;
@@ -119,7 +119,7 @@ impl DeltaSink for Heard {
     }
 }
 
-/// Feeds events as the transport does: until the decoder says it is enough, then the end.
+/// Feeds events as the transport does: until the decoder is done, then the end.
 pub(super) fn decode<'a>(
     events: impl IntoIterator<Item = (&'a str, &'a [u8])>,
 ) -> (Heard, Result<Completion, Failure>) {

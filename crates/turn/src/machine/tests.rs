@@ -4,8 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use serde_json::value::RawValue;
 
+use super::calls::INCOMPLETE;
 use super::*;
+use model::{
+    AgentToolCall, Block, Failure, FailureKind, Message, Provenance, Role, Stop, StopReason,
+    TokenUsage, ToolCallStatus,
+};
 
 struct World {
     ids: u32,

@@ -43,7 +43,7 @@ fn found(
 }
 
 #[test]
-fn a_difference_is_named_by_its_part_its_place_and_its_kind() {
+fn a_difference_is_named_by_its_part_its_position_and_its_kind() {
     use CacheChange::{Changed, Inserted, Removed, Reordered};
     use CachePart::{Message, System, Tool};
     let tools = [("a", 1), ("b", 2), ("c", 3)];
@@ -80,7 +80,7 @@ fn a_difference_is_named_by_its_part_its_place_and_its_kind() {
 }
 
 #[test]
-fn only_what_is_told_again_is_compared() {
+fn only_what_is_sent_again_is_compared() {
     let before = CacheChain { comparable: 2, ..chain("s", &[], &[10, 21, 32, 41]) };
     assert_eq!(difference(&before, &chain("s", &[], &[10, 21, 90])), None);
     assert!(difference(&before, &chain("s", &[], &[10, 90])).is_some());
@@ -102,7 +102,7 @@ proptest! {
             1 => { now.insert(at, 1 << 60); CacheChange::Inserted }
             _ => { now.remove(at); CacheChange::Removed }
         };
-        // Of a last message that is gone and followed by another nobody can tell that it was not changed.
+        // Of a last message that is gone and followed by another it cannot be known that it was not changed.
         let last = edit == 2 && at + 1 == length && grown > 0;
         now.extend((0..grown).map(|n| (n as u64 + 1) << 50));
         let told = found(&chain("s", &[], &links), &chain("s", &[], &now));
@@ -197,10 +197,10 @@ fn a_drop_without_a_change_is_expired_or_unexplained_and_a_setting_is_named() {
 }
 
 #[test]
-fn nothing_is_missed_where_nothing_was_kept() {
+fn nothing_is_missed_where_nothing_was_cached() {
     let unpriced = priced(json!(null));
     let caching = priced(json!({ "input": 2.0, "output": 8.0, "cacheRead": 0.5 }));
-    // A provider that never told of a cache, whatever changes.
+    // A provider that never reported a cache, whatever changes.
     let silent = call([9_000, 0, 0], 0, &[10]);
     let changed = call([9_000, 0, 0], 1, &[90]);
     assert_eq!(judge(&silent, &changed, &rules(&unpriced, false)), None);
@@ -208,10 +208,10 @@ fn nothing_is_missed_where_nothing_was_kept() {
     // One that is known to: 8,960 tokens would have been read in steps of 128.
     let told = judge(&silent, &changed, &rules(&caching, false)).unwrap();
     assert_eq!((told.expected_tokens, told.cost), (8_960, Some(0.017_92)));
-    // Below the least that is kept.
+    // Below the least that is cached.
     let short = |links: &[u64]| call([1_000, 0, 0], 0, links);
     assert_eq!(judge(&short(&[10]), &short(&[90]), &rules(&caching, false)), None);
-    // A provider that keeps what it sees fit is held to what it has read before, in its steps.
+    // A provider that caches what it chooses is measured by what it has read before, in its steps.
     let read = call([200, 2_048, 0], 0, &[10]);
     let next = |cached| call([2_300 - cached, cached, 0], 1, &[10, 21]);
     assert_eq!(judge(&read, &next(2_048), &rules(&caching, false)), None);
@@ -220,7 +220,7 @@ fn nothing_is_missed_where_nothing_was_kept() {
         judge(&read, &next(0), &rules(&caching, false)).map(|told| (told.cause, told.tokens)),
         Some((CacheBreakCause::Unexplained, 2_048))
     );
-    // What was told shortened, or interrupted, says nothing of tokens.
+    // What was sent shortened, or interrupted, gives no count of tokens.
     let cut = CacheChain { comparable: 0, ..call([10, 3_000, 2_000], 0, &[10, 21]) };
     assert_eq!(judge(&cut, &call([5_010, 0, 90], 1, &[90]), &rules(&unpriced, true)), None);
 }

@@ -68,7 +68,7 @@ fn calls(pieces: &[Value], finish: &str) -> (Vec<String>, Stop) {
 }
 
 #[test]
-fn tool_calls_are_told_apart_over_the_numberings_of_all_servers() {
+fn tool_calls_are_distinguished_over_the_numberings_of_all_servers() {
     let f = |name: &str, arguments: &str| json!({"name": name, "arguments": arguments});
     let cases: Vec<(&str, Vec<Value>, Vec<&str>)> = vec![
         (
@@ -180,7 +180,7 @@ fn a_legacy_function_call_is_a_call_without_an_id() {
 }
 
 #[test]
-fn a_calls_own_extra_content_is_kept_verbatim() {
+fn a_calls_own_extra_content_is_stored_verbatim() {
     let (heard, _) = stream(&[
         r#"{"choices":[{"delta":{"tool_calls":[{"id":"1","function":{"name":"a","arguments":"{}"},"extra_content":{"google":{"thought_signature":"s/+=" }}}]}}]}"#,
     ]);

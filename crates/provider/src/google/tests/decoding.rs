@@ -133,7 +133,7 @@ fn arguments_in_pieces_are_put_together_and_a_call_without_its_end_is_never_whol
 }
 
 #[test]
-fn what_is_not_understood_is_kept_as_it_came() {
+fn what_is_not_understood_is_stored_as_it_came() {
     let raw = r#"{"executableCode" : {"language":"PYTHON","code":"1"}, "thoughtSignature":"s"}"#;
     let chunk = format!(
         r#"{{"candidates":[{{"content":{{"parts":[{raw},{{"toolCall":{{"x":1e400}}}},{{}}]}},"finishReason":"STOP"}}]}}"#
