@@ -3,32 +3,17 @@
 //! Owns the driver, the event queue, control and the tasks. It must never know SQLite or JavaScript: it speaks to a
 //! [`crate::model::Journal`], a [`crate::tools::ToolHost`] and an [`EventQueue`].
 
-mod alias;
-mod batch;
-mod budgets;
-mod calibration;
 mod call;
-mod chain;
 mod compaction;
-mod control;
-mod conversation;
+mod context;
 mod count;
-mod driver;
-mod ending;
+mod drive;
+mod events;
 mod failover;
-mod governor;
+mod limits;
 mod lookup;
-mod opening;
-mod outcome;
-mod prefix;
-mod pruning;
-mod recall;
-mod recent;
-mod record;
 mod recovery;
-mod session;
-mod sessions;
-mod sink;
+mod state;
 mod tasks;
 
 use std::collections::HashMap;
@@ -40,6 +25,17 @@ use std::time::Duration;
 use crate::telemetry::Instrument as _;
 use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
+
+use compaction::pruning;
+use context::cache_chain as chain;
+use context::prefix_cache as prefix;
+use context::{calibration, conversation, recent, session};
+use drive::run_loop as driver;
+use drive::{opening, outcome, tool_batch as batch};
+use events::queue as sink;
+use limits::{budgets, rate as governor};
+use state::lanes as sessions;
+use state::{control, recorder as record};
 
 pub use budgets::Budgets;
 pub use compaction::{CompactionOptions, ContextGuard, ManualCompaction, Preset, Strategy};

@@ -4,10 +4,7 @@
 //! when is the plan's, see `failover`.
 
 mod attempt;
-mod bounds;
 pub(crate) mod request;
-mod run;
-mod usage;
 mod waits;
 
 use std::sync::Arc;
@@ -31,11 +28,11 @@ use crate::turn::machine::{Event, Interrupt, Reply};
 use crate::turn::usage::{Ended, Estimated, Judged, judge};
 use crate::turn::{Accumulated, estimate, retry};
 
+pub(crate) use super::drive::attempt::Asked;
+pub(crate) use super::state::bounds::Bounds;
+pub(crate) use super::state::usage::RunUsage;
 use attempt::{Attempt, Reader};
-pub(crate) use bounds::Bounds;
 pub(crate) use request::RequestTemplate;
-pub(crate) use run::Asked;
-pub(crate) use usage::RunUsage;
 pub(crate) use waits::{NextCall, announce_wait};
 
 /// Whom a call asks.

@@ -128,7 +128,7 @@ impl RequestTemplate {
 
 impl Run {
     /// The request of the next call, its hook aside.
-    pub(super) fn request(&self, conversation: &Conversation, called: bool) -> ModelRequest {
+    pub(crate) fn request(&self, conversation: &Conversation, called: bool) -> ModelRequest {
         let provider = self.provider.as_ref();
         let tools = self.tool_set.tools();
         self.template.request(&self.context, tools, &self.model, conversation, provider, called)
@@ -141,7 +141,7 @@ impl Run {
     }
 
     /// What the context asks and `request` cannot say, for want of a place in the API or of the model's consent.
-    pub(super) fn warnings(&self, request: &ModelRequest) -> Vec<RunWarning> {
+    pub(crate) fn warnings(&self, request: &ModelRequest) -> Vec<RunWarning> {
         let (context, model) = (&self.context, &self.context.model);
         let mut told = Vec::new();
         if context.temperature.is_some() && request.temperature.is_none() {

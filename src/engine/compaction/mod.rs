@@ -3,17 +3,17 @@
 //! It owns when, and what becomes of a failure; what stays is `turn/compact`'s. A history is never replaced by less than
 //! a summary that was checked and written down, and nothing is written after an abort.
 
-pub(crate) mod fit;
 mod manual;
 mod options;
 mod plan;
+pub(crate) mod pruning;
 mod question;
 mod summarise;
 mod written;
 
 use std::sync::Arc;
 
-pub(crate) use fit::Fit;
+pub(crate) use super::context::size::{self as fit, Fit};
 pub use manual::ManualCompaction;
 pub use options::{CompactionOptions, ContextGuard, Preset, Strategy};
 pub(crate) use plan::{Scope, base_of};

@@ -2,7 +2,7 @@
 //!
 //! It does what the plan says. It must never go on after a token, an abort, or the end of the run's time.
 
-mod keys;
+mod keyring;
 mod options;
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::turn::fallback::{Choice, Plan};
 use crate::turn::machine::{Event, Interrupt, Machine};
 use crate::turn::retry;
 
-pub(crate) use keys::Keyring;
+pub(crate) use keyring::Keyring;
 pub(crate) use options::{Chain, Chair};
 pub use options::{FailoverOptions, Ladder};
 

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::super::compaction::Compactor;
 use super::super::{Engine, ProviderEntry};
-use super::keys::no_profile;
+use super::keyring::no_profile;
 use crate::error::{EngineError, ErrorCode};
 use crate::model::{AssembledContext, InputError, ModelInfo, ModelName, RunWarning, quoted, typed};
 use crate::provider::Provider;

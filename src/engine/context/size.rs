@@ -2,10 +2,10 @@
 //!
 //! It must never pass an estimate for what a provider has reported: the two are added, never mixed.
 
-use super::super::call::request::max_tokens;
-use super::super::conversation::Conversation;
-use super::super::count::tools_tokens;
-use super::super::driver::Run;
+use crate::engine::call::request::max_tokens;
+use crate::engine::conversation::Conversation;
+use crate::engine::count::tools_tokens;
+use crate::engine::driver::Run;
 use crate::model::{Message, Role, TokenBudget};
 use crate::turn::calibration::Ratio;
 use crate::turn::compact::{Budget, share, truncate_results};
@@ -13,7 +13,7 @@ use crate::turn::estimate;
 use crate::turn::machine::Reply;
 
 /// The margin of an estimate that is compared with a limit, in percent.
-pub(super) const MARGIN: u64 = 120;
+pub(crate) const MARGIN: u64 = 120;
 
 /// What a run knows of its context's size, and what it has done for it.
 #[derive(Debug, Default)]
@@ -23,15 +23,15 @@ pub(crate) struct Fit {
     /// What the last call reported, and the estimate of the conversation with its answer.
     last: Option<(u64, u64)>,
     /// No compaction is tried again in this run; the reason where one failed.
-    pub(super) gave_up: Option<Option<String>>,
-    pub(super) recoveries: u32,
+    pub(crate) gave_up: Option<Option<String>>,
+    pub(crate) recoveries: u32,
     /// Tool results of at least so many tokens are cut short.
-    pub(super) truncate: Option<u64>,
+    pub(crate) truncate: Option<u64>,
     /// So many messages of the running turn are in the summary, its question aside.
-    pub(super) summarised: usize,
+    pub(crate) summarised: usize,
     /// The summary, where a part of the running turn is in it.
-    pub(super) summary: Option<String>,
-    pub(super) warned: bool,
+    pub(crate) summary: Option<String>,
+    pub(crate) warned: bool,
     /// How often the conversation was told anew.
     retold: u32,
     /// How the run's model counts.
@@ -55,7 +55,7 @@ impl Fit {
     }
 
     /// The conversation is another one: what was reported of the old one says nothing of it.
-    pub(super) fn rebuilt(&mut self) {
+    pub(crate) fn rebuilt(&mut self) {
         self.last = None;
         self.retold += 1;
     }
@@ -110,7 +110,7 @@ impl Fit {
     }
 
     /// A message as it is told: whole, or with its large tool results cut short.
-    pub(super) fn told(&self, message: &Message) -> Message {
+    pub(crate) fn told(&self, message: &Message) -> Message {
         match self.truncate {
             Some(least)
                 if message.role == Role::Tool
@@ -124,7 +124,7 @@ impl Fit {
 }
 
 /// An estimate without its margin.
-pub(super) fn without_margin(tokens: u64) -> u64 {
+pub(crate) fn without_margin(tokens: u64) -> u64 {
     share(tokens, 100 * 100 / MARGIN)
 }
 
@@ -157,7 +157,7 @@ impl Run {
 }
 
 /// The budget with what the context uses.
-pub(super) fn token_budget(budget: Budget, used: u64) -> TokenBudget {
+pub(crate) fn token_budget(budget: Budget, used: u64) -> TokenBudget {
     let Budget { window, reserve_response, reserve_tools } = budget;
     let available = budget.available();
     TokenBudget {

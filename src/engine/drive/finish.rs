@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use super::call::RunUsage;
-use super::compaction::fit;
-use super::driver::{Run, last_answer};
-use super::outcome::{self, Ended, Place, millis};
-use super::record::Writing;
-use super::session::Session;
-use super::sink::RecordKind;
+use crate::engine::call::RunUsage;
+use crate::engine::compaction::fit;
+use crate::engine::driver::{Run, last_answer};
+use crate::engine::outcome::{self, Ended, Place, millis};
+use crate::engine::record::Writing;
+use crate::engine::session::Session;
+use crate::engine::sink::RecordKind;
 use crate::model::{
     AgentPhase, AgentResult, Journal, StorageError, StorageErrorKind, StreamEvent, TurnCommit,
     TurnStatus,

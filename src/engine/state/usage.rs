@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Called;
+use crate::engine::call::Called;
 use crate::model::{
     Attempt, CompactionResult, ModelInfo, Progress, RunWarning, TokenBudget, TokenUsage,
 };

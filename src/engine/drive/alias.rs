@@ -2,9 +2,9 @@
 //!
 //! It must never hold one session's queue while it waits for another's: two runs could wait for each other.
 
-use super::driver::Run;
-use super::opening::{broken, interrupted};
-use super::sessions::Place;
+use crate::engine::driver::Run;
+use crate::engine::opening::{broken, interrupted};
+use crate::engine::sessions::Place;
 use crate::turn::machine::Event;
 
 impl Run {

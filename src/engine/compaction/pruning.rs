@@ -6,11 +6,11 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::call::RunUsage;
-use super::compaction::{Stopped, base_of, warning};
-use super::conversation::Conversation;
-use super::driver::Run;
-use super::session::Session;
+use crate::engine::call::RunUsage;
+use crate::engine::compaction::{Stopped, base_of, warning};
+use crate::engine::conversation::Conversation;
+use crate::engine::driver::Run;
+use crate::engine::session::Session;
 use crate::model::{InputError, typed};
 use crate::turn::compact::share;
 use crate::turn::machine::{Event, Machine};
@@ -74,7 +74,7 @@ impl PruningOptions {
 impl Run {
     /// Tells old tool results shorter where the cache is cold and the window fills. The event is what the run ends with
     /// instead of a call.
-    pub(super) async fn prune(
+    pub(crate) async fn prune(
         &self,
         machine: &Machine,
         session: &mut Session,

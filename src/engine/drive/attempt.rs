@@ -2,13 +2,15 @@
 //!
 //! It must never choose whom to ask, or decide what becomes of a failure: that is `failover`'s.
 
-use super::super::budgets::Payer;
-use super::super::compaction::{Room, Stopped, compaction_failure};
-use super::super::conversation::Conversation;
-use super::super::driver::Run;
-use super::super::governor::priority_of;
-use super::super::session::Session;
-use super::{Called, Dismissed, Ending, ModelCall, ModelTarget, PromptSize, RunUsage};
+use crate::engine::budgets::Payer;
+use crate::engine::call::{
+    Called, Dismissed, Ending, ModelCall, ModelTarget, PromptSize, RunUsage,
+};
+use crate::engine::compaction::{Room, Stopped, compaction_failure};
+use crate::engine::conversation::Conversation;
+use crate::engine::driver::Run;
+use crate::engine::governor::priority_of;
+use crate::engine::session::Session;
 use crate::model::{CallPurpose, FailureKind};
 use crate::telemetry;
 use crate::turn::calibration::Ratio;

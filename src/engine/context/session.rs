@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use super::chain::{Watch, pruned_by};
-use super::compaction::{Fit, base_of};
-use super::conversation::Conversation;
-use super::driver::Run;
-use super::prefix::PrefixKey;
-use super::record::Writing;
-use super::sessions::Lane;
+use crate::engine::chain::{Watch, pruned_by};
+use crate::engine::compaction::{Fit, base_of};
+use crate::engine::conversation::Conversation;
+use crate::engine::driver::Run;
+use crate::engine::prefix::PrefixKey;
+use crate::engine::record::Writing;
+use crate::engine::sessions::Lane;
 use crate::model::{
     AgentError, AgentErrorKind, CacheChain, ErrorDetail, FailureKind, HistoryBase, StorageError,
     StorageErrorKind,
@@ -53,7 +53,7 @@ impl Session {
 }
 
 impl Run {
-    pub(super) fn prefix_key(&self) -> PrefixKey {
+    pub(crate) fn prefix_key(&self) -> PrefixKey {
         PrefixKey {
             session_label: self.context.session_label.clone(),
             api: self.provider.api(),

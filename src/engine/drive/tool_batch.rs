@@ -16,10 +16,10 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::driver::Run;
-use super::outcome;
-use super::record::{Starting, Writing, bars};
-use super::session::storage_error;
+use crate::engine::driver::Run;
+use crate::engine::outcome;
+use crate::engine::record::{Starting, Writing, bars};
+use crate::engine::session::storage_error;
 use crate::model::{Block, OUTCOME_UNKNOWN, RunWarning, StorageError, StreamEvent, ToolStatus};
 use crate::telemetry;
 use crate::tools::{

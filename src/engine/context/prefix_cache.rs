@@ -2,8 +2,8 @@
 //!
 //! It must never answer for a head it has not seen: the caller asks the ledger for what is new since the kept head.
 
-use super::conversation::Conversation;
-use super::recent::Recent;
+use crate::engine::conversation::Conversation;
+use crate::engine::recent::Recent;
 use crate::model::Api;
 
 /// Bytes kept over all sessions.

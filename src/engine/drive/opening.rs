@@ -5,12 +5,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call::RunUsage;
-use super::driver::Run;
-use super::record::{Recorder, Writing};
-use super::session::{Session, storage_error};
-use super::sessions::Place;
-use super::{Core, JournalMode};
+use crate::engine::call::RunUsage;
+use crate::engine::driver::Run;
+use crate::engine::record::{Recorder, Writing};
+use crate::engine::session::{Session, storage_error};
+use crate::engine::sessions::Place;
+use crate::engine::{Core, JournalMode};
 use crate::model::{
     Journal, OnStaleHead, OpenTurn, Opened, StopReason, StorageError, StorageErrorKind, TurnCommit,
     TurnFacts, TurnOpening, TurnStatus, quoted,
@@ -185,12 +185,12 @@ impl Drop for GiveBack<'_> {
     }
 }
 
-pub(super) fn interrupted(cause: crate::turn::machine::Interrupt) -> Box<Event> {
+pub(crate) fn interrupted(cause: crate::turn::machine::Interrupt) -> Box<Event> {
     Box::new(Event::Interrupted { cause, partial: None })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it stands where an error is mapped")]
-pub(super) fn broken(error: StorageError) -> Box<Event> {
+pub(crate) fn broken(error: StorageError) -> Box<Event> {
     Box::new(Event::Broken(storage_error(&error)))
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use super::sink::EventQueue;
+use crate::engine::sink::EventQueue;
 use crate::model::{LiveRun, Told};
 
 #[derive(Default)]

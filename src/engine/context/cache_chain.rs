@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use super::compaction::{Scope, Stopped};
-use super::conversation::Conversation;
-use super::driver::Run;
-use super::recent::Recent;
-use super::session::Session;
+use crate::engine::compaction::{Scope, Stopped};
+use crate::engine::conversation::Conversation;
+use crate::engine::driver::Run;
+use crate::engine::recent::Recent;
+use crate::engine::session::Session;
 use crate::model::{
     Api, CacheBreak, CacheChain, CacheChange, CachePart, CacheStep, CacheTtl, Message,
     StorageError, StreamEvent,

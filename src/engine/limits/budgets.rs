@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::value::RawValue;
 
-use super::Core;
 use crate::clock;
+use crate::engine::Core;
 use crate::model::{
     BudgetOptions, BudgetPer, BudgetState, Failure, FailureKind, InputError, ModelInfo, SessionKey,
     SpentBy, StorageError, TokenUsage, typed,
@@ -101,7 +101,7 @@ impl Budgets {
     }
 
     /// What every open purse stands at, by limit and name.
-    pub(super) fn states(&self) -> Vec<BudgetState> {
+    pub(crate) fn states(&self) -> Vec<BudgetState> {
         let mut states: Vec<(Purse, BudgetState)> = self
             .book()
             .balances()
@@ -129,7 +129,7 @@ impl Budgets {
     }
 
     /// A run has ended: its own purses are closed.
-    pub(super) fn run_ended(&self, turn_id: &str) {
+    pub(crate) fn run_ended(&self, turn_id: &str) {
         if self.limits.iter().any(|limit| limit.per == BudgetPer::Run) {
             let is_run =
                 |at: usize| self.limits.get(at).is_some_and(|limit| limit.per == BudgetPer::Run);

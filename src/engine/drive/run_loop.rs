@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::call::{Bounds, RequestTemplate, RunUsage};
-use super::compaction::Compactor;
-use super::control::RunControl;
-use super::failover::Chair;
-use super::record::Writing;
-use super::session::Session;
-use super::sessions::Place;
-use super::sink::EventQueue;
-use super::{Core, batch};
+use crate::engine::call::{Bounds, RequestTemplate, RunUsage};
+use crate::engine::compaction::Compactor;
+use crate::engine::control::RunControl;
+use crate::engine::failover::Chair;
+use crate::engine::record::Writing;
+use crate::engine::session::Session;
+use crate::engine::sessions::Place;
+use crate::engine::sink::EventQueue;
+use crate::engine::{Core, batch};
 use crate::model::{
     AgentPhase, AssembledContext, ModelInfo, Role, RunWarning, StopReason, StreamEvent,
 };

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio_util::sync::CancellationToken;
 
-use super::Core;
-use super::driver::Run;
+use crate::engine::Core;
+use crate::engine::driver::Run;
 use crate::error::EngineError;
 use crate::model::{
     AssembledContext, ExecutionMode, InputError, Journal, RECALL, Recall, Recalled, ReplayClass,
@@ -45,7 +45,7 @@ impl Core {
     ///
     /// # Errors
     /// A tool of the host that has its name.
-    pub(super) fn offer_recall(&self, context: &mut AssembledContext) -> Result<(), EngineError> {
+    pub(crate) fn offer_recall(&self, context: &mut AssembledContext) -> Result<(), EngineError> {
         if !self.recalls() {
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl Core {
 }
 
 /// Looks through the thread of one session.
-pub(super) struct Recaller {
+pub(crate) struct Recaller {
     journal: Arc<dyn Journal>,
     session_label: String,
     parent_turn_id: Option<String>,
@@ -83,7 +83,7 @@ pub(super) struct Recaller {
 
 impl Run {
     /// Who answers a call of `tool`, where that is the engine itself.
-    pub(super) fn recaller(&self, tool: &str) -> Option<Recaller> {
+    pub(crate) fn recaller(&self, tool: &str) -> Option<Recaller> {
         if tool != RECALL || !self.core.recalls() {
             return None;
         }
