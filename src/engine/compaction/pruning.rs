@@ -1,26 +1,26 @@
-//! Pruning of old tool results before a call whose cache is cold: the options, and the conversation told anew.
+//! Pruning of old tool results before a call whose cache is cold: the options, and the new conversation.
 //!
-//! What is pruned is `turn/prune`'s. It is in memory only: the ledger's messages stay whole. It must never prune what a
+//! What is pruned is `turn/prune`'s to decide. It is in memory only: the ledger's messages stay whole. It must never prune what a
 //! provider may still have in its cache, and what is pruned stays so until the cache is cold again.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::engine::call::RunUsage;
-use crate::engine::compaction::{Stopped, base_of, warning};
-use crate::engine::conversation::Conversation;
-use crate::engine::driver::Run;
-use crate::engine::session::Session;
+use super::errors::warning;
+use super::reproject::read_input;
+use crate::engine::active_run::ActiveRun;
+use crate::engine::context::{Conversation, PrefixKey, Session, base_of, cache_ttl_ms};
+use crate::engine::state::{RunUsage, Unfinished};
 use crate::model::{InputError, typed};
 use crate::turn::compact::share;
-use crate::turn::machine::{Event, Machine};
+use crate::turn::machine::{Interrupt, Machine};
 use crate::turn::prune::{Shares, decide};
 
-/// When old tool results are told shorter.
+/// When old tool results are pruned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PruningOptions {
-    /// Milliseconds after the last call from which the cache is taken for cold; what the cache is asked to keep by default.
+    /// Milliseconds after the last call from which the cache counts as cold; by default the lifetime that the cache is asked for.
     pub idle_ms: Option<u64>,
     /// The share of the window from which large results are trimmed, 0 to 1.
     pub trim_at: Option<f64>,
@@ -71,66 +71,66 @@ impl PruningOptions {
     }
 }
 
-impl Run {
-    /// Tells old tool results shorter where the cache is cold and the window fills. The event is what the run ends with
-    /// instead of a call.
-    pub(crate) async fn prune(
-        &self,
-        machine: &Machine,
-        session: &mut Session,
-        spent: &mut RunUsage,
-    ) -> Option<Event> {
-        let options = self.core.pruning?;
-        let shares = options.shares();
-        let least_idle = options.idle_ms.unwrap_or_else(|| self.cache_ttl_ms());
-        let idle = session.watch.idle_ms(self.core.clock.now_ms());
-        // What was shortened to fit is told by other rules, and for this run only.
-        if idle.is_none_or(|idle| idle <= least_idle) || session.fit.shortened() {
-            return None;
-        }
-        let overhead = self.overhead(&mut session.fit);
-        let window = self.budget().window;
-        if session.fit.estimate(&session.conversation) <= share(window, shares.trim) {
-            return None;
-        }
-        let (whole, scope) = match self.projected(machine, session).await {
-            Ok(whole) => whole,
-            Err(stopped) => return not_pruned(stopped, spent),
-        };
-        let pruned = decide(&whole, overhead, window, shares);
-        if pruned == *session.conversation.pruning() {
-            return None;
-        }
-        let provider = self.provider.as_ref();
-        let base = base_of(scope.summary.as_ref());
-        let mut conversation = Conversation::pruned(self.target(), base, pruned);
-        conversation.push_flat(self.context.history.as_deref().unwrap_or_default(), provider);
-        for turn in scope.summary.iter().chain(&scope.turns) {
-            conversation.push_turn(turn, provider);
-        }
-        if let Some(head) = &session.expected_head
-            && self.context.history.is_none()
-        {
-            // The next runs begin with the same bytes.
-            self.core.prefixes.put(self.prefix_key(), head.clone(), conversation.clone());
-        }
-        conversation.turn_begins();
-        conversation.push_current(machine.messages(), provider);
-        session.conversation = conversation;
-        session.fit.pruned();
-        session.watch.explained = true;
-        None
+/// Prunes old tool results where the cache is cold and the window fills.
+pub(crate) async fn prune(
+    active: &ActiveRun,
+    options: Option<PruningOptions>,
+    machine: &Machine,
+    session: &mut Session,
+    usage: &mut RunUsage,
+) -> Result<(), Interrupt> {
+    let Some(options) = options else { return Ok(()) };
+    let (run, shared) = (&active.run, &active.shared);
+    let shares = options.shares();
+    let least_idle = options.idle_ms.unwrap_or_else(|| cache_ttl_ms(&run.context));
+    let idle = session.watch.idle_ms(shared.clock.now_ms());
+    // What was shortened to fit follows other rules, and is so for this run only.
+    if idle.is_none_or(|idle| idle <= least_idle) || session.size.shortened() {
+        return Ok(());
     }
+    let overhead = session.size.overhead(&run.context, run.tool_set.tools());
+    let window = active.window_budget().window;
+    if session.size.estimate(&session.conversation) <= share(window, shares.trim) {
+        return Ok(());
+    }
+    let input = match read_input(active, session).await {
+        Ok(input) => input,
+        Err(unfinished) => return not_pruned(unfinished, usage),
+    };
+    let whole = input.projected(run, machine.messages());
+    let pruned = decide(&whole, overhead, window, shares);
+    if pruned == *session.conversation.pruning() {
+        return Ok(());
+    }
+    let provider = run.target.provider.as_ref();
+    let base = base_of(input.summary.as_ref());
+    let mut conversation = Conversation::pruned(run.target.transcript(), base, pruned);
+    conversation.push_flat(run.context.history.as_deref().unwrap_or_default(), provider);
+    for turn in input.summary.iter().chain(&input.turns) {
+        conversation.push_turn(turn, provider);
+    }
+    if let Some(head) = &session.head.expected_head
+        && run.context.history.is_none()
+    {
+        // The next runs begin with the same bytes.
+        shared.prefixes.put(PrefixKey::of(run), head.clone(), conversation.clone());
+    }
+    conversation.turn_begins();
+    conversation.push_current(machine.messages(), provider);
+    session.conversation = conversation;
+    session.size.pruned();
+    session.watch.explained = true;
+    Ok(())
 }
 
-/// A history that cannot be read is told as it was.
-fn not_pruned(stopped: Stopped, spent: &mut RunUsage) -> Option<Event> {
-    match stopped {
-        Stopped::Interrupted(cause) => Some(Event::Interrupted { cause, partial: None }),
-        Stopped::Failed(why) => {
-            let message = format!("old tool results were told whole: {why}");
-            spent.notes.push(warning("pruning_failed", message));
-            None
+/// A history that cannot be read is sent as it was.
+fn not_pruned(unfinished: Unfinished, usage: &mut RunUsage) -> Result<(), Interrupt> {
+    match unfinished {
+        Unfinished::Interrupted(cause) => Err(cause),
+        Unfinished::Failed(why) => {
+            let message = format!("old tool results were sent whole: {why}");
+            usage.notes.push(warning("pruning_failed", message));
+            Ok(())
         }
     }
 }
@@ -160,8 +160,8 @@ mod tests {
             (r#"{"idle":1}"#, "pruning.idle"),
             ("7", "pruning"),
         ] {
-            let told = parse(json).unwrap_err();
-            assert!(told.starts_with(&format!("`{field}`")), "{told}");
+            let error = parse(json).unwrap_err();
+            assert!(error.starts_with(&format!("`{field}`")), "{error}");
         }
     }
 }

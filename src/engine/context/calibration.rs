@@ -1,7 +1,7 @@
 //! How the engine's models count tokens: learnt from each answer, in memory, and in the ledger where there is one, so that a
 //! restart and other processes know it.
 //!
-//! It must never hold up a call for what could not be read or written.
+//! It must never hold up a call because something could not be read or written.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,27 +14,27 @@ use crate::model::{KeptRatio, RatioStore};
 use crate::telemetry;
 use crate::turn::calibration::Ratio;
 
-/// What other processes keep is looked at this often.
+/// What other processes store is read this often.
 const FRESH: Duration = Duration::from_secs(60);
-/// A change of less, in thousandths of what is kept, is not written.
+/// A change of less, in thousandths of the stored ratio, is not written.
 const WORTH: u32 = 20;
-/// More models than an engine asks in its life; past it, none is learnt.
-const MOST_KEPT: usize = 1_000;
+/// More models than an engine calls in its life; past it, none is learnt.
+const MOST_MODELS: usize = 1_000;
 
 #[derive(Default)]
 struct Known {
     ratio: Ratio,
     /// As the store has it.
-    kept: Option<Ratio>,
+    stored: Option<Ratio>,
     updated_at: i64,
 }
 
 /// By provider and model.
-type Book = HashMap<(String, String), Known>;
+type Ratios = HashMap<(String, String), Known>;
 
 /// The ratios of an engine's models.
 pub(crate) struct Calibrations {
-    book: Mutex<Book>,
+    ratios: Mutex<Ratios>,
     /// When the store was last read; held while it is, so that nobody estimates before the first time.
     read: tokio::sync::Mutex<Option<Instant>>,
     store: Option<Arc<dyn RatioStore>>,
@@ -43,34 +43,34 @@ pub(crate) struct Calibrations {
 
 impl Calibrations {
     pub(crate) fn new(store: Option<Arc<dyn RatioStore>>, clock: Clock) -> Self {
-        Self { book: Mutex::default(), read: tokio::sync::Mutex::default(), store, clock }
+        Self { ratios: Mutex::default(), read: tokio::sync::Mutex::default(), store, clock }
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ratios(&self) -> MutexGuard<'_, Ratios> {
+        self.ratios.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads what is kept, where the last look is not fresh.
-    pub(crate) async fn look(&self) {
+    /// Reads the store again, where the last reading is not fresh.
+    pub(crate) async fn refresh(&self) {
         let Some(store) = &self.store else { return };
         let mut read = self.read.lock().await;
         let now = self.clock.instant();
         if read.is_some_and(|at| now.saturating_duration_since(at) < FRESH) {
             return;
         }
-        // Also where it fails: what is not known is estimated as it is.
+        // Also where it fails: an unknown model is estimated without a ratio.
         *read = Some(now);
         match store.ratios().await {
             Ok(rows) => {
-                let mut book = self.book();
+                let mut ratios = self.ratios();
                 for KeptRatio { provider, model, per_mille, samples, updated_at } in rows {
-                    if book.len() >= MOST_KEPT {
+                    if ratios.len() >= MOST_MODELS {
                         break;
                     }
-                    let known = book.entry((provider, model)).or_default();
+                    let known = ratios.entry((provider, model)).or_default();
                     if known.ratio.samples() == 0 || updated_at > known.updated_at {
                         let ratio = Ratio::kept(per_mille, samples);
-                        *known = Known { ratio, kept: Some(ratio), updated_at };
+                        *known = Known { ratio, stored: Some(ratio), updated_at };
                     }
                 }
             }
@@ -78,20 +78,20 @@ impl Calibrations {
         }
     }
 
-    /// How `model` counts, as far as it is known.
+    /// How `model` counts, as far as that is known.
     pub(crate) fn of(&self, provider: &str, model: &str) -> Ratio {
         let name = (provider.to_owned(), model.to_owned());
-        self.book().get(&name).map(|known| known.ratio).unwrap_or_default()
+        self.ratios().get(&name).map(|known| known.ratio).unwrap_or_default()
     }
 
     /// A call was answered: its prompt had `reported` tokens, and was estimated, without a ratio, at `estimated`.
     pub(crate) fn learn(&self, provider: &str, model: &str, reported: u64, estimated: u64) {
         let name = (provider.to_owned(), model.to_owned());
-        let mut book = self.book();
-        if book.len() >= MOST_KEPT && !book.contains_key(&name) {
+        let mut ratios = self.ratios();
+        if ratios.len() >= MOST_MODELS && !ratios.contains_key(&name) {
             return;
         }
-        let known = book.entry(name).or_default();
+        let known = ratios.entry(name).or_default();
         if !known.ratio.learn(reported, estimated) {
             return;
         }
@@ -100,13 +100,13 @@ impl Calibrations {
         let Some(store) = &self.store else { return };
         let ratio = known.ratio;
         let per_mille = ratio.per_mille();
-        let is_worth = known.kept.is_none_or(|kept| {
-            per_mille.abs_diff(kept.per_mille()) * 1_000 > kept.per_mille() * WORTH
+        let is_worth = known.stored.is_none_or(|stored| {
+            per_mille.abs_diff(stored.per_mille()) * 1_000 > stored.per_mille() * WORTH
         });
         if is_worth {
-            known.kept = Some(ratio);
-            drop(book);
-            // Handed over at once; what is lost is learnt again.
+            known.stored = Some(ratio);
+            drop(ratios);
+            // Written in the background; what is lost is learnt again.
             drop(store.keep_ratio(KeptRatio {
                 provider: provider.to_owned(),
                 model: model.to_owned(),

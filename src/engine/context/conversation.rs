@@ -1,6 +1,6 @@
 //! A conversation as its provider will read it: encoded pieces that never change, and the open end.
 //!
-//! It owns the split between the two. Everything up to the last assistant message is encoded once and kept; what follows
+//! It owns the split between the two. Everything up to the last assistant message is encoded once; what follows
 //! (tool results, user messages) may still be merged with what comes, and is encoded for each call. It must never
 //! re-encode a piece: the request for call n+1 begins with the bytes of call n (docs/rules/compaction.md#prompt-cache-stability).
 
@@ -22,7 +22,7 @@ pub(crate) struct Conversation {
     tokens: u64,
     /// Of them, those that servers count each in its own way.
     uncertain: u64,
-    /// The messages that are told pruned, by their place, and a link for each that is encoded.
+    /// The pruned messages by their index, and a link for each message that is encoded.
     pruned: Pruned,
     links: Vec<u64>,
     /// The compaction it began with; 0 for none.
@@ -38,7 +38,7 @@ impl Conversation {
         Self::pruned(target, 0, Pruned::new())
     }
 
-    /// One that begins with the compaction `base`, and tells some of its results shorter.
+    /// One that begins with the compaction `base`, and has some of its results pruned.
     pub(crate) fn pruned(target: Target, base: u64, pruned: Pruned) -> Self {
         Self {
             projector: Projector::new(target),
@@ -71,8 +71,8 @@ impl Conversation {
         &self.pruned
     }
 
-    /// Where the last request ended that somebody had asked, in bytes before the end of the encoded pieces, where that is so
-    /// many blocks ago that it may be looked for in vain, or nothing was said since that could be marked.
+    /// Where the last request ended, in bytes before the end of the encoded pieces, where that is so many blocks ago that
+    /// the provider may not find it, or where nothing since could be marked.
     pub(crate) fn earlier_end(&self) -> Option<usize> {
         /// Anthropic looks at 20 blocks, the marked one among them.
         const LOOKED_AT: usize = 18;
@@ -92,7 +92,7 @@ impl Conversation {
         self.projector.sendable()
     }
 
-    /// What of it cannot be told to this model.
+    /// What this model cannot be sent of it.
     pub(crate) fn dropped(&self) -> Dropped {
         self.projector.dropped()
     }
@@ -102,7 +102,7 @@ impl Conversation {
         self.pieces.iter().map(Bytes::len).sum::<usize>() + self.links.len() * size_of::<u64>()
     }
 
-    /// An estimate of all its messages, as they are told.
+    /// An estimate of all its messages, as they are projected.
     pub(crate) fn tokens(&self) -> u64 {
         self.tokens
     }
@@ -150,8 +150,8 @@ impl Conversation {
         let rest = self.open.split_off(last + 1);
         let mut closed = std::mem::replace(&mut self.open, rest);
         for message in &mut closed {
-            let told = (message.role == Role::Tool).then_some(self.links.len());
-            let level = told.and_then(|at| self.pruned.get(&at)).copied();
+            let index = (message.role == Role::Tool).then_some(self.links.len());
+            let level = index.and_then(|at| self.pruned.get(&at)).copied();
             if let Some(level) = level {
                 let whole = estimate::block_tokens(&message.blocks);
                 *message = prune::apply(message, level);
@@ -165,23 +165,24 @@ impl Conversation {
         let ends = asked.last().is_some_and(|message| message.role != Role::Assistant);
         let blocks: usize = answer.iter().map(|it| it.blocks.len()).sum();
         let goes_on = asked.is_empty();
-        let [asked, said] = [provider.encode_messages(asked), provider.encode_messages(answer)];
+        let [asked, answered] = [provider.encode_messages(asked), provider.encode_messages(answer)];
         self.earlier = match self.earlier {
-            // An answer that paused and was continued: nobody has said anything since.
-            Some(earlier) if goes_on && said.is_empty() => Some(earlier),
-            Some((back, before)) if goes_on => Some((back + said.len() + 1, before + blocks)),
-            _ => (ends && !asked.is_empty() && !said.is_empty()).then(|| (said.len() + 1, blocks)),
+            // An answer that paused and was continued: there is no new message since.
+            Some(earlier) if goes_on && answered.is_empty() => Some(earlier),
+            Some((back, before)) if goes_on => Some((back + answered.len() + 1, before + blocks)),
+            _ => (ends && !asked.is_empty() && !answered.is_empty())
+                .then(|| (answered.len() + 1, blocks)),
         };
-        for piece in [asked, said] {
+        for piece in [asked, answered] {
             if !piece.is_empty() {
-                self.keep(piece);
+                self.push_piece(piece);
             }
         }
     }
 
-    /// Keeps a piece. Neighbours of like size are joined, so that there are few pieces however long the conversation, and
+    /// Appends a piece. Neighbours of like size are joined, so that there are few pieces however long the conversation, and
     /// a byte is copied a logarithmic number of times over its life.
-    fn keep(&mut self, mut piece: Bytes) {
+    fn push_piece(&mut self, mut piece: Bytes) {
         while let Some(last) = self.pieces.pop_if(|last| last.len() <= 2 * piece.len()) {
             let mut joined = BytesMut::with_capacity(last.len() + 1 + piece.len());
             joined.extend_from_slice(&last);

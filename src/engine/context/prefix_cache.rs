@@ -1,21 +1,34 @@
-//! The kept conversations of sessions, so that a warm call neither reads nor encodes what has not changed.
+//! The cached conversations of sessions, so that a warm call neither reads nor encodes what has not changed.
 //!
-//! It must never answer for a head it has not seen: the caller asks the ledger for what is new since the kept head.
+//! It must never answer for a head it has not seen: the caller reads from the ledger what is new since the cached head.
 
-use crate::engine::conversation::Conversation;
-use crate::engine::recent::Recent;
+use super::conversation::Conversation;
+use super::recent::Recent;
+use crate::engine::state::Run;
 use crate::model::Api;
 
-/// Bytes kept over all sessions.
+/// Bytes of all sessions together.
 const MAX_BYTES: usize = 64 << 20;
 
-/// What a kept conversation is good for.
+/// The session and the model that a cached conversation is of.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PrefixKey {
     pub(crate) session_label: String,
     pub(crate) api: Api,
     pub(crate) provider: String,
     pub(crate) model: String,
+}
+
+impl PrefixKey {
+    /// The key of a run's next call.
+    pub(crate) fn of(run: &Run) -> Self {
+        Self {
+            session_label: run.context.session_label.clone(),
+            api: run.target.provider.api(),
+            provider: run.target.provider_name.clone(),
+            model: run.target.model_name.clone(),
+        }
+    }
 }
 
 /// Conversations by session and model, with the turn each ends at; least recently used ones dropped first.
@@ -28,12 +41,12 @@ impl Default for PrefixCache {
 }
 
 impl PrefixCache {
-    /// The conversation kept for `key`, with the turn it ends at. Taken out: whoever runs the session puts it back.
+    /// The cached conversation of `key`, with the turn it ends at. Taken out: the session's run puts it back.
     pub(crate) fn take(&self, key: &PrefixKey) -> Option<(String, Conversation)> {
         self.0.take(key)
     }
 
-    /// Keeps the conversation that ends at turn `head`.
+    /// Stores the conversation that ends at turn `head`.
     pub(crate) fn put(&self, key: PrefixKey, head: String, conversation: Conversation) {
         let bytes = conversation.size();
         self.0.put(key, (head, conversation), bytes);

@@ -1,7 +1,7 @@
-//! The tool `recall`: the model looks for what a compaction left out of its context, in its own thread.
+//! The tool `recall`: the model searches what a compaction left out of its context, in its own session.
 //!
-//! It owns what the model is offered and told. It must never reach beyond the session of its run: what is looked through
-//! is the journal's to say.
+//! It owns the tool's definition and its answers. It must never reach beyond the session of its run: the journal decides
+//! what is searched.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -10,8 +10,7 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::Core;
-use crate::engine::driver::Run;
+use crate::engine::state::Run;
 use crate::error::EngineError;
 use crate::model::{
     AssembledContext, ExecutionMode, InputError, Journal, RECALL, Recall, Recalled, ReplayClass,
@@ -23,7 +22,7 @@ use crate::tools::{Invocation, ToolAnswer, ToolFuture, ToolHost, result_cap};
 const USUAL: usize = 10;
 /// Characters of an answer.
 const MOST_CHARS: usize = 12_000;
-/// Characters that are said around the messages.
+/// Characters of the text around the messages.
 const MARGIN: usize = 300;
 
 const DESCRIPTION: &str = "Searches the earlier part of this conversation that is no longer in your context, because a \
@@ -39,40 +38,31 @@ struct Arguments {
     limit: Option<usize>,
 }
 
-impl Core {
-    /// Puts the tool among those of a context, last and from the first call on: a tool that came later would change
-    /// what every request begins with.
-    ///
-    /// # Errors
-    /// A tool of the host that has its name.
-    pub(crate) fn offer_recall(&self, context: &mut AssembledContext) -> Result<(), EngineError> {
-        if !self.recalls() {
-            return Ok(());
-        }
-        if let Some(index) = context.tools.iter().position(|tool| tool.name == RECALL) {
-            return Err(EngineError::context(InputError::new(
-                format!("tools[{index}].name"),
-                "`recall` is the engine's own with `compaction.recall`; name the tool otherwise",
-            )));
-        }
-        context.tools.push(ToolDefinition {
-            name: RECALL.to_owned(),
-            description: DESCRIPTION.to_owned(),
-            parameters: RawValue::from_string(PARAMETERS.to_owned()).unwrap_or_default(),
-            execution_mode: ExecutionMode::Parallel,
-            timeout_ms: None,
-            replay: ReplayClass::Pure,
-            retries: 0,
-        });
-        Ok(())
+/// Adds the tool to those of a context, last and from the first call on: a tool that came later would change what every
+/// request begins with.
+///
+/// # Errors
+/// A tool of the host that has its name.
+pub(crate) fn offer_recall(context: &mut AssembledContext) -> Result<(), EngineError> {
+    if let Some(index) = context.tools.iter().position(|tool| tool.name == RECALL) {
+        return Err(EngineError::context(InputError::new(
+            format!("tools[{index}].name"),
+            "`recall` is the engine's own with `compaction.recall`; name the tool otherwise",
+        )));
     }
-
-    fn recalls(&self) -> bool {
-        self.journal.is_some() && self.compaction.as_ref().is_some_and(|options| options.recall)
-    }
+    context.tools.push(ToolDefinition {
+        name: RECALL.to_owned(),
+        description: DESCRIPTION.to_owned(),
+        parameters: RawValue::from_string(PARAMETERS.to_owned()).unwrap_or_default(),
+        execution_mode: ExecutionMode::Parallel,
+        timeout_ms: None,
+        replay: ReplayClass::Pure,
+        retries: 0,
+    });
+    Ok(())
 }
 
-/// Looks through the thread of one session.
+/// Searches the history of one session.
 pub(crate) struct Recaller {
     journal: Arc<dyn Journal>,
     session_label: String,
@@ -81,18 +71,15 @@ pub(crate) struct Recaller {
     most_chars: usize,
 }
 
-impl Run {
-    /// Who answers a call of `tool`, where that is the engine itself.
-    pub(crate) fn recaller(&self, tool: &str) -> Option<Recaller> {
-        if tool != RECALL || !self.core.recalls() {
-            return None;
+impl Recaller {
+    /// The tool's host for `run`.
+    pub(crate) fn new(journal: &Arc<dyn Journal>, run: &Run) -> Self {
+        Self {
+            journal: Arc::clone(journal),
+            session_label: run.context.session_label.clone(),
+            parent_turn_id: run.context.parent_turn_id.clone(),
+            most_chars: MOST_CHARS.min(result_cap(Some(run.target.model.context_window))),
         }
-        Some(Recaller {
-            journal: Arc::clone(self.core.journal.as_ref()?),
-            session_label: self.context.session_label.clone(),
-            parent_turn_id: self.context.parent_turn_id.clone(),
-            most_chars: MOST_CHARS.min(result_cap(Some(self.model.context_window))),
-        })
     }
 }
 
@@ -111,7 +98,7 @@ impl ToolHost for Recaller {
             let asked = Recall { session_label, parent_turn_id, query: query.clone(), limit };
             match journal.recall(asked).await {
                 Ok(recalled) => {
-                    let text = told(&recalled, &query, most_chars);
+                    let text = answer_text(&recalled, &query, most_chars);
                     ToolAnswer { result_json: to_raw_value(&text).ok(), ..ToolAnswer::text(text) }
                 }
                 Err(error) => ToolAnswer::error(error.message),
@@ -120,8 +107,8 @@ impl ToolHost for Recaller {
     }
 }
 
-/// What the model reads.
-fn told(recalled: &Recalled, query: &str, most_chars: usize) -> String {
+/// The text that the model reads.
+fn answer_text(recalled: &Recalled, query: &str, most_chars: usize) -> String {
     let Recalled { compacted, loosely, partial, messages } = recalled;
     let mut text = String::new();
     if !compacted {

@@ -1,6 +1,6 @@
-//! What was used last of what would fill the memory: a map that holds so many entries and bytes, and drops the oldest.
+//! A map of a bounded number of entries and bytes, which drops the oldest first.
 //!
-//! It must never hold more than it was made for.
+//! It must never hold more than its bounds.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -19,8 +19,8 @@ struct Inner<K, V> {
     clock: u64,
 }
 
-/// Entries by when they were put in.
-pub(crate) struct Recent<K, V> {
+/// A bounded map. The entry that was put in first is dropped first.
+pub(super) struct Recent<K, V> {
     inner: Mutex<Inner<K, V>>,
     most: usize,
     most_bytes: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Recent<K, V> {
 
 impl<K: Clone + Eq + Hash, V> Recent<K, V> {
     /// At most so many entries, of so many bytes together.
-    pub(crate) fn new(most: usize, most_bytes: usize) -> Self {
+    pub(super) fn new(most: usize, most_bytes: usize) -> Self {
         let inner = Inner { entries: HashMap::new(), bytes: 0, clock: 0 };
         Self { inner: Mutex::new(inner), most, most_bytes }
     }
@@ -37,7 +37,7 @@ impl<K: Clone + Eq + Hash, V> Recent<K, V> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<V>
+    pub(super) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
         V: Clone,
@@ -46,12 +46,12 @@ impl<K: Clone + Eq + Hash, V> Recent<K, V> {
     }
 
     /// Takes an entry out.
-    pub(crate) fn take(&self, key: &K) -> Option<V> {
+    pub(super) fn take(&self, key: &K) -> Option<V> {
         self.lock().remove(key)
     }
 
-    /// Puts an entry in the place of what was there. One that is larger than everything together may be is not kept.
-    pub(crate) fn put(&self, key: K, value: V, bytes: usize) {
+    /// Replaces an entry. One that is larger than the bound of all together is not stored.
+    pub(super) fn put(&self, key: K, value: V, bytes: usize) {
         let mut inner = self.lock();
         inner.remove(&key);
         if bytes > self.most_bytes {

@@ -1,181 +1,165 @@
-//! The call that a run's machine asks for: with room made before it, and once more after a prompt that was refused.
+//! One attempt at an answer: model and profile are chosen, the model is called, and the plan learns the outcome.
 //!
-//! It must never choose whom to ask, or decide what becomes of a failure: that is `failover`'s.
+//! It does what the plan decides. It must never go on after a token, an abort, or the end of the run's time.
 
-use crate::engine::budgets::Payer;
-use crate::engine::call::{
-    Called, Dismissed, Ending, ModelCall, ModelTarget, PromptSize, RunUsage,
-};
-use crate::engine::compaction::{Room, Stopped, compaction_failure};
-use crate::engine::conversation::Conversation;
-use crate::engine::driver::Run;
-use crate::engine::governor::priority_of;
-use crate::engine::session::Session;
-use crate::model::{CallPurpose, FailureKind};
+use std::time::Duration;
+
+use super::attempt_outcome::{AttemptOutcome, FailedAttempt};
+use super::driver::Driver;
+use super::model_turn::{Asked, ask, choose, use_profile};
+use super::switch::switch;
+use crate::engine::call::{Called, Ending, NextCall, announce_wait};
+use crate::engine::context::Session;
+use crate::engine::failover::{FailedCall, after_failure};
+use crate::engine::state::{RunUsage, Unfinished};
+use crate::model::{CallPurpose, Failure, FailureKind, Stop};
 use crate::telemetry;
-use crate::turn::calibration::Ratio;
-use crate::turn::governor::Claim;
-use crate::turn::machine::{Event, Machine, Reply};
-use crate::turn::transcript::Dropped;
-use crate::turn::usage::Estimated;
+use crate::turn::fallback::Choice;
+use crate::turn::machine::{Interrupt, Machine};
+use crate::turn::retry;
 
-/// What came of asking.
-pub(crate) enum Asked {
-    /// Whom to ask is to be chosen anew.
-    Anew,
-    Called(Box<Called>),
-    /// What the run ends with instead of a call.
-    Ended(Box<Event>),
+/// One attempt at the model that answers; `tools_answered` says whether a tool of this run has answered.
+pub(super) async fn attempt(
+    driver: &mut Driver,
+    machine: &Machine,
+    session: &mut Session,
+    tools_answered: bool,
+    usage: &mut RunUsage,
+) -> AttemptOutcome {
+    let refreshed = driver.active.guard(driver.active.shared.calibrations.refresh()).await;
+    if let Err(cause) = refreshed {
+        return AttemptOutcome::interrupted(cause);
+    }
+    let last_turn = session.head.parent_turn_id.as_deref();
+    if let Err(cause) = use_last_profile(driver, last_turn).await {
+        return AttemptOutcome::interrupted(cause);
+    }
+    loop {
+        if let Some(outcome) = choose_target(driver, machine, session, usage).await {
+            return outcome;
+        }
+        match ask(driver, machine, session, tools_answered, usage).await {
+            // A call that was held back for a profile that has cooled since chooses another.
+            Asked::ChooseAnew => {}
+            Asked::Called(called) => {
+                driver.active.run.plan.has_failed(usage.failed().saturating_sub(1));
+                return judge(driver, *called).await;
+            }
+            Asked::Ended(outcome) => return *outcome,
+        }
+    }
 }
 
-impl Run {
-    /// Asks the model; `called` says whether a tool of this run has answered.
-    pub(crate) async fn ask(
-        &mut self,
-        machine: &Machine,
-        session: &mut Session,
-        called: bool,
-        spent: &mut RunUsage,
-    ) -> Asked {
-        let before = spent.compacted;
-        session.fit.ratio = self.ratio();
-        if let Some(event) = self.prune(machine, session, spent).await {
-            return Asked::Ended(Box::new(event));
+/// A session that this engine has not answered goes on with the profile of its last turn: that provider may have its
+/// prompt in the cache. A compaction has none.
+async fn use_last_profile(driver: &mut Driver, last_turn: Option<&str>) -> Result<(), Interrupt> {
+    let active = &mut driver.active;
+    if active.run.profile.is_some() || !active.run.plan.has_choice() {
+        return Ok(());
+    }
+    let (Some(journal), Some(turn)) = (&active.shared.journal, last_turn) else {
+        return Ok(());
+    };
+    let reading = journal.answered_with(turn, &active.run.target.provider_name);
+    match active.try_guard(reading).await {
+        Ok(Some(profile)) => active.run.plan.using(Some(&profile)),
+        Ok(None) => {}
+        Err(Unfinished::Failed(error)) => telemetry::storage_failed(error.kind.code()),
+        Err(Unfinished::Interrupted(cause)) => return Err(cause),
+    }
+    Ok(())
+}
+
+/// Chooses model and profile; waits, and switches to the next model, where the plan decides so.
+async fn choose_target(
+    driver: &mut Driver,
+    machine: &Machine,
+    session: &mut Session,
+    usage: &mut RunUsage,
+) -> Option<AttemptOutcome> {
+    loop {
+        let active = &mut driver.active;
+        if let Err(cause) = active.guard(active.shared.keys.refresh()).await {
+            return Some(AttemptOutcome::interrupted(cause));
         }
-        if let Some(event) = self.make_room(machine, session, spent).await {
-            return Asked::Ended(Box::new(event));
-        }
-        loop {
-            if spent.compacted != before {
-                self.choose_anew(session);
+        match choose(active, session) {
+            Choice::Use(profile) => {
+                use_profile(active, profile);
+                return None;
             }
-            if let Err(error) = session.conversation.sendable() {
-                let unsent = Called::unsent(Ending::Failed(error.to_failure()));
-                return Asked::Called(Box::new(unsent));
-            }
-            let sent = self.core.clock.now_ms();
-            let call = self.model_call(session, called, spent);
-            let done = match self.core.call(call).await {
-                Ok(done) => done,
-                Err(Dismissed { held }) => {
-                    spent.held = held;
-                    return Asked::Anew;
+            Choice::Wait(pause) => {
+                // A wall clock that is read in whole milliseconds is up to one behind.
+                let wait = pause.length.saturating_add(Duration::from_millis(1));
+                let next = NextCall {
+                    purpose: CallPurpose::Run,
+                    provider: &active.run.target.provider_name,
+                    model: &active.run.target.model_name,
+                    profile: pause.profile.as_deref(),
+                    attempt: usage.next_attempt(),
+                };
+                let now = active.shared.clock.now_ms();
+                announce_wait(&active.queue, next, pause.reason, Some(wait), now);
+                if let Err(cause) = active.guard(tokio::time::sleep(wait)).await {
+                    return Some(AttemptOutcome::interrupted(cause));
                 }
+                active.run.plan.waited();
+            }
+            Choice::Switch { to, reason } => {
+                let switched = switch(driver, to, reason, machine, session, usage).await;
+                if let Err(outcome) = switched {
+                    return Some(*outcome);
+                }
+            }
+            Choice::Fail(failure) => return Some(AttemptOutcome::unsent(failure)),
+        }
+    }
+}
+
+/// What a call's end means for the plan and the profiles, and whether another call is made.
+async fn judge(driver: &mut Driver, called: Called) -> AttemptOutcome {
+    let remaining = driver.active.remaining();
+    let (run, shared) = (&mut driver.active.run, &driver.active.shared);
+    match &called.ending {
+        Ending::Completed(completion) => {
+            let refused = matches!(completion.stop, Stop::Refusal | Stop::ContentFilter);
+            let silent = called.reply.as_ref().is_some_and(|reply| reply.blocks.is_empty());
+            if refused && silent {
+                let raw = &completion.stop_raw;
+                let failure = Failure::new(FailureKind::Refusal, raw, "the model refused");
+                let plan = &mut run.plan;
+                if shared.keys.give_up_profile(plan, &failure, false, remaining).is_ok() {
+                    let Called { reply: partial, emitted, .. } = called;
+                    let failed = FailedAttempt { failure, partial, emitted };
+                    return AttemptOutcome::Retried { failed, delay: Duration::ZERO };
+                }
+            }
+            run.plan.answered();
+            if let Some(id) = &run.profile {
+                shared.keys.answered(id);
+                let (label, provider) = (&run.context.session_label, &run.target.provider_name);
+                shared.keys.stick(label, provider, Some(id));
+            }
+            AttemptOutcome::of(called)
+        }
+        Ending::Failed(failure) => {
+            let failure = retry::judged(failure).into_owned();
+            let Called { reply: partial, emitted, .. } = called;
+            let failed = FailedCall {
+                profile: run.profile.as_deref(),
+                model_name: &run.target.model_name,
+                failure: &failure,
+                emitted,
+                remaining,
             };
-            spent.record(&done);
-            match (&done.ending, &done.reply) {
-                (Ending::Completed(_), Some(reply)) => {
-                    self.learn(reply, session);
-                    session.fit.replied(reply, &session.conversation);
-                    let call = (spent.attempts.len(), sent);
-                    Box::pin(self.watch(machine, session, reply, called, call)).await;
-                    return Asked::Called(Box::new(done));
+            let plan = &mut run.plan;
+            match after_failure(&shared.keys, &shared.governor, plan, failed).await {
+                Ok(delay) => {
+                    let failed = FailedAttempt { failure, partial, emitted };
+                    AttemptOutcome::Retried { failed, delay }
                 }
-                (Ending::Failed(failure), _)
-                    if failure.kind == FailureKind::ContextOverflow && !done.emitted => {}
-                (
-                    Ending::Completed(_)
-                    | Ending::Counted(_)
-                    | Ending::Failed(_)
-                    | Ending::Interrupted(_),
-                    _,
-                ) => return Asked::Called(Box::new(done)),
-            }
-            match self.recover(machine, session, spent).await {
-                Ok(Room::Made) => {
-                    let (usage, estimated) = done.usage();
-                    spent.count_unseen(usage, estimated);
-                }
-                Ok(Room::Nothing) => return Asked::Called(Box::new(done)),
-                Err(Stopped::Interrupted(cause)) => {
-                    return Asked::Ended(Box::new(Event::Interrupted { cause, partial: None }));
-                }
-                // A larger window needs no summary.
-                Err(Stopped::Failed(_)) if self.plan.has_larger() => {
-                    return Asked::Called(Box::new(done));
-                }
-                Err(Stopped::Failed(why)) => {
-                    return Asked::Ended(Box::new(Event::Broken(compaction_failure(&why))));
-                }
+                Err(failure) => AttemptOutcome::Failed(FailedAttempt { failure, partial, emitted }),
             }
         }
-    }
-
-    /// The next call; what the request cannot say becomes a warning of the run.
-    fn model_call<'a>(
-        &'a self,
-        session: &Session,
-        called: bool,
-        spent: &mut RunUsage,
-    ) -> ModelCall<'a> {
-        let Session { conversation, fit, .. } = session;
-        let request = self.request(conversation, called);
-        if spent.warnings.is_none() {
-            spent.warnings = Some(self.warnings(&request));
-        }
-        report_dropped(conversation);
-        ModelCall {
-            purpose: CallPurpose::Run,
-            target: ModelTarget {
-                provider: self.provider.as_ref(),
-                provider_name: &self.context.provider,
-                model_name: &self.context.model,
-                model: &self.model,
-                profile: self.profile.as_deref(),
-            },
-            request,
-            prompt: PromptSize {
-                needed: fit.needed(conversation),
-                worst: fit.worst(conversation),
-                estimate: Estimated {
-                    tokens: fit.ratio.apply(fit.prompt(conversation)),
-                    text: fit.prompt_text(conversation),
-                },
-            },
-            number: spent.next_attempt(),
-            claim: Claim {
-                priority: priority_of(&self.context.session_label),
-                last: self.plan.is_last_request(),
-            },
-            payer: Some(self.payer()),
-            hook: self.hook(),
-            bounds: &self.bounds,
-            events: Some(&self.queue),
-            held: spent.held,
-        }
-    }
-
-    /// Who pays for its calls.
-    pub(crate) fn payer(&self) -> Payer<'_> {
-        Payer {
-            turn_id: Some(&self.turn_id),
-            session_label: &self.context.session_label,
-            follows: self.context.parent_turn_id.as_deref(),
-        }
-    }
-
-    /// How the run's model counts.
-    pub(crate) fn ratio(&self) -> Ratio {
-        self.core.calibrations.of(&self.context.provider, &self.context.model)
-    }
-
-    /// What an answer reports of its prompt, beside our estimate of that.
-    fn learn(&self, reply: &Reply, session: &mut Session) {
-        // What a provider's own tools read is in its count, and in none of ours.
-        if reply.usage_estimated || !self.context.request.provider_tools.is_empty() {
-            return;
-        }
-        let reported = reply.usage.prompt_tokens();
-        let estimated = session.fit.prompt(&session.conversation);
-        let (provider, model) = (&self.context.provider, &self.context.model);
-        self.core.calibrations.learn(provider, model, reported, estimated);
-        session.fit.ratio = self.ratio();
-    }
-}
-
-fn report_dropped(conversation: &Conversation) {
-    let Dropped { thinking, opaque, calls, results, other: _ } = conversation.dropped();
-    if thinking + opaque + calls + results > 0 {
-        telemetry::left_out(thinking, opaque, calls, results);
+        Ending::Counted(_) | Ending::Interrupted(_) => AttemptOutcome::of(called),
     }
 }

@@ -1,4 +1,4 @@
-//! What a finished machine comes to: the result for the host and the commit for the ledger, from the same facts.
+//! The end of a turn: the result for the host and the commit for the ledger, from the same facts.
 //!
 //! It must never decide anything: the machine has.
 
@@ -16,8 +16,10 @@ pub(crate) struct Ended {
     pub(crate) duration_ms: u64,
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) cost: Option<f64>,
-    /// Tokens that the machine has not seen, and whether some of them are estimated.
-    pub(crate) unseen: (TokenUsage, bool),
+    /// Tokens that the machine has not seen.
+    pub(crate) unseen: TokenUsage,
+    /// Whether some of them are estimated.
+    pub(crate) unseen_estimated: bool,
     pub(crate) undelivered_steering: Vec<String>,
     pub(crate) warnings: Vec<RunWarning>,
     pub(crate) compaction: Option<CompactionResult>,
@@ -25,9 +27,9 @@ pub(crate) struct Ended {
     pub(crate) cache_breaks: Vec<CacheBreak>,
 }
 
-/// Where the turn of an ended run belongs.
+/// The position of an ended turn in its session.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Place {
+pub(crate) struct TurnPosition {
     pub(crate) parent_turn_id: Option<String>,
     pub(crate) expected_head: Option<String>,
     /// False for a run that ended before its session was its own: it moves no pointer.
@@ -42,18 +44,18 @@ pub(crate) fn commit(
     machine: &Machine,
     outcome: &Outcome,
     ended: &Ended,
-    place: Place,
+    position: TurnPosition,
 ) -> TurnCommit {
-    let (usage, usage_estimated, context_tokens) = used(machine, ended.unseen);
+    let Used { usage, usage_estimated, context_tokens } = used(machine, ended);
     let facts = TurnFacts {
         turn_id: ended.turn_id.clone(),
-        parent_turn_id: place.parent_turn_id,
-        expected_head: place.expected_head,
-        move_pointer: place.began && machine.moves_pointer(),
+        parent_turn_id: position.parent_turn_id,
+        expected_head: position.expected_head,
+        move_pointer: position.began && machine.moves_pointer(),
         status: TurnStatus::of(outcome.stop_reason),
         stop_reason: outcome.stop_reason,
-        started_at: place.started_at,
-        completed_at: place.completed_at,
+        started_at: position.started_at,
+        completed_at: position.completed_at,
         usage,
         usage_estimated,
         context_tokens,
@@ -74,7 +76,7 @@ pub(crate) fn result(
     outcome: Outcome,
     ended: Ended,
 ) -> AgentResult {
-    let (usage, usage_estimated, context_tokens) = used(&machine, ended.unseen);
+    let Used { usage, usage_estimated, context_tokens } = used(&machine, &ended);
     let (messages, tool_calls) = machine.into_parts();
     let blocks = messages
         .iter()
@@ -105,10 +107,21 @@ pub(crate) fn result(
     }
 }
 
-/// The sum over the run's calls, whether some of it is estimated, and the context's size after the last one.
-fn used(machine: &Machine, unseen: (TokenUsage, bool)) -> (TokenUsage, bool, Option<u64>) {
+/// The usage of a whole run.
+struct Used {
+    usage: TokenUsage,
+    usage_estimated: bool,
+    /// The context's size after the last call.
+    context_tokens: Option<u64>,
+}
+
+fn used(machine: &Machine, ended: &Ended) -> Used {
     let (usage, estimated, context_tokens) = machine.usage();
-    (usage.plus(unseen.0), estimated || unseen.1, context_tokens)
+    Used {
+        usage: usage.plus(ended.unseen),
+        usage_estimated: estimated || ended.unseen_estimated,
+        context_tokens,
+    }
 }
 
 /// The public face of a commit that failed.
@@ -132,7 +145,8 @@ pub(crate) fn summary(text: &str) -> Option<String> {
     Some(line.chars().take(200).collect())
 }
 
-/// Milliseconds of a duration.
-pub(crate) fn millis(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+/// The id of the newest assistant message.
+pub(super) fn last_answer(machine: &Machine) -> Option<String> {
+    let answer = machine.messages().iter().rfind(|message| message.role == Role::Assistant)?;
+    Some(answer.id.clone())
 }

@@ -1,37 +1,34 @@
-//! One batch of tool calls: all of one assistant message, side by side where they may be, told as they go.
+//! One batch of tool calls: all of one assistant message, in parallel where they may be.
 //!
-//! It owns the events of the batch and the skipping of what has not begun (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch). Running a
+//! It owns the order of the batch and the skipping of calls that have not begun (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch). Running a
 //! tool is `tools`' work; that each call is answered once is the machine's.
 
 use std::future::{Future, pending, poll_fn};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
 
 use crate::telemetry::Instrument as _;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 
-use crate::engine::driver::Run;
-use crate::engine::outcome;
-use crate::engine::record::{Starting, Writing, bars};
-use crate::engine::session::storage_error;
-use crate::model::{Block, OUTCOME_UNKNOWN, RunWarning, StorageError, StreamEvent, ToolStatus};
+use super::driver::Driver;
+use super::outcome;
+use super::tool_events::{Announcing, emit_status, unreadable};
+use crate::engine::active_run::ActiveRun;
+use crate::engine::context::{Recaller, storage_error};
+use crate::engine::state::{JournalState, Starting, needs_record};
+use crate::model::{Block, OUTCOME_UNKNOWN, RECALL, RunWarning, StorageError, ToolStatus};
 use crate::telemetry;
-use crate::tools::{
-    Ending, First, Gate, Invocation, Limits, Prepared, ReconcileFuture, Ticket, ToolFuture,
-    ToolHost, run_call,
-};
+use crate::tools::{Ending, First, Gate, Invocation, Limits, Prepared, Ticket, ToolHost, run_call};
 use crate::turn::machine::{Event, Interrupt, Machine, PendingCall, Step, ToolFinish};
 
 /// What a skipped call answers (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch).
 const SKIPPED: &str = "Skipped due to queued user message.";
 
-/// Calls that were admitted and wait for their record (W2). Each begins when it is told to; dropped, it never does.
+/// Calls that were admitted and wait for their record (W2). Each begins when its sender fires; dropped, it never does.
 #[derive(Default)]
 struct Admitted {
     starting: Vec<Starting>,
@@ -44,11 +41,11 @@ struct Answered {
     unreadable_images: usize,
 }
 
-/// What the batch is woken for.
+/// What wakes the batch.
 enum Next<'a> {
     /// A call has its answer; none where the abort, which is seen next, ends it.
     Finished(&'a PendingCall, Option<Answered>),
-    /// Nothing more happens by itself: what has happened is to be written, and who was admitted may begin then.
+    /// Nothing more happens by itself: what has happened is recorded, and admitted calls begin then.
     Quiet,
     /// A record is on disk, or is not.
     Recorded(Result<(), StorageError>, Admitted),
@@ -57,25 +54,27 @@ enum Next<'a> {
 }
 
 /// Runs the batch to its end, or to the run's.
-pub(crate) async fn run(
-    run: &Run,
+pub(super) async fn run(
+    driver: &Driver,
     machine: &mut Machine,
-    writing: &mut Writing,
+    journal: &mut JournalState,
     calls: Vec<PendingCall>,
     notes: &mut Vec<RunWarning>,
 ) -> Step {
-    let skip = run.control.open_batch();
+    let active = &driver.active;
+    let control = &active.run.control;
+    let skip = control.open_batch();
     let gate = Gate::default();
     let any = AtomicBool::new(false);
     let admitted = Mutex::new(Admitted::default());
     // Checked and queued in call order, which is the order of admission.
     let mut queued = Vec::with_capacity(calls.len());
     for call in &calls {
-        match run.guard(admit(run, &gate, call)).await {
+        match active.guard(admit(active, &gate, call)).await {
             Ok(prepared) => queued.push((call, prepared)),
             Err(cause) => {
-                let step = interrupted(run, machine, cause, &calls);
-                run.control.close_batch();
+                let step = interrupted(active, machine, cause, &calls);
+                control.close_batch();
                 return step;
             }
         }
@@ -88,29 +87,29 @@ pub(crate) async fn run(
                 let started = AtomicBool::new(false);
                 let params = prepared.as_ref().ok().and_then(|(prepared, _)| params_of(prepared));
                 let begin = async {
-                    if any.swap(true, Ordering::AcqRel) && run.control.is_steered() {
+                    if any.swap(true, Ordering::AcqRel) && control.is_steered() {
                         // One call of the batch goes first; when it begins, the others are skipped.
                         pending::<()>().await;
                     }
                     started.store(true, Ordering::Release);
-                    let (go, told) = oneshot::channel();
+                    let (go, begins) = oneshot::channel();
                     {
                         let mut admitted = admitted.lock().unwrap_or_else(PoisonError::into_inner);
                         admitted.starting.push(Starting { call_id: call.call_id.clone(), params });
                         admitted.gates.push(go);
                     }
-                    let begins = told.await.is_ok();
+                    let begins = begins.await.is_ok();
                     if begins {
-                        run.control.batch_started();
+                        control.batch_started();
                     }
                     begins
                 };
                 let finish = match prepared {
-                    Err(told) => Some(failed(told)),
+                    Err(error) => Some(failed(error)),
                     Ok((prepared, ticket)) => tokio::select! {
                         biased;
                         () = skipped(skip.cancelled(), &started) => Some(failed(SKIPPED.to_owned())),
-                        finish = one(run, call, prepared, ticket, begin) => finish,
+                        finish = run_one(driver, call, prepared, ticket, begin) => finish,
                     },
                 };
                 (call, finish)
@@ -120,11 +119,11 @@ pub(crate) async fn run(
     let mut records = FuturesUnordered::new();
     let mut step = Step::AwaitTools;
     loop {
-        let due = match &*writing {
-            Writing::Open(recorder) => recorder.is_due(machine),
-            Writing::AtEnd | Writing::Refused(_) => false,
+        let due = match &*journal {
+            JournalState::Open(recorder) => recorder.is_due(machine),
+            JournalState::AtEnd | JournalState::Refused(_) => false,
         };
-        let next = run
+        let next = active
             .guard(poll_fn(|cx| {
                 if let Poll::Ready(next) = open.poll_next_unpin(cx) {
                     return Poll::Ready(match next {
@@ -153,64 +152,58 @@ pub(crate) async fn run(
                 let status =
                     if finish.error.is_some() { ToolStatus::Failed } else { ToolStatus::Completed };
                 let text = finish.error.clone().or_else(|| first_text(&finish.content));
-                step = run
+                step = active
                     .feed(machine, Event::ToolFinished { call_id: call.call_id.clone(), finish });
-                tell(run, call, status, text.as_deref().and_then(outcome::summary));
+                let summary = text.as_deref().and_then(outcome::summary);
+                emit_status(&active.queue, call, status, summary);
             }
             Ok(Next::Quiet) => {
                 let admitted =
                     std::mem::take(&mut *admitted.lock().unwrap_or_else(PoisonError::into_inner));
-                match writing {
-                    Writing::AtEnd => begin(run, machine, admitted),
-                    Writing::Refused(error) => {
+                match journal {
+                    JournalState::AtEnd => begin(active, machine, admitted),
+                    JournalState::Refused(error) => {
                         let error = error.clone();
-                        if let Some(over) = unrecorded(run, machine, error, admitted, &calls) {
+                        if let Some(over) = unrecorded(active, machine, error, admitted, &calls) {
                             step = over;
                             break;
                         }
                     }
-                    Writing::Open(recorder) if admitted.gates.is_empty() => {
-                        recorder.aside(machine).await;
+                    JournalState::Open(recorder) if admitted.gates.is_empty() => {
+                        recorder.record_in_background(machine).await;
                     }
-                    Writing::Open(recorder) => {
-                        let record = recorder.before(machine, &admitted.starting).await;
+                    JournalState::Open(recorder) => {
+                        let record = recorder.record_before(machine, &admitted.starting).await;
                         records.push(async move { (record.await, admitted) });
                     }
                 }
             }
-            Ok(Next::Recorded(Ok(()), admitted)) => begin(run, machine, admitted),
+            Ok(Next::Recorded(Ok(()), admitted)) => begin(active, machine, admitted),
             Ok(Next::Recorded(Err(error), admitted)) => {
-                if let Writing::Open(recorder) = writing {
-                    recorder.forget();
+                if let JournalState::Open(recorder) = journal {
+                    recorder.write_all_again();
                 }
-                if let Some(over) = unrecorded(run, machine, error, admitted, &calls) {
+                if let Some(over) = unrecorded(active, machine, error, admitted, &calls) {
                     step = over;
                     break;
                 }
             }
             Ok(Next::Over) => break,
             Err(cause) => {
-                step = interrupted(run, machine, cause, &calls);
+                step = interrupted(active, machine, cause, &calls);
                 break;
             }
         }
     }
-    run.control.close_batch();
+    control.close_batch();
     step
 }
 
-impl Run {
-    /// The limit of a tool that names none.
-    pub(crate) fn tool_timeout(&self) -> Option<Duration> {
-        self.context.tool_timeout_ms.or(self.core.tool_timeout_ms).map(Duration::from_millis)
-    }
-}
-
 /// Lets calls begin.
-fn begin(run: &Run, machine: &mut Machine, admitted: Admitted) {
+fn begin(active: &ActiveRun, machine: &mut Machine, admitted: Admitted) {
     for (starting, gate) in admitted.starting.into_iter().zip(admitted.gates) {
         let Starting { call_id, params } = starting;
-        run.feed(machine, Event::ToolStarted { call_id, params });
+        active.feed(machine, Event::ToolStarted { call_id, params });
         // Its future may be gone: it was withdrawn before it began.
         let _ = gate.send(());
     }
@@ -218,32 +211,37 @@ fn begin(run: &Run, machine: &mut Machine, admitted: Admitted) {
 
 /// Calls whose record could not be written: without effects they begin all the same, else the run ends here.
 fn unrecorded(
-    run: &Run,
+    active: &ActiveRun,
     machine: &mut Machine,
     error: StorageError,
     admitted: Admitted,
     calls: &[PendingCall],
 ) -> Option<Step> {
-    if !bars(&error, &run.tool_set, machine, &admitted.starting) {
-        begin(run, machine, admitted);
+    if !needs_record(&error, &active.run.tool_set, machine, &admitted.starting) {
+        begin(active, machine, admitted);
         return None;
     }
     let event = Event::Broken(storage_error(&error));
-    Some(end_early(run, machine, event, "interrupted", calls))
+    Some(end_early(active, machine, event, "interrupted", calls))
 }
 
 /// The run is over: aborted, or out of time.
-fn interrupted(run: &Run, machine: &mut Machine, cause: Interrupt, calls: &[PendingCall]) -> Step {
+fn interrupted(
+    active: &ActiveRun,
+    machine: &mut Machine,
+    cause: Interrupt,
+    calls: &[PendingCall],
+) -> Step {
     let reason = match cause {
         Interrupt::Abort => "aborted",
         Interrupt::Timeout => "interrupted",
     };
-    end_early(run, machine, Event::Interrupted { cause, partial: None }, reason, calls)
+    end_early(active, machine, Event::Interrupted { cause, partial: None }, reason, calls)
 }
 
-/// Ends the batch early. Calls that had begun are told as failed, so that no `started` stays without its end.
+/// Ends the batch early. Calls that had begun are emitted as failed, so that every `started` has its end.
 fn end_early(
-    run: &Run,
+    active: &ActiveRun,
     machine: &mut Machine,
     event: Event,
     reason: &str,
@@ -251,9 +249,9 @@ fn end_early(
 ) -> Step {
     let running: Vec<&PendingCall> =
         calls.iter().filter(|call| machine.is_running(&call.call_id)).collect();
-    let step = run.feed(machine, event);
+    let step = active.feed(machine, event);
     for call in running {
-        tell(run, call, ToolStatus::Failed, Some(reason.to_owned()));
+        emit_status(&active.queue, call, ToolStatus::Failed, Some(reason.to_owned()));
     }
     step
 }
@@ -267,35 +265,38 @@ async fn skipped(cancelled: impl Future<Output = ()>, started: &AtomicBool) {
 }
 
 /// Checks a call and queues it.
-async fn admit(run: &Run, gate: &Gate, call: &PendingCall) -> Result<(Prepared, Ticket), String> {
-    let prepared = run.tool_set.prepare(&call.tool_name, &call.arguments_json).await?;
-    let mode = run
-        .tool_set
-        .tools()
-        .get(prepared.index)
-        .map(|tool| tool.execution_mode)
-        .unwrap_or_default();
+async fn admit(
+    active: &ActiveRun,
+    gate: &Gate,
+    call: &PendingCall,
+) -> Result<(Prepared, Ticket), String> {
+    let tool_set = &active.run.tool_set;
+    let prepared = tool_set.prepare(&call.tool_name, &call.arguments_json).await?;
+    let mode =
+        tool_set.tools().get(prepared.index).map(|tool| tool.execution_mode).unwrap_or_default();
     Ok((prepared, gate.queue(mode)))
 }
 
-/// The arguments as the result and the ledger keep them.
+/// The arguments as the result and the ledger have them.
 fn params_of(prepared: &Prepared) -> Option<Box<RawValue>> {
     RawValue::from_string(prepared.arguments_json.clone()).ok()
 }
 
 /// Runs one call that was admitted. Nothing comes of one that the abort cut short: the run leaves it open, and closes it.
-async fn one(
-    run: &Run,
+async fn run_one(
+    driver: &Driver,
     call: &PendingCall,
     prepared: Prepared,
     ticket: Ticket,
     begin: impl Future<Output = bool> + Send,
 ) -> Option<Answered> {
+    let active = &driver.active;
+    let run = &active.run;
     let Some(tool) = run.tool_set.tools().get(prepared.index) else {
         return Some(failed(format!("Tool {} not found", call.tool_name)));
     };
     // The run's own time is the batch's guard: a call that it ends is one the run leaves open (docs/rules/turns-and-streams.md#open-calls-at-the-end).
-    let limits = Limits::of(tool, run.tool_timeout(), None, Some(run.model.context_window));
+    let limits = Limits::of(tool, driver.tool_timeout, None, Some(run.target.model.context_window));
     let invocation = Invocation {
         call_id: call.call_id.clone(),
         provider_call_id: call.provider_call_id.clone(),
@@ -306,9 +307,9 @@ async fn one(
     let span = telemetry::tool_span(&call.tool_name, &call.call_id);
     let first = if call.reconcile { First::Reconcile } else { First::Run };
     let asked = (invocation, first);
-    let own = run.recaller(&call.tool_name);
-    let host: &dyn ToolHost = own.as_ref().map_or(run.host.as_ref(), |own| own);
-    let host = Announcing { host, run, call, announced: AtomicBool::new(false) };
+    let own = recaller(driver, &call.tool_name);
+    let host: &dyn ToolHost = own.as_ref().map_or(driver.host.as_ref(), |own| own);
+    let host = Announcing::new(host, &active.queue, call);
     let end = run_call(&host, asked, limits, ticket, &abort, begin).instrument(span).await;
     let error = match end.ending {
         // Not begun without an abort: its record was refused, and the batch ends for it.
@@ -323,58 +324,19 @@ async fn one(
     Some(Answered { finish, unreadable_images })
 }
 
-/// What the host is told of images that were left out of an answer.
-fn unreadable(call: &PendingCall, images: usize) -> Option<RunWarning> {
-    (images > 0).then(|| RunWarning {
-        code: "unusable_image".to_owned(),
-        field: None,
-        message: format!(
-            "`{}` returned {images} images whose data is not base64; the model was told so instead",
-            call.tool_name
-        ),
-    })
+/// The engine itself, where it answers a call of `tool`.
+fn recaller(driver: &Driver, tool: &str) -> Option<Recaller> {
+    let journal = driver.active.shared.journal.as_ref()?;
+    (driver.recalls && tool == RECALL).then(|| Recaller::new(journal, &driver.active.run))
 }
 
-/// Emits `started` when the tool itself is about to run, and not for one that is only asked what became of a call.
-struct Announcing<'a> {
-    host: &'a dyn ToolHost,
-    run: &'a Run,
-    call: &'a PendingCall,
-    /// A retry is no second start.
-    announced: AtomicBool,
-}
-
-impl ToolHost for Announcing<'_> {
-    fn execute(&self, invocation: Invocation, cancel: CancellationToken) -> ToolFuture {
-        if !self.announced.swap(true, Ordering::AcqRel) {
-            tell(self.run, self.call, ToolStatus::Started, None);
-        }
-        self.host.execute(invocation, cancel)
-    }
-
-    fn reconcile(&self, invocation: Invocation, cancel: CancellationToken) -> ReconcileFuture {
-        self.host.reconcile(invocation, cancel)
-    }
-}
-
-/// A call that never began: what the model is told is the error.
-fn failed(told: String) -> Answered {
-    let error = Some(told.clone());
-    let finish = ToolFinish { content: vec![Block::text(told)], result: None, error };
+/// A call that never began: the model reads the error.
+fn failed(error: String) -> Answered {
+    let content = vec![Block::text(&error)];
+    let finish = ToolFinish { content, result: None, error: Some(error) };
     Answered { finish, unreadable_images: 0 }
 }
 
 fn first_text(content: &[Block]) -> Option<String> {
     content.iter().find_map(Block::as_text).map(ToOwned::to_owned)
-}
-
-fn tell(run: &Run, call: &PendingCall, status: ToolStatus, summary: Option<String>) {
-    run.queue.event(|seq| StreamEvent::ToolStatus {
-        tool_name: call.tool_name.clone(),
-        tool_call_id: call.provider_call_id.clone(),
-        status,
-        summary,
-        message_id: call.message_id.clone(),
-        seq,
-    });
 }

@@ -2,4 +2,8 @@
 //!
 //! It must never know who reads.
 
-pub(crate) mod queue;
+mod live;
+mod queue;
+
+pub(crate) use live::ReachableRun;
+pub use queue::{Batch, EventQueue, MERGE_ABOVE, Notify, RECORD_BYTES, RecordKind};

@@ -1,7 +1,7 @@
 //! The bounded event queue of one run: deltas and control records in order, numbered, merged when a reader lags.
 //!
 //! It owns `seq` and the merge rule of docs/rules/turns-and-streams.md#coalescing (more than 4,096 events behind: adjacent deltas of one kind and message
-//! merge, nothing else does, nothing is dropped). Where events are kept, none is handed out before it is in the file
+//! merge, nothing else does, nothing is dropped). Where events are stored, none is delivered before it is in the file
 //! (`log`). It must never block the run or know who reads.
 
 mod log;
@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use self::log::Log;
-use crate::model::{AgentPhase, Enrolment, StreamEvent, Told, ToldKind};
+use crate::model::{AgentPhase, RunEvent, RunEventKind, RunRegistration, StreamEvent};
 
 /// A reader this far behind gets merged deltas.
 pub const MERGE_ABOVE: usize = 4_096;
 
-/// Bytes of text that a reader takes at once. A record that is longer is handed out alone.
+/// Bytes of text that a reader takes at once. A record that is longer is delivered alone.
 const PIECE_BYTES: usize = 4 << 20;
 /// Bytes that one record may have: half of what a string of V8 holds. Nothing can read one that is longer.
 pub const RECORD_BYTES: usize = 256 << 20;
@@ -40,11 +40,11 @@ pub enum RecordKind {
     Tool = 6,
     /// The number of a tool's execution that is not waited for any more.
     ToolCancel = 7,
-    /// What a defect of the engine did: instead of the result.
+    /// The message of a defect of the engine: instead of the result.
     Defect = 8,
-    /// A request for the host to look at, as JSON.
+    /// A request for the host to inspect, as JSON.
     Request = 9,
-    /// Why there is no result to hand out, as JSON: instead of the result.
+    /// Why the result cannot be delivered, as JSON: instead of the result.
     Unreadable = 10,
 }
 
@@ -57,11 +57,11 @@ struct Record {
     units: usize,
 }
 
-/// Told when a queue has something for its reader.
+/// Wakes the reader of a queue.
 pub trait Notify: Send + Sync {
-    /// The queue has records. `news` is false where the reader was told before and has not drained since; `urgent` is
-    /// false for deltas that may wait a few milliseconds for company.
-    fn ready(&self, queue: &Arc<EventQueue>, news: bool, urgent: bool);
+    /// The queue has records. `first` is false where the reader was notified before and has not drained since; `urgent` is
+    /// false for deltas that may wait a few milliseconds for more.
+    fn ready(&self, queue: &Arc<EventQueue>, first: bool, urgent: bool);
 }
 
 #[derive(Default)]
@@ -73,31 +73,31 @@ struct Inner {
     taken: usize,
     seq: u64,
     deltas: usize,
-    /// Whether the reader knows that there is something.
+    /// Whether the reader was notified and has not drained since.
     listed: bool,
     /// The next delta is the first of its message: it is never delayed.
     fresh: bool,
     /// Events delivered and not yet consumed; counted only where the socket waits for the reader.
     unread: usize,
     /// A delta was added.
-    spoke: bool,
+    has_delta: bool,
     waiting: Option<Waker>,
     closed: bool,
-    /// Where the events are kept; `None` where they are not.
+    /// Where the events are stored; `None` where they are not.
     log: Option<Log>,
 }
 
 impl Inner {
-    fn keep(&mut self, kind: ToldKind, text: &str) {
+    fn store(&mut self, kind: RunEventKind, text: &str) {
         let seq = self.seq;
         if let Some(log) = &mut self.log {
             log.add(seq, kind, text);
         }
     }
 
-    /// Whether a record may be handed out. One that is no event waits for those before it.
-    fn shows(&self, record: &Record) -> bool {
-        self.log.as_ref().is_none_or(|log| !log.bars(record.seq))
+    /// Whether a record may be delivered. One that is no event waits for those before it.
+    fn is_deliverable(&self, record: &Record) -> bool {
+        self.log.as_ref().is_none_or(|log| !log.holds_back(record.seq))
     }
 }
 
@@ -115,7 +115,7 @@ impl Batch {
     /// Numbers per record.
     pub const WIDTH: usize = 5;
 
-    /// Empties it, keeping its memory.
+    /// Empties it and reuses its memory.
     pub fn clear(&mut self) {
         self.text.clear();
         self.rows.clear();
@@ -123,8 +123,8 @@ impl Batch {
     }
 
     /// Takes at most `capacity` records and 4 MiB of text from `queues`, in their order. What still has some stays in
-    /// `queues`. One that was interrupted comes last: a flood never keeps the others waiting. One whose record had no room
-    /// beside the others comes first: small records never keep a large one waiting. Returns true when some are left.
+    /// `queues`. One that was interrupted comes last: a flood never delays the others. One whose record had no room
+    /// beside the others comes first: small records never delay a large one. Returns true when some are left.
     pub fn fill(&mut self, queues: &mut Vec<Arc<EventQueue>>, capacity: usize) -> bool {
         let mut blocked = Vec::new();
         let mut left = Vec::new();
@@ -151,7 +151,7 @@ pub struct EventQueue {
     run: u32,
     /// False: the socket waits for a slow reader instead of merging.
     coalesce: bool,
-    notify: Arc<dyn Notify>,
+    reader: Arc<dyn Notify>,
     inner: Mutex<Inner>,
 }
 
@@ -165,7 +165,7 @@ impl EventQueue {
     /// An empty queue for the reader's run number `run`.
     #[must_use]
     pub fn new(run: u32, coalesce: bool, notify: Arc<dyn Notify>) -> Arc<Self> {
-        Arc::new(Self { run, coalesce, notify, inner: Mutex::default() })
+        Arc::new(Self { run, coalesce, reader: notify, inner: Mutex::default() })
     }
 
     /// The reader's number of this run.
@@ -188,49 +188,49 @@ impl EventQueue {
         self.lock().seq > 0
     }
 
-    /// The events are kept by `enrolment` from now on.
-    pub(crate) fn keep(&self, enrolment: Arc<dyn Enrolment>) {
+    /// The events are stored through `registration` from now on.
+    pub(crate) fn store_with(&self, registration: Arc<dyn RunRegistration>) {
         let mut inner = self.lock();
-        inner.log = Some(Log::new(enrolment, inner.seq));
+        inner.log = Some(Log::new(registration, inner.seq));
     }
 
-    /// What was told after event `after` and is not in the file.
-    pub(crate) fn told(&self, after: u64) -> Vec<Told> {
-        self.lock().log.as_mut().map(|log| log.told(after)).unwrap_or_default()
+    /// The events after `after` that are not in the file.
+    pub(crate) fn unstored(&self, after: u64) -> Vec<RunEvent> {
+        self.lock().log.as_mut().map(|log| log.unstored(after)).unwrap_or_default()
     }
 
     /// The events up to `seq` are in the file.
-    pub(crate) fn kept(self: &Arc<Self>, seq: u64) {
-        self.show(|inner| {
+    pub(crate) fn ack(self: &Arc<Self>, seq: u64) {
+        self.release(|inner| {
             if let Some(log) = &mut inner.log {
-                log.kept(seq);
+                log.ack(seq);
             }
         });
     }
 
     /// The events cannot be written now: nothing is held back.
-    pub(crate) fn unkept(self: &Arc<Self>) {
-        self.show(|inner| {
+    pub(crate) fn nack(self: &Arc<Self>) {
+        self.release(|inner| {
             if let Some(log) = &mut inner.log {
-                log.unkept();
+                log.nack();
             }
         });
     }
 
-    /// The events are not kept any more, or the run has ended.
-    pub(crate) fn forget(self: &Arc<Self>) {
+    /// The events are not stored any more, or the run has ended.
+    pub(crate) fn stop_storing(self: &Arc<Self>) {
         let mut log = None;
-        self.show(|inner| log = inner.log.take());
-        // Outside of the lock: who kept them hears of it.
+        self.release(|inner| log = inner.log.take());
+        // Outside of the lock: dropping it ends the registration.
         drop(log);
     }
 
-    fn show(self: &Arc<Self>, change: impl FnOnce(&mut Inner)) {
+    fn release(self: &Arc<Self>, change: impl FnOnce(&mut Inner)) {
         let mut inner = self.lock();
         change(&mut inner);
-        let shows = inner.records.front().is_some_and(|record| inner.shows(record));
-        if shows {
-            self.tell(inner, true);
+        let deliverable = inner.records.front().is_some_and(|record| inner.is_deliverable(record));
+        if deliverable {
+            self.notify(inner, true);
         }
     }
 
@@ -249,11 +249,14 @@ impl EventQueue {
     pub fn delta(self: &Arc<Self>, kind: RecordKind, text: &str) {
         let mut inner = self.lock();
         inner.seq += 1;
-        inner.spoke = true;
+        inner.has_delta = true;
         let seq = inner.seq;
-        let told =
-            if kind == RecordKind::Reasoning { ToldKind::Reasoning } else { ToldKind::Token };
-        inner.keep(told, text);
+        let stored = if kind == RecordKind::Reasoning {
+            RunEventKind::Reasoning
+        } else {
+            RunEventKind::Token
+        };
+        inner.store(stored, text);
         let units = utf16_units(text);
         let merge = self.coalesce && inner.deltas >= MERGE_ABOVE;
         match inner.records.back_mut() {
@@ -276,7 +279,7 @@ impl EventQueue {
             }
         }
         let urgent = std::mem::take(&mut inner.fresh);
-        self.tell(inner, urgent);
+        self.notify(inner, urgent);
     }
 
     /// Adds a stream event, made with its number.
@@ -285,9 +288,9 @@ impl EventQueue {
         inner.seq += 1;
         let seq = inner.seq;
         let json = serde_json::to_string(&make(seq)).unwrap_or_default();
-        inner.keep(ToldKind::Event, &json);
+        inner.store(RunEventKind::Event, &json);
         Self::push(&mut inner, RecordKind::Event, seq, &json);
-        self.tell(inner, true);
+        self.notify(inner, true);
     }
 
     /// Adds a phase of the run's life.
@@ -305,12 +308,12 @@ impl EventQueue {
         Self::push(&mut inner, RecordKind::Phase, 0, &json);
         // Phases ride with the event that follows them; nothing follows this one for as long as a summary takes.
         if phase == AgentPhase::CompactionStart {
-            self.tell(inner, true);
+            self.notify(inner, true);
         }
     }
 
-    /// Adds a record for the host: a tool to run, a call to give up, the result. In place of one that nothing can read comes
-    /// why there is none.
+    /// Adds a record for the host: a tool to run, a call to give up, the result. One that is too long for any reader is
+    /// replaced by an error.
     pub fn host(self: &Arc<Self>, kind: RecordKind, text: &str) {
         let mut inner = self.lock();
         if text.len() > RECORD_BYTES {
@@ -323,7 +326,7 @@ impl EventQueue {
         } else {
             Self::push(&mut inner, kind, 0, text);
         }
-        self.tell(inner, true);
+        self.notify(inner, true);
     }
 
     fn push(inner: &mut Inner, kind: RecordKind, seq: u64, text: &str) {
@@ -332,10 +335,12 @@ impl EventQueue {
         inner.text.push_str(text);
     }
 
-    fn tell<'a>(self: &'a Arc<Self>, mut inner: MutexGuard<'a, Inner>, urgent: bool) {
+    fn notify<'a>(self: &'a Arc<Self>, mut inner: MutexGuard<'a, Inner>, urgent: bool) {
         let seq = inner.seq;
-        let news = match &mut inner.log {
-            Some(log) if log.bars(seq) => log.announces(urgent).then(|| Arc::clone(&log.enrolment)),
+        let writer = match &mut inner.log {
+            Some(log) if log.holds_back(seq) => {
+                log.announces(urgent).then(|| Arc::clone(&log.registration))
+            }
             Some(_) | None => None,
         };
         if inner.closed {
@@ -344,19 +349,19 @@ impl EventQueue {
             inner.taken = 0;
             inner.deltas = 0;
         }
-        let shows = inner.records.front().is_some_and(|record| inner.shows(record));
-        if let Some(enrolment) = news {
+        let deliverable = inner.records.front().is_some_and(|record| inner.is_deliverable(record));
+        if let Some(registration) = writer {
             drop(inner);
-            enrolment.news(urgent);
+            registration.notify(urgent);
             inner = self.lock();
         }
-        if !shows || inner.closed {
+        if !deliverable || inner.closed {
             return;
         }
-        let news = !std::mem::replace(&mut inner.listed, true);
+        let first = !std::mem::replace(&mut inner.listed, true);
         drop(inner);
-        if news || urgent {
-            self.notify.ready(self, news, urgent);
+        if first || urgent {
+            self.reader.ready(self, first, urgent);
         }
     }
 
@@ -369,7 +374,7 @@ impl EventQueue {
             ahead = ahead.saturating_add(record.bytes);
             // The first record of a batch always has room.
             let fits = std::mem::take(&mut alone) || ahead <= PIECE_BYTES;
-            fits && inner.shows(record)
+            fits && inner.is_deliverable(record)
         });
         let taken = shown.count();
         let mut bytes = 0;
@@ -409,8 +414,8 @@ impl EventQueue {
                 inner.text.drain(..taken);
             }
             inner.deltas = inner.deltas.saturating_sub(taken);
-            if !inner.records.front().is_some_and(|record| inner.shows(record)) {
-                // What is left waits for the file, and is told when it is there.
+            if !inner.records.front().is_some_and(|record| inner.is_deliverable(record)) {
+                // The rest waits for the file; the reader is notified when it is there.
                 inner.listed = false;
             }
         }
@@ -420,7 +425,7 @@ impl EventQueue {
         inner.listed
     }
 
-    /// The reader has consumed `count` events (told only where `coalesce` is off).
+    /// The reader has consumed `count` events (called only where `coalesce` is off).
     pub fn consumed(&self, count: usize) {
         let mut inner = self.lock();
         inner.unread = inner.unread.saturating_sub(count);
@@ -431,12 +436,12 @@ impl EventQueue {
         }
     }
 
-    /// Whether a delta of this run was ever told.
-    pub fn spoke(&self) -> bool {
-        self.lock().spoke
+    /// Whether the run has ever emitted a delta.
+    pub fn has_delta(&self) -> bool {
+        self.lock().has_delta
     }
 
-    /// Nobody reads any more: the socket must not wait, and records are no longer kept.
+    /// Nobody reads any more: the socket must not wait, and records are dropped.
     pub fn close(&self) {
         let mut inner = self.lock();
         inner.closed = true;

@@ -1,7 +1,7 @@
-//! The keys of an engine's profiles, and the book that says which of them may be used: in memory, and in the ledger where
+//! The keys of an engine's profiles, and the state that decides which of them may be used: in memory, and in the ledger where
 //! there is one, so that processes share it and a restart forgets nothing (docs/rules/failover.md#profile-state).
 //!
-//! It must never write a key anywhere, and never keep a run from its answer because the book could not be written.
+//! It must never write a key anywhere, and never fail a run because the state could not be written.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,10 +18,10 @@ use crate::model::{
 };
 use crate::provider::{Credential, KeyProfile};
 use crate::telemetry;
-use crate::turn::fallback::{Choice, Plan, Seat};
-use crate::turn::profiles::{self, Book, CooldownPolicy};
+use crate::turn::fallback::{Candidate, Choice, Plan};
+use crate::turn::profiles::{self, CooldownPolicy, ProfileBook};
 
-/// What other processes write is looked at this often.
+/// What other processes write is read this often.
 const FRESH: Duration = Duration::from_millis(500);
 /// Sessions whose profile is remembered; past it, the half that was not used for the longest time is forgotten.
 const MOST_SESSIONS: usize = 10_000;
@@ -33,21 +33,21 @@ struct Sticky {
     uses: u64,
 }
 
-/// The book, in the wall time of its last look.
+/// The book, in the wall time of its last reading.
 #[derive(Default)]
 struct BookState {
-    book: Book,
-    /// Both clocks at the last look: what the one has gone on more than the other is a step of the wall clock.
-    looked: Option<(i64, Instant)>,
+    book: ProfileBook,
+    /// Both clocks at the last reading: their difference since is a step of the wall clock.
+    read_at: Option<(i64, Instant)>,
 }
 
 /// A step of the wall clock, and not the drift that a time server evens out.
 const STEP_MS: i64 = 1_000;
 
 impl BookState {
-    /// Takes the book to `now`: windows last as long as the monotonic clock says, wherever the wall clock is set to.
+    /// Takes the book to `now`: windows last as long as on the monotonic clock, wherever the wall clock is set to.
     fn at(&mut self, now: i64, instant: Instant) {
-        let expected = self.looked.map(|(wall, then)| {
+        let expected = self.read_at.map(|(wall, then)| {
             let gone = instant.saturating_duration_since(then).as_millis();
             wall.saturating_add(i64::try_from(gone).unwrap_or(i64::MAX))
         });
@@ -56,8 +56,8 @@ impl BookState {
             self.book.values_mut().for_each(|usage| profiles::shift(usage, step));
         }
         // A drift below a step adds up until it is one.
-        if step.saturating_abs() > STEP_MS || self.looked.is_none() {
-            self.looked = Some((now, instant));
+        if step.saturating_abs() > STEP_MS || self.read_at.is_none() {
+            self.read_at = Some((now, instant));
         }
         self.book.values_mut().for_each(|usage| profiles::settle(usage, now));
     }
@@ -109,8 +109,8 @@ impl Keyring {
         self.profiles.iter().map(|(_, profile)| profile).find(|profile| profile.id == id)
     }
 
-    /// Reads what other processes have written, where the last look is not fresh.
-    pub(crate) async fn look(&self) {
+    /// Reads what other processes have written, where the last reading is not fresh.
+    pub(crate) async fn refresh(&self) {
         if self.store.is_none() || self.profiles.is_empty() {
             return;
         }
@@ -121,7 +121,7 @@ impl Keyring {
         }
     }
 
-    /// Reads the store. False where what it gave may be old already.
+    /// Reads the store. False where its answer may be old already.
     async fn read_all(&self) -> bool {
         let Some(store) = self.store.as_ref().filter(|_| !self.profiles.is_empty()) else {
             return true;
@@ -144,7 +144,7 @@ impl Keyring {
         true
     }
 
-    /// What `plan` does next; `busy` says which profiles would have the call wait.
+    /// What `plan` does next; `busy` is true for profiles that the call would wait for.
     pub(crate) fn choose(
         &self,
         plan: &Plan,
@@ -155,7 +155,7 @@ impl Keyring {
         plan.choose(&state.book, now, remaining, busy)
     }
 
-    /// After how long the profile in use is asked again; `None` where it is not.
+    /// After how long the profile in use is called again; `None` where it is not.
     pub(crate) fn retry(
         &self,
         plan: &mut Plan,
@@ -164,12 +164,15 @@ impl Keyring {
         remaining: Duration,
     ) -> Option<Duration> {
         let dice = self.clock.dice();
-        let (kept, now) = self.book();
-        plan.retry(failure, emitted, &kept.book, now, remaining, dice)
+        let (state, now) = self.book();
+        plan.retry(failure, emitted, &state.book, now, remaining, dice)
     }
 
-    /// Whether `plan` goes on after `failure`, or the error that ends the run.
-    pub(crate) fn spent(
+    /// The profile in use is given up after `failure`: `plan` goes on.
+    ///
+    /// # Errors
+    /// The failure that ends the run.
+    pub(crate) fn give_up_profile(
         &self,
         plan: &mut Plan,
         failure: &Failure,
@@ -187,7 +190,7 @@ impl Keyring {
         sticky.of.get(&key).map(|(id, _)| id.clone())
     }
 
-    /// The session stays with this profile; with `None`, with none.
+    /// The session is bound to this profile; with `None`, to none.
     pub(crate) fn stick(&self, session: &str, provider: &str, id: Option<&str>) {
         let mut sticky = self.sticky.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (session.to_owned(), provider.to_owned());
@@ -204,7 +207,7 @@ impl Keyring {
         }
     }
 
-    /// Whether the profile's provider has more than one: an order between them is worth writing.
+    /// Whether the profile's provider has more than one: only then their order is written.
     fn has_others(&self, id: &str) -> bool {
         let of = self.profiles.iter().find(|(_, profile)| profile.id == id);
         of.is_some_and(|(of, _)| self.profiles.iter().filter(|(other, _)| other == of).count() > 1)
@@ -216,7 +219,7 @@ impl Keyring {
         state.book.entry(id.to_owned()).or_default().last_used_at = Some(now);
         drop(state);
         if let Some(store) = self.store.as_ref().filter(|_| self.has_others(id)) {
-            // An order of turns that is lost does no harm.
+            // A lost order does no harm.
             store.used(id, now);
         }
     }
@@ -264,7 +267,7 @@ impl Keyring {
         }
     }
 
-    /// What an attempt with a profile is sent with.
+    /// The key that a call with a profile is sent with.
     ///
     /// # Errors
     /// The host's callback failed.
@@ -275,7 +278,7 @@ impl Keyring {
         }
     }
 
-    /// Whether another key may be had for a refused one: then it is asked for.
+    /// Whether the host gives another key for a refused one: then it is fetched.
     pub(crate) async fn renews(&self, id: &str, refused: FailureKind) -> bool {
         match self.profile(id) {
             Some(profile) if refused == FailureKind::Auth => profile.renew().await,
@@ -283,15 +286,15 @@ impl Keyring {
         }
     }
 
-    /// Whichever profile of `seat` is free now; `None` for a server without keys.
+    /// A profile of `candidate` that is free now; `None` for a server without keys.
     ///
     /// # Errors
-    /// None is, or there is none.
-    pub(crate) async fn any(&self, seat: Seat) -> Result<Option<String>, Failure> {
-        self.look().await;
-        match self.choose(&Plan::new(vec![seat], None), Duration::ZERO, &|_| false) {
+    /// No profile is free, or there is none.
+    pub(crate) async fn any(&self, candidate: Candidate) -> Result<Option<String>, Failure> {
+        self.refresh().await;
+        match self.choose(&Plan::new(vec![candidate], None), Duration::ZERO, &|_| false) {
             Choice::Use(profile) => Ok(profile),
-            // One seat, and no time: neither comes.
+            // One candidate, and no time: neither happens.
             Choice::Wait(_) | Choice::Switch { .. } => Ok(None),
             Choice::Fail(failure) => Err(failure),
         }
@@ -342,8 +345,8 @@ impl Keyring {
     }
 }
 
-/// Takes what the store has. Not every use is written there: the later one stands.
-fn put(book: &mut Book, id: String, mut usage: ProfileUsage) {
+/// Takes over a profile's state from the store. Not every use is written there: the later one counts.
+fn put(book: &mut ProfileBook, id: String, mut usage: ProfileUsage) {
     let known = book.get(&id).and_then(|known| known.last_used_at);
     usage.last_used_at = usage.last_used_at.max(known);
     book.insert(id, usage);

@@ -1,31 +1,50 @@
 //! Budgets: hard limits in tokens and money per run, session, agent and day, held back before each call.
 //!
-//! It owns the limits, whose purses a call pays from, and the worst a call may come to. It must never let a call be sent
-//! that was not held back, and never count one twice.
+//! It owns the limits, the accounts that a call pays from, and the worst case of a call. It must never let a call be sent
+//! without a hold, and never count one twice.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::value::RawValue;
 
-use crate::clock;
-use crate::engine::Core;
+use crate::clock::{self, Clock};
 use crate::model::{
-    BudgetOptions, BudgetPer, BudgetState, Failure, FailureKind, InputError, ModelInfo, SessionKey,
-    SpentBy, StorageError, TokenUsage, typed,
+    BudgetOptions, BudgetPer, BudgetState, Failure, FailureKind, InputError, Journal, ModelInfo,
+    SessionKey, SpentBy, StorageError, TokenUsage, typed,
 };
 use crate::turn::spend::{Amount, Ceiling, Refusal, SpendBook, dollars, nanos};
 
 const DAY_MS: i64 = 86_400_000;
 
-/// Which limit, and whose: a run's turn, a session's label, an agent's id, a day's number.
-type Purse = (usize, String);
+/// What is spent under one limit by one run, session or agent, or on one day.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct BudgetAccount {
+    /// The limit's index in the options.
+    limit: usize,
+    /// The run's turn, the session's label, the agent's id, or the day's number.
+    key: String,
+}
+
+/// Where it is read what was spent before.
+#[derive(Clone, Copy)]
+pub(crate) struct SpendingRecord<'a> {
+    pub(crate) journal: Option<&'a Arc<dyn Journal>>,
+    pub(crate) clock: &'a Clock,
+}
+
+/// The most that a call may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WorstCase {
+    pub(crate) prompt_tokens: u64,
+    pub(crate) answer_tokens: u64,
+}
 
 /// The engine's budgets.
 #[derive(Debug, Default)]
 pub struct Budgets {
     limits: Vec<BudgetOptions>,
-    book: Mutex<SpendBook<Purse>>,
-    /// Held while what was spent before is read, so that a purse is opened once.
+    book: Mutex<SpendBook<BudgetAccount>>,
+    /// Held while what was spent before is read, so that an account is opened once.
     opening: tokio::sync::Mutex<()>,
 }
 
@@ -42,20 +61,20 @@ pub(crate) struct Payer<'a> {
 /// What is held back for one call. Dropped unsettled, the call counts as the worst it may have come to.
 pub(crate) struct Hold<'a> {
     budgets: &'a Budgets,
-    purses: Vec<Purse>,
+    accounts: Vec<BudgetAccount>,
     worst: Amount,
     settled: bool,
 }
 
 impl Hold<'_> {
-    /// What the call came to: tokens, and US dollars where they are known.
+    /// The call has used so many tokens, and US dollars where they are known.
     pub(crate) fn settle(mut self, tokens: u64, cost: Option<f64>) {
         self.end(Amount::of(tokens, cost));
     }
 
     fn end(&mut self, used: Amount) {
-        if !std::mem::replace(&mut self.settled, true) && !self.purses.is_empty() {
-            self.budgets.book().settle(&self.purses, self.worst, used);
+        if !std::mem::replace(&mut self.settled, true) && !self.accounts.is_empty() {
+            self.budgets.book().settle(&self.accounts, self.worst, used);
         }
     }
 }
@@ -96,20 +115,20 @@ impl Budgets {
         Ok(Self { limits, ..Self::default() })
     }
 
-    fn book(&self) -> MutexGuard<'_, SpendBook<Purse>> {
+    fn book(&self) -> MutexGuard<'_, SpendBook<BudgetAccount>> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What every open purse stands at, by limit and name.
+    /// The balance of every open account, by limit and key.
     pub(crate) fn states(&self) -> Vec<BudgetState> {
-        let mut states: Vec<(Purse, BudgetState)> = self
+        let mut states: Vec<(BudgetAccount, BudgetState)> = self
             .book()
             .balances()
-            .filter_map(|(purse, balance)| {
-                let limit = self.limits.get(purse.0)?;
+            .filter_map(|(account, balance)| {
+                let limit = self.limits.get(account.limit)?;
                 let key = match limit.per {
-                    BudgetPer::Day => clock::date(purse.1.parse::<i64>().ok()? * DAY_MS),
-                    BudgetPer::Run | BudgetPer::Session | BudgetPer::Agent => purse.1.clone(),
+                    BudgetPer::Day => clock::date(account.key.parse::<i64>().ok()? * DAY_MS),
+                    BudgetPer::Run | BudgetPer::Session | BudgetPer::Agent => account.key.clone(),
                 };
                 let state = BudgetState {
                     per: limit.per,
@@ -121,40 +140,48 @@ impl Budgets {
                     held_tokens: balance.reserved.tokens,
                     held_cost: dollars(balance.reserved.nanos.unwrap_or_default()),
                 };
-                Some((purse.clone(), state))
+                Some((account.clone(), state))
             })
             .collect();
         states.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         states.into_iter().map(|(_, state)| state).collect()
     }
 
-    /// A run has ended: its own purses are closed.
+    /// A run has ended: its own accounts are closed.
     pub(crate) fn run_ended(&self, turn_id: &str) {
         if self.limits.iter().any(|limit| limit.per == BudgetPer::Run) {
             let is_run =
                 |at: usize| self.limits.get(at).is_some_and(|limit| limit.per == BudgetPer::Run);
-            self.book().close(|(at, key)| is_run(*at) && key == turn_id);
+            self.book().close(|account| is_run(account.limit) && account.key == turn_id);
         }
     }
 
-    /// The agent that `payer`'s session is of, where a budget asks for it: the ledger's word, else that of the label.
-    async fn agent(&self, core: &Core, payer: &Payer<'_>) -> Result<Option<String>, StorageError> {
+    /// The agent of `payer`'s session, where a budget is per agent: as the ledger has it, else as the label has it.
+    async fn agent(
+        &self,
+        record: SpendingRecord<'_>,
+        payer: &Payer<'_>,
+    ) -> Result<Option<String>, StorageError> {
         if !self.limits.iter().any(|limit| limit.per == BudgetPer::Agent) {
             return Ok(None);
         }
         let label = payer.session_label;
-        Ok(Some(match &core.journal {
+        Ok(Some(match record.journal {
             Some(journal) => journal.agent_of(label, payer.follows).await?,
             None => SessionKey::parse(label).agent_id.unwrap_or_else(|| "default".to_owned()),
         }))
     }
 
-    /// The purses that `payer` pays from now, each open.
-    async fn purses(&self, core: &Core, payer: &Payer<'_>) -> Result<Vec<Purse>, StorageError> {
-        let now = core.clock.now_ms();
+    /// The accounts that `payer` pays from now, each open.
+    async fn accounts(
+        &self,
+        record: SpendingRecord<'_>,
+        payer: &Payer<'_>,
+    ) -> Result<Vec<BudgetAccount>, StorageError> {
+        let now = record.clock.now_ms();
         let day = now.div_euclid(DAY_MS);
-        let agent = self.agent(core, payer).await?;
-        let purses: Vec<Purse> = self
+        let agent = self.agent(record, payer).await?;
+        let accounts: Vec<BudgetAccount> = self
             .limits
             .iter()
             .enumerate()
@@ -165,29 +192,30 @@ impl Budgets {
                     BudgetPer::Agent => agent.clone()?,
                     BudgetPer::Day => day.to_string(),
                 };
-                limit.only.as_ref().is_none_or(|only| *only == key).then_some((at, key))
+                let applies = limit.only.as_ref().is_none_or(|only| *only == key);
+                applies.then_some(BudgetAccount { limit: at, key })
             })
             .collect();
         let is_open = || {
             let book = self.book();
-            purses.iter().all(|purse| book.is_open(purse))
+            accounts.iter().all(|account| book.is_open(account))
         };
         if is_open() {
-            return Ok(purses);
+            return Ok(accounts);
         }
         let _opening = self.opening.lock().await;
-        for purse in &purses {
-            if self.book().is_open(purse) {
+        for account in &accounts {
+            if self.book().is_open(account) {
                 continue;
             }
-            let Some(limit) = self.limits.get(purse.0) else { continue };
+            let Some(limit) = self.limits.get(account.limit) else { continue };
             let by = match limit.per {
-                BudgetPer::Run => SpentBy::Turn(purse.1.clone()),
-                BudgetPer::Session => SpentBy::Session(purse.1.clone()),
-                BudgetPer::Agent => SpentBy::Agent(purse.1.clone()),
+                BudgetPer::Run => SpentBy::Turn(account.key.clone()),
+                BudgetPer::Session => SpentBy::Session(account.key.clone()),
+                BudgetPer::Agent => SpentBy::Agent(account.key.clone()),
                 BudgetPer::Day => SpentBy::Between(day * DAY_MS, (day + 1) * DAY_MS),
             };
-            let before = match &core.journal {
+            let before = match record.journal {
                 Some(journal) => journal.spent(by).await?,
                 None => Default::default(),
             };
@@ -195,36 +223,39 @@ impl Budgets {
             let mut book = self.book();
             if limit.per == BudgetPer::Day {
                 // Days that are over.
-                book.close(|(at, key)| *at == purse.0 && *key != purse.1);
+                book.close(|other| other.limit == account.limit && other.key != account.key);
             }
-            book.open(purse.clone(), ceiling, Amount::of(before.tokens, Some(before.cost)));
+            book.open(account.clone(), ceiling, Amount::of(before.tokens, Some(before.cost)));
         }
-        Ok(purses)
+        Ok(accounts)
     }
 
-    /// Holds back what a call of `model` may come to: a prompt of `prompt` tokens, and an answer of `most` tokens.
+    /// Holds the most that a call of `model` may use.
     ///
     /// # Errors
-    /// `budget_exceeded` where that would pass a limit; nothing is held then. What the ledger says where it cannot tell
-    /// what was spent before.
+    /// `budget_exceeded` where that would pass a limit; nothing is held then. The ledger's error where it cannot
+    /// tell what was spent before.
     pub(crate) async fn hold<'a>(
         &'a self,
-        core: &Core,
-        payer: Payer<'_>,
+        record: SpendingRecord<'_>,
+        payer: &Payer<'_>,
         model: &ModelInfo,
-        (prompt, most): (u64, u64),
+        worst: WorstCase,
     ) -> Result<Hold<'a>, Failure> {
         if self.limits.is_empty() {
             let worst = Amount::NOTHING;
-            return Ok(Hold { budgets: self, purses: Vec::new(), worst, settled: false });
+            return Ok(Hold { budgets: self, accounts: Vec::new(), worst, settled: false });
         }
-        let purses = self.purses(core, &payer).await.map_err(|error| {
+        let accounts = self.accounts(record, payer).await.map_err(|error| {
             Failure::new(FailureKind::Storage, error.kind.code(), error.message)
         })?;
-        let worst = Amount::of(prompt.saturating_add(most), worst_cost(model, prompt, most));
-        let refused = self.book().reserve(&purses, worst).map_err(|((at, _), why)| (*at, why));
-        match refused {
-            Ok(()) => Ok(Hold { budgets: self, purses, worst, settled: false }),
+        let WorstCase { prompt_tokens, answer_tokens } = worst;
+        let tokens = prompt_tokens.saturating_add(answer_tokens);
+        let worst = Amount::of(tokens, worst_cost(model, prompt_tokens, answer_tokens));
+        let reserved = self.book().reserve(&accounts, worst);
+        let reserved = reserved.map_err(|(account, why)| (account.limit, why));
+        match reserved {
+            Ok(()) => Ok(Hold { budgets: self, accounts, worst, settled: false }),
             Err((at, why)) => Err(self.exceeded(at, why)),
         }
     }

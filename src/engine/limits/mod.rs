@@ -2,5 +2,10 @@
 //!
 //! It must never send a request.
 
-pub(crate) mod budgets;
-pub(crate) mod rate;
+mod budgets;
+mod rate;
+
+pub use budgets::Budgets;
+pub(crate) use budgets::{Payer, SpendingRecord, WorstCase};
+pub use rate::GovernorOptions;
+pub(crate) use rate::{Governor, RateKey, RatePermit, priority_of};

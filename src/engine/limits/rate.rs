@@ -1,8 +1,8 @@
-//! The rate governor: one for all runs of an engine. It holds calls back until their provider has room for them, and lets
-//! them go in order.
+//! The rate governor: one for all runs of an engine. It holds calls back until their provider has room for them, and
+//! admits them in order.
 //!
-//! It does what `turn/governor` says. It must never hold a lock while it waits, wait where nothing is known, or keep a call
-//! that its run has given up.
+//! It does what `turn/governor` decides. It must never hold a lock while it waits, wait where nothing is known, or hold a
+//! call that its run has given up.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,8 +21,8 @@ use crate::turn::governor::{Claim, Lane, Next, Priority};
 use crate::turn::profiles;
 use crate::turn::retry::MAX_RETRY_AFTER;
 
-/// Lanes that are kept; past it, those that nobody uses are forgotten.
-const MOST_LANES: usize = 1_000;
+/// The most queues; past it, unused ones are dropped.
+const MOST_QUEUES: usize = 1_000;
 
 /// How calls are held back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,35 +66,51 @@ impl GovernorOptions {
     }
 }
 
-/// Who is asked, with which profile: provider, profile (empty for none), model.
-type Name = (String, String, String);
+/// What a provider's limits apply to. The order of the fields is the order of `states`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RateKey {
+    pub(crate) provider: String,
+    /// Empty for none.
+    pub(crate) profile: String,
+    pub(crate) model: String,
+}
+
+impl RateKey {
+    pub(crate) fn new(provider: &str, profile: Option<&str>, model: &str) -> Self {
+        Self {
+            provider: provider.to_owned(),
+            profile: profile.unwrap_or_default().to_owned(),
+            model: model.to_owned(),
+        }
+    }
+}
 
 struct Inner {
     lane: Lane,
-    /// How those that wait are woken.
-    bells: HashMap<u64, Arc<Notify>>,
-    /// Who was told to look at the clock, and when.
+    /// The calls that wait, by their number.
+    waiters: HashMap<u64, Arc<Notify>>,
+    /// The first call in line, and the time at which it looks again.
     first: Option<(u64, i64)>,
 }
 
-/// Where a call stands.
-enum Place {
-    /// It may go.
-    Gone,
+/// The position of a call in its queue.
+enum Position {
+    /// It may be sent.
+    Admitted,
     /// Its profile was refused.
     Dismissed,
-    /// It is first, until this time, or until something happens.
+    /// It is first: it looks again at this time, or when something changes.
     First(i64),
     Behind,
 }
 
-struct Gate {
+struct RateQueue {
     inner: Mutex<Inner>,
     clock: Clock,
     epoch: Instant,
 }
 
-impl Gate {
+impl RateQueue {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -104,56 +120,56 @@ impl Gate {
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// A call stands in line. Its number, and how it is woken where it has to wait.
-    fn stand(&self, claim: Claim, input: u64) -> (u64, Option<Arc<Notify>>) {
+    /// Queues a call. Returns its number, and its waker where it has to wait.
+    fn enqueue(&self, claim: Claim, input: u64) -> (u64, Option<Arc<Notify>>) {
         let mut inner = self.lock();
         let now = self.now();
         let id = inner.lane.ask(claim, input, now);
-        inner.let_go(now);
+        inner.admit_ready(now);
         if inner.lane.is_out(id) {
             return (id, None);
         }
-        let bell = Arc::new(Notify::new());
-        inner.bells.insert(id, Arc::clone(&bell));
-        (id, Some(bell))
+        let waiter = Arc::new(Notify::new());
+        inner.waiters.insert(id, Arc::clone(&waiter));
+        (id, Some(waiter))
     }
 
-    fn place(&self, id: u64) -> Place {
+    fn position(&self, id: u64) -> Position {
         let inner = self.lock();
         match inner.first {
-            _ if inner.lane.is_out(id) => Place::Gone,
-            _ if !inner.lane.is_waiting(id) => Place::Dismissed,
-            Some((first, until)) if first == id => Place::First(until),
-            Some(_) | None => Place::Behind,
+            _ if inner.lane.is_out(id) => Position::Admitted,
+            _ if !inner.lane.is_waiting(id) => Position::Dismissed,
+            Some((first, until)) if first == id => Position::First(until),
+            Some(_) | None => Position::Behind,
         }
     }
 
-    /// Changes the lane, and wakes whoever may go by it.
+    /// Changes the lane, and admits the calls that may be sent then.
     fn change<T>(&self, change: impl FnOnce(&mut Lane, i64) -> T) -> T {
         let mut inner = self.lock();
         // Read under the lock, so that a lane's time never goes back.
         let now = self.now();
         let done = change(&mut inner.lane, now);
-        inner.let_go(now);
+        inner.admit_ready(now);
         done
     }
 }
 
 impl Inner {
-    /// Lets go whoever may, and has the first in line look at the clock.
-    fn let_go(&mut self, now: i64) {
+    /// Admits every call that may be sent, and tells the first in line when to look again.
+    fn admit_ready(&mut self, now: i64) {
         loop {
             match self.lane.next(now) {
                 Next::Go(id) => {
-                    if let Some(bell) = self.bells.remove(&id) {
-                        bell.notify_one();
+                    if let Some(waiter) = self.waiters.remove(&id) {
+                        waiter.notify_one();
                     }
                 }
                 Next::Wait(id, until) => {
                     if self.first != Some((id, until)) {
                         self.first = Some((id, until));
-                        if let Some(bell) = self.bells.get(&id) {
-                            bell.notify_one();
+                        if let Some(waiter) = self.waiters.get(&id) {
+                            waiter.notify_one();
                         }
                     }
                     return;
@@ -167,19 +183,19 @@ impl Inner {
     }
 }
 
-/// A call's place in line, and from then on its share of the limits. Dropped before it is sent, it costs nothing; after, it
-/// counts as it was estimated.
-pub(crate) struct Pass {
-    gate: Option<Arc<Gate>>,
+/// A call's position in line, and from then on its share of the limits. Dropped before the call is sent, it costs nothing;
+/// after, it counts as it was estimated.
+pub(crate) struct RatePermit {
+    queue: Option<Arc<RateQueue>>,
     id: u64,
     sent: bool,
     /// How long it was held back.
     pub(crate) held: Duration,
 }
 
-impl Pass {
+impl RatePermit {
     fn free() -> Self {
-        Self { gate: None, id: 0, sent: false, held: Duration::ZERO }
+        Self { queue: None, id: 0, sent: false, held: Duration::ZERO }
     }
 
     /// The request goes out.
@@ -189,51 +205,51 @@ impl Pass {
 
     /// The server has begun to answer.
     pub(crate) fn answered(&self, status: u16, limits: &RateLimits) {
-        if let Some(gate) = &self.gate {
+        if let Some(queue) = &self.queue {
             let well = (200..300).contains(&status);
-            gate.change(|lane, now| lane.answered(self.id, well, limits, now));
+            queue.change(|lane, now| lane.answered(self.id, well, limits, now));
         }
     }
 
     /// The attempt failed. A refusal for the rate closes the lane: `keyed` says that its profile cools down for it.
     pub(crate) fn failed(&self, failure: &Failure, keyed: bool) {
-        let Some(gate) = self.gate.as_ref().filter(|_| failure.kind == FailureKind::RateLimit)
+        let Some(queue) = self.queue.as_ref().filter(|_| failure.kind == FailureKind::RateLimit)
         else {
             return;
         };
-        let rung = Duration::from_millis(profiles::first_rung().unsigned_abs());
-        // Whoever is told to try again at once is not kept from it.
-        let usual = (keyed && failure.should_retry != Some(true)).then_some(rung);
+        let cooldown = Duration::from_millis(profiles::first_rung().unsigned_abs());
+        // A server that wants another try at once gets it.
+        let usual = (keyed && failure.should_retry != Some(true)).then_some(cooldown);
         let wait = failure.retry_after.or(usual);
-        gate.change(|lane, now| lane.refused(wait, now));
+        queue.change(|lane, now| lane.refused(wait, now));
     }
 
     /// The call has ended, and came to so many tokens, prompt and answer, where that is known.
     pub(crate) fn settle(mut self, used: Option<(u64, u64)>) {
-        if let Some(gate) = self.gate.take() {
-            gate.change(|lane, now| lane.ended(self.id, used, now));
+        if let Some(queue) = self.queue.take() {
+            queue.change(|lane, now| lane.ended(self.id, used, now));
         }
     }
 }
 
-impl Drop for Pass {
+impl Drop for RatePermit {
     fn drop(&mut self) {
-        let Some(gate) = self.gate.take() else { return };
-        gate.change(|lane, now| {
+        let Some(queue) = self.queue.take() else { return };
+        queue.change(|lane, now| {
             if self.sent {
                 lane.ended(self.id, None, now);
             } else {
                 lane.withdrawn(self.id, now);
             }
         });
-        gate.lock().bells.remove(&self.id);
+        queue.lock().waiters.remove(&self.id);
     }
 }
 
-/// The lanes of an engine.
+/// The queues of an engine.
 pub(crate) struct Governor {
     options: Option<GovernorOptions>,
-    lanes: Mutex<HashMap<Name, Arc<Gate>>>,
+    queues: Mutex<HashMap<RateKey, Arc<RateQueue>>>,
     clock: Clock,
     epoch: Instant,
 }
@@ -241,114 +257,113 @@ pub(crate) struct Governor {
 impl Governor {
     pub(crate) fn new(options: Option<GovernorOptions>, clock: Clock) -> Self {
         let epoch = clock.instant();
-        Self { options, lanes: Mutex::default(), clock, epoch }
+        Self { options, queues: Mutex::default(), clock, epoch }
     }
 
-    fn lanes(&self) -> MutexGuard<'_, HashMap<Name, Arc<Gate>>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queues(&self) -> MutexGuard<'_, HashMap<RateKey, Arc<RateQueue>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn gate(&self, name: Name, options: GovernorOptions) -> Arc<Gate> {
-        let mut lanes = self.lanes();
-        if lanes.len() >= MOST_LANES && !lanes.contains_key(&name) {
-            lanes.retain(|_, gate| Arc::strong_count(gate) > 1 || !gate.lock().lane.is_idle());
+    fn queue(&self, key: RateKey, options: GovernorOptions) -> Arc<RateQueue> {
+        let mut queues = self.queues();
+        if queues.len() >= MOST_QUEUES && !queues.contains_key(&key) {
+            queues.retain(|_, queue| Arc::strong_count(queue) > 1 || !queue.lock().lane.is_idle());
         }
-        let gate = lanes.entry(name).or_insert_with(|| {
+        let queue = queues.entry(key).or_insert_with(|| {
             let inner =
-                Inner { lane: Lane::new(options.max_wait), bells: HashMap::new(), first: None };
+                Inner { lane: Lane::new(options.max_wait), waiters: HashMap::new(), first: None };
             let (clock, epoch) = (self.clock.clone(), self.epoch);
-            Arc::new(Gate { inner: Mutex::new(inner), clock, epoch })
+            Arc::new(RateQueue { inner: Mutex::new(inner), clock, epoch })
         });
-        Arc::clone(gate)
+        Arc::clone(queue)
     }
 
-    /// Waits until a call of about `input` tokens may go. `None`: its profile was refused meanwhile, so choose anew.
-    pub(crate) async fn pass(
+    /// Waits until a call of about `input` tokens may be sent. `None`: its profile was refused meanwhile, so choose anew.
+    pub(crate) async fn permit(
         &self,
-        (provider, profile, model): (&str, Option<&str>, &str),
+        key: RateKey,
         claim: impl Into<Claim>,
         input: u64,
-    ) -> Option<Pass> {
-        let Some(options) = self.options else { return Some(Pass::free()) };
-        let profile = profile.unwrap_or_default();
-        let gate = self.gate((provider.to_owned(), profile.to_owned(), model.to_owned()), options);
+    ) -> Option<RatePermit> {
+        let Some(options) = self.options else { return Some(RatePermit::free()) };
+        let queue = self.queue(key, options);
         let began = self.clock.instant();
-        let (id, bell) = gate.stand(claim.into(), input);
-        let mut pass =
-            Pass { gate: Some(Arc::clone(&gate)), id, sent: false, held: Duration::ZERO };
-        let Some(bell) = bell else { return Some(pass) };
+        let (id, waiter) = queue.enqueue(claim.into(), input);
+        let mut permit =
+            RatePermit { queue: Some(Arc::clone(&queue)), id, sent: false, held: Duration::ZERO };
+        let Some(waiter) = waiter else { return Some(permit) };
         loop {
-            let at = match gate.place(id) {
-                Place::Gone => break,
-                Place::Dismissed => return None,
-                Place::Behind => {
-                    bell.notified().await;
+            let at = match queue.position(id) {
+                Position::Admitted => break,
+                Position::Dismissed => return None,
+                Position::Behind => {
+                    waiter.notified().await;
                     continue;
                 }
-                Place::First(until) => self.epoch + Duration::from_millis(until.unsigned_abs()),
+                Position::First(until) => self.epoch + Duration::from_millis(until.unsigned_abs()),
             };
-            if tokio::time::timeout_at(at, bell.notified()).await.is_err() {
-                gate.change(|_, _| ());
+            if tokio::time::timeout_at(at, waiter.notified()).await.is_err() {
+                queue.change(|_, _| ());
             }
         }
-        pass.held = self.clock.instant().saturating_duration_since(began);
-        Some(pass)
+        permit.held = self.clock.instant().saturating_duration_since(began);
+        Some(permit)
     }
 
     /// Whether a call of about `input` tokens with this profile would wait.
-    pub(crate) fn is_busy(&self, provider: &str, profile: &str, model: &str, input: u64) -> bool {
+    pub(crate) fn is_busy(&self, key: &RateKey, input: u64) -> bool {
         if self.options.is_none() {
             return false;
         }
-        let name = (provider.to_owned(), profile.to_owned(), model.to_owned());
-        let gate = self.lanes().get(&name).map(Arc::clone);
-        gate.is_some_and(|gate| gate.lock().lane.is_busy(input, gate.now()))
+        let queue = self.queues().get(key).map(Arc::clone);
+        queue.is_some_and(|queue| queue.lock().lane.is_busy(input, queue.now()))
     }
 
-    /// A profile has failed: whoever waits for it chooses anew, with this model or, where the key is refused, with any.
+    /// A profile has failed: the calls that wait for it choose anew, those of this model or, where the key is refused, all.
     pub(crate) fn dismiss(&self, profile: &str, model: &str, failed: FailureKind) {
         if profiles::is_nobodys(failed) {
             return;
         }
         let any = profiles::refuses_key(failed);
-        for gate in self.gates_of(profile, |of| any || of == model) {
-            let mut inner = gate.lock();
-            let now = gate.now();
-            // Soon there is room again, and who comes back would stand behind those that came later.
+        for queue in self.queues_of(profile, |of| any || of == model) {
+            let mut inner = queue.lock();
+            let now = queue.now();
+            // There is room again soon, and a call that comes back would wait behind later ones.
             if !any && inner.lane.is_briefly_closed(now) {
                 continue;
             }
             inner.first = None;
             for id in inner.lane.dismiss() {
-                if let Some(bell) = inner.bells.remove(&id) {
-                    bell.notify_one();
+                if let Some(waiter) = inner.waiters.remove(&id) {
+                    waiter.notify_one();
                 }
             }
         }
     }
 
-    fn gates_of(&self, profile: &str, model: impl Fn(&str) -> bool) -> Vec<Arc<Gate>> {
-        let lanes = self.lanes();
-        let found = lanes.iter().filter(|((_, of, name), _)| of == profile && model(name));
-        found.map(|(_, gate)| Arc::clone(gate)).collect()
+    fn queues_of(&self, profile: &str, model: impl Fn(&str) -> bool) -> Vec<Arc<RateQueue>> {
+        let queues = self.queues();
+        let found = queues.iter().filter(|(key, _)| key.profile == profile && model(&key.model));
+        found.map(|(_, queue)| Arc::clone(queue)).collect()
     }
 
-    /// What was said of a profile's limits is forgotten.
+    /// Forgets the limits of a profile.
     pub(crate) fn forget(&self, profile: &str) {
-        for gate in self.gates_of(profile, |_| true) {
-            gate.change(|lane, _| lane.reopen());
+        for queue in self.queues_of(profile, |_| true) {
+            queue.change(|lane, _| lane.reopen());
         }
     }
 
-    /// What is known of every lane, by provider, profile and model.
+    /// The state of every queue, by provider, profile and model.
     pub(crate) fn states(&self) -> Vec<LimitState> {
-        let mut gates: Vec<(Name, Arc<Gate>)> =
-            self.lanes().iter().map(|(name, gate)| (name.clone(), Arc::clone(gate))).collect();
-        gates.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let mut queues: Vec<(RateKey, Arc<RateQueue>)> =
+            self.queues().iter().map(|(key, queue)| (key.clone(), Arc::clone(queue))).collect();
+        queues.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let state = |((provider, profile, model), gate): (Name, Arc<Gate>)| {
-            let inner = gate.lock();
-            let now = gate.now();
+        let state = |(key, queue): (RateKey, Arc<RateQueue>)| {
+            let RateKey { provider, profile, model } = key;
+            let inner = queue.lock();
+            let now = queue.now();
             let [requests, tokens, input, output] = inner.lane.limits(now);
             let (in_flight, waiting, closed) = inner.lane.counts(now);
             LimitState {
@@ -364,11 +379,11 @@ impl Governor {
                 closed_for_ms: closed.unsigned_abs(),
             }
         };
-        gates.into_iter().map(state).collect()
+        queues.into_iter().map(state).collect()
     }
 }
 
-/// How soon the calls of a session go.
+/// The priority of a session's calls.
 pub(crate) fn priority_of(session_label: &str) -> Priority {
     match SessionKey::parse(session_label).kind {
         SessionKind::Worker | SessionKind::Subagent => Priority::Worker,

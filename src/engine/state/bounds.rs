@@ -16,6 +16,15 @@ pub(crate) struct Bounds {
     pub(crate) deadline: Instant,
 }
 
+/// Why bounded work has no value.
+#[derive(Debug)]
+pub(crate) enum Unfinished<E = String> {
+    /// An abort, or the end of the time: the run ends.
+    Interrupted(Interrupt),
+    /// The work itself failed.
+    Failed(E),
+}
+
 impl Bounds {
     /// Waits for `work`, the abort, or the deadline, whichever comes first.
     pub(crate) async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, Interrupt> {
@@ -27,8 +36,24 @@ impl Bounds {
         }
     }
 
+    /// As [`Self::guard`], for work that may fail.
+    pub(crate) async fn try_guard<T, E>(
+        &self,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, Unfinished<E>> {
+        match self.guard(work).await {
+            Ok(done) => done.map_err(Unfinished::Failed),
+            Err(cause) => Err(Unfinished::Interrupted(cause)),
+        }
+    }
+
     /// What is left of the time.
     pub(crate) fn remaining(&self, clock: &Clock) -> Duration {
         self.deadline.saturating_duration_since(clock.instant())
     }
+}
+
+/// Milliseconds of a duration.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -3,12 +3,9 @@
 //! It must never decide what an abort or a steered message means: it only carries them, and answers whether they came
 //! in time.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
-
-use crate::engine::sink::EventQueue;
-use crate::model::{LiveRun, Told};
 
 #[derive(Default)]
 struct Steering {
@@ -38,7 +35,7 @@ impl RunControl {
         self.abort.clone()
     }
 
-    /// Queues a message for the next tool boundary. False when the run takes none any more: the caller keeps it.
+    /// Queues a message for the next tool boundary. False when the run takes none any more: the message stays the caller's.
     pub fn steer(&self, text: &str) -> bool {
         let mut steering = self.lock();
         if steering.closed || steering.compacting || self.abort.is_cancelled() {
@@ -61,7 +58,7 @@ impl RunControl {
         self.lock().compacting
     }
 
-    pub(crate) fn compacting(&self, now: bool) {
+    pub(crate) fn set_compacting(&self, now: bool) {
         self.lock().compacting = now;
     }
 
@@ -109,43 +106,11 @@ impl RunControl {
         std::mem::take(&mut steering.queue)
     }
 
-    /// Takes no more, and gives back what nobody will see.
+    /// Takes no more, and returns what no call will see.
     pub(crate) fn close(&self) -> Vec<String> {
         let mut steering = self.lock();
         steering.closed = true;
         std::mem::take(&mut steering.queue)
-    }
-}
-
-/// A run as the journal reaches it: its control, and what it has told.
-pub(crate) struct Reached {
-    pub(crate) control: Arc<RunControl>,
-    pub(crate) queue: Arc<EventQueue>,
-}
-
-impl LiveRun for Reached {
-    fn abort(&self) {
-        self.control.abort();
-    }
-
-    fn steer(&self, text: &str) -> bool {
-        self.control.steer(text)
-    }
-
-    fn told(&self, after: u64) -> Vec<Told> {
-        self.queue.told(after)
-    }
-
-    fn kept(&self, seq: u64) {
-        self.queue.kept(seq);
-    }
-
-    fn unkept(&self) {
-        self.queue.unkept();
-    }
-
-    fn forget(&self) {
-        self.queue.forget();
     }
 }
 

@@ -18,14 +18,14 @@ static LANES: LazyLock<Lanes> = LazyLock::new(Lanes::default);
 
 /// The lanes of one ledger's sessions that are running or waited for; a lane without either is dropped.
 #[derive(Clone)]
-pub(crate) struct Sessions {
+pub(crate) struct SessionLanes {
     lanes: Lanes,
     /// The ledger's ULID, before every label.
     ledger: String,
 }
 
-/// A place in a session's queue. Dropping it leaves the queue.
-pub(crate) struct Place {
+/// A ticket of a session's queue. Dropping it leaves the queue.
+pub(crate) struct LaneTicket {
     turn: Turn,
     // After what holds the lane: fields are dropped in this order.
     entry: Entry,
@@ -48,7 +48,7 @@ struct Entry {
     label: String,
 }
 
-impl Sessions {
+impl SessionLanes {
     /// The lanes of a ledger, shared with every engine of the process that uses it.
     pub(crate) fn of(ledger: String) -> Self {
         Self { lanes: Arc::clone(&LANES), ledger }
@@ -56,7 +56,7 @@ impl Sessions {
 
     /// Queues for the session at once, so that runs have their turns in the order they were started in, whichever of
     /// their tasks comes first.
-    pub(crate) fn queue(&self, label: &str) -> Place {
+    pub(crate) fn queue(&self, label: &str) -> LaneTicket {
         // No control character is in a label or an id.
         let name = format!("{}\0{label}", self.ledger);
         let entry = Entry { lanes: Arc::clone(&self.lanes), label: name.clone() };
@@ -64,12 +64,12 @@ impl Sessions {
             self.lanes.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default(),
         );
         let mut waiting: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(lane.lock_owned());
-        // The first poll takes the place; who waits for it later brings the waker.
+        // The first poll joins the queue; the later wait brings the waker.
         let turn = match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(guard) => Turn::Held(guard),
             Poll::Pending => Turn::Waiting(waiting),
         };
-        Place { turn, entry }
+        LaneTicket { turn, entry }
     }
 
     #[cfg(test)]
@@ -79,10 +79,10 @@ impl Sessions {
     }
 }
 
-impl Place {
+impl LaneTicket {
     /// Waits for the session.
     pub(crate) async fn enter(self) -> Lane {
-        // Bound in this order, so that a wait that is given up drops the place before its entry.
+        // Bound in this order, so that a wait that is given up leaves the queue before its entry is dropped.
         let entry = self.entry;
         let turn = self.turn;
         let guard = match turn {
@@ -93,8 +93,8 @@ impl Place {
     }
 }
 
-impl From<Lane> for Place {
-    /// The place of who has entered.
+impl From<Lane> for LaneTicket {
+    /// The ticket of a run that has entered.
     fn from(Lane { _guard: guard, _entry: entry }: Lane) -> Self {
         Self { turn: Turn::Held(guard), entry }
     }
@@ -112,11 +112,11 @@ impl Drop for Entry {
 
 #[cfg(test)]
 mod tests {
-    use super::Sessions;
+    use super::SessionLanes;
 
     #[tokio::test]
     async fn a_session_runs_one_at_a_time_and_leaves_nothing_behind() {
-        let sessions = Sessions::of("test 1".to_owned());
+        let sessions = SessionLanes::of("test 1".to_owned());
         let first = sessions.queue("a").enter().await;
         let other = sessions.queue("b").enter().await;
         let waiting = sessions.queue("a").enter();
@@ -131,7 +131,7 @@ mod tests {
 
     #[tokio::test]
     async fn turns_come_in_the_order_of_queueing_not_of_waiting() {
-        let sessions = Sessions::of("test 2".to_owned());
+        let sessions = SessionLanes::of("test 2".to_owned());
         let running = sessions.queue("a").enter().await;
         let (second, third) = (sessions.queue("a"), sessions.queue("a"));
         let mut third = Box::pin(third.enter());
@@ -145,13 +145,13 @@ mod tests {
 
     #[tokio::test]
     async fn who_leaves_the_queue_leaves_no_lane_behind() {
-        let sessions = Sessions::of("test 3".to_owned());
+        let sessions = SessionLanes::of("test 3".to_owned());
         let running = sessions.queue("a").enter().await;
-        let place = sessions.queue("a");
+        let ticket = sessions.queue("a");
         let mut waiting = Box::pin(sessions.queue("a").enter());
         assert!(futures_util::poll!(&mut waiting).is_pending());
         drop(running);
-        drop(place);
+        drop(ticket);
         drop(waiting);
         assert_eq!(sessions.len(), 0);
     }

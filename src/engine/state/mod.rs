@@ -2,8 +2,22 @@
 //!
 //! It must never use another inner room.
 
-pub(crate) mod bounds;
-pub(crate) mod control;
-pub(crate) mod lanes;
-pub(crate) mod recorder;
-pub(crate) mod usage;
+mod bounds;
+mod control;
+mod lanes;
+mod recorder;
+mod request_template;
+mod run;
+mod session_head;
+mod target;
+mod usage;
+
+pub(crate) use bounds::{Bounds, Unfinished, millis};
+pub use control::RunControl;
+pub(crate) use lanes::{LaneTicket, SessionLanes};
+pub(crate) use recorder::{JournalState, LeasedTurn, Recorder, Starting, needs_record};
+pub(crate) use request_template::RequestTemplate;
+pub(crate) use run::Run;
+pub(crate) use session_head::SessionHead;
+pub(crate) use target::ModelTarget;
+pub(crate) use usage::RunUsage;

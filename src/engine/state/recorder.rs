@@ -1,7 +1,7 @@
-//! What a running turn has written down, and what of it is new: W1 to W3 of one run (docs/rules/sessions-and-ledger.md#commit-points).
+//! What of a running turn is recorded, and what is new: W1 to W3 of one run (docs/rules/sessions-and-ledger.md#commit-points).
 //!
-//! It decides what a write holds and whom it keeps waiting. It must never let a tool begin whose call is not on disk,
-//! unless that tool has no effect.
+//! It decides what a write holds and who waits for it. It must never let a tool begin whose call is not on disk, unless
+//! that tool has no effect.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,32 +24,41 @@ pub(crate) struct Starting {
     pub(crate) params: Option<Box<RawValue>>,
 }
 
-/// How a run is written down.
-pub(crate) enum Writing {
+/// How a run is recorded.
+pub(crate) enum JournalState {
     /// At its end only, or nowhere.
     AtEnd,
-    /// It should be, and could not be opened: tools with effects do not begin.
+    /// Its turn could not be opened: tools with effects do not begin.
     Refused(StorageError),
     /// Step by step.
     Open(Box<Recorder>),
 }
 
-/// The journal of one run. Dropping it gives the session's lease back, where no commit did.
+/// A turn that this process may write.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LeasedTurn<'a> {
+    pub(crate) turn_id: &'a str,
+    pub(crate) session_label: &'a str,
+    pub(crate) epoch: i64,
+}
+
+/// The journal of one run. Dropping it releases the session's lease, where no commit did.
 pub(crate) struct Recorder {
     journal: Arc<dyn Journal>,
     tools: Arc<ToolSet>,
     turn_id: String,
     session_label: String,
     epoch: i64,
-    /// Messages that are written: so many from the first on, and these.
+    /// The number of messages, from the first on, that are written.
     messages: usize,
-    ahead: HashSet<String>,
+    /// The ids of later messages that are written.
+    written_ahead: HashSet<String>,
     /// The status each call is written with.
     calls: Vec<Option<ToolCallStatus>>,
     /// What the run has counted, and whether that is written.
     progress: Option<(String, bool)>,
-    /// A write that nobody waits for.
-    loose: Option<JournalFuture<'static, ()>>,
+    /// A write in the background.
+    pending: Option<JournalFuture<'static, ()>>,
 }
 
 impl Drop for Recorder {
@@ -63,10 +72,10 @@ impl Recorder {
     pub(crate) fn new(
         journal: &Arc<dyn Journal>,
         tools: &Arc<ToolSet>,
-        (turn_id, session_label): (&str, &str),
-        epoch: i64,
+        turn: LeasedTurn<'_>,
         messages: usize,
     ) -> Self {
+        let LeasedTurn { turn_id, session_label, epoch } = turn;
         Self {
             journal: Arc::clone(journal),
             tools: Arc::clone(tools),
@@ -74,10 +83,10 @@ impl Recorder {
             session_label: session_label.to_owned(),
             epoch,
             messages,
-            ahead: HashSet::new(),
+            written_ahead: HashSet::new(),
             calls: Vec::new(),
             progress: None,
-            loose: None,
+            pending: None,
         }
     }
 
@@ -87,9 +96,13 @@ impl Recorder {
         tools: &Arc<ToolSet>,
         turn: &OpenTurn,
     ) -> Self {
-        let names = (turn.turn_id.as_str(), turn.session_label.as_str());
-        let mut recorder = Self::new(journal, tools, names, turn.epoch, 0);
-        recorder.ahead = turn.messages.iter().map(|message| message.id.clone()).collect();
+        let leased = LeasedTurn {
+            turn_id: &turn.turn_id,
+            session_label: &turn.session_label,
+            epoch: turn.epoch,
+        };
+        let mut recorder = Self::new(journal, tools, leased, 0);
+        recorder.written_ahead = turn.messages.iter().map(|message| message.id.clone()).collect();
         recorder.calls = turn.calls.iter().map(|call| Some(call.row.status)).collect();
         recorder
     }
@@ -108,12 +121,12 @@ impl Recorder {
         self.tools.tools().iter().find(|known| known.name == tool).map(|known| known.replay)
     }
 
-    /// Whether something happened that the world could tell from its not having happened: an answer of a tool with
-    /// effects, or a message the person has said.
+    /// Whether something must be recorded soon: an answer of a tool with effects, or a message of the user.
     pub(crate) fn is_due(&self, machine: &Machine) -> bool {
-        let said =
-            |message: &Message| message.role == Role::User && !self.ahead.contains(&message.id);
-        machine.messages().iter().skip(self.messages).any(said)
+        let is_new_request = |message: &Message| {
+            message.role == Role::User && !self.written_ahead.contains(&message.id)
+        };
+        machine.messages().iter().skip(self.messages).any(is_new_request)
             || machine.calls().enumerate().skip(self.settled()).any(|(at, call)| {
                 call.answer.is_some()
                     && self.calls.get(at).copied().flatten() != Some(call.row.status)
@@ -132,12 +145,12 @@ impl Recorder {
     }
 
     /// What is not written yet, `starting` as running.
-    pub(crate) fn news(&self, machine: &Machine, starting: &[Starting]) -> TurnStep {
+    pub(crate) fn unwritten(&self, machine: &Machine, starting: &[Starting]) -> TurnStep {
         let answers = machine.calls().skip(self.settled()).filter_map(|call| call.answer);
         let fresh = machine.messages().iter().skip(self.messages);
         let mut messages: Vec<Message> = Vec::new();
         for message in fresh.chain(answers) {
-            if !self.ahead.contains(&message.id)
+            if !self.written_ahead.contains(&message.id)
                 && !messages.iter().any(|other| other.id == message.id)
             {
                 messages.push(message.clone());
@@ -182,14 +195,14 @@ impl Recorder {
         machine: &Machine,
         starting: &[Starting],
     ) -> JournalFuture<'static, ()> {
-        let step = self.news(machine, starting);
+        let step = self.unwritten(machine, starting);
         if let Some((_, written)) = &mut self.progress {
             *written = true;
         }
         self.messages = machine.messages().len();
         let answers = machine.calls().filter_map(|call| call.answer);
         let open = answers.filter(|answer| index(answer) >= self.messages);
-        self.ahead = open.map(|answer| answer.id.clone()).collect();
+        self.written_ahead = open.map(|answer| answer.id.clone()).collect();
         self.calls = machine
             .calls()
             .map(|call| {
@@ -200,10 +213,10 @@ impl Recorder {
         self.journal.record(Box::new(step))
     }
 
-    /// What a failed write means for what comes next: everything is written again.
-    pub(crate) fn forget(&mut self) {
+    /// A write has failed: the next one writes everything again.
+    pub(crate) fn write_all_again(&mut self) {
         self.messages = 0;
-        self.ahead.clear();
+        self.written_ahead.clear();
         self.calls.clear();
         if let Some((_, written)) = &mut self.progress {
             *written = false;
@@ -211,7 +224,7 @@ impl Recorder {
     }
 
     /// Writes what is new before `starting` begin: W1 and W2, and W3 of those before them.
-    pub(crate) async fn before(
+    pub(crate) async fn record_before(
         &mut self,
         machine: &Machine,
         starting: &[Starting],
@@ -220,25 +233,25 @@ impl Recorder {
         self.hand_over(machine, starting)
     }
 
-    /// Writes what is new and waits for nothing: W3. What comes of it is seen before the next write.
-    pub(crate) async fn aside(&mut self, machine: &Machine) {
+    /// Writes what is new in the background: W3. Its result is taken before the next write.
+    pub(crate) async fn record_in_background(&mut self, machine: &Machine) {
         self.settle().await;
-        self.loose = Some(self.hand_over(machine, &[]));
+        self.pending = Some(self.hand_over(machine, &[]));
     }
 
-    /// Waits for the write that nobody waited for, which is nearly always done.
+    /// Waits for the write in the background, which is nearly always done.
     pub(crate) async fn settle(&mut self) {
-        if let Some(loose) = self.loose.take()
-            && loose.await.is_err()
+        if let Some(pending) = self.pending.take()
+            && pending.await.is_err()
         {
-            // The next write says everything again, and has the failure itself if it stays.
-            self.forget();
+            // The next write repeats everything, and reports the failure itself if it persists.
+            self.write_all_again();
         }
     }
 }
 
 /// Whether calls may not begin without their record: the run was taken over, or one of them has effects.
-pub(crate) fn bars(
+pub(crate) fn needs_record(
     error: &StorageError,
     tools: &ToolSet,
     machine: &Machine,

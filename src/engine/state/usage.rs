@@ -1,14 +1,13 @@
-//! What the calls of a run have cost, how each attempt went, and what is to be reported of them.
+//! What the calls of a run have used: tokens, money, attempts, and the warnings for its result.
 
 use std::time::Duration;
 
-use crate::engine::call::Called;
 use crate::model::{
     Attempt, CompactionResult, ModelInfo, Progress, RunWarning, TokenBudget, TokenUsage,
 };
 use crate::turn::machine::Machine;
 
-/// What a run has used, beside what its machine has counted.
+/// The usage of a run, beside what its machine has counted.
 pub(crate) struct RunUsage {
     pub(crate) attempts: Vec<Attempt>,
     /// US dollars over all calls; `None` once a price was unknown. Prices go by call, so it is the sum of the calls' costs.
@@ -18,9 +17,9 @@ pub(crate) struct RunUsage {
     pub(crate) unseen: TokenUsage,
     /// Whether some of `unseen` is estimated.
     pub(crate) unseen_estimated: bool,
-    /// What the requests could not say; `None` before the first.
+    /// What the requests could not express; `None` before the first.
     pub(crate) warnings: Option<Vec<RunWarning>>,
-    /// What the guard and a failed compaction have to say.
+    /// The warnings of the window guard, of compactions and of tools.
     pub(crate) notes: Vec<RunWarning>,
     /// The last compaction.
     pub(crate) compaction: Option<CompactionResult>,
@@ -48,7 +47,7 @@ impl RunUsage {
         }
     }
 
-    /// What an interrupted turn had cost.
+    /// Continues from what an interrupted turn had used.
     pub(crate) fn restore(&mut self, progress: &Progress) {
         self.cost = self.cost.zip(progress.cost).map(|(sum, before)| sum + before);
         self.attempts.clone_from(&progress.attempts);
@@ -76,13 +75,11 @@ impl RunUsage {
         u32::try_from(self.attempts.iter().filter(|it| !it.ok).count()).unwrap_or(u32::MAX)
     }
 
-    /// A call has ended.
-    pub(crate) fn record(&mut self, called: &Called) {
-        if let Some(attempt) = &called.attempt {
-            self.attempts.push(attempt.clone());
-            self.held = Duration::ZERO;
-            self.add(called.cost);
-        }
+    /// A request was sent, and its call has ended.
+    pub(crate) fn record(&mut self, attempt: Attempt, cost: Option<f64>) {
+        self.attempts.push(attempt);
+        self.held = Duration::ZERO;
+        self.add(cost);
     }
 
     pub(crate) fn add(&mut self, cost: Option<f64>) {
@@ -95,7 +92,7 @@ impl RunUsage {
         self.unseen_estimated |= estimated;
     }
 
-    /// Another model is asked: until something was used, its price decides whether there is a cost.
+    /// Another model is called: until something was used, its price decides whether there is a cost.
     pub(crate) fn moved_to(&mut self, model: &ModelInfo, machine: &Machine) {
         if machine.usage().0.plus(self.unseen).total_tokens == 0 {
             self.cost = model.cost.as_ref().map(|_| 0.0);

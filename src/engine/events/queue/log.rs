@@ -1,32 +1,32 @@
-//! What of a run's events is not in the file yet, and what may not be handed out before it is.
+//! The events of a run that are not in the file yet: they are held back until they are.
 //!
-//! It must never hand out an event before it is in the file, unless it cannot be written at all.
+//! It must never let an event be delivered before it is in the file, unless it cannot be written at all.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::model::{Enrolment, Told, ToldKind};
+use crate::model::{RunEvent, RunEventKind, RunRegistration};
 
 /// The events of one run on their way to the file.
 pub(super) struct Log {
-    pub(super) enrolment: Arc<dyn Enrolment>,
+    pub(super) registration: Arc<dyn RunRegistration>,
     /// Events that are not in the file, oldest first.
-    unkept: VecDeque<Told>,
+    unstored: VecDeque<RunEvent>,
     /// The newest event that is in the file.
-    kept: u64,
+    stored: u64,
     /// False where the file cannot be written: nothing waits for it then.
     holds: bool,
-    /// The writer knows that there is something.
+    /// The writer was notified.
     announced: bool,
     message: Option<Arc<str>>,
 }
 
 impl Log {
-    pub(super) fn new(enrolment: Arc<dyn Enrolment>, seq: u64) -> Self {
+    pub(super) fn new(registration: Arc<dyn RunRegistration>, seq: u64) -> Self {
         Self {
-            enrolment,
-            unkept: VecDeque::new(),
-            kept: seq,
+            registration,
+            unstored: VecDeque::new(),
+            stored: seq,
             holds: true,
             announced: false,
             message: None,
@@ -37,42 +37,42 @@ impl Log {
         self.message = Some(Arc::from(id));
     }
 
-    /// A new event. One that is in the file already is not kept twice.
-    pub(super) fn add(&mut self, seq: u64, kind: ToldKind, text: &str) {
-        if seq <= self.kept {
+    /// A new event. One that is in the file already is not stored twice.
+    pub(super) fn add(&mut self, seq: u64, kind: RunEventKind, text: &str) {
+        if seq <= self.stored {
             return;
         }
         let message_id = match kind {
-            ToldKind::Token | ToldKind::Reasoning => self.message.clone(),
-            ToldKind::Event => None,
+            RunEventKind::Token | RunEventKind::Reasoning => self.message.clone(),
+            RunEventKind::Event => None,
         };
-        self.unkept.push_back(Told { seq, kind, message_id, text: Arc::from(text) });
+        self.unstored.push_back(RunEvent { seq, kind, message_id, text: Arc::from(text) });
     }
 
-    /// Whether the event may not be handed out yet.
-    pub(super) fn bars(&self, seq: u64) -> bool {
-        self.holds && seq > self.kept
+    /// Whether the event may not be delivered yet.
+    pub(super) fn holds_back(&self, seq: u64) -> bool {
+        self.holds && seq > self.stored
     }
 
-    /// Whether the writer must be told of the newest event.
+    /// Whether the writer must be notified of the newest event.
     pub(super) fn announces(&mut self, urgent: bool) -> bool {
         self.holds && (!std::mem::replace(&mut self.announced, true) || urgent)
     }
 
-    pub(super) fn told(&mut self, after: u64) -> Vec<Told> {
+    pub(super) fn unstored(&mut self, after: u64) -> Vec<RunEvent> {
         self.announced = false;
-        self.unkept.iter().filter(|told| told.seq > after).cloned().collect()
+        self.unstored.iter().filter(|event| event.seq > after).cloned().collect()
     }
 
-    pub(super) fn kept(&mut self, seq: u64) {
-        self.kept = self.kept.max(seq);
+    pub(super) fn ack(&mut self, seq: u64) {
+        self.stored = self.stored.max(seq);
         self.holds = true;
-        while self.unkept.front().is_some_and(|told| told.seq <= self.kept) {
-            self.unkept.pop_front();
+        while self.unstored.front().is_some_and(|event| event.seq <= self.stored) {
+            self.unstored.pop_front();
         }
     }
 
-    pub(super) fn unkept(&mut self) {
+    pub(super) fn nack(&mut self) {
         self.holds = false;
         self.announced = false;
     }

@@ -8,13 +8,13 @@ use super::*;
 
 #[derive(Default)]
 struct Count {
-    news: AtomicUsize,
+    first: AtomicUsize,
     urgent: AtomicUsize,
 }
 
 impl Notify for Count {
-    fn ready(&self, _queue: &Arc<EventQueue>, news: bool, urgent: bool) {
-        self.news.fetch_add(usize::from(news), Ordering::Relaxed);
+    fn ready(&self, _queue: &Arc<EventQueue>, first: bool, urgent: bool) {
+        self.first.fetch_add(usize::from(first), Ordering::Relaxed);
         self.urgent.fetch_add(usize::from(urgent), Ordering::Relaxed);
     }
 }
@@ -58,7 +58,7 @@ fn the_first_delta_of_a_message_is_urgent_and_the_next_ones_are_not() {
     queue.message("m1");
     queue.delta(RecordKind::Token, "a");
     queue.delta(RecordKind::Token, "b");
-    assert_eq!(count.news.load(Ordering::Relaxed), 1);
+    assert_eq!(count.first.load(Ordering::Relaxed), 1);
     assert_eq!(count.urgent.load(Ordering::Relaxed), 1);
     let (rows, more) = read(&queue, 10);
     assert!(!more);
@@ -98,7 +98,7 @@ fn without_merging_the_socket_waits_until_the_reader_has_consumed() {
 }
 
 #[test]
-fn a_flood_does_not_keep_a_short_run_waiting_until_it_is_over() {
+fn a_flood_does_not_delay_a_short_run_until_it_is_over() {
     let notify = Arc::new(Count::default());
     let queue = |run| EventQueue::new(run, false, Arc::clone(&notify) as Arc<dyn Notify>);
     let (flood, short) = (queue(1), queue(2));
@@ -122,7 +122,7 @@ fn a_flood_does_not_keep_a_short_run_waiting_until_it_is_over() {
 }
 
 #[test]
-fn a_queue_nobody_reads_any_more_keeps_nothing_and_blocks_nobody() {
+fn a_queue_nobody_reads_any_more_holds_nothing_and_blocks_nobody() {
     let (queue, _) = queue(false);
     for _ in 0..=MERGE_ABOVE {
         queue.delta(RecordKind::Token, "a");
@@ -241,55 +241,55 @@ fn in_place_of_a_result_that_no_string_can_hold_comes_why_there_is_none() {
     assert_eq!(why["code"], "result_too_large");
 }
 
-struct Keeper(AtomicUsize);
+struct Storing(AtomicUsize);
 
-impl Enrolment for Keeper {
-    fn keeps(&self) -> bool {
+impl RunRegistration for Storing {
+    fn stores_events(&self) -> bool {
         true
     }
 
-    fn news(&self, _urgent: bool) {
+    fn notify(&self, _urgent: bool) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 #[test]
-fn what_is_kept_is_handed_out_once_it_is_in_the_file_and_not_before() {
+fn a_stored_event_is_delivered_once_it_is_in_the_file_and_not_before() {
     let (queue, count) = queue(true);
-    let keeper = Arc::new(Keeper(AtomicUsize::new(0)));
-    queue.keep(Arc::clone(&keeper) as Arc<dyn Enrolment>);
+    let storing = Arc::new(Storing(AtomicUsize::new(0)));
+    queue.store_with(Arc::clone(&storing) as Arc<dyn RunRegistration>);
     queue.message("m1");
     for text in ["a", "b", "c"] {
         queue.delta(RecordKind::Token, text);
     }
     queue.host(RecordKind::Tool, "tool");
-    let seqs = |told: Vec<Told>| told.iter().map(|told| told.seq).collect::<Vec<_>>();
-    // Told of the first delta and of the tool, which does not wait; of nothing more until it has looked.
-    assert_eq!(keeper.0.load(Ordering::Relaxed), 2);
-    assert_eq!(seqs(queue.told(0)), [1, 2, 3]);
-    assert_eq!(seqs(queue.told(2)), [3]);
+    let seqs = |events: Vec<RunEvent>| events.iter().map(|event| event.seq).collect::<Vec<_>>();
+    // Notified of the first delta and of the tool, which does not wait; of nothing more until it has read.
+    assert_eq!(storing.0.load(Ordering::Relaxed), 2);
+    assert_eq!(seqs(queue.unstored(0)), [1, 2, 3]);
+    assert_eq!(seqs(queue.unstored(2)), [3]);
     let texts = |queue: &EventQueue| -> Vec<String> {
         read(queue, 99).0.into_iter().map(|row| row.text).collect()
     };
     // The announcement of a message is no event.
     assert_eq!(texts(&queue), ["m1"]);
-    queue.kept(2);
+    queue.ack(2);
     assert_eq!(texts(&queue), ["a", "b"]);
-    assert_eq!(seqs(queue.told(0)), [3]);
-    let before = count.news.load(Ordering::Relaxed);
-    queue.kept(3);
-    assert_eq!(count.news.load(Ordering::Relaxed), before + 1, "its reader is told");
+    assert_eq!(seqs(queue.unstored(0)), [3]);
+    let before = count.first.load(Ordering::Relaxed);
+    queue.ack(3);
+    assert_eq!(count.first.load(Ordering::Relaxed), before + 1, "its reader is notified");
     assert_eq!(texts(&queue), ["c", "tool"]);
     queue.delta(RecordKind::Token, "d");
     assert_eq!(texts(&queue), [""; 0]);
-    queue.unkept();
+    queue.nack();
     assert_eq!(texts(&queue), ["d"], "a file that cannot be written holds nothing back");
     queue.delta(RecordKind::Token, "e");
     assert_eq!(texts(&queue), ["e"]);
-    assert_eq!(seqs(queue.told(0)), [4, 5], "and is told all of it later");
-    queue.kept(5);
+    assert_eq!(seqs(queue.unstored(0)), [4, 5], "and all of it is written later");
+    queue.ack(5);
     queue.delta(RecordKind::Token, "f");
     assert_eq!(texts(&queue), [""; 0], "from then on it is waited for again");
-    queue.forget();
+    queue.stop_storing();
     assert_eq!(texts(&queue), ["f"]);
 }

@@ -6,14 +6,16 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::model::RateLimit;
 
-const LANE: (&str, Option<&str>, &str) = ("test", Some("a"), "m");
+fn key() -> RateKey {
+    RateKey::new("test", Some("a"), "m")
+}
 
 fn governor() -> Arc<Governor> {
     let options = GovernorOptions::parse(None).unwrap();
     Arc::new(Governor::new(options, Clock::default()))
 }
 
-fn told(remaining: u64, limit: u64, reset_ms: u64) -> RateLimits {
+fn reported(remaining: u64, limit: u64, reset_ms: u64) -> RateLimits {
     let said = RateLimit { limit: Some(limit), remaining, reset_ms: Some(reset_ms), slack_ms: 1 };
     RateLimits { requests: Some(said), ..RateLimits::default() }
 }
@@ -21,10 +23,10 @@ fn told(remaining: u64, limit: u64, reset_ms: u64) -> RateLimits {
 /// A governor that knows that nothing is left of ten requests, all of which are back in ten seconds.
 async fn spent() -> Arc<Governor> {
     let governor = governor();
-    let pass = governor.pass(LANE, Priority::Interactive, 1).await.unwrap();
-    assert_eq!(pass.held, Duration::ZERO);
-    pass.answered(200, &told(0, 10, 10_000));
-    pass.settle(Some((1, 1)));
+    let permit = governor.permit(key(), Priority::Interactive, 1).await.unwrap();
+    assert_eq!(permit.held, Duration::ZERO);
+    permit.answered(200, &reported(0, 10, 10_000));
+    permit.settle(Some((1, 1)));
     governor
 }
 
@@ -42,12 +44,12 @@ async fn calls_go_as_their_limits_fill_and_by_their_priority() {
     for (name, priority) in order {
         let governor = Arc::clone(&governor);
         calls.spawn(async move {
-            let mut pass = governor.pass(LANE, priority, 1).await.unwrap();
-            pass.sent();
+            let mut permit = governor.permit(key(), priority, 1).await.unwrap();
+            permit.sent();
             let at = began.elapsed();
-            assert_eq!(pass.held, at);
-            pass.answered(200, &RateLimits::default());
-            pass.settle(Some((1, 1)));
+            assert_eq!(permit.held, at);
+            permit.answered(200, &RateLimits::default());
+            permit.settle(Some((1, 1)));
             (name, at.as_secs())
         });
     }
@@ -64,25 +66,25 @@ async fn calls_go_as_their_limits_fill_and_by_their_priority() {
 #[tokio::test(start_paused = true)]
 async fn who_gives_up_makes_room_and_wakes_the_next() {
     let governor = spent().await;
-    let mut first = Box::pin(governor.pass(LANE, Priority::Interactive, 1));
-    let mut second = Box::pin(governor.pass(LANE, Priority::Interactive, 1));
+    let mut first = Box::pin(governor.permit(key(), Priority::Interactive, 1));
+    let mut second = Box::pin(governor.permit(key(), Priority::Interactive, 1));
     assert!(first.as_mut().now_or_never().is_none());
     assert!(second.as_mut().now_or_never().is_none());
     assert_eq!(governor.states()[0].waiting, 2);
     drop(first);
     let began = governor.clock.instant();
-    let pass = second.await.unwrap();
+    let permit = second.await.unwrap();
     assert_eq!(began.elapsed().as_secs(), 1);
     // It is not sent after all: the next one has its place.
-    drop(pass);
-    let third = governor.pass(LANE, Priority::Interactive, 1).await.unwrap();
+    drop(permit);
+    let third = governor.permit(key(), Priority::Interactive, 1).await.unwrap();
     assert_eq!(third.held, Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_profile_sends_away_whoever_waits_for_it() {
     let governor = spent().await;
-    let mut waiting = Box::pin(governor.pass(LANE, Priority::Interactive, 1));
+    let mut waiting = Box::pin(governor.permit(key(), Priority::Interactive, 1));
     assert!(waiting.as_mut().now_or_never().is_none());
     governor.dismiss("a", "another model", FailureKind::RateLimit);
     assert!(waiting.as_mut().now_or_never().is_none());
@@ -90,7 +92,7 @@ async fn a_refused_profile_sends_away_whoever_waits_for_it() {
     assert!(waiting.as_mut().now_or_never().is_none());
     governor.dismiss("a", "m", FailureKind::RateLimit);
     assert!(waiting.await.is_none());
-    let mut other = Box::pin(governor.pass(LANE, Priority::Interactive, 1));
+    let mut other = Box::pin(governor.permit(key(), Priority::Interactive, 1));
     assert!(other.as_mut().now_or_never().is_none());
     // A refused key is refused for every model.
     governor.dismiss("a", "another model", FailureKind::Auth);
@@ -100,24 +102,24 @@ async fn a_refused_profile_sends_away_whoever_waits_for_it() {
 #[tokio::test(start_paused = true)]
 async fn after_a_refusal_one_goes_and_the_others_with_its_answer() {
     let governor = governor();
-    let mut pass = governor.pass(LANE, Priority::Interactive, 1).await.unwrap();
-    pass.sent();
+    let mut permit = governor.permit(key(), Priority::Interactive, 1).await.unwrap();
+    permit.sent();
     let mut refusal = Failure::new(FailureKind::RateLimit, "", "slow down");
     refusal.retry_after = Some(Duration::from_secs(5));
-    pass.answered(429, &RateLimits::default());
-    pass.failed(&refusal, true);
-    pass.settle(None);
+    permit.answered(429, &RateLimits::default());
+    permit.failed(&refusal, true);
+    permit.settle(None);
     let began = governor.clock.instant();
     let mut calls = JoinSet::new();
     for _ in 0..10 {
         let governor = Arc::clone(&governor);
         calls.spawn(async move {
-            let mut pass = governor.pass(LANE, Priority::Interactive, 1).await.unwrap();
-            pass.sent();
+            let mut permit = governor.permit(key(), Priority::Interactive, 1).await.unwrap();
+            permit.sent();
             let at = began.elapsed().as_millis();
             tokio::time::sleep(Duration::from_millis(100)).await;
-            pass.answered(200, &RateLimits::default());
-            pass.settle(Some((1, 1)));
+            permit.answered(200, &RateLimits::default());
+            permit.settle(Some((1, 1)));
             at
         });
     }
@@ -133,22 +135,22 @@ async fn after_a_refusal_one_goes_and_the_others_with_its_answer() {
 #[tokio::test(start_paused = true)]
 async fn a_profile_that_is_reset_is_open_at_once() {
     let governor = spent().await;
-    let mut waiting = Box::pin(governor.pass(LANE, Priority::Interactive, 1));
+    let mut waiting = Box::pin(governor.permit(key(), Priority::Interactive, 1));
     assert!(waiting.as_mut().now_or_never().is_none());
-    assert!(governor.is_busy("test", "a", "m", 1));
+    assert!(governor.is_busy(&key(), 1));
     governor.forget("a");
-    assert!(waiting.as_mut().now_or_never().is_some_and(|pass| pass.is_some()));
-    assert!(!governor.is_busy("test", "a", "m", 1));
+    assert!(waiting.as_mut().now_or_never().is_some_and(|permit| permit.is_some()));
+    assert!(!governor.is_busy(&key(), 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_lanes_are_not_kept_when_nobody_uses_them() {
+async fn unused_queues_are_dropped_when_there_are_many() {
     let governor = governor();
-    for at in 0..MOST_LANES * 2 {
+    for at in 0..MOST_QUEUES * 2 {
         let model = format!("m{at}");
-        drop(governor.pass(("test", None, &model), Priority::Worker, 1).await);
+        drop(governor.permit(RateKey::new("test", None, &model), Priority::Worker, 1).await);
     }
-    assert!(governor.states().len() <= MOST_LANES);
+    assert!(governor.states().len() <= MOST_QUEUES);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::histories::{WRITERS, message};
 use super::*;
 use crate::model::{Defaults, parse_message};
 
-const FOUND: &str = include_str!("../../../../../__test__/fixtures/resumed.json");
+const FOUND: &str = include_str!("../../../../../../__test__/fixtures/resumed.json");
 
 fn histories() -> Vec<Vec<Message>> {
     let found: Vec<Vec<Box<RawValue>>> = serde_json::from_str(FOUND).unwrap();

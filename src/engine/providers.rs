@@ -1,24 +1,52 @@
-//! Providers and models by their names.
+//! The providers of an engine and their models, by name.
 //!
-//! It must never guess: a name that is not known is an error that says what is.
+//! It must never guess: an unknown name is an error that lists the known ones.
 
 use std::collections::HashMap;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Engine, ProviderEntry};
 use crate::error::{EngineError, ErrorCode};
-use crate::model::{Api, InputError, ModelFilter, ModelInfo, quoted};
+use crate::model::{Api, Catalogue, InputError, ModelFilter, ModelInfo, quoted};
+use crate::provider::{Provider, ProviderKeys};
 
-impl Engine {
-    /// The models that the engine knows, by provider and name.
-    #[must_use]
-    pub fn models(&self, filter: &ModelFilter) -> Vec<Arc<ModelInfo>> {
+/// A provider the engine can call, and the keys it is called with.
+pub struct ProviderEntry {
+    /// The provider.
+    pub provider: Arc<dyn Provider>,
+    /// Its auth profiles.
+    pub keys: ProviderKeys,
+}
+
+/// The providers and the catalogue of an engine.
+pub(crate) struct Providers {
+    entries: HashMap<String, ProviderEntry>,
+    catalogue: Catalogue,
+    /// Models that were looked up, by provider and name.
+    models: Mutex<HashMap<(String, String), Arc<ModelInfo>>>,
+}
+
+impl Providers {
+    pub(crate) fn new(entries: HashMap<String, ProviderEntry>, catalogue: Catalogue) -> Self {
+        Self { entries, catalogue, models: Mutex::default() }
+    }
+
+    /// The models of the catalogue, by provider and name.
+    pub(crate) fn models(&self, filter: &ModelFilter) -> Vec<Arc<ModelInfo>> {
         self.catalogue.list(filter)
     }
 
-    pub(super) fn provider_named(&self, name: &str) -> Result<&ProviderEntry, EngineError> {
-        self.providers.get(name).ok_or_else(|| {
-            let mut known: Vec<&str> = self.providers.keys().map(String::as_str).collect();
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&String, &ProviderEntry)> {
+        self.entries.iter()
+    }
+
+    /// Whether the catalogue has the model under the provider's own name.
+    pub(crate) fn has_own(&self, provider: &str, model: &str) -> bool {
+        self.catalogue.resolve(provider, model).is_some()
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Result<&ProviderEntry, EngineError> {
+        self.entries.get(name).ok_or_else(|| {
+            let mut known: Vec<&str> = self.entries.keys().map(String::as_str).collect();
             known.sort_unstable();
             let known = known.join(", ");
             EngineError::at(
@@ -38,8 +66,8 @@ impl Engine {
         self.models.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of a provider's model.
-    pub(super) fn model_named(
+    /// A provider's model, as the catalogue has it.
+    pub(crate) fn model(
         &self,
         provider: &str,
         model: &str,
@@ -48,10 +76,10 @@ impl Engine {
         /// A script has no window of its own.
         const SCRIPTED_WINDOW: u64 = 200_000;
         /// More names than an engine is asked for in its life; past it, names are looked up each time.
-        const MOST_KEPT: usize = 1_000;
+        const MOST_CACHED: usize = 1_000;
         let name = (provider.to_owned(), model.to_owned());
-        if let Some(kept) = self.looked_up().get(&name) {
-            return Ok(Arc::clone(kept));
+        if let Some(cached) = self.looked_up().get(&name) {
+            return Ok(Arc::clone(cached));
         }
         let found =
             self.catalogue.resolve_for(provider, api, model).map(|found| found.model).or_else(
@@ -63,7 +91,7 @@ impl Engine {
             );
         if let Some(found) = found {
             let mut models = self.looked_up();
-            if models.len() < MOST_KEPT {
+            if models.len() < MOST_CACHED {
                 models.insert(name, Arc::clone(&found));
             }
             return Ok(found);

@@ -1,17 +1,17 @@
 //! One call's deltas on their way into the message, and to the reader where there is one.
 //!
-//! It owns what had come when a call is cut, because the call's own future is gone by then.
+//! It owns what was received when a call is cut, because the call's own future is gone by then.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::super::governor::Pass;
-use super::super::sink::{EventQueue, RecordKind};
 use crate::clock::Clock;
+use crate::engine::events::{EventQueue, RecordKind};
+use crate::engine::limits::RatePermit;
 use crate::model::{AgentPhase, Delta, DeltaSink, Failure, RateLimits};
 use crate::turn::Accumulator;
 
-/// Who reads a call's deltas as they come.
+/// The reader of a call's deltas.
 pub(super) struct Reader {
     pub(super) queue: Arc<EventQueue>,
     pub(super) clock: Clock,
@@ -19,18 +19,18 @@ pub(super) struct Reader {
 }
 
 /// Takes the deltas of one call.
-pub(super) struct Attempt {
+pub(super) struct CallDeltas {
     /// `None` for a call whose answer nobody sees before it is whole.
     reader: Option<Reader>,
     accumulator: Accumulator,
     emitted: bool,
     /// Its share of the rate limits.
-    pass: Pass,
+    permit: RatePermit,
 }
 
-impl Attempt {
-    pub(super) fn new(reader: Option<Reader>, pass: Pass) -> Self {
-        Self { reader, accumulator: Accumulator::default(), emitted: false, pass }
+impl CallDeltas {
+    pub(super) fn new(reader: Option<Reader>, permit: RatePermit) -> Self {
+        Self { reader, accumulator: Accumulator::default(), emitted: false, permit }
     }
 
     /// Whether a token reached the reader: from then on the call is never repeated.
@@ -38,8 +38,8 @@ impl Attempt {
         self.emitted
     }
 
-    pub(super) fn into_parts(self) -> (Accumulator, Pass) {
-        (self.accumulator, self.pass)
+    pub(super) fn into_parts(self) -> (Accumulator, RatePermit) {
+        (self.accumulator, self.permit)
     }
 
     fn emit(&mut self, kind: RecordKind, text: &str) {
@@ -53,9 +53,9 @@ impl Attempt {
     }
 }
 
-impl DeltaSink for Attempt {
+impl DeltaSink for CallDeltas {
     fn answered(&mut self, status: u16, limits: &RateLimits) {
-        self.pass.answered(status, limits);
+        self.permit.answered(status, limits);
     }
 
     fn delta(&mut self, delta: Delta<'_>) {
@@ -65,8 +65,8 @@ impl DeltaSink for Attempt {
         match &delta {
             Delta::Text { text, .. } => self.emit(RecordKind::Token, text),
             Delta::Thinking { text, .. } => self.emit(RecordKind::Reasoning, text),
-            // Who has no headers has begun to answer now.
-            Delta::Started { .. } => self.pass.answered(200, &RateLimits::default()),
+            // A provider without headers has begun to answer now.
+            Delta::Started { .. } => self.permit.answered(200, &RateLimits::default()),
             Delta::BlockStart { .. }
             | Delta::Signature { .. }
             | Delta::Arguments { .. }

@@ -1,22 +1,26 @@
-//! One question to the summariser, asked with whichever profile is free until it is answered or given up.
+//! The calls of one compaction to its summariser, each with a free profile and repeated where a failure is worth it.
 //!
-//! It must never write, and never judge what it was answered.
+//! It must never write, and never judge an answer.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::Core;
-use super::super::budgets::Payer;
-use super::super::call::{
-    Bounds, Called, Dismissed, Ending, HookHost, ModelCall, ModelTarget, NextCall, PromptSize,
-    announce_wait,
-};
-use super::super::sink::EventQueue;
-use super::Compactor;
-use super::fit::MARGIN;
+use tokio::time::Instant;
+
+use super::compactor::Compactor;
 use super::options::Preset;
-use super::summarise::Summariser;
-use crate::model::{Block, CallPurpose, Completion, Failure, FailureKind, Message, Role, Stop};
+use crate::engine::call::{
+    Called, Dismissed, Ending, HookHost, ModelCall, NextCall, PromptSize, announce_wait, call,
+};
+use crate::engine::context::MARGIN;
+use crate::engine::events::EventQueue;
+use crate::engine::failover::{FailedCall, after_failure};
+use crate::engine::limits::Payer;
+use crate::engine::shared::EngineShared;
+use crate::engine::state::{Bounds, ModelTarget};
+use crate::model::{
+    Block, CallPurpose, CompactionUsage, Completion, Failure, FailureKind, Message, Role, Stop,
+};
 use crate::provider::ModelRequest;
 use crate::turn::calibration::Ratio;
 use crate::turn::compact::{instructions, share};
@@ -29,9 +33,9 @@ use crate::turn::{estimate, retry};
 /// The most tokens of a summary.
 const MOST_TOKENS: u64 = 16_000;
 
-/// On whose behalf a summary is made.
+/// The run or the session that a summary is made for.
 pub(super) struct Requester<'a> {
-    pub(super) core: &'a Core,
+    pub(super) shared: &'a EngineShared,
     pub(super) payer: Payer<'a>,
     pub(super) hook: Option<HookHost<'a>>,
     /// Ends it: an abort, or the end of the run's time.
@@ -44,7 +48,7 @@ pub(super) struct Requester<'a> {
     pub(super) failed_calls: u32,
 }
 
-/// Why a question was not answered.
+/// Why a request was not answered.
 pub(super) enum Unanswered {
     Interrupted(Interrupt),
     Failed(Failure),
@@ -62,15 +66,46 @@ impl From<Interrupt> for Unanswered {
     }
 }
 
+/// One compaction's conversation with its summariser.
+pub(super) struct Summariser<'a> {
+    pub(super) compactor: &'a Compactor,
+    pub(super) by: Requester<'a>,
+    /// The end of the requester's own time.
+    pub(super) deadline: Instant,
+    /// The requester's, ended by the summariser's own limit.
+    bounds: Bounds,
+    /// The profile in use.
+    profile: Option<String>,
+    /// How long the next call was held back.
+    held: Duration,
+    used: CompactionUsage,
+}
+
+impl<'a> Summariser<'a> {
+    pub(super) fn new(compactor: &'a Compactor, by: Requester<'a>) -> Self {
+        let limit = Duration::from_millis(compactor.options.timeout_ms);
+        let deadline = by.bounds.deadline;
+        let own = by.shared.clock.instant() + limit;
+        let bounds = Bounds { deadline: deadline.min(own), ..by.bounds.clone() };
+        let used = CompactionUsage { cost: Some(0.0), ..CompactionUsage::default() };
+        Self { compactor, by, deadline, bounds, profile: None, held: Duration::ZERO, used }
+    }
+
+    /// What the calls have used so far.
+    pub(super) fn into_usage(self) -> CompactionUsage {
+        self.used
+    }
+}
+
 impl Summariser<'_> {
-    /// Asks, with whichever profile is free, and again where the failure is worth it.
+    /// Asks, with a free profile, and again where the failure is worth it.
     pub(super) async fn ask(&mut self, text: &str) -> Result<String, Unanswered> {
-        let core = self.by.core;
-        let keys = &self.compactor.keys;
-        let mut plan = Plan::new(vec![self.compactor.seat.clone()], self.profile.clone());
+        let shared = self.by.shared;
+        let keys = &shared.keys;
+        let mut plan = Plan::new(vec![self.compactor.candidate.clone()], self.profile.clone());
         loop {
-            self.bounds.guard(keys.look()).await?;
-            match keys.choose(&plan, self.bounds.remaining(&core.clock), &|_| false) {
+            self.bounds.guard(keys.refresh()).await?;
+            match keys.choose(&plan, self.bounds.remaining(&shared.clock), &|_| false) {
                 Choice::Use(profile) => {
                     if let Some(id) = profile.as_deref().filter(|_| profile != self.profile) {
                         keys.picked(id);
@@ -85,7 +120,7 @@ impl Summariser<'_> {
                     plan.waited();
                     continue;
                 }
-                // One seat: there is no other.
+                // One candidate: there is no other.
                 Choice::Switch { to, .. } => {
                     plan.switched(to);
                     continue;
@@ -106,9 +141,14 @@ impl Summariser<'_> {
                 (Ending::Counted(_), _) => continue,
             };
             plan.has_failed(self.failed_calls().saturating_sub(1));
-            let asked = (self.profile.as_deref(), self.compactor.model_name.as_str());
-            let remaining = self.bounds.remaining(&core.clock);
-            let delay = core.after_failure(&mut plan, asked, &failure, false, remaining).await?;
+            let failed = FailedCall {
+                profile: self.profile.as_deref(),
+                model_name: &self.compactor.target.model_name,
+                failure: &failure,
+                emitted: false,
+                remaining: self.bounds.remaining(&shared.clock),
+            };
+            let delay = after_failure(keys, &shared.governor, &mut plan, failed).await?;
             if !delay.is_zero() {
                 self.wait(self.profile.as_deref(), failure.kind, delay).await?;
             }
@@ -124,12 +164,12 @@ impl Summariser<'_> {
         if let Some(events) = self.by.events {
             let next = NextCall {
                 purpose: CallPurpose::Summary,
-                provider: &self.compactor.provider_name,
-                model: &self.compactor.model_name,
+                provider: &self.compactor.target.provider_name,
+                model: &self.compactor.target.model_name,
                 profile,
                 attempt: self.next_attempt(),
             };
-            announce_wait(events, next, reason, Some(length), self.by.core.clock.now_ms());
+            announce_wait(events, next, reason, Some(length), self.by.shared.clock.now_ms());
         }
         self.bounds.guard(tokio::time::sleep(length)).await
     }
@@ -146,26 +186,21 @@ impl Summariser<'_> {
 
     /// How the summariser counts.
     pub(super) fn ratio(&self) -> Ratio {
-        let Compactor { provider_name, model_name, .. } = self.compactor;
-        self.by.core.calibrations.of(provider_name, model_name)
+        let ModelTarget { provider_name, model_name, .. } = &self.compactor.target;
+        self.by.shared.calibrations.of(provider_name, model_name)
     }
 
     /// Asks once. `None`: the profile is to be chosen anew.
     async fn attempt(&mut self, text: &str, last: bool) -> Option<Called> {
-        let core = self.by.core;
+        let shared = self.by.shared;
         let request = self.request(text);
         let asked = estimate::text_tokens(text);
         let whole = asked.saturating_add(estimate::text_tokens(&request.system));
         let ratio = self.ratio();
-        let call = ModelCall {
+        let model_call = ModelCall {
             purpose: CallPurpose::Summary,
-            target: ModelTarget {
-                provider: self.compactor.provider.as_ref(),
-                provider_name: &self.compactor.provider_name,
-                model_name: &self.compactor.model_name,
-                model: &self.compactor.model,
-                profile: self.profile.as_deref(),
-            },
+            target: &self.compactor.target,
+            profile: self.profile.as_deref(),
             request,
             prompt: PromptSize {
                 needed: share(ratio.apply(asked), MARGIN),
@@ -180,7 +215,7 @@ impl Summariser<'_> {
             events: self.by.events,
             held: self.held,
         };
-        let called = match core.call(call).await {
+        let called = match call(shared, model_call).await {
             Ok(called) => called,
             Err(Dismissed { held }) => {
                 self.held = held;
@@ -192,25 +227,25 @@ impl Summariser<'_> {
             self.used.attempts.push(attempt.clone());
             self.used.cost = self.used.cost.zip(called.cost).map(|(sum, call)| sum + call);
         }
-        let (usage, estimated) = called.usage();
+        let (usage, estimated) = (called.tokens(), called.is_estimated());
         self.used.tokens = self.used.tokens.plus(usage);
         self.used.estimated |= estimated;
         if matches!(called.ending, Ending::Completed(_)) && !estimated {
-            let (provider, model) = (&self.compactor.provider_name, &self.compactor.model_name);
-            core.calibrations.learn(provider, model, usage.prompt_tokens(), whole);
+            let ModelTarget { provider_name, model_name, .. } = &self.compactor.target;
+            shared.calibrations.learn(provider_name, model_name, usage.prompt_tokens(), whole);
         }
         Some(called)
     }
 
     fn request(&self, text: &str) -> ModelRequest {
-        let compactor = self.compactor;
-        let core = self.by.core;
+        let (compactor, target) = (self.compactor, &self.compactor.target);
+        let clock = &self.by.shared.clock;
         let question = Message {
-            id: core.clock.new_id(),
+            id: clock.new_id(),
             role: Role::User,
             blocks: vec![Block::text(text)],
             sequence: 0,
-            created_at: core.clock.now_ms(),
+            created_at: clock.now_ms(),
             provenance: None,
             provider_stop_reason: None,
         };
@@ -218,17 +253,17 @@ impl Summariser<'_> {
             Some(Preset::Myclaw) => MYCLAW.to_owned(),
             None => instructions(),
         };
-        let messages = compactor.provider.encode_messages(std::slice::from_ref(&question));
+        let messages = target.provider.encode_messages(std::slice::from_ref(&question));
         ModelRequest {
-            model: compactor.model_name.clone(),
+            model: target.model_name.clone(),
             system,
             messages: vec![messages],
             open_end: true,
-            max_tokens: share(compactor.model.context_window, 20)
+            max_tokens: share(target.model.context_window, 20)
                 .min(MOST_TOKENS)
-                .min(compactor.model.max_output_tokens)
+                .min(target.model.max_output_tokens)
                 .max(1),
-            reasoning_model: compactor.model.reasoning,
+            reasoning_model: target.model.reasoning,
             ..ModelRequest::default()
         }
     }
