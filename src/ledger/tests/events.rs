@@ -110,8 +110,8 @@ struct Run {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Broken {
-    RunEvent,
-    Kept,
+    Unstored,
+    Ack,
 }
 
 impl LiveRun for Run {
@@ -124,12 +124,12 @@ impl LiveRun for Run {
     }
 
     fn unstored(&self, after: u64) -> Vec<RunEvent> {
-        assert!(self.broken != Some(Broken::Told), "a bug in a run");
+        assert!(self.broken != Some(Broken::Unstored), "a bug in a run");
         self.told.lock().unwrap().iter().filter(|told| told.seq > after).cloned().collect()
     }
 
     fn ack(&self, seq: u64) {
-        assert!(self.broken != Some(Broken::Kept), "a bug in a run");
+        assert!(self.broken != Some(Broken::Ack), "a bug in a run");
         self.kept.send_replace(seq);
     }
 
@@ -233,7 +233,7 @@ async fn who_lost_the_lease_writes_no_event() {
 
 #[tokio::test]
 async fn a_run_that_panics_in_a_batch_leaves_no_other_waiting() {
-    for broken in [Broken::Told, Broken::Kept] {
+    for broken in [Broken::Unstored, Broken::Ack] {
         let fixture = Fixture::new();
         let core = fixture.ledger.core().unwrap();
         let (well, registration) = registered(&fixture.ledger, "t0");
