@@ -45,7 +45,7 @@ pub(crate) struct ContextSize {
     pub(crate) recoveries: u32,
     /// Tool results of at least so many tokens are cut short.
     pub(crate) truncate: Option<u64>,
-    /// So many messages of the running turn are in the summary, its question aside.
+    /// So many messages of the running turn are in the summary, without its question.
     pub(crate) summarised: usize,
     /// The summary, where a part of the running turn is in it.
     pub(crate) summary: Option<String>,
@@ -76,7 +76,7 @@ impl ContextSize {
         self.warned = false;
     }
 
-    /// The conversation was projected anew: what was reported of the old one says nothing of it.
+    /// The conversation was projected anew: what was reported of the old one does not apply.
     pub(crate) fn reprojected(&mut self) {
         self.last = None;
         self.reprojections += 1;

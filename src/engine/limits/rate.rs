@@ -156,7 +156,7 @@ impl RateQueue {
 }
 
 impl Inner {
-    /// Admits every call that may be sent, and tells the first in line when to look again.
+    /// Admits every call that may be sent, and wakes the first in line at its time.
     fn admit_ready(&mut self, now: i64) {
         loop {
             match self.lane.next(now) {
