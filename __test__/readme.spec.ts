@@ -209,7 +209,7 @@ import { pathToFileURL } from 'node:url'
 
 const { stdout, stderr } = process
 const writers = { stdout: stdout.write, stderr: stderr.write }
-for (const { folder, file } of JSON.parse(process.argv[2])) {
+for (const { folder, file } of JSON.parse(process.argv.pop())) {
   process.chdir(folder)
   const printed = { stdout: '', stderr: '' }
   stdout.write = (text) => ((printed.stdout += text), true)
