@@ -34,8 +34,8 @@ test('the table of errors has every code and no other', () => {
     [...(cell ?? '').matchAll(/`(\w+)`/g)].map(([, code]) => code ?? ''),
   )
   const made = new Set([
-    ...rustCodes('src/error.rs', 'pub fn as_str(self)'),
-    ...rustCodes('src/model/error.rs', 'pub fn code(self)'),
+    ...rustCodes('crates/base/src/error.rs', 'pub fn as_str(self)'),
+    ...rustCodes('crates/model/src/error.rs', 'pub fn code(self)'),
     ...faceCodes(),
   ])
   expect(made.size).toBeGreaterThan(25)
