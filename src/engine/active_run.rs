@@ -8,9 +8,9 @@ use super::events::EventQueue;
 use super::limits::Payer;
 use super::shared::EngineShared;
 use super::state::{Run, Unfinished};
-use crate::turn::calibration::Ratio;
-use crate::turn::compact::Budget;
-use crate::turn::machine::{Event, Interrupt, Machine, Step, Tick};
+use turn::calibration::Ratio;
+use turn::compact::Budget;
+use turn::machine::{Event, Interrupt, Machine, Step, Tick};
 
 /// A run that is under way.
 pub(crate) struct ActiveRun {

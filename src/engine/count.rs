@@ -12,17 +12,17 @@ use super::limits::priority_of;
 use super::providers::ProviderEntry;
 use super::shared::{EngineShared, engine_closed};
 use super::state::{Bounds, ModelTarget, RequestTemplate};
-use crate::error::EngineError;
-use crate::model::{
+use crate::tools::ToolSet;
+use base::error::EngineError;
+use model::{
     AssembledContext, CallPurpose, Failure, FailureKind, HistoryTurn, Journal, Message, ModelInfo,
     StorageError, TokenCount,
 };
-use crate::provider::ModelRequest;
-use crate::tools::ToolSet;
-use crate::turn::fallback::Candidate;
-use crate::turn::machine::Interrupt;
-use crate::turn::transcript::Projector;
-use crate::turn::{estimate, retry};
+use provider::ModelRequest;
+use turn::fallback::Candidate;
+use turn::machine::Interrupt;
+use turn::transcript::Projector;
+use turn::{estimate, retry};
 
 /// What precedes the current message.
 enum Before {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::telemetry::Instrument as _;
+use base::telemetry::Instrument as _;
 use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
@@ -25,17 +25,17 @@ use super::recovery;
 use super::shared::{EngineShared, JournalMode, engine_closed};
 use super::state::{Bounds, RequestTemplate, Run, RunControl, SessionLanes};
 use super::tasks::Tasks;
-use crate::clock::Clock;
-use crate::error::{EngineError, ErrorCode};
-use crate::model::{
+use crate::tools::{ToolHost, ToolSet, ToolSetCache};
+use base::clock::Clock;
+use base::error::{EngineError, ErrorCode};
+use base::telemetry;
+use model::{
     AgentPhase, AssembledContext, Block, BudgetState, Catalogue, CompactionResult, InputError,
     InterruptedTurn, Journal, LimitState, ModelFilter, ModelInfo, ProfileState, ProfileStore,
     RatioStore, RunNames, RunRegistration, RunWarning, StreamEvent, TokenCount,
 };
-use crate::provider::{RequestHost, TurnHeaders};
-use crate::telemetry;
-use crate::tools::{ToolHost, ToolSet, ToolSetCache};
-use crate::turn::fallback::Plan;
+use provider::{RequestHost, TurnHeaders};
+use turn::fallback::Plan;
 
 /// What connects a run and its host.
 pub struct RunHandles {

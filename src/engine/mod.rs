@@ -1,6 +1,6 @@
 //! The engine: starts runs, drives them, and closes when they are done.
 //!
-//! It must never know SQLite or JavaScript: it uses a [`crate::model::Journal`], a [`crate::tools::ToolHost`] and an
+//! It must never know SQLite or JavaScript: it uses a [`model::Journal`], a [`crate::tools::ToolHost`] and an
 //! [`EventQueue`]. This file only hands names on; `ARCHITECTURE.md` says which inner room may use which.
 
 mod active_run;

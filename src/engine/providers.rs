@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::error::{EngineError, ErrorCode};
-use crate::model::{Api, Catalogue, InputError, ModelFilter, ModelInfo, quoted};
-use crate::provider::{Provider, ProviderKeys};
+use base::error::{EngineError, ErrorCode};
+use model::{Api, Catalogue, InputError, ModelFilter, ModelInfo, quoted};
+use provider::{Provider, ProviderKeys};
 
 /// A provider the engine can call, and the keys it is called with.
 pub struct ProviderEntry {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use super::drive::{Ended, TurnPosition, commit};
 use super::shared::EngineShared;
-use crate::clock::Clock;
-use crate::error::{EngineError, ErrorCode};
-use crate::model::{
+use base::clock::Clock;
+use base::error::{EngineError, ErrorCode};
+use model::{
     AgentError, AgentErrorKind, Defaults, ErrorDetail, FailureKind, InterruptedTurn, Journal,
     OnStaleHead, OpenTurn, Opened, StorageError, StorageErrorKind, StreamEvent, TokenUsage,
     TurnCommit, parse_context, quoted,
 };
-use crate::turn::machine::{Event, Machine, Tick};
+use turn::machine::{Event, Machine, Tick};
 
 /// The engine's journal.
 pub(crate) fn journal_of(shared: &EngineShared) -> Result<&Arc<dyn Journal>, EngineError> {

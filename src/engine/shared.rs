@@ -10,9 +10,9 @@ use super::context::{CacheChainStore, Calibrations, ContextGuard, PrefixCache};
 use super::failover::Keyring;
 use super::limits::{Budgets, Governor};
 use super::state::SessionLanes;
-use crate::clock::Clock;
-use crate::error::{EngineError, ErrorCode};
-use crate::model::Journal;
+use base::clock::Clock;
+use base::error::{EngineError, ErrorCode};
+use model::Journal;
 
 /// How much of a run the journal gets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -13,14 +13,14 @@ use tokio::sync::Notify as Signal;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::clock::Clock;
-use crate::model::{
+use crate::tools::{Invocation, ToolAnswer, ToolFuture, ToolHost};
+use base::clock::Clock;
+use model::{
     CallStep, Catalogue, CommitReceipt, CompactionStep, Defaults, Expense, HistoryBase,
     HistoryTurn, Journal, JournalFuture, Message, OpenTurn, Opened, SessionHistory, SpentBy,
     StorageError, StorageErrorKind, TurnCommit, TurnOpening, TurnStep, parse_context,
 };
-use crate::provider::{Provider, ProviderKeys, Script, ScriptedProvider};
-use crate::tools::{Invocation, ToolAnswer, ToolFuture, ToolHost};
+use provider::{Provider, ProviderKeys, Script, ScriptedProvider};
 
 /// A journal in memory: what was committed, and the head.
 #[derive(Default)]

@@ -13,8 +13,8 @@ use super::engine::NativeEngine;
 use super::errors::js_error;
 use super::reply::{json, reply};
 use crate::engine::ManualCompaction;
-use crate::error::{EngineError, ErrorCode};
-use crate::model::{input_error, session_label};
+use base::error::{EngineError, ErrorCode};
+use model::{input_error, session_label};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -1,6 +1,6 @@
 //! Errors at the edge: the JSON that `index.js` turns into an `AgentEngineError`.
 
-use crate::error::EngineError;
+use base::error::EngineError;
 
 /// The JavaScript error of an engine error: its reason is JSON that `index.js` turns into an `AgentEngineError`.
 pub(super) fn js_error(error: &EngineError) -> napi::Error {

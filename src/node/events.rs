@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 use super::engine::NativeEngine;
 use super::errors::js_error;
 use super::reply::reply;
-use crate::error::{EngineError, ErrorCode};
-use crate::ledger::{Cursor, EventPage, Follows, Ledger, SessionCommand, SessionPage};
-use crate::model::{repair_text, session_label};
+use base::error::{EngineError, ErrorCode};
+use ledger::{Cursor, EventPage, Follows, Ledger, SessionCommand, SessionPage};
+use model::{repair_text, session_label};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

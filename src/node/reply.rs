@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::errors::error_json;
 use super::hub::HubCore;
 use crate::engine::RECORD_BYTES;
-use crate::error::{EngineError, ErrorCode};
+use base::error::{EngineError, ErrorCode};
 
 /// The JSON of an answer, or its error.
 pub(super) type Answer = Result<String, EngineError>;

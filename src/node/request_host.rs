@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::answers::RequestAnswers;
 use super::hub::HubCore;
 use crate::engine::{EventQueue, RECORD_BYTES, RecordKind};
-use crate::provider::{Inspected, OutgoingRequest, RequestHost};
+use provider::{Inspected, OutgoingRequest, RequestHost};
 
 #[derive(Serialize)]
 struct Shown<'a> {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::model::{Attempt, Completion, Failure, FailureKind, Stop, TokenUsage};
-use crate::turn::machine::{Interrupt, Reply};
+use model::{Attempt, Completion, Failure, FailureKind, Stop, TokenUsage};
+use turn::machine::{Interrupt, Reply};
 
 /// How a call ended.
 #[derive(Debug)]

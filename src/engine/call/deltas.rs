@@ -5,11 +5,11 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::clock::Clock;
 use crate::engine::events::{EventQueue, RecordKind};
 use crate::engine::limits::RatePermit;
-use crate::model::{AgentPhase, Delta, DeltaSink, Failure, RateLimits};
-use crate::turn::Accumulator;
+use base::clock::Clock;
+use model::{AgentPhase, Delta, DeltaSink, Failure, RateLimits};
+use turn::Accumulator;
 
 /// The reader of a call's deltas.
 pub(super) struct Reader {

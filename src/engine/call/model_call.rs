@@ -7,10 +7,10 @@ use super::waits::NextCall;
 use crate::engine::events::EventQueue;
 use crate::engine::limits::Payer;
 use crate::engine::state::{Bounds, ModelTarget};
-use crate::model::CallPurpose;
-use crate::provider::{ModelRequest, RequestHook, RequestHost};
-use crate::turn::governor::Claim;
-use crate::turn::usage::Estimated;
+use model::CallPurpose;
+use provider::{ModelRequest, RequestHook, RequestHost};
+use turn::governor::Claim;
+use turn::usage::Estimated;
 
 /// The size of a call's prompt.
 #[derive(Debug, Clone, Copy, Default)]

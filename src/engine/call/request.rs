@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::model_call::HookHost;
 use crate::engine::context::{Conversation, max_tokens};
 use crate::engine::state::{ModelTarget, RequestTemplate, Run};
-use crate::model::{AssembledContext, RunWarning, ToolDefinition};
-use crate::provider::ModelRequest;
-use crate::telemetry;
+use base::telemetry;
+use model::{AssembledContext, RunWarning, ToolDefinition};
+use provider::ModelRequest;
 
 /// The request for one call of `target`, without its hook; `tools_answered` says whether a tool of the run has answered.
 pub(crate) fn request(

@@ -11,19 +11,19 @@ use super::called::{Called, Dismissed, Ending, Verdict};
 use super::deltas::{CallDeltas, Reader};
 use super::model_call::ModelCall;
 use super::waits::announce_wait;
-use crate::clock::Clock;
 use crate::engine::limits::{RateKey, RatePermit, SpendingRecord, WorstCase};
 use crate::engine::shared::EngineShared;
 use crate::engine::state::{ModelTarget, Unfinished, millis};
-use crate::model::{
+use base::clock::Clock;
+use base::telemetry::{self, Instrument as _};
+use model::{
     Attempt as AttemptRow, CallPurpose, DeltaSink as _, FailureKind, Provenance, RateLimits,
     TokenUsage,
 };
-use crate::provider::{Credential, ModelRequest};
-use crate::telemetry::{self, Instrument as _};
-use crate::turn::machine::{Interrupt, Reply};
-use crate::turn::usage::{Ended, Estimated, Judged, judge};
-use crate::turn::{Accumulated, estimate, retry};
+use provider::{Credential, ModelRequest};
+use turn::machine::{Interrupt, Reply};
+use turn::usage::{Ended, Estimated, Judged, judge};
+use turn::{Accumulated, estimate, retry};
 
 /// Calls a model once.
 pub(crate) async fn call(shared: &EngineShared, call: ModelCall<'_>) -> Result<Called, Dismissed> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::engine::events::EventQueue;
 use crate::engine::state::millis;
-use crate::model::{CallPurpose, FailureKind, StreamEvent};
+use model::{CallPurpose, FailureKind, StreamEvent};
 
 /// The request that is delayed.
 #[derive(Debug, Clone, Copy)]

@@ -4,8 +4,8 @@ use super::options::CompactionOptions;
 use crate::engine::failover::{FailoverOptions, candidate};
 use crate::engine::providers::Providers;
 use crate::engine::state::ModelTarget;
-use crate::error::EngineError;
-use crate::turn::fallback::Candidate;
+use base::error::EngineError;
+use turn::fallback::Candidate;
 
 /// A summariser.
 pub(crate) struct Compactor {

@@ -1,6 +1,6 @@
 //! The errors and warnings of a context that does not fit.
 
-use crate::model::{AgentError, AgentErrorKind, ErrorDetail, FailureKind, RunWarning};
+use model::{AgentError, AgentErrorKind, ErrorDetail, FailureKind, RunWarning};
 
 pub(super) fn warning(code: &str, message: String) -> RunWarning {
     RunWarning { code: code.to_owned(), field: None, message }

@@ -7,9 +7,9 @@ use super::running::compact_running;
 use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{GaveUp, Session, token_budget};
 use crate::engine::state::{RunUsage, Unfinished};
-use crate::model::{AgentError, AgentErrorKind, AgentPhase, RunWarning};
-use crate::turn::compact::{GuardVerdict, Trigger, share};
-use crate::turn::machine::Machine;
+use model::{AgentError, AgentErrorKind, AgentPhase, RunWarning};
+use turn::compact::{GuardVerdict, Trigger, share};
+use turn::machine::Machine;
 
 pub(crate) use super::running::Compacted;
 

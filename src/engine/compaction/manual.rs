@@ -20,16 +20,16 @@ use crate::engine::limits::Payer;
 use crate::engine::providers::Providers;
 use crate::engine::shared::EngineShared;
 use crate::engine::state::{Bounds, ModelTarget, millis};
-use crate::error::{EngineError, ErrorCode};
-use crate::model::{
+use base::error::{EngineError, ErrorCode};
+use model::{
     AgentRole, CompactionResult, CompactionStep, CompactionUsage, HistoryTurn, Message,
     OnStaleHead, StopReason, StorageError, StorageErrorKind, TokenUsage, TurnCommit, TurnStatus,
     summary_text,
 };
-use crate::provider::RequestHost;
-use crate::turn::calibration::Ratio;
-use crate::turn::compact::{Budget, Cut, Trigger};
-use crate::turn::estimate;
+use provider::RequestHost;
+use turn::calibration::Ratio;
+use turn::compact::{Budget, Cut, Trigger};
+use turn::estimate;
 
 /// What a host asks for.
 #[derive(Debug, Clone, Default)]

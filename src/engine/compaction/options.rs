@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::model::{InputError, typed};
+use model::{InputError, typed};
 
 /// A way to make room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

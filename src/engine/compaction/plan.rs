@@ -4,9 +4,9 @@
 
 use super::options::{Preset, Strategy};
 use crate::engine::context::CompactionInput;
-use crate::model::Message;
-use crate::turn::compact::{Cut, Size, Trigger, cut, truncate_results};
-use crate::turn::estimate;
+use model::Message;
+use turn::compact::{Cut, Size, Trigger, cut, truncate_results};
+use turn::estimate;
 
 /// Messages that the simple form leaves as they are.
 const MYCLAW_MESSAGES: usize = 10;

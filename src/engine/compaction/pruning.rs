@@ -11,10 +11,10 @@ use super::reproject::read_input;
 use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{Conversation, PrefixKey, Session, base_of, cache_ttl_ms};
 use crate::engine::state::{RunUsage, Unfinished};
-use crate::model::{InputError, typed};
-use crate::turn::compact::share;
-use crate::turn::machine::{Interrupt, Machine};
-use crate::turn::prune::{Shares, decide};
+use model::{InputError, typed};
+use turn::compact::share;
+use turn::machine::{Interrupt, Machine};
+use turn::prune::{Shares, decide};
 
 /// When old tool results are pruned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]

@@ -5,10 +5,10 @@ use std::ops::Range;
 use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{CompactionInput, Conversation, InputPosition, Session, base_of};
 use crate::engine::state::{Run, Unfinished};
-use crate::model::{HistoryTurn, Message};
-use crate::turn::compact::groups;
-use crate::turn::machine::Machine;
-use crate::turn::prune::Pruned;
+use model::{HistoryTurn, Message};
+use turn::compact::groups;
+use turn::machine::Machine;
+use turn::prune::Pruned;
 
 /// The running turn as a compaction sees it.
 pub(super) struct RunningTurn<'a> {

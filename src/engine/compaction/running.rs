@@ -13,10 +13,10 @@ use super::summary::{CutOff, SummaryOutcome, WrittenCompaction, summary, write};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{CompactionInput, Session, summary_turn, without_margin};
 use crate::engine::state::{JournalState, RunUsage, Unfinished, millis};
-use crate::model::{AgentPhase, CompactionResult, HistoryTurn, Message, summary_text};
-use crate::turn::compact::{Size, Trigger, share};
-use crate::turn::estimate;
-use crate::turn::machine::Machine;
+use model::{AgentPhase, CompactionResult, HistoryTurn, Message, summary_text};
+use turn::compact::{Size, Trigger, share};
+use turn::estimate;
+use turn::machine::Machine;
 
 /// What became of an attempt to make room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,12 +3,12 @@
 //! It must never return a text that is worse than what it stands for.
 
 use super::summariser::{Summariser, Unanswered};
-use crate::model::{Block, FailureKind, Message, Role};
-use crate::turn::compact::{
+use model::{Block, FailureKind, Message, Role};
+use turn::compact::{
     Facts, Flaw, Judged, Part, Task, chunks, judge, merge_request, parts, request, retry_request,
 };
-use crate::turn::estimate;
-use crate::turn::machine::Interrupt;
+use turn::estimate;
+use turn::machine::Interrupt;
 
 /// What is summarised.
 pub(super) struct Work<'a> {

@@ -11,8 +11,8 @@ use crate::engine::active_run::ActiveRun;
 use crate::engine::call::run_hook;
 use crate::engine::context::{CompactionInput, Session};
 use crate::engine::state::{JournalState, RunUsage, Unfinished};
-use crate::model::{CompactionResult, CompactionStep, CompactionUsage, Message};
-use crate::turn::machine::Interrupt;
+use model::{CompactionResult, CompactionStep, CompactionUsage, Message};
+use turn::machine::Interrupt;
 
 /// What a compaction cuts off.
 #[derive(Clone, Copy)]

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::conversation::Conversation;
 use super::recent::Recent;
 use crate::engine::state::{ModelTarget, Run};
-use crate::model::{AssembledContext, CacheChain, CacheTtl, Journal, StorageError};
-use crate::turn::machine::Reply;
-use crate::turn::prefix;
-use crate::turn::prune::Pruned;
+use model::{AssembledContext, CacheChain, CacheTtl, Journal, StorageError};
+use turn::machine::Reply;
+use turn::prefix;
+use turn::prune::Pruned;
 
 /// Bytes and sessions of all chains together.
 const MAX_BYTES: usize = 8 << 20;
@@ -154,7 +154,7 @@ fn provider_name(tool: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::ttl_name;
-    use crate::model::CacheTtl;
+    use model::CacheTtl;
 
     #[test]
     fn the_name_of_a_lifetime_is_the_one_that_ledgers_hold_hashes_of() {

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use super::cache_chain::{AnsweredCall, cache_ttl_ms, chain_of};
-use crate::model::{Api, CacheBreak, CacheChain, CacheStep, CacheTtl};
-use crate::turn::prefix::{self, Rules};
+use model::{Api, CacheBreak, CacheChain, CacheStep, CacheTtl};
+use turn::prefix::{self, Rules};
 
 /// The calls of a run, as its provider's cache has seen them.
 #[derive(Default)]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::session::Session;
 use super::summary_turn::summary_turn;
 use crate::engine::state::{Run, Unfinished};
-use crate::model::{Block, HistoryTurn, Journal, Message, StorageError, summary_of, summary_text};
-use crate::turn::transcript::{Projector, join};
+use model::{Block, HistoryTurn, Journal, Message, StorageError, summary_of, summary_text};
+use turn::transcript::{Projector, join};
 
 /// Where a run's session ends.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@
 use super::conversation::Conversation;
 use super::recent::Recent;
 use crate::engine::state::Run;
-use crate::model::Api;
+use model::Api;
 
 /// Bytes of all sessions together.
 const MAX_BYTES: usize = 64 << 20;

@@ -11,7 +11,7 @@ use super::prefix_cache::{PrefixCache, PrefixKey};
 use super::size::ContextSize;
 use super::summary_turn::base_of;
 use crate::engine::state::{Run, SessionHead};
-use crate::model::{
+use model::{
     AgentError, AgentErrorKind, CacheChain, ErrorDetail, FailureKind, HistoryBase, Journal,
     StorageError, StorageErrorKind,
 };

@@ -4,11 +4,11 @@
 
 use super::conversation::Conversation;
 use super::guard::ContextGuard;
-use crate::model::{AssembledContext, Message, ModelInfo, Role, TokenBudget, ToolDefinition};
-use crate::turn::calibration::Ratio;
-use crate::turn::compact::{Budget, share, truncate_results};
-use crate::turn::estimate;
-use crate::turn::machine::Reply;
+use model::{AssembledContext, Message, ModelInfo, Role, TokenBudget, ToolDefinition};
+use turn::calibration::Ratio;
+use turn::compact::{Budget, share, truncate_results};
+use turn::estimate;
+use turn::machine::Reply;
 
 /// The margin of an estimate that is compared with a limit, in percent.
 pub(crate) const MARGIN: u64 = 120;

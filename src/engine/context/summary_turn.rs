@@ -1,7 +1,7 @@
 //! A summary as a turn of the history.
 
-use crate::model::{Block, HistoryTurn, Message, Role, TurnStatus};
-use crate::turn::prefix;
+use model::{Block, HistoryTurn, Message, Role, TurnStatus};
+use turn::prefix;
 
 /// The hash that identifies a conversation which begins with a summary; 0 where none does.
 pub(crate) fn base_of(summary: Option<&HistoryTurn>) -> u64 {

@@ -5,7 +5,7 @@
 use super::driver::Driver;
 use super::opening::{broken, interrupted};
 use crate::engine::state::LaneTicket;
-use crate::turn::machine::Event;
+use turn::machine::Event;
 
 /// Follows an alias, in the order in which runs were started on it. The event is what the run ends with instead.
 pub(super) async fn follow_alias(

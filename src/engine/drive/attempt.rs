@@ -12,11 +12,11 @@ use crate::engine::call::{Called, Ending, NextCall, announce_wait};
 use crate::engine::context::Session;
 use crate::engine::failover::{FailedCall, after_failure};
 use crate::engine::state::{RunUsage, Unfinished};
-use crate::model::{CallPurpose, Failure, FailureKind, Stop};
-use crate::telemetry;
-use crate::turn::fallback::Choice;
-use crate::turn::machine::{Interrupt, Machine};
-use crate::turn::retry;
+use base::telemetry;
+use model::{CallPurpose, Failure, FailureKind, Stop};
+use turn::fallback::Choice;
+use turn::machine::{Interrupt, Machine};
+use turn::retry;
 
 /// One attempt at the model that answers; `tools_answered` says whether a tool of this run has answered.
 pub(super) async fn attempt(

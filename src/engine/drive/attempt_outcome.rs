@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::engine::call::{Called, Ending};
-use crate::model::{AgentError, Completion, Failure, FailureKind};
-use crate::turn::machine::{Event, Interrupt, Reply};
+use model::{AgentError, Completion, Failure, FailureKind};
+use turn::machine::{Event, Interrupt, Reply};
 
 /// An attempt that has failed.
 #[derive(Debug)]

@@ -9,12 +9,12 @@ use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{Session, settled_budget};
 use crate::engine::events::RecordKind;
 use crate::engine::state::{JournalState, RunUsage, millis};
-use crate::model::{
+use base::telemetry::{self, Instrument as _};
+use model::{
     AgentPhase, AgentResult, Journal, StorageError, StorageErrorKind, StreamEvent, TurnCommit,
     TurnStatus,
 };
-use crate::telemetry::{self, Instrument as _};
-use crate::turn::machine::{Machine, Outcome};
+use turn::machine::{Machine, Outcome};
 
 /// Commits, then emits the end: the terminal event comes after the commit, the result after the event.
 pub(super) async fn finish(

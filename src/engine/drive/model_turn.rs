@@ -12,13 +12,13 @@ use crate::engine::compaction::{Compacted, compaction_failure, make_room, prune,
 use crate::engine::context::{AnsweredCall, CompactionInput, Conversation, InputPosition, Session};
 use crate::engine::limits::{RateKey, priority_of};
 use crate::engine::state::{RunUsage, Unfinished};
-use crate::model::{CacheBreak, CacheChange, CachePart, CallPurpose, FailureKind, StreamEvent};
-use crate::telemetry;
-use crate::turn::fallback::Choice;
-use crate::turn::governor::Claim;
-use crate::turn::machine::{Interrupt, Machine, Reply};
-use crate::turn::transcript::Dropped;
-use crate::turn::usage::Estimated;
+use base::telemetry;
+use model::{CacheBreak, CacheChange, CachePart, CallPurpose, FailureKind, StreamEvent};
+use turn::fallback::Choice;
+use turn::governor::Claim;
+use turn::machine::{Interrupt, Machine, Reply};
+use turn::transcript::Dropped;
+use turn::usage::Estimated;
 
 /// The result of asking the model.
 pub(super) enum Asked {

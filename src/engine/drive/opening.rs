@@ -10,8 +10,8 @@ use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{Session, storage_error};
 use crate::engine::shared::JournalMode;
 use crate::engine::state::{JournalState, LaneTicket, LeasedTurn, Recorder, RunUsage, Unfinished};
-use crate::model::{Journal, OpenTurn, Opened, StorageError, StorageErrorKind};
-use crate::turn::machine::{Event, Interrupt, Machine, Tick};
+use model::{Journal, OpenTurn, Opened, StorageError, StorageErrorKind};
+use turn::machine::{Event, Interrupt, Machine, Tick};
 
 /// How long a session that another process runs is left alone before it is tried again. Processes cannot wake each other;
 /// within one, nothing is polled.

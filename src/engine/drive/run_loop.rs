@@ -15,10 +15,8 @@ use crate::engine::active_run::ActiveRun;
 use crate::engine::call::{NextCall, announce_wait};
 use crate::engine::context::Session;
 use crate::engine::state::{JournalState, LaneTicket, RunUsage};
-use crate::model::{
-    AgentPhase, CallPurpose, FailureKind, Role, RunWarning, StopReason, StreamEvent,
-};
-use crate::turn::machine::{Event, Interrupt, Machine, Step};
+use model::{AgentPhase, CallPurpose, FailureKind, Role, RunWarning, StopReason, StreamEvent};
+use turn::machine::{Event, Interrupt, Machine, Step};
 
 /// Runs to the end: commit, terminal event, result. `ticket` is the run's in its session's queue, where there is one;
 /// `notes` are warnings from before the run.

@@ -5,8 +5,8 @@ use super::driver::{Driver, Fallback};
 use crate::engine::compaction::reproject;
 use crate::engine::context::Session;
 use crate::engine::state::{RunUsage, Unfinished};
-use crate::model::{Failure, FailureKind, StreamEvent};
-use crate::turn::machine::Machine;
+use model::{Failure, FailureKind, StreamEvent};
+use turn::machine::Machine;
 
 /// Switches to fallback number `to`. Its error is what the run ends with instead.
 pub(super) async fn switch(

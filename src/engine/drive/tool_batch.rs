@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
 
-use crate::telemetry::Instrument as _;
+use base::telemetry::Instrument as _;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
@@ -20,10 +20,10 @@ use super::tool_events::{Announcing, emit_status, unreadable};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{Recaller, storage_error};
 use crate::engine::state::{JournalState, Starting, needs_record};
-use crate::model::{Block, OUTCOME_UNKNOWN, RECALL, RunWarning, StorageError, ToolStatus};
-use crate::telemetry;
 use crate::tools::{Ending, First, Gate, Invocation, Limits, Prepared, Ticket, ToolHost, run_call};
-use crate::turn::machine::{Event, Interrupt, Machine, PendingCall, Step, ToolFinish};
+use base::telemetry;
+use model::{Block, OUTCOME_UNKNOWN, RECALL, RunWarning, StorageError, ToolStatus};
+use turn::machine::{Event, Interrupt, Machine, PendingCall, Step, ToolFinish};
 
 /// What a skipped call answers (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch).
 const SKIPPED: &str = "Skipped due to queued user message.";

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::events::EventQueue;
-use crate::model::{RunWarning, StreamEvent, ToolStatus};
 use crate::tools::{Invocation, ReconcileFuture, ToolFuture, ToolHost};
-use crate::turn::machine::PendingCall;
+use model::{RunWarning, StreamEvent, ToolStatus};
+use turn::machine::PendingCall;
 
 /// A warning for images that were left out of an answer.
 pub(super) fn unreadable(call: &PendingCall, images: usize) -> Option<RunWarning> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::queue::EventQueue;
 use crate::engine::state::RunControl;
-use crate::model::{LiveRun, RunEvent};
+use model::{LiveRun, RunEvent};
 
 /// A run that others reach.
 pub(crate) struct ReachableRun {

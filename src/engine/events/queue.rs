@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use self::log::Log;
-use crate::model::{AgentPhase, RunEvent, RunEventKind, RunRegistration, StreamEvent};
+use model::{AgentPhase, RunEvent, RunEventKind, RunRegistration, StreamEvent};
 
 /// A reader this far behind gets merged deltas.
 pub const MERGE_ABOVE: usize = 4_096;

@@ -9,10 +9,10 @@ use super::options::FailoverOptions;
 use crate::engine::context::ContextGuard;
 use crate::engine::providers::{ProviderEntry, Providers};
 use crate::engine::state::ModelTarget;
-use crate::error::{EngineError, ErrorCode};
-use crate::model::{AssembledContext, InputError, ModelInfo, ModelName, RunWarning, quoted};
-use crate::turn::fallback::Candidate;
-use crate::turn::profiles::ProfileCandidate;
+use base::error::{EngineError, ErrorCode};
+use model::{AssembledContext, InputError, ModelInfo, ModelName, RunWarning, quoted};
+use turn::fallback::Candidate;
+use turn::profiles::ProfileCandidate;
 
 /// The models of a run, in the order in which they are called.
 pub(crate) struct FallbackChain {

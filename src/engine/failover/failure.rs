@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::keyring::Keyring;
 use crate::engine::limits::Governor;
-use crate::model::Failure;
-use crate::turn::fallback::Plan;
+use model::Failure;
+use turn::fallback::Plan;
 
 /// A call that has failed.
 #[derive(Debug, Clone, Copy)]

@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::clock::Clock;
-use crate::error::{EngineError, ErrorCode};
-use crate::model::{
+use base::clock::Clock;
+use base::error::{EngineError, ErrorCode};
+use base::telemetry;
+use model::{
     Failure, FailureKind, InputError, ProfileChange, ProfileState, ProfileStore, ProfileUsage,
     quoted,
 };
-use crate::provider::{Credential, KeyProfile};
-use crate::telemetry;
-use crate::turn::fallback::{Candidate, Choice, Plan};
-use crate::turn::profiles::{self, CooldownPolicy, ProfileBook};
+use provider::{Credential, KeyProfile};
+use turn::fallback::{Candidate, Choice, Plan};
+use turn::profiles::{self, CooldownPolicy, ProfileBook};
 
 /// What other processes write is read this often.
 const FRESH: Duration = Duration::from_millis(500);

@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-use crate::model::{InputError, ModelName, quoted, typed};
-use crate::turn::fallback::MAX_WAIT_MS;
-use crate::turn::profiles::CooldownPolicy;
+use model::{InputError, ModelName, quoted, typed};
+use turn::fallback::MAX_WAIT_MS;
+use turn::profiles::CooldownPolicy;
 
 /// A ladder of cooldowns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]

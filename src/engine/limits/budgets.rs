@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::value::RawValue;
 
-use crate::clock::{self, Clock};
-use crate::model::{
+use base::clock::{self, Clock};
+use model::{
     BudgetOptions, BudgetPer, BudgetState, Failure, FailureKind, InputError, Journal, ModelInfo,
     SessionKey, SpentBy, StorageError, TokenUsage, typed,
 };
-use crate::turn::spend::{Amount, Ceiling, Refusal, SpendBook, dollars, nanos};
+use turn::spend::{Amount, Ceiling, Refusal, SpendBook, dollars, nanos};
 
 const DAY_MS: i64 = 86_400_000;
 

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{AssembledContext, CacheTtl, RequestOptions, RunWarning, ToolChoice};
-use crate::provider::{RequestHost, TurnHeaders, cache_key};
+use model::{AssembledContext, CacheTtl, RequestOptions, RunWarning, ToolChoice};
+use provider::{RequestHost, TurnHeaders, cache_key};
 
 /// What all requests of a run have in common beside the conversation.
 pub(crate) struct RequestTemplate {
@@ -105,7 +105,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::model::{Defaults, parse_context};
+    use model::{Defaults, parse_context};
 
     fn template(changes: Value) -> RequestTemplate {
         RequestTemplate::of(&context(changes), TurnHeaders::default(), None)

@@ -10,12 +10,12 @@ use super::bounds::Bounds;
 use super::control::RunControl;
 use super::request_template::RequestTemplate;
 use super::target::ModelTarget;
-use crate::model::{
+use crate::tools::ToolSet;
+use model::{
     AssembledContext, RunWarning, StopReason, TokenUsage, TurnCommit, TurnFacts, TurnOpening,
     TurnStatus,
 };
-use crate::tools::ToolSet;
-use crate::turn::fallback::Plan;
+use turn::fallback::Plan;
 
 /// The data of one run.
 pub(crate) struct Run {

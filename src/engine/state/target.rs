@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::model::{ModelInfo, ModelName};
-use crate::provider::Provider;
-use crate::turn::transcript::Target;
+use model::{ModelInfo, ModelName};
+use provider::Provider;
+use turn::transcript::Target;
 
 /// A model that can be called.
 #[derive(Clone)]

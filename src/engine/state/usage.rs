@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use crate::model::{
-    Attempt, CompactionResult, ModelInfo, Progress, RunWarning, TokenBudget, TokenUsage,
-};
-use crate::turn::machine::Machine;
+use model::{Attempt, CompactionResult, ModelInfo, Progress, RunWarning, TokenBudget, TokenUsage};
+use turn::machine::Machine;
 
 /// The usage of a run, beside what its machine has counted.
 pub(crate) struct RunUsage {

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::model::{RunEvent, RunEventKind, RunRegistration};
+use model::{RunEvent, RunEventKind, RunRegistration};
 
 /// The events of one run on their way to the file.
 pub(super) struct Log {

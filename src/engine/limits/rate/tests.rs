@@ -4,7 +4,7 @@ use futures_util::FutureExt as _;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::model::RateLimit;
+use model::RateLimit;
 
 fn key() -> RateKey {
     RateKey::new("test", Some("a"), "m")
