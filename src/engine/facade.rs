@@ -1,6 +1,5 @@
 //! The engine as a host uses it: made of parts, it starts runs, answers what is known of them, and closes.
 
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -14,74 +13,28 @@ use super::active_run::ActiveRun;
 use super::compaction::{
     CompactionOptions, ManualCompaction, ManualParts, PruningOptions, compact_session, compactor,
 };
-use super::context::{CacheChainStore, Calibrations, ContextGuard, PrefixCache, offer_recall};
+use super::context::{CacheChainStore, Calibrations, PrefixCache, offer_recall};
 use super::count::{CountParts, count};
 use super::drive::{Driver, Fallback, drive};
 use super::events::{EventQueue, ReachableRun, RecordKind};
 use super::failover::{FailoverOptions, FallbackChain, Keyring, fallback_chain};
-use super::limits::{Budgets, Governor, GovernorOptions};
+use super::limits::Governor;
+use super::parts::{EngineParts, RunHandles};
 use super::providers::{ProviderEntry, Providers};
 use super::recovery;
 use super::shared::{EngineShared, JournalMode, engine_closed};
 use super::state::{Bounds, RequestTemplate, Run, RunControl, SessionLanes};
 use super::tasks::Tasks;
 use crate::tools::{ToolHost, ToolSet, ToolSetCache};
-use base::clock::Clock;
 use base::error::{EngineError, ErrorCode};
 use base::telemetry;
 use model::{
-    AgentPhase, AssembledContext, Block, BudgetState, Catalogue, CompactionResult, InputError,
-    InterruptedTurn, Journal, LimitState, ModelFilter, ModelInfo, ProfileState, ProfileStore,
-    RatioStore, RunNames, RunRegistration, RunWarning, StreamEvent, TokenCount,
+    AgentPhase, AssembledContext, Block, BudgetState, CompactionResult, InputError,
+    InterruptedTurn, LimitState, ModelFilter, ModelInfo, ProfileState, RunNames, RunRegistration,
+    RunWarning, StreamEvent, TokenCount,
 };
 use provider::{RequestHost, TurnHeaders};
 use turn::fallback::Plan;
-
-/// What connects a run and its host.
-pub struct RunHandles {
-    /// Runs its tools.
-    pub host: Arc<dyn ToolHost>,
-    /// Receives its events.
-    pub queue: Arc<EventQueue>,
-    /// Abort and steering.
-    pub control: Arc<RunControl>,
-    /// Inspects its requests before they are sent.
-    pub hook: Option<Arc<dyn RequestHost>>,
-}
-
-/// Parts an engine is made of.
-pub struct EngineParts {
-    /// Providers by the name a context uses.
-    pub providers: HashMap<String, ProviderEntry>,
-    /// The known models.
-    pub catalogue: Catalogue,
-    /// Where turns are committed; `None` stores nothing.
-    pub journal: Option<Arc<dyn Journal>>,
-    /// How much of a run it gets.
-    pub journal_mode: JournalMode,
-    /// Time and ids.
-    pub clock: Clock,
-    /// Where runs live.
-    pub tasks: Tasks,
-    /// Limit of one tool in milliseconds, where neither the tool nor the context names one.
-    pub tool_timeout_ms: Option<u64>,
-    /// How room is made in a full window; `None` for never.
-    pub compaction: Option<CompactionOptions>,
-    /// When old tool results are pruned; `None` for never.
-    pub pruning: Option<PruningOptions>,
-    /// When a run gets a warning for its window, or is refused for it.
-    pub guard: ContextGuard,
-    /// The limits of spending.
-    pub budgets: Budgets,
-    /// How runs go on when a profile or a model fails.
-    pub failover: FailoverOptions,
-    /// How calls are held back for their provider's rate limits; `None` for never.
-    pub governor: Option<GovernorOptions>,
-    /// Where the state of profiles is stored; `None` for in memory only.
-    pub profiles: Option<Arc<dyn ProfileStore>>,
-    /// Where it is stored how models count tokens; `None` for in memory only.
-    pub ratios: Option<Arc<dyn RatioStore>>,
-}
 
 /// What a context's names stand for, checked.
 struct Resolved<'a> {
