@@ -19,7 +19,9 @@ function rustCodes(path: string, from: string): string[] {
 
 /** What the JavaScript face makes itself. */
 function faceCodes(): string[] {
-  const files = readdirSync(join(root, 'lib')).filter((name) => name.endsWith('.js'))
+  const files = readdirSync(join(root, 'lib'), { recursive: true, encoding: 'utf8' }).filter(
+    (name) => name.endsWith('.js'),
+  )
   return files.flatMap((name) =>
     [...read(`lib/${name}`).matchAll(/new AgentEngineError\(\s*'(\w+)'/g)].map(
       ([, code]) => code ?? '',

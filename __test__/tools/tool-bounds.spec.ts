@@ -8,7 +8,7 @@ import { afterwards, closing } from '../support/cleanup.js'
 import { context, scriptedEngine, tempDir } from '../support/engine.js'
 import { asks, runTools, textOf, toldIn, tool } from '../support/tools.js'
 
-const { boundedJson, fitting } = createRequire(import.meta.url)('../../lib/bounded-json.js')
+const { boundedJson, fitting } = createRequire(import.meta.url)('../../lib/values/bounded-json.js')
 
 const KEPT = 4 * 1024 * 1024
 

@@ -1,7 +1,7 @@
 // What a tool returned, made ready to cross: text and images for the model, JSON for the ledger, both bounded.
 // It must never walk a value that is larger than what is kept of it.
 
-import { boundedJson, fitting } from '../bounded-json.js'
+import { boundedJson, fitting } from '../values/bounded-json.js'
 
 /** Characters (UTF-16 units) of JSON that are kept of a result. What is longer is cut before anything walks it. */
 const MAX_RESULT = 4 * 1024 * 1024

@@ -1,20 +1,20 @@
 // The engine as its caller holds it: options in, runs out, one close.
 // It must never let a wrong option or context get further than this call.
 
+import { Ledger } from '../ledger/ledger.js'
+import * as native from '../native/addon.js'
+import * as hub from '../native/hub.js'
+import { lookedAt } from '../native/request-hook.js'
+import { contextJson, readCallbacks, readContext } from '../run/context.js'
+import { abortSession, attach, steerSession } from '../run/follow.js'
+import { AgentRun } from '../run/run.js'
+import { AgentEngineError, guarded, refusal } from '../values/errors.js'
+import { readFields, readName, toJson } from '../values/reader.js'
 import { compact } from './compaction.js'
-import { contextJson, readCallbacks, readContext } from './context.js'
-import { AgentEngineError, guarded, refusal } from './errors.js'
-import { abortSession, attach, steerSession } from './follow.js'
-import * as hub from './hub.js'
-import { askForKey } from './keys.js'
-import { Ledger } from './ledger.js'
-import * as native from './native.js'
+import { askForKey } from './key-functions.js'
 import { readOptions } from './options.js'
-import { readFields, readName, toJson } from './reader.js'
 import { recoverAtOpen, resumption } from './recovery.js'
-import { lookedAt } from './request.js'
-import { AgentRun } from './run.js'
-import { ScriptedProvider } from './scripted.js'
+import { ScriptedProvider } from './scripted-provider.js'
 
 class AgentEngine {
   #native

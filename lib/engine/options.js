@@ -1,9 +1,9 @@
 // The engine's options, made ready to cross: what the native side would misread is refused here, the rest is its to check.
 // It must never keep or print a key.
 
-import { readHook } from './context.js'
-import { readProfiles } from './keys.js'
-import { isObject, readFields, refuseList, refuseLost, toJson } from './reader.js'
+import { readHook } from '../run/context.js'
+import { isObject, readFields, refuseList, refuseLost, toJson } from '../values/reader.js'
+import { readProfiles } from './key-functions.js'
 import { readRecovery } from './recovery.js'
 
 const CODE = 'invalid_options'

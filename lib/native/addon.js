@@ -3,7 +3,7 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { AgentEngineError } from './errors.js'
+import { AgentEngineError } from '../values/errors.js'
 
 const PACKAGE = '@nexus/agent-engine'
 

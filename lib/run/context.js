@@ -1,10 +1,17 @@
 // What a caller passes for a turn, made ready to cross: JSON text, and beside it what JSON cannot hold.
 // It must never let a value that JSON would drop or change pass for one that was left out.
 
-import { refusal } from './errors.js'
-import { isObject, readFields, readNamed, refuseList, refuseLost, toJson } from './reader.js'
-import { readSignal } from './signals.js'
-import { readTools } from './tools/index.js'
+import { readTools } from '../tools/tools.js'
+import { refusal } from '../values/errors.js'
+import {
+  isObject,
+  readFields,
+  readNamed,
+  refuseList,
+  refuseLost,
+  toJson,
+} from '../values/reader.js'
+import { readSignal } from '../values/signals.js'
 
 const CODE = 'invalid_context'
 

@@ -1,9 +1,9 @@
 // What becomes of interrupted turns when an engine is opened, and what a host may change when one goes on.
 // It must never run a tool by itself: a resumed turn is a run like any other.
 
-import { readCallbacks } from './context.js'
-import { refusal } from './errors.js'
-import { readFields, readName } from './reader.js'
+import { readCallbacks } from '../run/context.js'
+import { refusal } from '../values/errors.js'
+import { readFields, readName } from '../values/reader.js'
 
 const POLICIES = ['list', 'resume', 'discard']
 /** What of a turn's context may be given anew. The rest is what it was begun with. */

@@ -2,11 +2,11 @@
 // It must never open the file itself: a second SQLite in the process destroys it (docs/rules/faults.md#no-second-sqlite).
 
 import { resolve } from 'node:path'
-import { contextJson, readContext } from './context.js'
-import { refusal } from './errors.js'
-import { watch } from './follow.js'
-import * as hub from './hub.js'
-import { attempt, readFields, readList, readName, toJson } from './reader.js'
+import * as hub from '../native/hub.js'
+import { contextJson, readContext } from '../run/context.js'
+import { watch } from '../run/follow.js'
+import { refusal } from '../values/errors.js'
+import { attempt, readFields, readList, readName, toJson } from '../values/reader.js'
 
 /** Values that a statement may be given: SQLite takes no more. */
 const MAX_PARAMS = 32_766

@@ -3,8 +3,8 @@
 
 const CODE = 'invalid_tool'
 
-import { messageOf, refusal } from '../errors.js'
-import { isObject, readList, readNamed } from '../reader.js'
+import { messageOf, refusal } from '../values/errors.js'
+import { isObject, readList, readNamed } from '../values/reader.js'
 import { answer, failure, unknown } from './result.js'
 
 const DEFINED = [

@@ -1,7 +1,7 @@
 // The caller's look at a request before it is sent, made ready to cross.
 // It must never throw, and never change what the caller returned.
 
-import { messageOf } from './errors.js'
+import { messageOf } from '../values/errors.js'
 import * as hub from './hub.js'
 
 /** Characters of a body: more than any provider takes. */

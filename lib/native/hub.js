@@ -2,8 +2,8 @@
 // It must never throw into the wake, starve the event loop, or keep the process alive when nothing runs.
 
 import { performance } from 'node:perf_hooks'
-import { AgentEngineError, clip, fromNative, messageOf } from './errors.js'
-import * as native from './native.js'
+import { AgentEngineError, clip, fromNative, messageOf } from '../values/errors.js'
+import * as native from './addon.js'
 
 const HEADER = 2
 const WIDTH = 5

@@ -1,12 +1,12 @@
 // One run as its caller holds it: an async iterator of stream events, a result, a stream handle.
 // It must never lose an event, hand one out twice, or let a throw of the caller's code reach the process.
 
-import { AgentEngineError, clip, messageOf, refusal } from './errors.js'
-import * as hub from './hub.js'
-import { look } from './request.js'
-import * as signals from './signals.js'
-import { runTool } from './tools/index.js'
-import { toolController } from './tools/signal.js'
+import * as hub from '../native/hub.js'
+import { look } from '../native/request-hook.js'
+import { toolController } from '../tools/signal.js'
+import { runTool } from '../tools/tools.js'
+import { AgentEngineError, clip, messageOf, refusal } from '../values/errors.js'
+import * as signals from '../values/signals.js'
 
 const TOKEN = 0
 const REASONING = 1

@@ -1,10 +1,10 @@
 // A compaction that somebody asks for: arguments in, a promise of its result, ended by an AbortSignal.
 // It must never leave a listener on the caller's signal.
 
-import { refusal } from './errors.js'
-import { attempt, readFields, readName, toJson } from './reader.js'
-import { lookedAt } from './request.js'
-import * as signals from './signals.js'
+import { lookedAt } from '../native/request-hook.js'
+import { refusal } from '../values/errors.js'
+import { attempt, readFields, readName, toJson } from '../values/reader.js'
+import * as signals from '../values/signals.js'
 
 const CODE = 'invalid_options'
 

@@ -1,8 +1,8 @@
 // What a session's label says. It must never throw for a label, whatever it is.
 
-import { guarded } from './errors.js'
-import * as native from './native.js'
-import { attempt } from './reader.js'
+import * as native from '../native/addon.js'
+import { guarded } from '../values/errors.js'
+import { attempt } from '../values/reader.js'
 
 function parseSessionKey(label) {
   const text = attempt(() => String(label), 'label', 'invalid_label')

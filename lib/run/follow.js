@@ -1,9 +1,9 @@
 // Iterators over kept events: of one run, and of whatever runs in a session. Each asks for the next page when the last is read.
 // It must never ask for a page that nobody waits for, or leave a request behind.
 
-import { AgentEngineError, refusal } from './errors.js'
-import * as hub from './hub.js'
-import { readFields, readName, toJson } from './reader.js'
+import * as hub from '../native/hub.js'
+import { AgentEngineError, refusal } from '../values/errors.js'
+import { readFields, readName, toJson } from '../values/reader.js'
 
 const CODE = 'invalid_options'
 /** Events handed out between two looks at the clock. */

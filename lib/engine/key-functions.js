@@ -1,8 +1,8 @@
 // Auth profiles whose key is a function: taken out of the options, called when a key is needed, and read.
 // It must never keep, print or throw a key.
 
-import { messageOf, refusal } from './errors.js'
-import { isObject, readFields, readList } from './reader.js'
+import { messageOf, refusal } from '../values/errors.js'
+import { isObject, readFields, readList } from '../values/reader.js'
 
 const CODE = 'invalid_options'
 /** Characters that a key may have: no header holds more. */

@@ -1,8 +1,8 @@
 // The scripted provider: a model that answers as a script says, for tests and demos. No key, no network.
 // It must never behave unlike a real provider on the way to the engine: it runs where they run.
 
-import { refusal } from './errors.js'
-import { readFields, readList, readName } from './reader.js'
+import { refusal } from '../values/errors.js'
+import { readFields, readList, readName } from '../values/reader.js'
 
 const CODE = 'invalid_options'
 
