@@ -20,7 +20,7 @@ function rustCodes(path: string, from: string): string[] {
 /** What the JavaScript face makes itself. */
 function faceCodes(): string[] {
   const files = readdirSync(join(root, 'lib'), { recursive: true, encoding: 'utf8' }).filter(
-    (name) => name.endsWith('.js'),
+    (name) => name.endsWith('.ts'),
   )
   return files.flatMap((name) =>
     [...read(`lib/${name}`).matchAll(/new AgentEngineError\(\s*'(\w+)'/g)].map(

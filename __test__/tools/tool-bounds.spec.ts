@@ -1,14 +1,12 @@
 // Results of tools that are larger than what is kept of them: cut and marked before anything walks them.
 // It measures the work by counting it, never by time.
 
-import { createRequire } from 'node:module'
 import { afterEach, expect, test, vi } from 'vitest'
 import type { AgentResult } from '../../index.js'
+import { boundedJson, fitting } from '../../lib/values/bounded-json.ts'
 import { afterwards, closing } from '../support/cleanup.js'
 import { context, scriptedEngine, tempDir } from '../support/engine.js'
 import { asks, runTools, textOf, toldIn, tool } from '../support/tools.js'
-
-const { boundedJson, fitting } = createRequire(import.meta.url)('../../lib/values/bounded-json.js')
 
 const KEPT = 4 * 1024 * 1024
 
@@ -166,9 +164,10 @@ test('within the bound the JSON is that of JSON.stringify, whatever the value', 
     const room = random(40)
     // Of plain JSON what is cut is a beginning. (A field without JSON is found out about behind its name.)
     const plain = expected === undefined ? null : JSON.parse(expected)
-    const { json, cut } = boundedJson(plain, room)
-    expect(json.length).toBeLessThanOrEqual(room)
     const whole = JSON.stringify(plain)
+    const { json, cut } = boundedJson(plain, room)
+    if (json === undefined) throw new Error(`no JSON of ${whole}`)
+    expect(json.length).toBeLessThanOrEqual(room)
     expect(cut).toBe(whole.length > room)
     expect(whole.startsWith(json)).toBe(true)
   }

@@ -68,7 +68,7 @@ struct Options<'a> {
     pruning: Option<&'a RawValue>,
     #[serde(borrow, default)]
     budgets: Option<&'a RawValue>,
-    /// What `lib/options.js` takes out before the rest crosses: named here so that an error lists every option.
+    /// What `lib/engine/options.ts` takes out before the rest crosses: named here so that an error lists every option.
     #[serde(default)]
     #[expect(dead_code, reason = "only its name matters")]
     on_request: Option<IgnoredAny>,

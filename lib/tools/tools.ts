@@ -1,11 +1,12 @@
-// Tools that live in JavaScript: what the model is told of them, and running them.
+// Tools that live in JavaScript: their definitions, which cross to the native side, and running them.
 // Whatever a tool does (throws, never answers, returns a circular object) becomes an answer for the model.
 
-const CODE = 'invalid_tool'
+import type { ToolCallInfo } from '../../index.d.ts'
+import { type AgentEngineError, messageOf, refusal } from '../values/errors.ts'
+import { isObject, readList, readNamed } from '../values/reader.ts'
+import { answer, failure, unknown } from './result.ts'
 
-import { messageOf, refusal } from '../values/errors.js'
-import { isObject, readList, readNamed } from '../values/reader.js'
-import { answer, failure, unknown } from './result.js'
+const CODE = 'invalid_tool'
 
 const DEFINED = [
   'name',
@@ -15,16 +16,41 @@ const DEFINED = [
   'timeoutMs',
   'replay',
   'retries',
-]
-const CALLED = ['execute', 'run', 'reconcile']
+] as const
+const CALLED = ['execute', 'run', 'reconcile'] as const
+
+/** A tool's functions, each read once, and the tool itself, on which they are called. */
+type Tool = Record<(typeof CALLED)[number], unknown> & { self: object }
+
+/** What the native side sends of a call. */
+interface ToolCall {
+  execution: number
+  callId: string
+  toolCallId: string
+  name: string
+  arguments: unknown
+  /** It asks what became of a call that a crash left in doubt. */
+  reconcile?: boolean
+}
+
+/** The JSON of an answer, and the value as the tool returned it. */
+interface ToolAnswer {
+  json: string
+  value?: unknown
+}
+
+type Callable = (...args: never[]) => unknown
+
+/** A tool's definition as it crosses. */
+type Definition = { name: string } & Record<string, unknown>
 
 /** Checks the tools of a context and returns what crosses to the native side, and a map to run them by. */
-function readTools(tools) {
+function readTools(tools: unknown): { definitions: Definition[]; byName: Map<string, Tool> } {
   const list = readList(tools, 'tools', 'invalid_context')
   if (list === undefined) {
     throw refusal('invalid_context', 'tools', 'is not an array; pass `[]` for none')
   }
-  const byName = new Map()
+  const byName = new Map<string, Tool>()
   const definitions = list.map((given, index) => {
     const { definition, tool } = readTool(given, `tools[${index}]`)
     byName.set(definition.name, tool)
@@ -34,7 +60,7 @@ function readTools(tools) {
 }
 
 /** A tool's definition, and its functions, each read once. */
-function readTool(given, path) {
+function readTool(given: unknown, path: string): { definition: Definition; tool: Tool } {
   if (!isObject(given)) throw refused(path, 'is not a tool object')
   const at = `${path}.`
   const { name, description, parameters, ...rest } = readNamed(given, DEFINED, path, CODE, at)
@@ -47,7 +73,7 @@ function readTool(given, path) {
       'is not a function; give `execute(toolCallId, params, signal, onUpdate)` or `run(params, call)`',
     )
   }
-  const definition = {
+  const definition: Definition = {
     name,
     description: description ?? '',
     parameters: parameters ?? { type: 'object', properties: {} },
@@ -63,32 +89,42 @@ function readTool(given, path) {
   return { definition, tool: { ...functions, self: given } }
 }
 
-function refused(field, why) {
+function refused(field: string, why: string): AgentEngineError {
   return refusal(CODE, field, why)
 }
 
 /** Runs one call and returns the JSON of its answer, and the value as the tool returned it. */
-async function runTool(tool, call, signal, onUpdate) {
+async function runTool(
+  tool: Tool | undefined,
+  call: ToolCall,
+  signal: AbortSignal,
+  onUpdate: (partial: unknown) => void,
+): Promise<ToolAnswer> {
   try {
     const { toolCallId, callId: idempotencyKey, arguments: params } = call
     const info = { toolCallId, idempotencyKey, signal, onUpdate }
+    if (tool === undefined) throw new Error(`there is no tool \`${call.name}\``)
     if (call.reconcile) return await reconcile(tool, params, info)
-    const value = await (typeof tool.execute === 'function'
+    const value: unknown = await (typeof tool.execute === 'function'
       ? Reflect.apply(tool.execute, tool.self, [toolCallId, params, signal, onUpdate, info])
-      : Reflect.apply(tool.run, tool.self, [params, info]))
+      : Reflect.apply(tool.run as Callable, tool.self, [params, info]))
     return { json: answer(value), value }
   } catch (error) {
     return { json: failure(messageOf(error, 'the tool')) }
   }
 }
 
-/** Asks the tool what became of a call that a crash left in doubt. A tool that cannot say is not run again. */
-async function reconcile(tool, params, info) {
+/** Asks the tool for the outcome of a call that a crash left in doubt. A tool that does not know it is not run again. */
+async function reconcile(tool: Tool, params: unknown, info: ToolCallInfo): Promise<ToolAnswer> {
   if (typeof tool.reconcile !== 'function') return { json: unknown() }
-  const said = await Reflect.apply(tool.reconcile, tool.self, [info.idempotencyKey, params, info])
-  switch (said?.outcome) {
+  const report: { outcome?: unknown; result?: unknown } | null | undefined = await Reflect.apply(
+    tool.reconcile,
+    tool.self,
+    [info.idempotencyKey, params, info],
+  )
+  switch (report?.outcome) {
     case 'done': {
-      const result = said.result
+      const { result } = report
       const value = result === undefined ? null : result
       return { json: JSON.stringify({ ...JSON.parse(answer(value)), outcome: 'done' }), value }
     }
@@ -99,4 +135,5 @@ async function reconcile(tool, params, info) {
   }
 }
 
+export type { Tool, ToolCall }
 export { readTools, runTool }

@@ -1,9 +1,9 @@
 // What a tool returned, made ready to cross: text and images for the model, JSON for the ledger, both bounded.
-// It must never walk a value that is larger than what is kept of it.
+// It must never walk a value that is larger than what is stored of it.
 
-import { boundedJson, fitting } from '../values/bounded-json.js'
+import { boundedJson, fitting } from '../values/bounded-json.ts'
 
-/** Characters (UTF-16 units) of JSON that are kept of a result. What is longer is cut before anything walks it. */
+/** Characters (UTF-16 units) of JSON that are stored of a result. What is longer is cut before anything walks it. */
 const MAX_RESULT = 4 * 1024 * 1024
 /** Room for the sentence that marks a cut. */
 const ROOM = MAX_RESULT - 256
@@ -13,18 +13,34 @@ const MAX_IMAGES = 32 * 1024 * 1024
 const MAX_BLOCKS = 10_000
 const BOUND = `of one result ${MAX_RESULT} characters of JSON are kept`
 
+interface TextBlock {
+  type: 'text'
+  text: string
+}
+
+type Block = TextBlock | { type: 'image'; mimeType: string; data: string }
+
+/** A result in blocks, as far as it is read. */
+interface PiResult {
+  content?: unknown
+  details?: unknown
+  isError?: unknown
+}
+
 /** The JSON of an answer. Throws what cannot be read of the value: the tool has failed then. */
-function answer(value) {
+function answer(value: unknown): string {
   if (typeof value === 'string') {
-    const kept = cutText(value, ROOM)
+    const stored = cutText(value, ROOM)
     return JSON.stringify({
-      content: [text(kept)],
-      resultJson: JSON.stringify(kept),
+      content: [text(stored)],
+      resultJson: JSON.stringify(stored),
       isError: false,
     })
   }
-  const blocks = value !== null && typeof value === 'object' ? value.content : undefined
-  if (Array.isArray(blocks)) return piAnswer(value, blocks)
+  const object: PiResult | undefined =
+    value !== null && typeof value === 'object' ? value : undefined
+  const blocks = object?.content
+  if (object !== undefined && Array.isArray(blocks)) return piAnswer(object, blocks)
   const { json, cut } = boundedJson(value, ROOM)
   if (json === undefined) {
     throw new TypeError(
@@ -32,19 +48,23 @@ function answer(value) {
     )
   }
   if (!cut) return JSON.stringify({ content: [text(json)], resultJson: json, isError: false })
-  const kept = `${fitting(json, ROOM)}\n[… the rest was cut here: ${BOUND} …]`
-  return JSON.stringify({ content: [text(kept)], resultJson: JSON.stringify(kept), isError: false })
+  const stored = `${fitting(json, ROOM)}\n[… the rest was cut here: ${BOUND} …]`
+  return JSON.stringify({
+    content: [text(stored)],
+    resultJson: JSON.stringify(stored),
+    isError: false,
+  })
 }
 
 /** A result in blocks, as pi's tools return it. Its texts share the room. */
-function piAnswer(value, blocks) {
+function piAnswer(value: PiResult, blocks: unknown[]): string {
   const count = blocks.length
   if (!(count <= MAX_BLOCKS)) {
     throw new RangeError(`the tool returned ${count} blocks; at most ${MAX_BLOCKS} are allowed`)
   }
   let room = ROOM
   let images = 0
-  const content = []
+  const content: Block[] = []
   for (let index = 0; index < count; index++) {
     const block = readBlock(blocks[index], index)
     if (block.type === 'image') {
@@ -67,8 +87,8 @@ function piAnswer(value, blocks) {
   })
 }
 
-/** A text as it is kept: of one whose JSON has no room, the beginning and the end. */
-function cutText(value, room) {
+/** A text as it is stored: of one whose JSON has no room, the beginning and the end. */
+function cutText(value: string, room: number): string {
   // A character takes six of JSON at most. Only what may fit is looked at.
   if (value.length * 6 + 2 <= room) return value
   if (value.length + 2 <= room && JSON.stringify(value).length <= room) return value
@@ -80,7 +100,7 @@ function cutText(value, room) {
 }
 
 /** The stored result. Details are the host's own and need not be JSON, or small: they stay in this process then. */
-function withDetails(content, details) {
+function withDetails(content: Block[], details: unknown): string {
   const json = JSON.stringify({ content })
   try {
     const written = boundedJson(details, MAX_RESULT)
@@ -93,14 +113,14 @@ function withDetails(content, details) {
   return json
 }
 
-function text(value) {
+function text(value: string): TextBlock {
   return { type: 'text', text: value }
 }
 
 /** One block, each of its fields read once. */
-function readBlock(item, index) {
-  const { type, text: said, data, mimeType } = item ?? {}
-  if (type === 'text' && typeof said === 'string') return text(said)
+function readBlock(item: unknown, index: number): Block {
+  const { type, text: written, data, mimeType } = (item ?? {}) as Record<string, unknown>
+  if (type === 'text' && typeof written === 'string') return text(written)
   if (type === 'image' && typeof data === 'string' && typeof mimeType === 'string') {
     return { type, mimeType, data }
   }
@@ -108,12 +128,12 @@ function readBlock(item, index) {
 }
 
 /** The JSON of a call that failed. */
-function failure(message) {
+function failure(message: string): string {
   return JSON.stringify({ content: [text(message)], isError: true })
 }
 
-/** The JSON of a call of which nobody knows what became. */
-function unknown() {
+/** The JSON of a call whose outcome is unknown. */
+function unknown(): string {
   return JSON.stringify({ content: [], isError: true, outcome: 'unknown' })
 }
 

@@ -1,13 +1,20 @@
-// What becomes of interrupted turns when an engine is opened, and what a host may change when one goes on.
+// What becomes of interrupted turns when an engine is opened, and what a host may change when one is resumed.
 // It must never run a tool by itself: a resumed turn is a run like any other.
 
-import { readCallbacks } from '../run/context.js'
-import { refusal } from '../values/errors.js'
-import { readFields, readName } from '../values/reader.js'
+import type {
+  AgentEngine,
+  AgentEngineCallbacks,
+  AgentEngineOptions,
+  RecoveredTurn,
+  ResumeOptions,
+} from '../../index.d.ts'
+import { readCallbacks } from '../run/context.ts'
+import { refusal } from '../values/errors.ts'
+import { type Fields, readFields, readName } from '../values/reader.ts'
 
-const POLICIES = ['list', 'resume', 'discard']
-/** What of a turn's context may be given anew. The rest is what it was begun with. */
-const CHANGES = [
+const POLICIES: readonly unknown[] = ['list', 'resume', 'discard']
+/** The parts of a turn's context that may be given anew. The rest is as it began. */
+const CHANGES: readonly string[] = [
   'tools',
   'callbacks',
   'headers',
@@ -15,12 +22,18 @@ const CHANGES = [
   'timeoutMs',
   'toolTimeoutMs',
   'abortSignal',
-]
+] satisfies (keyof ResumeOptions)[]
+
+/** What an engine does with interrupted turns when it is opened. */
+type Recovery = Pick<AgentEngineOptions, 'recovery' | 'toolsFor'>
 
 /** The fields a host gives for a resumption, each checked by name. */
-function resumption(turnId, options) {
+function readResumption(
+  turnId: unknown,
+  options: unknown,
+): { callbacks: AgentEngineCallbacks; fields: Fields } {
   readName(turnId, 'turnId', 'invalid_context')
-  const changes = {}
+  const changes: Fields = {}
   for (const [field, value] of Object.entries(readFields(options, 'options', 'invalid_context'))) {
     if (!CHANGES.includes(field)) {
       throw refusal('invalid_context', field, 'cannot be changed; a turn goes on as it began')
@@ -28,12 +41,12 @@ function resumption(turnId, options) {
     if (value !== undefined) changes[field] = value
   }
   const { callbacks, ...fields } = changes
-  // Functions are not kept: without them the turn goes on with no tool, and calls in doubt are told as such.
+  // Functions are not persisted: without them the turn goes on without tools, and calls in doubt are reported as such.
   return { callbacks: readCallbacks(callbacks), fields: { tools: [], ...fields } }
 }
 
 /** Checks the engine's `recovery` and `toolsFor`, and takes them out of what crosses. */
-function readRecovery(options) {
+function readRecovery(options: Fields): { recovery: Recovery; rest: Fields } {
   const { recovery, toolsFor, ...rest } = options
   if (recovery !== undefined && recovery !== null && !POLICIES.includes(recovery)) {
     throw refusal('invalid_options', 'recovery', `is not one of ${POLICIES.join(', ')}`)
@@ -42,12 +55,15 @@ function readRecovery(options) {
     const why = "is not a function; `recovery: 'resume'` needs one that gives the tools of a turn"
     throw refusal('invalid_options', 'toolsFor', why)
   }
-  return { recovery: { recovery, toolsFor }, rest }
+  return { recovery: { recovery, toolsFor } as Recovery, rest }
 }
 
-/** Does what `recovery` says with each interrupted turn, one after the other: they may be of one session. */
-async function recoverAtOpen(engine, { ledger, recovery, toolsFor }) {
-  const recovered = []
+/** Treats each interrupted turn as `recovery` says, one after the other: they may be of one session. */
+async function recoverAtOpen(
+  engine: AgentEngine,
+  { ledger, recovery, toolsFor }: Recovery & { ledger: boolean },
+): Promise<RecoveredTurn[]> {
+  const recovered: RecoveredTurn[] = []
   if (!ledger || (recovery !== 'resume' && recovery !== 'discard')) return recovered
   for (const turn of await engine.recover()) {
     try {
@@ -56,7 +72,7 @@ async function recoverAtOpen(engine, { ledger, recovery, toolsFor }) {
         recovered.push({ turn, outcome: 'discarded' })
         continue
       }
-      const options = await toolsFor(turn)
+      const options = await toolsFor?.(turn)
       if (options === null || options === undefined) {
         recovered.push({ turn, outcome: 'left' })
         continue
@@ -70,4 +86,5 @@ async function recoverAtOpen(engine, { ledger, recovery, toolsFor }) {
   return recovered
 }
 
-export { readRecovery, recoverAtOpen, resumption }
+export type { Recovery }
+export { readRecovery, readResumption, recoverAtOpen }

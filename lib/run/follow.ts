@@ -1,41 +1,57 @@
-// Iterators over kept events: of one run, and of whatever runs in a session. Each asks for the next page when the last is read.
-// It must never ask for a page that nobody waits for, or leave a request behind.
+// Iterators over persisted events: of one run, and of all runs of a session. Each requests the next page when the last is read.
+// It must never request a page that nobody waits for, or leave a request behind.
 
-import * as hub from '../native/hub.js'
-import { AgentEngineError, refusal } from '../values/errors.js'
-import { readFields, readName, toJson } from '../values/reader.js'
+import type { NativeEngine } from '../../binding.d.ts'
+import type { AttachOptions, SessionEvent, StreamEvent } from '../../index.d.ts'
+import * as hub from '../native/hub.ts'
+import { AgentEngineError, refusal } from '../values/errors.ts'
+import { toJson } from '../values/json.ts'
+import { readFields, readName } from '../values/reader.ts'
 
 const CODE = 'invalid_options'
-/** Events handed out between two looks at the clock. */
+/** Events delivered between two looks at the clock. */
 const CHECK_EVERY = 256
 
-const DONE = Object.freeze({ value: undefined, done: true })
+const DONE = Object.freeze({ value: undefined, done: true as const })
 
-/** Pages of events as an async iterator. `send(id, page)` asks for what follows `page`. */
-class Pages {
-  #native
-  #send
-  #holds
-  #buffer = []
+/** A page of events, and where the next one begins. */
+interface Page<Item> {
+  events: Item[]
+  over?: boolean
+  turnId?: string
+  last?: number
+  cursor?: unknown
+}
+
+/** Requests what follows `page`, or the beginning. */
+type Send<Item> = (id: number, page?: Page<Item>) => void
+
+/** Pages of events as an async iterator. */
+class Pages<Item> implements AsyncIterableIterator<Item> {
+  #native: NativeEngine
+  #send: Send<Item>
+  /** A request of it keeps the process alive. */
+  #holds: boolean
+  #buffer: Item[] = []
   #head = 0
-  #page
+  #page: Page<Item> | undefined
   #over = false
   #served = 0
-  #request
+  #request: number | undefined
   /** One `next()` after the other: several may be called at once. */
-  #turn = Promise.resolve()
+  #turn: Promise<void> = Promise.resolve()
 
-  constructor(native, send, holds) {
+  constructor(native: NativeEngine, send: Send<Item>, holds: boolean) {
     this.#native = native
     this.#send = send
     this.#holds = holds
   }
 
-  [Symbol.asyncIterator]() {
+  [Symbol.asyncIterator](): this {
     return this
   }
 
-  next() {
+  next(): Promise<IteratorResult<Item>> {
     const next = this.#turn.then(() => this.#next())
     this.#turn = next.then(
       () => {},
@@ -44,11 +60,11 @@ class Pages {
     return next
   }
 
-  async #next() {
+  async #next(): Promise<IteratorResult<Item>> {
     while (this.#head === this.#buffer.length) {
       if (this.#over) return DONE
       try {
-        const page = await hub.request((id) => {
+        const page = await hub.request<Page<Item> | null>((id) => {
           this.#request = id
           this.#send(id, this.#page)
         }, this.#holds)
@@ -66,10 +82,10 @@ class Pages {
       hub.newSlice()
       if (this.#head === this.#buffer.length) return DONE
     }
-    return { value: this.#buffer[this.#head++], done: false }
+    return { value: this.#buffer[this.#head++] as Item, done: false }
   }
 
-  #take(page) {
+  #take(page: Page<Item> | null): void {
     if (this.#over) return
     if (page === null) {
       throw new AgentEngineError('engine_closed', 'the engine is closed; make a new one')
@@ -80,10 +96,10 @@ class Pages {
     this.#over = page.over === true
   }
 
-  /** @internal Asks for the first page before anybody reads. */
-  begin() {
+  /** @internal Requests the first page before anybody reads. */
+  begin(): this {
     this.#turn = hub
-      .request((id) => {
+      .request<Page<Item> | null>((id) => {
         this.#request = id
         this.#send(id)
       }, this.#holds)
@@ -91,12 +107,12 @@ class Pages {
       .finally(() => {
         this.#request = undefined
       })
-    // Told by the first `next()`.
+    // The first `next()` rejects with it.
     this.#turn.catch(() => {})
     return this
   }
 
-  return(value) {
+  return(value?: unknown): Promise<IteratorReturnResult<unknown>> {
     this.#over = true
     this.#buffer = []
     this.#head = 0
@@ -104,14 +120,18 @@ class Pages {
     return Promise.resolve({ value, done: true })
   }
 
-  throw(error) {
+  throw(error?: unknown): Promise<never> {
     this.return()
     return Promise.reject(error)
   }
 }
 
 /** The events of a run after `afterSeq`. */
-function attach(native, runId, options) {
+function attach(
+  native: NativeEngine,
+  runId: unknown,
+  options: AttachOptions,
+): AsyncIterableIterator<StreamEvent> {
   if (typeof runId !== 'string' || runId === '') {
     throw refusal(CODE, 'runId', 'is not the id of a run')
   }
@@ -119,10 +139,10 @@ function attach(native, runId, options) {
   const { afterSeq = 0, ...rest } = readFields(options, 'options', CODE)
   const [other] = Object.keys(rest)
   if (other !== undefined) throw refusal(CODE, other, 'is not an option')
-  if (!Number.isSafeInteger(afterSeq) || afterSeq < 0) {
+  if (typeof afterSeq !== 'number' || !Number.isSafeInteger(afterSeq) || afterSeq < 0) {
     throw refusal(CODE, 'afterSeq', 'is not the number of an event; pass 0 or more')
   }
-  const send = (id, page) => {
+  const send: Send<StreamEvent> = (id, page) => {
     const from =
       page === undefined ? { runId, afterSeq } : { turnId: page.turnId, afterSeq: page.last }
     native.attach(
@@ -134,8 +154,8 @@ function attach(native, runId, options) {
 }
 
 /** The events of a session's runs, from those under way on. */
-function watch(native, label) {
-  const send = (id, page) =>
+function watch(native: NativeEngine, label: string): AsyncIterableIterator<SessionEvent> {
+  const send: Send<SessionEvent> = (id, page) =>
     native.watch(
       id,
       toJson({ label, cursor: page?.cursor }, 'arguments', () => CODE),
@@ -144,7 +164,7 @@ function watch(native, label) {
 }
 
 /** Aborts or steers the run of a session, in whatever process. */
-function command(native, label, message) {
+function command<Value>(native: NativeEngine, label: string, message?: string): Promise<Value> {
   // A message is what a user wrote: half a surrogate pair in it becomes U+FFFD.
   const json = toJson(
     { label, message },
@@ -155,16 +175,16 @@ function command(native, label, message) {
   return hub.request((id) => native.command(id, json))
 }
 
-function sessionLabel(label) {
+function sessionLabel(label: unknown): string {
   return readName(label, 'label', 'invalid_label')
 }
 
-async function abortSession(native, label) {
+async function abortSession(native: NativeEngine, label: unknown): Promise<void> {
   await command(native, sessionLabel(label))
 }
 
-async function steerSession(native, label, text) {
-  sessionLabel(label)
+async function steerSession(native: NativeEngine, given: unknown, text: unknown): Promise<boolean> {
+  const label = sessionLabel(given)
   if (typeof text !== 'string' || text === '') {
     throw refusal(CODE, 'text', 'is not a message')
   }
