@@ -3,32 +3,18 @@
 
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { AgentEngine, ScriptedProvider, ScriptedReply } from '../../index.js'
-import {
-  context,
-  engineAt,
-  readAll,
-  scriptedEngine,
-  tempDir,
-  testModel,
-} from '../support/engine.js'
+import { closing, folder, serving } from '../support/cleanup.js'
+import { context, engineAt, readAll, scriptedEngine, testModel } from '../support/engine.js'
+import { scriptedLedger } from '../support/ledger/scripted-ledger.js'
 import { normal, refusal } from '../support/ledger/sqlite3.js'
 import { anthropic } from '../support/servers/anthropic.js'
 import { chat } from '../support/servers/chat.js'
-import { sse, testServer } from '../support/servers/server.js'
+import { sse } from '../support/servers/server.js'
 
-const cleanups: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
-})
-
-function scripted(replies: ScriptedReply[], path?: string) {
-  const folder = tempDir()
-  const made = scriptedEngine(replies, { ledger: { path: path ?? folder.file } })
-  cleanups.push(folder.remove, () => made.engine.close())
-  return { ...made, ledger: made.engine.ledger, file: folder.file }
-}
+const scripted = (replies: ScriptedReply[], path?: string) =>
+  scriptedLedger(replies, path === undefined ? {} : { ledger: { path } })
 
 const say = (content: string) => ({ currentMessage: { role: 'user' as const, content } })
 
@@ -90,18 +76,13 @@ describe('without a history given', () => {
   })
 
   test('the request of the next turn begins with the bytes of this one', async () => {
-    const server = await testServer(
+    const server = await serving(
       sse(anthropic.calls(['t1', 'look', {}])),
       sse(anthropic.answer('one')),
       sse(anthropic.answer('two')),
     )
-    const folder = tempDir()
-    const engine = engineAt(server.url, { ledger: { path: folder.file } })
-    cleanups.push(
-      folder.remove,
-      () => server.close(),
-      () => engine.close(),
-    )
+    const { file } = folder()
+    const engine = closing(engineAt(server.url, { ledger: { path: file } }))
     const tools = [{ name: 'look', run: () => 'seen' }]
     await ask(engine, 'first', { tools })
     await ask(engine, 'second', { tools })
@@ -118,7 +99,7 @@ describe('without a history given', () => {
   })
 
   test('a session that changes its provider is projected for the new one', async () => {
-    const server = await testServer(
+    const server = await serving(
       sse(
         anthropic.start(),
         anthropic.thinking(0, 'hm', 'c2ln'),
@@ -128,19 +109,16 @@ describe('without a history given', () => {
       sse(anthropic.answer('one')),
       sse(chat.answer('two')),
     )
-    const folder = tempDir()
-    const engine = engineAt(server.url, {
-      ledger: { path: folder.file },
-      providers: {
-        test: { api: 'anthropic-messages', baseUrl: server.url },
-        other: { api: 'openai-chat', baseUrl: server.url },
-      },
-      models: [testModel, { ...testModel, provider: 'other' }],
-    })
-    cleanups.push(
-      folder.remove,
-      () => server.close(),
-      () => engine.close(),
+    const { file } = folder()
+    const engine = closing(
+      engineAt(server.url, {
+        ledger: { path: file },
+        providers: {
+          test: { api: 'anthropic-messages', baseUrl: server.url },
+          other: { api: 'openai-chat', baseUrl: server.url },
+        },
+        models: [testModel, { ...testModel, provider: 'other' }],
+      }),
     )
     const tools = [{ name: 'look', run: () => 'seen' }]
     await ask(engine, 'first', { tools })
@@ -237,12 +215,12 @@ describe('at once', () => {
   })
 
   test('ten sessions run side by side', async () => {
-    const folder = tempDir()
+    const { file } = folder()
     const { engine, provider } = scriptedEngine(
       Array.from({ length: 10 }, () => ({ gate: 'all', text: 'ok' })),
-      { ledger: { path: folder.file } },
+      { ledger: { path: file } },
     )
-    cleanups.push(folder.remove, () => engine.close())
+    closing(engine)
     const asking: Promise<unknown>[] = []
     const runs = Array.from({ length: 10 }, (_, n) =>
       engine.run(context({ sessionLabel: `session ${n}` })),

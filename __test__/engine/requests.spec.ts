@@ -1,7 +1,7 @@
 // What a context asks of its requests, at a server that sees the bytes: options, caching, headers, `onRequest`, warnings.
 // It must never look inside the engine: everything is read from what the server got and from results.
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type {
   AgentEngineOptions,
   AgentResult,
@@ -13,13 +13,10 @@ import type {
 import { context, engineAt, readAll, testModel } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
 import { chat } from '../support/servers/chat.js'
-import { type Seen, sse, status, type TestServer, testServer } from '../support/servers/server.js'
+import { type Seen, sse, status } from '../support/servers/server.js'
+import { serverPerTest } from '../support/servers/server-per-test.js'
 
-let server: TestServer
-beforeEach(async () => {
-  server = await testServer(sse(anthropic.answer('ok')))
-})
-afterEach(() => server.close())
+const server = serverPerTest(() => sse(anthropic.answer('ok')))
 
 const CHAT = { api: 'openai-chat' }
 

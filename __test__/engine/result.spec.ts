@@ -1,71 +1,22 @@
 // Owns the result: every field of an AgentResult, for every stop reason, compared as a whole.
 // Events are streams/streams.spec.ts, rows are ledger/rows.spec.ts.
 
-import { afterEach, expect, test } from 'vitest'
-import type { AgentEngine, AgentEngineOptions, ScriptedReply } from '../../index.js'
-import { context, engineAt, scriptedEngine, tempDir, testModel } from '../support/engine.js'
+import { expect, test } from 'vitest'
+import type { AgentEngineOptions, ScriptedReply } from '../../index.js'
+import { closing, serving } from '../support/cleanup.js'
+import { addTool as add } from '../support/described-tools.js'
+import { context, engineAt, scriptedEngine, testModel } from '../support/engine.js'
+import { scriptedLedger } from '../support/ledger/scripted-ledger.js'
 import { normal } from '../support/ledger/sqlite3.js'
+import { noUsage, fullUsage as usage } from '../support/ledger/turn-input.js'
 import { anthropic } from '../support/servers/anthropic.js'
-import { sse, type TestServer, testServer } from '../support/servers/server.js'
+import { sse } from '../support/servers/server.js'
+import { price } from '../support/values/prices.js'
 
-const cleanups: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
-})
+const priced = { ...testModel, cost: price }
 
-const priced = {
-  ...testModel,
-  cost: { input: 1, output: 10, cacheRead: 0.5, cacheWrite: 2, cacheWrite1h: null, tiers: [] },
-}
-
-const usage = {
-  inputTokens: 1000,
-  outputTokens: 100,
-  cachedInputTokens: 2000,
-  cacheWriteTokens: 500,
-  reasoningTokens: 40,
-}
-
-const noUsage = {
-  inputTokens: 0,
-  outputTokens: 0,
-  cachedInputTokens: 0,
-  cacheWriteTokens: 0,
-  reasoningTokens: 0,
-  totalTokens: 0,
-}
-
-const add = {
-  name: 'add',
-  parameters: {
-    type: 'object',
-    properties: { a: { type: 'number' }, b: { type: 'number' } },
-    required: ['a', 'b'],
-  },
-  run: ({ a, b }: { a: number; b: number }) => ({ sum: a + b }),
-}
-
-function scripted(replies: ScriptedReply[], options: AgentEngineOptions = {}) {
-  const folder = tempDir()
-  const made = scriptedEngine(replies, {
-    ledger: { path: folder.file },
-    models: [priced],
-    ...options,
-  })
-  cleanups.push(folder.remove, () => made.engine.close())
-  return made
-}
-
-function opened(engine: AgentEngine): AgentEngine {
-  cleanups.push(() => engine.close())
-  return engine
-}
-
-async function served(...handlers: Parameters<typeof testServer>): Promise<TestServer> {
-  const server = await testServer(...handlers)
-  cleanups.push(() => server.close())
-  return server
-}
+const scripted = (replies: ScriptedReply[], options: AgentEngineOptions = {}) =>
+  scriptedLedger(replies, { models: [priced], ...options })
 
 const query = {
   id: '#2',
@@ -543,7 +494,7 @@ test('without a price the cost is null, and without reported usage the usage is 
 
 test('without a ledger the result is the same, and says that nothing is kept', async () => {
   const { engine } = scriptedEngine([{ text: 'hello', usage }], { models: [priced] })
-  opened(engine)
+  closing(engine)
   const since = Date.now()
   const result = await engine.run(context({ runId: 'r' })).result
   expect(normal(result, since)).toEqual({
@@ -580,7 +531,7 @@ test('without a ledger the result is the same, and says that nothing is kept', a
 })
 
 test('over HTTP: the profile, the status, the response id and every kind of usage are told', async () => {
-  const server = await served(
+  const server = await serving(
     (response) => {
       response.writeHead(529, { 'content-type': 'application/json', 'retry-after-ms': '1' })
       response.end('{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}')
@@ -594,7 +545,7 @@ test('over HTTP: the profile, the status, the response id and every kind of usag
       anthropic.end('end_turn', { output: 100 }),
     ),
   )
-  const engine = opened(engineAt(server.url, { models: [priced] }))
+  const engine = closing(engineAt(server.url, { models: [priced] }))
   const since = Date.now()
   const result = await engine.run(context({ runId: 'r' })).result
   const blocks = [

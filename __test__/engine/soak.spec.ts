@@ -1,10 +1,9 @@
 // Owns what a day of use comes to: a host whose clock runs sixty times as fast, and a provider of which every twentieth answer
 // is a fault. `npm run proof:soak` is five hours and looks at the memory too; here are five minutes.
 
-import { execFileSync, spawnSync } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { afterwards, folder, serving } from '../support/cleanup.js'
+import { canPreload, library } from '../support/processes/preload.js'
 import { anthropic } from '../support/servers/anthropic.js'
 import { killable } from '../support/servers/effect-counter.js'
 import { type Handler, type Seen, sse, sseThenHold, status } from '../support/servers/server.js'
@@ -13,9 +12,6 @@ import { SUMMARY } from '../support/values/summary.js'
 const minutes = Number(process.env.SOAK_MINUTES ?? 5)
 const RATE = 60
 const MIB = 1024 * 1024
-
-/** Preloading is Linux's. */
-const possible = process.platform === 'linux' && spawnSync('cc', ['--version']).status === 0
 
 const overloaded = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }
 const limited = { type: 'error', error: { type: 'rate_limit_error', message: 'Slow down' } }
@@ -62,13 +58,10 @@ function answer(seen: Seen): Handler {
   return sse(anthropic.answer(`here is my answer to ${marker}`))
 }
 
-test.skipIf(!possible)(
+test.skipIf(!canPreload)(
   'hours of turns with faults: none lost, doubled or wrong, and the memory stays (cc, Linux)',
   { timeout: (minutes / RATE) * 60_000 * 3 + 120_000 },
   async () => {
-    const library = fileURLToPath(new URL('../../target/fastclock.so', import.meta.url))
-    const source = fileURLToPath(new URL('../support/processes/fast-clock.c', import.meta.url))
-    execFileSync('cc', ['-shared', '-fPIC', '-O1', '-o', library, source])
     let asked = 0
     let failed = 0
     const server = await serving((response, seen) => {
@@ -77,7 +70,7 @@ test.skipIf(!possible)(
       return (fault ?? answer(seen))(response, seen)
     })
     const child = killable('node/soak.mjs', [folder().file, server.url, String(minutes)], {
-      LD_PRELOAD: library,
+      LD_PRELOAD: library('fast-clock'),
       CLOCK_RATE: String(RATE),
       NODE_OPTIONS: '--expose-gc',
     })

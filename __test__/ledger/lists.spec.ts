@@ -1,33 +1,20 @@
 // Owns the ledger's lists and the names of sessions, as a host uses them: what they say after real runs, what is refused
 // and with which field. Which index a list uses is the core's tests'.
 
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import {
   type AgentEngine,
   parseSessionKey,
   type ScriptedProvider,
   type ScriptedReply,
 } from '../../index.js'
-import { context, scriptedEngine, tempDir, testModel } from '../support/engine.js'
+import { context, testModel } from '../support/engine.js'
+import { scriptedLedger } from '../support/ledger/scripted-ledger.js'
 import { refusal } from '../support/ledger/sqlite3.js'
+import { price } from '../support/values/prices.js'
 
-const cleanups: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
-})
-
-const cost = { input: 1, output: 10, cacheRead: 0.5, cacheWrite: 2, cacheWrite1h: null, tiers: [] }
-
-function scripted(replies: ScriptedReply[] = []) {
-  const folder = tempDir()
-  const priced = { ...testModel, id: 'priced', cost }
-  const made = scriptedEngine(replies, {
-    ledger: { path: folder.file },
-    models: [testModel, priced],
-  })
-  cleanups.push(folder.remove, () => made.engine.close())
-  return { ...made, ledger: made.engine.ledger }
-}
+const scripted = (replies: ScriptedReply[] = []) =>
+  scriptedLedger(replies, { models: [testModel, { ...testModel, id: 'priced', cost: price }] })
 
 async function ask(engine: AgentEngine, content: string, changes: object = {}) {
   const currentMessage = { role: 'user' as const, content }

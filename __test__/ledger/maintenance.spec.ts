@@ -9,6 +9,7 @@ import type { LedgerCheck, ScriptedReply } from '../../index.js'
 import { closing, folder } from '../support/cleanup.js'
 import { context, scriptedEngine } from '../support/engine.js'
 import { refusal, rows, sqlite3 } from '../support/ledger/sqlite3.js'
+import { compactedTurn } from '../support/ledger/turn-input.js'
 
 const add = {
   name: 'add',
@@ -39,43 +40,13 @@ async function written(path: string): Promise<string[]> {
   }
   const [first, second] = turns as [string, string]
   turns.push(
-    await engine.ledger.writeTurn(context({ parentTurnId: turns[2] }), {
-      messages: [
-        { id: 'q', role: 'user', content: 'go on', sequence: 0, createdAt: 1 },
-        { id: 'a', role: 'assistant', content: 'gone on', sequence: 1, createdAt: 2 },
-      ],
-      toolCalls: [],
-      usage: zero,
-      stopReason: 'end_turn',
-      durationMs: 1,
-      compaction: {
-        summary: 'what was said',
-        summarizedThroughTurnId: first,
-        firstKeptTurnId: second,
-        turnsSummarized: 1,
-        model: 'test-model',
-        provider: 'test',
-        tokensBefore: 10,
-        tokensAfter: 5,
-        summaryTokens: 3,
-        summarizationInputTokens: 0,
-        summarizationOutputTokens: 0,
-        durationMs: 1,
-        trigger: 'context_limit',
-      },
-    }),
+    await engine.ledger.writeTurn(
+      context({ parentTurnId: turns[2] }),
+      compactedTurn(first, second),
+    ),
   )
   await engine.close()
   return turns
-}
-
-const zero = {
-  inputTokens: 0,
-  outputTokens: 0,
-  cachedInputTokens: 0,
-  cacheWriteTokens: 0,
-  reasoningTokens: 0,
-  totalTokens: 0,
 }
 
 /** Changes the file with another SQLite, which knows no rule of ours. */

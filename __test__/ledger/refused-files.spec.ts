@@ -19,25 +19,16 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { AgentEngine, type AgentEngineError, type ScriptedReply } from '../../index.js'
-import { context, scriptedEngine, tempDir } from '../support/engine.js'
+import { afterwards, closing, folder } from '../support/cleanup.js'
+import { context, scriptedEngine } from '../support/engine.js'
 import { refusal, rows, sqlite3 } from '../support/ledger/sqlite3.js'
-
-const cleanups: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
-})
-
-function folder() {
-  const made = tempDir()
-  cleanups.push(made.remove)
-  return made
-}
+import { noUsage } from '../support/ledger/turn-input.js'
 
 function open(path: string, replies: ScriptedReply[] = []) {
   const made = scriptedEngine(replies, { ledger: { path } })
-  cleanups.push(() => made.engine.close())
+  closing(made.engine)
   return { ...made, ledger: made.engine.ledger }
 }
 
@@ -75,7 +66,7 @@ const linux = process.platform === 'linux'
 function mounted(path: string, ...options: string[]): boolean {
   if (!root || !linux) return false
   if (spawnSync('mount', [...options, path]).status !== 0) return false
-  cleanups.push(() => execFileSync('umount', ['--lazy', path]))
+  afterwards(() => execFileSync('umount', ['--lazy', path]))
   return true
 }
 
@@ -409,14 +400,7 @@ describe('close', () => {
         ledger.writeTurn(context(), {
           messages: [],
           toolCalls: [],
-          usage: {
-            inputTokens: 0,
-            outputTokens: 0,
-            cachedInputTokens: 0,
-            cacheWriteTokens: 0,
-            reasoningTokens: 0,
-            totalTokens: 0,
-          },
+          usage: noUsage,
           stopReason: 'end_turn',
           durationMs: 0,
         }),
@@ -508,7 +492,7 @@ async function locked(file: string): Promise<{ release: () => Promise<void> }> {
     child.stdin.end('ROLLBACK;\n')
     return ended
   }
-  cleanups.push(() => (child.exitCode === null ? release() : undefined))
+  afterwards(() => (child.exitCode === null ? release() : undefined))
   return { release }
 }
 

@@ -1,7 +1,7 @@
 // Owns the rows: what a run and `writeTurn` leave in the ledger, read by the API and by another SQLite.
 // Which turns a later run sees is engine/history.spec.ts; files that are refused are ledger/refused-files.spec.ts.
 
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import {
   AgentEngine,
   type AgentResultInput,
@@ -9,51 +9,18 @@ import {
   type ScriptedReply,
   scriptedProvider,
 } from '../../index.js'
-import { context, engineAt, scriptedEngine, tempDir, testModel } from '../support/engine.js'
+import { afterwards, closing, folder, serving } from '../support/cleanup.js'
+import { addTool as add } from '../support/described-tools.js'
+import { context, engineAt, testModel } from '../support/engine.js'
+import { scriptedLedger } from '../support/ledger/scripted-ledger.js'
 import { normal, refusal, rows, sqlite3 } from '../support/ledger/sqlite3.js'
+import { fullUsage as usage } from '../support/ledger/turn-input.js'
 import { anthropic } from '../support/servers/anthropic.js'
-import { sse, testServer } from '../support/servers/server.js'
+import { sse } from '../support/servers/server.js'
+import { price } from '../support/values/prices.js'
 
-const cleanups: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
-})
-
-function scripted(replies: ScriptedReply[] = []) {
-  const folder = tempDir()
-  const cost = {
-    input: 1,
-    output: 10,
-    cacheRead: 0.5,
-    cacheWrite: 2,
-    cacheWrite1h: null,
-    tiers: [],
-  }
-  const made = scriptedEngine(replies, {
-    ledger: { path: folder.file },
-    models: [{ ...testModel, cost }],
-  })
-  cleanups.push(folder.remove, () => made.engine.close())
-  return { ...made, ledger: made.engine.ledger, file: folder.file }
-}
-
-const usage = {
-  inputTokens: 1000,
-  outputTokens: 100,
-  cachedInputTokens: 2000,
-  cacheWriteTokens: 500,
-  reasoningTokens: 40,
-}
-
-const add = {
-  name: 'add',
-  parameters: {
-    type: 'object',
-    properties: { a: { type: 'number' }, b: { type: 'number' } },
-    required: ['a', 'b'],
-  },
-  run: ({ a, b }: { a: number; b: number }) => ({ sum: a + b }),
-}
+const scripted = (replies: ScriptedReply[] = []) =>
+  scriptedLedger(replies, { models: [{ ...testModel, cost: price }] })
 
 const fails = {
   name: 'fails',
@@ -531,7 +498,7 @@ test('what a provider wants back is kept byte for byte', async () => {
   const raw =
     '{"type":"server_tool_use","id":"srv_1","name":"web","input":{ "z":1,"a":"\\u00e9\\/","n":12345678901234567890,"f":1.0 }}'
   const args = '{ "b" : 2.50, "a":"\\u0041" }'
-  const server = await testServer(
+  const server = await serving(
     sse(
       anthropic.start(),
       anthropic.thinking(0, 'hm ü', 'RXhhY3Q='),
@@ -547,13 +514,8 @@ test('what a provider wants back is kept byte for byte', async () => {
     ),
     sse(anthropic.answer('done')),
   )
-  const folder = tempDir()
-  const engine = engineAt(server.url, { ledger: { path: folder.file } })
-  cleanups.push(
-    folder.remove,
-    () => server.close(),
-    () => engine.close(),
-  )
+  const { file } = folder()
+  const engine = closing(engineAt(server.url, { ledger: { path: file } }))
   const take = { name: 'take', run: () => 'taken' }
   const result = await engine.run(context({ tools: [take] })).result
   const blocks = [
@@ -638,7 +600,7 @@ describe('writeTurn', () => {
 
   test('takes a whole result of a run and reads back the same', async () => {
     const other = new AgentEngine({ providers: { test: scriptedProvider(twoTools) } })
-    cleanups.push(() => other.close())
+    afterwards(() => other.close())
     const result = await other.run(context(whole)).result
     expect(result.persisted).toBe(false)
     const { ledger } = scripted()
@@ -664,14 +626,9 @@ describe('writeTurn', () => {
   })
 
   test('a tool result of the flat form is sent to the next provider after its call', async () => {
-    const server = await testServer(sse(anthropic.answer('ok')))
-    const folder = tempDir()
-    const engine = engineAt(server.url, { ledger: { path: folder.file } })
-    cleanups.push(
-      folder.remove,
-      () => server.close(),
-      () => engine.close(),
-    )
+    const server = await serving(sse(anthropic.answer('ok')))
+    const { file } = folder()
+    const engine = closing(engineAt(server.url, { ledger: { path: file } }))
     await engine.ledger.writeTurn(context({ tools: [add] }), {
       ...plain,
       messages: [
@@ -1054,7 +1011,7 @@ describe('the other reads', () => {
 
   test('without a ledger, asking for it says what to pass', () => {
     const engine = new AgentEngine({ providers: { test: scriptedProvider([]) } })
-    cleanups.push(() => engine.close())
+    closing(engine)
     expect(() => engine.ledger).toThrow(
       expect.objectContaining({ code: 'no_ledger', field: 'ledger' }),
     )

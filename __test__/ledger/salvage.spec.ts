@@ -17,6 +17,7 @@ import { closing, folder } from '../support/cleanup.js'
 import { context, scriptedEngine } from '../support/engine.js'
 import { dump, histories } from '../support/ledger/dump.js'
 import { refusal } from '../support/ledger/sqlite3.js'
+import { compactedTurn } from '../support/ledger/turn-input.js'
 
 const TURNS = 30
 const PAGE = 4096
@@ -51,36 +52,12 @@ async function fill(path: string, turns = TURNS): Promise<AgentEngine> {
   }
   await engine.ledger.fork(ids[3] as string, 'branch')
   const head = (await engine.ledger.session('two'))?.threadId as string
-  const zero = {
-    inputTokens: 0,
-    outputTokens: 0,
-    cachedInputTokens: 0,
-    cacheWriteTokens: 0,
-    reasoningTokens: 0,
-    totalTokens: 0,
-  }
-  await engine.ledger.writeTurn(context({ sessionLabel: 'two', parentTurnId: head }), {
-    messages: [{ id: 'q', role: 'user', content: 'on', sequence: 0, createdAt: 1 }],
-    toolCalls: [],
-    usage: zero,
-    stopReason: 'end_turn',
-    durationMs: 1,
-    compaction: {
-      summary: 'what was said',
-      summarizedThroughTurnId: ids[1] as string,
-      firstKeptTurnId: ids[2] as string,
-      turnsSummarized: 1,
-      model: 'm',
-      provider: 'p',
-      tokensBefore: 9,
-      tokensAfter: 5,
-      summaryTokens: 3,
-      summarizationInputTokens: 0,
-      summarizationOutputTokens: 0,
-      durationMs: 1,
-      trigger: 'context_limit',
-    },
-  })
+  await engine.ledger.writeTurn(
+    context({ sessionLabel: 'two', parentTurnId: head }),
+    compactedTurn(ids[1] as string, ids[2] as string, {
+      messages: [{ id: 'q', role: 'user', content: 'on', sequence: 0, createdAt: 1 }],
+    }),
+  )
   return engine
 }
 

@@ -1,21 +1,16 @@
 // Owns that a search finds what is committed although no commit indexes it: at once, from another process, after a kill, when
 // thousands of messages wait, and when there is no room for an index. Which words match is ledger/lists.spec.ts.
 
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { AgentEngine, type SearchHit } from '../../index.js'
-import { context, tempDir } from '../support/engine.js'
+import { afterwards, closing, folder } from '../support/cleanup.js'
+import { context } from '../support/engine.js'
 import { killable } from '../support/servers/effect-counter.js'
 
-const cleanups: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
-})
-
 function opened() {
-  const folder = tempDir()
-  const engine = new AgentEngine({ ledger: { path: folder.file } })
-  cleanups.push(folder.remove, () => engine.close())
-  return { file: folder.file, ledger: engine.ledger, engine }
+  const { file } = folder()
+  const engine = closing(new AgentEngine({ ledger: { path: file } }))
+  return { file, ledger: engine.ledger, engine }
 }
 
 const usage = {
@@ -95,14 +90,14 @@ describe('a commit indexes nothing, and a search finds everything', () => {
     await expect.poll(() => indexed(ledger), { timeout: 20_000 }).toBeGreaterThan(255)
     await engine.close()
     const again = new AgentEngine({ ledger: { path: file } })
-    cleanups.push(() => again.close())
+    afterwards(() => again.close())
     expect((await found(again.ledger, 'text many')).length).toBe(560)
   })
 
   test('another process finds what is committed here, and what was committed by one that was killed', async () => {
     const { file, ledger } = opened()
     const child = killable('recovery/events.mjs', [file, 'crash', JSON.stringify({ runId: 'r' })])
-    cleanups.push(() => child.kill())
+    afterwards(() => child.kill())
     const ends = () => child.lines.filter((line) => line.includes('"final":true')).length
     while (ends() < 100) {
       await child.count(child.lines.length + 1)

@@ -13,6 +13,7 @@ import {
   scriptedProvider,
 } from '../../index.js'
 import { context, tempDir, testModel } from '../support/engine.js'
+import { ENGINE_OPTIONS } from '../support/values/engine-options.js'
 import {
   hostile,
   hostileFunction,
@@ -277,23 +278,7 @@ const cases: Record<string, Case> = {
       models: [testModel],
       authProfiles: [{ id: 'p', provider: 'test', type: 'api_key', key: 'k' }],
     }
-    const field = random.pick([
-      'providers',
-      'authProfiles',
-      'models',
-      'ledger',
-      'toolTimeoutMs',
-      'compaction',
-      'failover',
-      'rateGovernor',
-      'contextGuard',
-      'pruning',
-      'budgets',
-      'onRequest',
-      'recovery',
-      'toolsFor',
-      MARK.repeat(1_000),
-    ])
+    const field = random.pick([...ENGINE_OPTIONS, MARK.repeat(1_000)])
     const value = hostile(random)
     if (random.once(4)) {
       Object.defineProperty(options, field, { get: hostileFunction(random), enumerable: true })

@@ -7,10 +7,12 @@ import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { AgentEngine, AgentEngineError, parseSessionKey, scriptedProvider } from '../../index.js'
+import { callbackWarnings } from '../support/callback-warnings.js'
 import { afterwards, closing } from '../support/cleanup.js'
 import { context, readAll, scriptedEngine, tempDir } from '../support/engine.js'
 import { asks, deferred, tool } from '../support/tools.js'
 import { expectNothingStray } from '../support/uncaught.js'
+import { ENGINE_OPTIONS } from '../support/values/engine-options.js'
 
 expectNothingStray()
 
@@ -28,17 +30,6 @@ function refused(call: () => unknown) {
     return { code, field }
   }
   throw new Error('nothing was thrown')
-}
-
-/** The warnings of this package while the test runs. */
-function warnings(): string[] {
-  const seen: string[] = []
-  const listen = (warning: Error & { code?: string }) => {
-    if (warning.code === 'AGENT_ENGINE_CALLBACK') seen.push(warning.message)
-  }
-  process.on('warning', listen)
-  afterwards(() => process.off('warning', listen))
-  return seen
 }
 
 describe('callbacks', () => {
@@ -116,10 +107,12 @@ describe('the signals of tools', () => {
       'on boom',
     ],
   ])('a listener that %s is a warning, and the run ends as aborted', async (_, use, message) => {
-    const seen = warnings()
+    const seen = callbackWarnings()
     expect((await aborting(use)).stopReason).toBe('aborted')
     await new Promise((resolve) => setImmediate(resolve))
-    expect(seen).toEqual([`a callback of an agent run threw: ${message}`])
+    expect(seen.map(({ message }) => message)).toEqual([
+      `a callback of an agent run threw: ${message}`,
+    ])
   })
 
   test('they are real ones: every way to listen, and to stop listening, works', async () => {
@@ -223,7 +216,7 @@ describe('the signal of a caller', () => {
   })
 
   test('one whose `removeEventListener` throws loses no result', async () => {
-    const seen = warnings()
+    const seen = callbackWarnings()
     const { engine } = scriptedEngine(['ok'])
     const abortSignal = Object.assign(plain(), { removeEventListener: thrower('remove boom') })
     const run = closing(engine).run(context({ abortSignal }))
@@ -231,7 +224,9 @@ describe('the signal of a caller', () => {
     expect(events.at(-1)).toMatchObject({ type: 'stream_end', final: true })
     expect((await run.result).stopReason).toBe('end_turn')
     await new Promise((resolve) => setImmediate(resolve))
-    expect(seen).toEqual(['a callback of an agent run threw: remove boom'])
+    expect(seen.map(({ message }) => message)).toEqual([
+      'a callback of an agent run threw: remove boom',
+    ])
   })
 })
 
@@ -433,22 +428,7 @@ describe('what a method is given', () => {
       throw new Error('nothing was thrown')
     })()
     expect(error).toMatchObject({ code: 'invalid_options', field: 'ledgr' })
-    for (const name of [
-      'providers',
-      'authProfiles',
-      'models',
-      'ledger',
-      'toolTimeoutMs',
-      'compaction',
-      'failover',
-      'rateGovernor',
-      'contextGuard',
-      'pruning',
-      'budgets',
-      'onRequest',
-      'recovery',
-      'toolsFor',
-    ]) {
+    for (const name of ENGINE_OPTIONS) {
       expect(error.message).toContain(`\`${name}\``)
     }
   })

@@ -1,17 +1,14 @@
 // Values that no provider takes: a name with a line break in it, an image that is no base64. They are refused where the
 // caller can mend them, and left out where it cannot: none of them ever reaches a provider.
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { AgentEngine, type AgentEngineError, type AssembledContext } from '../../index.js'
 import { context, engineAt, scriptedEngine, tempDir, testModel } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
-import { sse, type TestServer, testServer } from '../support/servers/server.js'
+import { sse } from '../support/servers/server.js'
+import { serverPerTest } from '../support/servers/server-per-test.js'
 
-let server: TestServer
-beforeEach(async () => {
-  server = await testServer(sse(anthropic.answer('ok')))
-})
-afterEach(() => server.close())
+const server = serverPerTest(() => sse(anthropic.answer('ok')))
 
 const refusal = (attempt: () => unknown) => {
   try {

@@ -1,7 +1,7 @@
 // Anthropic Messages end to end: what is sent, what is understood, and what goes back in the next call.
 // It asserts on the raw requests of a loopback server and must never look inside the engine.
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type {
   AgentEngineOptions,
   AgentTool,
@@ -10,36 +10,21 @@ import type {
   ThinkingCapability,
   ThinkingConfig,
 } from '../../index.js'
-import { context, engineAt, readAll, tempDir, testModel, textOf } from '../support/engine.js'
+import { describedTool, echoTool } from '../support/described-tools.js'
+import { context, engineAt, tempDir, testModel, textOf } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
-import { type Seen, sse, type TestServer, testServer } from '../support/servers/server.js'
+import { type Seen, sse } from '../support/servers/server.js'
+import { serverPerTest } from '../support/servers/server-per-test.js'
+import { singleRun } from '../support/single-run.js'
 
-let server: TestServer
-beforeEach(async () => {
-  server = await testServer(sse(anthropic.answer('ok')))
-})
-afterEach(() => server.close())
+const server = serverPerTest(() => sse(anthropic.answer('ok')))
 
 /** One run against the server, whose engine is then closed. */
-async function runOnce(
+const runOnce = (
   changes: Partial<AssembledContext> = {},
   options: AgentEngineOptions = {},
   provider: Record<string, unknown> = {},
-) {
-  const engine = engineAt(server.url, options, provider)
-  const run = engine.run(context(changes))
-  const events = await readAll(run)
-  const result = await run.result
-  await engine.close()
-  return { events, result }
-}
-
-const tool = (name: string, run: (params: Record<string, unknown>) => unknown): AgentTool => ({
-  name,
-  description: `${name} it`,
-  parameters: { type: 'object' },
-  run,
-})
+) => singleRun(engineAt(server.url, options, provider), changes)
 
 /** The breakpoint of the prompt cache, which is no part of what a provider hashes. */
 const breakpoint = { cache_control: { type: 'ephemeral' } }
@@ -48,8 +33,6 @@ const unmarked = (seen: Seen) =>
   seen.raw.replaceAll(`,${JSON.stringify(breakpoint).slice(1, -1)}`, '')
 /** The same up to its last message: system, tools and the messages so far. */
 const prefix = (seen: Seen) => unmarked(seen).slice(0, unmarked(seen).lastIndexOf(']}'))
-
-const echo = tool('echo', (params) => `echo ${JSON.stringify(params)}`)
 
 describe('the request', () => {
   test('holds the whole context in the API’s form, and nothing else', async () => {
@@ -345,7 +328,9 @@ describe('the answer', () => {
         anthropic.end('max_tokens'),
       ),
     )
-    const { result } = await runOnce({ tools: [tool('echo', (params) => ran.push(params))] })
+    const { result } = await runOnce({
+      tools: [describedTool('echo', (params) => ran.push(params))],
+    })
     expect(ran).toEqual([])
     expect(result.stopReason).toBe('max_tokens')
     expect(result.toolCalls).toMatchObject([
@@ -363,7 +348,7 @@ describe('the answer', () => {
         anthropic.end('max_tokens'),
       ),
     )
-    await runOnce({ tools: [tool('echo', (params) => ran.push(params))] })
+    await runOnce({ tools: [describedTool('echo', (params) => ran.push(params))] })
     expect(ran).toEqual([])
   })
 })
@@ -392,7 +377,7 @@ describe('usage', () => {
       ),
       sse(anthropic.answer('done', { input: 7, cached: 150, cacheWrite: 11, output: 5 })),
     )
-    const { result } = await runOnce({ tools: [echo] }, { models: priced })
+    const { result } = await runOnce({ tools: [echoTool] }, { models: priced })
     expect(result.usage).toEqual({
       inputTokens: 107,
       cachedInputTokens: 170,
@@ -475,7 +460,7 @@ describe('the next call', () => {
       ),
       sse(anthropic.answer('done')),
     )
-    const { result } = await runOnce({ tools: [echo] })
+    const { result } = await runOnce({ tools: [echoTool] })
     expect(server.seen[1]?.body.messages[1]).toEqual({
       role: 'assistant',
       content: [
@@ -532,7 +517,7 @@ describe('the next call', () => {
       ),
       sse(anthropic.answer('done')),
     )
-    await runOnce({ tools: [echo] })
+    await runOnce({ tools: [echoTool] })
     expect(server.seen[1]?.body.messages[1].content[0]).toEqual({
       type: 'thinking',
       thinking: '',
@@ -546,14 +531,14 @@ describe('the next call', () => {
       release = resolve
     })
     const slow: AgentTool = {
-      ...tool('slow', async () => {
+      ...describedTool('slow', async () => {
         await second
         return 'slow result'
       }),
       executionMode: 'parallel',
     }
     const fast: AgentTool = {
-      ...tool('fast', () => {
+      ...describedTool('fast', () => {
         release()
         return 'fast result'
       }),
@@ -630,7 +615,7 @@ describe('the next call', () => {
       ),
       sse(anthropic.answer('done')),
     )
-    const { result } = await runOnce({ tools: [echo] })
+    const { result } = await runOnce({ tools: [echoTool] })
     for (const block of result.messages[1]?.blocks ?? []) raw.push(block.type)
     expect(raw).toEqual(['opaque', 'opaque', 'text', 'tool_call'])
     expect(server.seen[1]?.body.messages[1].content).toEqual([
@@ -654,7 +639,7 @@ describe('the next call', () => {
       ),
       sse(anthropic.answer('done')),
     )
-    await runOnce({ tools: [echo] })
+    await runOnce({ tools: [echoTool] })
     expect(server.seen[1]?.raw).toContain(`"input":${input}}`)
   })
 
@@ -663,7 +648,7 @@ describe('the next call', () => {
       sse(anthropic.calls([`toolu_${n}`, 'echo', { n }], [`toolu_${n}b`, 'echo', { text: '"\n' }])),
     )
     server.use(...calls, sse(anthropic.answer('done')))
-    await runOnce({ tools: [echo, tool('other', () => 1)], systemPrompt: 'S' })
+    await runOnce({ tools: [echoTool, describedTool('other', () => 1)], systemPrompt: 'S' })
     expect(server.seen).toHaveLength(5)
     for (const [n, seen] of server.seen.entries()) {
       const next = server.seen[n + 1]
@@ -676,7 +661,7 @@ describe('the next call', () => {
     const turns = async (engine: ReturnType<typeof engineAt>, count: number) => {
       for (let turn = 0; turn < count; turn++) {
         const content = `turn ${turn} of ${server.seen.length}`
-        await engine.run(context({ tools: [echo], currentMessage: { role: 'user', content } }))
+        await engine.run(context({ tools: [echoTool], currentMessage: { role: 'user', content } }))
           .result
       }
       await engine.close()

@@ -1,22 +1,16 @@
 // Bedrock Converse end to end: what is sent and signed, what is understood of its binary stream, what goes back.
 // It asserts on the raw requests of a loopback server and must never look inside the engine.
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import {
-  AgentEngine,
-  type AgentEngineOptions,
-  type AgentTool,
-  type AssembledContext,
-} from '../../index.js'
-import { context, engineAt, readAll, textOf } from '../support/engine.js'
+import { describe, expect, test } from 'vitest'
+import { AgentEngine, type AgentEngineOptions, type AssembledContext } from '../../index.js'
+import { describedTool } from '../support/described-tools.js'
+import { engineAt, textOf } from '../support/engine.js'
 import { bedrock, eventStream, expectedSignature } from '../support/servers/bedrock.js'
-import { status, type TestServer, testServer } from '../support/servers/server.js'
+import { status } from '../support/servers/server.js'
+import { serverPerTest } from '../support/servers/server-per-test.js'
+import { singleRun } from '../support/single-run.js'
 
-let server: TestServer
-beforeEach(async () => {
-  server = await testServer(eventStream(bedrock.answer('ok')))
-})
-afterEach(() => server.close())
+const server = serverPerTest(() => eventStream(bedrock.answer('ok')))
 
 const claude = 'us.anthropic.claude-sonnet-4-5-20250929-v1:0'
 const path = '/model/us.anthropic.claude-sonnet-4-5-20250929-v1%3A0/converse-stream'
@@ -25,29 +19,19 @@ const secretAccessKey = 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY'
 const sessionToken = 'session-token-canary-0123456789/+='
 
 /** One run against the server, whose engine is then closed. */
-async function runOnce(
+const runOnce = (
   changes: Partial<AssembledContext> = {},
   options: AgentEngineOptions = {},
   provider: Record<string, unknown> = {},
-) {
-  const engine = engineAt(
-    server.url,
-    { models, ...options },
-    { api: 'bedrock-converse', region: 'us-east-1', ...provider },
+) =>
+  singleRun(
+    engineAt(
+      server.url,
+      { models, ...options },
+      { api: 'bedrock-converse', region: 'us-east-1', ...provider },
+    ),
+    { model: claude, ...changes },
   )
-  const run = engine.run(context({ model: claude, ...changes }))
-  const events = await readAll(run)
-  const result = await run.result
-  await engine.close()
-  return { events, result }
-}
-
-const tool = (name: string, run: (params: Record<string, unknown>) => unknown): AgentTool => ({
-  name,
-  description: `${name} it`,
-  parameters: { type: 'object' },
-  run,
-})
 
 const point = { cachePoint: { type: 'default' } }
 
@@ -174,11 +158,11 @@ describe('the answer', () => {
       ),
       eventStream(bedrock.answer('done')),
     )
-    const fail = tool('fail', () => {
+    const fail = describedTool('fail', () => {
       throw new Error('no luck')
     })
     const { events, result } = await runOnce({
-      tools: [tool('echo', (params) => `echo ${params.n}`), fail],
+      tools: [describedTool('echo', (params) => `echo ${params.n}`), fail],
     })
     const told = events.filter(({ type }) => type === 'reasoning' || type === 'token')
     expect(told.map((event) => ('text' in event ? event.text : ''))).toEqual([
@@ -305,12 +289,16 @@ describe('a stream that fails', () => {
     const whole = Buffer.concat([bedrock.start(), bedrock.text(0, 'Now.'), call])
     for (const cut of [whole, whole.subarray(0, -1), whole.subarray(0, whole.length - 150)]) {
       server.use(eventStream(cut))
-      const { result } = await runOnce({ tools: [tool('echo', (params) => ran.push(params))] })
+      const { result } = await runOnce({
+        tools: [describedTool('echo', (params) => ran.push(params))],
+      })
       expect(result.error?.detail.code).toBe('stream_truncated')
     }
     // A call that closed, at a stop that is a length.
     server.use(eventStream(whole, bedrock.stop('max_tokens'), bedrock.usage(1, 1)))
-    const { result } = await runOnce({ tools: [tool('echo', (params) => ran.push(params))] })
+    const { result } = await runOnce({
+      tools: [describedTool('echo', (params) => ran.push(params))],
+    })
     expect(result.stopReason).toBe('max_tokens')
     expect(ran).toEqual([])
   })

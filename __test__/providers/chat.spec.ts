@@ -1,43 +1,27 @@
 // Chat Completions end to end: what is sent, what is understood, and what goes back in the next call.
 // It asserts on the raw requests of a loopback server and must never look inside the engine.
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { AgentEngineOptions, AgentTool, AssembledContext } from '../../index.js'
-import { context, engineAt, readAll, tempDir, testModel, textOf } from '../support/engine.js'
+import { describedTool, echoTool } from '../support/described-tools.js'
+import { context, engineAt, tempDir, testModel, textOf } from '../support/engine.js'
 import { chat } from '../support/servers/chat.js'
-import { type Seen, sse, type TestServer, testServer } from '../support/servers/server.js'
+import { type Seen, sse } from '../support/servers/server.js'
+import { serverPerTest } from '../support/servers/server-per-test.js'
+import { singleRun } from '../support/single-run.js'
 
-let server: TestServer
-beforeEach(async () => {
-  server = await testServer(sse(chat.answer('ok')))
-})
-afterEach(() => server.close())
+const server = serverPerTest(() => sse(chat.answer('ok')))
 
 const engineFor = (options: AgentEngineOptions = {}, provider: Record<string, unknown> = {}) =>
   engineAt(`${server.url}/v1`, options, { api: 'openai-chat', ...provider })
 
 /** One run against the server, whose engine is then closed. */
-async function runOnce(
+const runOnce = (
   changes: Partial<AssembledContext> = {},
   options: AgentEngineOptions = {},
   provider: Record<string, unknown> = {},
-) {
-  const engine = engineFor(options, provider)
-  const run = engine.run(context(changes))
-  const events = await readAll(run)
-  const result = await run.result
-  await engine.close()
-  return { events, result }
-}
+) => singleRun(engineFor(options, provider), changes)
 
-const tool = (name: string, run: (params: Record<string, unknown>) => unknown): AgentTool => ({
-  name,
-  description: `${name} it`,
-  parameters: { type: 'object' },
-  run,
-})
-
-const echo = tool('echo', (params) => `echo ${JSON.stringify(params)}`)
 const thinker = { ...testModel, id: 'thinker', reasoning: true, temperature: false }
 
 /** The body up to the end of its messages: model, tools and the messages so far. */
@@ -207,7 +191,7 @@ describe('the answer', () => {
       sse(chat.toolCall(0, 'call_1', 'echo', '{}'), chat.finish('stop'), chat.done()),
       sse(chat.answer('done')),
     )
-    const { result } = await runOnce({ tools: [echo] })
+    const { result } = await runOnce({ tools: [echoTool] })
     expect(result.toolCalls).toMatchObject([{ id: 'call_1', status: 'completed' }])
   })
 
@@ -221,7 +205,9 @@ describe('the answer', () => {
         chat.done(),
       ),
     )
-    const { result } = await runOnce({ tools: [tool('echo', (params) => ran.push(params))] })
+    const { result } = await runOnce({
+      tools: [describedTool('echo', (params) => ran.push(params))],
+    })
     expect(ran).toEqual([])
     expect(result).toMatchObject({
       stopReason: 'max_tokens',
@@ -241,7 +227,7 @@ describe('the answer', () => {
       ),
       sse(chat.answer('done')),
     )
-    const { result } = await runOnce({ tools: [echo] })
+    const { result } = await runOnce({ tools: [echoTool] })
     expect(result.toolCalls.map(({ params }) => params)).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }])
     const messages: { role: string; tool_call_id?: string; tool_calls?: { id: string }[] }[] =
       server.seen[1]?.body.messages
@@ -297,7 +283,7 @@ describe('usage', () => {
 
   test('is summed over the calls, while the context’s size is the last call’s', async () => {
     server.use(sse(chat.calls(['call_1', 'echo', {}])), sse(chat.answer('done')))
-    const { result } = await runOnce({ tools: [echo] })
+    const { result } = await runOnce({ tools: [echoTool] })
     expect([result.usage.totalTokens, result.contextTokens]).toEqual([30, 15])
     expect(result.cost).toBeNull()
   })
@@ -322,7 +308,7 @@ describe('the next call', () => {
       ),
       sse(chat.answer('done')),
     )
-    await runOnce({ tools: [echo] })
+    await runOnce({ tools: [echoTool] })
     const messages = server.seen[1]?.body.messages
     expect(messages.slice(2)).toEqual([
       {
@@ -352,10 +338,10 @@ describe('the next call', () => {
       sse(chat.answer('one')),
     )
     const engine = engineFor({ ledger: { path: dir.file } })
-    await engine.run(context({ tools: [echo] })).result
+    await engine.run(context({ tools: [echoTool] })).result
     await engine.close()
     const again = engineFor({ ledger: { path: dir.file } })
-    await again.run(context({ tools: [echo] })).result
+    await again.run(context({ tools: [echoTool] })).result
     await again.close()
     dir.remove()
     const sent = server.seen.slice(1).map(({ body }) => body.messages[2].reasoning_content)
@@ -389,7 +375,7 @@ describe('the next call', () => {
       ),
       sse(chat.answer('one')),
     )
-    const { result } = await runOnce({ tools: [echo] })
+    const { result } = await runOnce({ tools: [echoTool] })
     expect(server.seen[1]?.body.messages[2].reasoning_details).toEqual(details)
     expect(result.messages[1]?.thinking).toBe('why')
   })
@@ -399,7 +385,7 @@ describe('the next call', () => {
       sse(chat.calls([`call_${n}`, 'echo', { n }], ['call_0', 'echo', { text: '"\n' }])),
     )
     server.use(...calls, sse(chat.answer('done')))
-    await runOnce({ tools: [echo, tool('other', () => 1)] })
+    await runOnce({ tools: [echoTool, describedTool('other', () => 1)] })
     expect(server.seen).toHaveLength(5)
     for (const [n, seen] of server.seen.entries()) {
       const next = server.seen[n + 1]
@@ -412,7 +398,7 @@ describe('the next call', () => {
     const turns = async (engine: ReturnType<typeof engineFor>, count: number) => {
       for (let turn = 0; turn < count; turn++) {
         const content = `turn ${turn} of ${server.seen.length}`
-        await engine.run(context({ tools: [echo], currentMessage: { role: 'user', content } }))
+        await engine.run(context({ tools: [echoTool], currentMessage: { role: 'user', content } }))
           .result
       }
       await engine.close()

@@ -1,39 +1,24 @@
 // Services by configuration: a name, a flavour or a host, and what then differs in what is sent and understood.
 // It asserts on the raw requests of a loopback server. Whom a usual key is sent to is proven in Rust, where hosts are data.
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { AgentEngine, type AgentTool, type AssembledContext } from '../../index.js'
-import { context, engineAt, readAll, tempDir, testModel, textOf } from '../support/engine.js'
+import { context, engineAt, tempDir, testModel, textOf } from '../support/engine.js'
 import { chat } from '../support/servers/chat.js'
-import {
-  type Handler,
-  sse,
-  status,
-  type TestServer,
-  testServer,
-} from '../support/servers/server.js'
+import { type Handler, sse, status } from '../support/servers/server.js'
+import { serverPerTest } from '../support/servers/server-per-test.js'
+import { singleRun } from '../support/single-run.js'
 
 const KEY = 'sk-test-canary-0123456789'
 
-let server: TestServer
-beforeEach(async () => {
-  server = await testServer(sse(chat.answer('ok')))
-})
-afterEach(() => server.close())
+const server = serverPerTest(() => sse(chat.answer('ok')))
 
 /** One run against the server, whose engine is then closed. */
-async function runOnce(
+const runOnce = (
   provider: Record<string, unknown>,
   changes: Partial<AssembledContext> = {},
   path = '/v1',
-) {
-  const engine = engineAt(`${server.url}${path}`, {}, { api: undefined, ...provider })
-  const run = engine.run(context(changes))
-  const events = await readAll(run)
-  const result = await run.result
-  await engine.close()
-  return { events, result }
-}
+) => singleRun(engineAt(`${server.url}${path}`, {}, { api: undefined, ...provider }), changes)
 
 const event = (fields: object) => `data: ${JSON.stringify(fields)}\n\n`
 const answers = (...handlers: Handler[]) => server.use(...handlers)

@@ -1,43 +1,26 @@
 // Google's API end to end: what is sent, what is understood, and what goes back in the next call.
 // It asserts on the raw requests of a loopback server and must never look inside the engine.
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { AgentEngineOptions, AgentTool, AssembledContext } from '../../index.js'
-import { context, engineAt, readAll, tempDir, testModel, textOf } from '../support/engine.js'
+import { describedTool, echoTool } from '../support/described-tools.js'
+import { context, engineAt, tempDir, testModel, textOf } from '../support/engine.js'
 import { google } from '../support/servers/google.js'
-import { type Seen, sse, status, type TestServer, testServer } from '../support/servers/server.js'
+import { type Seen, sse, status } from '../support/servers/server.js'
+import { serverPerTest } from '../support/servers/server-per-test.js'
+import { singleRun } from '../support/single-run.js'
 
-let server: TestServer
-beforeEach(async () => {
-  server = await testServer(sse(google.answer('ok')))
-})
-afterEach(() => server.close())
+const server = serverPerTest(() => sse(google.answer('ok')))
 
 const engineFor = (options: AgentEngineOptions = {}, provider: Record<string, unknown> = {}) =>
   engineAt(server.url, options, { api: 'google-generative-ai', ...provider })
 
 /** One run against the server, whose engine is then closed. */
-async function runOnce(
+const runOnce = (
   changes: Partial<AssembledContext> = {},
   options: AgentEngineOptions = {},
   provider: Record<string, unknown> = {},
-) {
-  const engine = engineFor(options, provider)
-  const run = engine.run(context(changes))
-  const events = await readAll(run)
-  const result = await run.result
-  await engine.close()
-  return { events, result }
-}
-
-const tool = (name: string, run: (params: Record<string, unknown>) => unknown): AgentTool => ({
-  name,
-  description: `${name} it`,
-  parameters: { type: 'object' },
-  run,
-})
-
-const echo = tool('echo', (params) => `echo ${JSON.stringify(params)}`)
+) => singleRun(engineFor(options, provider), changes)
 
 /** The body up to the end of its contents: system prompt, tools and the messages so far. */
 const prefix = (seen?: Seen) => seen?.raw.slice(0, seen.raw.lastIndexOf('],"generationConfig"'))
@@ -215,7 +198,9 @@ describe('the answer', () => {
   test('cut at `MAX_TOKENS` runs no call', async () => {
     const ran: unknown[] = []
     server.use(sse(google.parts(google.call('echo', {})), google.finish('MAX_TOKENS')))
-    const { result } = await runOnce({ tools: [tool('echo', (params) => ran.push(params))] })
+    const { result } = await runOnce({
+      tools: [describedTool('echo', (params) => ran.push(params))],
+    })
     expect(ran).toEqual([])
     expect(result).toMatchObject({
       stopReason: 'max_tokens',
@@ -250,7 +235,7 @@ describe('the answer', () => {
     ['nothing', google.text('') + google.finish('STOP')],
   ])('that is %s is asked for again, unseen', async (_, stream) => {
     server.use(sse(stream), sse(google.answer('better')))
-    const { events, result } = await runOnce({ tools: [echo] })
+    const { events, result } = await runOnce({ tools: [echoTool] })
     const types = ['stream_start', 'waiting', 'token', 'stream_end']
     expect(events.map(({ type }) => type)).toEqual(types)
     expect(result).toMatchObject({ stopReason: 'end_turn', toolCalls: [] })
@@ -261,7 +246,7 @@ describe('the answer', () => {
 
   test('that is a malformed call twice is an error', async () => {
     server.use(sse(google.finish('MALFORMED_FUNCTION_CALL')))
-    const { result } = await runOnce({ tools: [echo] })
+    const { result } = await runOnce({ tools: [echoTool] })
     expect(result.error).toMatchObject({
       kind: 'model_error',
       retryable: true,
@@ -285,7 +270,9 @@ describe('the answer', () => {
   test('without a finish reason is no success, and its calls never run', async () => {
     const ran: unknown[] = []
     server.use(sse(google.text('Let me'), google.parts(google.call('echo', { path: '/' }))))
-    const { result } = await runOnce({ tools: [tool('echo', (params) => ran.push(params))] })
+    const { result } = await runOnce({
+      tools: [describedTool('echo', (params) => ran.push(params))],
+    })
     expect(ran).toEqual([])
     expect(result.error?.detail).toMatchObject({ kind: 'network', code: 'stream_truncated' })
   })
@@ -348,7 +335,7 @@ describe('the next call', () => {
       ),
       sse(google.answer('done')),
     )
-    const { result } = await runOnce({ tools: [echo] })
+    const { result } = await runOnce({ tools: [echoTool] })
     expect(result.toolCalls.map(({ status: ended }) => ended)).toEqual([
       'completed',
       'failed',
@@ -423,7 +410,8 @@ describe('the next call', () => {
       sse(google.answer('again')),
     )
     for (const content of ['one', 'two']) {
-      await engine.run(context({ tools: [echo], currentMessage: { role: 'user', content } })).result
+      await engine.run(context({ tools: [echoTool], currentMessage: { role: 'user', content } }))
+        .result
     }
     await engine.close()
     ledger.remove()

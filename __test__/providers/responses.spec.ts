@@ -1,17 +1,16 @@
 // OpenAI Responses end to end: what is sent, what is understood, and what goes back in the next call.
 // It asserts on the raw requests of a loopback server and must never look inside the engine.
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { AgentEngineOptions, AgentTool, AssembledContext } from '../../index.js'
-import { context, engineAt, readAll, tempDir, testModel } from '../support/engine.js'
+import { describedTool, echoTool } from '../support/described-tools.js'
+import { context, engineAt, tempDir, testModel } from '../support/engine.js'
 import { responses } from '../support/servers/responses.js'
-import { type Seen, sse, type TestServer, testServer } from '../support/servers/server.js'
+import { type Seen, sse } from '../support/servers/server.js'
+import { serverPerTest } from '../support/servers/server-per-test.js'
+import { singleRun } from '../support/single-run.js'
 
-let server: TestServer
-beforeEach(async () => {
-  server = await testServer(sse(responses.answer('ok')))
-})
-afterEach(() => server.close())
+const server = serverPerTest(() => sse(responses.answer('ok')))
 
 const thinker = { ...testModel, id: 'thinker', reasoning: true, temperature: false }
 
@@ -23,23 +22,8 @@ const engineFor = (options: AgentEngineOptions = {}) =>
   )
 
 /** One run against the server, whose engine is then closed. */
-async function runOnce(changes: Partial<AssembledContext> = {}, options: AgentEngineOptions = {}) {
-  const engine = engineFor(options)
-  const run = engine.run(context(changes))
-  const events = await readAll(run)
-  const result = await run.result
-  await engine.close()
-  return { events, result }
-}
-
-const tool = (name: string, run: (params: Record<string, unknown>) => unknown): AgentTool => ({
-  name,
-  description: `${name} it`,
-  parameters: { type: 'object' },
-  run,
-})
-
-const echo = tool('echo', (params) => `echo ${JSON.stringify(params)}`)
+const runOnce = (changes: Partial<AssembledContext> = {}, options: AgentEngineOptions = {}) =>
+  singleRun(engineFor(options), changes)
 
 /** The body up to the end of its input: model, instructions, tools and the items so far. */
 const prefix = (seen: Seen) => seen.raw.slice(0, seen.raw.lastIndexOf('],"stream"'))
@@ -232,7 +216,9 @@ describe('the answer', () => {
         responses.incomplete('max_output_tokens'),
       ),
     )
-    const { result } = await runOnce({ tools: [tool('echo', (params) => ran.push(params))] })
+    const { result } = await runOnce({
+      tools: [describedTool('echo', (params) => ran.push(params))],
+    })
     expect(ran).toEqual([])
     expect(result).toMatchObject({
       stopReason: 'max_tokens',
@@ -305,7 +291,7 @@ describe('the next call', () => {
       responses.call('fc_2', 'call_b', 'gone', {}),
     ]
     server.use(sse(responses.of(reasoning, commentary, ...calls)), sse(responses.answer('done')))
-    const { result } = await runOnce({ model: 'thinker', tools: [echo] })
+    const { result } = await runOnce({ model: 'thinker', tools: [echoTool] })
     expect(result.toolCalls).toMatchObject([{ id: 'call_a' }, { id: 'call_b' }])
     expect(server.seen[1]?.body.input.slice(1)).toEqual([
       sentReasoning,
@@ -387,7 +373,7 @@ describe('the next call', () => {
       ),
     )
     server.use(...calls, sse(responses.answer('done')))
-    await runOnce({ model: 'thinker', tools: [echo, tool('other', () => 1)] })
+    await runOnce({ model: 'thinker', tools: [echoTool, describedTool('other', () => 1)] })
     expect(server.seen).toHaveLength(4)
     for (const [n, seen] of server.seen.entries()) {
       const next = server.seen[n + 1]

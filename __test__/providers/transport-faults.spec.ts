@@ -4,38 +4,22 @@
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createServer, type Server, type Socket } from 'node:net'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { AgentEngineOptions, AgentResult, AgentTool, AssembledContext } from '../../index.js'
-import { context, engineAt, readAll, textOf } from '../support/engine.js'
+import { context, engineAt, textOf } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
 import { chat } from '../support/servers/chat.js'
-import {
-  type Handler,
-  sse,
-  sseThenHold,
-  status,
-  type TestServer,
-  testServer,
-} from '../support/servers/server.js'
+import { type Handler, sse, sseThenHold, status, testServer } from '../support/servers/server.js'
+import { serverPerTest } from '../support/servers/server-per-test.js'
+import { singleRun } from '../support/single-run.js'
 
-let server: TestServer
-beforeEach(async () => {
-  server = await testServer(sse(anthropic.answer('ok')))
-})
-afterEach(() => server.close())
+const server = serverPerTest(() => sse(anthropic.answer('ok')))
 
-async function runOnce(
+const runOnce = (
   changes: Partial<AssembledContext> = {},
   provider: Record<string, unknown> = {},
   options: AgentEngineOptions = {},
-) {
-  const engine = engineAt(server.url, options, provider)
-  const run = engine.run(context(changes))
-  const events = await readAll(run)
-  const result = await run.result
-  await engine.close()
-  return { events, result }
-}
+) => singleRun(engineAt(server.url, options, provider), changes)
 
 /** What a failed run comes to, without its words. */
 const outcome = ({ stopReason, error, attempts }: AgentResult) => ({

@@ -3,15 +3,10 @@
 
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { afterEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { AgentEngine } from '../../index.js'
-import { tempDir } from '../support/engine.js'
+import { folder } from '../support/cleanup.js'
 import { rows, sqlite3 } from '../support/ledger/sqlite3.js'
-
-const cleanups: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
-})
 
 const ROUNDS = 30
 const child = fileURLToPath(new URL('../children/ledger/crash.mjs', import.meta.url))
@@ -46,14 +41,13 @@ async function killed(file: string, journal: string, least: number): Promise<[st
 const title = `${ROUNDS} kills lose no acknowledged turn and show no half of one, journal %s`
 
 test.each(['full', 'final'])(title, { timeout: 180_000 }, async (journal) => {
-  const folder = tempDir()
-  cleanups.push(folder.remove)
+  const { file } = folder()
   const acknowledged: [string, string][] = []
   const heads = new Map<string, string | null>()
   for (let round = 0; round < ROUNDS; round++) {
-    const told = await killed(folder.file, journal, 1 + (round % 6))
+    const told = await killed(file, journal, 1 + (round % 6))
     acknowledged.push(...told)
-    const engine = new AgentEngine({ ledger: { path: folder.file } })
+    const engine = new AgentEngine({ ledger: { path: file } })
     const ask = async (sql: string) => (await engine.ledger.query(sql)).rows
     const kept = new Set((await ask('SELECT id FROM turns')).map((row) => row.id))
     expect(acknowledged.filter(([, turn]) => !kept.has(turn))).toEqual([])
@@ -107,7 +101,7 @@ test.each(['full', 'final'])(title, { timeout: 180_000 }, async (journal) => {
   }
   expect(acknowledged.length).toBeGreaterThan(ROUNDS)
   if (sqlite3) {
-    expect(rows(folder.file, 'PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }])
-    expect(rows(folder.file, 'PRAGMA foreign_key_check')).toEqual([])
+    expect(rows(file, 'PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }])
+    expect(rows(file, 'PRAGMA foreign_key_check')).toEqual([])
   }
 })

@@ -1,9 +1,3 @@
-// Owns the kill at every commit point: before and after each sync that makes a commit durable, and, in the full proof, before
-// and in the middle of each write to the ledger's files. A small library, preloaded into the child, dies at the chosen one.
-// It must never kill anything but its own children. Kills by what a tool has done, and at random, are recovery/interrupted-turns.spec.ts.
-
-import { execFileSync, spawnSync } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { beforeAll, expect, test } from 'vitest'
 import { AgentEngine, type AgentResult, type InterruptedTurn } from '../../index.js'
 import { afterwards, folder } from '../support/cleanup.js'
@@ -14,20 +8,15 @@ import {
   look,
   resume,
 } from '../support/processes/interrupted.js'
+import { canPreload, library } from '../support/processes/preload.js'
 import { counter, killable } from '../support/servers/effect-counter.js'
 
 /** With `KILL_POINTS=all` every write too: some hundreds of children. */
 const kinds = process.env.KILL_POINTS === 'all' ? ['sync', 'write'] : ['sync']
 
-/** Preloading and naming a file by its descriptor are Linux's. */
-const possible = process.platform === 'linux' && spawnSync('cc', ['--version']).status === 0
-
-let library = ''
+let preload = ''
 beforeAll(() => {
-  if (!possible) return
-  const source = fileURLToPath(new URL('../support/processes/kill-point.c', import.meta.url))
-  library = fileURLToPath(new URL('../../target/killpoint.so', import.meta.url))
-  execFileSync('cc', ['-shared', '-fPIC', '-O1', '-o', library, source])
+  if (canPreload) preload = library('kill-point')
 })
 
 const tools = ['pure', 'idempotent', 'reconcilable', 'unsafe']
@@ -51,7 +40,7 @@ async function killedAt(moment: string, kind: string, number: number): Promise<s
     'recovery/recovery.mjs',
     [file, service.url, 'run', 'main', JSON.stringify(rounds)],
     {
-      LD_PRELOAD: library,
+      LD_PRELOAD: preload,
       KILL_FILE: `${path}/`,
       KILL_AT: `${moment} ${kind} ${number}`,
     },
@@ -91,7 +80,7 @@ async function killedAt(moment: string, kind: string, number: number): Promise<s
 
 for (const kind of kinds) {
   for (const moment of kind === 'sync' ? ['before', 'after'] : ['before', 'torn']) {
-    test.skipIf(!possible)(
+    test.skipIf(!canPreload)(
       `killed ${moment} each ${kind} of a turn, it is whole or unseen, and goes on to its end (cc, Linux)`,
       { timeout: 1_800_000 },
       async () => {

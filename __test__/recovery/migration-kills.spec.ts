@@ -2,29 +2,22 @@
 // to its files. Afterwards it opens, is old or new, and whole. The full proof is `npm run proof:migration`.
 // It must never kill anything but its own children.
 
-import { execFileSync, spawnSync } from 'node:child_process'
 import { copyFileSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { beforeAll, expect, test } from 'vitest'
 import { AgentEngine } from '../../index.js'
 import { folder } from '../support/cleanup.js'
 import { firstVersion } from '../support/ledger/everything.js'
+import { canPreload, library } from '../support/processes/preload.js'
 import { killable } from '../support/servers/effect-counter.js'
 
 /** With `MIGRATION_KILLS=all` every write and sync, in all three ways. */
 const ALL = process.env.MIGRATION_KILLS === 'all'
 const SAMPLE = 6
 
-/** Preloading and naming a file by its descriptor are Linux's. */
-const possible = process.platform === 'linux' && spawnSync('cc', ['--version']).status === 0
-
-let library = ''
+let preload = ''
 beforeAll(() => {
-  if (!possible) return
-  const source = fileURLToPath(new URL('../support/processes/kill-point.c', import.meta.url))
-  library = fileURLToPath(new URL('../../target/killpoint-migration.so', import.meta.url))
-  execFileSync('cc', ['-shared', '-fPIC', '-O1', '-o', library, source])
+  if (canPreload) preload = library('kill-point')
 })
 
 /** What every version reads of the ledger. */
@@ -47,7 +40,7 @@ async function killed(moment: string, kind: string, number: number, whole: unkno
   const { path, file } = folder()
   firstVersion(file)
   const child = killable('ledger/open.mjs', [file], {
-    LD_PRELOAD: library,
+    LD_PRELOAD: preload,
     KILL_FILE: `${path}/`,
     KILL_AT: `${moment} ${kind} ${number}`,
   })
@@ -65,7 +58,7 @@ for (const [kind, moments] of [
   ['write', ['before', 'torn']],
 ] as const) {
   for (const moment of moments) {
-    test.skipIf(!possible)(
+    test.skipIf(!canPreload)(
       `killed ${moment} a ${kind} of the migration, the ledger is old or new, and opens whole (cc, Linux)`,
       { timeout: 3_600_000 },
       async () => {

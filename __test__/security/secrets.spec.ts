@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import {
   AgentEngine,
   type AgentEngineCallbacks,
@@ -16,22 +16,13 @@ import {
 import { context, engineAt, readAll, tempDir, testModel } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
 import { chat } from '../support/servers/chat.js'
-import {
-  type Handler,
-  sse,
-  status,
-  type TestServer,
-  testServer,
-} from '../support/servers/server.js'
+import { type Handler, sse, status } from '../support/servers/server.js'
+import { serverPerTest } from '../support/servers/server-per-test.js'
 
 const CANARY = 'canary-7Hq2"&Zx/9+kLw=vB4'
 const HEADER_CANARY = 'header-canary=Jm5tYr8sQ1'
 
-let server: TestServer
-beforeEach(async () => {
-  server = await testServer(sse(anthropic.answer('ok')))
-})
-afterEach(() => server.close())
+const server = serverPerTest(() => sse(anthropic.answer('ok')))
 
 /** The forms in which a secret may show, in bytes. */
 const forms = (secret: string) => [

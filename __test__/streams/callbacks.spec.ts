@@ -3,7 +3,8 @@
 
 import { expect, test } from 'vitest'
 import type { AgentEngineCallbacks, AgentResult, PlainTool, StreamEvent } from '../../index.js'
-import { afterwards, closing, serving } from '../support/cleanup.js'
+import { callbackWarnings } from '../support/callback-warnings.js'
+import { closing, serving } from '../support/cleanup.js'
 import { context, engineAt, readAll, scriptedEngine, textOf } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
 import { sse, status } from '../support/servers/server.js'
@@ -19,17 +20,6 @@ function recorder() {
     onToolUpdate: ({ toolName, partial }) => told.push(`${toolName}:update:${partial}`),
   }
   return { told, callbacks }
-}
-
-/** The warnings of this package while the test runs. */
-function warnings(): Error[] {
-  const seen: Error[] = []
-  const listen = (warning: Error & { code?: string }) => {
-    if (warning.code === 'AGENT_ENGINE_CALLBACK') seen.push(warning)
-  }
-  process.on('warning', listen)
-  afterwards(() => process.off('warning', listen))
-  return seen
 }
 
 const slow: PlainTool = {
@@ -203,7 +193,7 @@ test.each([
   ],
   ['return a thenable that throws', oddThenable, 'a callback of an agent run threw: then boom'],
 ])('callbacks that %s harm nothing and are told by one warning', async (_, callback, message) => {
-  const seen = warnings()
+  const seen = callbackWarnings()
   const { engine } = scriptedEngine([
     { thinking: 'hm', text: 'abc', toolCalls: [{ name: 'slow' }], chunkSize: 1 },
     'done',
@@ -227,7 +217,7 @@ test.each([
 })
 
 test('a listener that throws does not hide the event from the next one', async () => {
-  warnings()
+  callbackWarnings()
   const { engine } = scriptedEngine(['x'])
   const run = closing(engine).run(context())
   const types: string[] = []

@@ -11,17 +11,9 @@ import {
 } from '../../index.js'
 import { closing, folder } from '../support/cleanup.js'
 import { context, testModel } from '../support/engine.js'
+import { price } from '../support/values/prices.js'
 
-/** US dollars a million tokens. */
-const cost = {
-  input: 1,
-  output: 10,
-  cacheRead: 0.5,
-  cacheWrite: 2,
-  cacheWrite1h: null,
-  tiers: [],
-}
-const priced = { ...testModel, maxOutputTokens: 1_000, cost }
+const priced = { ...testModel, maxOutputTokens: 1_000, cost: price }
 const usage = {
   inputTokens: 100,
   outputTokens: 50,

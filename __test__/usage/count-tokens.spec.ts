@@ -1,17 +1,14 @@
 // countTokens: what an estimate is made of, when the provider is asked, and what a failure looks like.
 // It must never depend on how many tokens a real model would count.
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { AgentEngine, AgentEngineError, AssembledContext } from '../../index.js'
 import { context, engineAt, scriptedEngine, tempDir } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
-import { sse, status, type TestServer, testServer } from '../support/servers/server.js'
+import { sse, status } from '../support/servers/server.js'
+import { serverPerTest } from '../support/servers/server-per-test.js'
 
-let server: TestServer
-beforeEach(async () => {
-  server = await testServer(status(200, { input_tokens: 1_234 }))
-})
-afterEach(() => server.close())
+const server = serverPerTest(() => status(200, { input_tokens: 1_234 }))
 
 /** Texts of known size: 4 characters are a token. */
 const words = (tokens: number) => 'a'.repeat(4 * tokens)

@@ -1,17 +1,16 @@
 // What the engine knows of models, seen from outside: limits, prices and names, and what an unknown one gets.
 // It must never depend on the price of a model of the catalogue: those change.
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { AgentEngine, type AgentEngineError, type ModelDeclaration } from '../../index.js'
 import { context, engineAt } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
-import { sse, type TestServer, testServer } from '../support/servers/server.js'
+import { sse } from '../support/servers/server.js'
+import { serverPerTest } from '../support/servers/server-per-test.js'
 
-let server: TestServer
-beforeEach(async () => {
-  server = await testServer(sse(anthropic.answer('ok', { input: 1_000_000, output: 1_000_000 })))
-})
-afterEach(() => server.close())
+const server = serverPerTest(() =>
+  sse(anthropic.answer('ok', { input: 1_000_000, output: 1_000_000 })),
+)
 
 /** An engine whose provider has the name that the catalogue knows, and is a loopback server. */
 const known = (models: ModelDeclaration[] = []) =>

@@ -9,6 +9,7 @@ import { closing, folder } from '../../support/cleanup.js'
 import { context, scriptedEngine } from '../../support/engine.js'
 import { dump, histories } from '../../support/ledger/dump.js'
 import { refusal } from '../../support/ledger/sqlite3.js'
+import { compactedTurn, noUsage } from '../../support/ledger/turn-input.js'
 
 function open(path: string, script: ScriptedReply[] = []): AgentEngine {
   return closing(scriptedEngine(script, { ledger: { path } }).engine)
@@ -52,42 +53,10 @@ const script: ScriptedReply[] = [
   { error: { status: 400, message: 'no' } } as ScriptedReply,
 ]
 
-const zero = {
-  inputTokens: 1,
-  outputTokens: 2,
-  cachedInputTokens: 0,
-  cacheWriteTokens: 0,
-  reasoningTokens: 0,
-  totalTokens: 3,
-}
+const someUsage = { ...noUsage, inputTokens: 1, outputTokens: 2, totalTokens: 3 }
 
-function compacted(through: string, kept: string): AgentResultInput {
-  return {
-    messages: [
-      { id: 'q', role: 'user', content: 'go on', sequence: 0, createdAt: 1 },
-      { id: 'a', role: 'assistant', content: 'gone on', sequence: 1, createdAt: 2 },
-    ],
-    toolCalls: [],
-    usage: zero,
-    stopReason: 'end_turn',
-    durationMs: 1,
-    compaction: {
-      summary: 'what was said',
-      summarizedThroughTurnId: through,
-      firstKeptTurnId: kept,
-      turnsSummarized: 1,
-      model: 'test-model',
-      provider: 'test',
-      tokensBefore: 10,
-      tokensAfter: 5,
-      summaryTokens: 3,
-      summarizationInputTokens: 0,
-      summarizationOutputTokens: 0,
-      durationMs: 1,
-      trigger: 'context_limit',
-    },
-  }
-}
+const compacted = (through: string, firstKept: string) =>
+  compactedTurn(through, firstKept, { usage: someUsage })
 
 /** The lines of an export, with the path of a copy in which some are others. */
 function changed(from: string, to: string, change: (lines: string[]) => void): string {
@@ -435,7 +404,7 @@ async function randomLedger(engine: AgentEngine, seed: number, turns: number): P
         completedAt: i + 1,
         sequence: n,
       })),
-      usage: { ...zero, inputTokens: pick(100) },
+      usage: { ...someUsage, inputTokens: pick(100) },
       stopReason: (['end_turn', 'aborted', 'error'] as const)[pick(3)] as 'end_turn',
       durationMs: pick(10),
     }

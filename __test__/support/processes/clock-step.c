@@ -30,18 +30,4 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
   return 0;
 }
 
-int gettimeofday(struct timeval *restrict now, void *restrict zone) {
-  struct timespec exact;
-  (void)zone;
-  if (clock_gettime(CLOCK_REALTIME, &exact)) return -1;
-  now->tv_sec = exact.tv_sec;
-  now->tv_usec = exact.tv_nsec / 1000;
-  return 0;
-}
-
-time_t time(time_t *to) {
-  struct timespec exact;
-  clock_gettime(CLOCK_REALTIME, &exact);
-  if (to) *to = exact.tv_sec;
-  return exact.tv_sec;
-}
+#include "wall-clock.h"

@@ -61,20 +61,7 @@ int clock_gettime(clockid_t clock, struct timespec *out) {
   return (int)status;
 }
 
-int gettimeofday(struct timeval *restrict out, void *restrict zone) {
-  (void)zone;
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  *out = (struct timeval){now.tv_sec, now.tv_nsec / 1000};
-  return 0;
-}
-
-time_t time(time_t *out) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  if (out) *out = now.tv_sec;
-  return now.tv_sec;
-}
+#include "wall-clock.h"
 
 // A moment of the fast clock, as the system's own clock has it.
 static struct timespec moment(clockid_t clock, const struct timespec *fast) {

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 export const canPreload =
   process.platform === 'linux' && spawnSync('cc', ['--version']).status === 0
 
-/** Compiles `support/<name>.c`, and gives the library's path. */
+/** Compiles `<name>.c` beside this file, and gives the library's path. */
 export function library(name: string): string {
   const source = fileURLToPath(new URL(`${name}.c`, import.meta.url))
   // One per process: two that compile at once would load each other's half.
