@@ -3,9 +3,9 @@
 
 import { expect, test } from 'vitest'
 import { afterwards, folder, serving } from '../support/cleanup.js'
+import { killable } from '../support/processes/killable.js'
 import { canPreload, library } from '../support/processes/preload.js'
 import { anthropic } from '../support/servers/anthropic.js'
-import { killable } from '../support/servers/effect-counter.js'
 import { type Handler, type Seen, sse, sseThenHold, status } from '../support/servers/server.js'
 import { SUMMARY } from '../support/values/summary.js'
 

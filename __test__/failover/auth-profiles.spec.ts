@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { AgentEngineOptions, KeyGiven, KeyRequest } from '../../index.js'
 import { closing, folder } from '../support/cleanup.js'
 import { context, scriptedEngine } from '../support/engine.js'
-import { killable } from '../support/servers/effect-counter.js'
+import { killable } from '../support/processes/killable.js'
 import { fails, key, says, type World, world } from '../support/servers/failover.js'
 
 let it: World

@@ -4,9 +4,18 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { AgentEngineOptions, AssembledContext, StreamEvent } from '../../index.js'
 import { folder } from '../support/cleanup.js'
-import { context, readAll, textOf } from '../support/engine.js'
+import { readAll, textOf } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
-import { chatSays, fails, key, says, type World, world } from '../support/servers/failover.js'
+import {
+  chatSays,
+  contextOfM1,
+  fails,
+  key,
+  runWithM1,
+  says,
+  type World,
+  world,
+} from '../support/servers/failover.js'
 import { gate, type Handler, sse, sseThenHold } from '../support/servers/server.js'
 
 let it: World
@@ -15,15 +24,8 @@ beforeEach(async () => {
 })
 afterEach(() => it.server.close())
 
-const asks = (changes: Partial<AssembledContext> = {}) =>
-  context({ model: 'm1', sessionLabel: 's', ...changes })
-
-async function once(changes: Partial<AssembledContext> = {}, options: AgentEngineOptions = {}) {
-  const engine = it.engine(options)
-  const run = engine.run(asks(changes))
-  const events = await readAll(run)
-  return { engine, events, result: await run.result }
-}
+const runOnce = (changes: Partial<AssembledContext> = {}, options: AgentEngineOptions = {}) =>
+  runWithM1(it, changes, options)
 
 const switches = (events: StreamEvent[]) =>
   events.flatMap((event) =>
@@ -37,7 +39,7 @@ describe('keys', () => {
     [429, 'rate_limit'],
   ])('a %i goes to the next key, and the session stays with that', async (code, reason) => {
     it.answers((_, name) => (name === 'a' ? fails(code) : says('ok')))
-    const { engine, result } = await once()
+    const { engine, result } = await runOnce()
     expect(result.stopReason).toBe('end_turn')
     expect(
       result.attempts.map(({ profileId, ok, status, reason }) => [profileId, ok, status, reason]),
@@ -45,7 +47,7 @@ describe('keys', () => {
       ['a', false, code, reason],
       ['b', true, 200, undefined],
     ])
-    expect((await engine.run(asks()).result).stopReason).toBe('end_turn')
+    expect((await engine.run(contextOfM1()).result).stopReason).toBe('end_turn')
     expect(it.asked).toEqual(['m1/a', 'm1/b', 'm1/b'])
     const states = Object.fromEntries((await engine.profiles()).map((state) => [state.id, state]))
     expect(states.a?.windows).toMatchObject([{ reason, model: code === 429 ? 'm1' : null }])
@@ -62,13 +64,13 @@ describe('keys', () => {
   test('sessions take turns, and each keeps its own', async () => {
     const engine = it.engine()
     for (const sessionLabel of ['s1', 's2', 's1', 's2', 's1'])
-      expect((await engine.run(asks({ sessionLabel })).result).stopReason).toBe('end_turn')
+      expect((await engine.run(contextOfM1({ sessionLabel })).result).stopReason).toBe('end_turn')
     expect(it.asked).toEqual(['m1/a', 'm1/b', 'm1/a', 'm1/b', 'm1/a'])
   })
 
   test('one 400 is one request, and cools nothing', async () => {
     it.answers(() => fails(400))
-    const { engine, result } = await once({ fallbacks: ['m2', 'm3'] })
+    const { engine, result } = await runOnce({ fallbacks: ['m2', 'm3'] })
     expect(result).toMatchObject({ stopReason: 'error', error: { detail: { kind: 'format' } } })
     expect(it.asked).toEqual(['m1/a'])
     expect((await engine.profiles()).flatMap((state) => state.windows)).toEqual([])
@@ -77,16 +79,16 @@ describe('keys', () => {
   test('transient failures are retried with a key before the next one is asked', async () => {
     const soon = { 'retry-after-ms': '1' }
     it.answers((_, name) => (name === 'a' ? fails(529, 'busy', soon) : says('ok')))
-    const { result } = await once()
+    const { result } = await runOnce()
     expect(result.stopReason).toBe('end_turn')
     expect(it.asked).toEqual(['m1/a', 'm1/a', 'm1/a', 'm1/b'])
   })
 
   test('a pinned key is never rotated: the next model is asked with it', async () => {
     it.answers((model) => (model === 'm1' ? fails(404) : says('ok')))
-    await once({ authProfileId: 'b', fallbacks: ['m2'] })
+    await runOnce({ authProfileId: 'b', fallbacks: ['m2'] })
     it.answers(() => fails(401))
-    const refused = await once({ authProfileId: 'b', sessionLabel: 'other' })
+    const refused = await runOnce({ authProfileId: 'b', sessionLabel: 'other' })
     expect(refused.result.error?.kind).toBe('auth_failure')
     expect(it.asked).toEqual(['m1/b', 'm2/b', 'm1/b'])
   })
@@ -94,17 +96,18 @@ describe('keys', () => {
   test('an order of the host’s is kept, and keys that are not in it are not used', async () => {
     it.answers((_, name) => (name === 'c' ? fails(401) : says('ok')))
     const engine = it.engine({ failover: { order: { test: ['c', 'a'] } } }, ['a', 'b', 'c'])
-    for (const sessionLabel of ['s1', 's2', 's3']) await engine.run(asks({ sessionLabel })).result
+    for (const sessionLabel of ['s1', 's2', 's3'])
+      await engine.run(contextOfM1({ sessionLabel })).result
     expect(it.asked).toEqual(['m1/c', 'm1/a', 'm1/a', 'm1/a'])
   })
 
   test('when all are limited the run says so, for how long, and the next one asks nobody', async () => {
     it.answers(() => fails(429))
     const timeoutMs = 20_000
-    const { engine, result } = await once({ timeoutMs })
+    const { engine, result } = await runOnce({ timeoutMs })
     expect(result.error).toMatchObject({ kind: 'rate_limit', retryable: true })
     expect(result.error?.detail.retryAfterMs).toBeGreaterThan(20_000)
-    const next = await engine.run(asks({ sessionLabel: 'another', timeoutMs })).result
+    const next = await engine.run(contextOfM1({ sessionLabel: 'another', timeoutMs })).result
     expect(next.error).toMatchObject({
       kind: 'rate_limit',
       detail: { code: 'profiles_cooling' },
@@ -113,7 +116,9 @@ describe('keys', () => {
     expect(it.asked).toEqual(['m1/a', 'm1/b'])
     it.answers(() => says('ok'))
     await engine.resetProfile('b')
-    expect((await engine.run(asks({ sessionLabel: 'another' })).result).stopReason).toBe('end_turn')
+    expect((await engine.run(contextOfM1({ sessionLabel: 'another' })).result).stopReason).toBe(
+      'end_turn',
+    )
     expect(it.asked.at(-1)).toBe('m1/b')
   })
 
@@ -122,14 +127,14 @@ describe('keys', () => {
     [{ 'retry-after': '3600' }, 'provider'],
   ])('a limit that says %j ends with a time by the %s', async (headers, retryAfterSource) => {
     it.answers(() => fails(429, 'slow', headers))
-    const { result } = await once({ timeoutMs: 20_000 })
+    const { result } = await runOnce({ timeoutMs: 20_000 })
     expect(result.error?.detail).toMatchObject({ kind: 'rate_limit', retryAfterSource })
     expect(result.error?.detail.retryAfterMs).toBeGreaterThan(20_000)
   })
 
   test('a limit without a word is no wait where another model can be asked', async () => {
     it.answers((model) => (model === 'm1' ? fails(429) : says('ok')))
-    const { events, result } = await once({ fallbacks: ['m2'], timeoutMs: 600_000 })
+    const { events, result } = await runOnce({ fallbacks: ['m2'], timeoutMs: 600_000 })
     expect(textOf(events)).toBe('ok')
     expect(it.asked).toEqual(['m1/a', 'm1/b', 'm2/a'])
     expect(switches(events)).toEqual(['m1>m2 rate_limit'])
@@ -146,7 +151,7 @@ describe('keys', () => {
       it.asked.length = 0
       it.answers((model) => (model === 'm1' ? fails(529, 'busy', pause) : says('ok')))
       const engine = it.engine({ failover: { maxWaitMs } }, ['a'])
-      const { stopReason } = await engine.run(asks({ fallbacks: ['m2'] })).result
+      const { stopReason } = await engine.run(contextOfM1({ fallbacks: ['m2'] })).result
       expect([stopReason, it.asked]).toEqual(['end_turn', asked])
     }
     expect(() => it.engine({ failover: { maxWaitMs: 60_001 } })).toThrowError(
@@ -164,7 +169,7 @@ describe('keys', () => {
       const { file } = folder()
       it.answers(() => fails(code, 'no', { 'retry-after-ms': '30' }))
       const engine = it.engine({ ledger: { path: file } }, ['a'])
-      const run = engine.run(asks({ runId: 'waits' }))
+      const run = engine.run(contextOfM1({ runId: 'waits' }))
       const events = await readAll(run)
       const { error } = await run.result
       expect(error?.detail).toMatchObject({ kind: reason, retryAfterMs: 30 })
@@ -190,7 +195,7 @@ describe('keys', () => {
   test('a short wait that the server asks for is waited', async () => {
     let limited = 0
     it.answers(() => (limited++ < 2 ? fails(429, 'slow', { 'retry-after-ms': '20' }) : says('ok')))
-    const { result } = await once()
+    const { result } = await runOnce()
     expect(result.stopReason).toBe('end_turn')
     expect(it.asked.slice(0, 2)).toEqual(['m1/a', 'm1/b'])
     expect(it.asked).toHaveLength(3)
@@ -198,7 +203,7 @@ describe('keys', () => {
 
   test('refused keys are an auth failure, and no key is in it', async () => {
     it.answers((_, name) => fails(401, `bad key ${key(name)}`))
-    const { result } = await once()
+    const { result } = await runOnce()
     expect(result.error).toMatchObject({ kind: 'auth_failure', retryable: false })
     expect(JSON.stringify(result)).not.toContain('canary')
     expect(it.asked).toEqual(['m1/a', 'm1/b'])
@@ -215,7 +220,7 @@ describe('keys', () => {
       ledger: { path: file, synchronous: 'normal' },
       compaction: { model: 'm2', preset: 'myclaw' },
     })
-    for (let turn = 0; turn < 6; turn++) await engine.run(asks()).result
+    for (let turn = 0; turn < 6; turn++) await engine.run(contextOfM1()).result
     const done = await engine.compact('s')
     expect(done?.summary).toContain('It goes on')
     expect(it.asked.filter((line) => line.startsWith('m2'))).toEqual(['m2/b', 'm2/a'])
@@ -234,9 +239,11 @@ describe('models', () => {
           anthropic.end(),
       ),
     )
-    await engine.run(asks()).result
+    await engine.run(contextOfM1()).result
     it.answers((model) => (model === 'o1' ? chatSays('second') : fails(404)))
-    const run = engine.run(asks({ fallbacks: ['m2', { provider: 'other', model: 'o1' }, 'm1'] }))
+    const run = engine.run(
+      contextOfM1({ fallbacks: ['m2', { provider: 'other', model: 'o1' }, 'm1'] }),
+    )
     const events = await readAll(run)
     const result = await run.result
     expect([result.stopReason, textOf(events)]).toEqual(['end_turn', 'second'])
@@ -266,7 +273,9 @@ describe('models', () => {
     ])
     // The next turn begins with the model asked for.
     it.answers(() => says('third'))
-    expect((await engine.run(asks()).result).attempts).toMatchObject([{ model: 'm1', ok: true }])
+    expect((await engine.run(contextOfM1()).result).attempts).toMatchObject([
+      { model: 'm1', ok: true },
+    ])
   })
 
   test('once a token was told nobody else is asked', async () => {
@@ -277,7 +286,7 @@ describe('models', () => {
           anthropic.delta(0, { type: 'text_delta', text: 'half' }),
       ),
     )
-    const { result, events } = await once({ fallbacks: ['m2'] })
+    const { result, events } = await runOnce({ fallbacks: ['m2'] })
     expect(result).toMatchObject({ stopReason: 'error', error: { retryable: true } })
     expect(events.at(-1)).toMatchObject({ type: 'stream_error', partial: true })
     expect(it.asked).toEqual(['m1/a'])
@@ -287,11 +296,11 @@ describe('models', () => {
     it.answers((model) =>
       model === 'm1' ? sse(anthropic.start() + anthropic.end('refusal')) : says('ok'),
     )
-    const { result, events } = await once({ fallbacks: ['m2'] })
+    const { result, events } = await runOnce({ fallbacks: ['m2'] })
     expect([result.stopReason, textOf(events)]).toEqual(['end_turn', 'ok'])
     expect(switches(events)).toEqual(['m1>m2 refusal'])
     it.answers(() => sse(anthropic.start() + anthropic.text(0, 'No.') + anthropic.end('refusal')))
-    const said = await once({ fallbacks: ['m2'], sessionLabel: 'other' })
+    const said = await runOnce({ fallbacks: ['m2'], sessionLabel: 'other' })
     expect(said.result.error?.detail.kind).toBe('refusal')
     expect(it.asked).toEqual(['m1/a', 'm2/a', 'm1/a'])
   })
@@ -299,7 +308,7 @@ describe('models', () => {
   test('a prompt that is too long goes to a larger window only, and after compaction has failed', async () => {
     const long = () => fails(400, 'prompt is too long: 9 > 8')
     it.answers((model) => (model === 'm3' ? says('fits') : long()))
-    const { result, events } = await once({ fallbacks: ['m2', 'm3'] }, { compaction: false })
+    const { result, events } = await runOnce({ fallbacks: ['m2', 'm3'] }, { compaction: false })
     expect([result.stopReason, textOf(events)]).toEqual(['end_turn', 'fits'])
     expect(switches(events)).toEqual(['m1>m3 context_overflow'])
     expect(it.asked).toEqual(['m1/a', 'm3/a'])
@@ -322,9 +331,9 @@ describe('models', () => {
       ledger: { path: file, synchronous: 'normal' },
       compaction: { preset: 'myclaw' },
     })
-    for (let turn = 0; turn < 8; turn++) await engine.run(asks()).result
+    for (let turn = 0; turn < 8; turn++) await engine.run(contextOfM1()).result
     full = true
-    const run = engine.run(asks({ fallbacks: ['m3'] }))
+    const run = engine.run(contextOfM1({ fallbacks: ['m3'] }))
     const events = await readAll(run)
     const result = await run.result
     expect([result.stopReason, textOf(events)]).toEqual(['end_turn', 'fits'])
@@ -346,19 +355,20 @@ describe('models', () => {
       ledger: { path: file, synchronous: 'normal' },
       compaction: { strategies: ['hard_clear'] },
     })
-    for (let turn = 0; turn < 4; turn++) await engine.run(asks()).result
+    for (let turn = 0; turn < 4; turn++) await engine.run(contextOfM1()).result
     full = true
-    expect((await engine.run(asks()).result).compaction?.compactionType).toBe('hard_clear')
+    expect((await engine.run(contextOfM1()).result).compaction?.compactionType).toBe('hard_clear')
     expect(it.asked.slice(-3)).toEqual(['m1/a', 'm1/a', 'm1/b'])
-    await engine.run(asks()).result
+    await engine.run(contextOfM1()).result
     expect(it.asked.at(-1)).toBe('m1/b')
   })
 
   test('all models fail: the last one’s error, and every attempt', async () => {
     it.answers(() => fails(401))
     const engine = it.engine({}, ['a'])
-    const result = await engine.run(asks({ fallbacks: ['m2', { provider: 'other', model: 'o1' }] }))
-      .result
+    const result = await engine.run(
+      contextOfM1({ fallbacks: ['m2', { provider: 'other', model: 'o1' }] }),
+    ).result
     expect(result).toMatchObject({ stopReason: 'error', error: { kind: 'auth_failure' } })
     // The key was refused, so that its other model is not asked.
     expect(it.asked).toEqual(['m1/a', 'o1/o'])
@@ -367,16 +377,16 @@ describe('models', () => {
 
   test('an allowlist holds for fallbacks, and says whom it left out', async () => {
     it.answers((model) => (model === 'm1' ? fails(404) : says('ok')))
-    const { result } = await once({ fallbacks: ['m2', 'm3'] }, { failover: { allow: ['m3'] } })
+    const { result } = await runOnce({ fallbacks: ['m2', 'm3'] }, { failover: { allow: ['m3'] } })
     expect(it.asked).toEqual(['m1/a', 'm3/a'])
     expect(result.warnings).toMatchObject([{ code: 'fallback_not_allowed', field: 'fallbacks[0]' }])
     const usual = it.engine({ failover: { fallbacks: ['m2'] } })
-    expect((await usual.run(asks()).result).attempts.at(-1)?.model).toBe('m2')
+    expect((await usual.run(contextOfM1()).result).attempts.at(-1)?.model).toBe('m2')
   })
 
   test('what was meant for one provider is not told another', async () => {
     it.answers((model) => (model === 'o1' ? chatSays('ok') : fails(404)))
-    const { result } = await once({
+    const { result } = await runOnce({
       fallbacks: ['m2', 'o1'],
       headers: { 'x-team-secret': 'house-key-0123456789' },
       providerTools: [{ type: 'web_search_20250305', name: 'web_search' }],
@@ -406,7 +416,7 @@ describe('models', () => {
         return calls++ === 0 ? sse(anthropic.calls(['c1', 'look', {}])) : fails(404)
       return says('done')
     })
-    const { result, events } = await once({ tools, fallbacks: ['m2'] })
+    const { result, events } = await runOnce({ tools, fallbacks: ['m2'] })
     expect([result.stopReason, textOf(events), ran]).toEqual(['end_turn', 'done', 1])
     expect(it.asked).toEqual(['m1/a', 'm1/a', 'm2/a'])
     const sent = JSON.stringify(it.server.seen.at(-1)?.body.messages)
@@ -452,7 +462,9 @@ describe('an abort', () => {
     ]
     const { file } = folder()
     const engine = it.engine({ ledger: { path: file, synchronous: 'normal' } }, ['a'])
-    const run = engine.run(asks({ tools, fallbacks: ['m2', 'm3'], timeoutMs: 60_000, ...changes }))
+    const run = engine.run(
+      contextOfM1({ tools, fallbacks: ['m2', 'm3'], timeoutMs: 60_000, ...changes }),
+    )
     await here.wait
     if (_ === 'in a tool') await waiting.wait
     if (_ === 'at the first token') await run.next().then(() => run.next())
@@ -481,7 +493,7 @@ describe('what is wrong is refused at once', () => {
     [{ authProfileId: 'o' }, 'invalid_context', 'authProfileId'],
   ])('in a context: %j', (changes, code, field) => {
     const engine = it.engine()
-    expect(() => engine.run(asks(changes as Partial<AssembledContext>))).toThrow(
+    expect(() => engine.run(contextOfM1(changes as Partial<AssembledContext>))).toThrow(
       expect.objectContaining({ code, field }),
     )
   })

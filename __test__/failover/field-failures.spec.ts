@@ -8,10 +8,18 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { AgentEngineOptions, AssembledContext, ProfileState } from '../../index.js'
 import { folder } from '../support/cleanup.js'
-import { context, readAll, textOf } from '../support/engine.js'
+import { readAll, textOf } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
 import { chat } from '../support/servers/chat.js'
-import { chatSays, fails, says, type World, world } from '../support/servers/failover.js'
+import {
+  chatSays,
+  contextOfM1,
+  fails,
+  runWithM1,
+  says,
+  type World,
+  world,
+} from '../support/servers/failover.js'
 import { gate, type Handler, sse, status } from '../support/servers/server.js'
 
 let it: World
@@ -21,15 +29,8 @@ beforeEach(async () => {
 afterEach(() => it.server.close())
 
 const HOUR = 3_600_000
-const asks = (changes: Partial<AssembledContext> = {}) =>
-  context({ model: 'm1', sessionLabel: 's', timeoutMs: 20_000, ...changes })
-
-async function once(changes: Partial<AssembledContext> = {}, options: AgentEngineOptions = {}) {
-  const engine = it.engine(options)
-  const run = engine.run(asks(changes))
-  const events = await readAll(run)
-  return { engine, events, result: await run.result }
-}
+const runOnce = (changes: Partial<AssembledContext> = {}, options: AgentEngineOptions = {}) =>
+  runWithM1(it, changes, options)
 
 /** Text that reads like every error there is. */
 const ALARM = [
@@ -54,7 +55,7 @@ describe('what reads like an error', () => {
         ? sse(chat.text(...ALARM.split(' ')) + chat.finish('stop') + chat.done())
         : says(ALARM),
     )
-    const { result, events, engine } = await once(
+    const { result, events, engine } = await runOnce(
       { fallbacks: ['m2', 'm3'] },
       { ledger: { path: file, synchronous: 'normal' } },
     )
@@ -64,12 +65,13 @@ describe('what reads like an error', () => {
       1,
     ])
     expect(result.compaction).toBeUndefined()
-    const other = await engine.run(asks({ provider: 'other', model: 'o1', fallbacks: ['m2'] }))
-      .result
+    const other = await engine.run(
+      contextOfM1({ provider: 'other', model: 'o1', fallbacks: ['m2'] }),
+    ).result
     expect(other).toMatchObject({ stopReason: 'end_turn', attempts: [{ ok: true }] })
     // It is in the next request as well, and harms nobody there.
     it.answers(() => says('fine'))
-    expect((await engine.run(asks({ fallbacks: ['m2'] })).result).attempts).toMatchObject([
+    expect((await engine.run(contextOfM1({ fallbacks: ['m2'] })).result).attempts).toMatchObject([
       { ok: true, model: 'm1' },
     ])
     healthy(await engine.profiles())
@@ -91,7 +93,7 @@ describe('what reads like an error', () => {
         },
       },
     ]
-    const { result, engine } = await once({ tools, fallbacks: ['m2', 'm3'] })
+    const { result, engine } = await runOnce({ tools, fallbacks: ['m2', 'm3'] })
     expect(result).toMatchObject({ stopReason: 'end_turn', attempts: [{ ok: true }, { ok: true }] })
     expect(result.toolCalls.map((call) => call.status)).toEqual(['completed', 'failed'])
     expect(it.asked).toEqual(['m1/a', 'm1/a'])
@@ -101,7 +103,7 @@ describe('what reads like an error', () => {
   test('and stands in the conversation does not colour the failure that comes: the payload alone is read', async () => {
     it.answers(() => fails(400, 'messages.1: unexpected role'))
     const currentMessage = { role: 'user', content: ALARM } as const
-    const { result, engine } = await once({ currentMessage, fallbacks: ['m2'] })
+    const { result, engine } = await runOnce({ currentMessage, fallbacks: ['m2'] })
     expect(result.error).toMatchObject({ kind: 'model_error', detail: { kind: 'format' } })
     expect(it.asked).toEqual(['m1/a'])
     healthy(await engine.profiles())
@@ -145,9 +147,9 @@ describe('what names a size and is no overflow', () => {
     const { file } = folder()
     const ledger = { path: file, synchronous: 'normal' } as const
     const engine = it.engine({ ledger }, ['a'])
-    for (let n = 0; n < 4; n++) await engine.run(asks()).result
+    for (let n = 0; n < 4; n++) await engine.run(contextOfM1()).result
     it.answers(() => handler)
-    const result = await engine.run(asks()).result
+    const result = await engine.run(contextOfM1()).result
     expect(result.error?.detail.kind).toBe(kind)
     expect(result.compaction).toBeUndefined()
     expect(it.asked).toHaveLength(5)
@@ -160,7 +162,7 @@ describe('a rate limit', () => {
   test('whose Retry-After is an hour is one, and no wait: the window lasts as long as was said', async () => {
     it.answers(() => fails(429, 'slow', { 'retry-after': '3600' }))
     const before = Date.now()
-    const { engine, result } = await once({}, {})
+    const { engine, result } = await runOnce({}, {})
     expect(result.error).toMatchObject({ kind: 'rate_limit', retryable: true })
     expect(result.error?.detail.retryAfterMs).toBeGreaterThan(HOUR / 2)
     expect(it.asked).toEqual(['m1/a', 'm1/b'])
@@ -170,7 +172,7 @@ describe('a rate limit', () => {
       expect(windows[0]?.until).toBeGreaterThanOrEqual(before + HOUR)
     }
     // The next run knows it, and asks nobody.
-    expect((await engine.run(asks({ sessionLabel: 'next' })).result).attempts).toEqual([])
+    expect((await engine.run(contextOfM1({ sessionLabel: 'next' })).result).attempts).toEqual([])
     expect(it.asked).toHaveLength(2)
   })
 
@@ -178,18 +180,18 @@ describe('a rate limit', () => {
     let limited = 0
     const short = fails(429, 'slow', { 'retry-after-ms': '20' })
     it.answers(() => (limited++ < 2 ? short : says('first')))
-    const waited = await once({ fallbacks: ['m2'] })
+    const waited = await runOnce({ fallbacks: ['m2'] })
     expect(textOf(waited.events)).toBe('first')
     expect(it.asked.every((line) => line.startsWith('m1'))).toBe(true)
     it.asked.length = 0
     const long = fails(429, 'slow', { 'retry-after': '3600' })
     it.answers((model) => (model === 'm1' ? long : says('second')))
-    const gone = await once({ fallbacks: ['m2'], sessionLabel: 'other' })
+    const gone = await runOnce({ fallbacks: ['m2'], sessionLabel: 'other' })
     expect(textOf(gone.events)).toBe('second')
     expect(it.asked).toEqual(['m1/a', 'm1/b', 'm2/a'])
     // All are cooled before the first call: the next model at once.
     it.asked.length = 0
-    const run = gone.engine.run(asks({ fallbacks: ['m2'], sessionLabel: 'third' }))
+    const run = gone.engine.run(contextOfM1({ fallbacks: ['m2'], sessionLabel: 'third' }))
     expect(textOf(await readAll(run))).toBe('second')
     expect(it.asked).toEqual([expect.stringMatching(/^m2\//)])
   })
@@ -211,9 +213,9 @@ describe('a rate limit', () => {
     })
     const windows = async () => (await engine.profiles()).find(({ id }) => id === 'a')?.windows
     // Both are under way before the first is refused.
-    const first = engine.run(asks({ sessionLabel: 's1' }))
+    const first = engine.run(contextOfM1({ sessionLabel: 's1' }))
     await asked[0]?.wait
-    const second = engine.run(asks({ sessionLabel: 's2' }))
+    const second = engine.run(contextOfM1({ sessionLabel: 's2' }))
     await asked[1]?.wait
     held[0]?.open()
     expect((await first.result).error?.kind).toBe('rate_limit')
@@ -236,7 +238,7 @@ test('a spent quota that comes as a 429 is billing: the key is left for long, an
   it.answers((model) => (model === 'o1' ? status(429, body, { 'retry-after': '1' }) : says('ok')))
   const engine = it.engine()
   const fallbacks = [{ provider: 'test', model: 'm1' }]
-  const result = await engine.run(asks({ provider: 'other', model: 'o1', fallbacks })).result
+  const result = await engine.run(contextOfM1({ provider: 'other', model: 'o1', fallbacks })).result
   expect(result.attempts.map(({ model, reason }) => [model, reason])).toEqual([
     ['o1', 'billing'],
     ['m1', undefined],
@@ -260,7 +262,7 @@ test('a timeout falls back, and a primary that answers late leaves no second rep
         },
   )
   const url = it.server.url
-  const { engine, events, result } = await once(
+  const { engine, events, result } = await runOnce(
     { fallbacks: [{ provider: 'other', model: 'o1' }], authProfileId: 'a' },
     {
       ledger: { path: file, synchronous: 'normal' },
@@ -281,7 +283,7 @@ test('a timeout falls back, and a primary that answers late leaves no second rep
   expect(it.asked).toEqual(['m1/a', 'm1/a', 'm1/a', 'o1/o'])
   // Another run through the same engine and ledger comes after whatever the late answer could have set off.
   it.answers(() => chatSays('next'))
-  await engine.run(asks({ provider: 'other', model: 'o1' })).result
+  await engine.run(contextOfM1({ provider: 'other', model: 'o1' })).result
   const said = await engine.ledger.history('s')
   expect(said.map(({ role, content }) => `${role}: ${content}`)).toEqual([
     'user: hi',

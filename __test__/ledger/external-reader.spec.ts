@@ -8,7 +8,8 @@ import { AgentEngine, scriptedProvider, type TurnRow } from '../../index.js'
 import { context, tempDir } from '../support/engine.js'
 import { expectSound, INVARIANTS } from '../support/ledger/invariants.js'
 import { rows, sqlite3 } from '../support/ledger/sqlite3.js'
-import { counter, killable } from '../support/servers/effect-counter.js'
+import { killable } from '../support/processes/killable.js'
+import { counter } from '../support/servers/effect-counter.js'
 
 const SUMMARY = `## Goal\n${'Read the files. '.repeat(4)}`
 const model = { provider: 'test', id: 'test-model', contextWindow: 100_000, maxOutputTokens: 1_000 }

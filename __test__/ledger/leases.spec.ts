@@ -9,7 +9,7 @@ import { AgentEngine } from '../../index.js'
 import { closing, folder } from '../support/cleanup.js'
 import { context, scriptedEngine } from '../support/engine.js'
 import { child, clean } from '../support/processes/child.js'
-import { type Killable, killable } from '../support/servers/effect-counter.js'
+import { type Killable, killable } from '../support/processes/killable.js'
 
 /** Processes that open a fresh path at once, so often; the full proof is `LEDGER_OPENS=100`. */
 const OPENS = Number(process.env.LEDGER_OPENS ?? 20)

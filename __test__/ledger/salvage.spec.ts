@@ -61,6 +61,17 @@ async function fill(path: string, turns = TURNS): Promise<AgentEngine> {
   return engine
 }
 
+/** A closed ledger of turns in a folder of its own below `path`, and what its tables held. */
+async function closedLedger() {
+  const { path } = folder()
+  mkdirSync(join(path, 'damaged'))
+  const file = join(path, 'damaged', 'agent.db')
+  const engine = await fill(file)
+  const was = await dump(engine)
+  await engine.close()
+  return { path, file, was }
+}
+
 /** Every file of a folder with its bytes. */
 const bytes = (path: string): Record<string, string> =>
   Object.fromEntries(
@@ -208,12 +219,7 @@ describe('salvage', () => {
   ]
 
   test.each(ways)('of %s loses no more than that', async (_name, damage, most) => {
-    const { path } = folder()
-    mkdirSync(join(path, 'damaged'))
-    const file = join(path, 'damaged', 'agent.db')
-    const engine = await fill(file)
-    const was = await dump(engine)
-    await engine.close()
+    const { path, file, was } = await closedLedger()
     writeFileSync(file, damage(readFileSync(file)))
     const { report, lost } = await saved(file, join(path, 'fresh.db'), was)
     expect(lost.turns).toBeLessThanOrEqual(most.turns)
@@ -226,12 +232,7 @@ describe('salvage', () => {
   })
 
   test('of a file that was cut short saves what is before the cut', async () => {
-    const { path } = folder()
-    mkdirSync(join(path, 'damaged'))
-    const file = join(path, 'damaged', 'agent.db')
-    const engine = await fill(file)
-    const was = await dump(engine)
-    await engine.close()
+    const { path, file, was } = await closedLedger()
     truncateSync(file, Math.floor((readFileSync(file).length * 0.6) / PAGE) * PAGE + 1000)
     const { lost, report } = await saved(file, join(path, 'fresh.db'), was)
     expect(lost.messages).toBeGreaterThan(0)

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { AgentEngine, type SearchHit } from '../../index.js'
 import { afterwards, closing, folder } from '../support/cleanup.js'
 import { context } from '../support/engine.js'
-import { killable } from '../support/servers/effect-counter.js'
+import { killable } from '../support/processes/killable.js'
 
 function opened() {
   const { file } = folder()

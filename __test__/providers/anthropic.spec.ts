@@ -16,6 +16,7 @@ import { anthropic } from '../support/servers/anthropic.js'
 import { type Seen, sse } from '../support/servers/server.js'
 import { serverPerTest } from '../support/servers/server-per-test.js'
 import { singleRun } from '../support/single-run.js'
+import { image, pictureTool, plotTool, wholeContext } from '../support/values/whole-context.js'
 
 const server = serverPerTest(() => sse(anthropic.answer('ok')))
 
@@ -47,15 +48,8 @@ describe('the request', () => {
       additionalProperties: false,
     }
     await runOnce({
-      systemPrompt: 'Be "brief".',
-      history: [
-        { role: 'user', content: 'earlier' },
-        { role: 'assistant', content: 'answer' },
-      ],
-      currentMessage: { role: 'user', content: 'now' },
-      tools: [{ name: 'plot', description: 'Plots.', parameters: schema, run: () => '' }],
-      maxResponseTokens: 1_000,
-      temperature: 0.25,
+      ...wholeContext(),
+      tools: [plotTool(schema)],
     })
     expect(server.seen.map(({ method, path }) => `${method} ${path}`)).toEqual([
       'POST /v1/messages',
@@ -173,17 +167,10 @@ describe('the request', () => {
   })
 
   test('holds images as base64, in user messages and in tool results', async () => {
-    const image = { type: 'image' as const, mimeType: 'image/png', data: 'aGk=' }
-    const picture: AgentTool = {
-      name: 'picture',
-      description: '',
-      parameters: { type: 'object' },
-      execute: () => ({ content: [{ type: 'text', text: 'here' }, image] }),
-    }
     server.use(sse(anthropic.calls(['toolu_1', 'picture', {}])), sse(anthropic.answer('seen')))
     await runOnce({
       currentMessage: { role: 'user', content: [{ type: 'text', text: 'what?' }, image] },
-      tools: [picture],
+      tools: [pictureTool],
     })
     const sent = {
       type: 'image',

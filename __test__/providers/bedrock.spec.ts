@@ -9,6 +9,7 @@ import { bedrock, eventStream, expectedSignature } from '../support/servers/bedr
 import { status } from '../support/servers/server.js'
 import { serverPerTest } from '../support/servers/server-per-test.js'
 import { singleRun } from '../support/single-run.js'
+import { illustrated, pointSchema, wholeContext } from '../support/values/whole-context.js'
 
 const server = serverPerTest(() => eventStream(bedrock.answer('ok')))
 
@@ -37,29 +38,12 @@ const point = { cachePoint: { type: 'default' } }
 
 describe('the request', () => {
   test('holds the whole context in the API’s form, and nothing else', async () => {
-    const schema = {
-      type: 'object',
-      $defs: { point: { type: 'object', properties: { x: { type: 'number' } } } },
-      properties: { at: { $ref: '#/$defs/point' } },
-      additionalProperties: false,
-    }
+    const schema = pointSchema
     await runOnce({
-      systemPrompt: 'Be "brief".',
-      history: [
-        { role: 'user', content: 'earlier' },
-        { role: 'assistant', content: 'answer' },
-      ],
-      currentMessage: {
-        role: 'user',
-        content: [
-          { type: 'text', text: 'now' },
-          { type: 'image', mimeType: 'image/png', data: 'aGk=' },
-        ],
-      },
-      tools: [{ name: 'plot', description: 'Plots.', parameters: schema, run: () => '' }],
+      ...wholeContext(),
+      currentMessage: illustrated,
       maxResponseTokens: 4_000,
       thinkingConfig: { type: 'enabled', budgetTokens: 2_048 },
-      temperature: 0.25,
     })
     expect(server.seen.map((seen) => `${seen.method} ${seen.path}`)).toEqual([`POST ${path}`])
     expect(server.seen[0]?.body).toEqual({

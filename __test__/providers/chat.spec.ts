@@ -2,13 +2,14 @@
 // It asserts on the raw requests of a loopback server and must never look inside the engine.
 
 import { describe, expect, test } from 'vitest'
-import type { AgentEngineOptions, AgentTool, AssembledContext } from '../../index.js'
+import type { AgentEngineOptions, AssembledContext } from '../../index.js'
 import { describedTool, echoTool } from '../support/described-tools.js'
 import { context, engineAt, tempDir, testModel, textOf } from '../support/engine.js'
 import { chat } from '../support/servers/chat.js'
 import { type Seen, sse } from '../support/servers/server.js'
 import { serverPerTest } from '../support/servers/server-per-test.js'
 import { singleRun } from '../support/single-run.js'
+import { image, pictureTool, pointSchema, wholeContext } from '../support/values/whole-context.js'
 
 const server = serverPerTest(() => sse(chat.answer('ok')))
 
@@ -29,23 +30,9 @@ const prefix = (seen: Seen) => seen.raw.slice(0, seen.raw.lastIndexOf('],"stream
 
 describe('the request', () => {
   test('holds the whole context in the API’s form, and nothing else', async () => {
-    const schema = {
-      type: 'object',
-      $defs: { point: { type: 'object', properties: { x: { type: 'number' } } } },
-      properties: { at: { $ref: '#/$defs/point' } },
-      required: ['at'],
-      additionalProperties: false,
-    }
+    const schema = pointSchema
     await runOnce({
-      systemPrompt: 'Be "brief".',
-      history: [
-        { role: 'user', content: 'earlier' },
-        { role: 'assistant', content: 'answer' },
-      ],
-      currentMessage: { role: 'user', content: 'now' },
-      tools: [{ name: 'plot', description: 'Plots.', parameters: schema, run: () => '' }],
-      maxResponseTokens: 1_000,
-      temperature: 0.25,
+      ...wholeContext(),
     })
     expect(server.seen.map(({ method, path }) => `${method} ${path}`)).toEqual([
       'POST /v1/chat/completions',
@@ -94,17 +81,10 @@ describe('the request', () => {
   })
 
   test('holds images as data URLs; those of a tool follow in a user message', async () => {
-    const image = { type: 'image' as const, mimeType: 'image/png', data: 'aGk=' }
-    const picture: AgentTool = {
-      name: 'picture',
-      description: '',
-      parameters: { type: 'object' },
-      execute: () => ({ content: [{ type: 'text', text: 'here' }, image] }),
-    }
     server.use(sse(chat.calls(['call_1', 'picture', {}])), sse(chat.answer('seen')))
     await runOnce({
       currentMessage: { role: 'user', content: [{ type: 'text', text: 'what?' }, image] },
-      tools: [picture],
+      tools: [pictureTool],
     })
     const sent = { type: 'image_url', image_url: { url: 'data:image/png;base64,aGk=' } }
     const messages = server.seen[1]?.body.messages

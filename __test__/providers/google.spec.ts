@@ -2,13 +2,19 @@
 // It asserts on the raw requests of a loopback server and must never look inside the engine.
 
 import { describe, expect, test } from 'vitest'
-import type { AgentEngineOptions, AgentTool, AssembledContext } from '../../index.js'
+import type { AgentEngineOptions, AssembledContext } from '../../index.js'
 import { describedTool, echoTool } from '../support/described-tools.js'
 import { context, engineAt, tempDir, testModel, textOf } from '../support/engine.js'
 import { google } from '../support/servers/google.js'
 import { type Seen, sse, status } from '../support/servers/server.js'
 import { serverPerTest } from '../support/servers/server-per-test.js'
 import { singleRun } from '../support/single-run.js'
+import {
+  illustrated,
+  pictureTool,
+  pointSchema,
+  wholeContext,
+} from '../support/values/whole-context.js'
 
 const server = serverPerTest(() => sse(google.answer('ok')))
 
@@ -27,37 +33,19 @@ const prefix = (seen?: Seen) => seen?.raw.slice(0, seen.raw.lastIndexOf('],"gene
 
 describe('the request', () => {
   test('holds the whole context in the API’s form, and nothing else', async () => {
-    const schema = {
-      type: 'object',
-      $defs: { point: { type: 'object', properties: { x: { type: 'number' } } } },
-      properties: { at: { $ref: '#/$defs/point' } },
-      required: ['at'],
-      additionalProperties: false,
-    }
+    const schema = pointSchema
     const answer = { type: 'object', properties: { ok: { type: 'boolean' } } }
     await runOnce(
       {
         model: 'gemini-2.5-flash',
-        systemPrompt: 'Be "brief".',
-        history: [
-          { role: 'user', content: 'earlier' },
-          { role: 'assistant', content: 'answer' },
-        ],
-        currentMessage: {
-          role: 'user',
-          content: [
-            { type: 'text', text: 'now' },
-            { type: 'image', mimeType: 'image/png', data: 'aGk=' },
-          ],
-        },
-        tools: [{ name: 'plot', description: 'Plots.', parameters: schema, run: () => '' }],
+        ...wholeContext(),
+        currentMessage: illustrated,
         toolChoice: { name: 'plot' },
         providerTools: [{ googleSearch: {} }],
         responseFormat: { type: 'json_schema', schema: answer },
         stopSequences: ['END'],
         metadata: { user_id: 'u-1' },
         maxResponseTokens: 4_000,
-        temperature: 0.25,
         thinkingConfig: { effort: 'low' },
       },
       { models: [{ ...testModel, id: 'gemini-2.5-flash', reasoning: true }] },
@@ -375,13 +363,6 @@ describe('the next call', () => {
   })
 
   test('holds the images of a tool beside its result', async () => {
-    const image = { type: 'image' as const, mimeType: 'image/png', data: 'aGk=' }
-    const picture: AgentTool = {
-      name: 'picture',
-      description: '',
-      parameters: { type: 'object' },
-      execute: () => ({ content: [{ type: 'text', text: 'here' }, image] }),
-    }
     server.use(
       sse(
         google.parts({ functionCall: { id: 'fc1', name: 'picture', args: {} } }),
@@ -389,7 +370,7 @@ describe('the next call', () => {
       ),
       sse(google.answer('seen')),
     )
-    await runOnce({ tools: [picture] })
+    await runOnce({ tools: [pictureTool] })
     expect(server.seen[1]?.body.contents.at(-1)).toEqual({
       role: 'user',
       parts: [

@@ -2,13 +2,14 @@
 // It asserts on the raw requests of a loopback server and must never look inside the engine.
 
 import { describe, expect, test } from 'vitest'
-import type { AgentEngineOptions, AgentTool, AssembledContext } from '../../index.js'
+import type { AgentEngineOptions, AssembledContext } from '../../index.js'
 import { describedTool, echoTool } from '../support/described-tools.js'
 import { context, engineAt, tempDir, testModel } from '../support/engine.js'
 import { responses } from '../support/servers/responses.js'
 import { type Seen, sse } from '../support/servers/server.js'
 import { serverPerTest } from '../support/servers/server-per-test.js'
 import { singleRun } from '../support/single-run.js'
+import { image, pictureTool, pointSchema, wholeContext } from '../support/values/whole-context.js'
 
 const server = serverPerTest(() => sse(responses.answer('ok')))
 
@@ -36,24 +37,11 @@ const said = (role: string, text: string) => ({
 
 describe('the request', () => {
   test('holds the whole context in the API’s form, and nothing else', async () => {
-    const schema = {
-      type: 'object',
-      $defs: { point: { type: 'object', properties: { x: { type: 'number' } } } },
-      properties: { at: { $ref: '#/$defs/point' } },
-      required: ['at'],
-      additionalProperties: false,
-    }
+    const schema = pointSchema
     const search = { type: 'web_search', search_context_size: 'low' }
     await runOnce({
-      systemPrompt: 'Be "brief".',
-      history: [
-        { role: 'user', content: 'earlier' },
-        { role: 'assistant', content: 'answer' },
-      ],
-      currentMessage: { role: 'user', content: 'now' },
-      tools: [{ name: 'plot', description: 'Plots.', parameters: schema, run: () => '' }],
-      maxResponseTokens: 1_000,
-      temperature: 0.25,
+      ...wholeContext(),
+
       toolChoice: 'required',
       parallelToolCalls: false,
       responseFormat: { type: 'json_schema', schema },
@@ -107,20 +95,13 @@ describe('the request', () => {
   })
 
   test('holds images as data URLs, also those of a tool', async () => {
-    const image = { type: 'image' as const, mimeType: 'image/png', data: 'aGk=' }
-    const picture: AgentTool = {
-      name: 'picture',
-      description: '',
-      parameters: { type: 'object' },
-      execute: () => ({ content: [{ type: 'text', text: 'here' }, image] }),
-    }
     server.use(
       sse(responses.of(responses.call('fc_1', 'call_1', 'picture', {}))),
       sse(responses.answer('seen')),
     )
     await runOnce({
       currentMessage: { role: 'user', content: [{ type: 'text', text: 'what?' }, image] },
-      tools: [picture],
+      tools: [pictureTool],
     })
     const sent = { type: 'input_image', detail: 'auto', image_url: 'data:image/png;base64,aGk=' }
     expect(server.seen[1]?.body.input).toEqual([

@@ -5,7 +5,8 @@ import { expect, test } from 'vitest'
 import { AgentEngine } from '../../index.js'
 import { afterwards, folder } from '../support/cleanup.js'
 import { refusal, rows, sqlite3 } from '../support/ledger/sqlite3.js'
-import { counter, killable } from '../support/servers/effect-counter.js'
+import { killable } from '../support/processes/killable.js'
+import { counter } from '../support/servers/effect-counter.js'
 
 const interrupted = async () => {
   const { file } = folder()

@@ -4,7 +4,7 @@
 import { expect, test } from 'vitest'
 import { AgentEngine, type StreamEvent } from '../../index.js'
 import { closing, folder } from '../support/cleanup.js'
-import { killable } from '../support/servers/effect-counter.js'
+import { killable } from '../support/processes/killable.js'
 
 const KILLS = Number(process.env.EVENT_KILLS ?? 100)
 

@@ -14,7 +14,8 @@ import {
   resume,
   skipped,
 } from '../support/processes/interrupted.js'
-import { type Counter, counter, killable } from '../support/servers/effect-counter.js'
+import { killable } from '../support/processes/killable.js'
+import { type Counter, counter } from '../support/servers/effect-counter.js'
 
 /** Kills at random moments; the full proof is `RECOVERY_KILLS=1000`. */
 const KILLS = Number(process.env.RECOVERY_KILLS ?? 100)
@@ -25,20 +26,26 @@ async function counting(): Promise<Counter> {
   return service
 }
 
-const places = ['pure', 'idempotent', 'reconcilable', 'unsafe'].flatMap((name) =>
+/** A turn that was killed at one of its stops, in a ledger of its own. */
+async function interrupted(stopAt = 'after unsafe one') {
+  const { file } = folder()
+  const service = await counting()
+  const changes = JSON.stringify({ stopAt })
+  const child = killable('recovery/recovery.mjs', [file, service.url, 'run', 'main', changes])
+  await child.line(`at ${stopAt}`)
+  child.kill()
+  expect(await child.ended).toBe('SIGKILL')
+  return { file, service }
+}
+
+const stops = ['pure', 'idempotent', 'reconcilable', 'unsafe'].flatMap((name) =>
   ['one', 'two'].flatMap((of) => [`before ${name} ${of}`, `after ${name} ${of}`]),
 )
 
-test.each(places)('killed %s, a turn is listed, unseen, and goes on to its end', async (place) => {
-  const { file } = folder()
-  const service = await counting()
-  const changes = JSON.stringify({ stopAt: place })
-  const child = killable('recovery/recovery.mjs', [file, service.url, 'run', 'main', changes])
-  await child.line(`at ${place}`)
-  child.kill()
-  expect(await child.ended).toBe('SIGKILL')
+test.each(stops)('killed %s, a turn is listed, unseen, and goes on to its end', async (stop) => {
+  const { file, service } = await interrupted(stop)
 
-  const [, name = '', of] = place.split(' ')
+  const [, name = '', of] = stop.split(' ')
   const before = await look(file)
   expect([before.session, before.head, before.history]).toEqual([null, null, []])
   const [turn] = before.listed
@@ -188,18 +195,6 @@ test(`${KILLS} kills at random moments: effects once, partial turns unseen, ever
   }
   console.log(JSON.stringify(tally))
 })
-
-/** A turn that was killed after the unsafe tool of its first round had its effect. */
-async function interrupted(place = 'after unsafe one') {
-  const { file } = folder()
-  const service = await counting()
-  const changes = JSON.stringify({ stopAt: place })
-  const child = killable('recovery/recovery.mjs', [file, service.url, 'run', 'main', changes])
-  await child.line(`at ${place}`)
-  child.kill()
-  await child.ended
-  return { file, service }
-}
 
 test('a discarded turn is failed with the code interrupted, keeps what it produced, and is the head', async () => {
   const { file } = await interrupted()

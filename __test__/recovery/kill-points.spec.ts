@@ -8,8 +8,9 @@ import {
   look,
   resume,
 } from '../support/processes/interrupted.js'
+import { killable } from '../support/processes/killable.js'
 import { canPreload, library } from '../support/processes/preload.js'
-import { counter, killable } from '../support/servers/effect-counter.js'
+import { counter } from '../support/servers/effect-counter.js'
 
 /** With `KILL_POINTS=all` every write too: some hundreds of children. */
 const kinds = process.env.KILL_POINTS === 'all' ? ['sync', 'write'] : ['sync']

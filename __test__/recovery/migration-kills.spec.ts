@@ -8,8 +8,8 @@ import { beforeAll, expect, test } from 'vitest'
 import { AgentEngine } from '../../index.js'
 import { folder } from '../support/cleanup.js'
 import { firstVersion } from '../support/ledger/everything.js'
+import { killable } from '../support/processes/killable.js'
 import { canPreload, library } from '../support/processes/preload.js'
-import { killable } from '../support/servers/effect-counter.js'
 
 /** With `MIGRATION_KILLS=all` every write and sync, in all three ways. */
 const ALL = process.env.MIGRATION_KILLS === 'all'

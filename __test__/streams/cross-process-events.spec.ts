@@ -6,7 +6,7 @@ import { AgentEngine, type SessionEvent } from '../../index.js'
 import { closing, folder } from '../support/cleanup.js'
 import { context, readAll, scriptedEngine } from '../support/engine.js'
 import { refusal } from '../support/ledger/sqlite3.js'
-import { type Killable, killable } from '../support/servers/effect-counter.js'
+import { type Killable, killable } from '../support/processes/killable.js'
 
 const parsed = (child: Killable) => child.lines.map((line) => JSON.parse(line))
 const say = (child: Killable, line: string) => child.process.stdin?.write(`${line}\n`)

@@ -7,7 +7,7 @@ import { AgentEngine, type ScriptedReply, type StreamEvent } from '../../index.j
 import { afterwards, closing, folder } from '../support/cleanup.js'
 import { context, readAll, scriptedEngine } from '../support/engine.js'
 import { refusal, sqlite3 } from '../support/ledger/sqlite3.js'
-import { killable } from '../support/servers/effect-counter.js'
+import { killable } from '../support/processes/killable.js'
 
 const loop: ScriptedReply[] = [
   {

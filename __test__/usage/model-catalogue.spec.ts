@@ -7,6 +7,10 @@ import { context, engineAt } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
 import { sse } from '../support/servers/server.js'
 import { serverPerTest } from '../support/servers/server-per-test.js'
+import { price } from '../support/values/prices.js'
+
+/** Prices of a declaration, none of them for cached tokens. */
+const cost = { ...price, output: 3, cacheRead: null, cacheWrite: null }
 
 const server = serverPerTest(() =>
   sse(anthropic.answer('ok', { input: 1_000_000, output: 1_000_000 })),
@@ -54,14 +58,6 @@ test('a temperature is left out for a model of the catalogue that refuses one', 
 })
 
 test('a declaration adds what the catalogue does not know and changes what it does', async () => {
-  const cost = {
-    input: 1,
-    output: 3,
-    cacheRead: null,
-    cacheWrite: null,
-    cacheWrite1h: null,
-    tiers: [],
-  }
   const engine = known([
     { provider: 'anthropic', id: 'claude-haiku-4-5', maxOutputTokens: 777 },
     {
@@ -117,14 +113,6 @@ test('the price of a long prompt is that of its step, and a free model costs 0',
 
 test('cached tokens without a price for them leave the cost unknown', async () => {
   server.use(sse(anthropic.answer('ok', { input: 10, cached: 5, output: 10 })))
-  const cost = {
-    input: 1,
-    output: 3,
-    cacheRead: null,
-    cacheWrite: null,
-    cacheWrite1h: null,
-    tiers: [],
-  }
   const engine = known([{ provider: 'anthropic', id: 'own', contextWindow: 50_000, cost }])
   const result = await engine.run(context({ provider: 'anthropic', model: 'own' })).result
   await engine.close()

@@ -7,8 +7,8 @@ import { basename, join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import { AgentEngine } from '../../../index.js'
 import { folder } from '../../support/cleanup.js'
+import { killable } from '../../support/processes/killable.js'
 import { canPreload, library } from '../../support/processes/preload.js'
-import { killable } from '../../support/servers/effect-counter.js'
 
 const all = process.env.PROOF === 'eio'
 

@@ -5,8 +5,8 @@ import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { afterwards, folder } from '../../support/cleanup.js'
+import { killable } from '../../support/processes/killable.js'
 import { canPreload, library } from '../../support/processes/preload.js'
-import { killable } from '../../support/servers/effect-counter.js'
 import { key, says, type World, world } from '../../support/servers/failover.js'
 
 let it: World

@@ -6,6 +6,7 @@ import { expect, test } from 'vitest'
 import type { AgentEngine, ScriptedReply } from '../../../index.js'
 import { closing, folder } from '../../support/cleanup.js'
 import { context, scriptedEngine } from '../../support/engine.js'
+import { thinkingCall } from '../../support/ledger/scripted-ledger.js'
 import { refusal } from '../../support/ledger/sqlite3.js'
 
 function open(path: string, script: ScriptedReply[] = []): AgentEngine {
@@ -73,15 +74,7 @@ test('a session comes in with its calls and its origin, and goes out as it was',
 
 test('a session of ours goes out flat, and comes back with what the format holds', async () => {
   const { path, file } = folder()
-  const engine = open(file, [
-    {
-      thinking: 'hm',
-      signature: 'c2ln',
-      text: 'asking',
-      toolCalls: [{ id: 'c', name: 'add', arguments: { a: 1 } }],
-    },
-    'answered',
-  ])
+  const engine = open(file, [thinkingCall, 'answered'])
   await engine.run(context({ tools: [{ name: 'add', run: () => 'done' }] })).result
   const to = join(path, 'out.jsonl')
   expect(await engine.ledger.export(to, { ...myclaw, session: 'agent:main:main' })).toMatchObject({

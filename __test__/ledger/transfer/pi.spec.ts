@@ -7,6 +7,7 @@ import { describe, expect, test } from 'vitest'
 import type { AgentEngine, ScriptedReply } from '../../../index.js'
 import { closing, folder } from '../../support/cleanup.js'
 import { context, scriptedEngine } from '../../support/engine.js'
+import { thinkingCall } from '../../support/ledger/scripted-ledger.js'
 import { refusal } from '../../support/ledger/sqlite3.js'
 
 type Entry = Record<string, any>
@@ -500,17 +501,7 @@ describe('a session of pi', () => {
 test('a session of ours goes to pi and back with the same history', async () => {
   const { path, file } = folder()
   const add = { name: 'add', run: () => 'done' }
-  const engine = open(file, [
-    {
-      thinking: 'hm',
-      signature: 'c2ln',
-      text: 'asking',
-      toolCalls: [{ id: 'c', name: 'add', arguments: { a: 1 } }],
-    },
-    'answered',
-    'again',
-    'branched',
-  ])
+  const engine = open(file, [thinkingCall, 'answered', 'again', 'branched'])
   const first = (await engine.run(context({ tools: [add] })).result).turnId
   await engine.run(context()).result
   await engine.ledger.fork(first, 'branch')

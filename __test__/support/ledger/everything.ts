@@ -5,7 +5,7 @@ import { gunzipSync } from 'node:zlib'
 import { expect } from 'vitest'
 import { AgentEngine } from '../../../index.js'
 import { child } from '../processes/child.js'
-import { killable } from '../servers/effect-counter.js'
+import { killable } from '../processes/killable.js'
 
 /** Writes the ledger anew, with a turn that a kill has interrupted, and folds its log in. */
 export async function everything(file: string): Promise<void> {

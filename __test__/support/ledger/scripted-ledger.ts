@@ -18,3 +18,11 @@ export function scriptedLedger(replies: ScriptedReply[] = [], options: AgentEngi
     },
   }
 }
+
+/** A reply that thinks, with a signature, and calls the tool `add`. */
+export const thinkingCall: ScriptedReply = {
+  thinking: 'hm',
+  signature: 'c2ln',
+  text: 'asking',
+  toolCalls: [{ id: 'c', name: 'add', arguments: { a: 1 } }],
+}

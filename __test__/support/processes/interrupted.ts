@@ -11,7 +11,8 @@ import {
 } from '../../../index.js'
 import { expectSound } from '../ledger/invariants.js'
 import { sqlite3 } from '../ledger/sqlite3.js'
-import { type Counter, killable } from '../servers/effect-counter.js'
+import type { Counter } from '../servers/effect-counter.js'
+import { killable } from './killable.js'
 
 /** What another process sees of the ledger and its session `main`. */
 export async function look(file: string) {

@@ -1,8 +1,15 @@
 // A loopback provider that answers by model and key, and an engine with several of both.
 // It must never let a request go without a note of it.
 
-import { AgentEngine, type AgentEngineOptions } from '../../../index.js'
+import {
+  AgentEngine,
+  type AgentEngineOptions,
+  type AgentResult,
+  type AssembledContext,
+  type StreamEvent,
+} from '../../../index.js'
 import { closing } from '../cleanup.js'
+import { context, readAll } from '../engine.js'
 import { anthropic } from './anthropic.js'
 import { chat } from './chat.js'
 import { type Handler, type Seen, sse, status, type TestServer, testServer } from './server.js'
@@ -82,4 +89,20 @@ export async function world(): Promise<World> {
         }),
       ),
   }
+}
+
+/** A context for the model `m1`. */
+export const contextOfM1 = (changes: Partial<AssembledContext> = {}): AssembledContext =>
+  context({ model: 'm1', sessionLabel: 's', timeoutMs: 20_000, ...changes })
+
+/** One run with `m1` on a new engine, read to its end. The engine stays open until the test ends. */
+export async function runWithM1(
+  world: World,
+  changes: Partial<AssembledContext> = {},
+  options: AgentEngineOptions = {},
+): Promise<{ engine: AgentEngine; events: StreamEvent[]; result: AgentResult }> {
+  const engine = world.engine(options)
+  const run = engine.run(contextOfM1(changes))
+  const events = await readAll(run)
+  return { engine, events, result: await run.result }
 }
