@@ -49,12 +49,12 @@ function start(
 
 /** About 420 tokens. */
 const long = (what: string) => `${what} ${'lorem ipsum '.repeat(140)}`
-const ask = (content: string) => context({ currentMessage: { role: 'user', content } })
+const userTurn = (content: string) => context({ currentMessage: { role: 'user', content } })
 
 async function turns(engine: AgentEngine, count: number, from = 1) {
   const results = []
   for (let n = from; n < from + count; n++) {
-    results.push(await engine.run(ask(long(`question ${n}`))).result)
+    results.push(await engine.run(userTurn(long(`question ${n}`))).result)
   }
   return results
 }
@@ -63,7 +63,7 @@ const answers = (count: number, from = 1): ScriptedReply[] =>
   Array.from({ length: count }, (_, n) => `answer ${n + from}`)
 
 /** What each message of the session's context begins with. */
-async function told(engine: AgentEngine) {
+async function historyTexts(engine: AgentEngine) {
   const messages = await engine.ledger.history('agent:main:main')
   return messages.map(({ content }) => content.slice(0, 20).split(' lorem')[0])
 }
@@ -72,7 +72,7 @@ test('a history that would not fit is summarised before the first call, and the 
   const { engine, provider, small } = start(answers(7), {}, [SUMMARY])
   const phases: string[] = []
   await turns(engine, 5)
-  const run = engine.run(ask(long('question 6')), {
+  const run = engine.run(userTurn(long('question 6')), {
     onAgentEvent: ({ phase }) => phases.push(phase),
   })
   const result = await run.result
@@ -100,7 +100,7 @@ test('a history that would not fit is summarised before the first call, and the 
     'question 6',
     'answer 6',
   ]
-  expect(await told(engine)).toEqual(context)
+  expect(await historyTexts(engine)).toEqual(context)
   // The row, and the turn between the old head and the run's.
   const turn = await engine.ledger.turn(result.turnId)
   const row = await engine.ledger.turn(turn?.parentTurnId ?? '')
@@ -110,7 +110,7 @@ test('a history that would not fit is summarised before the first call, and the 
   expect(sent).not.toContain('question 2')
   await engine.close()
   const next = start(['answer 7'], { compaction: false })
-  expect(await told(next.engine)).toEqual(context)
+  expect(await historyTexts(next.engine)).toEqual(context)
 })
 
 const overflow: ScriptedReply = {
@@ -124,7 +124,7 @@ test('a prompt that the provider refuses is compacted and asked again', async ()
     SUMMARY,
   ])
   await turns(engine, 5)
-  const result = await engine.run(ask(long('question 6'))).result
+  const result = await engine.run(userTurn(long('question 6'))).result
   expect(result).toMatchObject({
     stopReason: 'end_turn',
     compaction: { trigger: 'overflow_recovery' },
@@ -140,9 +140,9 @@ test('a prompt that the provider refuses is compacted and asked again', async ()
 test('an abort during a compaction writes nothing, and nothing is steered meanwhile', async () => {
   const { engine } = start(answers(6), {}, [{ gate: 'never', text: SUMMARY }])
   await turns(engine, 5)
-  const before = await told(engine)
+  const before = await historyTexts(engine)
   const seen: unknown[] = []
-  const run = engine.run(ask(long('question 6')), {
+  const run = engine.run(userTurn(long('question 6')), {
     onAgentEvent: ({ phase }) => {
       if (phase !== 'compaction_start') return
       seen.push(run.stream.isCompacting(), run.steer('more'))
@@ -153,7 +153,7 @@ test('an abort during a compaction writes nothing, and nothing is steered meanwh
   expect(result.stopReason).toBe('aborted')
   expect(seen).toEqual([true, false])
   expect(run.stream.isCompacting()).toBe(false)
-  expect(await told(engine)).toEqual([...before, 'question 6'])
+  expect(await historyTexts(engine)).toEqual([...before, 'question 6'])
   const { rows } = await engine.ledger.query('SELECT count(*) AS n FROM compactions')
   expect(rows).toEqual([{ n: 0 }])
 })
@@ -163,7 +163,7 @@ test('a tool loop that outgrows the window loses its oldest rounds between two c
   const replies = [call(1), call(2), call(3), call(4), call(5), call(6), 'done']
   const { engine, provider, small } = start(replies, {}, [SUMMARY, SUMMARY, SUMMARY])
   const result = await engine.run({
-    ...ask('read them all'),
+    ...userTurn('read them all'),
     tools: [{ name: 'read', run: ({ n }: { n: number }) => long(`result ${n}`).repeat(2) }],
   }).result
   expect(result).toMatchObject({ stopReason: 'end_turn', persisted: true })
@@ -179,7 +179,7 @@ test('a tool loop that outgrows the window loses its oldest rounds between two c
 
 test('a session without a past has nothing to compact', async () => {
   const { engine, small } = start([overflow], { models: large })
-  const result = await engine.run(ask('hi')).result
+  const result = await engine.run(userTurn('hi')).result
   expect(result).toMatchObject({ stopReason: 'error', error: { kind: 'context_overflow' } })
   expect(small.requests).toEqual([])
   expect(await engine.compact('agent:main:main').catch((error) => error.code)).toBe(null)
@@ -188,13 +188,13 @@ test('a session without a past has nothing to compact', async () => {
 test('a session is compacted by hand, with instructions, and uncompacted', async () => {
   const { engine, small } = start([...answers(5), 'answer 6'], {}, [SUMMARY])
   await turns(engine, 5)
-  const before = await told(engine)
+  const before = await historyTexts(engine)
   const done = await engine.compact('agent:main:main', { instructions: 'Keep the colours.' })
   expect(done).toMatchObject({ turnsSummarized: 2, compactionType: 'summary' })
   expect(JSON.stringify(small.requests[0])).toContain('Mind this: Keep the colours.')
-  expect((await told(engine)).slice(0, 2)).toEqual(['[Previous conversati', 'question 3'])
+  expect((await historyTexts(engine)).slice(0, 2)).toEqual(['[Previous conversati', 'question 3'])
   await engine.ledger.uncompact('agent:main:main')
-  expect(await told(engine)).toEqual(before)
+  expect(await historyTexts(engine)).toEqual(before)
   expect(await engine.ledger.uncompact('agent:main:main')).toBeNull()
   await expect(engine.compact('nobody')).rejects.toMatchObject({ code: 'unknown_session' })
 })
@@ -203,7 +203,7 @@ test('a compaction by hand is cancelled by its signal, and fails closed', async 
   const gone: ScriptedReply = { gate: 'never', text: SUMMARY }
   const { engine, small } = start(answers(5), {}, [gone, '', ''])
   await turns(engine, 5)
-  const before = await told(engine)
+  const before = await historyTexts(engine)
   const controller = new AbortController()
   const compacting = engine.compact('agent:main:main', { signal: controller.signal })
   await expect.poll(() => small.requests.length).toBe(1)
@@ -212,7 +212,7 @@ test('a compaction by hand is cancelled by its signal, and fails closed', async 
   await expect(engine.compact('agent:main:main')).rejects.toMatchObject({
     code: 'compaction_failed',
   })
-  expect(await told(engine)).toEqual(before)
+  expect(await historyTexts(engine)).toEqual(before)
 })
 
 test('the strategies are chained, and recorded by their name', async () => {
@@ -233,16 +233,18 @@ test('the strategies are chained, and recorded by their name', async () => {
 
 test('the guard refuses a small window, warns of a full one, and stops at its own limit', async () => {
   const { engine } = start(['a'], { contextGuard: {} })
-  expect(() => engine.run(ask('hi'))).toThrow(expect.objectContaining({ code: 'invalid_context' }))
+  expect(() => engine.run(userTurn('hi'))).toThrow(
+    expect.objectContaining({ code: 'invalid_context' }),
+  )
   const { engine: warned } = start(['a'], { models: large, contextGuard: { warnThreshold: 0.001 } })
-  const result = await warned.run(ask(long('hi'))).result
+  const result = await warned.run(userTurn(long('hi'))).result
   expect(result.warnings.map(({ code }) => code)).toEqual(['context_near_limit'])
   expect(result.tokenBudget).toMatchObject({ modelLimit: 100_000, reserveResponse: 1_000 })
   const { engine: limited, provider } = start(['a'], {
     models: large,
     contextGuard: { hardLimit: 100 },
   })
-  const refused = await limited.run({ ...ask(long('hi')), sessionLabel: 'other' }).result
+  const refused = await limited.run({ ...userTurn(long('hi')), sessionLabel: 'other' }).result
   expect(refused.error).toMatchObject({
     kind: 'context_overflow',
     detail: { code: 'context_guard' },

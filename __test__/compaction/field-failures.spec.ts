@@ -7,12 +7,12 @@ import type { AgentEngine, AgentEngineOptions, AgentResult } from '../../index.j
 import { closing, folder, serving } from '../support/cleanup.js'
 import { context, engineAt } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
-import { fails } from '../support/servers/failover.js'
+import { failWith } from '../support/servers/failover.js'
 import { type Handler, sse, type TestServer } from '../support/servers/server.js'
 import { SUMMARY } from '../support/values/summary.js'
 
 const soon = { 'retry-after-ms': '1' }
-const says = (text: string) => sse(anthropic.answer(text))
+const replyWith = (text: string) => sse(anthropic.answer(text))
 
 /** 3,000 tokens for the prompt of `m`; `large` is the same model with room, `tiny` summarises. */
 const models = [
@@ -35,8 +35,8 @@ beforeEach(async () => {
   server = await serving((response, seen) => {
     const next =
       seen.body.model === 'tiny'
-        ? (summaries.shift() ?? says(SUMMARY))
-        : (replies.shift() ?? says('ok'))
+        ? (summaries.shift() ?? replyWith(SUMMARY))
+        : (replies.shift() ?? replyWith('ok'))
     return next(response, seen)
   })
 })
@@ -56,14 +56,14 @@ const run = (engine: AgentEngine, content: string, model = 'm'): Promise<AgentRe
   engine.run(context({ model, currentMessage: { role: 'user', content }, sessionLabel: 's' }))
     .result
 
-async function ask(engine: AgentEngine, from: number, to: number, model = 'm') {
+async function runQuestions(engine: AgentEngine, from: number, to: number, model = 'm') {
   const results = []
   for (let n = from; n <= to; n++) results.push(await run(engine, long(`question ${n}`), model))
   return results
 }
 
 /** What each message of the session's context begins with. */
-const told = async (engine: AgentEngine) =>
+const historyTexts = async (engine: AgentEngine) =>
   (await engine.ledger.history('s')).map(({ content }) => content.split(' lorem')[0]?.slice(0, 20))
 
 const compactions = async (engine: AgentEngine) =>
@@ -78,10 +78,10 @@ const textsOf = ({ body }: { body: any }): string[] =>
 
 describe('47 % of one fleet’s compactions had emptied the history (#114696, #120663)', () => {
   const failing: [string, Handler][] = [
-    ['answers 500', fails(500, 'broken', soon)],
-    ['says nothing', says('')],
-    ['says blanks', says(' \n\t ')],
-    ['says more than it was given', says(`${SUMMARY} ${'and so on '.repeat(3_000)}`)],
+    ['answers 500', failWith(500, 'broken', soon)],
+    ['says nothing', replyWith('')],
+    ['says blanks', replyWith(' \n\t ')],
+    ['says more than it was given', replyWith(`${SUMMARY} ${'and so on '.repeat(3_000)}`)],
     ['refuses', sse(anthropic.start() + anthropic.text(0, 'No.') + anthropic.end('refusal'))],
     ['is cut in the middle', sse(anthropic.start() + anthropic.text(0, SUMMARY))],
   ]
@@ -89,8 +89,8 @@ describe('47 % of one fleet’s compactions had emptied the history (#114696, #1
     'a summariser that %s writes no boundary: the history stays, and the run goes on',
     async (_, handler) => {
       const engine = open()
-      await ask(engine, 1, 5)
-      const before = await told(engine)
+      await runQuestions(engine, 1, 5)
+      const before = await historyTexts(engine)
       summaries = Array(12).fill(handler)
       const result = await run(engine, long('question 6'))
       expect(result).toMatchObject({ stopReason: 'end_turn', persisted: true })
@@ -98,7 +98,7 @@ describe('47 % of one fleet’s compactions had emptied the history (#114696, #1
       expect(result.warnings.map(({ code }) => code)).toContain('compaction_failed')
       expect(summaries.length).toBeLessThan(12)
       expect(await compactions(engine)).toBe(0)
-      expect(await told(engine)).toEqual([...before, 'question 6', 'ok'])
+      expect(await historyTexts(engine)).toEqual([...before, 'question 6', 'ok'])
       expect(textsOf(sentTo('m').at(-1) as never)).toHaveLength(11)
     },
   )
@@ -107,14 +107,14 @@ describe('47 % of one fleet’s compactions had emptied the history (#114696, #1
     'after an overflow, a summariser that %s leaves the history as it was',
     async (_, handler) => {
       const engine = open()
-      await ask(engine, 1, 5, 'large')
-      const before = await told(engine)
+      await runQuestions(engine, 1, 5, 'large')
+      const before = await historyTexts(engine)
       summaries = Array(12).fill(handler)
-      replies = Array(4).fill(fails(400, 'prompt is too long: 9 > 8'))
+      replies = Array(4).fill(failWith(400, 'prompt is too long: 9 > 8'))
       const result = await run(engine, 'question 6', 'large')
       expect(result).toMatchObject({ stopReason: 'error', error: { kind: 'compaction_failure' } })
       expect(await compactions(engine)).toBe(0)
-      expect(await told(engine)).toEqual(before)
+      expect(await historyTexts(engine)).toEqual(before)
       // The next run finds all of it.
       replies = []
       await run(engine, 'question 7', 'large')
@@ -128,9 +128,9 @@ test('a compaction loop ends after its attempts, however often the provider refu
     file = folder().file
     const compaction = { provider: 'test', model: 'tiny', maxOverflowRecoveries: most }
     const engine = open({ compaction })
-    await ask(engine, 1, 9, 'large')
+    await runQuestions(engine, 1, 9, 'large')
     const before = server.seen.length
-    replies = Array(50).fill(fails(400, 'prompt is too long: 9 > 8'))
+    replies = Array(50).fill(failWith(400, 'prompt is too long: 9 > 8'))
     const result = await run(engine, 'question 10', 'large')
     expect(result).toMatchObject({ stopReason: 'error', error: { kind: 'context_overflow' } })
     const since = server.seen.slice(before).map(({ body }) => body.model)
@@ -144,14 +144,14 @@ test('a compaction loop ends after its attempts, however often the provider refu
 
 test('three compactions, one after the other: every message is in a summary’s input or in the context, and each in one', async () => {
   const engine = open()
-  const results = await ask(engine, 1, 14)
+  const results = await runQuestions(engine, 1, 14)
   const compacted = results.flatMap(({ compaction }) => compaction ?? [])
   expect(compacted.length).toBeGreaterThanOrEqual(3)
   const summarised = sentTo('tiny').flatMap(textsOf).join('\n')
-  const context = (await told(engine)).join('\n')
+  const context = (await historyTexts(engine)).join('\n')
   for (let n = 1; n <= 14; n++) {
-    const said = (text: string) => new RegExp(`question ${n}\\b`).test(text)
-    expect([n, said(summarised) !== said(context)]).toEqual([n, true])
+    const mentions = (text: string) => new RegExp(`question ${n}\\b`).test(text)
+    expect([n, mentions(summarised) !== mentions(context)]).toEqual([n, true])
   }
   // Each brings the one before it up to date, and goes on where that ended.
   expect(textsOf(sentTo('tiny')[1] as never).join()).toContain('<previous-summary>')
@@ -163,10 +163,10 @@ test('three compactions, one after the other: every message is in a summary’s 
 
 test('the turns that a compaction kept are not forgotten: not by the next turn, nor by the next process', async () => {
   const engine = open()
-  await ask(engine, 1, 6)
+  await runQuestions(engine, 1, 6)
   expect(await compactions(engine)).toBe(1)
-  const kept = ['question 3', 'ok', 'question 4', 'ok', 'question 5', 'ok', 'question 6', 'ok']
-  expect(await told(engine)).toEqual(['[Previous conversati', ...kept])
+  const remaining = ['question 3', 'ok', 'question 4', 'ok', 'question 5', 'ok', 'question 6', 'ok']
+  expect(await historyTexts(engine)).toEqual(['[Previous conversati', ...remaining])
   await engine.close()
   const next = open()
   await run(next, 'And now?')
@@ -217,7 +217,7 @@ test('six calls over a growing cache: usage is their sum, the context’s size i
 test('a run that failed without a word moves no pointer, so that asking again doubles no message', async () => {
   const engine = open()
   const first = await run(engine, 'first', 'large')
-  replies = [fails(400, 'no')]
+  replies = [failWith(400, 'no')]
   const failed = await run(engine, 'second', 'large')
   expect(failed).toMatchObject({ stopReason: 'error', persisted: true })
   expect((await engine.ledger.session('s'))?.threadId).toBe(first.turnId)

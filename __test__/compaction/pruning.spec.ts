@@ -68,7 +68,7 @@ const read: AgentTool = {
   replay: 'pure',
   run: (params: { file: string }) => file(params.file),
 }
-const ask = async (content: string, changes: object = {}, cacheBreaks: object[] = []) => {
+const runTurn = async (content: string, changes: object = {}, cacheBreaks: object[] = []) => {
   const currentMessage = { role: 'user', content } as const
   const systemPrompt = `You are a test. ${'Keep to the rules. '.repeat(250)}`
   const result = await engine.run(
@@ -79,7 +79,7 @@ const ask = async (content: string, changes: object = {}, cacheBreaks: object[] 
 }
 
 /** The texts of the tool results of the newest request. */
-const told = (): string[] =>
+const sentResults = (): string[] =>
   cache.calls
     .at(-1)
     ?.seen.body.messages.flatMap(({ content }: any) => content)
@@ -103,41 +103,43 @@ describe.runIf(sqlite3)('a cold cache', () => {
   test('old results are told by their ends from then on, over runs and restarts, and the ledger keeps them whole', async () => {
     const pruning = { pruning: { clearAt: 1 } }
     await open(pruning)
-    for (const name of ['a', 'b', 'c', 'd']) await ask(`read ${name}`)
+    for (const name of ['a', 'b', 'c', 'd']) await runTurn(`read ${name}`)
     // Over 30 % of the window, and warm: nothing is touched.
-    await ask('go on')
-    expect(told()).toEqual(['a', 'b', 'c', 'd'].map(file))
+    await runTurn('go on')
+    expect(sentResults()).toEqual(['a', 'b', 'c', 'd'].map(file))
     expect(allRead(1)).toBe(true)
     await cold(pruning)
     const first = cache.calls.length
-    await ask('read e')
+    await runTurn('read e')
     // The last three answers before it are those of `go on`, and both of `read d`: its result stays whole.
     const shorter = [trimmed('a'), trimmed('b'), trimmed('c'), file('d')]
-    expect(told()).toEqual([...shorter, file('e')])
-    await ask('go on')
+    expect(sentResults()).toEqual([...shorter, file('e')])
+    await runTurn('go on')
     await open(pruning)
-    await ask('read f')
-    await ask('go on')
-    expect(told()).toEqual([...shorter, file('e'), file('f')])
+    await runTurn('read f')
+    await runTurn('go on')
+    expect(sentResults()).toEqual([...shorter, file('e'), file('f')])
     // After the one cold request, each reads what the one before has left.
     expect(cache.calls[first]?.read).toBe(0)
     expect(allRead(first + 1)).toBe(true)
-    const kept = await engine.ledger.history('agent:main:main')
-    const results = kept.filter(({ role }) => role === 'tool').map(({ content }) => content)
+    const storedMessages = await engine.ledger.history('agent:main:main')
+    const results = storedMessages
+      .filter(({ role }) => role === 'tool')
+      .map(({ content }) => content)
     expect(results).toEqual(['a', 'b', 'c', 'd', 'e', 'f'].map(file))
     expect(await engine.ledger.verify()).toMatchObject({ ok: true })
     // Cold again: what has become old since is pruned too.
     await cold(pruning)
-    await ask('go on')
-    expect(told()).toEqual(['a', 'b', 'c', 'd', 'e'].map(trimmed).concat(file('f')))
+    await runTurn('go on')
+    expect(sentResults()).toEqual(['a', 'b', 'c', 'd', 'e'].map(trimmed).concat(file('f')))
   })
 
   test('above half of the window the oldest are left out until it is below', async () => {
     await open({ pruning: { trimAt: 0.1, clearAt: 0.2 } })
-    for (const name of ['a', 'b', 'c', 'd']) await ask(`read ${name}`)
+    for (const name of ['a', 'b', 'c', 'd']) await runTurn(`read ${name}`)
     await cold({ pruning: { trimAt: 0.1, clearAt: 0.2 } })
-    await ask('go on')
-    const results = told()
+    await runTurn('go on')
+    const results = sentResults()
     const cleared = results.filter((text) => text === CLEARED).length
     expect(cleared).toBeGreaterThan(0)
     expect(results).toEqual(
@@ -147,8 +149,8 @@ describe.runIf(sqlite3)('a cold cache', () => {
       }),
     )
     const before = cache.calls.length
-    await ask('go on')
-    expect(told()).toEqual(results)
+    await runTurn('go on')
+    expect(sentResults()).toEqual(results)
     expect(allRead(before)).toBe(true)
   })
 
@@ -164,31 +166,31 @@ describe.runIf(sqlite3)('a cold cache', () => {
     ])
     const pruning = { pruning: { clearAt: 1 } }
     await open(pruning)
-    const { messages } = await ask('go on', { history })
-    expect(told()).toEqual(['a', 'b', 'c', 'd'].map(file))
+    const { messages } = await runTurn('go on', { history })
+    expect(sentResults()).toEqual(['a', 'b', 'c', 'd'].map(file))
     await cold(pruning)
     const longer = [...history, ...messages]
-    const next = await ask('go on', { history: longer })
+    const next = await runTurn('go on', { history: longer })
     const results = [trimmed('a'), trimmed('b'), trimmed('c'), file('d')]
-    expect(told()).toEqual(results)
-    await ask('go on', { history: [...longer, ...next.messages] })
-    expect(told()).toEqual(results)
+    expect(sentResults()).toEqual(results)
+    await runTurn('go on', { history: [...longer, ...next.messages] })
+    expect(sentResults()).toEqual(results)
     expect(allRead(cache.calls.length - 1)).toBe(true)
   })
 
   test('nothing is pruned unless it is asked for, nor below its share of the window', async () => {
     await open()
-    for (const name of ['a', 'b', 'c']) await ask(`read ${name}`)
+    for (const name of ['a', 'b', 'c']) await runTurn(`read ${name}`)
     const expired = [{ cause: 'expired', part: null }]
     await cold()
-    await ask('go on', {}, expired)
+    await runTurn('go on', {}, expired)
     await cold({ pruning: { trimAt: 0.9, clearAt: 0.9 } })
-    await ask('go on', {}, expired)
-    expect(told()).toEqual(['a', 'b', 'c'].map(file))
+    await runTurn('go on', {}, expired)
+    expect(sentResults()).toEqual(['a', 'b', 'c'].map(file))
     // The hour that the cache was asked to keep is not over.
     await cold({ pruning: { trimAt: 0.1 } })
-    await ask('go on', { promptCache: { ttl: '1h' } })
-    expect(told()).toEqual(['a', 'b', 'c'].map(file))
+    await runTurn('go on', { promptCache: { ttl: '1h' } })
+    expect(sentResults()).toEqual(['a', 'b', 'c'].map(file))
   })
 })
 

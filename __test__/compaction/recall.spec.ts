@@ -53,7 +53,7 @@ const calls = (...asked: [string, unknown][]) =>
 const read: AgentTool = { name: 'read', run: () => 'Shelf nine holds the amber flask.' }
 
 /** One turn; what the model is told by the last tool result of its last request, where there is one. */
-async function say(engine: AgentEngine, content: string, sessionLabel = 's', tools = [read]) {
+async function runTurn(engine: AgentEngine, content: string, sessionLabel = 's', tools = [read]) {
   const asked = { role: 'user', content } as const
   const run = engine.run(context({ model: 'small', currentMessage: asked, sessionLabel, tools }))
   const result = await run.result
@@ -62,13 +62,13 @@ async function say(engine: AgentEngine, content: string, sessionLabel = 's', too
 }
 
 /** What the model is told when it looks for something. */
-async function recalled(engine: AgentEngine, input: object, label = 's', asks = 'And?') {
+async function recalled(engine: AgentEngine, input: object, label = 's', question = 'And?') {
   replies = [calls(['recall', input])]
-  const { toolCalls } = await say(engine, asks, label)
+  const { toolCalls } = await runTurn(engine, question, label)
   expect(toolCalls).toMatchObject([{ toolName: 'recall', status: 'completed' }])
   const { content } = server.seen.at(-1)?.body.messages.at(-1) ?? {}
-  const told = content[0].content
-  const text = typeof told === 'string' ? told : told[0].text
+  const recalledText = content[0].content
+  const text = typeof recalledText === 'string' ? recalledText : recalledText[0].text
   expect(toolCalls[0]?.result).toBe(text)
   return text as string
 }
@@ -76,9 +76,9 @@ async function recalled(engine: AgentEngine, input: object, label = 's', asks = 
 /** A session whose first two turns are gone from its context, with a secret in each. */
 async function compacted(engine: AgentEngine, label = 's') {
   replies = [calls(['read', {}])]
-  const first = await say(engine, long('The cellar opens with 4711-Zebra.'), label)
-  await say(engine, long('The attic opens with 1234-Heron.'), label)
-  for (const n of [3, 4, 5]) await say(engine, long(`question ${n}`), label)
+  const first = await runTurn(engine, long('The cellar opens with 4711-Zebra.'), label)
+  await runTurn(engine, long('The attic opens with 1234-Heron.'), label)
+  for (const n of [3, 4, 5]) await runTurn(engine, long(`question ${n}`), label)
   expect(await engine.compact(label)).toMatchObject({ turnsSummarized: 2 })
   return first
 }
@@ -86,11 +86,11 @@ async function compacted(engine: AgentEngine, label = 's') {
 test('what a summary stands for is found again in its original words, with what tools answered', async () => {
   const engine = open()
   const { turnId } = await compacted(engine)
-  const told = await recalled(engine, { query: 'cellar' })
+  const recalledText = await recalled(engine, { query: 'cellar' })
   const request = JSON.stringify(server.seen.at(-1)?.body.messages[0])
   expect(request).toContain('[Previous conversation summary]:')
   expect(request).not.toContain('Zebra')
-  expect(told).toMatch(
+  expect(recalledText).toMatch(
     new RegExp(
       `^1 message that is no longer in your context, newest first:\n\n\\[\\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z\\] user, turn ${turnId}:\nThe cellar opens with 4711-Zebra. lorem`,
     ),
@@ -121,15 +121,15 @@ test('what is still in the context is not found, and after `uncompact` everythin
 test('a sibling branch and another session are never found; the turns a fork began with are', async () => {
   const engine = open()
   await compacted(engine, 'other')
-  const { turnId } = await say(engine, long('The cellar has a green door.'))
+  const { turnId } = await runTurn(engine, long('The cellar has a green door.'))
   await engine.ledger.fork(turnId, 'side')
   // Two branches of one thread, each with a word of its own, and each compacted.
   for (const [label, word] of [
     ['s', 'walrus'],
     ['side', 'ostrich'],
   ] as const) {
-    await say(engine, long(`Behind the cellar lives a ${word}.`), label)
-    for (const n of [3, 4, 5]) await say(engine, long(`question ${n}`), label)
+    await runTurn(engine, long(`Behind the cellar lives a ${word}.`), label)
+    for (const n of [3, 4, 5]) await runTurn(engine, long(`question ${n}`), label)
     expect(await engine.compact(label)).toMatchObject({ turnsSummarized: 2 })
   }
   const main = await recalled(engine, { query: 'cellar' })
@@ -145,7 +145,7 @@ test('three compactions later the first turn is still found', async () => {
   const engine = open()
   await compacted(engine)
   for (let round = 0; round < 2; round++) {
-    for (let n = 0; n < 3; n++) await say(engine, long(`round ${round} question ${n}`))
+    for (let n = 0; n < 3; n++) await runTurn(engine, long(`round ${round} question ${n}`))
     expect(await engine.compact('s')).not.toBeNull()
   }
   expect(await recalled(engine, { query: 'cellar' })).toContain('4711-Zebra')
@@ -155,12 +155,12 @@ test('three compactions later the first turn is still found', async () => {
 test('words that no message holds together are found apart, those with the most first; `limit` is kept', async () => {
   const engine = open()
   await compacted(engine)
-  const told = await recalled(engine, { query: 'Which code opens the cellar, please?' })
-  expect(told).toMatch(
+  const recalledText = await recalled(engine, { query: 'Which code opens the cellar, please?' })
+  expect(recalledText).toMatch(
     /^No message holds all of these words; some hold some. 3 messages .* best first:/,
   )
-  expect(told.indexOf('Zebra')).toBeLessThan(told.indexOf('Heron'))
-  expect(told.indexOf('Heron')).toBeLessThan(told.indexOf('flask'))
+  expect(recalledText.indexOf('Zebra')).toBeLessThan(recalledText.indexOf('Heron'))
+  expect(recalledText.indexOf('Heron')).toBeLessThan(recalledText.indexOf('flask'))
   const one = await recalled(engine, { query: 'opens', limit: 1 })
   expect(one).toMatch(/^1 message that is .*Heron/s)
   expect(one).not.toContain('Zebra')
@@ -172,19 +172,19 @@ test('words that no message holds together are found apart, those with the most 
 
 test('an answer has a cap, and says what it left out', async () => {
   const engine = open({ strategies: ['hard_clear'] })
-  for (let n = 0; n < 24; n++) await say(engine, long(`needle ${n}`))
+  for (let n = 0; n < 24; n++) await runTurn(engine, long(`needle ${n}`))
   await engine.compact('s')
-  const told = await recalled(engine, { query: 'needle', limit: 50 })
+  const recalledText = await recalled(engine, { query: 'needle', limit: 50 })
   // 30 % of the window, as every result of a tool.
-  expect(told.length).toBeLessThanOrEqual(4_800)
-  expect(told).toContain('needle 23')
-  expect(told).toMatch(/\n\n\(\d+ more; ask for them with more words\.\)$/)
+  expect(recalledText.length).toBeLessThanOrEqual(4_800)
+  expect(recalledText).toContain('needle 23')
+  expect(recalledText).toMatch(/\n\n\(\d+ more; ask for them with more words\.\)$/)
 })
 
 test('arguments are checked, and wrong ones are told to the model', async () => {
   const engine = open()
   replies = [calls(['recall', { limit: 0 }])]
-  const { toolCalls } = await say(engine, 'hi')
+  const { toolCalls } = await runTurn(engine, 'hi')
   expect(toolCalls).toMatchObject([{ toolName: 'recall', status: 'failed' }])
 })
 
@@ -209,7 +209,7 @@ test('without the option nothing is offered, and a tool of that name is the host
   const engine = open({ recall: false })
   const mine: AgentTool = { name: 'recall', run: () => 'mine' }
   replies = [calls(['recall', {}])]
-  const { toolCalls } = await say(engine, 'hi', 's', [mine])
+  const { toolCalls } = await runTurn(engine, 'hi', 's', [mine])
   expect(toolCalls).toMatchObject([{ result: 'mine' }])
   const with_ = open()
   const asked = context({ model: 'small', tools: [read, mine] })

@@ -136,10 +136,11 @@ const phases: Record<string, (file: string) => Promise<Phase>> = {
         ledger: { path: file },
       }),
     )
-    const ask = (n: number) => context({ currentMessage: { role: 'user', content: long(`${n}`) } })
-    for (const n of [1, 2, 3, 4, 5]) await engine.run(ask(n)).result
+    const userTurn = (n: number) =>
+      context({ currentMessage: { role: 'user', content: long(`${n}`) } })
+    for (const n of [1, 2, 3, 4, 5]) await engine.run(userTurn(n)).result
     const begun = gate()
-    const run = engine.run(ask(6), {
+    const run = engine.run(userTurn(6), {
       onAgentEvent: ({ phase }) => {
         if (phase === 'compaction_start') begun.open()
       },

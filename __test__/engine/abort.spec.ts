@@ -199,7 +199,7 @@ describe('an AbortSignal', () => {
 
   test('while a tool runs that heeds its signal', async () => {
     const all = await rig(sse(anthropic.calls(['toolu_1', 'wait', {}])))
-    let heard: unknown
+    let received: unknown
     const begun = gate()
     const wait: PlainTool = {
       name: 'wait',
@@ -207,7 +207,7 @@ describe('an AbortSignal', () => {
         new Promise((_resolve, reject) => {
           begun.open()
           signal.addEventListener('abort', () => {
-            heard = signal.aborted
+            received = signal.aborted
             reject(new Error('stopped'))
           })
         }),
@@ -216,7 +216,7 @@ describe('an AbortSignal', () => {
     // `started` is told before the tool is called, and an abort between the two keeps it from beginning.
     await begun.wait
     const result = await aborts(all.engine, run, () => all.controller.abort())
-    expect(heard).toBe(true)
+    expect(received).toBe(true)
     expect(result.toolCalls).toMatchObject([{ id: 'toolu_1', status: 'failed', error: 'aborted' }])
     await expectNoMoreThan(1, all)
   })
@@ -236,22 +236,22 @@ describe('an AbortSignal', () => {
       },
     }
     const run = all.engine.run(context({ tools: [deaf], abortSignal: all.controller.signal }))
-    const told: StreamEvent[] = []
-    run.stream.onEvent((event) => told.push(event))
+    const delivered: StreamEvent[] = []
+    run.stream.onEvent((event) => delivered.push(event))
     // `started` is told before the tool is called, and an abort between the two keeps it from beginning.
     await begun.wait
     const result = await aborts(all.engine, run, () => all.controller.abort())
-    const before = told.length
+    const before = delivered.length
     late.open()
     await new Promise(setImmediate)
-    expect(told.length).toBe(before)
+    expect(delivered.length).toBe(before)
     expect(calls).toBe(1)
     expect(result.toolCalls).toMatchObject([
       { id: 'toolu_1', status: 'failed', error: 'aborted' },
       { id: 'toolu_2', status: 'failed', error: 'aborted' },
     ])
     expect(
-      told.flatMap((event) =>
+      delivered.flatMap((event) =>
         event.type === 'tool_status' ? `${event.toolCallId}:${event.status}` : [],
       ),
     ).toEqual(['toolu_1:started', 'toolu_1:failed'])
@@ -571,12 +571,12 @@ describe('steering', () => {
       if (turns % 3 === 2) await new Promise(setImmediate)
       const taken = run.steer('more')
       const result = await run.result
-      const told = result.messages.some(
+      const delivered = result.messages.some(
         ({ role, content }) => role === 'user' && content === 'more',
       )
       const back = result.undeliveredSteering.includes('more')
-      expect(told !== back).toBe(taken)
-      expect(told || back).toBe(taken)
+      expect(delivered !== back).toBe(taken)
+      expect(delivered || back).toBe(taken)
       await engine.close()
     }
   })

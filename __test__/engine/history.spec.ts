@@ -16,7 +16,7 @@ import { sse } from '../support/servers/server.js'
 const scripted = (replies: ScriptedReply[], path?: string) =>
   scriptedLedger(replies, path === undefined ? {} : { ledger: { path } })
 
-const say = (content: string) => ({ currentMessage: { role: 'user' as const, content } })
+const userMessage = (content: string) => ({ currentMessage: { role: 'user' as const, content } })
 
 /** `role: text` of every message of every request. */
 function asked(provider: ScriptedProvider): string[][] {
@@ -28,8 +28,12 @@ function asked(provider: ScriptedProvider): string[][] {
   )
 }
 
-async function ask(engine: AgentEngine, content: string, changes: object = {}): Promise<string> {
-  const result = await engine.run(context({ ...say(content), ...changes })).result
+async function runTurn(
+  engine: AgentEngine,
+  content: string,
+  changes: object = {},
+): Promise<string> {
+  const result = await engine.run(context({ ...userMessage(content), ...changes })).result
   expect([result.stopReason, result.persisted]).toEqual(['end_turn', true])
   return result.turnId
 }
@@ -42,9 +46,9 @@ describe('without a history given', () => {
       'two',
       'three',
     ])
-    await ask(engine, 'first', { tools: [{ name: 'look', run: () => 'seen' }] })
-    await ask(engine, 'second')
-    await ask(engine, 'third')
+    await runTurn(engine, 'first', { tools: [{ name: 'look', run: () => 'seen' }] })
+    await runTurn(engine, 'second')
+    await runTurn(engine, 'third')
     expect(asked(provider).slice(2)).toEqual([
       ['user: first', 'assistant: looking look', 'tool: seen', 'assistant: one', 'user: second'],
       [
@@ -61,17 +65,17 @@ describe('without a history given', () => {
 
   test('another engine on the same file goes on where the first was', async () => {
     const first = scripted(['one'])
-    await ask(first.engine, 'first')
+    await runTurn(first.engine, 'first')
     await first.engine.close()
     const second = scripted(['two'], first.file)
-    await ask(second.engine, 'second')
+    await runTurn(second.engine, 'second')
     expect(asked(second.provider)).toEqual([['user: first', 'assistant: one', 'user: second']])
   })
 
   test('a session of another label sees nothing of it', async () => {
     const { engine, provider } = scripted(['one', 'two'])
-    await ask(engine, 'first')
-    await ask(engine, 'second', { sessionLabel: 'agent:main:Main' })
+    await runTurn(engine, 'first')
+    await runTurn(engine, 'second', { sessionLabel: 'agent:main:Main' })
     expect(asked(provider)[1]).toEqual(['user: second'])
   })
 
@@ -84,8 +88,8 @@ describe('without a history given', () => {
     const { file } = folder()
     const engine = closing(engineAt(server.url, { ledger: { path: file } }))
     const tools = [{ name: 'look', run: () => 'seen' }]
-    await ask(engine, 'first', { tools })
-    await ask(engine, 'second', { tools })
+    await runTurn(engine, 'first', { tools })
+    await runTurn(engine, 'second', { tools })
     const bare = server.seen.map(({ body }) => body.messages.map(withoutMarks))
     expect(bare[1]).toEqual([...bare[0], ...bare[1].slice(bare[0].length)])
     expect(bare[2]).toEqual([...bare[1], ...bare[2].slice(bare[1].length)])
@@ -121,8 +125,8 @@ describe('without a history given', () => {
       }),
     )
     const tools = [{ name: 'look', run: () => 'seen' }]
-    await ask(engine, 'first', { tools })
-    await ask(engine, 'second', { tools, provider: 'other' })
+    await runTurn(engine, 'first', { tools })
+    await runTurn(engine, 'second', { tools, provider: 'other' })
     expect(server.seen[2]?.body.messages).toEqual([
       { role: 'system', content: 'You are a test.' },
       { role: 'user', content: 'first' },
@@ -144,10 +148,10 @@ describe('without a history given', () => {
       { steps: [{ text: 'half an' }, { gate: 'never' }] },
       'whole',
     ])
-    const run = engine.run(context(say('first')))
+    const run = engine.run(context(userMessage('first')))
     for await (const event of run) if (event.type === 'token') run.abort()
     await run.result
-    await ask(engine, 'second')
+    await runTurn(engine, 'second')
     expect(asked(provider)[1]).toEqual(['user: first', 'assistant: half an', 'user: second'])
   })
 })
@@ -155,14 +159,14 @@ describe('without a history given', () => {
 describe('with a history given', () => {
   test('that one is sent, and the turn still follows the head', async () => {
     const { engine, ledger, provider } = scripted(['one', 'two', 'three'])
-    const first = await ask(engine, 'first')
-    const second = await ask(engine, 'second', {
+    const first = await runTurn(engine, 'first')
+    const second = await runTurn(engine, 'second', {
       history: [
         { role: 'user', content: 'other' },
         { role: 'assistant', content: 'words' },
       ],
     })
-    await ask(engine, 'third')
+    await runTurn(engine, 'third')
     expect(asked(provider).slice(1)).toEqual([
       ['user: other', 'assistant: words', 'user: second'],
       ['user: first', 'assistant: one', 'user: second', 'assistant: two', 'user: third'],
@@ -172,8 +176,8 @@ describe('with a history given', () => {
 
   test('an empty one is a history too', async () => {
     const { engine, provider } = scripted(['one', 'two'])
-    await ask(engine, 'first')
-    await ask(engine, 'second', { history: [] })
+    await runTurn(engine, 'first')
+    await runTurn(engine, 'second', { history: [] })
     expect(asked(provider)[1]).toEqual(['user: second'])
   })
 })
@@ -181,8 +185,8 @@ describe('with a history given', () => {
 describe('at once', () => {
   test('two runs on one session go one after the other, and the second sees the first', async () => {
     const { engine, provider } = scripted([{ gate: 'go', text: 'one' }, 'two'])
-    const first = engine.run(context(say('first')))
-    const second = engine.run(context(say('second')))
+    const first = engine.run(context(userMessage('first')))
+    const second = engine.run(context(userMessage('second')))
     expect((await second.next()).value).toMatchObject({ type: 'stream_start', seq: 1 })
     while (provider.requests.length === 0) await new Promise((resolve) => setImmediate(resolve))
     expect(asked(provider)).toEqual([['user: first']])
@@ -195,7 +199,7 @@ describe('at once', () => {
   test('twenty runs on one session chain in the order they were started', async () => {
     const replies = Array.from({ length: 20 }, (_, n): ScriptedReply => ({ text: `answer ${n}` }))
     const { engine, ledger, provider } = scripted(replies)
-    const runs = replies.map((_, n) => engine.run(context(say(`question ${n}`))))
+    const runs = replies.map((_, n) => engine.run(context(userMessage(`question ${n}`))))
     const results = await Promise.all(runs.map((run) => run.result))
     expect(results.map((result) => [result.persisted, result.blocks])).toEqual(
       replies.map((_, n) => [true, [{ type: 'text', text: `answer ${n}` }]]),
@@ -240,8 +244,8 @@ describe('at once', () => {
 
   test('an aborted run lets the next one of its session in, and what it leaves is seen', async () => {
     const { engine, provider } = scripted([{ steps: [{ text: 'half' }, { gate: 'never' }] }, 'two'])
-    const first = engine.run(context(say('first')))
-    const second = engine.run(context(say('second')))
+    const first = engine.run(context(userMessage('first')))
+    const second = engine.run(context(userMessage('second')))
     for await (const event of first) if (event.type === 'token') first.abort()
     expect((await second.result).stopReason).toBe('end_turn')
     expect(asked(provider)[1]).toEqual(['user: first', 'assistant: half', 'user: second'])
@@ -253,8 +257,8 @@ describe('a parent that is named', () => {
 
   test('may be the head', async () => {
     const { engine, ledger, provider } = scripted(['one', 'two'])
-    const first = await ask(engine, 'first')
-    const second = await ask(engine, 'second', { parentTurnId: first })
+    const first = await runTurn(engine, 'first')
+    const second = await runTurn(engine, 'second', { parentTurnId: first })
     expect((await ledger.turn(second))?.parentTurnId).toBe(first)
     expect(asked(provider)[1]).toEqual(['user: first', 'assistant: one', 'user: second'])
   })
@@ -263,9 +267,9 @@ describe('a parent that is named', () => {
     'that is stale is told, with nothing sent (history %j)',
     async (history) => {
       const { engine, ledger, provider } = scripted(['one', 'two'])
-      const first = await ask(engine, 'first')
-      const second = await ask(engine, 'second')
-      const run = engine.run(context({ ...say('third'), parentTurnId: first, history }))
+      const first = await runTurn(engine, 'first')
+      const second = await runTurn(engine, 'second')
+      const run = engine.run(context({ ...userMessage('third'), parentTurnId: first, history }))
       const events = await readAll(run)
       const result = await run.result
       expect([result.stopReason, code(result), result.error?.retryable]).toEqual([
@@ -286,7 +290,7 @@ describe('a parent that is named', () => {
     'that is not there is told, with nothing sent (history %j)',
     async (history) => {
       const { engine, ledger, provider } = scripted(['one'])
-      await ask(engine, 'first')
+      await runTurn(engine, 'first')
       const results = []
       for (const sessionLabel of ['agent:main:main', 'a new one']) {
         const run = engine.run(context({ sessionLabel, parentTurnId: 'nowhere', history }))
@@ -307,10 +311,10 @@ describe('a parent that is named', () => {
 
   test('on a new label is where that session begins', async () => {
     const { engine, ledger, provider } = scripted(['one', 'two', 'branch', 'again'])
-    const first = await ask(engine, 'first')
-    const second = await ask(engine, 'second')
-    const branch = await ask(engine, 'other', { sessionLabel: 'branch', parentTurnId: first })
-    await ask(engine, 'more', { sessionLabel: 'branch' })
+    const first = await runTurn(engine, 'first')
+    const second = await runTurn(engine, 'second')
+    const branch = await runTurn(engine, 'other', { sessionLabel: 'branch', parentTurnId: first })
+    await runTurn(engine, 'more', { sessionLabel: 'branch' })
     expect(asked(provider).slice(2)).toEqual([
       ['user: first', 'assistant: one', 'user: other'],
       ['user: first', 'assistant: one', 'user: other', 'assistant: branch', 'user: more'],
@@ -328,17 +332,20 @@ describe('a parent that is named', () => {
 
 test('a session that moved under a run keeps its new head: the answer is kept beside it, and says so', async () => {
   const first = scripted([{ gate: 'go', text: 'late' }])
-  const run = first.engine.run(context(say('first')))
+  const run = first.engine.run(context(userMessage('first')))
   await run.next()
   while (first.provider.requests.length === 0) await new Promise((resolve) => setImmediate(resolve))
   // A broker that commits itself does not queue behind runs, no more than another process would.
-  const head = await first.ledger.writeTurn(context({ ...say('second'), parentTurnId: null }), {
-    messages: [],
-    toolCalls: [],
-    usage: (await scripted(['x']).engine.run(context()).result).usage,
-    stopReason: 'end_turn',
-    durationMs: 1,
-  })
+  const head = await first.ledger.writeTurn(
+    context({ ...userMessage('second'), parentTurnId: null }),
+    {
+      messages: [],
+      toolCalls: [],
+      usage: (await scripted(['x']).engine.run(context()).result).usage,
+      stopReason: 'end_turn',
+      durationMs: 1,
+    },
+  )
   first.provider.open('go')
   const result = await run.result
   expect([result.stopReason, result.persisted, result.persistError?.code]).toEqual([
@@ -355,7 +362,7 @@ test('a session that moved under a run keeps its new head: the answer is kept be
 test('two processes on one session never fork it: the chain is every turn that came in time', async () => {
   const { ledger, file } = scripted([])
   const child = fileURLToPath(new URL('../children/ledger/session.mjs', import.meta.url))
-  const kept = await Promise.all(
+  const outputs = await Promise.all(
     ['a', 'b'].map(
       (name) =>
         new Promise<string[]>((resolve, reject) => {
@@ -376,8 +383,8 @@ test('two processes on one session never fork it: the chain is every turn that c
   const head = (await ledger.session('shared'))?.threadId ?? ''
   const { rows } = await ledger.query('SELECT ancestry FROM threads WHERE turn_id = ?', [head])
   const chain = JSON.parse(String(rows[0]?.ancestry))
-  expect(kept.flat().length).toBeGreaterThanOrEqual(26)
-  expect([...chain].sort()).toEqual(kept.flat().sort())
+  expect(outputs.flat().length).toBeGreaterThanOrEqual(26)
+  expect([...chain].sort()).toEqual(outputs.flat().sort())
   const all = await ledger.query('SELECT count(*) AS turns FROM turns')
   // What came too late stands beside the chain: nothing is lost.
   expect(all.rows).toEqual([{ turns: 50 }])
@@ -387,8 +394,8 @@ describe('history', () => {
   test('of a label and of a turn: what a next call would see', async () => {
     const { engine, ledger } = scripted(['one', 'two'])
     const since = Date.now()
-    const first = await ask(engine, 'first')
-    await ask(engine, 'second')
+    const first = await runTurn(engine, 'first')
+    await runTurn(engine, 'second')
     const whole = await ledger.history('agent:main:main')
     expect(normal(whole, since)).toEqual(
       ['first', 'one', 'second', 'two'].map((content, n) => ({
@@ -417,8 +424,8 @@ describe('history', () => {
 
   test('a label that looks like a turn is a label first', async () => {
     const { engine, ledger } = scripted(['one', 'two'])
-    const first = await ask(engine, 'first')
-    await ask(engine, 'second', { sessionLabel: first })
+    const first = await runTurn(engine, 'first')
+    await runTurn(engine, 'second', { sessionLabel: first })
     expect((await ledger.history(first)).map((message) => message.content)).toEqual([
       'second',
       'two',
@@ -429,9 +436,9 @@ describe('history', () => {
 describe('fork', () => {
   test('begins at any turn, with children or without, and leaves the original alone', async () => {
     const { engine, ledger, provider } = scripted(['one', 'two', 'three', 'branch', 'tip'])
-    const first = await ask(engine, 'first')
-    await ask(engine, 'second')
-    const third = await ask(engine, 'third')
+    const first = await runTurn(engine, 'first')
+    await runTurn(engine, 'second')
+    const third = await runTurn(engine, 'third')
     const since = Date.now()
     const branch = await ledger.fork(first, 'branch')
     expect(normal(branch, since)).toEqual({
@@ -455,8 +462,8 @@ describe('fork', () => {
     expect(branch.threadId).toBe(first)
     const tip = await ledger.fork(third)
     expect([tip.label, tip.threadId]).toEqual([expect.stringMatching(/^fork-[0-9A-Z]{26}$/), third])
-    await ask(engine, 'aside', { sessionLabel: 'branch' })
-    await ask(engine, 'ahead', { sessionLabel: tip.label })
+    await runTurn(engine, 'aside', { sessionLabel: 'branch' })
+    await runTurn(engine, 'ahead', { sessionLabel: tip.label })
     expect(asked(provider).slice(3)).toEqual([
       ['user: first', 'assistant: one', 'user: aside'],
       [
@@ -486,10 +493,10 @@ describe('fork', () => {
       { error: { status: 400, message: 'no' } },
       'two',
     ])
-    await ask(engine, 'first')
-    const failed = await engine.run(context(say('second'))).result
+    await runTurn(engine, 'first')
+    const failed = await engine.run(context(userMessage('second'))).result
     await ledger.fork(failed.turnId, 'retry')
-    await ask(engine, 'once more', { sessionLabel: 'retry' })
+    await runTurn(engine, 'once more', { sessionLabel: 'retry' })
     expect(asked(provider)[2]).toEqual([
       'user: first',
       'assistant: one',
@@ -499,7 +506,7 @@ describe('fork', () => {
 
   test('refuses a label that is taken or unusable, and a turn that is not there', async () => {
     const { engine, ledger } = scripted(['one'])
-    const first = await ask(engine, 'first')
+    const first = await runTurn(engine, 'first')
     expect([
       await refusal(ledger.fork(first, 'agent:main:main')),
       await refusal(ledger.fork(first, '')),

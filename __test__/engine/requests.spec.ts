@@ -246,12 +246,12 @@ describe('the prompt cache', () => {
 
   test('prices what is kept for an hour by itself', async () => {
     const cost = { input: 1, output: 0, cacheRead: 0, cacheWrite: 10, cacheWrite1h: 100, tiers: [] }
-    const told = (parts: object) =>
+    const withCacheUsage = (parts: object) =>
       anthropic
         .answer('ok', { input: 0, cacheWrite: 3_000_000, output: 0 })
         .replace('"cache_creation_input_tokens"', `"cache_creation":${JSON.stringify(parts)},$&`)
     const priced = async (parts: object, models = [{ ...testModel, cost }]) => {
-      server.use(sse(told(parts)))
+      server.use(sse(withCacheUsage(parts)))
       return (await run({}, { models })).cost
     }
     const parts = { ephemeral_5m_input_tokens: 1_000_000, ephemeral_1h_input_tokens: 2_000_000 }

@@ -7,7 +7,7 @@ import type { AgentEngineOptions, KeyGiven, KeyRequest } from '../../index.js'
 import { closing, folder } from '../support/cleanup.js'
 import { context, scriptedEngine } from '../support/engine.js'
 import { killable } from '../support/processes/killable.js'
-import { fails, key, says, type World, world } from '../support/servers/failover.js'
+import { failWith, key, replyWith, type World, world } from '../support/servers/failover.js'
 
 let it: World
 beforeEach(async () => {
@@ -15,7 +15,7 @@ beforeEach(async () => {
 })
 afterEach(() => it.server.close())
 
-const asks = (sessionLabel = 's') => context({ model: 'm1', sessionLabel, timeoutMs: 20_000 })
+const userTurn = (sessionLabel = 's') => context({ model: 'm1', sessionLabel, timeoutMs: 20_000 })
 type Profiles = AgentEngineOptions['authProfiles']
 const engineWith = (authProfiles: Profiles, options: AgentEngineOptions = {}) =>
   it.engine({ authProfiles, ...options })
@@ -32,7 +32,7 @@ describe('a key that a function gives', () => {
       { id: 'p', provider: 'test', key: get },
       { id: 't', provider: 'other', type: 'token', key: () => key('tok') },
     ])
-    const runs = ['s1', 's2', 's3'].map((label) => engine.run(asks(label)).result)
+    const runs = ['s1', 's2', 's3'].map((label) => engine.run(userTurn(label)).result)
     expect((await Promise.all(runs)).map(({ stopReason }) => stopReason)).toEqual(
       Array(3).fill('end_turn'),
     )
@@ -60,15 +60,15 @@ describe('a key that a function gives', () => {
         },
       },
     ])
-    await engine.run(asks()).result
-    it.answers((_, name) => (name === 'one' ? fails(401) : says('ok')))
-    const result = await engine.run(asks()).result
+    await engine.run(userTurn()).result
+    it.answers((_, name) => (name === 'one' ? failWith(401) : replyWith('ok')))
+    const result = await engine.run(userTurn()).result
     expect(result.stopReason).toBe('end_turn')
     expect(it.asked).toEqual(['m1/one', 'm1/one', 'm1/two'])
     expect(requests).toEqual([false, true])
     // One that is refused as soon as it is given cools the profile.
-    it.answers(() => fails(401))
-    const refused = await engine.run(asks()).result
+    it.answers(() => failWith(401))
+    const refused = await engine.run(userTurn()).result
     expect(refused.error?.kind).toBe('auth_failure')
     expect(it.asked.slice(3)).toEqual(['m1/two', 'm1/none'])
     expect(requests).toEqual([false, true, true])
@@ -84,10 +84,10 @@ describe('a key that a function gives', () => {
     const good = engineWith([
       { ...profile, id: 'good', key: key('old'), expiresAt: Date.now() + 3_600_000 },
     ])
-    await good.run(asks()).result
+    await good.run(userTurn()).result
     const ended = engineWith([{ ...profile, id: 'ended', key: key('old'), expiresAt: Date.now() }])
-    await ended.run(asks()).result
-    await ended.run(asks()).result
+    await ended.run(userTurn()).result
+    await ended.run(userTurn()).result
     expect(it.asked).toEqual(['m1/old', 'm1/new1', 'm1/new1'])
     expect(requests).toEqual([{ profileId: 'ended', refused: false }])
     expect(it.server.seen.map(({ headers }) => headers.authorization)).toEqual([
@@ -114,10 +114,10 @@ describe('a key that a function gives', () => {
       { id: 'a', provider: 'test', key: get as () => string },
       { id: 'b', provider: 'test', key: key('b') },
     ])
-    expect((await engine.run(asks()).result).stopReason).toBe('end_turn')
+    expect((await engine.run(userTurn()).result).stopReason).toBe('end_turn')
     expect(it.asked).toEqual(['m1/b'])
     const alone = engineWith([{ id: 'a', provider: 'test', key: get as () => string }])
-    const result = await alone.run(asks()).result
+    const result = await alone.run(userTurn()).result
     expect(result.error).toMatchObject({ kind: 'auth_failure', detail: { code: 'key_callback' } })
     expect(JSON.stringify(result)).not.toContain('canary')
     expect(result.attempts).toEqual([])
@@ -128,8 +128,8 @@ describe('a key that a function gives', () => {
     const engine = engineWith([{ id: 'p', provider: 'test', key: () => key('secret') }], {
       ledger: { path: file },
     })
-    it.answers((_, name) => fails(403, `the key ${key(name)} may not`))
-    const result = await engine.run(asks()).result
+    it.answers((_, name) => failWith(403, `the key ${key(name)} may not`))
+    const result = await engine.run(userTurn()).result
     expect(result.error?.message).toContain('may not')
     await engine.close()
     for (const path of [file, `${file}-wal`].filter((path) => path === file)) {
@@ -153,7 +153,7 @@ describe('a key that a function gives', () => {
         },
       },
     ])
-    const run = engine.run(asks())
+    const run = engine.run(userTurn())
     await waiting
     run.abort()
     expect((await run.result).stopReason).toBe('aborted')
@@ -181,9 +181,9 @@ describe('the state of profiles', () => {
   test('survives a restart, and is forgotten when it is reset', async () => {
     const { file } = folder()
     const ledger = { path: file }
-    it.answers((_, name) => (name === 'a' ? fails(402) : says('ok')))
+    it.answers((_, name) => (name === 'a' ? failWith(402) : replyWith('ok')))
     const first = it.engine({ ledger })
-    await first.run(asks()).result
+    await first.run(userTurn()).result
     const before = await first.profiles()
     await first.close()
     const second = it.engine({ ledger })
@@ -193,11 +193,11 @@ describe('the state of profiles', () => {
     expect(before.find(({ id }) => id === 'a')?.windows).toMatchObject([
       { model: null, reason: 'billing' },
     ])
-    await second.run(asks('new')).result
+    await second.run(userTurn('new')).result
     expect(it.asked).toEqual(['m1/a', 'm1/b', 'm1/b'])
     await second.resetProfile('a')
-    it.answers(() => says('ok'))
-    await second.run(asks('newer')).result
+    it.answers(() => replyWith('ok'))
+    await second.run(userTurn('newer')).result
     expect(it.asked.at(-1)).toBe('m1/a')
     const { rows } = await second.ledger.query(
       'SELECT * FROM auth_profile_usage WHERE profile_id = ?',
@@ -211,27 +211,27 @@ describe('the state of profiles', () => {
     const { file } = folder()
     const ledger = { path: file }
     const first = it.engine({ ledger })
-    for (const label of ['s1', 's2']) await first.run(asks(label)).result
+    for (const label of ['s1', 's2']) await first.run(userTurn(label)).result
     expect(it.asked).toEqual(['m1/a', 'm1/b'])
     await first.close()
     // By the order alone it would be the profile that rested longest.
     const second = it.engine({ ledger, compaction: { strategies: ['hard_clear'] } })
-    const { turnId } = await second.run(asks('s2')).result
+    const { turnId } = await second.run(userTurn('s2')).result
     expect(it.asked.at(-1)).toBe('m1/b')
     const fork = await second.ledger.fork(turnId)
-    await second.run(asks(fork.label)).result
+    await second.run(userTurn(fork.label)).result
     expect(it.asked.at(-1)).toBe('m1/b')
     // What stands after a compaction begins anew.
     expect(await second.compact('s2')).not.toBeNull()
     await second.close()
     const third = it.engine({ ledger })
-    await third.run(asks('s2')).result
+    await third.run(userTurn('s2')).result
     expect(it.asked.at(-1)).toBe('m1/a')
   })
 
   test('is shared by two processes: what one was refused, the other does not ask', async () => {
     const { file } = folder()
-    it.answers((_, name) => (name === 'a' ? fails(402) : says('ok')))
+    it.answers((_, name) => (name === 'a' ? failWith(402) : replyWith('ok')))
     await it.engine({ ledger: { path: file } }).close()
     const [left, right] = ['left', 'right'].map((name) =>
       killable('providers/profiles.mjs', [file, it.server.url, JSON.stringify([name])]),
@@ -249,9 +249,9 @@ describe('the state of profiles', () => {
 
   test('windows follow the options: the ladder, and the first of billing', async () => {
     const lengths = async (failover: AgentEngineOptions['failover'], code: number) => {
-      it.answers(() => fails(code))
+      it.answers(() => failWith(code))
       const engine = it.engine({ failover }, ['a'])
-      await engine.run(asks()).result
+      await engine.run(userTurn()).result
       const windows = (await engine.profiles()).flatMap((state) => state.windows)
       return windows.map(({ from, until }) => until - from)
     }

@@ -6,7 +6,7 @@ import type { AgentEngine } from '../../index.js'
 import { folder } from '../support/cleanup.js'
 import { context, readAll, textOf } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
-import { fails, says, type World, world } from '../support/servers/failover.js'
+import { failWith, replyWith, type World, world } from '../support/servers/failover.js'
 import { type Handler, sse, status } from '../support/servers/server.js'
 
 let it: World
@@ -34,36 +34,41 @@ interface Way {
 
 const ways: Record<string, Way> = {
   // Limited for an hour: not waited for; the second model that is limited widens the window to the third.
-  '429': { reason: 'rate_limit', handler: fails(429, 'slow', hour), models: ['m1', 'm2'] },
+  '429': { reason: 'rate_limit', handler: failWith(429, 'slow', hour), models: ['m1', 'm2'] },
   '529': {
     reason: 'overloaded',
-    handler: fails(529, 'busy', soon),
+    handler: failWith(529, 'busy', soon),
     times: 3,
     models: ['m1', 'm2'],
   },
   '503 that says overloaded': {
     reason: 'overloaded',
-    handler: fails(503, 'The server is overloaded', soon),
+    handler: failWith(503, 'The server is overloaded', soon),
     times: 3,
     models: ['m1', 'm2'],
   },
-  '408': { reason: 'timeout', handler: fails(408, 'late', soon), times: 3, models: ['m1', 'm2'] },
-  '500': { reason: 'server_error', handler: fails(500, 'broken', soon), times: 3 },
+  '408': {
+    reason: 'timeout',
+    handler: failWith(408, 'late', soon),
+    times: 3,
+    models: ['m1', 'm2'],
+  },
+  '500': { reason: 'server_error', handler: failWith(500, 'broken', soon), times: 3 },
   '502 with a web page': {
     reason: 'server_error',
     handler: status(502, '<html><title>Bad Gateway</title></html>', soon),
     times: 3,
   },
   // Keys of a service are the same for all its models.
-  '401': { reason: 'auth', handler: fails(401), models: ['m1'] },
+  '401': { reason: 'auth', handler: failWith(401), models: ['m1'] },
   '403 of a key that was revoked': {
     reason: 'auth_permanent',
-    handler: fails(403, 'This API key has been revoked'),
+    handler: failWith(403, 'This API key has been revoked'),
     models: ['m1'],
   },
-  '402': { reason: 'billing', handler: fails(402, 'credit balance is too low'), models: ['m1'] },
-  '404': { reason: 'model_not_found', handler: fails(404), onceAModel: true },
-  '400': { reason: 'format', handler: fails(400), onceAModel: true, models: ['m1'] },
+  '402': { reason: 'billing', handler: failWith(402, 'credit balance is too low'), models: ['m1'] },
+  '404': { reason: 'model_not_found', handler: failWith(404), onceAModel: true },
+  '400': { reason: 'format', handler: failWith(400), onceAModel: true, models: ['m1'] },
   '400 without a body': { reason: 'unknown', handler: status(400, ''), onceAModel: true },
   'a refusal': {
     reason: 'refusal',
@@ -73,7 +78,7 @@ const ways: Record<string, Way> = {
   // m2 has a smaller window.
   'an overflow': {
     reason: 'context_overflow',
-    handler: fails(400, 'prompt is too long: 9 > 8'),
+    handler: failWith(400, 'prompt is too long: 9 > 8'),
     onceAModel: true,
     models: ['m1', 'm3'],
   },
@@ -94,20 +99,20 @@ describe.each([[['a', 'b']], [['a', 'b', 'c']]])('of the profiles %j', (profiles
       file === undefined ? {} : { ledger: { path: file, synchronous: 'normal' } as const }
     return it.engine({ failover, compaction: false, ...ledger }, profiles)
   }
-  const asks = (sessionLabel: string) =>
+  const userTurn = (sessionLabel: string) =>
     context({ model: 'm1', fallbacks: ['m2', 'm3'], sessionLabel, timeoutMs: 20_000 })
 
   test.each(Object.entries(ways))('%s from everybody', async (_, way) => {
     it.answers(() => way.handler)
-    const result = await start().run(asks('s')).result
+    const result = await start().run(userTurn('s')).result
     const order = orderOf(way, profiles)
     expect(it.asked).toEqual(order)
     expect(result).toMatchObject({ stopReason: 'error', error: { detail: { kind: way.reason } } })
-    const told = result.attempts.map(({ model, profileId, reason }) => [
+    const attempts = result.attempts.map(({ model, profileId, reason }) => [
       `${model}/${profileId}`,
       reason,
     ])
-    expect(told).toEqual(order.map((who) => [who, way.reason]))
+    expect(attempts).toEqual(order.map((who) => [who, way.reason]))
   })
 
   test.each(Object.entries(ways))('%s, and an answer wherever one may come', async (_, way) => {
@@ -116,8 +121,8 @@ describe.each([[['a', 'b']], [['a', 'b', 'c']]])('of the profiles %j', (profiles
     for (let failures = 1; failures < order.length; failures++) {
       it.asked.length = 0
       let left = failures
-      it.answers(() => (left-- > 0 ? way.handler : says('ok')))
-      const run = start().run(asks('s'))
+      it.answers(() => (left-- > 0 ? way.handler : replyWith('ok')))
+      const run = start().run(userTurn('s'))
       const events = await readAll(run)
       expect([failures, textOf(events), ...it.asked]).toEqual([
         failures,
@@ -134,7 +139,7 @@ describe.each([[['a', 'b']], [['a', 'b', 'c']]])('of the profiles %j', (profiles
       const { file } = folder()
       const engine = start(file)
       it.answers(() => way.handler)
-      await engine.run(asks('s')).result
+      await engine.run(userTurn('s')).result
       // When a healthy profile was last used is not worth a commit of its own.
       const failures = async (of: AgentEngine) =>
         (await of.profiles()).map(({ lastUsedAt: _, ...state }) => state)
@@ -146,7 +151,7 @@ describe.each([[['a', 'b']], [['a', 'b', 'c']]])('of the profiles %j', (profiles
       const next = start(file)
       expect(await failures(next)).toEqual(before)
       it.asked.length = 0
-      const again = await next.run(asks('other')).result
+      const again = await next.run(userTurn('other')).result
       expect(again.stopReason).toBe('error')
       // Whoever is left alone is not asked, and no window has moved.
       if (cooled.length > 0) expect(it.asked).toEqual([])

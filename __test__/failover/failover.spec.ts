@@ -7,12 +7,12 @@ import { folder } from '../support/cleanup.js'
 import { readAll, textOf } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
 import {
-  chatSays,
+  chatReplyWith,
   contextOfM1,
-  fails,
+  failWith,
   key,
+  replyWith,
   runWithM1,
-  says,
   type World,
   world,
 } from '../support/servers/failover.js'
@@ -38,7 +38,7 @@ describe('keys', () => {
     [402, 'billing'],
     [429, 'rate_limit'],
   ])('a %i goes to the next key, and the session stays with that', async (code, reason) => {
-    it.answers((_, name) => (name === 'a' ? fails(code) : says('ok')))
+    it.answers((_, name) => (name === 'a' ? failWith(code) : replyWith('ok')))
     const { engine, result } = await runOnce()
     expect(result.stopReason).toBe('end_turn')
     expect(
@@ -69,7 +69,7 @@ describe('keys', () => {
   })
 
   test('one 400 is one request, and cools nothing', async () => {
-    it.answers(() => fails(400))
+    it.answers(() => failWith(400))
     const { engine, result } = await runOnce({ fallbacks: ['m2', 'm3'] })
     expect(result).toMatchObject({ stopReason: 'error', error: { detail: { kind: 'format' } } })
     expect(it.asked).toEqual(['m1/a'])
@@ -78,23 +78,23 @@ describe('keys', () => {
 
   test('transient failures are retried with a key before the next one is asked', async () => {
     const soon = { 'retry-after-ms': '1' }
-    it.answers((_, name) => (name === 'a' ? fails(529, 'busy', soon) : says('ok')))
+    it.answers((_, name) => (name === 'a' ? failWith(529, 'busy', soon) : replyWith('ok')))
     const { result } = await runOnce()
     expect(result.stopReason).toBe('end_turn')
     expect(it.asked).toEqual(['m1/a', 'm1/a', 'm1/a', 'm1/b'])
   })
 
   test('a pinned key is never rotated: the next model is asked with it', async () => {
-    it.answers((model) => (model === 'm1' ? fails(404) : says('ok')))
+    it.answers((model) => (model === 'm1' ? failWith(404) : replyWith('ok')))
     await runOnce({ authProfileId: 'b', fallbacks: ['m2'] })
-    it.answers(() => fails(401))
+    it.answers(() => failWith(401))
     const refused = await runOnce({ authProfileId: 'b', sessionLabel: 'other' })
     expect(refused.result.error?.kind).toBe('auth_failure')
     expect(it.asked).toEqual(['m1/b', 'm2/b', 'm1/b'])
   })
 
   test('an order of the host’s is kept, and keys that are not in it are not used', async () => {
-    it.answers((_, name) => (name === 'c' ? fails(401) : says('ok')))
+    it.answers((_, name) => (name === 'c' ? failWith(401) : replyWith('ok')))
     const engine = it.engine({ failover: { order: { test: ['c', 'a'] } } }, ['a', 'b', 'c'])
     for (const sessionLabel of ['s1', 's2', 's3'])
       await engine.run(contextOfM1({ sessionLabel })).result
@@ -102,7 +102,7 @@ describe('keys', () => {
   })
 
   test('when all are limited the run says so, for how long, and the next one asks nobody', async () => {
-    it.answers(() => fails(429))
+    it.answers(() => failWith(429))
     const timeoutMs = 20_000
     const { engine, result } = await runOnce({ timeoutMs })
     expect(result.error).toMatchObject({ kind: 'rate_limit', retryable: true })
@@ -114,7 +114,7 @@ describe('keys', () => {
     })
     expect(next.attempts).toEqual([])
     expect(it.asked).toEqual(['m1/a', 'm1/b'])
-    it.answers(() => says('ok'))
+    it.answers(() => replyWith('ok'))
     await engine.resetProfile('b')
     expect((await engine.run(contextOfM1({ sessionLabel: 'another' })).result).stopReason).toBe(
       'end_turn',
@@ -126,14 +126,14 @@ describe('keys', () => {
     [{}, 'cooldown'],
     [{ 'retry-after': '3600' }, 'provider'],
   ])('a limit that says %j ends with a time by the %s', async (headers, retryAfterSource) => {
-    it.answers(() => fails(429, 'slow', headers))
+    it.answers(() => failWith(429, 'slow', headers))
     const { result } = await runOnce({ timeoutMs: 20_000 })
     expect(result.error?.detail).toMatchObject({ kind: 'rate_limit', retryAfterSource })
     expect(result.error?.detail.retryAfterMs).toBeGreaterThan(20_000)
   })
 
   test('a limit without a word is no wait where another model can be asked', async () => {
-    it.answers((model) => (model === 'm1' ? fails(429) : says('ok')))
+    it.answers((model) => (model === 'm1' ? failWith(429) : replyWith('ok')))
     const { events, result } = await runOnce({ fallbacks: ['m2'], timeoutMs: 600_000 })
     expect(textOf(events)).toBe('ok')
     expect(it.asked).toEqual(['m1/a', 'm1/b', 'm2/a'])
@@ -149,7 +149,7 @@ describe('keys', () => {
       [50, ['m1/a', 'm1/a', 'm1/a', 'm2/a']],
     ] as const) {
       it.asked.length = 0
-      it.answers((model) => (model === 'm1' ? fails(529, 'busy', pause) : says('ok')))
+      it.answers((model) => (model === 'm1' ? failWith(529, 'busy', pause) : replyWith('ok')))
       const engine = it.engine({ failover: { maxWaitMs } }, ['a'])
       const { stopReason } = await engine.run(contextOfM1({ fallbacks: ['m2'] })).result
       expect([stopReason, it.asked]).toEqual(['end_turn', asked])
@@ -167,7 +167,7 @@ describe('keys', () => {
     'a %i with a time is asked three times, and each wait is an event that is kept',
     async (code, reason) => {
       const { file } = folder()
-      it.answers(() => fails(code, 'no', { 'retry-after-ms': '30' }))
+      it.answers(() => failWith(code, 'no', { 'retry-after-ms': '30' }))
       const engine = it.engine({ ledger: { path: file } }, ['a'])
       const run = engine.run(contextOfM1({ runId: 'waits' }))
       const events = await readAll(run)
@@ -186,15 +186,17 @@ describe('keys', () => {
         expect(ms).toBeLessThanOrEqual(31)
         expect(until).toBeGreaterThan(1_700_000_000_000)
       }
-      const kept = []
-      for await (const event of engine.attach('waits')) kept.push(event)
-      expect(kept).toEqual(events)
+      const attached = []
+      for await (const event of engine.attach('waits')) attached.push(event)
+      expect(attached).toEqual(events)
     },
   )
 
   test('a short wait that the server asks for is waited', async () => {
     let limited = 0
-    it.answers(() => (limited++ < 2 ? fails(429, 'slow', { 'retry-after-ms': '20' }) : says('ok')))
+    it.answers(() =>
+      limited++ < 2 ? failWith(429, 'slow', { 'retry-after-ms': '20' }) : replyWith('ok'),
+    )
     const { result } = await runOnce()
     expect(result.stopReason).toBe('end_turn')
     expect(it.asked.slice(0, 2)).toEqual(['m1/a', 'm1/b'])
@@ -202,7 +204,7 @@ describe('keys', () => {
   })
 
   test('refused keys are an auth failure, and no key is in it', async () => {
-    it.answers((_, name) => fails(401, `bad key ${key(name)}`))
+    it.answers((_, name) => failWith(401, `bad key ${key(name)}`))
     const { result } = await runOnce()
     expect(result.error).toMatchObject({ kind: 'auth_failure', retryable: false })
     expect(JSON.stringify(result)).not.toContain('canary')
@@ -213,8 +215,8 @@ describe('keys', () => {
     const { file } = folder()
     const words = 'lorem ipsum '.repeat(1_500)
     it.answers((model, name) => {
-      if (model === 'm2') return name === 'b' ? fails(429) : says('## Goal\nIt goes on.')
-      return says(words)
+      if (model === 'm2') return name === 'b' ? failWith(429) : replyWith('## Goal\nIt goes on.')
+      return replyWith(words)
     })
     const engine = it.engine({
       ledger: { path: file, synchronous: 'normal' },
@@ -240,7 +242,7 @@ describe('models', () => {
       ),
     )
     await engine.run(contextOfM1()).result
-    it.answers((model) => (model === 'o1' ? chatSays('second') : fails(404)))
+    it.answers((model) => (model === 'o1' ? chatReplyWith('second') : failWith(404)))
     const run = engine.run(
       contextOfM1({ fallbacks: ['m2', { provider: 'other', model: 'o1' }, 'm1'] }),
     )
@@ -272,7 +274,7 @@ describe('models', () => {
       ['o1', 'o', undefined],
     ])
     // The next turn begins with the model asked for.
-    it.answers(() => says('third'))
+    it.answers(() => replyWith('third'))
     expect((await engine.run(contextOfM1()).result).attempts).toMatchObject([
       { model: 'm1', ok: true },
     ])
@@ -294,20 +296,20 @@ describe('models', () => {
 
   test('a refusal without a word goes to the next model; with one it stands', async () => {
     it.answers((model) =>
-      model === 'm1' ? sse(anthropic.start() + anthropic.end('refusal')) : says('ok'),
+      model === 'm1' ? sse(anthropic.start() + anthropic.end('refusal')) : replyWith('ok'),
     )
     const { result, events } = await runOnce({ fallbacks: ['m2'] })
     expect([result.stopReason, textOf(events)]).toEqual(['end_turn', 'ok'])
     expect(switches(events)).toEqual(['m1>m2 refusal'])
     it.answers(() => sse(anthropic.start() + anthropic.text(0, 'No.') + anthropic.end('refusal')))
-    const said = await runOnce({ fallbacks: ['m2'], sessionLabel: 'other' })
-    expect(said.result.error?.detail.kind).toBe('refusal')
+    const declined = await runOnce({ fallbacks: ['m2'], sessionLabel: 'other' })
+    expect(declined.result.error?.detail.kind).toBe('refusal')
     expect(it.asked).toEqual(['m1/a', 'm2/a', 'm1/a'])
   })
 
   test('a prompt that is too long goes to a larger window only, and after compaction has failed', async () => {
-    const long = () => fails(400, 'prompt is too long: 9 > 8')
-    it.answers((model) => (model === 'm3' ? says('fits') : long()))
+    const long = () => failWith(400, 'prompt is too long: 9 > 8')
+    it.answers((model) => (model === 'm3' ? replyWith('fits') : long()))
     const { result, events } = await runOnce({ fallbacks: ['m2', 'm3'] }, { compaction: false })
     expect([result.stopReason, textOf(events)]).toEqual(['end_turn', 'fits'])
     expect(switches(events)).toEqual(['m1>m3 context_overflow'])
@@ -322,10 +324,10 @@ describe('models', () => {
       if (text.includes('lorem') && model === 'm1' && full && !text.includes('It goes on'))
         return (
           seen.body.messages.length === 1
-            ? says('## Goal\nIt goes on.')
-            : fails(400, 'prompt is too long: 9 > 8')
+            ? replyWith('## Goal\nIt goes on.')
+            : failWith(400, 'prompt is too long: 9 > 8')
         )(response, seen)
-      return says(full ? 'fits' : 'lorem ipsum '.repeat(800))(response, seen)
+      return replyWith(full ? 'fits' : 'lorem ipsum '.repeat(800))(response, seen)
     })
     const engine = it.engine({
       ledger: { path: file, synchronous: 'normal' },
@@ -347,8 +349,8 @@ describe('models', () => {
     it.answers(() => (response, seen) => {
       const long = full && seen.body.messages.length > 4
       const answer = long
-        ? fails(400, 'prompt is too long: 9 > 8')
-        : says('lorem ipsum '.repeat(400))
+        ? failWith(400, 'prompt is too long: 9 > 8')
+        : replyWith('lorem ipsum '.repeat(400))
       return answer(response, seen)
     })
     const engine = it.engine({
@@ -364,7 +366,7 @@ describe('models', () => {
   })
 
   test('all models fail: the last one’s error, and every attempt', async () => {
-    it.answers(() => fails(401))
+    it.answers(() => failWith(401))
     const engine = it.engine({}, ['a'])
     const result = await engine.run(
       contextOfM1({ fallbacks: ['m2', { provider: 'other', model: 'o1' }] }),
@@ -376,7 +378,7 @@ describe('models', () => {
   })
 
   test('an allowlist holds for fallbacks, and says whom it left out', async () => {
-    it.answers((model) => (model === 'm1' ? fails(404) : says('ok')))
+    it.answers((model) => (model === 'm1' ? failWith(404) : replyWith('ok')))
     const { result } = await runOnce({ fallbacks: ['m2', 'm3'] }, { failover: { allow: ['m3'] } })
     expect(it.asked).toEqual(['m1/a', 'm3/a'])
     expect(result.warnings).toMatchObject([{ code: 'fallback_not_allowed', field: 'fallbacks[0]' }])
@@ -385,7 +387,7 @@ describe('models', () => {
   })
 
   test('what was meant for one provider is not told another', async () => {
-    it.answers((model) => (model === 'o1' ? chatSays('ok') : fails(404)))
+    it.answers((model) => (model === 'o1' ? chatReplyWith('ok') : failWith(404)))
     const { result } = await runOnce({
       fallbacks: ['m2', 'o1'],
       headers: { 'x-team-secret': 'house-key-0123456789' },
@@ -413,8 +415,8 @@ describe('models', () => {
     let calls = 0
     it.answers((model) => {
       if (model === 'm1')
-        return calls++ === 0 ? sse(anthropic.calls(['c1', 'look', {}])) : fails(404)
-      return says('done')
+        return calls++ === 0 ? sse(anthropic.calls(['c1', 'look', {}])) : failWith(404)
+      return replyWith('done')
     })
     const { result, events } = await runOnce({ tools, fallbacks: ['m2'] })
     expect([result.stopReason, textOf(events), ran]).toEqual(['end_turn', 'done', 1])
@@ -438,10 +440,10 @@ describe('an abort', () => {
       {},
     ],
     ['in a tool', sse(anthropic.calls(['c1', 'wait', {}])), {}],
-    ['in the wait before a retry', fails(529, 'busy', { 'retry-after': '20' }), {}],
+    ['in the wait before a retry', failWith(529, 'busy', { 'retry-after': '20' }), {}],
     [
       'in the wait for a key',
-      fails(429, 'slow', { 'retry-after': '20' }),
+      failWith(429, 'slow', { 'retry-after': '20' }),
       { fallbacks: undefined },
     ],
   ] as const)('%s ends the run, and nobody else is asked', async (_, handler, changes) => {

@@ -12,11 +12,11 @@ import { readAll, textOf } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
 import { chat } from '../support/servers/chat.js'
 import {
-  chatSays,
+  chatReplyWith,
   contextOfM1,
-  fails,
+  failWith,
+  replyWith,
   runWithM1,
-  says,
   type World,
   world,
 } from '../support/servers/failover.js'
@@ -53,7 +53,7 @@ describe('what reads like an error', () => {
     it.answers((model) =>
       model === 'o1'
         ? sse(chat.text(...ALARM.split(' ')) + chat.finish('stop') + chat.done())
-        : says(ALARM),
+        : replyWith(ALARM),
     )
     const { result, events, engine } = await runOnce(
       { fallbacks: ['m2', 'm3'] },
@@ -70,7 +70,7 @@ describe('what reads like an error', () => {
     ).result
     expect(other).toMatchObject({ stopReason: 'end_turn', attempts: [{ ok: true }] })
     // It is in the next request as well, and harms nobody there.
-    it.answers(() => says('fine'))
+    it.answers(() => replyWith('fine'))
     expect((await engine.run(contextOfM1({ fallbacks: ['m2'] })).result).attempts).toMatchObject([
       { ok: true, model: 'm1' },
     ])
@@ -81,9 +81,9 @@ describe('what reads like an error', () => {
   test('and is what a tool answered, or threw, is for the model to read (#13467)', async () => {
     const rounds: Handler[] = [
       sse(anthropic.calls(['c1', 'fetch', {}], ['c2', 'break', {}])),
-      says('read'),
+      replyWith('read'),
     ]
-    it.answers(() => rounds.shift() ?? says('more'))
+    it.answers(() => rounds.shift() ?? replyWith('more'))
     const tools = [
       { name: 'fetch', run: () => ALARM },
       {
@@ -101,7 +101,7 @@ describe('what reads like an error', () => {
   })
 
   test('and stands in the conversation does not colour the failure that comes: the payload alone is read', async () => {
-    it.answers(() => fails(400, 'messages.1: unexpected role'))
+    it.answers(() => failWith(400, 'messages.1: unexpected role'))
     const currentMessage = { role: 'user', content: ALARM } as const
     const { result, engine } = await runOnce({ currentMessage, fallbacks: ['m2'] })
     expect(result.error).toMatchObject({ kind: 'model_error', detail: { kind: 'format' } })
@@ -115,12 +115,12 @@ describe('what names a size and is no overflow', () => {
   test.each<[string, Handler, string]>([
     [
       'a 429 for too many tokens',
-      fails(429, 'too many tokens, please wait', limited),
+      failWith(429, 'too many tokens, please wait', limited),
       'rate_limit',
     ],
     [
       'a 429 for tokens per minute',
-      fails(429, 'Request too large: limit 30000 input tokens per minute', limited),
+      failWith(429, 'Request too large: limit 30000 input tokens per minute', limited),
       'rate_limit',
     ],
     [
@@ -136,13 +136,13 @@ describe('what names a size and is no overflow', () => {
     ],
     [
       'a 402 for credits',
-      fails(
+      failWith(
         402,
         'This request requires more credits, or fewer max_tokens: you requested 9000 tokens',
       ),
       'billing',
     ],
-    ['a 400 for too many images', fails(400, 'exceeds the limit of 5 images'), 'format'],
+    ['a 400 for too many images', failWith(400, 'exceeds the limit of 5 images'), 'format'],
   ])('%s compacts nothing', async (_, handler, kind) => {
     const { file } = folder()
     const ledger = { path: file, synchronous: 'normal' } as const
@@ -160,7 +160,7 @@ describe('what names a size and is no overflow', () => {
 
 describe('a rate limit', () => {
   test('whose Retry-After is an hour is one, and no wait: the window lasts as long as was said', async () => {
-    it.answers(() => fails(429, 'slow', { 'retry-after': '3600' }))
+    it.answers(() => failWith(429, 'slow', { 'retry-after': '3600' }))
     const before = Date.now()
     const { engine, result } = await runOnce({}, {})
     expect(result.error).toMatchObject({ kind: 'rate_limit', retryable: true })
@@ -178,14 +178,14 @@ describe('a rate limit', () => {
 
   test('of all profiles that is short is waited for; one that is long is left for the next model', async () => {
     let limited = 0
-    const short = fails(429, 'slow', { 'retry-after-ms': '20' })
-    it.answers(() => (limited++ < 2 ? short : says('first')))
+    const short = failWith(429, 'slow', { 'retry-after-ms': '20' })
+    it.answers(() => (limited++ < 2 ? short : replyWith('first')))
     const waited = await runOnce({ fallbacks: ['m2'] })
     expect(textOf(waited.events)).toBe('first')
     expect(it.asked.every((line) => line.startsWith('m1'))).toBe(true)
     it.asked.length = 0
-    const long = fails(429, 'slow', { 'retry-after': '3600' })
-    it.answers((model) => (model === 'm1' ? long : says('second')))
+    const long = failWith(429, 'slow', { 'retry-after': '3600' })
+    it.answers((model) => (model === 'm1' ? long : replyWith('second')))
     const gone = await runOnce({ fallbacks: ['m2'], sessionLabel: 'other' })
     expect(textOf(gone.events)).toBe('second')
     expect(it.asked).toEqual(['m1/a', 'm1/b', 'm2/a'])
@@ -205,7 +205,7 @@ describe('a rate limit', () => {
       const n = requests++
       asked[n]?.open()
       await held[n]?.wait
-      return fails(
+      return failWith(
         429,
         'slow',
         n === 0 ? { 'retry-after': '3600' } : { 'retry-after': '7200' },
@@ -235,7 +235,9 @@ test('a spent quota that comes as a 429 is billing: the key is left for long, an
       code: 'insufficient_quota',
     },
   }
-  it.answers((model) => (model === 'o1' ? status(429, body, { 'retry-after': '1' }) : says('ok')))
+  it.answers((model) =>
+    model === 'o1' ? status(429, body, { 'retry-after': '1' }) : replyWith('ok'),
+  )
   const engine = it.engine()
   const fallbacks = [{ provider: 'test', model: 'm1' }]
   const result = await engine.run(contextOfM1({ provider: 'other', model: 'o1', fallbacks })).result
@@ -253,11 +255,11 @@ test('a timeout falls back, and a primary that answers late leaves no second rep
   const finished = gate()
   it.answers((model) =>
     model === 'o1'
-      ? chatSays('in time')
+      ? chatReplyWith('in time')
       : async (response, seen) => {
           response.on('error', () => {})
           await late.wait
-          await says('too late')(response, seen)
+          await replyWith('too late')(response, seen)
           finished.open()
         },
   )
@@ -282,10 +284,10 @@ test('a timeout falls back, and a primary that answers late leaves no second rep
   expect(events.filter(({ type }) => type === 'stream_end')).toHaveLength(1)
   expect(it.asked).toEqual(['m1/a', 'm1/a', 'm1/a', 'o1/o'])
   // Another run through the same engine and ledger comes after whatever the late answer could have set off.
-  it.answers(() => chatSays('next'))
+  it.answers(() => chatReplyWith('next'))
   await engine.run(contextOfM1({ provider: 'other', model: 'o1' })).result
-  const said = await engine.ledger.history('s')
-  expect(said.map(({ role, content }) => `${role}: ${content}`)).toEqual([
+  const history = await engine.ledger.history('s')
+  expect(history.map(({ role, content }) => `${role}: ${content}`)).toEqual([
     'user: hi',
     'assistant: in time',
     'user: hi',

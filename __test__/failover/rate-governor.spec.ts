@@ -23,7 +23,7 @@ function engineOf(it: Bucket, options: AgentEngineOptions = {}, keys = ['a']) {
   )
 }
 
-const says = (content: string, changes: Partial<AssembledContext> = {}) =>
+const userTurn = (content: string, changes: Partial<AssembledContext> = {}) =>
   context({ currentMessage: { role: 'user', content }, ...changes })
 
 /** Waits until so many calls wait in the engine's lanes, and so many are under way. */
@@ -44,11 +44,11 @@ const until = (engine: AgentEngine, waiting: number, inFlight: number) =>
 async function crowd(rateGovernor: boolean) {
   const it = await bucket(16, 800)
   const engine = engineOf(it, { rateGovernor })
-  await engine.run(says('first')).result
-  await Promise.all(Array.from({ length: 11 }, () => engine.run(says('more')).result))
+  await engine.run(userTurn('first')).result
+  await Promise.all(Array.from({ length: 11 }, () => engine.run(userTurn('more')).result))
   expect(it.refused).toBe(0)
   const runs = Array.from({ length: 64 }, (_, at) =>
-    engine.run(says(`call ${at}`, { sessionLabel: `agent:main:dm:${at % 16}` })),
+    engine.run(userTurn(`call ${at}`, { sessionLabel: `agent:main:dm:${at % 16}` })),
   )
   const results = await Promise.all(runs.map((run) => run.result))
   return { it, results, engine }
@@ -81,7 +81,7 @@ test('a crowd that meets a limit nobody knew yet is refused once, and all of it 
   const it = await bucket(16, 800)
   const engine = engineOf(it)
   const runs = Array.from({ length: 64 }, (_, at) =>
-    engine.run(says(`call ${at}`, { sessionLabel: `agent:main:dm:${at % 16}` })),
+    engine.run(userTurn(`call ${at}`, { sessionLabel: `agent:main:dm:${at % 16}` })),
   )
   const results = await Promise.all(runs.map((run) => run.result))
   expect(results.map((result) => result.stopReason)).toEqual(Array(64).fill('end_turn'))
@@ -96,10 +96,10 @@ async function refusedOnce(rateGovernor: boolean) {
   const engine = engineOf(it, { rateGovernor })
   it.refuseNext(300)
   const { wait, open } = gate()
-  const first = engine.run(says('call 0'))
+  const first = engine.run(userTurn('call 0'))
   await vi.waitFor(() => expect(it.refused).toBe(1))
   it.hold(wait)
-  const rest = Array.from({ length: 9 }, (_, at) => engine.run(says(`call ${at + 1}`)))
+  const rest = Array.from({ length: 9 }, (_, at) => engine.run(userTurn(`call ${at + 1}`)))
   return { it, engine, open, results: () => Promise.all([first, ...rest].map((run) => run.result)) }
 }
 
@@ -129,23 +129,23 @@ test('an interactive run goes before a worker, and both before a summary', async
   )
   const engine = engineOf(it, { ledger: { path: folder().file } }, [])
   for (const part of ['one', 'two', 'three', 'four', 'five']) {
-    await engine.run(says(`${part} ${'text '.repeat(100)}`, { sessionLabel: 'long' })).result
+    await engine.run(userTurn(`${part} ${'text '.repeat(100)}`, { sessionLabel: 'long' })).result
   }
   // A refusal, and the next call held at the server: who comes now stands in line behind it.
   it.refuseNext(1)
   const { wait, open } = gate()
   it.hold(wait)
-  const probe = engine.run(says('probe'))
+  const probe = engine.run(userTurn('probe'))
   await until(engine, 0, 1)
   await vi.waitFor(() => expect(it.served.at(-1)).toBe('probe'))
   const before = it.served.length
   const summary = engine.compact('long')
   await until(engine, 1, 1)
-  const worker = engine.run(says('worker', { sessionLabel: 'agent:main:worker:7' }))
+  const worker = engine.run(userTurn('worker', { sessionLabel: 'agent:main:worker:7' }))
   await until(engine, 2, 1)
-  const subagent = engine.run(says('subagent', { sessionLabel: 'agent:main:subagent:7' }))
+  const subagent = engine.run(userTurn('subagent', { sessionLabel: 'agent:main:subagent:7' }))
   await until(engine, 3, 1)
-  const person = engine.run(says('person', { sessionLabel: 'agent:main:dm:7' }))
+  const person = engine.run(userTurn('person', { sessionLabel: 'agent:main:dm:7' }))
   await until(engine, 4, 1)
   it.hold()
   open()
@@ -158,13 +158,13 @@ test('an interactive run goes before a worker, and both before a summary', async
 async function spent(options: AgentEngineOptions = {}, keys = ['a']) {
   const it = await bucket(1, 60_000)
   const engine = engineOf(it, options, keys)
-  await engine.run(says('first')).result
+  await engine.run(userTurn('first')).result
   return { it, engine }
 }
 
 test('an abort ends the wait of a held run, which never reaches the server', async () => {
   const { it, engine } = await spent()
-  const run = engine.run(says('never'))
+  const run = engine.run(userTurn('never'))
   await until(engine, 1, 0)
   run.abort()
   const result = await run.result
@@ -176,7 +176,7 @@ test('an abort ends the wait of a held run, which never reaches the server', asy
 
 test('a held run whose time is over ends as a timeout', async () => {
   const { it, engine } = await spent()
-  const result = await engine.run(says('never', { timeoutMs: 400 })).result
+  const result = await engine.run(userTurn('never', { timeoutMs: 400 })).result
   expect(result.stopReason).toBe('timeout')
   expect(result.error?.kind).toBe('timeout')
   expect(it.served).toEqual(['first'])
@@ -185,8 +185,8 @@ test('a held run whose time is over ends as a timeout', async () => {
 test('close waits for a held run, which goes when there is room', async () => {
   const it = await bucket(1, 700)
   const engine = engineOf(it)
-  await engine.run(says('first')).result
-  const run = engine.run(says('second'))
+  await engine.run(userTurn('first')).result
+  const run = engine.run(userTurn('second'))
   await until(engine, 1, 0)
   await engine.close()
   expect((await run.result).stopReason).toBe('end_turn')
@@ -204,7 +204,7 @@ test('a wait that headers alone demand ends at `maxWaitMs`, and an answer proves
     response.end(chat.answer('ok'))
   })
   const engine = engineOf(it, { rateGovernor: { maxWaitMs: 50 } })
-  const one = async () => (await engine.run(says('call')).result).attempts[0]?.heldMs
+  const one = async () => (await engine.run(userTurn('call')).result).attempts[0]?.heldMs
   expect(await one()).toBeUndefined()
   expect(await one()).toBeGreaterThan(0)
   expect(await one()).toBeUndefined()
@@ -213,9 +213,9 @@ test('a wait that headers alone demand ends at `maxWaitMs`, and an answer proves
 
 test('a new session takes a key that has room; one that has its key waits for it', async () => {
   const { it, engine } = await spent({ failover: { order: { test: ['a', 'b'] } } }, ['a', 'b'])
-  const other = await engine.run(says('other', { sessionLabel: 'other' })).result
+  const other = await engine.run(userTurn('other', { sessionLabel: 'other' })).result
   expect(other.attempts).toMatchObject([{ profileId: 'b', ok: true }])
-  const same = engine.run(says('same'))
+  const same = engine.run(userTurn('same'))
   await until(engine, 1, 0)
   expect(engine.limits()).toMatchObject([
     { profileId: 'a', waiting: 1, requests: { limit: 1, remaining: 0 } },
@@ -229,7 +229,7 @@ test('a new session takes a key that has room; one that has its key waits for it
 test('a run that waits for a key goes to another one when that key is refused', async () => {
   const it = await bucket(2, 60_000)
   const engine = engineOf(it, { failover: { order: { test: ['a', 'b'] } } }, ['a', 'b'])
-  await engine.run(says('first')).result
+  await engine.run(userTurn('first')).result
   // The second of two: it is under way when the third stands in line.
   const { wait, open } = gate()
   const reached = gate()
@@ -244,9 +244,9 @@ test('a run that waits for a key goes to another one when that key is refused', 
     response.writeHead(401, { 'content-type': 'application/json' })
     response.end(JSON.stringify({ error: { message: 'bad key' } }))
   })
-  const second = engine.run(says('second'))
+  const second = engine.run(userTurn('second'))
   await reached.wait
-  const third = engine.run(says('third'))
+  const third = engine.run(userTurn('third'))
   await until(engine, 1, 1)
   open()
   const results = await Promise.all([second.result, third.result])
@@ -275,7 +275,7 @@ test('limits as Anthropic tells them are absolute times', async () => {
   })
   const providers = { test: { api: 'anthropic-messages', baseUrl: it.server.url } } as const
   const engine = engineOf(it, { providers })
-  await engine.run(says('call')).result
+  await engine.run(userTurn('call')).result
   const [lane] = engine.limits()
   expect(lane?.requests).toMatchObject({ limit: 50 })
   expect(lane?.input).toMatchObject({ limit: 40_000 })

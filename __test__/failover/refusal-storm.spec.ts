@@ -52,7 +52,7 @@ async function storm({ stormMs, size, rate, hint, limits }: Storm) {
 
 const seconds = (waitMs: number) => ({ 'retry-after': String(Math.ceil(waitMs / 1_000)) })
 const milliseconds = (waitMs: number) => ({ 'retry-after-ms': String(waitMs) })
-const told = (size: number, rate: number) => (level: number) => ({
+const rateHeaders = (size: number, rate: number) => (level: number) => ({
   'x-ratelimit-limit-requests': String(size),
   'x-ratelimit-remaining-requests': String(Math.floor(level)),
   'x-ratelimit-reset-requests': `${Math.ceil(((size - level) * 1_000) / rate)}ms`,
@@ -62,7 +62,7 @@ const nothing = () => ({})
 const STORMS: [name: string, storm: Storm][] = [
   [
     'with `retry-after` and limits',
-    { stormMs: 1_500, size: 100, rate: 400, hint: seconds, limits: told(100, 400) },
+    { stormMs: 1_500, size: 100, rate: 400, hint: seconds, limits: rateHeaders(100, 400) },
   ],
   [
     'with `retry-after-ms` and no limits',

@@ -22,9 +22,9 @@ const image = {
 }
 const models = [{ ...testModel, contextWindow: 4_000_000 }]
 
-const asks = (id: string, path: string) =>
+const callsRead = (id: string, path: string) =>
   sse(anthropic.start(), anthropic.toolUse(0, id, 'read', { path }), anthropic.end('tool_use'))
-const says = (text: string) => sse(anthropic.answer(text))
+const replyWith = (text: string) => sse(anthropic.answer(text))
 const tools = [
   {
     name: 'read',
@@ -48,11 +48,11 @@ describe('values over 64 KiB', () => {
   test('are stored once, and sent again byte for byte from the ledger', async () => {
     const { file: path } = folder()
     const server = await serving(
-      asks('toolu_1', 'x'),
-      says('one'),
-      asks('toolu_2', 'x'),
-      says('two'),
-      says('three'),
+      callsRead('toolu_1', 'x'),
+      replyWith('one'),
+      callsRead('toolu_2', 'x'),
+      replyWith('two'),
+      replyWith('three'),
     )
     const first = closing(engineAt(server.url, { ledger: { path }, models }))
     const run = await first.run(shows).result
@@ -112,9 +112,9 @@ describe('values over 64 KiB', () => {
     closing(engine)
     const run = await engine.run(context({ tools })).result
     expect(file.length).toBeGreaterThan(1_000_000)
-    const told = await engine.ledger.turn(run.turnId)
-    expect(told?.toolCalls.map((call) => call.result)).toEqual([file, file])
-    const [capped] = told?.messages.filter(({ role }) => role === 'tool') ?? []
+    const storedTurn = await engine.ledger.turn(run.turnId)
+    expect(storedTurn?.toolCalls.map((call) => call.result)).toEqual([file, file])
+    const [capped] = storedTurn?.messages.filter(({ role }) => role === 'tool') ?? []
     expect(capped?.content).toContain('the full result is kept')
     // The file, and what the model got of it.
     expect((await stats(engine)).count).toBe(2)
@@ -136,12 +136,12 @@ describe('values over 64 KiB', () => {
     await engine.ledger.export(lines)
     const other = closing(scriptedEngine([], { ledger: { path: join(path, 'b.db') } }).engine)
     expect(await other.ledger.import(lines)).toMatchObject({ turns: 1, problems: [] })
-    expect(await other.ledger.turn(run.turnId)).toEqual(told)
+    expect(await other.ledger.turn(run.turnId)).toEqual(storedTurn)
     expect((await stats(other)).count).toBe(2)
     await engine.ledger.vacuum()
     await engine.ledger.backup(join(path, 'c.db'))
     const copy = closing(scriptedEngine([], { ledger: { path: join(path, 'c.db') } }).engine)
-    expect(await copy.ledger.turn(run.turnId)).toEqual(told)
+    expect(await copy.ledger.turn(run.turnId)).toEqual(storedTurn)
     expect((await copy.ledger.verify()).problems).toEqual([])
   })
 
@@ -150,10 +150,10 @@ describe('values over 64 KiB', () => {
     const { engine } = scriptedEngine(['seen', 'heard'], { ledger: { path: ledger }, models })
     closing(engine)
     const other = noise('other', 30_000)
-    const say = (sessionLabel: string, content: string) =>
+    const runTurn = (sessionLabel: string, content: string) =>
       engine.run(context({ sessionLabel, currentMessage: { role: 'user', content } })).result
-    const damaged = await say('a', page)
-    const sound = await say('b', other)
+    const damaged = await runTurn('a', page)
+    const sound = await runTurn('b', other)
     const { rows } = await engine.ledger.query(
       'SELECT hash FROM blob_references WHERE turn_id = ?',
       [damaged.turnId],

@@ -43,9 +43,9 @@ test('a changed byte of the header is refused by a code that says what it is, an
       if (error === null) continue
       expect(readFileSync(file).equals(bytes)).toBe(true)
       expect(error.message).not.toMatch(/CREATE|ALTER|SELECT|writable/)
-      const places = refused[error.code] ?? []
-      if (places.at(-1) !== at) places.push(at)
-      refused[error.code] = places
+      const offsets = refused[error.code] ?? []
+      if (offsets.at(-1) !== at) offsets.push(at)
+      refused[error.code] = offsets
     }
   }
   const { ledger_foreign, ledger_newer, ledger_corrupt, ...others } = refused

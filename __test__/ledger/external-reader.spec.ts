@@ -15,7 +15,7 @@ const SUMMARY = `## Goal\n${'Read the files. '.repeat(4)}`
 const model = { provider: 'test', id: 'test-model', contextWindow: 100_000, maxOutputTokens: 1_000 }
 const models = [model, { ...model, provider: 'small', id: 'tiny' }]
 const long = (what: string) => `${what} ${'lorem ipsum '.repeat(140)}`
-const say = (content: string) => context({ currentMessage: { role: 'user', content } })
+const userTurn = (content: string) => context({ currentMessage: { role: 'user', content } })
 
 let folder: ReturnType<typeof tempDir>
 /** The turns as the engine tells them, by id, and what it says is interrupted. */
@@ -62,15 +62,15 @@ async function everything(file: string): Promise<AgentEngine> {
     { name: 'read', run: () => ({ content: 'grüße 🙂' }) },
     { name: 'breaks', run: breaks },
   ]
-  const first = await engine.run({ ...say(long('question 1')), tools }).result
-  for (const question of ['refused', 'broken']) await engine.run(say(question)).result
-  const aborted = engine.run(say('stop'))
+  const first = await engine.run({ ...userTurn(long('question 1')), tools }).result
+  for (const question of ['refused', 'broken']) await engine.run(userTurn(question)).result
+  const aborted = engine.run(userTurn('stop'))
   for await (const event of aborted) if (event.type === 'token') aborted.abort()
-  for (const n of [2, 3, 4]) await engine.run(say(long(`question ${n}`))).result
+  for (const n of [2, 3, 4]) await engine.run(userTurn(long(`question ${n}`))).result
   expect(await engine.compact('agent:main:main')).not.toBeNull()
-  await engine.run(say('go on')).result
+  await engine.run(userTurn('go on')).result
   await engine.ledger.fork(first.turnId, 'side')
-  await engine.run({ ...say('elsewhere'), sessionLabel: 'side' }).result
+  await engine.run({ ...userTurn('elsewhere'), sessionLabel: 'side' }).result
   await engine.ledger.writeTurn(context({ sessionLabel: 'broker' }), {
     messages: [
       { role: 'user', content: 'hi', id: 'q', sequence: 0, createdAt: 1 },
@@ -117,8 +117,10 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     folder = tempDir()
     const engine = await everything(folder.file)
     const { rows: ids } = await engine.ledger.query('SELECT id FROM turns ORDER BY id')
-    const told = await Promise.all(ids.map(async ({ id }) => await engine.ledger.turn(String(id))))
-    turns = new Map(told.flatMap((turn) => (turn === null ? [] : [[turn.id, turn]])))
+    const apiTurns = await Promise.all(
+      ids.map(async ({ id }) => await engine.ledger.turn(String(id))),
+    )
+    turns = new Map(apiTurns.flatMap((turn) => (turn === null ? [] : [[turn.id, turn]])))
     interrupted = (await engine.recover()).map((turn) => turn.turnId)
     for (const { name, sql } of tables(folder.file)) {
       engines.set(name, (await engine.ledger.query(sql)).rows)

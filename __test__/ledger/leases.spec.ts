@@ -29,22 +29,22 @@ test('two processes on one session take turns: every turn is kept, in one chain'
   await new AgentEngine({ ledger: { path: file } }).close()
   const children = ['left', 'right'].map((name) => killable('ledger/lease.mjs', [file, name, '20']))
   for (const each of children) expect(await each.ended).toBeNull()
-  const told = children.flatMap(results)
-  expect(told).toHaveLength(40)
-  expect(told.filter((result) => !result.persisted)).toEqual([])
+  const reported = children.flatMap(results)
+  expect(reported).toHaveLength(40)
+  expect(reported.filter((result) => !result.persisted)).toEqual([])
   const engine = closing(new AgentEngine({ ledger: { path: file } }))
   const head = (await engine.ledger.session('shared'))?.threadId
   const { rows } = await engine.ledger.query('SELECT ancestry FROM threads WHERE turn_id = ?', [
     head ?? '',
   ])
   const chain = JSON.parse(String(rows[0]?.ancestry))
-  expect([...chain].sort()).toEqual(told.map((result) => result.turnId).sort())
+  expect([...chain].sort()).toEqual(reported.map((result) => result.turnId).sort())
   // What each said, it said in its own order.
-  const said = (await engine.ledger.history('shared'))
+  const prompts = (await engine.ledger.history('shared'))
     .filter((message) => message.role === 'user')
     .map((message) => message.content)
   for (const name of ['left', 'right']) {
-    expect(said.filter((text) => text.startsWith(name))).toEqual(
+    expect(prompts.filter((text) => text.startsWith(name))).toEqual(
       Array.from({ length: 20 }, (_, turn) => `${name} ${turn}`),
     )
   }
@@ -62,8 +62,8 @@ test(`eight processes with ${MESSAGES} messages each for one session: a linear c
     killable('ledger/lease.mjs', [file, name, `${MESSAGES}`, changes]),
   )
   for (const each of children) expect(await each.ended).toBeNull()
-  const told = children.map(results)
-  expect(told.flat().filter((result) => !result.persisted)).toEqual([])
+  const reported = children.map(results)
+  expect(reported.flat().filter((result) => !result.persisted)).toEqual([])
   const engine = closing(new AgentEngine({ ledger: { path: file } }))
   const head = (await engine.ledger.session('shared'))?.threadId ?? ''
   // From the head to the root by the parents, which is every turn there is: nothing stands beside the chain.
@@ -88,10 +88,10 @@ test(`eight processes with ${MESSAGES} messages each for one session: a linear c
   // Each process's messages, in the order it asked, under the ids it was told.
   names.forEach((name, n) => {
     const own = chain.rows.filter((row) => String(row.content).startsWith(`${name} `))
-    expect(own.map((row) => row.content)).toEqual(told[n]?.map((_, turn) => `${name} ${turn}`))
-    expect(own.map((row) => row.id)).toEqual(told[n]?.map((result) => result.turnId))
+    expect(own.map((row) => row.content)).toEqual(reported[n]?.map((_, turn) => `${name} ${turn}`))
+    expect(own.map((row) => row.id)).toEqual(reported[n]?.map((result) => result.turnId))
   })
-  expect(told.map((each) => each.length)).toEqual(names.map(() => MESSAGES))
+  expect(reported.map((each) => each.length)).toEqual(names.map(() => MESSAGES))
   expect(await engine.recover()).toEqual([])
 })
 
@@ -142,14 +142,14 @@ test('a stopped process whose session was taken over can write nothing when it g
   stopped.kill('SIGCONT')
   stopped.process.stdin?.write('go on\n')
   expect(await stopped.ended).toBeNull()
-  const [told] = results(stopped)
-  expect(told).toMatchObject({ persisted: false })
-  expect([told.code, told.persistCode]).toContain('stale_writer')
+  const [reported] = results(stopped)
+  expect(reported).toMatchObject({ persisted: false })
+  expect([reported.code, reported.persistCode]).toContain('stale_writer')
   const { rows } = await engine.ledger.query('SELECT * FROM turns ORDER BY id')
   expect(rows).toEqual(before)
   expect((await engine.ledger.session('shared'))?.threadId).toBe(next.turnId)
   expect((await engine.recover()).map((turn) => [turn.turnId, turn.resumable])).toEqual([
-    [told.turnId, false],
+    [reported.turnId, false],
   ])
 })
 

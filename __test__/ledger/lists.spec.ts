@@ -16,7 +16,7 @@ import { price } from '../support/values/prices.js'
 const scripted = (replies: ScriptedReply[] = []) =>
   scriptedLedger(replies, { models: [testModel, { ...testModel, id: 'priced', cost: price }] })
 
-async function ask(engine: AgentEngine, content: string, changes: object = {}) {
+async function runTurn(engine: AgentEngine, content: string, changes: object = {}) {
   const currentMessage = { role: 'user' as const, content }
   const result = await engine.run(context({ currentMessage, ...changes })).result
   expect([result.stopReason, result.persisted]).toEqual(['end_turn', true])
@@ -48,19 +48,19 @@ async function all<Item, After>(
 }
 
 const look = { name: 'look', run: ({ at }: { at: string }) => `seen ${at}` }
-const looking = (...places: string[]): ScriptedReply => ({
+const looking = (...targets: string[]): ScriptedReply => ({
   text: 'looking',
-  toolCalls: places.map((at) => ({ id: `call-${at}`, name: 'look', arguments: { at } })),
+  toolCalls: targets.map((at) => ({ id: `call-${at}`, name: 'look', arguments: { at } })),
 })
 
 describe('reading', () => {
   test('a thread is walked from any turn, up and down, page by page', async () => {
     const { engine, ledger } = scripted(['1', '2', '3', '4'])
     const turns = []
-    for (const text of ['one', 'two', 'three']) turns.push((await ask(engine, text)).turnId)
+    for (const text of ['one', 'two', 'three']) turns.push((await runTurn(engine, text)).turnId)
     const [first, second, third] = turns as [string, string, string]
     await ledger.fork(first, 'side')
-    const beside = (await ask(engine, 'four', { sessionLabel: 'side' })).turnId
+    const beside = (await runTurn(engine, 'four', { sessionLabel: 'side' })).turnId
     const up = await all((page) => ledger.ancestry(third, page))
     expect(up.map(({ id, depth }) => [id, depth])).toEqual([
       [third, 2],
@@ -85,8 +85,8 @@ describe('reading', () => {
       'The Invoice is overdue, 上下文过长',
       'no',
     ])
-    const found = await ask(engine, 'what of invoice 42?', { tools: [look] })
-    await ask(engine, 'and now?', { sessionLabel: 'other' })
+    const found = await runTurn(engine, 'what of invoice 42?', { tools: [look] })
+    await runTurn(engine, 'and now?', { sessionLabel: 'other' })
     const hits = await all((page) => ledger.search('invoice', page))
     expect(hits.map(({ role, turnId, excerpt }) => [role, turnId, excerpt])).toEqual([
       ['assistant', found.turnId, 'The Invoice is overdue, 上下文过长'],
@@ -121,8 +121,8 @@ describe('reading', () => {
       { text: 'a', usage },
       { text: 'b', usage },
     ])
-    await ask(engine, 'x', { sessionLabel: 'agent:a:main', model: 'priced' })
-    await ask(engine, 'y', { sessionLabel: 'agent:a:dm:you' })
+    await runTurn(engine, 'x', { sessionLabel: 'agent:a:main', model: 'priced' })
+    await runTurn(engine, 'y', { sessionLabel: 'agent:a:dm:you' })
     const used = {
       inputTokens: 2_000_000,
       outputTokens: 200_000,
@@ -145,20 +145,20 @@ describe('reading', () => {
         compactionCost: null,
       },
     ])
-    const told = async (by: 'session' | 'model' | 'day') =>
+    const usageRows = async (by: 'session' | 'model' | 'day') =>
       (await all((page) => ledger.usage({ by, ...page }))).map(({ key, cost }) => [key, cost])
-    expect(await told('session')).toEqual([
+    expect(await usageRows('session')).toEqual([
       ['agent:a:dm:you', null],
       ['agent:a:main', 2],
     ])
-    expect(await told('model')).toEqual([
+    expect(await usageRows('model')).toEqual([
       ['test/priced', 2],
       ['test/test-model', null],
     ])
     const since = (await ledger.sessionHistory('agent:a:main')).items[0]?.changedAt ?? 0
     const later = await ledger.usage({ by: 'day', since: since + 86_400_000 })
     expect(later).toEqual({ items: [], next: null })
-    expect((await told('day')).map(([, cost]) => cost)).toEqual([2])
+    expect((await usageRows('day')).map(([, cost]) => cost)).toEqual([2])
   })
 
   test('usage is told by request, and call by call within one', async () => {
@@ -167,11 +167,11 @@ describe('reading', () => {
       { text: 'a', usage: { inputTokens: 3_000_000, outputTokens: 200_000 } },
     ]
     const { engine, ledger } = scripted([...calls, { text: 'b' }, { text: 'c' }])
-    const one = await ask(engine, 'x', { tools: [look], model: 'priced' })
-    const two = await ask(engine, 'y')
-    const three = await ask(engine, 'z', { sessionLabel: 'other' })
-    const told = await all((page) => ledger.usage({ by: 'turn', ...page }))
-    expect(told.map(({ key, usage, cost }) => [key, usage, cost])).toEqual(
+    const one = await runTurn(engine, 'x', { tools: [look], model: 'priced' })
+    const two = await runTurn(engine, 'y')
+    const three = await runTurn(engine, 'z', { sessionLabel: 'other' })
+    const usageRows = await all((page) => ledger.usage({ by: 'turn', ...page }))
+    expect(usageRows.map(({ key, usage, cost }) => [key, usage, cost])).toEqual(
       [one, two, three].map(({ turnId, usage, cost }) => [turnId, usage, cost]),
     )
     const label = { by: 'turn', sessionLabel: 'other' } as const
@@ -197,8 +197,8 @@ describe('reading', () => {
     const calls: ScriptedReply = { toolCalls: [{ id: 'x', name: 'fails' }] }
     const { engine, ledger } = scripted([looking('a', 'b'), 'ok', calls, 'ok'])
     const tools = [look, fails]
-    const first = await ask(engine, '1', { tools })
-    const second = await ask(engine, '2', { tools, sessionLabel: 'other' })
+    const first = await runTurn(engine, '1', { tools })
+    const second = await runTurn(engine, '2', { tools, sessionLabel: 'other' })
     const listed = await all((page) => ledger.toolCalls(page))
     expect(listed.map(({ callId, turnId, status }) => [callId, turnId, status])).toEqual([
       ...first.toolCalls.map(({ callId }) => [callId, first.turnId, 'completed']),
@@ -217,7 +217,7 @@ describe('reading', () => {
 
   test('what is asked for wrongly is refused with its field', async () => {
     const { engine, ledger } = scripted(['ok'])
-    await ask(engine, 'x')
+    await runTurn(engine, 'x')
     const anything = ledger as any
     const cases: [() => Promise<unknown>, string, string?][] = [
       [() => ledger.ancestry('none'), 'unknown_turn'],
@@ -253,11 +253,15 @@ describe('reading', () => {
 describe('names of sessions', () => {
   test('a run on an alias is one of its session, in the order it was started in', async () => {
     const { engine, ledger, provider } = scripted(['0', { gate: 'go', text: '1' }, '2', '3'])
-    const say = (content: string, sessionLabel: string) =>
+    const runInSession = (content: string, sessionLabel: string) =>
       engine.run(context({ currentMessage: { role: 'user', content }, sessionLabel }))
-    await say('zero', 'real').result
+    await runInSession('zero', 'real').result
     await ledger.alias('nick', 'real')
-    const runs = [say('one', 'real'), say('two', 'nick'), say('three', 'nick')]
+    const runs = [
+      runInSession('one', 'real'),
+      runInSession('two', 'nick'),
+      runInSession('three', 'nick'),
+    ]
     provider.open('go')
     const results = await Promise.all(runs.map((run) => run.result))
     expect(results.map(({ stopReason, persisted }) => [stopReason, persisted])).toEqual(
@@ -279,7 +283,7 @@ describe('names of sessions', () => {
 
   test('an abort before a run on an alias began leaves no session of the alias behind', async () => {
     const { engine, ledger } = scripted(['0'])
-    await ask(engine, 'zero', { sessionLabel: 'real' })
+    await runTurn(engine, 'zero', { sessionLabel: 'real' })
     await ledger.alias('nick', 'real')
     const run = engine.run(context({ sessionLabel: 'nick', abortSignal: AbortSignal.abort() }))
     expect((await run.result).stopReason).toBe('aborted')
@@ -290,7 +294,7 @@ describe('names of sessions', () => {
   test('an alias of a session that is not there yet creates that one', async () => {
     const { engine, ledger } = scripted(['0'])
     await ledger.alias('nick', 'later')
-    await ask(engine, 'zero', { sessionLabel: 'nick' })
+    await runTurn(engine, 'zero', { sessionLabel: 'nick' })
     expect((await ledger.sessions()).items.map(({ label }) => label)).toEqual(['later'])
     expect(await engine.countTokens(context({ sessionLabel: 'nick' }))).toEqual(
       await engine.countTokens(context({ sessionLabel: 'later' })),
@@ -299,14 +303,14 @@ describe('names of sessions', () => {
 
   test('a run brings an archived session back; an alias of its name goes elsewhere', async () => {
     const { engine, ledger } = scripted(['1', '2', '3'])
-    await ask(engine, 'a', { sessionLabel: 'one' })
+    await runTurn(engine, 'a', { sessionLabel: 'one' })
     expect((await ledger.archive('one')).status).toBe('archived')
     expect((await ledger.sessions({ status: 'active' })).items).toEqual([])
-    await ask(engine, 'b', { sessionLabel: 'one' })
+    await runTurn(engine, 'b', { sessionLabel: 'one' })
     expect((await ledger.session('one'))?.status).toBe('active')
     await ledger.archive('one')
     await ledger.alias('one', 'two')
-    await ask(engine, 'c', { sessionLabel: 'one' })
+    await runTurn(engine, 'c', { sessionLabel: 'one' })
     expect((await ledger.sessions()).items.map(({ label, status }) => [label, status])).toEqual([
       ['one', 'archived'],
       ['two', 'active'],
@@ -319,7 +323,7 @@ describe('names of sessions', () => {
     const { engine, ledger } = scripted(['1'])
     const persona = await ledger.putPersona('atlas')
     expect(persona).toMatchObject({ id: 'atlas', mainSessionLabel: 'agent:atlas:main' })
-    await ask(engine, 'a', { sessionLabel: persona.mainSessionLabel })
+    await runTurn(engine, 'a', { sessionLabel: persona.mainSessionLabel })
     expect(await ledger.session('agent:atlas:main')).toMatchObject({
       personaId: 'atlas',
       agentId: 'atlas',
@@ -330,7 +334,7 @@ describe('names of sessions', () => {
 
   test('what a name may not be is refused with its field', async () => {
     const { engine, ledger } = scripted(['ok'])
-    await ask(engine, 'x')
+    await runTurn(engine, 'x')
     const anything = ledger as any
     await ledger.alias('a', 'b')
     const cases: [() => Promise<unknown>, string, string][] = [
@@ -361,13 +365,13 @@ describe('names of sessions', () => {
       'found it',
       'again',
     ])
-    await ask(engine, 'hi')
-    const result = await ask(engine, 'look', { tools: [look] })
+    await runTurn(engine, 'hi')
+    const result = await runTurn(engine, 'look', { tools: [look] })
     const before = await ledger.turn(result.turnId)
     const [first] = result.toolCalls
     const session = await ledger.fork(result.turnId, { atToolCall: first?.callId ?? '' })
     expect(session.label).toMatch(/^fork-/)
-    await ask(engine, 'another way', { tools: [look], sessionLabel: session.label })
+    await runTurn(engine, 'another way', { tools: [look], sessionLabel: session.label })
     expect(asked(provider)).toEqual([
       'user: hi',
       'assistant: hello',

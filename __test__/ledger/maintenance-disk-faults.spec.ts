@@ -217,10 +217,10 @@ test('a clock that was set back by years: threads, histories, copies and checks 
     parentTurnId: third.turnId,
     depth: 3,
   })
-  const said = (await back.ledger.history('agent:main:main')).map(({ content }) =>
+  const contents = (await back.ledger.history('agent:main:main')).map(({ content }) =>
     content.slice(0, 6),
   )
-  expect(said).toEqual(['hi', 'xxxxxx', 'hi', 'second', 'hi', 'third', 'hi', 'fourth'])
+  expect(contents).toEqual(['hi', 'xxxxxx', 'hi', 'second', 'hi', 'third', 'hi', 'fourth'])
   const asked = JSON.stringify(provider.requests[1])
   expect(asked.indexOf('second')).toBeLessThan(asked.indexOf('third'))
   expect(await back.ledger.verify()).toMatchObject({ ok: true, problems: [] })
@@ -235,7 +235,7 @@ test('a clock that was set back by years: threads, histories, copies and checks 
     const there = (await engine.ledger.history('agent:main:main')).map(({ content }) =>
       content.slice(0, 6),
     )
-    expect({ from, there }).toEqual({ from, there: said })
+    expect({ from, there }).toEqual({ from, there: contents })
     expect(await engine.ledger.verify()).toMatchObject({ ok: true, problems: [] })
   }
 })

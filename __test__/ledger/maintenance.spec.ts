@@ -167,8 +167,8 @@ describe('verify', () => {
     await written(file)
     expect(await checks(file)).toEqual([])
     damage(file, `${sql};`)
-    const told = await checks(file)
-    for (const check of found) expect(told).toContain(check)
+    const reported = await checks(file)
+    for (const check of found) expect(reported).toContain(check)
   })
 
   test('finds one changed bit in a message, and names the message', async () => {
@@ -281,20 +281,20 @@ describe('backup', () => {
       )
       return closing(engine)
     })()
-    const kept: string[] = []
+    const persistedTurns: string[] = []
     let going = true
     const loop = async (sessionLabel: string) => {
       while (going) {
         const { turnId, persisted } = await busy.run(context({ sessionLabel, history: [] })).result
         expect(persisted).toBe(true)
-        kept.push(turnId)
+        persistedTurns.push(turnId)
       }
     }
     const loops = [loop('one'), loop('two')]
-    await expect.poll(() => kept.length, { timeout: 30_000 }).toBeGreaterThan(40)
+    await expect.poll(() => persistedTurns.length, { timeout: 30_000 }).toBeGreaterThan(40)
     const copies: { before: string[]; to: string }[] = []
     for (let i = 0; i < 5; i++) {
-      const before = [...kept]
+      const before = [...persistedTurns]
       const to = join(path, `copy-${i}.db`)
       await busy.ledger.backup(to)
       copies.push({ before, to })

@@ -131,11 +131,11 @@ describe('a file that is no usable ledger is refused with its code and stays byt
     const { path, file } = folder()
     await make(file)
     const before = bytes(path)
-    const told = refused(file)
-    expect([told.code, told.message]).toEqual([code, expect.stringMatching(/[;:] \w/)])
+    const reported = refused(file)
+    expect([reported.code, reported.message]).toEqual([code, expect.stringMatching(/[;:] \w/)])
     expect(bytes(path)).toEqual(before)
     // Refused again, in the same way: nothing of it stays open or remembered.
-    expect(refused(file)).toEqual(told)
+    expect(refused(file)).toEqual(reported)
   })
 
   test.skipIf(!sqlite3)(
@@ -218,8 +218,8 @@ describe('who else holds the file', () => {
       for (const name of [file, `${file}-wal`]) {
         if (!existsSync(name)) writeFileSync(name, '')
         const descriptor = openSync(name, 'r')
-        const told = refused(file)
-        expect([told.code, told.message]).toEqual([
+        const reported = refused(file)
+        expect([reported.code, reported.message]).toEqual([
           'ledger_in_use',
           expect.stringContaining('engine.ledger.query'),
         ])
@@ -318,14 +318,14 @@ describe('the disk', () => {
       (await ledger.query('SELECT count(*) AS n FROM messages')).rows,
     ]).toEqual([null, first.turnId, [{ n: 2 }]])
     rmSync(ballast)
-    const kept = await engine.run(context()).result
-    expect([kept.persisted, (await ledger.turn(kept.turnId))?.parentTurnId]).toEqual([
+    const stored = await engine.run(context()).result
+    expect([stored.persisted, (await ledger.turn(stored.turnId))?.parentTurnId]).toEqual([
       true,
       first.turnId,
     ])
     await engine.close()
     const again = open(file)
-    expect((await again.ledger.session('agent:main:main'))?.threadId).toBe(kept.turnId)
+    expect((await again.ledger.session('agent:main:main'))?.threadId).toBe(stored.turnId)
   })
 
   test('a full one cannot begin a ledger, and nothing is left of the attempt', ({ skip }) => {
@@ -358,8 +358,11 @@ describe('the disk', () => {
     // Reads never wait for a writer, whoever it is.
     expect(await ledger.turn(lost.turnId)).toBeNull()
     await lock.release()
-    const kept = await engine.run(context()).result
-    expect([kept.persisted, (await ledger.turn(kept.turnId))?.parentTurnId]).toEqual([true, null])
+    const stored = await engine.run(context()).result
+    expect([stored.persisted, (await ledger.turn(stored.turnId))?.parentTurnId]).toEqual([
+      true,
+      null,
+    ])
   })
 })
 

@@ -269,7 +269,9 @@ describe('a turn with tools', () => {
 
 describe('what a run ends in', () => {
   const never: ScriptedReply = { steps: [{ text: 'so far' }, { gate: 'never' }] }
-  const asks: ScriptedReply = { toolCalls: [{ id: 'a', name: 'add', arguments: { a: 1, b: 1 } }] }
+  const callAdd: ScriptedReply = {
+    toolCalls: [{ id: 'a', name: 'add', arguments: { a: 1, b: 1 } }],
+  }
   const refused: ScriptedReply = { error: { status: 400, code: 'bad', message: 'no such thing' } }
   const formatError = {
     kind: 'model_error',
@@ -293,7 +295,7 @@ describe('what a run ends in', () => {
     ],
     [
       'the iteration cap',
-      [asks],
+      [callAdd],
       { tools: [add], maxIterations: 1 },
       { status: 'completed', stopReason: 'tool_use', moved: true },
     ],
@@ -311,7 +313,7 @@ describe('what a run ends in', () => {
     ],
     [
       'an error after a tool ran',
-      [asks, refused],
+      [callAdd, refused],
       { tools: [add] },
       { status: 'failed', stopReason: 'error', error: formatError, moved: true },
     ],
@@ -729,15 +731,15 @@ describe('writeTurn', () => {
 
   test('a compaction in the result is a turn of its own, and the next run begins with its summary', async () => {
     const { engine, ledger, provider } = scripted(['ok'])
-    const say = (text: string) => ({
+    const turnOf = (text: string) => ({
       ...plain,
       messages: plain.messages.map((message) => ({
         ...message,
         content: `${text} ${message.role}`,
       })),
     })
-    const one = await ledger.writeTurn(context(), say('one'))
-    const two = await ledger.writeTurn(context(), say('two'))
+    const one = await ledger.writeTurn(context(), turnOf('one'))
+    const two = await ledger.writeTurn(context(), turnOf('two'))
     const compaction = {
       summary: 'They said one.',
       summarizedThroughTurnId: one,
@@ -753,7 +755,7 @@ describe('writeTurn', () => {
       durationMs: 5,
       trigger: 'context_limit' as const,
     }
-    const three = await ledger.writeTurn(context(), { ...say('three'), compaction })
+    const three = await ledger.writeTurn(context(), { ...turnOf('three'), compaction })
     const parent = (await ledger.turn(three))?.parentTurnId ?? ''
     const turn = await ledger.turn(parent)
     expect([turn?.turnType, turn?.parentTurnId, turn?.compaction]).toEqual([

@@ -132,7 +132,7 @@ describe('salvage', () => {
     mkdirSync(join(path, 'damaged'))
     const file = join(path, 'damaged', 'agent.db')
     const engine = await fill(file)
-    const [was, told] = [await dump(engine), await histories(engine)]
+    const [was, historyBefore] = [await dump(engine), await histories(engine)]
     await engine.close()
     const { report, now, engine: fresh } = await saved(file, join(path, 'fresh.db'), was)
     expect(report).toEqual({
@@ -147,7 +147,7 @@ describe('salvage', () => {
       truncated: false,
     })
     expect(now).toEqual(was)
-    expect(await histories(fresh)).toEqual(told)
+    expect(await histories(fresh)).toEqual(historyBefore)
     await fresh.close()
     // Nothing of the work is left beside it.
     expect(readdirSync(path).sort()).toEqual(['damaged', 'fresh.db'])

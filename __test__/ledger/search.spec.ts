@@ -23,7 +23,7 @@ const usage = {
 }
 
 /** A broker's turn that says all of this. */
-const said = (contents: string[]) => ({
+const turnOf = (contents: string[]) => ({
   messages: contents.map((content, sequence) => ({
     role: 'user' as const,
     content,
@@ -60,14 +60,14 @@ async function indexed(ledger: AgentEngine['ledger']): Promise<number> {
 describe('a commit indexes nothing, and a search finds everything', () => {
   test('what is said is found at once, and in an index when there is enough of it', async () => {
     const { ledger } = opened()
-    await ledger.writeTurn(context({ sessionLabel: 'a' }), said(['Alpha beta', 'gamma beta']))
+    await ledger.writeTurn(context({ sessionLabel: 'a' }), turnOf(['Alpha beta', 'gamma beta']))
     expect((await found(ledger, 'beta')).map((hit) => hit.excerpt)).toEqual([
       'gamma beta',
       'Alpha beta',
     ])
     expect(await indexed(ledger)).toBe(0)
     const many = Array.from({ length: 2_000 }, (_, n) => `number ${n % 10} of beta`)
-    await ledger.writeTurn(context({ sessionLabel: 'b' }), said(many))
+    await ledger.writeTurn(context({ sessionLabel: 'b' }), turnOf(many))
     expect((await found(ledger, 'number 7')).length).toBe(200)
     expect(await indexed(ledger)).toBeGreaterThan(1_500)
     const hits = await found(ledger, 'beta')
@@ -85,7 +85,7 @@ describe('a commit indexes nothing, and a search finds everything', () => {
     const turns = Array.from({ length: 70 }, (_, n) => `s${n}`)
     const texts = Array.from({ length: 8 }, (_, n) => `text ${n} of many`)
     await Promise.all(
-      turns.map((label) => ledger.writeTurn(context({ sessionLabel: label }), said(texts))),
+      turns.map((label) => ledger.writeTurn(context({ sessionLabel: label }), turnOf(texts))),
     )
     await expect.poll(() => indexed(ledger), { timeout: 20_000 }).toBeGreaterThan(255)
     await engine.close()
@@ -101,9 +101,9 @@ describe('a commit indexes nothing, and a search finds everything', () => {
     const ends = () => child.lines.filter((line) => line.includes('"final":true')).length
     while (ends() < 100) {
       await child.count(child.lines.length + 1)
-      const told = ends()
+      const finished = ends()
       const hits = (await found(ledger, 'ok')).length
-      expect(hits).toBeGreaterThanOrEqual(told)
+      expect(hits).toBeGreaterThanOrEqual(finished)
     }
     child.kill()
     await child.ended

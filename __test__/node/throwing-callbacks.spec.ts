@@ -10,7 +10,7 @@ import { AgentEngine, AgentEngineError, parseSessionKey, scriptedProvider } from
 import { callbackWarnings } from '../support/callback-warnings.js'
 import { afterwards, closing } from '../support/cleanup.js'
 import { context, readAll, scriptedEngine, tempDir } from '../support/engine.js'
-import { asks, deferred, tool } from '../support/tools.js'
+import { callTools, deferred, tool } from '../support/tools.js'
 import { expectNothingStray } from '../support/uncaught.js'
 import { ENGINE_OPTIONS } from '../support/values/engine-options.js'
 
@@ -52,24 +52,24 @@ describe('callbacks', () => {
   test('callbacks are read once, when the run begins, and never while it tells', async () => {
     const { engine } = scriptedEngine(['ok'])
     let reads = 0
-    const heard: string[] = []
+    const received: string[] = []
     const run = closing(engine).run(context(), {
       get onPartialReply() {
         reads++
-        return ({ text }: { text: string }) => void heard.push(text)
+        return ({ text }: { text: string }) => void received.push(text)
       },
     })
     expect(reads).toBe(1)
     await run.result
     expect(reads).toBe(1)
-    expect(heard.join('')).toBe('ok')
+    expect(received.join('')).toBe('ok')
   })
 })
 
 describe('the signals of tools', () => {
   /** A run that is aborted while its tool waits; `use` gets the tool's signal. */
   async function aborting(use: (signal: AbortSignal) => unknown) {
-    const { engine } = scriptedEngine([asks(['wait']), 'never'])
+    const { engine } = scriptedEngine([callTools(['wait']), 'never'])
     const begun = deferred<void>()
     const run = closing(engine).run(
       context({
@@ -116,8 +116,8 @@ describe('the signals of tools', () => {
   })
 
   test('they are real ones: every way to listen, and to stop listening, works', async () => {
-    const heard: string[] = []
-    const hear = (name: string) => () => void heard.push(name)
+    const received: string[] = []
+    const hear = (name: string) => () => void received.push(name)
     let signal: AbortSignal | undefined
     let derived: AbortSignal | undefined
     let fetched: Promise<unknown> | undefined
@@ -154,21 +154,21 @@ describe('the signals of tools', () => {
     expect(signal?.aborted).toBe(true)
     expect(derived?.aborted).toBe(true)
     expect(() => signal?.throwIfAborted()).toThrow(signal?.reason)
-    expect(heard.sort()).toEqual(['capturing', 'derived', 'object', 'onabort', 'once', 'plain'])
+    expect(received.sort()).toEqual(['capturing', 'derived', 'object', 'onabort', 'once', 'plain'])
     // Where nothing listens the connection may be refused before the abort is seen.
     expect(['AbortError', 'TypeError']).toContain(await fetched)
   })
 
   test('a listener hears `this` and the event as of any signal', async () => {
-    const heard: unknown[] = []
+    const received: unknown[] = []
     let own: AbortSignal | undefined
     await aborting((signal) => {
       own = signal
       signal.addEventListener('abort', function (this: unknown, event) {
-        heard.push(this, event.target, event.type)
+        received.push(this, event.target, event.type)
       })
     })
-    expect(heard).toEqual([own, own, 'abort'])
+    expect(received).toEqual([own, own, 'abort'])
   })
 })
 

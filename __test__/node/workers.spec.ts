@@ -26,21 +26,21 @@ test('three workers and this thread share one ledger file', async () => {
   const { engine } = scriptedEngine(['here'], { ledger: { path: file } })
   closing(engine)
   const script = fileURLToPath(new URL('../children/node/worker.mjs', import.meta.url))
-  const told = await Promise.all([
+  const reported = await Promise.all([
     engine.run(context({ sessionLabel: 'main' })).result.then(({ persisted }) => persisted),
     ...['a', 'b', 'c'].map((name) => {
       const worker = new Worker(script, { workerData: { way: 'ends', name, file } })
       return new Promise((resolve, reject) => {
-        let said: unknown
+        let answer: unknown
         worker.on('message', (message) => {
-          said = message
+          answer = message
         })
         worker.on('error', reject)
-        worker.on('exit', (code) => resolve([said, code]))
+        worker.on('exit', (code) => resolve([answer, code]))
       })
     }),
   ])
-  expect(told).toEqual([true, ...['a', 'b', 'c'].map(answers)])
+  expect(reported).toEqual([true, ...['a', 'b', 'c'].map(answers)])
   const { rows } = await engine.ledger.query(
     'select count(*) as turns, count(distinct session_label) as sessions from turns',
   )

@@ -77,7 +77,7 @@ function isSpoken(one: Spoken): boolean {
 const spoken = SPOKEN.filter(isSpoken)
 
 describe.each(spoken)('a foreign server of $api', (one) => {
-  const ask = (
+  const runPrompt = (
     mock: LLMock,
     until: Cleanup,
     text: string,
@@ -96,7 +96,7 @@ describe.each(spoken)('a foreign server of $api', (one) => {
     const mock = await mockServer(until)
     // Gemini's own reason is `STOP`; this server has another one unless it is told.
     mock.onMessage('hello', { content: 'Hi there, — “ünïcode” 🎉!', finishReason: 'stop', usage })
-    const run = ask(mock, until, 'hello')
+    const run = runPrompt(mock, until, 'hello')
     const events = await readAll(run)
     const result = await run.result
     expect(textOf(events)).toBe('Hi there, — “ünïcode” 🎉!')
@@ -137,7 +137,7 @@ describe.each(spoken)('a foreign server of $api', (one) => {
         return String(a + b)
       },
     }
-    const run = ask(mock, until, 'sum', { tools: [add] })
+    const run = runPrompt(mock, until, 'sum', { tools: [add] })
     const result = await run.result
     expect(result.error).toBeUndefined()
     expect(seen).toEqual([
@@ -145,7 +145,7 @@ describe.each(spoken)('a foreign server of $api', (one) => {
       [20, 30],
       [5, 50],
     ])
-    expect(result.toolCalls.map(({ status, result: told }) => [status, told])).toEqual([
+    expect(result.toolCalls.map(({ status, result: answered }) => [status, answered])).toEqual([
       ['completed', '5'],
       ['completed', '50'],
       ['completed', '55'],
@@ -169,7 +169,7 @@ describe.each(spoken)('a foreign server of $api', (one) => {
     for (const [status, type, kind] of refusals) {
       mock.clearFixtures()
       mock.onMessage('no', { error: { message: 'not like this', type }, status })
-      const result = await ask(mock, until, 'no').result
+      const result = await runPrompt(mock, until, 'no').result
       expect([result.stopReason, result.error?.detail.kind, result.error?.detail.status]).toEqual([
         'error',
         kind,
@@ -183,7 +183,7 @@ describe.each(spoken)('a foreign server of $api', (one) => {
     const mock = await mockServer(until)
     mock.onMessage('hello', { content: 'Hi!', finishReason: 'stop', usage })
     mock.nextRequestError(503, { message: 'try later', type: 'api_error' })
-    const result = await ask(mock, until, 'hello').result
+    const result = await runPrompt(mock, until, 'hello').result
     expect(texts(result)).toEqual(['Hi!'])
     expect(result.attempts.map(({ status }) => status)).toEqual([503, 200])
   })
@@ -193,13 +193,13 @@ describe.each(spoken)('a foreign server of $api', (one) => {
     const content = 'This answer will never be whole, whatever happens.'
     // Later than the opening events of any of the APIs, and slow enough that the socket has the pieces before it is reset.
     mock.onMessage('long', { content, usage }, { truncateAfterChunks: 7, latency: 10 })
-    const run = ask(mock, until, 'long')
+    const run = runPrompt(mock, until, 'long')
     const events = await readAll(run)
     const result = await run.result
-    const said = textOf(events)
-    expect(said.length).toBeGreaterThan(0)
-    expect(content.startsWith(said)).toBe(true)
-    expect([result.stopReason, texts(result)]).toEqual(['error', [said]])
+    const partialText = textOf(events)
+    expect(partialText.length).toBeGreaterThan(0)
+    expect(content.startsWith(partialText)).toBe(true)
+    expect([result.stopReason, texts(result)]).toEqual(['error', [partialText]])
     expect(result.error?.detail.kind).toBe('network')
     expect(events.at(-1)).toMatchObject({ type: 'stream_error', partial: true })
   })
@@ -250,11 +250,11 @@ describe.each(spoken)('a foreign server of $api', (one) => {
     const mock = await mockServer(until)
     mock.onMessage('hello', { content: 'Hi!', finishReason: 'stop', usage })
     mock.setChaos(chaos)
-    const failed = await ask(mock, until, 'hello').result
+    const failed = await runPrompt(mock, until, 'hello').result
     expect([failed.stopReason, failed.blocks]).toEqual(['error', []])
     if (kind !== undefined) expect(failed.error?.detail.kind).toBe(kind)
     mock.clearChaos()
-    const result = await ask(mock, until, 'hello').result
+    const result = await runPrompt(mock, until, 'hello').result
     expect(texts(result)).toEqual(['Hi!'])
   })
 

@@ -91,10 +91,10 @@ test.each([
     await server.seen[0]?.closed
     expect(sent.cut).toBe(true)
     expect(sent.pieces).toBeLessThan(100)
-    const kept = result.messages
+    const storedText = result.messages
       .filter((message) => message.role === 'assistant')
       .flatMap((message) => message.blocks ?? [])
-    const text = kept.map((block) => (block.type === 'text' ? block.text : '')).join('')
+    const text = storedText.map((block) => (block.type === 'text' ? block.text : '')).join('')
     expect(text.length).toBe(code === 'answer_too_large' && _.startsWith('text') ? mib * MIB : 0)
   },
 )

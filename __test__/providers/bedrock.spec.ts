@@ -148,8 +148,8 @@ describe('the answer', () => {
     const { events, result } = await runOnce({
       tools: [describedTool('echo', (params) => `echo ${params.n}`), fail],
     })
-    const told = events.filter(({ type }) => type === 'reasoning' || type === 'token')
-    expect(told.map((event) => ('text' in event ? event.text : ''))).toEqual([
+    const deltas = events.filter(({ type }) => type === 'reasoning' || type === 'token')
+    expect(deltas.map((event) => ('text' in event ? event.text : ''))).toEqual([
       'hm',
       'Hel',
       'lo',

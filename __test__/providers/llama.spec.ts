@@ -37,7 +37,7 @@ const open = (baseUrl: string, options: AgentEngineOptions = {}) =>
     }),
   )
 
-const ask = (engine: AgentEngine, content: string): Promise<AgentResult> =>
+const runPrompt = (engine: AgentEngine, content: string): Promise<AgentResult> =>
   engine.run(
     context({
       provider: 'llama',
@@ -48,7 +48,7 @@ const ask = (engine: AgentEngine, content: string): Promise<AgentResult> =>
     }),
   ).result
 
-const told = async (engine: AgentEngine) =>
+const historyTexts = async (engine: AgentEngine) =>
   (await engine.ledger.history('s')).map(({ content }) => content.split(' lorem')[0])
 
 test.runIf(binary === undefined)('no llama-server is given, so none was asked', () => {
@@ -95,7 +95,7 @@ describe.runIf(binary !== undefined)('a llama-server', { timeout: PATIENCE }, ()
   })
 
   test('answers, and tells what it counted', async () => {
-    const result = await ask(open(`${url}/v1`), 'hello')
+    const result = await runPrompt(open(`${url}/v1`), 'hello')
     expect(result).toMatchObject({ stopReason: 'end_turn', usageEstimated: false })
     if (model === undefined) expect(result.messages.at(-1)?.content.trim()).toBe(answer)
     expect(result.usage.inputTokens + result.usage.cachedInputTokens).toBeGreaterThan(0)
@@ -106,7 +106,7 @@ describe.runIf(binary !== undefined)('a llama-server', { timeout: PATIENCE }, ()
     let refused: AgentResult | undefined
     let turns = 0
     while (refused === undefined && ++turns < 80) {
-      const result = await ask(engine, long(`question ${turns}`))
+      const result = await runPrompt(engine, long(`question ${turns}`))
       expect(result.error).toBeUndefined()
       if (result.compaction !== undefined) refused = result
     }
@@ -120,12 +120,12 @@ describe.runIf(binary !== undefined)('a llama-server', { timeout: PATIENCE }, ()
       [false, 400, 'context_overflow'],
       [true, 200, undefined],
     ])
-    const now = await told(engine)
+    const now = await historyTexts(engine)
     expect(now[0]).toMatch(/^\[Previous conversation summary\]:/)
     expect(now).not.toContain('question 1')
     expect(now).toContain(`question ${turns}`)
     // The session goes on, and the server takes what it has become.
-    const next = await ask(engine, 'And now?')
+    const next = await runPrompt(engine, 'And now?')
     expect(next).toMatchObject({ stopReason: 'end_turn', attempts: [{ ok: true }] })
     // Nothing is forgotten for good.
     expect((await engine.ledger.search('question')).items.length).toBeGreaterThanOrEqual(turns)
@@ -133,26 +133,26 @@ describe.runIf(binary !== undefined)('a llama-server', { timeout: PATIENCE }, ()
 
   test('that refuses a single message is told as an overflow, in the server’s own words', async () => {
     const engine = open(`${url}/v1`)
-    const result = await ask(engine, 'lorem ipsum '.repeat(CONTEXT / 2))
+    const result = await runPrompt(engine, 'lorem ipsum '.repeat(CONTEXT / 2))
     expect(result).toMatchObject({
       stopReason: 'error',
       error: { kind: 'context_overflow', detail: { kind: 'context_overflow', status: 400 } },
     })
     expect(result.error?.message).toMatch(/context/)
     expect(result.compaction).toBeUndefined()
-    expect(await told(engine)).toEqual([])
+    expect(await historyTexts(engine)).toEqual([])
   })
 
   test('that refuses a conversation without compaction leaves the history as it was', async () => {
     const engine = open(`${url}/v1`, { compaction: false })
-    let result = await ask(engine, long('question 1'))
+    let result = await runPrompt(engine, long('question 1'))
     let before: unknown
     for (let turn = 2; turn < 80 && result.error === undefined; turn++) {
-      before = await told(engine)
-      result = await ask(engine, long(`question ${turn}`))
+      before = await historyTexts(engine)
+      result = await runPrompt(engine, long(`question ${turn}`))
     }
     expect(result.error?.kind).toBe('context_overflow')
-    expect(await told(engine)).toEqual(before)
+    expect(await historyTexts(engine)).toEqual(before)
   })
 })
 
@@ -202,9 +202,9 @@ describe('what llama.cpp was recorded to say', () => {
       return (refuses ? refusal : sse(chat.answer(summarises ? SUMMARY : 'ok')))(response, seen)
     })
     const engine = open(server.url)
-    for (let turn = 1; turn <= 5; turn++) await ask(engine, long(`question ${turn}`))
+    for (let turn = 1; turn <= 5; turn++) await runPrompt(engine, long(`question ${turn}`))
     full = true
-    const result = await ask(engine, 'And now?')
+    const result = await runPrompt(engine, 'And now?')
     expect(result).toMatchObject({
       stopReason: 'end_turn',
       compaction: { trigger: 'overflow_recovery' },
@@ -213,7 +213,7 @@ describe('what llama.cpp was recorded to say', () => {
     expect(own).toMatchObject([{ ok: false, reason: 'context_overflow' }, { ok: true }])
     expect(result.attempts.length).toBeGreaterThan(own.length)
     const without = open(server.url, { compaction: false })
-    expect((await ask(without, 'hi')).error).toMatchObject({
+    expect((await runPrompt(without, 'hi')).error).toMatchObject({
       kind: 'context_overflow',
       retryable: false,
     })

@@ -96,7 +96,7 @@ const tools = [
 ]
 /** About 1,500 tokens: above the least that is kept. */
 const SYSTEM = `You are a test. ${'Keep the rules of the house. '.repeat(200)}`
-const said = (events: { type: string }[]) => events.map(({ type }) => type)
+const typesOf = (events: { type: string }[]) => events.map(({ type }) => type)
 
 /** Calls the tools that the newest message asks for (`call 3 read`), and answers what has been done. */
 const obedient: Answer = (body) => {
@@ -132,14 +132,18 @@ test('200 turns with tools, compactions and restarts: no break, and every read i
   for (let n = 1; n <= 200; n++) {
     if (n % 67 === 0) engine = await reopened(engine, options)
     // A tool loop now and then, and sometimes one of more blocks than a provider looks back.
-    const asks = n % 40 === 0 ? 'call 15 read' : n % 3 === 0 ? `call ${1 + (n % 4)} read` : 'go on'
+    const userText =
+      n % 40 === 0 ? 'call 15 read' : n % 3 === 0 ? `call ${1 + (n % 4)} read` : 'go on'
     const first = cache.calls.length
     const run = engine.run(
       context({
         systemPrompt: SYSTEM,
         tools,
         thinkingConfig: thinking,
-        currentMessage: { role: 'user', content: `question ${n}: ${'lorem '.repeat(120)} ${asks}` },
+        currentMessage: {
+          role: 'user',
+          content: `question ${n}: ${'lorem '.repeat(120)} ${userText}`,
+        },
       }),
     )
     const events = await readAll(run)
@@ -147,7 +151,7 @@ test('200 turns with tools, compactions and restarts: no break, and every read i
     expect([n, result.stopReason, result.error]).toEqual([n, 'end_turn', undefined])
     breaks.push(...result.cacheBreaks, ...events.filter(({ type }) => type === 'cache_break'))
     if (result.compaction) compactions++
-    expect(cache.calls.length - first).toBe(asks === 'go on' ? 1 : 2)
+    expect(cache.calls.length - first).toBe(userText === 'go on' ? 1 : 2)
   }
   expect(breaks).toEqual([])
   expect(compactions).toBeGreaterThan(4)
@@ -224,7 +228,7 @@ describe('twelve mutations', () => {
   test('without one, nothing is told and everything is read', async () => {
     const { events, result, calls } = await second({})
     expect(result.cacheBreaks).toEqual([])
-    expect(said(events)).not.toContain('cache_break')
+    expect(typesOf(events)).not.toContain('cache_break')
     expect(calls[1]?.read).toBe((calls[0]?.read ?? 0) + (calls[0]?.written ?? 0))
   })
 
@@ -333,13 +337,13 @@ describe('twelve mutations', () => {
         idleMs: expect.any(Number),
       },
     ])
-    const [told] = events.filter(({ type }) => type === 'cache_break')
-    expect(told).toMatchObject({ cacheBreak: result.cacheBreaks[0] })
-    expect(said(events).indexOf('cache_break')).toBeGreaterThan(said(events).indexOf('token'))
+    const [cacheBreak] = events.filter(({ type }) => type === 'cache_break')
+    expect(cacheBreak).toMatchObject({ cacheBreak: result.cacheBreaks[0] })
+    expect(typesOf(events).indexOf('cache_break')).toBeGreaterThan(typesOf(events).indexOf('token'))
     if (sqlite3) {
-      const kept = rows(dir.file, 'SELECT * FROM cache_breaks')
+      const storedBreaks = rows(dir.file, 'SELECT * FROM cache_breaks')
       const { messageId, index, ...rest } = result.cacheBreaks[0] as CacheBreak
-      expect(kept).toEqual([
+      expect(storedBreaks).toEqual([
         {
           turn_id: result.turnId,
           attempt: 1,
@@ -366,7 +370,7 @@ const idle = (ms: number) =>
   execFileSync('sqlite3', [dir.file, `UPDATE cache_chains SET called_at = called_at - ${ms}`])
 
 const plain = { systemPrompt: SYSTEM, tools }
-const ask = (content: string, changes: Partial<AssembledContext> = {}) =>
+const userTurn = (content: string, changes: Partial<AssembledContext> = {}) =>
   context({ ...plain, currentMessage: { role: 'user', content }, ...changes })
 
 test('an answer that pauses is continued from the cache, and after it the conversation is', async () => {
@@ -377,7 +381,10 @@ test('an answer that pauses is continued from the cache, and after it the conver
   })
   server.use(cache.handler)
   const engine = open()
-  const results = [await engine.run(ask('go on')).result, await engine.run(ask('go on')).result]
+  const results = [
+    await engine.run(userTurn('go on')).result,
+    await engine.run(userTurn('go on')).result,
+  ]
   expect(results.map(({ cacheBreaks }) => cacheBreaks)).toEqual([[], []])
   expect(cache.calls.length).toBe(5)
   const read = cache.calls.slice(1).map(({ read }) => read)
@@ -390,33 +397,33 @@ describe('a drop without a change', () => {
     const cache = anthropicCache(obedient)
     server.use(cache.handler)
     let engine = open()
-    await engine.run(ask('one')).result
+    await engine.run(userTurn('one')).result
     await engine.close()
     cache.now += 300_001
     idle(300_001)
     engine = open()
-    const late = await engine.run(ask('two')).result
+    const late = await engine.run(userTurn('two')).result
     expect(late.cacheBreaks).toMatchObject([
       { cause: 'expired', part: null, change: null, readTokens: 0, messageId: null },
     ])
     expect(late.cacheBreaks[0]?.idleMs).toBeGreaterThan(300_000)
     // The provider forgets at once.
     cache.now += 300_001
-    const lost = await engine.run(ask('three')).result
+    const lost = await engine.run(userTurn('three')).result
     expect(lost.cacheBreaks).toMatchObject([{ cause: 'unexplained', part: null, readTokens: 0 }])
     // Still there although the time was up: nothing to tell.
     await engine.close()
     idle(300_001)
     engine = open()
-    expect((await engine.run(ask('four')).result).cacheBreaks).toEqual([])
+    expect((await engine.run(userTurn('four')).result).cacheBreaks).toEqual([])
   })
 
   test('is put down to a setting that the host has changed', async () => {
     const cache = anthropicCache(obedient)
     server.use(cache.handler)
     const engine = open()
-    await engine.run(ask(`one ${'lorem '.repeat(800)}`)).result
-    const { cacheBreaks } = await engine.run(ask('two', { thinkingConfig: thinking })).result
+    await engine.run(userTurn(`one ${'lorem '.repeat(800)}`)).result
+    const { cacheBreaks } = await engine.run(userTurn('two', { thinkingConfig: thinking })).result
     expect(cacheBreaks).toMatchObject([
       { cause: 'prefix', part: 'setting', change: 'changed', name: 'thinkingConfig' },
     ])
@@ -427,7 +434,7 @@ test('another process compares with what this one has sent, and this one with wh
   const cache = anthropicCache(obedient)
   server.use(cache.handler)
   const engine = open()
-  const same = { ...ask('one'), tools: [] }
+  const same = { ...userTurn('one'), tools: [] }
   expect((await engine.run(same).result).cacheBreaks).toEqual([])
   const { runId: _, ...next } = { ...same, model: 'test-model' }
   const clock = { ...next, systemPrompt: `${SYSTEM} It is 12:01.` }
@@ -459,11 +466,11 @@ describe('no false alarm', () => {
     const engine = open()
     for (const n of [1, 2, 3]) {
       const short = { systemPrompt: `It is ${n}.`, tools: [] }
-      expect((await engine.run(ask('hi', short)).result).cacheBreaks).toEqual([])
+      expect((await engine.run(userTurn('hi', short)).result).cacheBreaks).toEqual([])
     }
     for (const n of [1, 2, 3]) {
       const off = { ...clocks(n), promptCache: { ttl: 'off' as const }, sessionLabel: 'off' }
-      expect((await engine.run(ask('hi', off)).result).cacheBreaks).toEqual([])
+      expect((await engine.run(userTurn('hi', off)).result).cacheBreaks).toEqual([])
     }
     expect(cache.calls.every(({ read, written }) => read + written === 0)).toBe(true)
   })
@@ -485,7 +492,7 @@ describe('no false alarm', () => {
       { authProfileId: 'p2', model: 'other-model', promptCache: { ttl: '1h' } },
     ]
     for (const changes of switches) {
-      expect((await engine.run(ask('hi', changes)).result).cacheBreaks).toEqual([])
+      expect((await engine.run(userTurn('hi', changes)).result).cacheBreaks).toEqual([])
     }
   })
 
@@ -496,7 +503,8 @@ describe('no false alarm', () => {
     const big = { ...tool('look'), run: () => 'result '.repeat(1_400) }
     const breaks: CacheBreak[] = []
     for (let n = 0; n < 12; n++) {
-      const result = await engine.run(ask(`${n} call 1 look`, { tools: [...tools, big] })).result
+      const result = await engine.run(userTurn(`${n} call 1 look`, { tools: [...tools, big] }))
+        .result
       expect(result.stopReason).toBe('end_turn')
       breaks.push(...result.cacheBreaks)
     }
@@ -510,14 +518,14 @@ describe('no false alarm', () => {
     server.use(cache.handler)
     const engine = open()
     const run = engine.run(
-      ask(`${'lorem '.repeat(900)} call 1 stop`, {
+      userTurn(`${'lorem '.repeat(900)} call 1 stop`, {
         thinkingConfig: thinking,
         tools: [...tools, { ...tool('stop'), run: () => run.abort() }],
       }),
     )
     expect((await run.result).stopReason).toBe('aborted')
     const next = await engine.run(
-      ask('go on', {
+      userTurn('go on', {
         thinkingConfig: thinking,
         tools: [...tools, tool('stop')],
       }),
@@ -525,7 +533,7 @@ describe('no false alarm', () => {
     expect(next.cacheBreaks).toEqual([])
     // What was said before the interrupted turn is compared all the same.
     const clock = await engine.run(
-      ask('go on', {
+      userTurn('go on', {
         systemPrompt: `${SYSTEM}!`,
         thinkingConfig: thinking,
         tools: [...tools, tool('stop')],
@@ -539,11 +547,11 @@ describe('no false alarm', () => {
     server.use(cache.handler)
     const engine = open({}, { api: 'openai-chat' })
     for (let n = 0; n < 12; n++) {
-      const { cacheBreaks } = await engine.run(ask(`${n} ${'lorem '.repeat(n * 7)}`)).result
+      const { cacheBreaks } = await engine.run(userTurn(`${n} ${'lorem '.repeat(n * 7)}`)).result
       expect(cacheBreaks).toEqual([])
     }
     const before = cache.calls.at(-1)
-    const { cacheBreaks } = await engine.run(ask('hi', { tools: tools.slice(1) })).result
+    const { cacheBreaks } = await engine.run(userTurn('hi', { tools: tools.slice(1) })).result
     const prompt = (before?.read ?? 0) + (before?.input ?? 0)
     expect(cacheBreaks).toMatchObject([
       {

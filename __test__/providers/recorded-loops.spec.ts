@@ -60,13 +60,13 @@ function answer({
   content,
   is_error: isError,
 }: Step['tool_results_sent_next'][number]): AgentToolResult {
-  const said = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value))
+  const replies = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value))
   if (Array.isArray(content)) {
     const parts = content.map((part) => {
       if (part.type === 'image') {
         return { type: 'image' as const, data: part.source.data, mimeType: part.source.media_type }
       }
-      return { type: 'text' as const, text: part.text ?? said(part.json ?? part) }
+      return { type: 'text' as const, text: part.text ?? replies(part.json ?? part) }
     })
     return { content: parts, isError: isError === true }
   }
@@ -74,11 +74,11 @@ function answer({
     const value =
       content.error ?? content.output ?? content.result ?? content.return_value ?? content
     return {
-      content: [{ type: 'text', text: said(value) }],
+      content: [{ type: 'text', text: replies(value) }],
       isError: content.error !== undefined,
     }
   }
-  return { content: [{ type: 'text', text: said(content) }], isError: isError === true }
+  return { content: [{ type: 'text', text: replies(content) }], isError: isError === true }
 }
 
 const textOf = (result: AgentToolResult) =>
@@ -100,10 +100,10 @@ function differences(folder: Folder, driven: Driven, expected: Map<string, Expec
   const { session, result, ran, requests } = driven
   const wrong: string[] = []
   const same = (what: string, ours: unknown, theirs: unknown) => {
-    const [mine, told] = [JSON.stringify(ours), JSON.stringify(theirs)]
-    if (mine !== told) wrong.push(`${what}: ours ${mine}, recorded ${told}`)
+    const [mine, recordedSteps] = [JSON.stringify(ours), JSON.stringify(theirs)]
+    if (mine !== recordedSteps) wrong.push(`${what}: ours ${mine}, recorded ${recordedSteps}`)
   }
-  const told = session.steps.map((step) => expected.get(step.case))
+  const recordedSteps = session.steps.map((step) => expected.get(step.case))
   same('requests', requests.length, session.steps.length)
   const answered = session.steps.filter((step) => step.tool_results_sent_next.length > 0)
   same(
@@ -111,14 +111,14 @@ function differences(folder: Folder, driven: Driven, expected: Map<string, Expec
     ran.map(({ name, params }) => [name, params]),
     answered.flatMap((step) => step.tool_calls.map((call) => [call.name, call.arguments])),
   )
-  const said = result.messages.filter((message) => message.role === 'assistant')
-  const texts = told.map((one) => one?.text ?? '')
+  const replies = result.messages.filter((message) => message.role === 'assistant')
+  const texts = recordedSteps.map((one) => one?.text ?? '')
   same(
     'texts',
-    said.map((message) => message.content),
+    replies.map((message) => message.content),
     texts,
   )
-  same('stop', result.stopReason, told.at(-1)?.tool_calls.length ? 'tool_use' : 'end_turn')
+  same('stop', result.stopReason, recordedSteps.at(-1)?.tool_calls.length ? 'tool_use' : 'end_turn')
   requests.forEach((body, at) => {
     const step = `request ${at}`
     wrong.push(...broken(folder, body).map((rule) => `${step}: ${rule}`))
@@ -146,7 +146,7 @@ function differences(folder: Folder, driven: Driven, expected: Map<string, Expec
     same(
       `${step}, opaque values`,
       opaque.map(digest),
-      told
+      recordedSteps
         .slice(0, at)
         .flatMap((one) => one?.opaque.map(({ length, sha256 }) => ({ length, sha256 }))),
     )

@@ -29,7 +29,7 @@ const runOnce = (changes: Partial<AssembledContext> = {}, options: AgentEngineOp
 /** The body up to the end of its input: model, instructions, tools and the items so far. */
 const prefix = (seen: Seen) => seen.raw.slice(0, seen.raw.lastIndexOf('],"stream"'))
 
-const said = (role: string, text: string) => ({
+const inputMessage = (role: string, text: string) => ({
   type: 'message',
   role,
   content: [{ type: 'input_text', text }],
@@ -68,9 +68,9 @@ describe('the request', () => {
         search,
       ],
       input: [
-        said('user', 'earlier'),
+        inputMessage('user', 'earlier'),
         { type: 'message', role: 'assistant', content: 'answer' },
-        said('user', 'now'),
+        inputMessage('user', 'now'),
       ],
       stream: true,
       store: false,
@@ -322,7 +322,7 @@ describe('the next call', () => {
       search,
       compaction,
       sentCommentary,
-      said('user', 'hi'),
+      inputMessage('user', 'hi'),
     ])
     for (const item of [search, compaction]) expect(second?.raw).toContain(JSON.stringify(item))
   })
@@ -337,9 +337,9 @@ describe('the next call', () => {
     }
     dir.remove()
     expect(server.seen[1]?.body.input).toEqual([
-      said('user', 'hi'),
+      inputMessage('user', 'hi'),
       { type: 'message', role: 'assistant', content: 'I look.' },
-      said('user', 'hi'),
+      inputMessage('user', 'hi'),
     ])
   })
 

@@ -40,7 +40,7 @@ const failed = (
 ) => ({ stopReason: 'error', kind, detail, code, retryable, attempts })
 
 const answer = sse(anthropic.answer('ok'))
-const said = sse(anthropic.answer('Hello.'))
+const hello = sse(anthropic.answer('Hello.'))
 
 /** A TCP server below HTTP. */
 async function rawServer(onRequest: (socket: Socket) => void) {
@@ -119,7 +119,7 @@ describe('connections', () => {
   })
 
   test('a clean end before the terminal event is never a success: tried again only before a token', async () => {
-    server.use(sse(begun), sse(begun), said)
+    server.use(sse(begun), sse(begun), hello)
     const again = await runOnce()
     expect([textOf(again.events), again.result.stopReason, again.result.attempts.length]).toEqual([
       'Hello.',
@@ -435,10 +435,10 @@ describe('status codes', () => {
 describe('events out of order', () => {
   test('an error event before a token is tried again, after one it ends the run', async () => {
     const overloaded = anthropic.error('overloaded_error', 'Overloaded')
-    server.use(sse(anthropic.start(), overloaded), said)
+    server.use(sse(anthropic.start(), overloaded), hello)
     const again = await runOnce()
     expect([textOf(again.events), again.result.attempts.length]).toEqual(['Hello.', 2])
-    server.use(sse(begun, token, overloaded), said)
+    server.use(sse(begun, token, overloaded), hello)
     const { result, events } = await runOnce()
     expect(outcome(result)).toMatchObject({ detail: 'overloaded', retryable: true, attempts: 1 })
     expect(textOf(events)).toBe('Hel')
@@ -517,7 +517,7 @@ describe('events out of order', () => {
         return `noted ${JSON.stringify(params)}`
       },
     }
-    server.use(sse(anthropic.calls(['same', 'note', { n: 1 }], ['same', 'note', { n: 2 }])), said)
+    server.use(sse(anthropic.calls(['same', 'note', { n: 1 }], ['same', 'note', { n: 2 }])), hello)
     const { result } = await runOnce({ tools: [tool] })
     expect(ran).toEqual([{ n: 1 }, { n: 2 }])
     expect(result.stopReason).toBe('end_turn')
@@ -537,7 +537,7 @@ describe('events out of order', () => {
         anthropic.blockStop(0),
         anthropic.end('tool_use'),
       ),
-      said,
+      hello,
     )
     const ran: unknown[] = []
     const { result } = await runOnce({
@@ -581,7 +581,7 @@ describe('many runs', () => {
   test('the calls of a loop of tools share their connection', async () => {
     server.use(
       ...Array.from({ length: 20 }, (_, n) => sse(anthropic.calls([`toolu_${n}`, 'note', {}]))),
-      said,
+      hello,
     )
     await runOnce({ tools: [{ name: 'note', run: () => 'ok' }] })
     expect(server.seen).toHaveLength(21)

@@ -31,8 +31,9 @@ test.skipIf(!sqlite3)(
     expect(turn).toMatchObject({ sessionLabel: 'main', resumable: false })
     const id = turn?.turnId ?? ''
     expect(await refusal(engine.resume(id))).toEqual({ code: 'ledger_corrupt' })
-    const [kept] = (await engine.ledger.query('SELECT status, permissions_granted FROM turns')).rows
-    expect(kept).toEqual({ status: 'streaming', permissions_granted: '[]' })
+    const [turnRow] = (await engine.ledger.query('SELECT status, permissions_granted FROM turns'))
+      .rows
+    expect(turnRow).toEqual({ status: 'streaming', permissions_granted: '[]' })
     // It can be closed, with what it had done.
     await engine.discard(id)
     expect(await engine.recover()).toEqual([])

@@ -45,34 +45,34 @@ test.each(['full', 'final'])(title, { timeout: 180_000 }, async (journal) => {
   const acknowledged: [string, string][] = []
   const heads = new Map<string, string | null>()
   for (let round = 0; round < ROUNDS; round++) {
-    const told = await killed(file, journal, 1 + (round % 6))
-    acknowledged.push(...told)
+    const printed = await killed(file, journal, 1 + (round % 6))
+    acknowledged.push(...printed)
     const engine = new AgentEngine({ ledger: { path: file } })
-    const ask = async (sql: string) => (await engine.ledger.query(sql)).rows
-    const kept = new Set((await ask('SELECT id FROM turns')).map((row) => row.id))
-    expect(acknowledged.filter(([, turn]) => !kept.has(turn))).toEqual([])
+    const query = async (sql: string) => (await engine.ledger.query(sql)).rows
+    const stored = new Set((await query('SELECT id FROM turns')).map((row) => row.id))
+    expect(acknowledged.filter(([, turn]) => !stored.has(turn))).toEqual([])
     expect({
-      unfinished: await ask(
+      unfinished: await query(
         `SELECT id FROM turns t WHERE ${finished} AND (t.status <> 'completed' OR t.completed_at IS NULL)`,
       ),
-      halves: await ask(
+      halves: await query(
         `SELECT t.id FROM turns t WHERE ${finished} AND
            (t.tool_call_count <> (SELECT count(*) FROM tool_calls c WHERE c.turn_id = t.id)
              OR 5 <> (SELECT count(*) FROM messages m WHERE m.turn_id = t.id))`,
       ),
-      strayMessages: await ask(
+      strayMessages: await query(
         'SELECT id FROM messages WHERE turn_id NOT IN (SELECT id FROM turns)',
       ),
-      strayCalls: await ask(
+      strayCalls: await query(
         `SELECT id FROM tool_calls WHERE turn_id NOT IN (SELECT id FROM turns)
            OR message_id NOT IN (SELECT id FROM messages)`,
       ),
-      beside: await ask(
+      beside: await query(
         `SELECT t.id FROM turns t WHERE ${finished}
            AND NOT EXISTS (SELECT 1 FROM turns c WHERE c.parent_turn_id = t.id AND c.status <> 'streaming')
            AND t.id NOT IN (SELECT thread_id FROM sessions WHERE label = t.session_label)`,
       ),
-      unlogged: await ask(
+      unlogged: await query(
         `SELECT id FROM turns t WHERE ${finished} AND id NOT IN (SELECT thread_id FROM session_history)`,
       ),
     }).toEqual({
@@ -84,13 +84,13 @@ test.each(['full', 'final'])(title, { timeout: 180_000 }, async (journal) => {
       unlogged: [],
     })
     // What runs nowhere and has not ended is listed; with `final` nothing is begun before it has ended.
-    const open = await ask("SELECT id FROM turns WHERE status = 'streaming' ORDER BY id")
+    const open = await query("SELECT id FROM turns WHERE status = 'streaming' ORDER BY id")
     const listed = await engine.recover()
     expect(listed.map((turn) => turn.turnId)).toEqual(open.map((row) => row.id))
     if (journal === 'final') expect(listed).toEqual([])
     for (const label of ['one', 'two']) {
       // The pointer is the newest acknowledged turn, or the one that was kept after it and not told any more.
-      const own = told.filter(([session]) => session === label)
+      const own = printed.filter(([session]) => session === label)
       const newest = own.at(-1)?.[1] ?? heads.get(label) ?? null
       const head = (await engine.ledger.session(label))?.threadId ?? null
       const parent = head === null ? null : (await engine.ledger.turn(head))?.parentTurnId

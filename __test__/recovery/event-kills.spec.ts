@@ -39,11 +39,11 @@ test(`${KILLS} kills: what a consumer saw is a prefix of the replay`, {
       seen.set(runId, [...(seen.get(runId) ?? []), event])
     }
     for (const [runId, events] of seen) {
-      const told: StreamEvent[] = []
-      for await (const event of engine.attach(runId)) told.push(event)
-      expect(told.slice(0, events.length)).toEqual(events)
-      expect(told.map((event) => event.seq)).toEqual(told.map((_, index) => index + 1))
-      const ends = told.filter(
+      const replayed: StreamEvent[] = []
+      for await (const event of engine.attach(runId)) replayed.push(event)
+      expect(replayed.slice(0, events.length)).toEqual(events)
+      expect(replayed.map((event) => event.seq)).toEqual(replayed.map((_, index) => index + 1))
+      const ends = replayed.filter(
         (event) => event.type === 'stream_error' || (event.type === 'stream_end' && event.final),
       )
       const status = await engine.ledger.query('SELECT status FROM turns WHERE run_id = ?', [runId])

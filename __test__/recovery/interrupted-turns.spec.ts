@@ -78,8 +78,8 @@ test.each(stops)('killed %s, a turn is listed, unseen, and goes on to its end', 
   const doubtful = result.toolCalls[(rounds - 1) * 4 + done]
   if (name === 'unsafe') {
     expect(doubtful).toMatchObject({ status: 'failed', error: 'outcome_unknown' })
-    const told = result.messages.find((message) => message.isError)
-    expect(told?.content).toMatch(/^outcome_unknown: /)
+    const reported = result.messages.find((message) => message.isError)
+    expect(reported?.content).toMatch(/^outcome_unknown: /)
   } else {
     expect(doubtful).toMatchObject({ status: 'completed', result: `${name} ${of}` })
     expect(service.asked).toEqual(name === 'reconcilable' ? [doubtful?.callId] : [])
@@ -165,10 +165,10 @@ test(`${KILLS} kills at random moments: effects once, partial turns unseen, ever
         kills++
       }
       const seen = await look(file)
-      const told = acknowledged(child.lines)
-      if (told !== undefined) {
+      const reported = acknowledged(child.lines)
+      if (reported !== undefined) {
         // Acknowledged: it is there, however the process ended.
-        result = told
+        result = reported
         expect(result).toMatchObject({ persisted: true, stopReason: 'end_turn' })
         expect(seen.head?.id).toBe(result.turnId)
       } else if (seen.head !== null) {
@@ -274,41 +274,44 @@ test.each(['resume', 'discard'] as const)('recovery: %s at open', async (recover
 test.each([
   ['done', 'after', ['completed'], 0],
   ['not done', 'before', ['started', 'completed'], 1],
-])('a call that its tool knows as %s is told as what happens now', async (_, when, told, runs) => {
-  const { file } = folder()
-  const service = await counting()
-  const stopAt = `${when} reconcilable one`
-  const changes = JSON.stringify({ stopAt, rounds: 1 })
-  const child = killable('recovery/recovery.mjs', [file, service.url, 'run', 'main', changes])
-  await child.line(`at ${stopAt}`)
-  child.kill()
-  await child.ended
-  const { engine } = scriptedEngine(['done'], { ledger: { path: file } })
-  closing(engine)
-  const [turn] = await engine.recover()
-  let ran = 0
-  const tools = ['pure', 'idempotent', 'reconcilable', 'unsafe'].map((name) => ({
-    name,
-    replay: name as 'reconcilable',
-    run: () => {
-      if (name === 'reconcilable') ran++
-      return name
-    },
-    reconcile: () =>
-      when === 'after'
-        ? { outcome: 'done' as const, result: 'it was' }
-        : { outcome: 'not_done' as const },
-  }))
-  const run = await engine.resume(turn?.turnId ?? '', { tools })
-  const statuses: string[] = []
-  for await (const event of run) {
-    if (event.type === 'tool_status' && event.toolName === 'reconcilable') {
-      statuses.push(event.status)
+])(
+  'a call that its tool knows as %s is told as what happens now',
+  async (_, when, reported, runs) => {
+    const { file } = folder()
+    const service = await counting()
+    const stopAt = `${when} reconcilable one`
+    const changes = JSON.stringify({ stopAt, rounds: 1 })
+    const child = killable('recovery/recovery.mjs', [file, service.url, 'run', 'main', changes])
+    await child.line(`at ${stopAt}`)
+    child.kill()
+    await child.ended
+    const { engine } = scriptedEngine(['done'], { ledger: { path: file } })
+    closing(engine)
+    const [turn] = await engine.recover()
+    let ran = 0
+    const tools = ['pure', 'idempotent', 'reconcilable', 'unsafe'].map((name) => ({
+      name,
+      replay: name as 'reconcilable',
+      run: () => {
+        if (name === 'reconcilable') ran++
+        return name
+      },
+      reconcile: () =>
+        when === 'after'
+          ? { outcome: 'done' as const, result: 'it was' }
+          : { outcome: 'not_done' as const },
+    }))
+    const run = await engine.resume(turn?.turnId ?? '', { tools })
+    const statuses: string[] = []
+    for await (const event of run) {
+      if (event.type === 'tool_status' && event.toolName === 'reconcilable') {
+        statuses.push(event.status)
+      }
     }
-  }
-  expect((await run.result).stopReason).toBe('end_turn')
-  expect([statuses, ran]).toEqual([told, runs])
-})
+    expect((await run.result).stopReason).toBe('end_turn')
+    expect([statuses, ran]).toEqual([reported, runs])
+  },
+)
 
 test('what cannot be resumed is refused by name', async () => {
   const { file } = folder()

@@ -48,9 +48,9 @@ async function killedAt(moment: string, kind: string, number: number): Promise<s
   )
   const signal = await child.ended
   const seen = await look(file)
-  const told = acknowledged(child.lines)
+  const reported = acknowledged(child.lines)
   // Acknowledged turns lost: none. A turn is seen whole, or not at all.
-  if (told !== undefined) expect(seen.head?.id).toBe(told.turnId)
+  if (reported !== undefined) expect(seen.head?.id).toBe(reported.turnId)
   const ended = seen.head !== null
   const [open, ...more] = seen.listed
   expect(more).toEqual([])
@@ -92,8 +92,8 @@ for (const kind of kinds) {
           stood.push(where)
         }
         // Every place a turn can stand at was among them.
-        const places = ['nothing', 'begun', 'rppp', 'crpp', 'ccrp', 'cccr', 'ended']
-        expect(places.filter((place) => stood.includes(place))).toEqual(places)
+        const states = ['nothing', 'begun', 'rppp', 'crpp', 'ccrp', 'cccr', 'ended']
+        expect(states.filter((state) => stood.includes(state))).toEqual(states)
         console.log(`${stood.length} kills ${moment} a ${kind}: ${stood.join(' ')}`)
       },
     )

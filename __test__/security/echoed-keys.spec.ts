@@ -274,7 +274,7 @@ describe.each(Object.keys(sources) as Exclude<Api, 'scripted'>[])('%s', (api) =>
     )
     const shown: unknown[] = []
     await Promise.all(
-      answers.map(async ([place], index) => {
+      answers.map(async ([position], index) => {
         const run = engine.run(
           context({
             sessionLabel: `agent:main:worker:${index}`,
@@ -289,8 +289,8 @@ describe.each(Object.keys(sources) as Exclude<Api, 'scripted'>[])('%s', (api) =>
         )
         const events = await readAll(run)
         const result = await run.result
-        expectClean(`${place}: result`, JSON.stringify(result))
-        expectClean(`${place}: events`, JSON.stringify(events))
+        expectClean(`${position}: result`, JSON.stringify(result))
+        expectClean(`${position}: events`, JSON.stringify(events))
       }),
     )
     const backup = join(dir.path, 'copy.db')

@@ -11,7 +11,7 @@ import { chat } from '../support/servers/chat.js'
 import { google } from '../support/servers/google.js'
 import { responses } from '../support/servers/responses.js'
 import { type Handler, sse, testServer } from '../support/servers/server.js'
-import { asks, runTools, textOf, toldIn, tool } from '../support/tools.js'
+import { callTools, runTools, textOf, tool, toolResultsIn } from '../support/tools.js'
 import { INJECTIONS } from '../support/values/injections.js'
 import { SUMMARY } from '../support/values/summary.js'
 
@@ -24,17 +24,17 @@ test('there are fifty of them, and all differ', () => {
 
 /** What a run comes to, apart from what its tool said. */
 async function outline(text: string, fails: boolean) {
-  const { result, events, requests, told } = await runTools(
+  const { result, events, requests, toolResults } = await runTools(
     [
       tool('t', () => {
         if (fails) throw new Error(text)
         return text
       }),
     ],
-    [asks(['t'])],
+    [callTools(['t'])],
     { systemPrompt: SYSTEM },
   )
-  expect(told.map((one) => [textOf(one), one.isError])).toEqual([[text, fails]])
+  expect(toolResults.map((one) => [textOf(one), one.isError])).toEqual([[text, fails]])
   return {
     stopReason: result.stopReason,
     error: result.error,
@@ -157,7 +157,10 @@ describe.each(Object.entries(wires))('over %s', (api, { first, last, system }) =
 
 test('a compaction keeps them data: no line of the transcript begins as a speaker of theirs', async () => {
   const dir = tempDir()
-  const replies = INJECTIONS.map((_, n) => asks(['t', { n }])).flatMap((call) => [call, 'noted'])
+  const replies = INJECTIONS.map((_, n) => callTools(['t', { n }])).flatMap((call) => [
+    call,
+    'noted',
+  ])
   const provider = scriptedProvider([...replies, 'after'])
   const small = scriptedProvider([SUMMARY])
   const engine = new AgentEngine({
@@ -200,7 +203,7 @@ test('a compaction keeps them data: no line of the transcript begins as a speake
   expect(after).toMatchObject({ stopReason: 'end_turn' })
   const last = provider.requests.at(-1)
   expect(last?.system).toBe(SYSTEM)
-  const results = toldIn(last?.messages ?? []).map(textOf)
+  const results = toolResultsIn(last?.messages ?? []).map(textOf)
   for (const text of results) expect(INJECTIONS.map(([, given]) => given)).toContain(text)
   await engine.close()
   dir.remove()

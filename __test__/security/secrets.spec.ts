@@ -58,17 +58,17 @@ async function seen(
   const onWarning = (warning: Error) => warnings.push(`${warning.stack}`)
   process.on('warning', onWarning)
   server.use(handler)
-  const told: unknown[] = []
-  const tell = (payload: unknown) => {
-    told.push(payload)
+  const received: unknown[] = []
+  const receive = (payload: unknown) => {
+    received.push(payload)
     throw new Error('a callback that throws')
   }
   const callbacks: AgentEngineCallbacks = {
-    onPartialReply: tell,
-    onReasoningStream: tell,
-    onToolResult: tell,
-    onAgentEvent: tell,
-    onToolUpdate: tell,
+    onPartialReply: receive,
+    onReasoningStream: receive,
+    onToolResult: receive,
+    onAgentEvent: receive,
+    onToolUpdate: receive,
   }
   const engine = engineAt(
     server.url,
@@ -80,15 +80,15 @@ async function seen(
   const events = await readAll(run)
   const result = await run.result
   const rows = await engine.ledger.query('SELECT * FROM turns')
-  const kept = () =>
+  const ledgerBytes = () =>
     Buffer.concat(readdirSync(dir.path).map((file) => readFileSync(join(dir.path, file))))
-  const open = kept()
+  const open = ledgerBytes()
   await engine.close()
-  const closed = kept()
+  const closed = ledgerBytes()
   await new Promise((resolve) => setImmediate(resolve))
   process.off('warning', onWarning)
   dir.remove()
-  const all = JSON.stringify({ events, result, told, warnings, rows, engine: `${engine}` })
+  const all = JSON.stringify({ events, result, received, warnings, rows, engine: `${engine}` })
   expect(open.length).toBeGreaterThan(4_096)
   for (const [what, bytes] of Object.entries({ all, open, closed })) expectClean(what, bytes)
   return result

@@ -11,15 +11,15 @@ import { sse, status } from '../support/servers/server.js'
 
 /** Callbacks that write down what they are told. */
 function recorder() {
-  const told: unknown[] = []
+  const received: unknown[] = []
   const callbacks: Required<AgentEngineCallbacks> = {
-    onPartialReply: ({ text }) => told.push(`text:${text}`),
-    onReasoningStream: ({ text }) => told.push(`reasoning:${text}`),
-    onToolResult: ({ toolName, status: how }) => told.push(`${toolName}:${how}`),
-    onAgentEvent: ({ phase }) => told.push(`phase:${phase}`),
-    onToolUpdate: ({ toolName, partial }) => told.push(`${toolName}:update:${partial}`),
+    onPartialReply: ({ text }) => received.push(`text:${text}`),
+    onReasoningStream: ({ text }) => received.push(`reasoning:${text}`),
+    onToolResult: ({ toolName, status: how }) => received.push(`${toolName}:${how}`),
+    onAgentEvent: ({ phase }) => received.push(`phase:${phase}`),
+    onToolUpdate: ({ toolName, partial }) => received.push(`${toolName}:update:${partial}`),
   }
-  return { told, callbacks }
+  return { received, callbacks }
 }
 
 const slow: PlainTool = {
@@ -42,7 +42,7 @@ test('callbacks are told the phases, the text, the reasoning and the tools in or
     ),
     sse(anthropic.answer('done')),
   )
-  const { told, callbacks } = recorder()
+  const { received, callbacks } = recorder()
   const before = Date.now()
   const times: number[] = []
   const run = closing(engineAt(server.url)).run(context({ tools: [slow] }), {
@@ -53,7 +53,7 @@ test('callbacks are told the phases, the text, the reasoning and the tools in or
     },
   })
   const result = await run.result
-  expect(told).toEqual([
+  expect(received).toEqual([
     'phase:start',
     'phase:streaming',
     'reasoning:hm',
@@ -78,17 +78,17 @@ test('the payloads are those of the broker interface', async () => {
     { thinking: 'hm', text: 'a', toolCalls: [{ id: 'c1', name: 'slow' }] },
     'done',
   ])
-  const told: unknown[] = []
-  const tell = (payload: unknown) => told.push(payload)
+  const received: unknown[] = []
+  const receive = (payload: unknown) => received.push(payload)
   const run = closing(engine).run(context({ tools: [slow] }), {
-    onPartialReply: tell,
-    onReasoningStream: tell,
-    onToolResult: tell,
-    onToolUpdate: tell,
+    onPartialReply: receive,
+    onReasoningStream: receive,
+    onToolResult: receive,
+    onToolUpdate: receive,
   })
   const { messages } = await run.result
   const [first, second] = messages.filter((message) => message.role === 'assistant')
-  expect(told).toEqual([
+  expect(received).toEqual([
     { text: 'hm' },
     { text: 'a', messageId: first.id },
     { toolCallId: 'c1', toolName: 'slow', status: 'started', summary: undefined },
@@ -104,14 +104,14 @@ test.each(['error', 'aborted', 'timeout'])('a run that ends %s tells its end', a
     status(400, { type: 'error', error: { type: 'invalid_request_error', message: 'no' } }),
   )
   const { engine } = scriptedEngine([{ gate: 'never' }])
-  const { told, callbacks } = recorder()
+  const { received, callbacks } = recorder()
   const run =
     stop === 'error'
       ? closing(engineAt(server.url)).run(context(), callbacks)
       : closing(engine).run(context({ timeoutMs: stop === 'timeout' ? 100 : 30_000 }), callbacks)
   if (stop === 'aborted') run.abort()
   expect((await run.result).stopReason).toBe(stop)
-  expect(told).toEqual(['phase:start', 'phase:end'])
+  expect(received).toEqual(['phase:start', 'phase:end'])
 })
 
 test('onEvent gets every event, as the iterator does, also beside it and several times', async () => {

@@ -9,7 +9,7 @@ import { refusal } from '../support/ledger/sqlite3.js'
 import { type Killable, killable } from '../support/processes/killable.js'
 
 const parsed = (child: Killable) => child.lines.map((line) => JSON.parse(line))
-const say = (child: Killable, line: string) => child.process.stdin?.write(`${line}\n`)
+const send = (child: Killable, line: string) => child.process.stdin?.write(`${line}\n`)
 
 /** A run of another process that says something and then waits at the gate `g` for what comes next. */
 async function elsewhere(file: string, changes = {}): Promise<Killable> {
@@ -56,7 +56,7 @@ test('a run of another process is steered by its session, each message once and 
   const engine = closing(new AgentEngine({ ledger: { path: file } }))
   const texts = ['first', 'sécond 🙂', 'third']
   for (const text of texts) expect(await engine.steerSession('main', text)).toBe(true)
-  say(child, 'open g')
+  send(child, 'open g')
   await child.ended
   expect(parsed(child).at(-1)).toEqual({
     stopReason: 'end_turn',
@@ -150,7 +150,7 @@ test('watch tells the runs of a session in order, whichever process has them', {
   await begins
   const second = engine.run(context({ runId: 'here', sessionLabel: 'main' }))
   const secondSeen = readAll(second)
-  say(first, 'open g')
+  send(first, 'open g')
   await first.ended
   await second.result
   await engine.run(context({ runId: 'apart', sessionLabel: 'other' })).result

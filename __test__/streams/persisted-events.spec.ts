@@ -111,9 +111,9 @@ test('leaving an attachment leaves the run alone, and a run that nobody reads is
   expect(await next).toEqual({ value: undefined, done: true })
   provider.open('g')
   expect(await run.result).toMatchObject({ stopReason: 'end_turn', persisted: true })
-  const told = await all(engine.attach('alone'))
-  gapless(told)
-  expect(told.map((event) => event.type)).toEqual([
+  const replayed = await all(engine.attach('alone'))
+  gapless(replayed)
+  expect(replayed.map((event) => event.type)).toEqual([
     'stream_start',
     ...Array(4).fill('token'),
     'stream_end',
@@ -181,8 +181,8 @@ test('another process follows a run while it goes on, and reads it after', {
   const seen = await reading
   for (const { afterSeq, child } of children) {
     expect(await child.ended).toBeNull()
-    const told = child.lines.map((line) => JSON.parse(line))
-    expect(told).toEqual(['attaching', ...seen.slice(afterSeq), 'over'])
+    const replayed = child.lines.map((line) => JSON.parse(line))
+    expect(replayed).toEqual(['attaching', ...seen.slice(afterSeq), 'over'])
   }
   const after = killable('recovery/events.mjs', [
     file,
@@ -217,12 +217,12 @@ test('a follower of a process that is killed is let go, and the resumed turn goe
   const after = await readAll(run)
   expect(await run.result).toMatchObject({ stopReason: 'end_turn' })
   gapless(after, before.length + 1)
-  const told = await all(engine.attach('torn'))
+  const replayed = await all(engine.attach('torn'))
   // Once a run, however often it is resumed.
-  const starts = told.filter((event) => event.type === 'stream_start')
+  const starts = replayed.filter((event) => event.type === 'stream_start')
   expect(starts).toMatchObject([{ runId: 'torn', seq: 1 }])
-  expect(told).toEqual([...before, ...after])
-  expect(terminals(told)).toHaveLength(1)
+  expect(replayed).toEqual([...before, ...after])
+  expect(terminals(replayed)).toHaveLength(1)
 })
 
 test('a turn that is discarded gets its terminal event', { timeout: 60_000 }, async () => {
@@ -240,10 +240,13 @@ test('a turn that is discarded gets its terminal event', { timeout: 60_000 }, as
   closing(engine)
   const [turn] = await engine.recover()
   await engine.discard(turn?.turnId ?? '')
-  const told = await all(engine.attach('gone'))
-  gapless(told)
-  expect(told.map((event) => event.type)).toEqual(['stream_start', 'token', 'stream_error'])
-  expect(told.at(-1)).toMatchObject({ partial: true, error: expect.stringContaining('discarded') })
+  const replayed = await all(engine.attach('gone'))
+  gapless(replayed)
+  expect(replayed.map((event) => event.type)).toEqual(['stream_start', 'token', 'stream_error'])
+  expect(replayed.at(-1)).toMatchObject({
+    partial: true,
+    error: expect.stringContaining('discarded'),
+  })
 })
 
 test('events are kept for as many runs, and as long, as the options say', async () => {
@@ -369,8 +372,8 @@ test('an attachment that waits is told that the engine closes', async () => {
   const closed = engine.close()
   const late = refusal(engine.attach('other', { afterSeq: 1 }).next())
   await closed
-  for (const told of [waits, late, refusal(engine.attach('other').next())]) {
-    expect(await told).toEqual({ code: 'engine_closed' })
+  for (const replayed of [waits, late, refusal(engine.attach('other').next())]) {
+    expect(await replayed).toEqual({ code: 'engine_closed' })
   }
   child.kill()
   await child.ended

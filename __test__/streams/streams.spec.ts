@@ -426,15 +426,18 @@ test('deltas merge only with their own kind and message, for the reader and for 
   })
   await run.result
   const events = await readAll(run)
-  for (const told of [seen, events]) {
-    expectGapless(told)
+  for (const delivered of [seen, events]) {
+    expectGapless(delivered)
     const text = (type: string) =>
-      told.map((event) => (event.type === type && 'text' in event ? event.text : '')).join('')
+      delivered.map((event) => (event.type === type && 'text' in event ? event.text : '')).join('')
     expect(text('reasoning')).toBe('上'.repeat(6_000))
     expect(text('token')).toBe('😀'.repeat(6_000) + 'z'.repeat(6_000))
-    const ids = new Set(told.flatMap((event) => (event.type === 'token' ? [event.messageId] : [])))
+    const ids = new Set(
+      delivered.flatMap((event) => (event.type === 'token' ? [event.messageId] : [])),
+    )
     expect(ids.size).toBe(2)
-    for (const event of told) if (event.type === 'token') expect(event.text).toMatch(/^(😀+|z+)$/u)
+    for (const event of delivered)
+      if (event.type === 'token') expect(event.text).toMatch(/^(😀+|z+)$/u)
   }
   expect(types).toEqual([
     'stream_start',

@@ -16,7 +16,7 @@ import type {
 import { context, readAll, scriptedEngine } from './engine.js'
 
 /** What the model was told of one call. */
-export interface Told {
+export interface SentToolResult {
   toolCallId: string
   toolName: string
   content: Block[]
@@ -29,11 +29,11 @@ export interface ToolRun {
   /** Calls of the model. */
   requests: number
   /** The tool results of the last request, in its order. */
-  told: Told[]
+  toolResults: SentToolResult[]
 }
 
 /** The reply of a model that asks for tools: `[name, arguments]` each. */
-export function asks(...calls: [name: string, args?: unknown][]): ScriptedReply {
+export function callTools(...calls: [name: string, args?: unknown][]): ScriptedReply {
   return { toolCalls: calls.map(([name, args]): ScriptedCall => ({ name, arguments: args ?? {} })) }
 }
 
@@ -54,12 +54,12 @@ export async function runTools(
     result,
     events,
     requests: requests.length,
-    told: toldIn(requests.at(-1)?.messages ?? []),
+    toolResults: toolResultsIn(requests.at(-1)?.messages ?? []),
   }
 }
 
 /** The tool results among the messages of a request. */
-export function toldIn(messages: readonly unknown[]): Told[] {
+export function toolResultsIn(messages: readonly unknown[]): SentToolResult[] {
   return (messages as { blocks: Block[] }[])
     .flatMap((message) => message.blocks)
     .filter((block) => block.type === 'tool_result')
@@ -81,8 +81,10 @@ export function tool(
 }
 
 /** The text of what the model was told. */
-export function textOf(told: Told | undefined): string {
-  return (told?.content ?? []).map((block) => (block.type === 'text' ? block.text : '')).join('')
+export function textOf(toolResults: SentToolResult | undefined): string {
+  return (toolResults?.content ?? [])
+    .map((block) => (block.type === 'text' ? block.text : ''))
+    .join('')
 }
 
 /** What a test compares of a call: the fields that do not differ from run to run. */

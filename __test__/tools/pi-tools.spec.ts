@@ -13,7 +13,7 @@ import { context, engineAt, readAll, scriptedEngine, tempDir } from '../support/
 import { anthropic } from '../support/servers/anthropic.js'
 import { chat } from '../support/servers/chat.js'
 import { sse, testServer } from '../support/servers/server.js'
-import { asks, outline, runTools, textOf } from '../support/tools.js'
+import { callTools, outline, runTools, textOf } from '../support/tools.js'
 
 let dir: ReturnType<typeof tempDir>
 let cwd: string
@@ -50,18 +50,18 @@ test('write, read, edit and bash work through a script; results, details and rec
       return value
     }
   }
-  const replies: ScriptedReply[] = rounds.map(([name, args]) => asks([name, args]))
-  const { result, told } = await runTools(tools, replies, { workspacePath: cwd })
+  const replies: ScriptedReply[] = rounds.map(([name, args]) => callTools([name, args]))
+  const { result, toolResults } = await runTools(tools, replies, { workspacePath: cwd })
   expectDone()
   expect(result.stopReason).toBe('end_turn')
-  expect(told.map((one) => [one.toolName, one.isError])).toEqual([
+  expect(toolResults.map((one) => [one.toolName, one.isError])).toEqual([
     ['write', false],
     ['read', false],
     ['edit', false],
     ['bash', false],
   ])
-  expect(textOf(told[1])).toBe('echo "hello $1"\n')
-  expect(textOf(told[3])).toBe(`good morning world\n${cwd}\n`)
+  expect(textOf(toolResults[1])).toBe('echo "hello $1"\n')
+  expect(textOf(toolResults[3])).toBe(`good morning world\n${cwd}\n`)
   expect(result.toolCalls).toHaveLength(4)
   result.toolCalls.forEach((call, index) => {
     expect(call.status).toBe('completed')
@@ -134,12 +134,12 @@ test('a failing read, a failing edit and a failing command are told as errors, i
       )
     }),
   )
-  const { result, told, requests } = await runTools(tools, [asks(...failing)])
+  const { result, toolResults, requests } = await runTools(tools, [callTools(...failing)])
   expect(requests).toBe(2)
-  expect(told.map((one) => [one.isError, textOf(one)])).toEqual(
+  expect(toolResults.map((one) => [one.isError, textOf(one)])).toEqual(
     own.map((message) => [true, message]),
   )
-  expect(textOf(told[2])).toContain('Command exited with code 3')
+  expect(textOf(toolResults[2])).toContain('Command exited with code 3')
   expect(result.toolCalls.map((call) => [call.status, call.error])).toEqual(
     own.map((message) => ['failed', message]),
   )
@@ -150,18 +150,18 @@ test('arguments are validated and coerced before pi’s tools see them', async (
     join(cwd, 'long.txt'),
     Array.from({ length: 50 }, (_, n) => `line ${n + 1}`).join('\n'),
   )
-  const { told, result } = await runTools(createCodingTools(cwd), [
-    asks(
+  const { toolResults, result } = await runTools(createCodingTools(cwd), [
+    callTools(
       ['read', { path: 'long.txt', offset: '10', limit: '2' }],
       ['read', { offset: 1 }],
       ['bash', { command: 7, timeout: 'soon' }],
     ),
   ])
-  expect(told.map((one) => one.isError)).toEqual([false, true, true])
-  expect(textOf(told[0])).toContain('line 10\nline 11')
+  expect(toolResults.map((one) => one.isError)).toEqual([false, true, true])
+  expect(textOf(toolResults[0])).toContain('line 10\nline 11')
   expect(result.toolCalls[0]?.params).toEqual({ path: 'long.txt', offset: 10, limit: 2 })
-  expect(textOf(told[1])).toContain("path: must have required property 'path'")
-  expect(textOf(told[2])).toContain('timeout: must be number')
+  expect(textOf(toolResults[1])).toContain("path: must have required property 'path'")
+  expect(textOf(toolResults[2])).toContain('timeout: must be number')
   expect(existsSync(join(cwd, '7'))).toBe(false)
 })
 
@@ -203,7 +203,10 @@ test('an image that pi’s read returns reaches the provider as an image', async
 
 test('what bash prints while it runs is told to onToolUpdate', async () => {
   const updates: { toolCallId: string; toolName: string; partial: unknown }[] = []
-  const { engine } = scriptedEngine([asks(['bash', { command: 'echo one; echo two' }]), 'done'])
+  const { engine } = scriptedEngine([
+    callTools(['bash', { command: 'echo one; echo two' }]),
+    'done',
+  ])
   const run = engine.run(context({ tools: createCodingTools(cwd) }), {
     onToolUpdate: (payload) => updates.push(payload),
   })
@@ -266,8 +269,10 @@ test('an abort while bash runs kills its processes; the run ends as aborted and 
 
 test('a time limit of ours ends pi’s bash too, and the model is told', async () => {
   const tools = createCodingTools(cwd).map((tool) => ({ ...tool, timeoutMs: 200 }))
-  const { told, result } = await runTools(tools, [asks(['bash', { command: 'sleep 300' }])])
-  expect(told[0]).toMatchObject({
+  const { toolResults, result } = await runTools(tools, [
+    callTools(['bash', { command: 'sleep 300' }]),
+  ])
+  expect(toolResults[0]).toMatchObject({
     isError: true,
     content: [{ type: 'text', text: 'Tool bash timed out after 200 ms.' }],
   })
@@ -293,11 +298,11 @@ test('a tool typed by pi, with a TypeBox schema, runs as it stands', async () =>
       }
     },
   }
-  const { told, result } = await runTools(
+  const { toolResults, result } = await runTools(
     [weather],
-    [asks(['weather', { city: 'Oslo', days: '3' }])],
+    [callTools(['weather', { city: 'Oslo', days: '3' }])],
   )
-  expect(textOf(told[0])).toBe('Oslo: sun for 3 days')
+  expect(textOf(toolResults[0])).toBe('Oslo: sun for 3 days')
   expect(result.toolCalls[0]?.result).toMatchObject({ details: { source: 'window' } })
 })
 

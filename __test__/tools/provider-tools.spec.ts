@@ -63,12 +63,12 @@ async function searched() {
   const run = engine.run(context())
   const events = await readAll(run)
   const result: AgentResult = await run.result
-  const ask = async (changes = {}) => {
+  const runNext = async (changes = {}) => {
     await engine.run(context({ currentMessage: { role: 'user', content: 'and now?' }, ...changes }))
       .result
     return server.seen.at(-1)
   }
-  return { server, engine, events, result, ask }
+  return { server, engine, events, result, runNext }
 }
 
 describe('an answer that paused while the provider searched', () => {
@@ -105,8 +105,8 @@ describe('an answer that paused while the provider searched', () => {
   })
 
   test('is replayed from the ledger byte for byte in the next turn', async () => {
-    const { ask } = await searched()
-    const next = await ask()
+    const { runNext } = await searched()
+    const next = await runNext()
     expect(contents(next)).toEqual([
       'user: hi',
       'assistant: thinking | Let me look.  | server_tool_use',
@@ -123,8 +123,8 @@ describe('an answer that paused while the provider searched', () => {
   })
 
   test('leaves its text and nothing else for another model', async () => {
-    const { ask } = await searched()
-    const next = await ask({ model: 'other-model' })
+    const { runNext } = await searched()
+    const next = await runNext({ model: 'other-model' })
     expect(contents(next)).toEqual([
       'user: hi',
       'assistant: Let me look.',
@@ -136,7 +136,7 @@ describe('an answer that paused while the provider searched', () => {
       expect(next?.raw).not.toContain(mark)
     }
     // Whoever wrote it gets it back afterwards.
-    expect((await ask())?.raw).toContain(SEARCH)
+    expect((await runNext())?.raw).toContain(SEARCH)
   })
 })
 

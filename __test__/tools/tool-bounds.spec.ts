@@ -6,27 +6,27 @@ import type { AgentResult } from '../../index.js'
 import { boundedJson, fitting } from '../../lib/values/bounded-json.ts'
 import { afterwards, closing } from '../support/cleanup.js'
 import { context, scriptedEngine, tempDir } from '../support/engine.js'
-import { asks, runTools, textOf, toldIn, tool } from '../support/tools.js'
+import { callTools, runTools, textOf, tool, toolResultsIn } from '../support/tools.js'
 
-const KEPT = 4 * 1024 * 1024
+const MAX_RESULT = 4 * 1024 * 1024
 
 afterEach(() => {
   vi.restoreAllMocks()
 })
 
 /** Runs a tool that returns `value`, and reads back what the ledger keeps of it. */
-async function kept(value: () => unknown) {
+async function runWithResult(value: () => unknown) {
   const dir = tempDir()
   afterwards(dir.remove)
-  const { engine, provider } = scriptedEngine([asks(['big']), 'done'], {
+  const { engine, provider } = scriptedEngine([callTools(['big']), 'done'], {
     ledger: { path: dir.file },
   })
   closing(engine)
   const result: AgentResult = await engine.run(context({ tools: [tool('big', value)] })).result
   expect(result).toMatchObject({ stopReason: 'end_turn', persisted: true })
   const turn = await engine.ledger.turn(result.turnId)
-  const [told] = toldIn(provider.requests.at(-1)?.messages ?? [])
-  return { result, stored: turn?.toolCalls[0]?.result, told: textOf(told) }
+  const [sent] = toolResultsIn(provider.requests.at(-1)?.messages ?? [])
+  return { result, stored: turn?.toolCalls[0]?.result, sent: textOf(sent) }
 }
 
 test('of a text of 30 million characters its two ends are kept, and nothing reads the rest', async () => {
@@ -37,29 +37,29 @@ test('of a text of 30 million characters its two ends are kept, and nothing read
     if (typeof args[0] === 'string') longest = Math.max(longest, args[0].length)
     return stringify(...(args as Parameters<typeof stringify>))
   })
-  const { result, stored, told } = await kept(() => text)
-  expect(longest).toBeLessThanOrEqual(KEPT)
+  const { result, stored, sent } = await runWithResult(() => text)
+  expect(longest).toBeLessThanOrEqual(MAX_RESULT)
   expect(result.toolCalls[0]).toMatchObject({ status: 'completed' })
   // The caller has its own object, whole.
   expect(result.toolCalls[0]?.result).toBe(text)
   expect(stored).toMatch(
     /^beginx+\n\[… \d+ of 30000008 characters were cut here: of one result 4194304 characters of JSON are kept …\]\nx+end$/,
   )
-  expect(String(stored).length).toBeLessThanOrEqual(KEPT)
-  expect(String(stored).length).toBeGreaterThan(KEPT - 1_000)
-  expect(told.length).toBeLessThanOrEqual(400_000)
-  expect(told).toMatch(/^beginx/)
-  expect(told).toMatch(/xend$/)
+  expect(String(stored).length).toBeLessThanOrEqual(MAX_RESULT)
+  expect(String(stored).length).toBeGreaterThan(MAX_RESULT - 1_000)
+  expect(sent.length).toBeLessThanOrEqual(400_000)
+  expect(sent).toMatch(/^beginx/)
+  expect(sent).toMatch(/xend$/)
 })
 
 test('a text of control characters is bounded as JSON, where each takes six', async () => {
-  const { stored } = await kept(() => '\u0001'.repeat(5_000_000))
-  expect(JSON.stringify(stored).length).toBeLessThanOrEqual(KEPT)
+  const { stored } = await runWithResult(() => '\u0001'.repeat(5_000_000))
+  expect(JSON.stringify(stored).length).toBeLessThanOrEqual(MAX_RESULT)
   expect(String(stored)).toMatch(/of 5000000 characters were cut here/)
 })
 
 test('a cut goes through no character', async () => {
-  const { stored } = await kept(() => '\u{1f600}'.repeat(3_000_000))
+  const { stored } = await runWithResult(() => '\u{1f600}'.repeat(3_000_000))
   expect(String(stored)).not.toMatch(/\p{Surrogate}/u)
   expect(String(stored)).not.toContain('\ufffd')
 })
@@ -72,10 +72,10 @@ test('a long list is read as far as it is kept', async () => {
       return Reflect.get(target, key, receiver)
     },
   })
-  const { stored, told } = await kept(() => list)
+  const { stored, sent } = await runWithResult(() => list)
   expect(reads).toBeLessThanOrEqual(200_001)
   expect(stored).toMatch(/^\[7,7,.*\n\[… the rest was cut here: /s)
-  expect(told).toMatch(/^\[7,7,/)
+  expect(sent).toMatch(/^\[7,7,/)
 })
 
 test.each<[string, () => unknown]>([
@@ -94,10 +94,10 @@ test.each<[string, () => unknown]>([
     () => ({ content: new Array(100).fill({ type: 'text', text: 'z'.repeat(1024 * 1024) }) }),
   ],
 ])('%s is cut, and the call is a success', async (_, value) => {
-  const { result, stored, told } = await kept(value)
+  const { result, stored, sent } = await runWithResult(value)
   expect(result.toolCalls[0]?.status).toBe('completed')
-  expect(JSON.stringify(stored).length).toBeLessThanOrEqual(2 * KEPT)
-  expect(told.length).toBeLessThanOrEqual(400_000)
+  expect(JSON.stringify(stored).length).toBeLessThanOrEqual(2 * MAX_RESULT)
+  expect(sent.length).toBeLessThanOrEqual(400_000)
 })
 
 test('what a tool throws is bounded as well', async () => {
@@ -107,7 +107,7 @@ test('what a tool throws is bounded as well', async () => {
         throw { rows: new Array(1_000_000).fill('x') }
       }),
     ],
-    [asks(['t'])],
+    [callTools(['t'])],
   )
   expect(result.toolCalls[0]?.error?.length).toBeLessThanOrEqual(65_536)
 })

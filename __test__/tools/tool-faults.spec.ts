@@ -7,7 +7,7 @@ import { context, engineAt, readAll, scriptedEngine, tempDir } from '../support/
 import { anthropic } from '../support/servers/anthropic.js'
 import { chat } from '../support/servers/chat.js'
 import { sse, testServer } from '../support/servers/server.js'
-import { asks, deferred, runTools, textOf, tool } from '../support/tools.js'
+import { callTools, deferred, runTools, textOf, tool } from '../support/tools.js'
 import { expectNothingStray } from '../support/uncaught.js'
 
 expectNothingStray()
@@ -143,17 +143,17 @@ test.each<[string, PlainTool['run'], string | RegExp]>([
 ])(
   'a tool that %s: the model is told why, the tool beside it and the run go on',
   async (_, run, why) => {
-    const { result, told, requests, events } = await runTools(
+    const { result, toolResults, requests, events } = await runTools(
       [tool('broken', run), tool('sound', () => 'fine')],
-      [asks(['broken'], ['sound'])],
+      [callTools(['broken'], ['sound'])],
     )
     expect(requests).toBe(2)
     expect(result.stopReason).toBe('end_turn')
-    expect(told.map((one) => [one.toolName, one.isError])).toEqual([
+    expect(toolResults.map((one) => [one.toolName, one.isError])).toEqual([
       ['broken', true],
       ['sound', false],
     ])
-    const message = textOf(told[0])
+    const message = textOf(toolResults[0])
     if (typeof why === 'string') expect(message).toBe(why)
     else expect(message).toMatch(why)
     expect(result.toolCalls[0]).toMatchObject({ status: 'failed', error: message })
@@ -178,8 +178,8 @@ test('the same faults in pi’s shape are failures too', async () => {
     parameters: { type: 'object' },
     execute,
   }))
-  const { told } = await runTools(tools, [asks(['pi_0'], ['pi_1'], ['pi_2'])])
-  expect(told.map((one) => [one.isError, textOf(one).split(';')[0]])).toEqual([
+  const { toolResults } = await runTools(tools, [callTools(['pi_0'], ['pi_1'], ['pi_2'])])
+  expect(toolResults.map((one) => [one.isError, textOf(one).split(';')[0]])).toEqual([
     [true, 'sync'],
     [true, 'async'],
     [true, 'the tool returned undefined'],
@@ -189,7 +189,7 @@ test('the same faults in pi’s shape are failures too', async () => {
 test('a message of an error is cut at 65,536 characters', async () => {
   const { result } = await runTools(
     [tool('t', thrower(new Error(`${'x'.repeat(65_535)}\u{1f600}tail`)))],
-    [asks(['t'])],
+    [callTools(['t'])],
   )
   // The cut goes through a surrogate pair: half a character becomes U+FFFD.
   expect(result.toolCalls[0]?.error).toBe(`${'x'.repeat(65_535)}\ufffd`)
@@ -197,18 +197,18 @@ test('a message of an error is cut at 65,536 characters', async () => {
 
 test('lone surrogates in an answer become U+FFFD for the model and the ledger; the caller keeps the value', async () => {
   const value = { cut: 'half \ud83d', whole: '\u{1f600}' }
-  const { result, told } = await runTools([tool('t', () => value)], [asks(['t'])])
-  expect(textOf(told[0])).toBe('{"cut":"half \\ud83d","whole":"\u{1f600}"}')
+  const { result, toolResults } = await runTools([tool('t', () => value)], [callTools(['t'])])
+  expect(textOf(toolResults[0])).toBe('{"cut":"half \\ud83d","whole":"\u{1f600}"}')
   expect(result.toolCalls[0]?.result).toBe(value)
-  const plain = await runTools([tool('t', () => 'half \ud83d')], [asks(['t'])])
-  expect(textOf(plain.told[0])).toBe('half \ufffd')
-  expect(plain.told[0]?.isError).toBe(false)
+  const plain = await runTools([tool('t', () => 'half \ud83d')], [callTools(['t'])])
+  expect(textOf(plain.toolResults[0])).toBe('half \ufffd')
+  expect(plain.toolResults[0]?.isError).toBe(false)
 })
 
 test('3,000 levels are JSON that the ledger and the result hold', async () => {
   const dir = tempDir()
   const value = deep(3_000)
-  const { engine } = scriptedEngine([asks(['t']), 'done'], { ledger: { path: dir.file } })
+  const { engine } = scriptedEngine([callTools(['t']), 'done'], { ledger: { path: dir.file } })
   const result = await engine.run(context({ tools: [tool('t', () => value)] })).result
   expect(result.toolCalls[0]?.status).toBe('completed')
   expect(result.toolCalls[0]?.result).toBe(value)
@@ -231,8 +231,8 @@ test('details that JSON cannot hold never fail a call', async () => {
     'x'.repeat(40 * 1024 * 1024),
   ]) {
     const value = { content: [{ type: 'text', text: 'ok' }], details }
-    const { result, told } = await runTools([tool('t', () => value)], [asks(['t'])])
-    expect(told[0]?.isError).toBe(false)
+    const { result, toolResults } = await runTools([tool('t', () => value)], [callTools(['t'])])
+    expect(toolResults[0]?.isError).toBe(false)
     expect(result.toolCalls[0]?.result).toBe(value)
   }
 })
@@ -240,7 +240,9 @@ test('details that JSON cannot hold never fail a call', async () => {
 test('a long answer is cut for the model in the middle; the caller and the ledger have it whole', async () => {
   const dir = tempDir()
   const long = `begin ${'ä'.repeat(1_000_000)} end`
-  const { engine, provider } = scriptedEngine([asks(['t']), 'done'], { ledger: { path: dir.file } })
+  const { engine, provider } = scriptedEngine([callTools(['t']), 'done'], {
+    ledger: { path: dir.file },
+  })
   const result = await engine.run(context({ tools: [tool('t', () => long)] })).result
   const { rows } = await engine.ledger.query(
     "SELECT length(whole_text('result_json', result_json, blobs_json)) AS n FROM tool_calls",
@@ -265,27 +267,27 @@ test('resolving twice, or resolving and then throwing, answers once', async () =
       throw new Error('fourth')
     },
   }))
-  const { result, told } = await runTools([twice], [asks(['twice'])])
-  expect(told.map(textOf)).toEqual(['first'])
+  const { result, toolResults } = await runTools([twice], [callTools(['twice'])])
+  expect(toolResults.map(textOf)).toEqual(['first'])
   expect(result.toolCalls.map((call) => call.result)).toEqual(['first'])
 })
 
 test('answers and updates after the time limit are discarded, whether they fulfil or reject', async () => {
   const late = [deferred<string>(), deferred<string>()]
   const updates: unknown[] = []
-  const tellLate: ((partial: unknown) => void)[] = []
+  const lateUpdates: ((partial: unknown) => void)[] = []
   const tools = late.map(({ promise }, index) =>
     tool(
       `late_${index}`,
       (_, call) => {
-        tellLate.push(call.onUpdate)
+        lateUpdates.push(call.onUpdate)
         return promise
       },
       { timeoutMs: 20, executionMode: 'parallel' },
     ),
   )
   const { engine, provider } = scriptedEngine([
-    asks(['late_0'], ['late_1']),
+    callTools(['late_0'], ['late_1']),
     { gate: 'go', text: 'done' },
   ])
   const run = engine.run(context({ tools }), { onToolUpdate: (payload) => updates.push(payload) })
@@ -296,7 +298,7 @@ test('answers and updates after the time limit are discarded, whether they fulfi
     if (event.type === 'tool_status' && failed.length === 2) {
       late[0]?.resolve('too late')
       late[1]?.reject(new Error('too late'))
-      for (const tell of tellLate) tell('too late')
+      for (const update of lateUpdates) update('too late')
       setImmediate(() => provider.open('go'))
     }
   }
@@ -314,14 +316,14 @@ test('answers and updates after the time limit are discarded, whether they fulfi
 test('an abort ends a run whose tool ignores its signal; its late answer and updates go nowhere', async () => {
   const late = deferred<string>()
   const updates: unknown[] = []
-  let tell: (partial: unknown) => void = () => {}
+  let update: (partial: unknown) => void = () => {}
   let signal: AbortSignal | undefined
   const deaf = tool('deaf', (_, call) => {
     signal = call.signal
-    tell = call.onUpdate
+    update = call.onUpdate
     return late.promise
   })
-  const { engine, provider } = scriptedEngine([asks(['deaf']), 'never asked for'])
+  const { engine, provider } = scriptedEngine([callTools(['deaf']), 'never asked for'])
   const run = engine.run(context({ tools: [deaf] }), {
     onToolUpdate: (payload) => updates.push(payload),
     onToolResult: ({ status }) => status === 'started' && run.abort(),
@@ -331,7 +333,7 @@ test('an abort ends a run whose tool ignores its signal; its late answer and upd
   expect(result.stopReason).toBe('aborted')
   expect(result.toolCalls[0]).toMatchObject({ status: 'failed', error: 'aborted' })
   late.resolve('too late')
-  tell('too late')
+  update('too late')
   await new Promise((resolve) => setImmediate(resolve))
   expect(signal?.aborted ?? true).toBe(true)
   expect(updates).toEqual([])
@@ -354,7 +356,7 @@ test('no tool begins after an abort, also when its start was on the way', async 
       },
       { executionMode: 'parallel' },
     )
-  const { engine } = scriptedEngine([asks(['a'], ['b'], ['c']), 'never'])
+  const { engine } = scriptedEngine([callTools(['a'], ['b'], ['c']), 'never'])
   const run = engine.run(context({ tools: ['a', 'b', 'c'].map(make) }))
   abort = () => run.abort()
   const result = await run.result
@@ -372,7 +374,7 @@ test('a throwing onToolUpdate or onToolResult harms neither the tool nor the run
     warned.resolve()
   }
   process.on('warning', onWarning)
-  const { engine } = scriptedEngine([asks(['t']), 'done'])
+  const { engine } = scriptedEngine([callTools(['t']), 'done'])
   const result = await engine.run(
     context({
       tools: [
@@ -393,7 +395,7 @@ test('a throwing onToolUpdate or onToolResult harms neither the tool nor the run
 
 test('a tool that is taken apart while the run goes on runs as it was given', async () => {
   const fragile = tool('fragile', () => 'whole')
-  const { engine } = scriptedEngine([asks(['fragile']), 'done'])
+  const { engine } = scriptedEngine([callTools(['fragile']), 'done'])
   const run = engine.run(context({ tools: [fragile] }))
   delete (fragile as { run?: unknown }).run
   const result = await run.result

@@ -14,18 +14,26 @@ import { context, engineAt, readAll, scriptedEngine, tempDir } from '../support/
 import { anthropic } from '../support/servers/anthropic.js'
 import { chat } from '../support/servers/chat.js'
 import { sse, testServer } from '../support/servers/server.js'
-import { asks, deferred, outline, runTools, textOf, toldIn, tool } from '../support/tools.js'
+import {
+  callTools,
+  deferred,
+  outline,
+  runTools,
+  textOf,
+  tool,
+  toolResultsIn,
+} from '../support/tools.js'
 
 const text = (value: string) => [{ type: 'text', text: value }]
 
 test('a string is told as text, and the call holds the string', async () => {
-  const { result, told, requests } = await runTools(
+  const { result, toolResults, requests } = await runTools(
     [tool('clock', () => 'noon')],
-    [asks(['clock', { zone: 'UTC' }])],
+    [callTools(['clock', { zone: 'UTC' }])],
   )
   expect(result.stopReason).toBe('end_turn')
   expect(requests).toBe(2)
-  expect(told).toEqual([
+  expect(toolResults).toEqual([
     { toolCallId: 'call_1', toolName: 'clock', content: text('noon'), isError: false },
   ])
   expect(result.toolCalls.map(outline)).toEqual([
@@ -49,8 +57,8 @@ test.each<[string, unknown, string]>([
   ['null', null, 'null'],
   ['a date', new Date(0), '"1970-01-01T00:00:00.000Z"'],
 ])('%s is told as JSON, and the call holds the very value', async (_, value, json) => {
-  const { result, told } = await runTools([tool('t', () => value)], [asks(['t'])])
-  expect(told).toEqual([
+  const { result, toolResults } = await runTools([tool('t', () => value)], [callTools(['t'])])
+  expect(toolResults).toEqual([
     { toolCallId: 'call_1', toolName: 't', content: text(json), isError: false },
   ])
   expect(result.toolCalls[0]?.status).toBe('completed')
@@ -67,8 +75,8 @@ test("a result in pi's shape is told by its content; the very object, details in
     ],
     details,
   }
-  const { result, told } = await runTools([tool('t', async () => value)], [asks(['t'])])
-  expect(told[0]?.content).toEqual([
+  const { result, toolResults } = await runTools([tool('t', async () => value)], [callTools(['t'])])
+  expect(toolResults[0]?.content).toEqual([
     { type: 'text', text: 'a picture' },
     { type: 'image', mimeType: 'image/png', data: 'iVBORw0=' },
   ])
@@ -82,8 +90,8 @@ test('a pi result that says isError is a failure for the model, and the call kee
     details: { row: 7 },
     isError: true,
   }
-  const { result, told } = await runTools([tool('t', () => value)], [asks(['t'])])
-  expect(told).toEqual([
+  const { result, toolResults } = await runTools([tool('t', () => value)], [callTools(['t'])])
+  expect(toolResults).toEqual([
     { toolCallId: 'call_1', toolName: 't', content: text('no such row'), isError: true },
   ])
   expect(result.stopReason).toBe('end_turn')
@@ -95,7 +103,7 @@ test.each([
   ['no blocks', []],
   ['an empty text', [{ type: 'text', text: '' }]],
 ])('a result with %s is a completed call, and the run goes on', async (_, content) => {
-  const { result, requests } = await runTools([tool('t', () => ({ content }))], [asks(['t'])])
+  const { result, requests } = await runTools([tool('t', () => ({ content }))], [callTools(['t'])])
   expect(requests).toBe(2)
   expect(result.stopReason).toBe('end_turn')
   expect(result.toolCalls[0]?.status).toBe('completed')
@@ -148,8 +156,8 @@ test('a method keeps its `this`', async () => {
       return String(++this.count)
     }
   }
-  const { told } = await runTools([new Counter()], [asks(['counter'])])
-  expect(textOf(told[0])).toBe('42')
+  const { toolResults } = await runTools([new Counter()], [callTools(['counter'])])
+  expect(textOf(toolResults[0])).toBe('42')
 })
 
 test("a plain tool is told the provider's id, the idempotency key of its call, a signal and onUpdate", async () => {
@@ -158,7 +166,7 @@ test("a plain tool is told the provider's id, the idempotency key of its call, a
     infos.push(call)
     return 'ok'
   })
-  const { result } = await runTools([plain], [asks(['t'], ['t'])])
+  const { result } = await runTools([plain], [callTools(['t'], ['t'])])
   expect(infos.map((info) => [info.toolCallId, info.idempotencyKey])).toEqual(
     result.toolCalls.map((call) => [call.id, call.callId]),
   )
@@ -261,7 +269,9 @@ test.each([
   'with maxIterations %s the model is called %i times, and then every pending call is closed',
   async (maxIterations, calls) => {
     let executed = 0
-    const { engine, provider } = scriptedEngine(Array.from({ length: 30 }, () => asks(['again'])))
+    const { engine, provider } = scriptedEngine(
+      Array.from({ length: 30 }, () => callTools(['again'])),
+    )
     const run = engine.run(
       context({
         tools: [
@@ -304,9 +314,9 @@ test('results are told in call order, whatever the order of finishing', async ()
       { executionMode: 'parallel' },
     ),
   )
-  const { result, told, events } = await runTools(all, [asks(['a'], ['b'], ['c'])])
+  const { result, toolResults, events } = await runTools(all, [callTools(['a'], ['b'], ['c'])])
   expect(finished).toEqual(['c', 'b', 'a'])
-  expect(told.map((one) => [one.toolName, textOf(one)])).toEqual([
+  expect(toolResults.map((one) => [one.toolName, textOf(one)])).toEqual([
     ['a', 'a'],
     ['b', 'b'],
     ['c', 'c'],
@@ -338,7 +348,7 @@ test('sequential tools never overlap, and begin in call order', async () => {
   })
   const { result } = await runTools(
     [one],
-    [asks(...Array.from({ length: 8 }, (_, n): [string, unknown] => ['one', { n }]))],
+    [callTools(...Array.from({ length: 8 }, (_, n): [string, unknown] => ['one', { n }]))],
   )
   expect(most).toBe(1)
   expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7])
@@ -359,7 +369,7 @@ test('parallel tools overlap: all of them run before any of them ends', async ()
   )
   const { result } = await runTools(
     [one],
-    [asks(...Array.from({ length: 6 }, (): [string] => ['one']))],
+    [callTools(...Array.from({ length: 6 }, (): [string] => ['one']))],
   )
   expect(result.toolCalls.map((call) => call.result)).toEqual([6, 6, 6, 6, 6, 6])
 })
@@ -383,7 +393,7 @@ test('a sequential call waits for the parallel ones before it, and those after i
   const sequential = tool('s', ({ id }: { id: string }) => overlap(id))
   const { result } = await runTools(
     [parallel, sequential],
-    [asks(['p', { id: 'p1' }], ['p', { id: 'p2' }], ['s', { id: 's' }], ['p', { id: 'p3' }])],
+    [callTools(['p', { id: 'p1' }], ['p', { id: 'p2' }], ['s', { id: 's' }], ['p', { id: 'p3' }])],
   )
   expect(log.slice(0, 2)).toEqual(['+p1', '+p2'])
   expect(log.slice(4)).toEqual(['+s', '-s', '+p3', '-p3'])
@@ -411,9 +421,14 @@ test.each<[string, Partial<PlainTool>, object, object]>([
       },
       policy,
     )
-    const { result, told, requests } = await runTools([never], [asks(['never'])], changes, options)
+    const { result, toolResults, requests } = await runTools(
+      [never],
+      [callTools(['never'])],
+      changes,
+      options,
+    )
     expect(requests).toBe(2)
-    expect(told[0]).toMatchObject({
+    expect(toolResults[0]).toMatchObject({
       isError: true,
       content: text('Tool never timed out after 30 ms.'),
     })
@@ -428,7 +443,9 @@ test.each<[string, Partial<PlainTool>, object, object]>([
 
 test("without a limit the run's remaining time bounds a tool, and the run ends as a timeout", async () => {
   const never = tool('never', () => new Promise(() => {}))
-  const { result, requests, events } = await runTools([never], [asks(['never'])], { timeoutMs: 60 })
+  const { result, requests, events } = await runTools([never], [callTools(['never'])], {
+    timeoutMs: 60,
+  })
   expect(result.stopReason).toBe('timeout')
   expect(requests).toBe(1)
   expect(result.toolCalls[0]).toMatchObject({ status: 'failed', error: 'interrupted' })
@@ -448,11 +465,11 @@ test.each(['pure', 'idempotent'] as const)(
       },
       { replay, retries: 2 },
     )
-    const { result, told, events } = await runTools([flaky], [asks(['flaky'])])
+    const { result, toolResults, events } = await runTools([flaky], [callTools(['flaky'])])
     expect(keys).toHaveLength(3)
     expect(new Set(keys)).toEqual(new Set([result.toolCalls[0]?.callId]))
-    expect(textOf(told[0])).toBe('third time')
-    expect(told[0]?.isError).toBe(false)
+    expect(textOf(toolResults[0])).toBe('third time')
+    expect(toolResults[0]?.isError).toBe(false)
     expect(events.flatMap((event) => (event.type === 'tool_status' ? [event.status] : []))).toEqual(
       ['started', 'completed'],
     )
@@ -468,9 +485,9 @@ test('retries end: the last failure is told', async () => {
     },
     { replay: 'pure', retries: 2 },
   )
-  const { told } = await runTools([broken], [asks(['broken'])])
+  const { toolResults } = await runTools([broken], [callTools(['broken'])])
   expect(tries).toBe(3)
-  expect(told[0]).toMatchObject({ isError: true, content: text('try 3') })
+  expect(toolResults[0]).toMatchObject({ isError: true, content: text('try 3') })
 })
 
 test('without retries a failing tool runs once', async () => {
@@ -483,7 +500,7 @@ test('without retries a failing tool runs once', async () => {
     },
     { replay: 'pure' },
   )
-  await runTools([broken], [asks(['broken'])])
+  await runTools([broken], [callTools(['broken'])])
   expect(tries).toBe(1)
 })
 
@@ -503,8 +520,8 @@ test('an answer that comes after its own time limit never answers the retry', as
     },
     { replay: 'pure', retries: 1, timeoutMs: 100 },
   )
-  const { result, told } = await runTools([slow], [asks(['slow'])])
-  expect(textOf(told[0])).toBe('in time')
+  const { result, toolResults } = await runTools([slow], [callTools(['slow'])])
+  expect(textOf(toolResults[0])).toBe('in time')
   expect(result.toolCalls[0]?.result).toBe('in time')
   expect(signals.map((signal) => signal.aborted)).toEqual([true, false])
 })
@@ -524,8 +541,8 @@ test('a late first answer leaves the retry its signal', async () => {
     },
     { replay: 'pure', retries: 1, timeoutMs: 80 },
   )
-  const { told } = await runTools([slow], [asks(['slow'])])
-  expect(told[0]).toMatchObject({
+  const { toolResults } = await runTools([slow], [callTools(['slow'])])
+  expect(toolResults[0]).toMatchObject({
     isError: true,
     content: text('Tool slow timed out after 80 ms.'),
   })
@@ -534,11 +551,11 @@ test('a late first answer leaves the retry its signal', async () => {
 })
 
 test('a tool that is not there is told with the names of those that are; the others run', async () => {
-  const { result, told } = await runTools(
+  const { result, toolResults } = await runTools(
     [tool('read', () => 'r'), tool('write', () => 'w')],
-    [asks(['raed'], ['write'])],
+    [callTools(['raed'], ['write'])],
   )
-  expect(told.map((one) => [one.isError, textOf(one)])).toEqual([
+  expect(toolResults.map((one) => [one.isError, textOf(one)])).toEqual([
     [true, 'Tool raed not found. Available tools: read, write'],
     [false, 'w'],
   ])
@@ -550,11 +567,11 @@ test('a tool that is not there is told with the names of those that are; the oth
 
 test('names of JavaScript itself are names like others', async () => {
   const names = ['constructor', '__proto__', 'toString', 'then']
-  const { told } = await runTools(
+  const { toolResults } = await runTools(
     names.map((name) => tool(name, () => `my ${name}`)),
-    [asks(...names.map((name): [string] => [name]), ['hasOwnProperty'])],
+    [callTools(...names.map((name): [string] => [name]), ['hasOwnProperty'])],
   )
-  expect(told.map(textOf)).toEqual([
+  expect(toolResults.map(textOf)).toEqual([
     ...names.map((name) => `my ${name}`),
     `Tool hasOwnProperty not found. Available tools: ${names.join(', ')}`,
   ])
@@ -569,7 +586,7 @@ test('arguments are the tool’s own: what it does to them changes neither the r
   })
   const { result } = await runTools(
     [rude],
-    [asks(['rude', { list: [1, 2] }], ['rude', { list: [1, 2] }])],
+    [callTools(['rude', { list: [1, 2] }], ['rude', { list: [1, 2] }])],
   )
   expect(seen).toEqual([{ list: [1, 2] }, { list: [1, 2] }])
   expect(result.toolCalls.map((call) => call.params)).toEqual(seen)
@@ -625,7 +642,7 @@ test('the text before the calls, the calls and their results are one turn in res
 
 test('two runs at once keep their tools apart', async () => {
   // A script each: one for both would be handed out in whatever order the calls come.
-  const script = () => scriptedProvider([asks(['t']), 'done'])
+  const script = () => scriptedProvider([callTools(['t']), 'done'])
   const engine = new AgentEngine({ providers: { left: script(), right: script() } })
   const results = await Promise.all(
     ['left', 'right'].map(
@@ -643,11 +660,11 @@ test('two runs at once keep their tools apart', async () => {
 
 test('what a call answered is told again in the next round, unchanged', async () => {
   let n = 0
-  const { engine, provider } = scriptedEngine([asks(['t']), asks(['t']), 'done'])
+  const { engine, provider } = scriptedEngine([callTools(['t']), callTools(['t']), 'done'])
   await engine.run(context({ tools: [tool('t', () => `answer ${++n}`)] })).result
   const requests = provider.requests
   await engine.close()
-  expect(requests.map((request) => toldIn(request.messages).map(textOf))).toEqual([
+  expect(requests.map((request) => toolResultsIn(request.messages).map(textOf))).toEqual([
     [],
     ['answer 1'],
     ['answer 1', 'answer 2'],

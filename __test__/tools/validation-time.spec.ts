@@ -12,7 +12,7 @@ import {
 } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
 import { sse, testServer } from '../support/servers/server.js'
-import { asks, runTools, textOf, toldIn, tool } from '../support/tools.js'
+import { callTools, runTools, textOf, tool, toolResultsIn } from '../support/tools.js'
 import { PATTERNS } from '../support/values/patterns.js'
 
 /** Refers back, and so has no bound but its steps: each letter can be taken in two ways. */
@@ -25,9 +25,9 @@ const withPattern = (pattern: string) => ({
 })
 
 /** What the model is told of one call with these arguments; undefined where the tool ran. */
-async function told(parameters: object, args: unknown) {
+async function resultOf(parameters: object, args: unknown) {
   let ran = false
-  const { engine, provider } = scriptedEngine([asks(['t', args]), 'done'])
+  const { engine, provider } = scriptedEngine([callTools(['t', args]), 'done'])
   const tools = [
     tool(
       't',
@@ -39,7 +39,7 @@ async function told(parameters: object, args: unknown) {
     ),
   ]
   const result = await engine.run(context({ tools })).result
-  const [answer] = toldIn(provider.requests[1]?.messages ?? [])
+  const [answer] = toolResultsIn(provider.requests[1]?.messages ?? [])
   await engine.close()
   expect(result.stopReason).toBe('end_turn')
   expect(answer?.isError).toBe(!ran)
@@ -57,7 +57,7 @@ test.each(PATTERNS)('%s: the pattern takes what JavaScript takes', async (_, pat
   const wanted = texts.map((text) => regex.test(text))
   const got: boolean[] = []
   for (const s of texts) {
-    const answer = await told(withPattern(pattern), { s })
+    const answer = await resultOf(withPattern(pattern), { s })
     if (answer !== undefined) expect(answer).toContain('s: must match pattern')
     got.push(answer === undefined)
   }
@@ -73,18 +73,18 @@ test.each([
   ['^(?!(a|a)*b)', true],
   ['^(?=(a*)*$)(?<=^)a', true],
 ])('%s on 20,000 characters has its answer', async (pattern, fits) => {
-  const answer = await told(withPattern(pattern), { s: 'a'.repeat(20_000) })
+  const answer = await resultOf(withPattern(pattern), { s: 'a'.repeat(20_000) })
   if (fits) expect(answer).toBeUndefined()
   else expect(answer).toContain('s: must match pattern')
 })
 
 test('a check that takes too long is told to the model, and the run goes on', async () => {
-  const answer = await told(withPattern(EVIL), { s: VICTIM })
+  const answer = await resultOf(withPattern(EVIL), { s: VICTIM })
   expect(answer).toContain(
     'root: checking the arguments against the tool’s schema takes too long'.replace('’', "'"),
   )
   expect(answer?.length).toBeLessThan(1_000)
-  expect(await told(withPattern(EVIL), { s: 'aab' })).toBeUndefined()
+  expect(await resultOf(withPattern(EVIL), { s: 'aab' })).toBeUndefined()
 })
 
 const deep = (levels: number, leaf: unknown): unknown =>
@@ -124,7 +124,7 @@ test.each<[string, object, unknown]>([
     { v: Array.from({ length: 100_000 }, () => 0) },
   ],
 ])('%s: the check ends', async (_, parameters, args) => {
-  expect(await told(parameters, args)).toContain('takes too long')
+  expect(await resultOf(parameters, args)).toContain('takes too long')
 })
 
 test('what is large, deep or recursive and fits is taken', async () => {
@@ -145,14 +145,14 @@ test('what is large, deep or recursive and fits is taken', async () => {
       },
     },
   }
-  expect(await told(tree, { v: deep(60, 1) })).toBeUndefined()
-  expect(await told(tree, { v: deep(60, 'x') })).toContain('too deep to say where')
+  expect(await resultOf(tree, { v: deep(60, 1) })).toBeUndefined()
+  expect(await resultOf(tree, { v: deep(60, 'x') })).toContain('too deep to say where')
   const unique = { type: 'object', properties: { v: { type: 'array', uniqueItems: true } } }
   const items = Array.from({ length: 50_000 }, (_, n) => [[n], `item ${n}`])
-  expect(await told(unique, { v: items })).toBeUndefined()
-  expect(await told(unique, { v: [...items.slice(0, 100), items[0]] })).toContain('unique')
+  expect(await resultOf(unique, { v: items })).toBeUndefined()
+  expect(await resultOf(unique, { v: [...items.slice(0, 100), items[0]] })).toContain('unique')
   const long = { type: 'object', properties: { s: { type: 'string', pattern: '^[\\w\\s.,]*$' } } }
-  expect(await told(long, { s: 'word, '.repeat(600_000) })).toBeUndefined()
+  expect(await resultOf(long, { s: 'word, '.repeat(600_000) })).toBeUndefined()
 })
 
 test('a pattern of names with look-around sorts names as JavaScript does', async () => {
@@ -165,11 +165,13 @@ test('a pattern of names with look-around sorts names as JavaScript does', async
     },
     additionalProperties: false,
   }
-  expect(await told(parameters, { a: 1, 'x-a': 'any' })).toBeUndefined()
-  expect(await told(parameters, { a: 'text' })).toContain('a: must be number')
-  expect(await told(parameters, { 'x-$': 1 })).toContain('x-$: must be null')
-  expect(await told(parameters, { B: 1 })).toContain("must NOT have additional properties ('B')")
-  expect(await told(parameters, {})).toBeUndefined()
+  expect(await resultOf(parameters, { a: 1, 'x-a': 'any' })).toBeUndefined()
+  expect(await resultOf(parameters, { a: 'text' })).toContain('a: must be number')
+  expect(await resultOf(parameters, { 'x-$': 1 })).toContain('x-$: must be null')
+  expect(await resultOf(parameters, { B: 1 })).toContain(
+    "must NOT have additional properties ('B')",
+  )
+  expect(await resultOf(parameters, {})).toBeUndefined()
 })
 
 test('a schema whose patterns together are too large is refused before anything is sent', () => {
@@ -250,7 +252,7 @@ test('runs whose every call has an evil pattern do not hold up a run beside them
 
 test('an abort ends the wait for a check: no call of the batch is judged after it', async () => {
   const calls = Array.from({ length: 400 }, (): [string, unknown] => ['t', { s: VICTIM }])
-  const { engine, provider } = scriptedEngine([asks(...calls), 'done'])
+  const { engine, provider } = scriptedEngine([callTools(...calls), 'done'])
   const run = engine.run(
     context({ tools: [tool('t', () => 'ran', { parameters: withPattern(EVIL) })] }),
     {
@@ -270,7 +272,7 @@ test('the run’s time ends the wait for a check', async () => {
   const calls = Array.from({ length: 400 }, (): [string, unknown] => ['t', { s: VICTIM }])
   const { result } = await runTools(
     [tool('t', () => 'ran', { parameters: withPattern(EVIL) })],
-    [asks(...calls)],
+    [callTools(...calls)],
     { timeoutMs: 300 },
   )
   expect(result.stopReason).toBe('timeout')

@@ -4,13 +4,13 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import { expect, test } from 'vitest'
 import { context, scriptedEngine } from '../support/engine.js'
-import { textOf, toldIn, tool } from '../support/tools.js'
+import { textOf, tool, toolResultsIn } from '../support/tools.js'
 
 interface Checked {
   /** What the tool got; undefined where it was not run. */
   got: unknown
   /** What the model was told where it was not. */
-  told: string | undefined
+  refusal: string | undefined
   /** What the call's record holds. */
   params: unknown
 }
@@ -42,13 +42,13 @@ async function check(parameters: unknown, args: unknown): Promise<Checked> {
       ],
     }),
   ).result
-  const told = toldIn(provider.requests[1]?.messages ?? [])[0]
+  const refusal = toolResultsIn(provider.requests[1]?.messages ?? [])[0]
   await engine.close()
   expect(result.stopReason).toBe('end_turn')
-  expect(told?.isError).toBe(got === undefined)
+  expect(refusal?.isError).toBe(got === undefined)
   return {
     got,
-    told: told?.isError ? textOf(told) : undefined,
+    refusal: refusal?.isError ? textOf(refusal) : undefined,
     params: result.toolCalls[0]?.params,
   }
 }
@@ -98,9 +98,9 @@ test.each<[string, TSchema, unknown, string]>([
   ['a text off its pattern', Type.String({ pattern: '^a+$' }), 'b', 'v: must match pattern "^a+$"'],
   ['a text off its format', Type.String({ format: 'email' }), 'b', 'v: must match format "email"'],
 ])('%s is refused', async (_, schema, given, line) => {
-  const { told, got, params } = await check(Type.Object({ v: schema }), { v: given })
+  const { refusal, got, params } = await check(Type.Object({ v: schema }), { v: given })
   expect(got).toBeUndefined()
-  expect(told).toBe(
+  expect(refusal).toBe(
     `Validation failed for tool "t":\n  - ${line}\n\nReceived arguments:\n${JSON.stringify({ v: given })}`,
   )
   expect(params).toEqual({})
@@ -112,19 +112,22 @@ test('every failing path is told, with what was received', async () => {
     limit: Type.Integer(),
     edits: Type.Array(Type.Object({ line: Type.Integer() })),
   })
-  const { told } = await check(parameters, { limit: 'many', edits: [{ line: 1 }, { line: 'x' }] })
-  expect(told?.split('\n').slice(0, 1)).toEqual(['Validation failed for tool "t":'])
-  expect(told).toContain("\n  - path: must have required property 'path'")
-  expect(told).toContain('\n  - limit: must be integer')
-  expect(told).toContain('\n  - edits/1/line: must be integer')
-  expect(told).toContain(
+  const { refusal } = await check(parameters, {
+    limit: 'many',
+    edits: [{ line: 1 }, { line: 'x' }],
+  })
+  expect(refusal?.split('\n').slice(0, 1)).toEqual(['Validation failed for tool "t":'])
+  expect(refusal).toContain("\n  - path: must have required property 'path'")
+  expect(refusal).toContain('\n  - limit: must be integer')
+  expect(refusal).toContain('\n  - edits/1/line: must be integer')
+  expect(refusal).toContain(
     '\n\nReceived arguments:\n{"limit":"many","edits":[{"line":1},{"line":"x"}]}',
   )
 })
 
 test('what is told of refused arguments is short, however long they are', async () => {
-  const { told } = await check(Type.Object({ n: Type.Number() }), { n: 'x'.repeat(1_000_000) })
-  expect(told?.length).toBeLessThan(1_000)
+  const { refusal } = await check(Type.Object({ n: Type.Number() }), { n: 'x'.repeat(1_000_000) })
+  expect(refusal?.length).toBeLessThan(1_000)
 })
 
 test('nested values and the items of arrays are coerced where they are', async () => {
@@ -168,11 +171,11 @@ test('a valid value is never touched, whatever else is coerced', async () => {
 test('extra keys are kept; with additionalProperties false they are refused', async () => {
   const args = { n: 1, extra: true }
   expect((await check(Type.Object({ n: Type.Number() }), args)).got).toEqual(args)
-  const { told } = await check(
+  const { refusal } = await check(
     Type.Object({ n: Type.Number() }, { additionalProperties: false }),
     args,
   )
-  expect(told).toContain("root: must NOT have additional properties ('extra')")
+  expect(refusal).toContain("root: must NOT have additional properties ('extra')")
 })
 
 test('keys keep the order in which the model wrote them', async () => {
@@ -196,8 +199,8 @@ test('$defs and $ref are followed, also where they refer back to themselves', as
   expect((await check(parameters, { tree: { n: '1', next: { n: '2' } } })).got).toEqual({
     tree: { n: 1, next: { n: 2 } },
   })
-  const { told } = await check(parameters, { tree: { n: 1, next: {} } })
-  expect(told).toContain("tree/next: must have required property 'n'")
+  const { refusal } = await check(parameters, { tree: { n: 1, next: {} } })
+  expect(refusal).toContain("tree/next: must have required property 'n'")
 })
 
 test("TypeBox's recursive schema works", async () => {
@@ -212,7 +215,9 @@ test('anyOf, oneOf, enum and const: what fits is taken, what can be coerced is, 
   const either = Type.Object({ v: Type.Union([Type.Number(), Type.Null()]) })
   expect((await check(either, { v: '5' })).got).toEqual({ v: 5 })
   expect((await check(either, { v: null })).got).toEqual({ v: null })
-  expect((await check(either, { v: 'x' })).told).toContain('v: must match one of the alternatives')
+  expect((await check(either, { v: 'x' })).refusal).toContain(
+    'v: must match one of the alternatives',
+  )
   const literals = Type.Object({ v: Type.Union([Type.Literal('a'), Type.Literal(2)]) })
   expect((await check(literals, { v: '2' })).got).toEqual({ v: 2 })
   expect((await check(literals, { v: 'b' })).got).toBeUndefined()
@@ -228,8 +233,8 @@ test('anyOf, oneOf, enum and const: what fits is taken, what can be coerced is, 
     v: { kind: 'a', n: 1 },
   })
   expect((await check(shapes, { v: { kind: 'c' } })).got).toBeUndefined()
-  const { told } = await check(object({ v: { enum: ['x', 'y'] } }), { v: 'z' })
-  expect(told).toContain('v: must be equal to one of the allowed values: ["x","y"]')
+  const { refusal } = await check(object({ v: { enum: ['x', 'y'] } }), { v: 'z' })
+  expect(refusal).toContain('v: must be equal to one of the allowed values: ["x","y"]')
 })
 
 test.each<[string, string]>([
@@ -253,10 +258,10 @@ test.each<[string, string, string]>([
     'the arguments have more than 10000 keys',
   ],
 ])('%s as arguments is told to the model; the tool is not run', async (_, text, why) => {
-  const { got, told, params } = await check(object({}), text)
+  const { got, refusal, params } = await check(object({}), text)
   expect(got).toBeUndefined()
-  expect(told).toContain(`Validation failed for tool "t":\n  - root: ${why}`)
-  expect(told?.length).toBeLessThan(1_000)
+  expect(refusal).toContain(`Validation failed for tool "t":\n  - root: ${why}`)
+  expect(refusal?.length).toBeLessThan(1_000)
   expect(params).toEqual({})
 })
 
@@ -271,16 +276,16 @@ test('large integers of the model reach the tool as JavaScript reads them', asyn
   )
   // biome-ignore lint/correctness/noPrecisionLoss: that is how JavaScript reads it
   expect(got).toEqual({ exact: 9_007_199_254_740_991, beyond: 12_345_678_901_234_567_890 })
-  const { told } = await check(object({}), '{"f":1e400}')
-  expect(told).toContain('root: the arguments are not valid JSON: number out of range')
+  const { refusal } = await check(object({}), '{"f":1e400}')
+  expect(refusal).toContain('root: the arguments are not valid JSON: number out of range')
 })
 
 test('a pattern that explodes is bounded, and the run goes on', async () => {
-  const { got, told } = await check(Type.Object({ s: Type.String({ pattern: '^(a+)+$' }) }), {
+  const { got, refusal } = await check(Type.Object({ s: Type.String({ pattern: '^(a+)+$' }) }), {
     s: `${'a'.repeat(60)}!`,
   })
   expect(got).toBeUndefined()
-  expect(told).toContain('must match pattern')
+  expect(refusal).toContain('must match pattern')
 })
 
 test('a pattern with look-around works', async () => {

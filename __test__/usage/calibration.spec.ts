@@ -33,8 +33,10 @@ async function counting(times: number) {
   const prompts: number[] = []
   let overflows = 0
   const server = await serving((response, seen) => {
-    const said = texts(seen)
-    const count = Math.ceil(times * said.reduce((sum, text) => sum + Math.ceil(text.length / 4), 0))
+    const sentTexts = texts(seen)
+    const count = Math.ceil(
+      times * sentTexts.reduce((sum, text) => sum + Math.ceil(text.length / 4), 0),
+    )
     if (count > WINDOW) {
       overflows++
       response.writeHead(400, { 'content-type': 'application/json' })
@@ -42,7 +44,7 @@ async function counting(times: number) {
       response.end(JSON.stringify({ error: { message: 'maximum context length', code } }))
       return
     }
-    const summarises = said.some((text) => text.includes('## Goal'))
+    const summarises = sentTexts.some((text) => text.includes('## Goal'))
     if (!summarises) prompts.push(count)
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     const answer = chat.text(summarises ? SUMMARY : 'ok') + chat.finish('stop')
@@ -63,7 +65,7 @@ async function counting(times: number) {
   }
 }
 
-const asks = (content: string, changes: Partial<AssembledContext> = {}) =>
+const userTurn = (content: string, changes: Partial<AssembledContext> = {}) =>
   context({ currentMessage: { role: 'user', content }, sessionLabel: 's', ...changes })
 
 const near = (estimate: number, counted: number) => {
@@ -76,14 +78,14 @@ describe.each([2, 0.5])('a model that counts %d tokens for one of ours', (times)
     const world = await counting(times)
     const { file } = folder()
     const first = world.engine({ ledger: { path: file } })
-    const next = asks(words(700, 'second'))
-    const { tokens: naive } = await first.countTokens(asks(words(600)))
-    await first.run(asks(words(600, 'first'))).result
+    const next = userTurn(words(700, 'second'))
+    const { tokens: naive } = await first.countTokens(userTurn(words(600)))
+    await first.run(userTurn(words(600, 'first'))).result
     near(naive * times, world.prompts[0] ?? 0)
     const { tokens, systemTokens, toolTokens, messageTokens } = await first.countTokens(next)
     expect(systemTokens + toolTokens + messageTokens).toBe(tokens)
     // Of another ledger, nobody knows anything.
-    const { tokens: strange } = await world.engine().countTokens(asks(words(600)))
+    const { tokens: strange } = await world.engine().countTokens(userTurn(words(600)))
     expect(strange).toBe(naive)
     await first.close()
     const second = world.engine({ ledger: { path: file } })
@@ -109,7 +111,7 @@ test('compaction comes at the right point, also in the first call after a restar
   const first = world.engine({ ledger: { path: file } })
   const compacted = []
   for (let turn = 1; turn <= 9; turn++) {
-    const { compaction, stopReason } = await first.run(asks(words(500, `turn ${turn}`))).result
+    const { compaction, stopReason } = await first.run(userTurn(words(500, `turn ${turn}`))).result
     expect(stopReason).toBe('end_turn')
     if (compaction !== undefined) compacted.push([turn, compaction] as const)
   }
@@ -124,7 +126,7 @@ test('compaction comes at the right point, also in the first call after a restar
   await first.close()
   // Our own count of this prompt is far below the limit: only who knows the model makes room for it.
   const second = world.engine({ ledger: { path: file } })
-  const large = await second.run(asks(words(2_000, 'large'))).result
+  const large = await second.run(userTurn(words(2_000, 'large'))).result
   expect(large.compaction).toMatchObject({ trigger: 'context_limit' })
   expect(large.stopReason).toBe('end_turn')
   expect(world.overflows()).toBe(0)
@@ -137,8 +139,10 @@ test('a model that counts more has its budgets held back by its own count, and o
   ] as const) {
     const world = await counting(times)
     const engine = world.engine({ budgets: [{ per: 'run', maxTokens: 3_000 }] })
-    expect((await engine.run(asks(words(700), { history: [] })).result).stopReason).toBe('end_turn')
-    const { error } = await engine.run(asks(words(size), { history: [] })).result
+    expect((await engine.run(userTurn(words(700), { history: [] })).result).stopReason).toBe(
+      'end_turn',
+    )
+    const { error } = await engine.run(userTurn(words(size), { history: [] })).result
     expect(error?.detail.kind).toBe('budget_exceeded')
     expect(world.prompts).toHaveLength(1)
   }

@@ -156,16 +156,16 @@ describe('an exact count', () => {
 
 test('what is wrong with the call rejects as run() throws', async () => {
   const engine = engineAt(server.url)
-  const told = async (promise: Promise<unknown>) => {
+  const refusalOf = async (promise: Promise<unknown>) => {
     const { code, field } = await rejected(promise)
     return `${code} ${field}`
   }
   expect([
-    await told(engine.countTokens(null as never)),
-    await told(engine.countTokens(context({ model: 'nobody-knows-it' }))),
-    await told(engine.countTokens(context({ headers: { host: 'x' } }))),
-    await told(engine.countTokens(context(), { exact: 'yes' as never })),
-    await told(engine.countTokens(context(), null as never)),
+    await refusalOf(engine.countTokens(null as never)),
+    await refusalOf(engine.countTokens(context({ model: 'nobody-knows-it' }))),
+    await refusalOf(engine.countTokens(context({ headers: { host: 'x' } }))),
+    await refusalOf(engine.countTokens(context(), { exact: 'yes' as never })),
+    await refusalOf(engine.countTokens(context(), null as never)),
   ]).toEqual([
     'invalid_context context',
     'unknown_model model',
@@ -174,6 +174,6 @@ test('what is wrong with the call rejects as run() throws', async () => {
     'invalid_options options',
   ])
   await engine.close()
-  expect(await told(engine.countTokens(context()))).toBe('engine_closed undefined')
+  expect(await refusalOf(engine.countTokens(context()))).toBe('engine_closed undefined')
   expect(server.connections()).toBe(0)
 })

@@ -5,7 +5,7 @@ import { writeSync } from 'node:fs'
 import { context, scripted } from '../common.mjs'
 
 const [path, kind] = process.argv.slice(2)
-const say = (what) => writeSync(1, `${JSON.stringify(what)}\n`)
+const print = (what) => writeSync(1, `${JSON.stringify(what)}\n`)
 /** Events that are written before the turn's next commit, by themselves: that waits for no disk. */
 const slow = (...texts) => ({ steps: texts.flatMap((text) => [{ delayMs: 40 }, { text }]) })
 const replies = [
@@ -24,7 +24,7 @@ let engine
 try {
   engine = scripted(replies, { ledger: { path } }).engine
 } catch ({ code }) {
-  say({ open: code })
+  print({ open: code })
 }
 if (engine) {
   for (const turn of ['first', 'second']) {
@@ -36,7 +36,7 @@ if (engine) {
     })
     const { turnId, stopReason, persisted, persistError, error, messages } = await run.result
     const codes = [persistError?.code, error?.detail.code]
-    say({
+    print({
       turn,
       turnId,
       stopReason,
@@ -50,7 +50,7 @@ if (engine) {
     ({ ok, problems }) => (ok ? 'ok' : problems.map((problem) => problem.check)),
     ({ code }) => code,
   )
-  say({ looked })
+  print({ looked })
   if (kind === 'truncate') await engine.close()
 }
 process.kill(process.pid, 'SIGKILL')

@@ -41,7 +41,7 @@ const thinks = (index, text) =>
     { type: 'thinking_delta', thinking: text },
     { type: 'signature_delta', signature: 'c2lnbmF0dXJl' },
   )
-const says = (text, cached) =>
+const replyWith = (text, cached) =>
   start(900, cached) +
   block(
     0,
@@ -87,7 +87,7 @@ const server = createServer((request, response) => {
   request.on('data', (chunk) => chunks.push(chunk))
   request.on('end', () => {
     requests.push(JSON.parse(Buffer.concat(chunks).toString('utf8')))
-    const reply = replies.shift() ?? says('and so on')
+    const reply = replies.shift() ?? replyWith('and so on')
     if (typeof reply === 'string') {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).end(reply)
     } else {
@@ -150,7 +150,7 @@ async function build() {
     main,
     'What is in the house?',
     calls(['toolu_1', 'look', { at: 'hall' }], ['toolu_2', 'write', { at: 'list' }]),
-    says('A hall, and a list of what is in it.', 800),
+    replyWith('A hall, and a list of what is in it.', 800),
   )
   const image = {
     type: 'image',
@@ -161,32 +161,32 @@ async function build() {
     main,
     [{ type: 'text', text: 'Read this.' }, { type: 'text', text: large }, image],
     calls(['toolu_3', 'look', { at: 'large' }]),
-    says('It is the same page.', 5_000),
+    replyWith('It is the same page.', 5_000),
   )
   // One profile is refused, and another answers; later a call fails for good.
   await run(
     'agent:alice:second',
     'Is anybody there?',
     refuses(429, 'rate_limit_error', { 'retry-after': '600' }),
-    says('Somebody is.'),
+    replyWith('Somebody is.'),
   )
   await run('agent:alice:second', 'And now?', refuses(400, 'invalid_request_error'))
-  await run('agent:alice:second', 'And then?', says('Then there was light.', 4_000))
-  await run('agent:alice:third', 'How many windows?', says('Four windows.'))
+  await run('agent:alice:second', 'And then?', replyWith('Then there was light.', 4_000))
+  await run('agent:alice:third', 'How many windows?', replyWith('Four windows.'))
   for (const [at, what] of ['first', 'second', 'third', 'fourth'].entries()) {
     await run(
       'agent:bob:main',
       `The ${what} of the stories, told at length: ${'once upon a time '.repeat(40 + at)}`,
-      says(`That was the ${what}. ${'And they lived happily. '.repeat(30)}`),
+      replyWith(`That was the ${what}. ${'And they lived happily. '.repeat(30)}`),
     )
   }
-  replies.push(says(summary))
+  replies.push(replyWith(summary))
   if ((await engine.compact('agent:bob:main')) === null) throw new Error('not compacted')
   await run(
     'agent:bob:main',
     'And the fifth?',
     calls(['toolu_4', 'look', { at: 'fifth' }]),
-    says('The fifth is short.'),
+    replyWith('The fifth is short.'),
   )
   const [call] = first.toolCalls
   await engine.ledger.fork(first.turnId, { label: 'fork of a turn' })
@@ -228,7 +228,7 @@ async function build() {
   )
   const found = await engine.ledger.search('brick7')
   if (found.items.length !== 1) throw new Error(`not found: ${JSON.stringify(found)}`)
-  await run('written', 'What of brick7?', says('It is red.', 9_000))
+  await run('written', 'What of brick7?', replyWith('It is red.', 9_000))
   // It never ends.
   await run(
     'interrupted',
@@ -239,7 +239,7 @@ async function build() {
 }
 
 async function next() {
-  const say = (label, of) => process.stdout.write(`${label}: ${JSON.stringify(of.messages)}\n`)
+  const print = (label, of) => process.stdout.write(`${label}: ${JSON.stringify(of.messages)}\n`)
   const labels = [
     'agent:alice:main',
     'agent:alice:second',
@@ -250,16 +250,16 @@ async function next() {
   ]
   for (const label of labels) {
     await run(label, 'What comes next?')
-    say(label, requests.at(-1))
+    print(label, requests.at(-1))
   }
   for (const { turnId, sessionLabel } of await engine.recover()) {
-    replies.push(says('It went on.'))
+    replies.push(replyWith('It went on.'))
     const resumed = await engine.resume(turnId, {
       tools: tools.map((tool) => ({ ...tool, run: () => 'at last' })),
     })
     const { stopReason } = await resumed.result
     if (stopReason !== 'end_turn') throw new Error(`resumed to ${stopReason}`)
-    say(sessionLabel, requests.at(-1))
+    print(sessionLabel, requests.at(-1))
   }
   const { problems } = await engine.ledger.verify()
   if (problems.length > 0) throw new Error(JSON.stringify(problems))

@@ -14,7 +14,7 @@ const {
   parent,
   history,
 } = JSON.parse(changes)
-const say = (line) => writeSync(1, `${line}\n`)
+const print = (line) => writeSync(1, `${line}\n`)
 const script = tool ? [{ toolCalls: [{ name: 'wait', arguments: {} }] }, 'done'] : ['ok']
 const { engine } = scripted(script, { ledger: { path: file, leaseMs } }, { repeat: true })
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]()
@@ -22,24 +22,25 @@ const tools = [
   {
     name: 'wait',
     async run() {
-      say('waiting')
+      print('waiting')
       await lines.next()
       return 'went on'
     },
   },
 ]
-function ask(turn) {
+function userTurn(turn) {
   const currentMessage = { role: 'user', content: `${name} ${turn}` }
   const asked = { currentMessage, sessionLabel: 'shared', tools, timeoutMs, history }
   return engine.run(context({ ...asked, parentTurnId: parent }))
 }
 
-const runs = Array.from({ length: atOnce ? Number(count) : 0 }, (_, turn) => ask(turn))
+const runs = Array.from({ length: atOnce ? Number(count) : 0 }, (_, turn) => userTurn(turn))
 for (let turn = 0; turn < Number(count); turn++) {
-  const { turnId, persisted, stopReason, error, persistError } = await (runs[turn] ?? ask(turn))
-    .result
+  const { turnId, persisted, stopReason, error, persistError } = await (
+    runs[turn] ?? userTurn(turn)
+  ).result
   const codes = { code: error?.detail.code, persistCode: persistError?.code }
-  say(`result ${JSON.stringify({ turnId, persisted, stopReason, ...codes })}`)
+  print(`result ${JSON.stringify({ turnId, persisted, stopReason, ...codes })}`)
 }
 await engine.close()
 process.exit(0)

@@ -4,7 +4,7 @@ import { context, scripted } from '../common.mjs'
 
 const [way, file] = process.argv.slice(2)
 const ledger = file === undefined ? undefined : { path: file }
-const say = (text) => writeSync(1, `${text}\n`)
+const print = (text) => writeSync(1, `${text}\n`)
 const many = (engine, count, changes) =>
   Array.from({ length: count }, (_, n) =>
     engine.run(context({ sessionLabel: `s${n}`, ...changes })),
@@ -13,29 +13,29 @@ const many = (engine, count, changes) =>
 const ways = {
   idle() {
     scripted(['x'], { ledger })
-    say('made')
+    print('made')
   },
   async finished() {
     const { engine } = scripted(['x'], { ledger })
     const { stopReason } = await engine.run(context()).result
-    say(stopReason)
+    print(stopReason)
   },
   async left() {
     const { engine } = scripted([{ steps: [{ text: 'a' }, { gate: 'never' }] }], { ledger })
     for await (const event of engine.run(context())) if (event.type === 'token') break
-    say('left')
+    print('left')
   },
   async queried() {
     const { engine } = scripted(['x'], { ledger })
     await engine.run(context()).result
     const { rows } = await engine.ledger.query('select count(*) as n from turns')
-    say(rows[0].n)
+    print(rows[0].n)
   },
   async closed() {
     const { engine } = scripted(['x'], { ledger })
     await engine.run(context()).result
     await engine.close()
-    say('closed')
+    print('closed')
   },
   // Nobody awaits anything: the process lives until the run has committed, and no longer.
   unawaited() {

@@ -5,7 +5,7 @@ import { Worker } from 'node:worker_threads'
 
 const [way, file, count] = process.argv.slice(2)
 const script = new URL('./worker.mjs', import.meta.url)
-const say = (value) =>
+const print = (value) =>
   writeSync(1, `${typeof value === 'string' ? value : JSON.stringify(value)}\n`)
 const start = (kind, name) =>
   new Worker(script, { workerData: { way: kind, name, file: file || undefined } })
@@ -35,18 +35,18 @@ async function terminate(total) {
 
 const ways = {
   async three() {
-    say(await three())
+    print(await three())
   },
   /** The addon is loaded by workers only: the last one that ends would unload it. */
   async reload() {
     for (let round = 0; round < 3; round++) {
       const answers = await three()
-      say(answers.every(([, code]) => code === 0))
+      print(answers.every(([, code]) => code === 0))
     }
   },
   async terminate() {
     await terminate(Number(count))
-    say('survived')
+    print('survived')
   },
   async terminateBesideMain() {
     const { context, scripted } = await import('../common.mjs')
@@ -62,7 +62,7 @@ const ways = {
     })()
     await terminate(Number(count))
     ended = true
-    say(await main)
+    print(await main)
   },
   async exit() {
     const workers = ['a', 'b', 'c'].map((name) => start('goesOn', name))

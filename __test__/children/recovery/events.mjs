@@ -9,7 +9,7 @@ const [file, mode, changes = '{}'] = process.argv.slice(2)
 const { replies = ['ok'], runId, label = 'main', afterSeq, events } = JSON.parse(changes)
 
 /** In one write, so that a kill leaves no half of a line. */
-const say = (value) => writeSync(1, `${JSON.stringify(value)}\n`)
+const print = (value) => writeSync(1, `${JSON.stringify(value)}\n`)
 
 const { engine, provider } = scripted(replies, { ledger: { path: file, events } }, { repeat: true })
 const tools = [{ name: 'echo', run: ({ of }) => `echo ${of}` }]
@@ -28,32 +28,32 @@ if (mode !== 'attach' && mode !== 'crash') {
 
 if (mode === 'run') {
   const run = engine.run(context({ sessionLabel: label, tools, ...(runId ? { runId } : {}) }))
-  for await (const event of run) say(event)
+  for await (const event of run) print(event)
   const { stopReason, messages, undeliveredSteering } = await run.result
   const users = messages.filter(({ role }) => role === 'user').map(({ content }) => content)
-  say({ stopReason, users, undeliveredSteering })
+  print({ stopReason, users, undeliveredSteering })
 } else if (mode === 'attach') {
-  say('attaching')
-  for await (const event of engine.attach(runId, { afterSeq })) say(event)
-  say('over')
+  print('attaching')
+  for await (const event of engine.attach(runId, { afterSeq })) print(event)
+  print('over')
 } else if (mode === 'watch') {
   const watch = engine.ledger.watch(label)
-  say('watching')
+  print('watching')
   let left = 2
   // A watch alone does not hold the process; standard input does until here.
   for await (const { runId, event } of watch) {
-    say({ runId, event })
+    print({ runId, event })
     if (event.final && --left === 0) break
   }
 } else if (mode === 'idle') {
   // Nothing but a watch: the process ends by itself.
   engine.ledger.watch(label).next()
   process.stdin.destroy()
-  say('watching')
+  print('watching')
 } else if (mode === 'crash') {
   for (let turn = 0; ; turn++) {
     const run = engine.run(context({ sessionLabel: label, tools, runId: `${runId}-${turn}` }))
-    for await (const event of run) say([`${runId}-${turn}`, event])
+    for await (const event of run) print([`${runId}-${turn}`, event])
     if (!(await run.result).persisted) throw new Error('a turn was not kept')
   }
 }

@@ -8,7 +8,7 @@ const [file, url, mode, turnId, changes = '{}'] = process.argv.slice(2)
 const { replies, rounds = 2, stopAt, leaseMs, timeoutMs = 60_000 } = JSON.parse(changes)
 
 /** In one write, so that a kill leaves no half of a line. */
-const say = (line) => writeSync(1, `${line}\n`)
+const print = (line) => writeSync(1, `${line}\n`)
 
 const classes = ['pure', 'idempotent', 'reconcilable', 'unsafe']
 const round = (text) => ({
@@ -26,9 +26,9 @@ async function count(path) {
 }
 
 /** Tells the parent where it is; at `stopAt` it then waits to be killed. */
-async function at(place) {
-  say(`at ${place}`)
-  if (place === stopAt) await new Promise(() => setInterval(() => {}, 1000))
+async function at(stop) {
+  print(`at ${stop}`)
+  if (stop === stopAt) await new Promise(() => setInterval(() => {}, 1000))
 }
 
 const tools = classes.map((name) => ({
@@ -54,10 +54,10 @@ const run =
     ? await engine.resume(turnId, { tools })
     : engine.run(context({ tools, timeoutMs, sessionLabel: turnId ?? 'main' }))
 run.stream.onEvent((event) => {
-  if (event.type === 'stream_start') say('at stream_start')
-  if (event.type === 'stream_end') say(`at stream_end ${event.final}`)
+  if (event.type === 'stream_start') print('at stream_start')
+  if (event.type === 'stream_end') print(`at stream_end ${event.final}`)
 })
 const result = await run.result
-say(`result ${JSON.stringify(result)}`)
+print(`result ${JSON.stringify(result)}`)
 await engine.close()
-say('closed')
+print('closed')

@@ -8,7 +8,7 @@ import { afterwards, folder } from '../../support/cleanup.js'
 import { killable } from '../../support/processes/killable.js'
 import { canPreload, library } from '../../support/processes/preload.js'
 import { anthropic } from '../../support/servers/anthropic.js'
-import { fails, type World, world } from '../../support/servers/failover.js'
+import { failWith, type World, world } from '../../support/servers/failover.js'
 import { sse } from '../../support/servers/server.js'
 
 const DAY = 86_400_000
@@ -84,7 +84,7 @@ for (const [where, inLedger] of [
     async () => {
       const { path, file } = folder()
       const { file: clockFile, step } = clock(path)
-      it.answers(() => fails(402))
+      it.answers(() => failWith(402))
       const asked = it.asked.length
       const first = await process(inLedger ? file : '-', clockFile)
       expect((await first('one')).lengths).toEqual([[600_000, expect.any(Number)]])
@@ -115,7 +115,7 @@ test.skipIf(!canPreload)(
     const { file: clockFile, step } = clock(path)
     step(-30 * DAY)
     const at = (ms: number) => new Date(Date.now() + ms).toUTCString()
-    it.answers(() => fails(429, 'slow down', { 'retry-after': at(60_000), date: at(0) }))
+    it.answers(() => failWith(429, 'slow down', { 'retry-after': at(60_000), date: at(0) }))
     const outcome = await (await process(file, clockFile))('one')
     expect(outcome.lengths).toHaveLength(1)
     const [length] = outcome.lengths[0] ?? [0]

@@ -93,10 +93,10 @@ async function failing(kind: string, number: number, how: string): Promise<boole
   if (looked !== 'ok' && kind !== 'read')
     expect({ at, looked }).toEqual({ at, looked: 'storage_io' })
   const acknowledged = turns.filter(({ persisted }) => persisted)
-  const kept = acknowledged.map(() => true)
+  const present = acknowledged.map(() => true)
   // As the system has it, and as the disk does after a power cut.
   for (const where of [file, join(disk, basename(file))]) {
-    expect({ at, where, kept: await there(where, acknowledged) }).toEqual({ at, where, kept })
+    expect({ at, where, present: await there(where, acknowledged) }).toEqual({ at, where, present })
   }
   return existsSync(mark)
 }

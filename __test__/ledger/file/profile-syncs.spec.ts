@@ -7,13 +7,13 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { afterwards, folder } from '../../support/cleanup.js'
 import { killable } from '../../support/processes/killable.js'
 import { canPreload, library } from '../../support/processes/preload.js'
-import { key, says, type World, world } from '../../support/servers/failover.js'
+import { key, replyWith, type World, world } from '../../support/servers/failover.js'
 
 let it: World
 let preload = ''
 beforeAll(async () => {
   it = await world()
-  it.answers(() => says('ok'))
+  it.answers(() => replyWith('ok'))
   if (canPreload) preload = library('eio')
 })
 afterAll(() => it.server.close())

@@ -80,10 +80,10 @@ test.skipIf(process.platform === 'win32').each(cases)(
     const turns = await again.ledger.query('SELECT count(*) AS turns FROM turns')
     expect(Number(turns.rows[0]?.turns)).toBeLessThanOrEqual(1)
     if (existsSync(join(path, 'aside.db'))) {
-      const aside = new AgentEngine({ ledger: { path: join(path, 'aside.db') } })
-      closing(aside)
-      expect(await aside.ledger.turn(result.turnId)).toBe(null)
-      expect((await aside.ledger.query('SELECT id FROM turns')).rows).toHaveLength(1)
+      const separate = new AgentEngine({ ledger: { path: join(path, 'aside.db') } })
+      closing(separate)
+      expect(await separate.ledger.turn(result.turnId)).toBe(null)
+      expect((await separate.ledger.query('SELECT id FROM turns')).rows).toHaveLength(1)
     }
   },
 )

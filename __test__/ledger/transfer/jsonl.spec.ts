@@ -72,8 +72,8 @@ describe('export and import', () => {
     const engine = open(file, script)
     await everyKind(engine)
     const to = join(path, 'all.jsonl')
-    const { bytes, lines, ...told } = await engine.ledger.export(to)
-    expect(told).toEqual({
+    const { bytes, lines, ...reported } = await engine.ledger.export(to)
+    expect(reported).toEqual({
       path: to,
       sessions: 4,
       turns: 7,
@@ -205,9 +205,9 @@ describe('damage', () => {
       })
       const other = open(join(path, `hurt-${at}.db`))
       const { problems, turns } = await other.ledger.import(hurt)
-      expect(problems.filter(({ line }) => line === at + 1).map((told) => told.code)).toEqual([
-        code,
-      ])
+      expect(
+        problems.filter(({ line }) => line === at + 1).map((reported) => reported.code),
+      ).toEqual([code])
       expect(JSON.stringify(problems)).not.toContain('secret-word')
       // One header, four sessions, seven turns.
       expect({ at, turns }).toEqual({ at, turns: at < 5 ? 7 : 6 })

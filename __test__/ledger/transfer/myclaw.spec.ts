@@ -83,7 +83,7 @@ test('a session of ours goes out flat, and comes back with what the format holds
   })
   const other = open(join(path, 'other.db'))
   await other.ledger.import(to, { ...myclaw, session: 's' })
-  const said = async (engine: AgentEngine, label: string) =>
+  const historyTexts = async (engine: AgentEngine, label: string) =>
     (await engine.ledger.history(label)).map(
       ({ role, content, toolCallId, createdAt, blocks }) => ({
         role,
@@ -93,7 +93,7 @@ test('a session of ours goes out flat, and comes back with what the format holds
         blocks: blocks.filter(({ type }) => type !== 'thinking'),
       }),
     )
-  expect(await said(other, 's')).toEqual(await said(engine, 'agent:main:main'))
+  expect(await historyTexts(other, 's')).toEqual(await historyTexts(engine, 'agent:main:main'))
 })
 
 test('a damaged line is told by its number, and the others are there', async () => {

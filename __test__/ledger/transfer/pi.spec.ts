@@ -206,7 +206,7 @@ const read = (path: string): Entry[] =>
     .map((line) => JSON.parse(line))
 
 /** What an entry says to the model: its role and its words. */
-function saying(entry: Entry): [string, string] | null {
+function spokenText(entry: Entry): [string, string] | null {
   const words = (content: unknown) =>
     typeof content === 'string'
       ? content
@@ -229,17 +229,18 @@ function oracle(entries: Entry[]): [string, string][] {
   for (let at = entries.at(-1); at !== undefined; at = byId.get(at.parentId)) path.unshift(at)
   const last = path.findLastIndex(({ type }) => type === 'compaction')
   const compaction = path[last]
-  const kept = path.findIndex(({ id }) => id === compaction?.firstKeptEntryId)
-  const spoken = (list: Entry[]) => list.map(saying).filter((said) => said !== null)
+  const firstKept = path.findIndex(({ id }) => id === compaction?.firstKeptEntryId)
+  const spoken = (list: Entry[]) =>
+    list.map(spokenText).filter((historyTexts) => historyTexts !== null)
   if (compaction === undefined) return spoken(path)
   return [
     ['user', `[Previous conversation summary]:\n\n${compaction.summary}`],
-    ...spoken(kept < 0 ? [] : path.slice(kept, last)),
+    ...spoken(firstKept < 0 ? [] : path.slice(firstKept, last)),
     ...spoken(path.slice(last + 1)),
   ]
 }
 
-async function told(engine: AgentEngine, label: string): Promise<[string, string][]> {
+async function historyOf(engine: AgentEngine, label: string): Promise<[string, string][]> {
   return (await engine.ledger.history(label)).map(({ role, content }) => [role, content])
 }
 
@@ -257,7 +258,7 @@ describe('a session of pi', () => {
       problems: [],
       leftOut: {},
     })
-    expect(await told(engine, label)).toEqual(oracle(whole()))
+    expect(await historyOf(engine, label)).toEqual(oracle(whole()))
     expect(await engine.ledger.session(label)).toMatchObject({
       origin: 'pi',
       originSessionId: header().id,
@@ -369,7 +370,7 @@ describe('a session of pi', () => {
       { type: 'message', timestamp: time(6), message: user('five', 6) },
     ]
     await engine.ledger.import(write(join(path, 'v1.jsonl'), v1), { format: 'pi', session: 'v1' })
-    expect((await told(engine, 'v1')).map(([, words]) => words)).toEqual([
+    expect((await historyOf(engine, 'v1')).map(([, words]) => words)).toEqual([
       '[Previous conversation summary]:\n\none and two',
       'three',
       'four',
@@ -399,7 +400,7 @@ describe('a session of pi', () => {
       },
     ]
     await engine.ledger.import(write(join(path, 'v2.jsonl'), v2), { format: 'pi', session: 'v2' })
-    expect(await told(engine, 'v2')).toEqual([
+    expect(await historyOf(engine, 'v2')).toEqual([
       ['user', 'one'],
       ['user', 'hooked'],
     ])
@@ -483,10 +484,10 @@ describe('a session of pi', () => {
       const label = `s${seed}`
       const from = write(join(path, `${seed}.jsonl`), entries)
       const { problems } = await engine.ledger.import(from, { format: 'pi', session: label })
-      expect({ seed, problems, told: await told(engine, label) }).toEqual({
+      expect({ seed, problems, historyOf: await historyOf(engine, label) }).toEqual({
         seed,
         problems: [],
-        told: oracle(entries),
+        historyOf: oracle(entries),
       })
       const to = join(path, `${seed}-out.jsonl`)
       await engine.ledger.export(to, { format: 'pi', session: label })
@@ -512,13 +513,13 @@ test('a session of ours goes to pi and back with the same history', async () => 
     const other = open(join(path, `${session.replaceAll(':', '-')}.db`))
     const { problems } = await other.ledger.import(to, { format: 'pi', session })
     expect(problems).toEqual([])
-    const said = async (engine: AgentEngine) =>
+    const historyTexts = async (engine: AgentEngine) =>
       (await engine.ledger.history(session)).map(({ role, blocks, createdAt }) => ({
         role,
         blocks,
         createdAt,
       }))
-    expect(await said(other)).toEqual(await said(engine))
+    expect(await historyTexts(other)).toEqual(await historyTexts(engine))
     expect(await other.ledger.verify()).toMatchObject({ ok: true })
   }
 })
@@ -594,13 +595,13 @@ function randomSession(seed: number): Entry[] {
     const all = entries.slice(1).map(({ id }) => id)
     if (all.length > 2 && pick(8) === 0) leaf = all[pick(all.length)]
     const base: Entry = { id: n.toString(16).padStart(8, '0'), parentId: leaf, timestamp: time(n) }
-    const say = (message: Entry) => ({ type: 'message', ...base, message })
+    const messageEntry = (message: Entry) => ({ type: 'message', ...base, message })
     const kinds = [
-      () => say(user(`question ${n}`, n)),
-      () => say(user([text(`question ${n}`)], n)),
-      () => say(assistant([text(`answer ${n}`)], n)),
-      () => say(assistant([text(`asking ${n}`), call(`c${pick(3)}`)], n)),
-      () => say(toolResult(`c${pick(3)}`, `result ${n}`, n)),
+      () => messageEntry(user(`question ${n}`, n)),
+      () => messageEntry(user([text(`question ${n}`)], n)),
+      () => messageEntry(assistant([text(`answer ${n}`)], n)),
+      () => messageEntry(assistant([text(`asking ${n}`), call(`c${pick(3)}`)], n)),
+      () => messageEntry(toolResult(`c${pick(3)}`, `result ${n}`, n)),
       () => ({ type: 'label', ...base, targetId: base.id, label: 'x' }),
       () => ({ type: 'branch_summary', ...base, fromId: 'root', summary: `branch ${n}` }),
       () => ({
@@ -612,12 +613,12 @@ function randomSession(seed: number): Entry[] {
       }),
       () => {
         const above = path()
-        const kept = above[pick(above.length + 1)] ?? 'gone'
+        const firstKept = above[pick(above.length + 1)] ?? 'gone'
         return {
           type: 'compaction',
           ...base,
           summary: `summary ${n}`,
-          firstKeptEntryId: kept,
+          firstKeptEntryId: firstKept,
           tokensBefore: n,
         }
       },

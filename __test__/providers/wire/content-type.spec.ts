@@ -54,7 +54,7 @@ async function bare(head: string, pieces: Buffer[]) {
   return `http://127.0.0.1:${address.port}`
 }
 
-async function ask(url: string, api: string, provider: Record<string, unknown>) {
+async function runAt(url: string, api: string, provider: Record<string, unknown>) {
   const engine = closing(engineAt(url, {}, { api, ...provider }))
   const { result } = engine.run(context())
   return result
@@ -83,7 +83,7 @@ describe.each(wireApis)('an answer of $api', ({ api, provider, answer }) => {
   test.each(HEADS)('with %s is read in every chunking', async (_, head) => {
     const body = await bodyOf(answer('read by its first bytes'))
     for (const [name, of] of CHUNKINGS) {
-      const result = await ask(await bare(head, of(body)), api, provider)
+      const result = await runAt(await bare(head, of(body)), api, provider)
       expect([name, result.stopReason, spoken(result)]).toEqual([
         name,
         'end_turn',
@@ -115,7 +115,7 @@ describe('without a content type', () => {
   ])('%s may stand before the events', async (_, before) => {
     const body = Buffer.concat([Buffer.from(before), await bodyOf(chat.answer('hello'))])
     for (const [name, of] of CHUNKINGS) {
-      const result = await ask(await bare('', of(body)), chat.api, {})
+      const result = await runAt(await bare('', of(body)), chat.api, {})
       expect([name, result.stopReason, spoken(result)]).toEqual([name, 'end_turn', 'hello'])
     }
   })
@@ -123,14 +123,18 @@ describe('without a content type', () => {
   test.each(['', '\ufeff', ' \r\n'])('a whole answer in JSON is read after %j', async (before) => {
     const body = Buffer.from(before + JSON.stringify(whole))
     for (const [name, of] of CHUNKINGS) {
-      const result = await ask(await bare('', of(body)), chat.api, {})
+      const result = await runAt(await bare('', of(body)), chat.api, {})
       expect([name, result.stopReason, spoken(result)]).toEqual([name, 'end_turn', 'whole'])
     }
   })
 
   test('a body that says it is JSON may begin with a mark too', async () => {
     const body = Buffer.from(`\ufeff${JSON.stringify(whole)}`)
-    const result = await ask(await bare('content-type: application/json\r\n', [body]), chat.api, {})
+    const result = await runAt(
+      await bare('content-type: application/json\r\n', [body]),
+      chat.api,
+      {},
+    )
     expect([result.stopReason, spoken(result)]).toEqual(['end_turn', 'whole'])
   })
 
@@ -138,7 +142,7 @@ describe('without a content type', () => {
     const body = {
       error: { message: 'no such model', type: 'invalid_request_error', code: 'model_not_found' },
     }
-    const result = await ask(await bare('', [Buffer.from(JSON.stringify(body))]), chat.api, {})
+    const result = await runAt(await bare('', [Buffer.from(JSON.stringify(body))]), chat.api, {})
     expect(result.error?.detail.kind).toBe('model_not_found')
   })
 
@@ -148,13 +152,13 @@ describe('without a content type', () => {
     ['blank lines for ever', '\n'.repeat(10_000), 'empty_response'],
     ['nothing', '', 'empty_response'],
   ])('%s is refused', async (_, text, code) => {
-    const result = await ask(await bare('', [Buffer.from(text)]), chat.api, {})
+    const result = await runAt(await bare('', [Buffer.from(text)]), chat.api, {})
     expect([result.stopReason, result.error?.detail.code]).toEqual(['error', code])
   })
 
   test('a stream that is cut is no answer', async () => {
     const body = await bodyOf(chat.answer('hello'))
-    const result = await ask(await bare('', [body.subarray(0, 20)]), chat.api, {})
+    const result = await runAt(await bare('', [body.subarray(0, 20)]), chat.api, {})
     expect([result.stopReason, result.error?.detail.code]).toEqual(['error', 'stream_truncated'])
   })
 })
@@ -163,7 +167,7 @@ test.each(['text/html', 'text/plain', 'application/octet-stream', 'text/eventstr
   'an answer that says it is `%s` is refused, whatever it begins with',
   async (type) => {
     const body = await bodyOf(chat.answer('hello'))
-    const result = await ask(await bare(`content-type: ${type}\r\n`, [body]), chat.api, {})
+    const result = await runAt(await bare(`content-type: ${type}\r\n`, [body]), chat.api, {})
     expect([result.stopReason, result.error?.detail.code]).toEqual(['error', 'not_a_stream'])
   },
 )

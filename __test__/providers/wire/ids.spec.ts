@@ -29,7 +29,7 @@ async function session(wire: WireApi) {
   const run = engine.run(context({ tools: [read] }))
   const events = await readAll(run)
   const result = await run.result
-  const ask = async (changes = {}, by = engine) => {
+  const runNext = async (changes = {}, by = engine) => {
     await by.run(
       context({ tools: [read], currentMessage: { role: 'user', content: 'next' }, ...changes }),
     ).result
@@ -37,7 +37,7 @@ async function session(wire: WireApi) {
     if (seen === undefined) throw new Error('nothing was asked')
     return seen
   }
-  return { server, engine, engineOf, events, result, ask }
+  return { server, engine, engineOf, events, result, runNext }
 }
 
 describe.each(wireApis)('ids of $api', (wire) => {
@@ -48,15 +48,15 @@ describe.each(wireApis)('ids of $api', (wire) => {
   const own = { calls: ids, results: ids }
 
   test('go back byte for byte within the run, in the next one, in a fork and after a restart', async () => {
-    const { server, engine, engineOf, events, result, ask } = await session(wire)
+    const { server, engine, engineOf, events, result, runNext } = await session(wire)
     expect(result.stopReason).toBe('end_turn')
     expect(server.seen).toHaveLength(2)
     expect(sent(server.seen[1] as never)).toEqual(own)
-    expect(sent(await ask())).toEqual(own)
+    expect(sent(await runNext())).toEqual(own)
     const fork = await engine.ledger.fork(result.turnId)
-    expect(sent(await ask({ sessionLabel: fork.label }))).toEqual(own)
+    expect(sent(await runNext({ sessionLabel: fork.label }))).toEqual(own)
     await engine.close()
-    expect(sent(await ask({}, engineOf()))).toEqual(own)
+    expect(sent(await runNext({}, engineOf()))).toEqual(own)
     const statuses = events.filter((event) => event.type === 'tool_status')
     expect(new Set(statuses.map((event) => event.toolCallId))).toEqual(new Set(ids))
   })
@@ -71,17 +71,17 @@ describe.each(wireApis)('ids of $api', (wire) => {
   })
 
   test('are rewritten for another model, alike each time, and come back for the first one', async () => {
-    const { ask } = await session(wire)
-    const first = sent(await ask({ model: 'other-model' }))
+    const { runNext } = await session(wire)
+    const first = sent(await runNext({ model: 'other-model' }))
     expect(first.calls).toHaveLength(2)
     expect(first.results).toEqual(first.calls)
     for (const id of first.calls) {
       expect(ids).not.toContain(id)
       expect(id.length).toBeLessThanOrEqual(64)
     }
-    const again = sent(await ask({ model: 'other-model' }))
+    const again = sent(await runNext({ model: 'other-model' }))
     expect(again).toEqual(first)
-    expect(sent(await ask())).toEqual(own)
+    expect(sent(await runNext())).toEqual(own)
   })
 })
 
@@ -110,15 +110,15 @@ test('what a summary keeps has its ids byte for byte', async () => {
   const engine = closing(
     engineAt(server.url, { ledger: { path: folder().file } }, { api: wire.api }),
   )
-  const say = (content: string) =>
+  const runTurn = (content: string) =>
     engine.run(context({ tools: [read], currentMessage: { role: 'user', content } })).result
-  for (let turn = 0; turn < 6; turn++) await say(`turn ${turn} ${'text '.repeat(300)}`)
+  for (let turn = 0; turn < 6; turn++) await runTurn(`turn ${turn} ${'text '.repeat(300)}`)
   server.use(wire.calls([[packed, 'read']]), wire.answer('answer'))
-  await say('with a call')
+  await runTurn('with a call')
   server.use(wire.answer(summary))
   expect(await engine.compact('agent:main:main')).not.toBeNull()
   server.use(wire.answer('after'))
-  await say('and now?')
+  await runTurn('and now?')
   const last = server.seen.at(-1)
   expect(JSON.stringify(last?.body)).toContain('[Previous conversation summary]')
   expect(wire.sentCalls(last as never).map(wire.idOf)).toEqual([packed])

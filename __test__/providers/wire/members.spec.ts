@@ -24,19 +24,19 @@ async function replayed(api: string, answers: Handler[], provider: Record<string
       { api, ...provider },
     ),
   )
-  const say = async (changes = {}) => {
-    const said = context({
+  const runNext = async (changes = {}) => {
+    const nextTurn = context({
       tools: [read],
       currentMessage: { role: 'user', content: 'next' },
       ...changes,
     })
-    await engine.run(said).result
+    await engine.run(nextTurn).result
     const seen = server.seen.at(-1)
     if (seen === undefined) throw new Error('nothing was asked')
     return seen
   }
-  await say()
-  return { again: await say(), elsewhere: await say({ model: 'other-model' }) }
+  await runNext()
+  return { again: await runNext(), elsewhere: await runNext({ model: 'other-model' }) }
 }
 
 describe.each(wireApis)('what a call of $api has beside itself', (wire) => {

@@ -65,16 +65,16 @@ const streamed = (index: number, item: Item, delta: string) =>
 describe('responses', () => {
   const search = custom('ctc_1', 'x_keyword_search')
   const page = custom('ctc_2', 'x_thread_fetch')
-  const said = responses.message('msg_1', 'Two engines.')
+  const finalMessage = responses.message('msg_1', 'Two engines.')
   const input = String(search.input)
   const answer = sse(
     responses.created() +
       streamed(0, search, input) +
       streamed(1, page, input) +
-      responses.added(2, { ...said, content: [] }) +
+      responses.added(2, { ...finalMessage, content: [] }) +
       responses.text(2, 'msg_1', 'Two ', 'engines.') +
-      responses.done(2, said) +
-      responses.completed([search, page, said]),
+      responses.done(2, finalMessage) +
+      responses.completed([search, page, finalMessage]),
   )
   const tools = [{ type: 'x_search' }]
 
@@ -114,7 +114,7 @@ describe('responses', () => {
     }
     const { result, requests, replay } = await played(
       'openai-responses',
-      [sse(responses.of(call, output, said))],
+      [sse(responses.of(call, output, finalMessage))],
       sse(responses.answer('ok')),
     )
     expect([result.stopReason, spoken(result), requests]).toEqual(['end_turn', 'Two engines.', 1])
@@ -140,7 +140,7 @@ describe('responses', () => {
       object: 'response',
       status: 'completed',
       model: 'grok',
-      output: [search, said],
+      output: [search, finalMessage],
       usage: responses.usage(12, 3),
     }
     const { result, requests } = await played(
@@ -177,7 +177,7 @@ describe('responses', () => {
     ].map((type, at) => ({ type, id: `it_${at}`, status: 'completed', action: { a: [1, 2] } }))
     const { result, requests, replay } = await played(
       'openai-responses',
-      [sse(responses.of(...items, said))],
+      [sse(responses.of(...items, finalMessage))],
       sse(responses.answer('ok')),
     )
     expect([result.stopReason, spoken(result), requests]).toEqual(['end_turn', 'Two engines.', 1])
@@ -338,8 +338,8 @@ describe('chat', () => {
     expect([result.stopReason, spoken(result), requests]).toEqual(['end_turn', 'Two engines.', 1])
     expect(result.toolCalls).toEqual([])
     expect(replay.body.messages[2]).toEqual({ role: 'assistant', content: 'Two engines.' })
-    const kept = result.messages.flatMap((message) => message.blocks)
-    expect(kept.filter((block) => block.type === 'opaque')).toHaveLength(1)
+    const resultBlocks = result.messages.flatMap((message) => message.blocks)
+    expect(resultBlocks.filter((block) => block.type === 'opaque')).toHaveLength(1)
   })
 
   test('tools that a gateway says it executed are no calls', async () => {

@@ -11,7 +11,7 @@ import { responses } from '../../support/servers/responses.js'
 import { type Handler, sse } from '../../support/servers/server.js'
 import { spoken } from '../../support/servers/wire-apis.js'
 
-async function ask(api: string, answer: Handler, provider: Record<string, unknown> = {}) {
+async function runAnswer(api: string, answer: Handler, provider: Record<string, unknown> = {}) {
   const server = await serving(answer)
   const engine = closing(engineAt(server.url, {}, { api, ...provider }))
   let ran = 0
@@ -21,8 +21,8 @@ async function ask(api: string, answer: Handler, provider: Record<string, unknow
 }
 
 describe('responses: the status of the last event decides', () => {
-  const said = responses.message('msg_1', 'Half of it')
-  const ended = (fields: object, event = 'response.completed', items = [said]) =>
+  const message = responses.message('msg_1', 'Half of it')
+  const ended = (fields: object, event = 'response.completed', items = [message]) =>
     sse(
       responses.created() +
         items.map((item, at) => responses.added(at, item) + responses.done(at, item)).join('') +
@@ -39,14 +39,14 @@ describe('responses: the status of the last event decides', () => {
 
   test.each(['response.completed', 'response.done'])('`incomplete` in a `%s`', async (event) => {
     const cut = { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } }
-    const { result } = await ask('openai-responses', ended(cut, event))
+    const { result } = await runAnswer('openai-responses', ended(cut, event))
     expect([result.stopReason, spoken(result)]).toEqual(['max_tokens', 'Half of it'])
     expect(result.usage.inputTokens).toBe(12)
   })
 
   test('a filter that stopped it', async () => {
     const cut = { status: 'incomplete', incomplete_details: { reason: 'content_filter' } }
-    const { result } = await ask('openai-responses', ended(cut))
+    const { result } = await runAnswer('openai-responses', ended(cut))
     expect([result.stopReason, result.error?.detail.kind]).toEqual(['error', 'refusal'])
   })
 
@@ -59,14 +59,14 @@ describe('responses: the status of the last event decides', () => {
     [{ code: 'insufficient_quota', message: 'no credit' }, 'billing'],
     [null, 'server_error'],
   ])('`failed` with %j', async (error, kind) => {
-    const { result } = await ask('openai-responses', ended({ status: 'failed', error }))
+    const { result } = await runAnswer('openai-responses', ended({ status: 'failed', error }))
     expect([result.stopReason, result.error?.detail.kind]).toEqual(['error', kind])
   })
 
   test('calls of an answer that was cut are not run', async () => {
     const call = responses.call('fc_1', 'call_1', 'read', {})
     const cut = { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } }
-    const { result, ran, requests } = await ask(
+    const { result, ran, requests } = await runAnswer(
       'openai-responses',
       ended(cut, 'response.completed', [call]),
     )
@@ -76,14 +76,14 @@ describe('responses: the status of the last event decides', () => {
   test.each(['completed', 'in_progress', '', null])(
     'status %j of a `response.completed` is a whole answer',
     async (status) => {
-      const { result } = await ask('openai-responses', ended({ status }))
+      const { result } = await runAnswer('openai-responses', ended({ status }))
       expect([result.stopReason, spoken(result)]).toEqual(['end_turn', 'Half of it'])
     },
   )
 
   test('a reason without a status is one', async () => {
     const cut = { incomplete_details: { reason: 'max_output_tokens' } }
-    expect((await ask('openai-responses', ended(cut))).result.stopReason).toBe('max_tokens')
+    expect((await runAnswer('openai-responses', ended(cut))).result.stopReason).toBe('max_tokens')
   })
 })
 
@@ -93,17 +93,20 @@ describe('google: what a server writes for "no reason yet" is none', () => {
 
   test('the last reason counts', async () => {
     const none = 'FINISH_REASON_UNSPECIFIED'
-    const { result } = await ask(
+    const { result } = await runAnswer(
       'google-generative-ai',
       sse(part('Half ', none), part('of it', none), google.finish('MAX_TOKENS')),
     )
     expect([result.stopReason, spoken(result)]).toEqual(['max_tokens', 'Half of it'])
-    const whole = await ask('google-generative-ai', sse(part('All', none), google.finish('STOP')))
+    const whole = await runAnswer(
+      'google-generative-ai',
+      sse(part('All', none), google.finish('STOP')),
+    )
     expect(whole.result.messages.at(-1)?.providerStopReason).toBe('STOP')
   })
 
   test('without another one the answer was cut', async () => {
-    const { result } = await ask(
+    const { result } = await runAnswer(
       'google-generative-ai',
       sse(part('Half', 'FINISH_REASON_UNSPECIFIED')),
     )
@@ -119,14 +122,14 @@ describe('a stream that ends without saying how', () => {
       'event: message_delta\ndata: {"type":"message_delta","delta":{"stop_reason":null},"usage":{"output_tokens":3}}\n\n',
       anthropic.stop(),
     )
-    const { result } = await ask('anthropic-messages', answer)
+    const { result } = await runAnswer('anthropic-messages', answer)
     expect([result.stopReason, result.error?.detail.code]).toEqual(['error', 'stream_truncated'])
   })
 
   test('of Chat Completions is whole at its `[DONE]`, and a call in it only where its JSON is', async () => {
-    const text = await ask('openai-chat', sse(chat.text('All of it'), chat.done()))
+    const text = await runAnswer('openai-chat', sse(chat.text('All of it'), chat.done()))
     expect([text.result.stopReason, spoken(text.result)]).toEqual(['end_turn', 'All of it'])
-    const half = await ask(
+    const half = await runAnswer(
       'openai-chat',
       sse(chat.toolCall(0, 'call_1', 'read', '{"a":'), chat.done()),
     )
@@ -136,13 +139,17 @@ describe('a stream that ends without saying how', () => {
   test('of Bedrock is whole at its `messageStop`, whether the usage follows or not', async () => {
     const answer = [bedrock.start(), bedrock.text(0, 'All of it')]
     const region = { region: 'us-east-1' }
-    const ended = await ask(
+    const ended = await runAnswer(
       'bedrock-converse',
       eventStream(...answer, bedrock.stop('max_tokens')),
       region,
     )
     expect(ended.result.stopReason).toBe('max_tokens')
-    const cut = await ask('bedrock-converse', eventStream(...answer, bedrock.usage(12, 3)), region)
+    const cut = await runAnswer(
+      'bedrock-converse',
+      eventStream(...answer, bedrock.usage(12, 3)),
+      region,
+    )
     expect(cut.result.error?.detail.code).toBe('stream_truncated')
   })
 })

@@ -28,7 +28,8 @@ export async function dump(engine: AgentEngine): Promise<Record<string, unknown[
 /** The history of every session, by its label. */
 export async function histories(engine: AgentEngine): Promise<Record<string, unknown[]>> {
   const { rows } = await engine.ledger.query('SELECT label FROM sessions ORDER BY label')
-  const told: Record<string, unknown[]> = {}
-  for (const { label } of rows) told[String(label)] = await engine.ledger.history(String(label))
-  return told
+  const bySession: Record<string, unknown[]> = {}
+  for (const { label } of rows)
+    bySession[String(label)] = await engine.ledger.history(String(label))
+  return bySession
 }

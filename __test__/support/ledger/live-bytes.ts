@@ -29,12 +29,12 @@ export function live(file: Buffer, columns: (table: string) => string[]): Live[]
         // How many words there are, for a rank that nobody asks for.
         if (reader.number(rowid) === 1) continue
       }
-      const place = (column: number) =>
+      const columnOf = (column: number) =>
         type === 'table' ? `${table}.${names[column] ?? column}` : `index of ${table}`
       found.push({ name: `${type} ${table}`, at: [...header, ...rowid] })
       for (const [column, at] of values.entries()) {
         const serial = serials[column]?.at ?? []
-        if (!(alias && column === 0)) found.push({ name: place(column), at: [...serial, ...at] })
+        if (!(alias && column === 0)) found.push({ name: columnOf(column), at: [...serial, ...at] })
       }
     }
   }
@@ -54,18 +54,18 @@ class Reader {
   /** The number at a place, and the places of its bytes. */
   #varint(at: number): { value: number; at: number[] } {
     let value = 0
-    const places = []
+    const offsets = []
     for (let byte = 0; byte < 9; byte++) {
       const next = this.#file[at + byte] ?? 0
-      places.push(at + byte)
+      offsets.push(at + byte)
       value = byte === 8 ? value * 256 + next : value * 128 + (next & 0x7f)
       if (next < 0x80) break
     }
-    return { value, at: places }
+    return { value, at: offsets }
   }
 
-  number(places: number[]): number {
-    return this.#varint(places[0] ?? 0).value
+  number(offsets: number[]): number {
+    return this.#varint(offsets[0] ?? 0).value
   }
 
   /** The cells with a payload under the page `root`. */
@@ -97,17 +97,17 @@ class Reader {
     const least = Math.floor(((usable - 12) * 32) / 255) - 23
     let local = length
     if (length > most) {
-      const kept = least + ((length - least) % (usable - 4))
-      local = kept <= most ? kept : least
+      const localBytes = least + ((length - least) % (usable - 4))
+      local = localBytes <= most ? localBytes : least
     }
-    const places = range(at, local)
+    const offsets = range(at, local)
     let next = local < length ? this.#file.readUInt32BE(at + local) : 0
-    while (next !== 0 && places.length < length) {
+    while (next !== 0 && offsets.length < length) {
       const page = (next - 1) * usable
-      places.push(...range(page + 4, Math.min(usable - 4, length - places.length)))
+      offsets.push(...range(page + 4, Math.min(usable - 4, length - offsets.length)))
       next = this.#file.readUInt32BE(page)
     }
-    return places
+    return offsets
   }
 
   /** The places of a record's header size, of its types and of its values. */
@@ -125,9 +125,9 @@ class Reader {
     const values = serials.map(({ type }) => {
       const length =
         type >= 12 ? Math.floor((type - 12) / 2) : ([0, 1, 2, 3, 4, 6, 8, 8, 0, 0][type] ?? 0)
-      const places = payload.slice(at, at + length)
+      const offsets = payload.slice(at, at + length)
       at += length
-      return places
+      return offsets
     })
     return { header: size.at, serials, values }
   }

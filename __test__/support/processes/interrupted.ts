@@ -95,11 +95,11 @@ const accepted = new Set(
 
 /** That the history of a resumed turn is one of those the validators have accepted. */
 export function expectAccepted(messages: AgentMessage[]): void {
-  const history = messages.map((message, place) => {
+  const history = messages.map((message, index) => {
     const { provenance } = message
-    const placed = { ...message, id: `m${place}`, createdAt: 0 }
+    const placed = { ...message, id: `m${index}`, createdAt: 0 }
     return provenance
-      ? { ...placed, provenance: { ...provenance, responseId: `r${place}` } }
+      ? { ...placed, provenance: { ...provenance, responseId: `r${index}` } }
       : placed
   })
   if (process.env.UPDATE_RESUMED) {

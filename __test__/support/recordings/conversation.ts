@@ -10,7 +10,7 @@ export type Item =
   | { kind: 'result'; id: string | null; text: string; isError: boolean }
   | { kind: 'opaque'; value: string }
 
-export interface Said {
+export interface Turn {
   role: 'user' | 'assistant'
   items: Item[]
 }
@@ -74,10 +74,15 @@ function googlePart(part: any): Item[] {
   const answer = part.functionResponse ?? part.function_response
   if (answer !== undefined) {
     const { id = null, response } = answer
-    const said = response.output ?? response.error ?? response
+    const turns = response.output ?? response.error ?? response
     const isError = response.error !== undefined
     return [
-      { kind: 'result', id, text: typeof said === 'string' ? said : JSON.stringify(said), isError },
+      {
+        kind: 'result',
+        id,
+        text: typeof turns === 'string' ? turns : JSON.stringify(turns),
+        isError,
+      },
     ]
   }
   if (part.inlineData !== undefined) return [{ kind: 'image' }, ...signature]
@@ -109,7 +114,7 @@ function chatMessage(message: any): Item[] {
   ]
 }
 
-function responsesItem(item: any): Said[] {
+function responsesItem(item: any): Turn[] {
   switch (item.type ?? 'message') {
     case 'message': {
       if (item.role !== 'user' && item.role !== 'assistant') return []
@@ -137,8 +142,8 @@ function responsesItem(item: any): Said[] {
 }
 
 /** What a request says, message by message; system prompts left out. */
-export function conversation(folder: Folder, body: any): Said[] {
-  const message = (role: string, items: Item[]): Said => ({
+export function conversation(folder: Folder, body: any): Turn[] {
+  const message = (role: string, items: Item[]): Turn => ({
     role: role === 'user' || role === 'tool' ? 'user' : 'assistant',
     items,
   })
@@ -163,9 +168,9 @@ export function conversation(folder: Folder, body: any): Said[] {
 }
 
 /** Each run of messages of one role as one message: what the API makes of them. */
-function merged(said: Said[]): Said[] {
-  const out: Said[] = []
-  for (const { role, items } of said) {
+function merged(turns: Turn[]): Turn[] {
+  const out: Turn[] = []
+  for (const { role, items } of turns) {
     const last = out.at(-1)
     if (last?.role === role) last.items.push(...items)
     else out.push({ role, items: [...items] })
@@ -175,15 +180,15 @@ function merged(said: Said[]): Said[] {
 
 /** The API's rules that a body breaks; empty for one that its provider would accept. */
 export function broken(folder: Folder, body: any): string[] {
-  const said = conversation(folder, body)
+  const turns = conversation(folder, body)
   const wrong: string[] = []
   const alternating = folder === 'anthropic' || folder === 'google' || folder === 'bedrock'
-  if (said[0]?.role !== 'user') wrong.push('the first message is not the user’s')
-  said.forEach(({ role, items }, at) => {
-    if (alternating && said[at - 1]?.role === role) wrong.push(`message ${at} repeats the role`)
+  if (turns[0]?.role !== 'user') wrong.push('the first message is not the user’s')
+  turns.forEach(({ role, items }, at) => {
+    if (alternating && turns[at - 1]?.role === role) wrong.push(`message ${at} repeats the role`)
     if (alternating && items.length === 0) wrong.push(`message ${at} is empty`)
   })
-  const groups = merged(said)
+  const groups = merged(turns)
   groups.forEach(({ role, items }, at) => {
     const calls = items.flatMap((item) => (item.kind === 'call' ? [item] : []))
     const answers = (groups[at + 1]?.items ?? []).flatMap((item) =>
@@ -204,8 +209,8 @@ export function broken(folder: Folder, body: any): string[] {
     const ids = calls.map((call) => call.id)
     if (new Set(ids).size !== ids.length && folder !== 'google')
       wrong.push(`message ${at}: ids repeat`)
-    answers.forEach(({ id }, place) => {
-      if (id !== (ids[place] ?? null))
+    answers.forEach(({ id }, index) => {
+      if (id !== (ids[index] ?? null))
         wrong.push(`message ${at}: the answer of \`${id}\` is misplaced`)
     })
   })

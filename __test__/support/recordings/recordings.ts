@@ -174,7 +174,7 @@ export const digest = (value: string) => ({
 })
 
 /** The opaque values in what a block keeps for its provider. */
-function kept(folder: Folder, json: string | undefined): { kind: string; value: string }[] {
+function opaqueValues(folder: Folder, json: string | undefined): { kind: string; value: string }[] {
   const data = JSON.parse(json ?? '{}')
   switch (folder) {
     case 'chat':
@@ -210,14 +210,14 @@ function opaqueOf(folder: Folder, result: AgentResult): unknown[] {
           const kind = folder === 'google' ? 'thought_signature' : 'signature'
           found.push({ kind, value: block.signature })
         }
-        found.push(...kept(folder, block.providerData))
+        found.push(...opaqueValues(folder, block.providerData))
         break
       case 'text':
       case 'tool_call':
-        found.push(...kept(folder, block.providerData))
+        found.push(...opaqueValues(folder, block.providerData))
         break
       case 'opaque':
-        found.push(...kept(folder, block.rawJson))
+        found.push(...opaqueValues(folder, block.rawJson))
         break
       default:
         break
@@ -297,9 +297,9 @@ export function differences(one: Case, result: AgentResult): Record<string, unkn
     check('stop_reason_raw', assistant.providerStopReason, expected.stop_reason_raw ?? '')
     check('response_id', assistant.provenance?.responseId ?? '', expected.response_id ?? '')
   }
-  const told = expected.usage
-  check('usage_estimated', result.usageEstimated, told === null)
-  if (told !== null) {
+  const expectedUsage = expected.usage
+  check('usage_estimated', result.usageEstimated, expectedUsage === null)
+  if (expectedUsage !== null) {
     const { inputTokens, cachedInputTokens, cacheWriteTokens, outputTokens, reasoningTokens } =
       result.usage
     // A call that the provider could not read is asked for once more, and both answers are paid for.
@@ -309,11 +309,11 @@ export function differences(one: Case, result: AgentResult): Record<string, unkn
       [inputTokens, cachedInputTokens, cacheWriteTokens, outputTokens, reasoningTokens],
       [
         // What the provider's own tools put into the prompt is input (docs/rules/wire/usage.md#usage-mapping).
-        (told.input_uncached ?? 0) + (told.tool_use_prompt ?? 0),
-        told.cache_read ?? 0,
-        told.cache_write ?? 0,
-        told.output_total ?? 0,
-        told.reasoning ?? 0,
+        (expectedUsage.input_uncached ?? 0) + (expectedUsage.tool_use_prompt ?? 0),
+        expectedUsage.cache_read ?? 0,
+        expectedUsage.cache_write ?? 0,
+        expectedUsage.output_total ?? 0,
+        expectedUsage.reasoning ?? 0,
       ].map((tokens) => tokens * answers),
     )
     check('context_tokens', result.contextTokens, result.usage.totalTokens / answers)

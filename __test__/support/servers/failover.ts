@@ -24,8 +24,8 @@ export const models = [
 ]
 
 /** Answers of the two APIs. */
-export const says = (text: string): Handler => sse(anthropic.answer(text))
-export const chatSays = (text: string): Handler => sse(chat.answer(text))
+export const replyWith = (text: string): Handler => sse(anthropic.answer(text))
+export const chatReplyWith = (text: string): Handler => sse(chat.answer(text))
 
 const types: Record<number, string> = {
   400: 'invalid_request_error',
@@ -38,7 +38,7 @@ const types: Record<number, string> = {
 }
 
 /** An error of the API by its status. */
-export const fails = (
+export const failWith = (
   code: number,
   message = 'no',
   headers: Record<string, string> = {},
@@ -61,7 +61,7 @@ const nameOf = ({ headers }: Seen) => {
 
 export async function world(): Promise<World> {
   const asked: string[] = []
-  let answer: (model: string, key: string) => Handler = () => says('ok')
+  let answer: (model: string, key: string) => Handler = () => replyWith('ok')
   const server = await testServer((response, seen) => {
     const [model, name] = [seen.body.model, nameOf(seen)]
     asked.push(`${model}/${name}`)

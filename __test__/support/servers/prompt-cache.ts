@@ -68,7 +68,7 @@ function blocks(body: any): { text: string; marked: boolean }[] {
 
 /** Anthropic's cache: kept at breakpoints, found at them and up to 20 blocks before, for five minutes after the last use. */
 export function anthropicCache(answer: Answer, ttl = 300_000): PromptCache {
-  const kept = new Map<string, number>()
+  const cached = new Map<string, number>()
   const cache: PromptCache = { calls: [], now: 0, handler }
   function handler(response: Parameters<Handler>[0], seen: Seen) {
     const all = blocks(seen.body)
@@ -90,9 +90,9 @@ export function anthropicCache(answer: Answer, ttl = 300_000): PromptCache {
     for (const breakpoint of breakpoints) {
       for (let at = breakpoint; at >= 0 && at > breakpoint - LOOK_BACK; at--) {
         const { key, tokens } = prefixes[at] as (typeof prefixes)[number]
-        const until = kept.get(key)
+        const until = cached.get(key)
         if (until === undefined || until <= cache.now) continue
-        kept.set(key, cache.now + ttl)
+        cached.set(key, cache.now + ttl)
         read = Math.max(read, tokens)
         break
       }
@@ -101,7 +101,7 @@ export function anthropicCache(answer: Answer, ttl = 300_000): PromptCache {
     for (const at of breakpoints) {
       const { key, tokens } = prefixes[at] as (typeof prefixes)[number]
       if (tokens < LEAST) continue
-      kept.set(key, cache.now + ttl)
+      cached.set(key, cache.now + ttl)
       covered = Math.max(covered, tokens)
     }
     const call = {
@@ -112,19 +112,19 @@ export function anthropicCache(answer: Answer, ttl = 300_000): PromptCache {
     }
     cache.calls.push(call)
     const usage = { input: call.input, cached: read, cacheWrite: call.written }
-    const said = answer(seen.body)
-    if (typeof said === 'string') return sse(anthropic.answer(said, usage))(response, seen)
-    if ('pauses' in said) {
-      const whole = anthropic.start(usage) + anthropic.text(0, said.pauses)
+    const reply = answer(seen.body)
+    if (typeof reply === 'string') return sse(anthropic.answer(reply, usage))(response, seen)
+    if ('pauses' in reply) {
+      const whole = anthropic.start(usage) + anthropic.text(0, reply.pauses)
       return sse(whole + anthropic.end('pause_turn'))(response, seen)
     }
     const thought =
-      said.thinks === undefined ? '' : anthropic.thinking(0, said.thinks, `sig-${said.thinks}`)
-    const first = said.thinks === undefined ? 0 : 1
+      reply.thinks === undefined ? '' : anthropic.thinking(0, reply.thinks, `sig-${reply.thinks}`)
+    const first = reply.thinks === undefined ? 0 : 1
     return sse(
       anthropic.start(usage) +
         thought +
-        said.calls.map((it, at) => anthropic.toolUse(first + at, ...it)).join('') +
+        reply.calls.map((it, at) => anthropic.toolUse(first + at, ...it)).join('') +
         anthropic.end('tool_use'),
     )(response, seen)
   }

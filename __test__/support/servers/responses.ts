@@ -83,11 +83,11 @@ export const responses = {
     status: 'completed',
     ...fields,
   }),
-  completed: (output: Item[] = [], told = usage(12, 3, 2)) =>
-    event('response.completed', { response: response('completed', { output, usage: told }) }),
-  incomplete: (reason: string, told = usage(12, 3, 2)) =>
+  completed: (output: Item[] = [], usageOf = usage(12, 3, 2)) =>
+    event('response.completed', { response: response('completed', { output, usage: usageOf }) }),
+  incomplete: (reason: string, usageOf = usage(12, 3, 2)) =>
     event('response.incomplete', {
-      response: response('incomplete', { incomplete_details: { reason }, usage: told }),
+      response: response('incomplete', { incomplete_details: { reason }, usage: usageOf }),
     }),
   failed: (error: object | null) =>
     event('response.failed', { response: response('failed', { error }) }),

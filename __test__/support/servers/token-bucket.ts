@@ -17,7 +17,7 @@ export interface Bucket {
   refuseNext(retryAfterMs: number): void
 }
 
-const said = ({ body }: Seen): string => {
+const userText = ({ body }: Seen): string => {
   const user = body.messages.findLast((message: { role: string }) => message.role === 'user')
   const text = typeof user?.content === 'string' ? user.content : JSON.stringify(user?.content)
   return text.length > 200 ? 'summary' : text
@@ -56,7 +56,7 @@ export async function bucket(
       response.end(JSON.stringify({ error: { message: 'slow down', type: 'rate_limit_error' } }))
       return
     }
-    served.push(said(seen))
+    served.push(userText(seen))
     await gate
     response.writeHead(200, { 'content-type': 'text/event-stream', ...headers })
     response.end(answer(seen))

@@ -56,7 +56,7 @@ export function writeTinyModel(path: string, contextLength: number): void {
     ['</s>', CONTROL],
     ['<|answer|>', CONTROL],
   ]
-  const [begin, end, ask] = [1, 2, 3]
+  const [begin, end, question] = [1, 2, 3]
   for (let byte = 0; byte < 256; byte++)
     tokens.push([`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`, BYTE])
   const first = tokens.length
@@ -71,8 +71,8 @@ export function writeTinyModel(path: string, contextLength: number): void {
   const output = matrix(size, width)
   for (let token = 0; token < size; token++) {
     embedded[token * width + token] = 1
-    const said = token >= first && token < size - 1
-    const next = token === ask ? first : said ? token + 1 : end
+    const inSentence = token >= first && token < size - 1
+    const next = token === question ? first : inSentence ? token + 1 : end
     // Far above all others, at any usual temperature.
     output[next * width + token] = 2
   }
@@ -135,7 +135,7 @@ export function writeTinyModel(path: string, contextLength: number): void {
 
   const padded = (bytes: number) => Math.ceil(bytes / ALIGNMENT) * ALIGNMENT
   let offset = 0
-  const places = tensors.map(([name, dimensions, data]) => {
+  const entries = tensors.map(([name, dimensions, data]) => {
     const place = Buffer.concat([
       ...[text(name), u32(dimensions.length), ...dimensions.map(u64)],
       ...[u32(FLOAT32), u64(offset)],
@@ -145,7 +145,7 @@ export function writeTinyModel(path: string, contextLength: number): void {
   })
   const begun = Buffer.concat([
     ...[Buffer.from('GGUF'), u32(3), u64(tensors.length), u64(header.length)],
-    ...[...header, ...places],
+    ...[...header, ...entries],
   ])
   const parts = [Buffer.concat([begun], padded(begun.length))]
   for (const [, , data] of tensors) {
