@@ -161,7 +161,7 @@ test('three compactions, one after the other: every message is in a summary’s 
   }
 })
 
-test('the turns that a compaction kept are not forgotten: not by the next turn, nor by the next process', async () => {
+test('the turns after a compaction stay in the context: of the next turn, and of the next process', async () => {
   const engine = open()
   await runQuestions(engine, 1, 6)
   expect(await compactions(engine)).toBe(1)

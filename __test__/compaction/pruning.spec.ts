@@ -100,7 +100,7 @@ const allRead = (from: number) =>
   })
 
 describe.runIf(sqlite3)('a cold cache', () => {
-  test('old results are told by their ends from then on, over runs and restarts, and the ledger keeps them whole', async () => {
+  test('old results are sent trimmed to their ends from then on, over runs and restarts, and the ledger holds them whole', async () => {
     const pruning = { pruning: { clearAt: 1 } }
     await open(pruning)
     for (const name of ['a', 'b', 'c', 'd']) await runTurn(`read ${name}`)
@@ -178,7 +178,7 @@ describe.runIf(sqlite3)('a cold cache', () => {
     expect(allRead(cache.calls.length - 1)).toBe(true)
   })
 
-  test('nothing is pruned unless it is asked for, nor below its share of the window', async () => {
+  test('nothing is pruned unless the option is set, nor below its share of the window', async () => {
     await open()
     for (const name of ['a', 'b', 'c']) await runTurn(`read ${name}`)
     const expired = [{ cause: 'expired', part: null }]

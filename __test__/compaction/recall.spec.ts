@@ -152,7 +152,7 @@ test('three compactions later the first turn is still found', async () => {
   expect(await recalled(engine, { query: 'question 3' })).toContain('question 3 lorem')
 })
 
-test('words that no message holds together are found apart, those with the most first; `limit` is kept', async () => {
+test('words that no message holds together are found apart, those with the most first; `limit` is respected', async () => {
   const engine = open()
   await compacted(engine)
   const recalledText = await recalled(engine, { query: 'Which code opens the cellar, please?' })
@@ -170,7 +170,7 @@ test('words that no message holds together are found apart, those with the most 
   expect(await recalled(engine, { query: '?!' })).toMatch(/^Nothing that is no longer/)
 })
 
-test('an answer has a cap, and says what it left out', async () => {
+test('an answer has a cap, and lists what it left out', async () => {
   const engine = open({ strategies: ['hard_clear'] })
   for (let n = 0; n < 24; n++) await runTurn(engine, long(`needle ${n}`))
   await engine.compact('s')
@@ -181,7 +181,7 @@ test('an answer has a cap, and says what it left out', async () => {
   expect(recalledText).toMatch(/\n\n\(\d+ more; ask for them with more words\.\)$/)
 })
 
-test('arguments are checked, and wrong ones are told to the model', async () => {
+test('arguments are checked, and wrong ones are reported to the model', async () => {
   const engine = open()
   replies = [calls(['recall', { limit: 0 }])]
   const { toolCalls } = await runTurn(engine, 'hi')

@@ -153,7 +153,7 @@ describe('an AbortSignal', () => {
     await expectNoMoreThan(1, all)
   })
 
-  test('in the middle of the text, which is kept', async () => {
+  test('in the middle of the text, which the result holds', async () => {
     const all = await rig(sseThenHold(halfText))
     const run = all.engine.run(context({ abortSignal: all.controller.signal }))
     await until(run, isToken)
@@ -258,7 +258,7 @@ describe('an AbortSignal', () => {
     await expectNoMoreThan(1, all)
   })
 
-  test('while some tools of a message are done: what they answered is kept', async () => {
+  test('while some tools of a message are done: the result holds their answers', async () => {
     const all = await rig(
       sse(anthropic.calls(['a', 'quick', {}], ['b', 'deaf', {}], ['c', 'quick', {}])),
     )
@@ -371,7 +371,7 @@ describe('an AbortSignal', () => {
     )
   })
 
-  test('of a context that is refused keeps no listener', () => {
+  test('of a context that is refused leaves no listener', () => {
     const { engine } = scriptedEngine(['x'])
     closing(engine)
     const { signal } = new AbortController()
@@ -562,7 +562,7 @@ describe('steering', () => {
     expect(result.messages.filter((message) => message.role === 'user').length).toBe(1)
   })
 
-  test('whenever it comes, a message that was taken is told or handed back', async () => {
+  test('whenever it comes, a message that was accepted is delivered or returned', async () => {
     for (let turns = 0; turns < 60; turns++) {
       const { engine } = scriptedEngine([{ text: 'one' }, 'two', 'three'])
       const run = engine.run(context())

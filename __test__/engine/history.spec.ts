@@ -39,7 +39,7 @@ async function runTurn(
 }
 
 describe('without a history given', () => {
-  test('a run is sent what its session said before, tools included', async () => {
+  test('a run is sent the earlier messages of its session, tools included', async () => {
     const { engine, provider } = scripted([
       { text: 'looking', toolCalls: [{ id: 'a', name: 'look' }] },
       'one',
@@ -330,7 +330,7 @@ describe('a parent that is named', () => {
   })
 })
 
-test('a session that moved under a run keeps its new head: the answer is kept beside it, and says so', async () => {
+test('a session whose head moved during a run has the new head: the answer is persisted beside it, and is marked so', async () => {
   const first = scripted([{ gate: 'go', text: 'late' }])
   const run = first.engine.run(context(userMessage('first')))
   await run.next()

@@ -179,7 +179,7 @@ describe('options', () => {
 })
 
 describe('warnings', () => {
-  test('tell each option once a run, however many calls it makes', async () => {
+  test('are emitted for each option once a run, however many calls it makes', async () => {
     server.use(sse(anthropic.calls(['toolu_1', 'echo', {}])), sse(anthropic.answer('done')))
     const models = [{ ...testModel, temperature: false }]
     const { warnings, attempts } = await run(
@@ -205,7 +205,7 @@ describe('warnings', () => {
     expect(bodies().map((body) => body.temperature)).toEqual([undefined, undefined])
   })
 
-  test('tell what cannot stand beside thinking', async () => {
+  test('name the options that thinking excludes', async () => {
     const thinkingConfig = { type: 'enabled' as const, budgetTokens: 2_048 }
     const warm = await run({ thinkingConfig, temperature: 0.5 })
     const forced = await run({ thinkingConfig, tools: [echo], toolChoice: 'required' })
@@ -244,7 +244,7 @@ describe('the prompt cache', () => {
     expect(server.seen[0]?.body.system).toBe('You are a test.')
   })
 
-  test('prices what is kept for an hour by itself', async () => {
+  test('prices what is cached for an hour by itself', async () => {
     const cost = { input: 1, output: 0, cacheRead: 0, cacheWrite: 10, cacheWrite1h: 100, tiers: [] }
     const withCacheUsage = (parts: object) =>
       anthropic
@@ -278,7 +278,7 @@ describe('headers of a turn', () => {
     ])
   })
 
-  test('that hold keys are never told in an error', async () => {
+  test('that hold keys never appear in an error', async () => {
     const secret = 'plain words as a secret'
     server.use(status(400, { error: { message: `who is ${secret}?` } }))
     const result = await run({ headers: { 'x-gateway-token': secret } })

@@ -273,7 +273,7 @@ test('tool_use: at the iteration cap the pending call is closed without another 
   expect(provider.requests).toHaveLength(2)
 })
 
-test('timeout: what was said is kept, and the error is retryable', async () => {
+test('timeout: the result holds the partial text, and the error is retryable', async () => {
   const { engine } = scripted([{ steps: [{ usage }, { text: 'so far' }, { gate: 'never' }] }])
   const since = Date.now()
   const result = await engine.run(context({ runId: 'r', timeoutMs: 150 })).result
@@ -312,7 +312,7 @@ test('timeout: what was said is kept, and the error is retryable', async () => {
   expect(result.durationMs).toBeGreaterThanOrEqual(150)
 })
 
-test('aborted: partial text is kept, there is no error', async () => {
+test('aborted: the result holds the partial text, and no error', async () => {
   const { engine } = scripted([
     { steps: [{ usage }, { thinking: 'hm' }, { text: 'so far' }, { gate: 'never' }] },
   ])
@@ -466,7 +466,7 @@ test('without a price the cost is null, and without reported usage the usage is 
   expect(result.usage.outputTokens).toBe(3)
 })
 
-test('without a ledger the result is the same, and says that nothing is kept', async () => {
+test('without a ledger the result is the same, with `persisted: false`', async () => {
   const { engine } = scriptedEngine([{ text: 'hello', usage }], { models: [priced] })
   closing(engine)
   const since = Date.now()
@@ -499,7 +499,7 @@ test('without a ledger the result is the same, and says that nothing is kept', a
   })
 })
 
-test('over HTTP: the profile, the status, the response id and every kind of usage are told', async () => {
+test('over HTTP: the result has the profile, the status, the response id and every kind of usage', async () => {
   const server = await serving(
     (response) => {
       response.writeHead(529, { 'content-type': 'application/json', 'retry-after-ms': '1' })

@@ -21,7 +21,7 @@ const engineWith = (authProfiles: Profiles, options: AgentEngineOptions = {}) =>
   it.engine({ authProfiles, ...options })
 
 describe('a key that a function gives', () => {
-  test('is asked for once, by however many runs, and travels as its type says', async () => {
+  test('is requested once, by however many runs, and travels as its type requires', async () => {
     const requests: KeyRequest[] = []
     const get = async (request: KeyRequest) => {
       requests.push(request)
@@ -207,7 +207,7 @@ describe('the state of profiles', () => {
     expect(JSON.stringify(rows)).not.toContain('canary')
   })
 
-  test('a session keeps its profile over a restart, and a fork that of what it was forked from', async () => {
+  test('a session has the same profile after a restart, and a fork that of its origin', async () => {
     const { file } = folder()
     const ledger = { path: file }
     const first = it.engine({ ledger })

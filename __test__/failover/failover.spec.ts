@@ -61,7 +61,7 @@ describe('keys', () => {
     expect(JSON.stringify(states)).not.toContain('canary')
   })
 
-  test('sessions take turns, and each keeps its own', async () => {
+  test('sessions take turns, and each stays with its own key', async () => {
     const engine = it.engine()
     for (const sessionLabel of ['s1', 's2', 's1', 's2', 's1'])
       expect((await engine.run(contextOfM1({ sessionLabel })).result).stopReason).toBe('end_turn')
@@ -93,7 +93,7 @@ describe('keys', () => {
     expect(it.asked).toEqual(['m1/b', 'm2/b', 'm1/b'])
   })
 
-  test('an order of the host’s is kept, and keys that are not in it are not used', async () => {
+  test('the host’s order of keys is used, and keys that are not in it are not', async () => {
     it.answers((_, name) => (name === 'c' ? failWith(401) : replyWith('ok')))
     const engine = it.engine({ failover: { order: { test: ['c', 'a'] } } }, ['a', 'b', 'c'])
     for (const sessionLabel of ['s1', 's2', 's3'])
@@ -101,7 +101,7 @@ describe('keys', () => {
     expect(it.asked).toEqual(['m1/c', 'm1/a', 'm1/a', 'm1/a'])
   })
 
-  test('when all are limited the run says so, for how long, and the next one asks nobody', async () => {
+  test('when all are limited the run fails with the time to wait, and the next one sends no request', async () => {
     it.answers(() => failWith(429))
     const timeoutMs = 20_000
     const { engine, result } = await runOnce({ timeoutMs })
@@ -211,7 +211,7 @@ describe('keys', () => {
     expect(it.asked).toEqual(['m1/a', 'm1/b'])
   })
 
-  test('a summary is asked for with a key that works', async () => {
+  test('a summary is requested with a key that works', async () => {
     const { file } = folder()
     const words = 'lorem ipsum '.repeat(1_500)
     it.answers((model, name) => {
@@ -230,7 +230,7 @@ describe('keys', () => {
 })
 
 describe('models', () => {
-  test('the next model is told the conversation in its own API, and the turn is its', async () => {
+  test('the next model is sent the conversation in its own API, and the turn is its', async () => {
     const { file } = folder()
     const engine = it.engine({ ledger: { path: file, synchronous: 'normal' } })
     it.answers(() =>
@@ -280,7 +280,7 @@ describe('models', () => {
     ])
   })
 
-  test('once a token was told nobody else is asked', async () => {
+  test('after the first token no other model is requested', async () => {
     it.answers(() =>
       sse(
         anthropic.start() +
@@ -343,7 +343,7 @@ describe('models', () => {
     expect(switches(events)).toEqual([])
   })
 
-  test('after a compaction the key is chosen anew: nothing is kept of the old prompt', async () => {
+  test('after a compaction the key is chosen anew: nothing of the old prompt counts', async () => {
     const { file } = folder()
     let full = false
     it.answers(() => (response, seen) => {
@@ -377,7 +377,7 @@ describe('models', () => {
     expect(result.attempts.map(({ model }) => model)).toEqual(['m1', 'o1'])
   })
 
-  test('an allowlist holds for fallbacks, and says whom it left out', async () => {
+  test('an allowlist holds for fallbacks, and names the models it left out', async () => {
     it.answers((model) => (model === 'm1' ? failWith(404) : replyWith('ok')))
     const { result } = await runOnce({ fallbacks: ['m2', 'm3'] }, { failover: { allow: ['m3'] } })
     expect(it.asked).toEqual(['m1/a', 'm3/a'])
@@ -386,7 +386,7 @@ describe('models', () => {
     expect((await usual.run(contextOfM1()).result).attempts.at(-1)?.model).toBe('m2')
   })
 
-  test('what was meant for one provider is not told another', async () => {
+  test('options for one provider are not sent to another', async () => {
     it.answers((model) => (model === 'o1' ? chatReplyWith('ok') : failWith(404)))
     const { result } = await runOnce({
       fallbacks: ['m2', 'o1'],

@@ -159,7 +159,7 @@ describe('what names a size and is no overflow', () => {
 })
 
 describe('a rate limit', () => {
-  test('whose Retry-After is an hour is one, and no wait: the window lasts as long as was said', async () => {
+  test('whose Retry-After is an hour is one, and no wait: the window lasts as long as it states', async () => {
     it.answers(() => failWith(429, 'slow', { 'retry-after': '3600' }))
     const before = Date.now()
     const { engine, result } = await runOnce({}, {})

@@ -256,7 +256,7 @@ test('a run that waits for a key goes to another one when that key is refused', 
   ])
 })
 
-test('limits as Anthropic tells them are absolute times', async () => {
+test('the limits in Anthropic’s headers are absolute times', async () => {
   const it = await bucket(1, 1_000)
   const reset = new Date(Date.now() + 30_000).toISOString()
   const of = (kind: string, limit: number, remaining: number) => ({
@@ -284,7 +284,7 @@ test('limits as Anthropic tells them are absolute times', async () => {
   expect(lane?.output?.remaining).toBeLessThan(8_000)
 })
 
-test('what is wrong with the option is said at once', () => {
+test('a wrong option is refused at once', () => {
   const refusal = (rateGovernor: unknown) => {
     try {
       void new AgentEngine({ rateGovernor } as AgentEngineOptions).close()

@@ -30,7 +30,7 @@ async function written(path: string): Promise<Buffer> {
   return readFileSync(path)
 }
 
-test('a changed byte of the header is refused by a code that says what it is, and nothing is written', async () => {
+test('a changed byte of the header is refused with its own code, and nothing is written', async () => {
   const { file } = folder()
   const whole = await written(file)
   const refused: Record<string, number[]> = {}
@@ -60,7 +60,7 @@ test('a changed byte of the header is refused by a code that says what it is, an
   for (const at of [18, 19]) expect(ledger_corrupt).toContain(at)
 })
 
-test.each([0, 1, 5])('a ledger whose header says schema version %i is damaged', async (version) => {
+test.each([0, 1, 5])('a ledger whose header has schema version %i is damaged', async (version) => {
   const { file } = folder()
   const bytes = await written(file)
   bytes.writeUInt32BE(version, 60)

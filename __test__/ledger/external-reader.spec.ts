@@ -130,7 +130,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     return () => folder.remove()
   })
 
-  test('the index of words says the same to both', async () => {
+  test('the index of words gives both the same', async () => {
     const { file, remove } = tempDir()
     const engine = new AgentEngine({ ledger: { path: file } })
     // So many that a search has some of them indexed.
@@ -204,7 +204,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     )
   })
 
-  test('every turn, message and call is what the API tells of it', () => {
+  test('every turn, message and call is as the API returns it', () => {
     const messages = rows(
       folder.file,
       `SELECT turn_id, id, role, sequence, created_at, tool_call_id, is_error, content, thinking
@@ -274,7 +274,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     expect([messages.length, calls.length]).toEqual([27, 6])
   })
 
-  test('threads is what the broker interface say: every turn that has ended, with all above it', () => {
+  test('threads is as the broker interface defines it: every turn that has ended, with all above it', () => {
     const chain = (id: string | null): string[] => {
       const turn = id === null ? undefined : turns.get(id)
       return turn === undefined ? [] : [...chain(turn.parentTurnId), turn.id]

@@ -21,7 +21,7 @@ const results = (child: Killable) =>
     .filter((line) => line.startsWith('result '))
     .map((line) => JSON.parse(line.slice('result '.length)))
 
-test('two processes on one session take turns: every turn is kept, in one chain', {
+test('two processes on one session take turns: every turn is persisted, in one chain', {
   timeout: 60_000,
 }, async () => {
   const { file } = folder()
@@ -153,7 +153,7 @@ test('a stopped process whose session was taken over can write nothing when it g
   ])
 })
 
-test('a lease is kept by its heartbeat, however long a tool takes', async () => {
+test('a lease is renewed by its heartbeat, however long a tool takes', async () => {
   const { file } = folder()
   const changes = JSON.stringify({ tool: true, leaseMs: 400 })
   const first = killable('ledger/lease.mjs', [file, 'first', '1', changes])

@@ -79,7 +79,7 @@ describe('reading', () => {
     expect(await ledger.asOf('agent:main:main', (moves[0]?.changedAt ?? 0) - 1)).toBeNull()
   })
 
-  test('a search finds what was said and not what tools answered', async () => {
+  test('a search finds messages of users and models, and not the answers of tools', async () => {
     const { engine, ledger } = scripted([
       looking('Überlingen'),
       'The Invoice is overdue, 上下文过长',
@@ -115,7 +115,7 @@ describe('reading', () => {
     expect((await ledger.toolCalls()).items.length).toBe(1)
   })
 
-  test('usage is told by session, agent, model and day, with unknown prices apart', async () => {
+  test('usage is summed by session, agent, model and day, with unknown prices apart', async () => {
     const usage = { inputTokens: 1_000_000, outputTokens: 100_000 }
     const { engine, ledger } = scripted([
       { text: 'a', usage },
@@ -161,7 +161,7 @@ describe('reading', () => {
     expect((await usageRows('day')).map(([, cost]) => cost)).toEqual([2])
   })
 
-  test('usage is told by request, and call by call within one', async () => {
+  test('usage is listed by request, and call by call within one', async () => {
     const calls = [
       { toolCalls: [{ name: 'look' }], usage: { inputTokens: 1_000_000, outputTokens: 100_000 } },
       { text: 'a', usage: { inputTokens: 3_000_000, outputTokens: 200_000 } },
@@ -215,7 +215,7 @@ describe('reading', () => {
     expect(await of({ toolName: 'nothing' })).toEqual([])
   })
 
-  test('what is asked for wrongly is refused with its field', async () => {
+  test('a wrong argument is refused with its field', async () => {
     const { engine, ledger } = scripted(['ok'])
     await runTurn(engine, 'x')
     const anything = ledger as any

@@ -154,7 +154,7 @@ describe('a full disk', () => {
   })
 })
 
-test('a folder that cannot be written gets no copy, and says so', async ({ skip }) => {
+test('a backup into a folder that cannot be written fails with its reason', async ({ skip }) => {
   const { path, file } = folder()
   const readOnly = join(path, 'ro')
   mkdirSync(readOnly)

@@ -65,7 +65,7 @@ async function checks(path: string): Promise<LedgerCheck[]> {
 }
 
 describe('verify', () => {
-  test('finds nothing wrong with a ledger as runs leave it, and says how much it read', async () => {
+  test('finds nothing wrong with a ledger as runs leave it, and counts what it read', async () => {
     const { file } = folder()
     await written(file)
     const engine = open(file)
@@ -231,7 +231,7 @@ describe('verify', () => {
 })
 
 describe('backup', () => {
-  test('is a whole ledger that only its owner can read, and says the same', async () => {
+  test('is a whole ledger that only its owner can read, with the same content', async () => {
     const { path, file } = folder()
     const turns = await written(file)
     const engine = open(file)
@@ -270,7 +270,7 @@ describe('backup', () => {
     expect(readdirSync(path).filter((name) => name.includes('.new-'))).toEqual([])
   })
 
-  test('while runs commit, holds every turn that was kept before it, each whole', async () => {
+  test('while runs commit, holds every turn that was persisted before it, each whole', async () => {
     const { path, file } = folder()
     const { engine } = scriptedEngine([], { ledger: { path: file } })
     await engine.close()

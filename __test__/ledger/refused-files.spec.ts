@@ -185,7 +185,7 @@ describe('a file that is no usable ledger is refused with its code and stays byt
 })
 
 describe('read-only', () => {
-  test('a read-only file system is told as such', async ({ skip }) => {
+  test('a read-only file system is reported as such', async ({ skip }) => {
     const { path, file } = folder()
     await written(file)
     const before = bytes(path)
@@ -198,7 +198,7 @@ describe('read-only', () => {
     expect(bytes(path)).toEqual(before)
   })
 
-  test('a file without the right to write is told as such', async ({ skip }) => {
+  test('a file without the right to write is reported as such', async ({ skip }) => {
     if (root) skip('root may write everything')
     const { path, file } = folder()
     await written(file)
@@ -345,25 +345,28 @@ describe('the disk', () => {
     expect((await run.result).persisted).toBe(true)
   })
 
-  test.skipIf(!sqlite3)('a lock that stays is told as such, and later turns are kept', async () => {
-    const { file } = folder()
-    const { engine, ledger } = open(file, ['lost', 'kept'])
-    const lock = await locked(file)
-    const lost = await engine.run(context()).result
-    expect([lost.stopReason, lost.persisted, lost.persistError?.code]).toEqual([
-      'end_turn',
-      false,
-      'storage_locked',
-    ])
-    // Reads never wait for a writer, whoever it is.
-    expect(await ledger.turn(lost.turnId)).toBeNull()
-    await lock.release()
-    const stored = await engine.run(context()).result
-    expect([stored.persisted, (await ledger.turn(stored.turnId))?.parentTurnId]).toEqual([
-      true,
-      null,
-    ])
-  })
+  test.skipIf(!sqlite3)(
+    'a lock that stays is reported as such, and later turns are persisted',
+    async () => {
+      const { file } = folder()
+      const { engine, ledger } = open(file, ['lost', 'kept'])
+      const lock = await locked(file)
+      const lost = await engine.run(context()).result
+      expect([lost.stopReason, lost.persisted, lost.persistError?.code]).toEqual([
+        'end_turn',
+        false,
+        'storage_locked',
+      ])
+      // Reads never wait for a writer, whoever it is.
+      expect(await ledger.turn(lost.turnId)).toBeNull()
+      await lock.release()
+      const stored = await engine.run(context()).result
+      expect([stored.persisted, (await ledger.turn(stored.turnId))?.parentTurnId]).toEqual([
+        true,
+        null,
+      ])
+    },
+  )
 })
 
 describe('close', () => {
@@ -424,7 +427,7 @@ describe('close', () => {
     }
   })
 
-  test('a hundred openings and closings of one file keep every turn', async () => {
+  test('a hundred openings and closings of one file lose no turn', async () => {
     const { path, file } = folder()
     for (let round = 0; round < 100; round++) await written(file)
     expect(readdirSync(path)).toEqual(['agent.db'])

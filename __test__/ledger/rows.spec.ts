@@ -55,7 +55,7 @@ const twoTools: ScriptedReply[] = [
 ]
 
 describe('a turn with tools', () => {
-  test('is read back as the result told it', async () => {
+  test('is read back as the result has it', async () => {
     const { engine, ledger } = scripted(twoTools)
     const since = Date.now()
     const result = await engine.run(context(whole)).result
@@ -391,7 +391,7 @@ describe('what a run ends in', () => {
     expect((await ledger.session('agent:main:main'))?.threadId).toBe(results[1]?.turnId)
   })
 
-  test('an abort while the session belongs to another run is kept beside the thread', async () => {
+  test('an abort while the session belongs to another run is persisted beside the thread', async () => {
     const { engine, ledger, provider } = scripted(['before', { gate: 'go', text: 'ok' }])
     const before = await engine.run(context()).result
     const running = engine.run(context())
@@ -429,7 +429,7 @@ describe('what a run ends in', () => {
     expect(history.rows).toEqual([{ thread_id: result.turnId }])
   })
 
-  test('a message that is sent again with the id its host gave it is kept in every turn', async () => {
+  test('a message that is sent again with the id its host gave it is persisted in every turn', async () => {
     const { engine, ledger } = scripted([refused, 'ok', 'again'])
     const currentMessage = { id: 'message-7', role: 'user' as const, content: 'hi' }
     const turns = []
@@ -495,7 +495,7 @@ test('turns chain: parent, depth, tokens of the thread, ancestry and the log of 
   expect([...ids].sort()).toEqual(ids)
 })
 
-test('what a provider wants back is kept byte for byte', async () => {
+test('what a provider wants back is persisted byte for byte', async () => {
   // Key order, spacing, escapes, a large integer and a number JavaScript cannot hold: none survives a parse.
   const raw =
     '{"type":"server_tool_use","id":"srv_1","name":"web","input":{ "z":1,"a":"\\u00e9\\/","n":12345678901234567890,"f":1.0 }}'
@@ -878,7 +878,7 @@ describe('query', () => {
     })
   })
 
-  test('says when rows are left out', async () => {
+  test('reports when rows are left out', async () => {
     const { ledger } = scripted()
     const counting =
       'WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT i FROM n'
@@ -960,7 +960,7 @@ describe('query', () => {
 })
 
 describe('the other reads', () => {
-  test('what is not there is null, or a refusal that says so', async () => {
+  test('what does not exist is null, or a refusal with its code', async () => {
     const { ledger } = scripted()
     expect([await ledger.turn('nowhere'), await ledger.session('nowhere')]).toEqual([null, null])
     expect(await refusal(ledger.history('nowhere'))).toEqual({ code: 'unknown_session' })
@@ -1011,7 +1011,7 @@ describe('the other reads', () => {
     expect((await ledger.turn(written))?.messages[0]?.content).toBe('\ufffd')
   })
 
-  test('without a ledger, asking for it says what to pass', () => {
+  test('without a ledger, reading `ledger` names the option to pass', () => {
     const engine = new AgentEngine({ providers: { test: scriptedProvider([]) } })
     closing(engine)
     expect(() => engine.ledger).toThrow(

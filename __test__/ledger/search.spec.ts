@@ -58,7 +58,7 @@ async function indexed(ledger: AgentEngine['ledger']): Promise<number> {
 }
 
 describe('a commit indexes nothing, and a search finds everything', () => {
-  test('what is said is found at once, and in an index when there is enough of it', async () => {
+  test('a message is found at once, and in an index when there are enough of them', async () => {
     const { ledger } = opened()
     await ledger.writeTurn(context({ sessionLabel: 'a' }), turnOf(['Alpha beta', 'gamma beta']))
     expect((await found(ledger, 'beta')).map((hit) => hit.excerpt)).toEqual([

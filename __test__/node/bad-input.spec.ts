@@ -699,7 +699,7 @@ describe('options', () => {
     expect([refused.code, refused.field]).toEqual(['invalid_options', 'script'])
   })
 
-  test('without a ledger, `engine.ledger` says so', async () => {
+  test('without a ledger, `engine.ledger` is refused', async () => {
     const { engine: bare } = scriptedEngine([])
     expect(thrown(() => bare.ledger)).toMatchObject({ code: 'no_ledger', field: 'ledger' })
     await bare.close()

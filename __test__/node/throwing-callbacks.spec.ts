@@ -49,7 +49,7 @@ describe('callbacks', () => {
     expect(provider.requests).toEqual([])
   })
 
-  test('callbacks are read once, when the run begins, and never while it tells', async () => {
+  test('callbacks are read once, when the run begins, and never while it emits', async () => {
     const { engine } = scriptedEngine(['ok'])
     let reads = 0
     const received: string[] = []
@@ -406,7 +406,7 @@ describe('what a method is given', () => {
     }
   })
 
-  test('a message that says nothing is refused before anything starts', () => {
+  test('an empty message is refused before anything starts', () => {
     const { engine } = scriptedEngine(['ok'])
     closing(engine)
     for (const content of ['', ' \n', [], [{ type: 'text', text: '' }]]) {

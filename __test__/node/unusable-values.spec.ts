@@ -106,7 +106,7 @@ describe.each(['\r', '\n', '\0', '\u001b', '\u007f', '\u0085'])(
   },
 )
 
-test('what may have line breaks keeps them', async () => {
+test('line breaks are sent where they are allowed', async () => {
   const engine = engineAt(server.url)
   const lines = {
     systemPrompt: 'a\r\nb\tc',
@@ -228,7 +228,7 @@ describe('an image that is no base64', () => {
     expect(raw).not.toContain('AAAA')
   })
 
-  test('in a tool of a script is told too', async () => {
+  test('in a tool of a script is reported too', async () => {
     const { engine, provider } = scriptedEngine([
       { toolCalls: [{ name: 'shot', arguments: {} }] },
       'ok',

@@ -224,7 +224,7 @@ test('the installed package runs from a named ESM import', () => {
   expect(run('main.mjs')).toBe('function\n')
 })
 
-test('a machine without its platform package is told which one is missing', () => {
+test('on a machine without its platform package the error names the missing one', () => {
   const { folder } = platform()
   const installed = join(project, 'node_modules', '@nexus', `agent-engine-${folder}`)
   const removed = join(temporary, 'aside')

@@ -188,7 +188,7 @@ describe.each(spoken)('a foreign server of $api', (one) => {
     expect(result.attempts.map(({ status }) => status)).toEqual([503, 200])
   })
 
-  test.concurrent('stops in the middle of a text: what was said is kept, and it is no success', async (until) => {
+  test.concurrent('stops in the middle of a text: the result holds the partial text and is no success', async (until) => {
     const mock = await mockServer(until)
     const content = 'This answer will never be whole, whatever happens.'
     // Later than the opening events of any of the APIs, and slow enough that the socket has the pieces before it is reset.

@@ -96,7 +96,7 @@ describe('the request', () => {
     expect(headers['anthropic-version']).toBe('2026-10-21')
   })
 
-  test('goes below the path of the base URL and keeps its query', async () => {
+  test('goes below the path of the base URL, with its query', async () => {
     await runOnce({}, {}, { baseUrl: `${server.url}/gateway/anthropic/?tenant=7` })
     expect(server.seen[0]?.path).toBe('/gateway/anthropic/v1/messages?tenant=7')
   })
@@ -115,7 +115,7 @@ describe('the request', () => {
     expect(server.seen.map(({ body }) => body.temperature)).toEqual([undefined, undefined, 0.5])
   })
 
-  test('asks for thinking as the context says', async () => {
+  test('requests thinking as the context configures it', async () => {
     await runOnce({ thinkingConfig: { type: 'enabled', budgetTokens: 2_048 } })
     await runOnce({ thinkingConfig: { type: 'adaptive', effort: 'xhigh' } })
     await runOnce({ thinkingConfig: { type: 'disabled' } })
@@ -229,7 +229,7 @@ describe('the answer', () => {
     })
   })
 
-  test('may be one JSON message although a stream was asked for', async () => {
+  test('may be one JSON message although a stream was requested', async () => {
     server.use((response) => {
       response.writeHead(200, { 'content-type': 'application/json' }).end(
         JSON.stringify({
@@ -267,7 +267,7 @@ describe('the answer', () => {
     expect(server.seen).toHaveLength(1)
   })
 
-  test('that is a refusal ends the run as an error, with its text kept', async () => {
+  test('that is a refusal ends the run as an error, with its text in the result', async () => {
     server.use(sse(anthropic.start(), anthropic.text(0, 'I cannot'), anthropic.end('refusal')))
     const { events, result } = await runOnce()
     expect(result).toMatchObject({
@@ -407,7 +407,7 @@ describe('usage', () => {
     expect(result.usage.totalTokens).toBeGreaterThan(0)
   })
 
-  test('that is not reported is estimated and says so', async () => {
+  test('that is not reported is estimated and marked so', async () => {
     const bare =
       'event: message_start\ndata: {"type":"message_start","message":{"id":"m","content":[]}}\n\n'
     const end =
@@ -614,7 +614,7 @@ describe('the next call', () => {
     expect(result.toolCalls.map(({ id }) => id)).toEqual(['toolu_1'])
   })
 
-  test('keeps the arguments’ own bytes, large integers included', async () => {
+  test('holds the arguments’ own bytes, large integers included', async () => {
     const input = '{"big": 123456789012345678901234567890, "exp": 1E5, "dup": "\\u00e9"}'
     server.use(
       sse(
@@ -643,7 +643,7 @@ describe('the next call', () => {
     }
   })
 
-  test('begins with the bytes of the turn before it, kept in memory or read from the ledger', async () => {
+  test('begins with the bytes of the turn before it, from memory or from the ledger', async () => {
     const dir = tempDir()
     const turns = async (engine: ReturnType<typeof engineAt>, count: number) => {
       for (let turn = 0; turn < count; turn++) {

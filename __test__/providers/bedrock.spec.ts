@@ -325,7 +325,7 @@ describe('an error', () => {
     expect(result.error?.message).toBe(message)
   })
 
-  test('that quotes the secret key or the session token is told without them', async () => {
+  test('that quotes the secret key or the session token is reported without them', async () => {
     const key = { accessKeyId: 'AKIDEXAMPLE', secretAccessKey, sessionToken }
     const message = `The canonical request was x-amz-security-token:${sessionToken} key ${secretAccessKey}`
     server.use(status(403, { message }, errortype('InvalidSignatureException')))

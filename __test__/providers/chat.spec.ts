@@ -120,7 +120,7 @@ describe('the answer', () => {
     })
   })
 
-  test('may be one JSON completion although a stream was asked for', async () => {
+  test('may be one JSON completion although a stream was requested', async () => {
     server.use((response) => {
       response.writeHead(200, { 'content-type': 'application/json; charset=utf-8' }).end(
         JSON.stringify({
@@ -373,7 +373,7 @@ describe('the next call', () => {
     }
   })
 
-  test('begins with the bytes of the turn before it, kept in memory or read from the ledger', async () => {
+  test('begins with the bytes of the turn before it, from memory or from the ledger', async () => {
     const dir = tempDir()
     const turns = async (engine: ReturnType<typeof engineFor>, count: number) => {
       for (let turn = 0; turn < count; turn++) {

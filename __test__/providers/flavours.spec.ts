@@ -50,7 +50,7 @@ describe('a flavour', () => {
     expect(vllm?.headers.authorization).toBe(`Bearer ${KEY}`)
   })
 
-  test('is the provider’s own name where the host does not tell', async () => {
+  test('is the provider’s own name where the host does not decide it', async () => {
     const engine = new AgentEngine({
       providers: { openrouter: { baseUrl: `${server.url}/api/v1` } },
       models: [{ ...testModel, provider: 'openrouter', reasoning: true }],
@@ -287,7 +287,7 @@ describe('reasoning goes back as it came', () => {
 })
 
 describe('Groq', () => {
-  test('tells its usage in `x_groq`', async () => {
+  test('has its usage in `x_groq`', async () => {
     const usage = { prompt_tokens: 7, completion_tokens: 2, total_tokens: 9 }
     answers(
       sse(

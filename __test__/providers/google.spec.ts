@@ -243,7 +243,7 @@ describe('the answer', () => {
     expect(server.seen).toHaveLength(2)
   })
 
-  test('with an error in its middle is an error, and its text is kept', async () => {
+  test('with an error in its middle is an error, with its text in the result', async () => {
     const error = google.error(503, 'UNAVAILABLE', 'The model is overloaded.')
     server.use(sse(google.text('par'), `data: ${JSON.stringify(error)}\n\n`))
     const { events, result } = await runOnce()
@@ -273,7 +273,7 @@ describe('an error', () => {
       { '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay },
     ])
 
-  test('of a minute’s quota waits as long as it says', async () => {
+  test('of a minute’s quota waits as long as it states', async () => {
     const body = quota('GenerateRequestsPerMinutePerProjectPerModel', '0.05s')
     server.use(status(429, body), sse(google.answer('later')))
     const { result } = await runOnce()

@@ -94,7 +94,7 @@ describe.runIf(binary !== undefined)('a llama-server', { timeout: PATIENCE }, ()
     dir.remove()
   })
 
-  test('answers, and tells what it counted', async () => {
+  test('answers, and reports its token counts', async () => {
     const result = await runPrompt(open(`${url}/v1`), 'hello')
     expect(result).toMatchObject({ stopReason: 'end_turn', usageEstimated: false })
     if (model === undefined) expect(result.messages.at(-1)?.content.trim()).toBe(answer)
@@ -131,7 +131,7 @@ describe.runIf(binary !== undefined)('a llama-server', { timeout: PATIENCE }, ()
     expect((await engine.ledger.search('question')).items.length).toBeGreaterThanOrEqual(turns)
   })
 
-  test('that refuses a single message is told as an overflow, in the server’s own words', async () => {
+  test('that refuses a single message is reported as an overflow, with the server’s message', async () => {
     const engine = open(`${url}/v1`)
     const result = await runPrompt(engine, 'lorem ipsum '.repeat(CONTEXT / 2))
     expect(result).toMatchObject({
@@ -156,7 +156,7 @@ describe.runIf(binary !== undefined)('a llama-server', { timeout: PATIENCE }, ()
   })
 })
 
-describe('what llama.cpp was recorded to say', () => {
+describe('recorded answers of llama.cpp', () => {
   const SUMMARY = '## Goal\nGo on.'
   const refusals: [string, Handler][] = [
     [

@@ -225,7 +225,7 @@ describe('twelve mutations', () => {
     return { events, result, calls: cache.calls }
   }
 
-  test('without one, nothing is told and everything is read', async () => {
+  test('without one, no break is reported and everything is read', async () => {
     const { events, result, calls } = await second({})
     expect(result.cacheBreaks).toEqual([])
     expect(typesOf(events)).not.toContain('cache_break')
@@ -459,7 +459,7 @@ test('another process compares with what this one has sent, and this one with wh
 describe('no false alarm', () => {
   const clocks = (n: number) => ({ systemPrompt: `${SYSTEM} It is ${n}.` })
 
-  test('where a provider tells of no cache, or the prompt is too short for one', async () => {
+  test('where a provider reports no cache, or the prompt is too short for one', async () => {
     const silent: Answer = () => 'ok'
     const cache = anthropicCache(silent)
     server.use(cache.handler)
@@ -475,7 +475,7 @@ describe('no false alarm', () => {
     expect(cache.calls.every(({ read, written }) => read + written === 0)).toBe(true)
   })
 
-  test('for a switch of model, of profile, or of how long the cache is kept', async () => {
+  test('for a switch of model, of profile, or of the time to live of the cache', async () => {
     const cache = anthropicCache(obedient)
     server.use(cache.handler)
     const engine = open({
@@ -542,7 +542,7 @@ describe('no false alarm', () => {
     expect(clock.cacheBreaks).toMatchObject([{ cause: 'prefix', part: 'system' }])
   })
 
-  test('for the steps that OpenAI reads in; a changed prefix is told there too', async () => {
+  test('for the steps that OpenAI reads in; a changed prefix is reported there too', async () => {
     const cache = openaiCache(() => 'ok')
     server.use(cache.handler)
     const engine = open({}, { api: 'openai-chat' })

@@ -167,7 +167,7 @@ describe('the answer', () => {
     })
   })
 
-  test('may be one JSON response although a stream was asked for', async () => {
+  test('may be one JSON response although a stream was requested', async () => {
     server.use((response) => {
       response.writeHead(200, { 'content-type': 'application/json' }).end(
         JSON.stringify({

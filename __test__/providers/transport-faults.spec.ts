@@ -97,7 +97,7 @@ describe('connections', () => {
     expect(requests).toBe(3)
   })
 
-  test('a connection reset after a token ends the run, with the partial text kept', async () => {
+  test('a connection reset after a token ends the run, with the partial text in the result', async () => {
     let reset = () => {}
     const raw = await rawServer((socket) => {
       socket.write(head + begun + token)
@@ -376,7 +376,7 @@ describe('status codes', () => {
     expect(result.error?.message).not.toContain('<')
   })
 
-  test('a rate limit that says how long is waited for', async () => {
+  test('a rate limit with a time to wait is waited for', async () => {
     server.use(status(429, body('rate_limit_error'), { 'retry-after-ms': '20' }), answer)
     const { result } = await runOnce()
     expect(result.stopReason).toBe('end_turn')
@@ -528,7 +528,7 @@ describe('events out of order', () => {
     expect(JSON.stringify(answered.content[1])).toContain('"noted {\\"n\\":2}"')
   })
 
-  test('arguments that are no JSON are told to the model, and the run goes on', async () => {
+  test('arguments that are no JSON are reported to the model, and the run goes on', async () => {
     server.use(
       sse(
         anthropic.start(),

@@ -196,7 +196,7 @@ test(`${KILLS} kills at random moments: effects once, partial turns unseen, ever
   console.log(JSON.stringify(tally))
 })
 
-test('a discarded turn is failed with the code interrupted, keeps what it produced, and is the head', async () => {
+test('a discarded turn is failed with the code interrupted, holds what it produced, and is the head', async () => {
   const { file } = await interrupted()
   const engine = closing(new AgentEngine({ ledger: { path: file } }))
   const [turn] = await engine.recover()
@@ -275,7 +275,7 @@ test.each([
   ['done', 'after', ['completed'], 0],
   ['not done', 'before', ['started', 'completed'], 1],
 ])(
-  'a call that its tool knows as %s is told as what happens now',
+  'a call whose outcome its tool reports as %s has that outcome',
   async (_, when, reported, runs) => {
     const { file } = folder()
     const service = await counting()

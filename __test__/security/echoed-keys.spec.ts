@@ -240,7 +240,7 @@ function expectClean(what: string, bytes: Buffer | string) {
 }
 
 describe.each(Object.keys(sources) as Exclude<Api, 'scripted'>[])('%s', (api) => {
-  test('a key that the server writes in any place shows nowhere', async () => {
+  test('a key that the server writes into any field shows nowhere', async () => {
     const server = await testServer()
     const dir = tempDir()
     const warnings: string[] = []

@@ -155,7 +155,7 @@ describe.each(Object.entries(wires))('over %s', (api, { first, last, system }) =
   })
 })
 
-test('a compaction keeps them data: no line of the transcript begins as a speaker of theirs', async () => {
+test('they stay data in a compaction: no line of the transcript begins as a speaker of theirs', async () => {
   const dir = tempDir()
   const replies = INJECTIONS.map((_, n) => callTools(['t', { n }])).flatMap((call) => [
     call,

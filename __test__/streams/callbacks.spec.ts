@@ -31,7 +31,7 @@ const slow: PlainTool = {
   },
 }
 
-test('callbacks are told the phases, the text, the reasoning and the tools in order', async () => {
+test('callbacks receive the phases, the text, the reasoning and the tools in order', async () => {
   const server = await serving(
     sse(
       anthropic.start() +
@@ -99,7 +99,7 @@ test('the payloads are those of the broker interface', async () => {
   ])
 })
 
-test.each(['error', 'aborted', 'timeout'])('a run that ends %s tells its end', async (stop) => {
+test.each(['error', 'aborted', 'timeout'])('a run that ends %s emits its end', async (stop) => {
   const server = await serving(
     status(400, { type: 'error', error: { type: 'invalid_request_error', message: 'no' } }),
   )
@@ -148,7 +148,7 @@ test('onEvent refuses what is no function', () => {
   )
 })
 
-test('the handle aborts and steers, and says whether the run streams or compacts', async () => {
+test('the handle aborts and steers, and knows whether the run streams or compacts', async () => {
   const { engine } = scriptedEngine([{ gate: 'never' }])
   const run = closing(engine).run(context())
   expect(run.stream.isStreaming()).toBe(true)
@@ -259,7 +259,7 @@ test('a run can be aborted inside its own callback', async () => {
   expect(result.messages.at(-1)?.content).toBe('half')
 })
 
-test('a tool that reports progress after it was given up is not heard', async () => {
+test('progress of a tool after its end is not delivered', async () => {
   let late: ((partial: unknown) => void) | undefined
   const stubborn: PlainTool = {
     name: 'stubborn',

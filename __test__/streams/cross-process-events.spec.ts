@@ -119,7 +119,7 @@ test('where no run is under way, or its process was killed, the command is refus
   expect(await refusal(none.abortSession('main'))).toEqual({ code: 'no_ledger' })
 })
 
-test('watch tells the runs of a session in order, whichever process has them', {
+test('watch delivers the runs of a session in order, whichever process has them', {
   timeout: 60_000,
 }, async () => {
   const { file } = folder()

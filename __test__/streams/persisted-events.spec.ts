@@ -42,7 +42,7 @@ const terminals = (events: StreamEvent[]) =>
     (event) => event.type === 'stream_error' || (event.type === 'stream_end' && event.final),
   )
 
-test('after the run, attach tells exactly what its reader saw, from any number', async () => {
+test('after the run, attach delivers exactly what its reader saw, from any number', async () => {
   const { file } = folder()
   const { engine } = scriptedEngine(loop, { ledger: { path: file } })
   closing(engine)
@@ -97,7 +97,7 @@ test('during the run, many readers each see every event once, from where they as
   expect(later).toEqual([0, 10, 29, 30, 60].map((after) => seen.slice(after)))
 })
 
-test('leaving an attachment leaves the run alone, and a run that nobody reads is kept whole', async () => {
+test('closing an attachment leaves the run alone, and a run that nobody reads is persisted whole', async () => {
   const { file } = folder()
   const { engine, provider } = scriptedEngine([{ gate: 'g', text: 'said', chunkSize: 1 }], {
     ledger: { path: file },
@@ -249,7 +249,7 @@ test('a turn that is discarded gets its terminal event', { timeout: 60_000 }, as
   })
 })
 
-test('events are kept for as many runs, and as long, as the options say', async () => {
+test('events are retained for as many runs, and as long, as the options state', async () => {
   const { file } = folder()
   const { engine } = scriptedEngine(['1', '2', '3', '4', '5'], {
     ledger: { path: file, events: { keepTurns: 2 } },
@@ -313,7 +313,7 @@ test.skipIf(!sqlite3)(
   },
 )
 
-test('without a ledger, with `final` or with `events: false` nothing is kept, and attach says so', async () => {
+test('without a ledger, with `final` or with `events: false` no event is persisted, and attach is refused', async () => {
   const none = closing(scriptedEngine(['a']).engine)
   expect(await refusal(none.attach('r').next())).toEqual({ code: 'no_ledger' })
   for (const ledger of [{ journal: 'final' as const }, { events: false as const }]) {
@@ -356,7 +356,7 @@ test('wrong arguments are refused at once', async () => {
   }
 })
 
-test('an attachment that waits is told that the engine closes', async () => {
+test('an attachment that waits fails when the engine closes', async () => {
   const { file } = folder()
   const child = killable('recovery/events.mjs', [
     file,

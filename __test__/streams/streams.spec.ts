@@ -35,7 +35,7 @@ function spinUntilEnded(run: AgentRun): void {
   while (run.stream.isStreaming());
 }
 
-test('a turn with thinking, text and a tool is told in order, each event numbered and told whose it is', async () => {
+test('a turn with thinking, text and a tool is emitted in order, each event with its number and its message', async () => {
   const server = await serving(
     sse(
       anthropic.start() +
@@ -189,7 +189,7 @@ test.each(ends)(
   },
 )
 
-test('the error event tells what the result tells', async () => {
+test('the error event has the error of the result', async () => {
   const body = { type: 'error', error: { type: 'invalid_request_error', message: 'bad field `x`' } }
   const server = await serving(status(400, body))
   const engine = closing(engineAt(server.url))
@@ -315,7 +315,7 @@ test('two loops over one run share its events and both end', async () => {
   expect(textOf(all).length).toBe(2_000)
 })
 
-test('break aborts: the socket closes, the result is aborted and keeps the text', async () => {
+test('break aborts: the socket closes, the result is aborted and holds the text', async () => {
   const server = await serving(
     sseThenHold(
       anthropic.start() +

@@ -117,7 +117,7 @@ test('the same day over HTTP, with Anthropic and with OpenAI chat: the servers s
   }
 })
 
-test('a failing read, a failing edit and a failing command are told as errors, in pi’s own words, and the run goes on', async () => {
+test('a failing read, a failing edit and a failing command are reported as errors, with pi’s own messages, and the run goes on', async () => {
   const tools = createCodingTools(cwd)
   writeFileSync(join(cwd, 'a.txt'), 'one\n')
   const failing: [string, object][] = [
@@ -201,7 +201,7 @@ test('an image that pi’s read returns reaches the provider as an image', async
   })
 })
 
-test('what bash prints while it runs is told to onToolUpdate', async () => {
+test('the output of bash while it runs is delivered to onToolUpdate', async () => {
   const updates: { toolCallId: string; toolName: string; partial: unknown }[] = []
   const { engine } = scriptedEngine([
     callTools(['bash', { command: 'echo one; echo two' }]),
@@ -267,7 +267,7 @@ test('an abort while bash runs kills its processes; the run ends as aborted and 
   await server.close()
 })
 
-test('a time limit of ours ends pi’s bash too, and the model is told', async () => {
+test('a time limit of ours ends pi’s bash too, and is reported to the model', async () => {
   const tools = createCodingTools(cwd).map((tool) => ({ ...tool, timeoutMs: 200 }))
   const { toolResults, result } = await runTools(tools, [
     callTools(['bash', { command: 'sleep 300' }]),

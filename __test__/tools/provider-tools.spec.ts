@@ -98,7 +98,7 @@ describe('an answer that paused while the provider searched', () => {
     expect(result.toolCalls).toEqual([])
   })
 
-  test('is paid for twice, and the context is as large as the last call says', async () => {
+  test('is paid for twice, and the context is as large as the last call reports', async () => {
     const { result } = await searched()
     expect(result.usage).toMatchObject({ inputTokens: 400, outputTokens: 50, totalTokens: 450 })
     expect(result.contextTokens).toBe(330)
@@ -156,7 +156,7 @@ test('a ninth pause ends the run, and the next turn asks without the search that
   expect(next?.raw).not.toContain('server_tool_use')
 })
 
-test('a message steered into a pause is told, and the search that stands without its result is left out', async () => {
+test('a message steered into a pause is sent, and the search without a result is left out', async () => {
   let steer = () => {}
   const server = await serving(
     (response, seen) => {

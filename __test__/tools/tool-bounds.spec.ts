@@ -29,7 +29,7 @@ async function runWithResult(value: () => unknown) {
   return { result, stored: turn?.toolCalls[0]?.result, sent: textOf(sent) }
 }
 
-test('of a text of 30 million characters its two ends are kept, and nothing reads the rest', async () => {
+test('of a text of 30 million characters its two ends are stored, and nothing reads the rest', async () => {
   const text = `begin${'x'.repeat(30_000_000)}end`
   const stringify = JSON.stringify
   let longest = 0
@@ -64,7 +64,7 @@ test('a cut goes through no character', async () => {
   expect(String(stored)).not.toContain('\ufffd')
 })
 
-test('a long list is read as far as it is kept', async () => {
+test('a long list is read as far as it is stored', async () => {
   let reads = 0
   const list = new Proxy(new Array(1_000_000).fill(7), {
     get: (target, key, receiver) => {

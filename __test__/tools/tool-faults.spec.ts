@@ -195,7 +195,7 @@ test('a message of an error is cut at 65,536 characters', async () => {
   expect(result.toolCalls[0]?.error).toBe(`${'x'.repeat(65_535)}\ufffd`)
 })
 
-test('lone surrogates in an answer become U+FFFD for the model and the ledger; the caller keeps the value', async () => {
+test('lone surrogates in an answer become U+FFFD for the model and the ledger; the caller gets the value', async () => {
   const value = { cut: 'half \ud83d', whole: '\u{1f600}' }
   const { result, toolResults } = await runTools([tool('t', () => value)], [callTools(['t'])])
   expect(textOf(toolResults[0])).toBe('{"cut":"half \\ud83d","whole":"\u{1f600}"}')

@@ -26,7 +26,7 @@ import {
 
 const text = (value: string) => [{ type: 'text', text: value }]
 
-test('a string is told as text, and the call holds the string', async () => {
+test('a string is sent as text, and the call holds the string', async () => {
   const { result, toolResults, requests } = await runTools(
     [tool('clock', () => 'noon')],
     [callTools(['clock', { zone: 'UTC' }])],
@@ -65,7 +65,7 @@ test.each<[string, unknown, string]>([
   expect(result.toolCalls[0]?.result).toBe(value)
 })
 
-test("a result in pi's shape is told by its content; the very object, details included, is in the result", async () => {
+test("a result in pi's shape is sent as its content; the very object, details included, is in the result", async () => {
   const details = { handle: () => 1, big: 5n, self: {} as unknown }
   details.self = details
   const value = {
@@ -84,7 +84,7 @@ test("a result in pi's shape is told by its content; the very object, details in
   expect((result.toolCalls[0]?.result as typeof value).details).toBe(details)
 })
 
-test('a pi result that says isError is a failure for the model, and the call keeps the object with its details', async () => {
+test('a pi result with isError is a failure for the model, and the call holds the object with its details', async () => {
   const value = {
     content: [{ type: 'text', text: 'no such row' }],
     details: { row: 7 },
@@ -146,7 +146,7 @@ test("a tool in pi's shape gets the provider's call id, its arguments, a signal,
   expect(result.toolCalls[0]).toMatchObject({ id: 'toolu_7', status: 'completed' })
 })
 
-test('a method keeps its `this`', async () => {
+test('a method is called with its `this`', async () => {
   class Counter {
     name = 'counter'
     description = ''
@@ -160,7 +160,7 @@ test('a method keeps its `this`', async () => {
   expect(textOf(toolResults[0])).toBe('42')
 })
 
-test("a plain tool is told the provider's id, the idempotency key of its call, a signal and onUpdate", async () => {
+test("a plain tool receives the provider's id, the idempotency key of its call, a signal and onUpdate", async () => {
   const infos: ToolCallInfo[] = []
   const plain = tool('t', (_, call) => {
     infos.push(call)
@@ -295,7 +295,7 @@ test.each([
   },
 )
 
-test('results are told in call order, whatever the order of finishing', async () => {
+test('results are sent in call order, whatever the order of finishing', async () => {
   const gates = Object.fromEntries(['a', 'b', 'c'].map((name) => [name, deferred<string>()]))
   const finished: string[] = []
   let started = 0
@@ -476,7 +476,7 @@ test.each(['pure', 'idempotent'] as const)(
   },
 )
 
-test('retries end: the last failure is told', async () => {
+test('retries end: the last failure is sent', async () => {
   let tries = 0
   const broken = tool(
     'broken',
@@ -550,7 +550,7 @@ test('a late first answer leaves the retry its signal', async () => {
   expect(signals.map((signal) => signal.aborted)).toEqual([true, true])
 })
 
-test('a tool that is not there is told with the names of those that are; the others run', async () => {
+test('a call of an unknown tool is answered with the names of the known ones; the others run', async () => {
   const { result, toolResults } = await runTools(
     [tool('read', () => 'r'), tool('write', () => 'w')],
     [callTools(['raed'], ['write'])],
@@ -640,7 +640,7 @@ test('the text before the calls, the calls and their results are one turn in res
   expect(JSON.stringify(stored[0])).toContain('one')
 })
 
-test('two runs at once keep their tools apart', async () => {
+test('two runs at once call their own tools', async () => {
   // A script each: one for both would be handed out in whatever order the calls come.
   const script = () => scriptedProvider([callTools(['t']), 'done'])
   const engine = new AgentEngine({ providers: { left: script(), right: script() } })
@@ -658,7 +658,7 @@ test('two runs at once keep their tools apart', async () => {
   ])
 })
 
-test('what a call answered is told again in the next round, unchanged', async () => {
+test('the result of a call is sent again in the next round, unchanged', async () => {
   let n = 0
   const { engine, provider } = scriptedEngine([callTools(['t']), callTools(['t']), 'done'])
   await engine.run(context({ tools: [tool('t', () => `answer ${++n}`)] })).result

@@ -78,7 +78,7 @@ test.each([
   else expect(answer).toContain('s: must match pattern')
 })
 
-test('a check that takes too long is told to the model, and the run goes on', async () => {
+test('a check that takes too long is reported to the model, and the run goes on', async () => {
   const answer = await resultOf(withPattern(EVIL), { s: VICTIM })
   expect(answer).toContain(
     'root: checking the arguments against the tool’s schema takes too long'.replace('’', "'"),

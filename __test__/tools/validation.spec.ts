@@ -106,7 +106,7 @@ test.each<[string, TSchema, unknown, string]>([
   expect(params).toEqual({})
 })
 
-test('every failing path is told, with what was received', async () => {
+test('every failing path is reported, with what was received', async () => {
   const parameters = Type.Object({
     path: Type.String(),
     limit: Type.Integer(),
@@ -125,7 +125,7 @@ test('every failing path is told, with what was received', async () => {
   )
 })
 
-test('what is told of refused arguments is short, however long they are', async () => {
+test('the report of refused arguments is short, however long they are', async () => {
   const { refusal } = await check(Type.Object({ n: Type.Number() }), { n: 'x'.repeat(1_000_000) })
   expect(refusal?.length).toBeLessThan(1_000)
 })
@@ -168,7 +168,7 @@ test('a valid value is never touched, whatever else is coerced', async () => {
   expect(got).toEqual({ either: '5', n: 6, extra: { kept: ['7'] } })
 })
 
-test('extra keys are kept; with additionalProperties false they are refused', async () => {
+test('extra keys are passed on; with additionalProperties false they are refused', async () => {
   const args = { n: 1, extra: true }
   expect((await check(Type.Object({ n: Type.Number() }), args)).got).toEqual(args)
   const { refusal } = await check(
@@ -178,7 +178,7 @@ test('extra keys are kept; with additionalProperties false they are refused', as
   expect(refusal).toContain("root: must NOT have additional properties ('extra')")
 })
 
-test('keys keep the order in which the model wrote them', async () => {
+test('keys have the order in which the model wrote them', async () => {
   const { got } = await check(object({ z: {}, a: {} }), '{"z":1,"m":2,"a":3}')
   expect(Object.keys(got as object)).toEqual(['z', 'm', 'a'])
 })

@@ -102,7 +102,7 @@ describe('an exact count', () => {
     expect(count?.body).toEqual(prompt)
   })
 
-  test('is an estimate that says so where the API or the server cannot count', async () => {
+  test('is an estimate, marked so, where the API or the server cannot count', async () => {
     expect(await counted(engineAt(server.url, {}, { api: 'openai-chat' }), sized, true)).toEqual(
       estimate,
     )
@@ -113,7 +113,7 @@ describe('an exact count', () => {
     expect(server.seen).toHaveLength(1)
   })
 
-  test('rejects with what the provider said, and is not tried again', async () => {
+  test('rejects with the provider’s message, and is not tried again', async () => {
     server.use(
       status(429, { error: { type: 'rate_limit_error', message: 'slow down' } }),
       status(404, { error: { type: 'not_found_error', message: 'model: nobody' } }),

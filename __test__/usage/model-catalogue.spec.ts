@@ -34,7 +34,7 @@ function refusal(act: () => unknown): Pick<AgentEngineError, 'code' | 'field' | 
   throw new Error('it was not refused')
 }
 
-test('a model of the catalogue is found by its name, a date or `-latest`; the name asked for is sent', async () => {
+test('a model of the catalogue is found by its name, a date or `-latest`; the requested name is sent', async () => {
   const engine = known()
   const names = ['claude-haiku-4-5', 'claude-haiku-4-5-20251001', 'claude-haiku-4-5-latest']
   const results = []
@@ -142,7 +142,7 @@ test.each([
 })
 
 describe('models()', () => {
-  test('lists the catalogue by provider and name, declared ones in place of built-in ones', async () => {
+  test('lists the catalogue by provider and name, declared models replacing built-in ones', async () => {
     const engine = known([
       { provider: 'anthropic', id: 'claude-haiku-4-5', maxOutputTokens: 777 },
       { provider: 'zebra', id: 'own', contextWindow: 50_000 },

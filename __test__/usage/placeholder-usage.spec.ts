@@ -108,7 +108,7 @@ test('a budget is not passed by calls that report nothing', async () => {
   expect(answered).toBeLessThan(7)
 })
 
-test('an aborted stream keeps the prompt it announced, and its output is what came of it', async () => {
+test('an aborted stream has the prompt tokens that it announced, and its output is counted from its text', async () => {
   const server = await testServer(
     sseThenHold(
       anthropic.start({ input: 380 }),

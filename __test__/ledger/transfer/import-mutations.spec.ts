@@ -186,7 +186,7 @@ test.each(impossible)(
   },
 )
 
-test('a session that points at no turn, and whose log does, is told by its line, and the ledger is whole', async () => {
+test('a session that points at no turn, and whose log does, is reported by its line, and the ledger is whole', async () => {
   const { path, file } = folder()
   const lines = [...(files[0]?.lines ?? [])]
   const at = lines.findIndex(

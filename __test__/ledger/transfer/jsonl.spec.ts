@@ -256,7 +256,7 @@ describe('damage', () => {
     ])
   })
 
-  test('a turn that cannot be read is told, and the others are exported', async () => {
+  test('a turn that cannot be read is reported, and the others are exported', async () => {
     const { path, file } = folder()
     const first = open(file, ['the first', 'the second'])
     const one = (await first.run(context()).result).turnId
@@ -276,7 +276,7 @@ describe('damage', () => {
     expect(await other.ledger.verify()).toMatchObject({ ok: true })
   })
 
-  test('a session that is there stays where it is, and the report says where the other stood', async () => {
+  test('an existing session keeps its head, and the report has the head of the other', async () => {
     const { path, file } = folder()
     const engine = open(file, ['theirs'])
     const theirs = (await engine.run(context()).result).turnId

@@ -96,7 +96,7 @@ test('a session of ours goes out flat, and comes back with what the format holds
   expect(await historyTexts(other, 's')).toEqual(await historyTexts(engine, 'agent:main:main'))
 })
 
-test('a damaged line is told by its number, and the others are there', async () => {
+test('a damaged line is reported by its number, and the others are imported', async () => {
   const { path, file } = folder()
   const { ledger } = open(file)
   const hurt = [...lines.slice(0, 3), '{"role":"assis', '{"role":"user"}', '5', ...lines.slice(3)]

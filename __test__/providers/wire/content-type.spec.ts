@@ -128,7 +128,7 @@ describe('without a content type', () => {
     }
   })
 
-  test('a body that says it is JSON may begin with a mark too', async () => {
+  test('a body whose type is JSON may begin with a mark too', async () => {
     const body = Buffer.from(`\ufeff${JSON.stringify(whole)}`)
     const result = await runAt(
       await bare('content-type: application/json\r\n', [body]),

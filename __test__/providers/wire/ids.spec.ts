@@ -61,7 +61,7 @@ describe.each(wireApis)('ids of $api', (wire) => {
     expect(new Set(statuses.map((event) => event.toolCallId))).toEqual(new Set(ids))
   })
 
-  test('are kept whole in the result and in the ledger', async () => {
+  test('are whole in the result and in the ledger', async () => {
     const { engine, result } = await session(wire)
     expect(result.toolCalls.map((call) => call.id)).toEqual(ids)
     const { rows } = await engine.ledger.query(
@@ -85,7 +85,7 @@ describe.each(wireApis)('ids of $api', (wire) => {
   })
 })
 
-test('an id that its provider used twice is told apart, and nothing of it is cut', async () => {
+test('an id that its provider used twice is made distinct, and nothing of it is cut', async () => {
   const [wire] = wireApis.filter(({ api }) => api === 'openai-chat')
   if (wire === undefined) throw new Error('no such API')
   const server = await serving(
@@ -101,7 +101,7 @@ test('an id that its provider used twice is told apart, and nothing of it is cut
   expect(wire.sentResults(last as never)).toEqual(calls)
 })
 
-test('what a summary keeps has its ids byte for byte', async () => {
+test('the messages after a summary have their ids byte for byte', async () => {
   const [wire] = wireApis.filter(({ api }) => api === 'openai-chat')
   if (wire === undefined) throw new Error('no such API')
   const summary =

@@ -342,7 +342,7 @@ describe('chat', () => {
     expect(resultBlocks.filter((block) => block.type === 'opaque')).toHaveLength(1)
   })
 
-  test('tools that a gateway says it executed are no calls', async () => {
+  test('tools that a gateway reports as executed are no calls', async () => {
     const executed = [{ index: 0, type: 'search', arguments: '{"query":"a"}', output: 'found' }]
     const { result, requests } = await played(
       'openai-chat',
@@ -361,7 +361,7 @@ describe('chat', () => {
 })
 
 describe.each(wireApis)('a call of a tool that nobody offered, of $api', (wire: WireApi) => {
-  test('is told to the model as unknown, and the run goes on', async () => {
+  test('is reported to the model as unknown, and the run goes on', async () => {
     const { result, requests } = await played(
       wire.api,
       [

@@ -115,7 +115,7 @@ describe('google: what a server writes for "no reason yet" is none', () => {
 })
 
 describe('a stream that ends without saying how', () => {
-  test('of Anthropic is cut: its `message_stop` alone says nothing', async () => {
+  test('of Anthropic is cut: its `message_stop` alone decides nothing', async () => {
     const answer = sse(
       anthropic.start(),
       anthropic.text(0, 'Half'),
