@@ -1,6 +1,6 @@
-// Failures that real users had with long conversations, told again end to end (docs/rules/compaction.md and docs/rules/projection.md): histories that were emptied,
+// Failures that real users had with long conversations, reproduced end to end (docs/rules/compaction.md and docs/rules/projection.md): histories that were emptied,
 // messages that were lost or doubled, sizes and sums that were mixed up. A number is the report's.
-// It must never look at the engine's inside: what was sent is read from a loopback server, what is kept from the ledger.
+// It must never look at the engine's inside: what was sent is read from a loopback server, what is persisted from the ledger.
 
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { AgentEngine, AgentEngineOptions, AgentResult } from '../../index.js'

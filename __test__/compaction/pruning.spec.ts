@@ -1,4 +1,4 @@
-// Pruning of old tool results: what is sent when the provider's cache is cold, that it stays so, and that the ledger keeps
+// Pruning of old tool results: what is sent when the provider's cache is cold, that it stays so, and that the ledger holds
 // everything. It must never wait for a cache to go cold: the last call is moved into the past by another SQLite.
 
 import { execFileSync } from 'node:child_process'
@@ -31,7 +31,7 @@ afterEach(async () => {
 
 const model = { provider: 'test', id: 'test-model', contextWindow: 40_000, maxOutputTokens: 2_000 }
 
-/** Closes the engine there is, and opens one that knows what the ledger says. */
+/** Closes the engine there is, and opens one that knows only what the ledger holds. */
 async function open(options: AgentEngineOptions = {}) {
   await engine?.close()
   engine = engineAt(server.url, {
@@ -187,7 +187,7 @@ describe.runIf(sqlite3)('a cold cache', () => {
     await cold({ pruning: { trimAt: 0.9, clearAt: 0.9 } })
     await runTurn('go on', {}, expired)
     expect(sentResults()).toEqual(['a', 'b', 'c'].map(file))
-    // The hour that the cache was asked to keep is not over.
+    // The hour of the cache's time to live is not over.
     await cold({ pruning: { trimAt: 0.1 } })
     await runTurn('go on', { promptCache: { ttl: '1h' } })
     expect(sentResults()).toEqual(['a', 'b', 'c'].map(file))

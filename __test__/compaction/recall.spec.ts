@@ -1,5 +1,5 @@
 // The tool `recall`, through the public API: what a compaction left out of the context is found again, in its own thread.
-// It must never look at the engine's inside: what the model is told is read from the requests of a loopback server.
+// It must never look at the engine's inside: what the model receives is read from the requests of a loopback server.
 
 import { beforeEach, expect, test } from 'vitest'
 import { AgentEngine, type AgentEngineOptions, type AgentTool } from '../../index.js'
@@ -52,7 +52,7 @@ const calls = (...asked: [string, unknown][]) =>
 
 const read: AgentTool = { name: 'read', run: () => 'Shelf nine holds the amber flask.' }
 
-/** One turn; what the model is told by the last tool result of its last request, where there is one. */
+/** One turn; the last tool result of its last request, where there is one. */
 async function runTurn(engine: AgentEngine, content: string, sessionLabel = 's', tools = [read]) {
   const asked = { role: 'user', content } as const
   const run = engine.run(context({ model: 'small', currentMessage: asked, sessionLabel, tools }))
@@ -61,7 +61,7 @@ async function runTurn(engine: AgentEngine, content: string, sessionLabel = 's',
   return result
 }
 
-/** What the model is told when it looks for something. */
+/** The answer of the tool to a search of the model. */
 async function recalled(engine: AgentEngine, input: object, label = 's', question = 'And?') {
   replies = [calls(['recall', input])]
   const { toolCalls } = await runTurn(engine, question, label)
@@ -97,7 +97,7 @@ test('what a summary stands for is found again in its original words, with what 
   )
   const flask = await recalled(engine, { query: 'amber FLASK' })
   expect(flask).toContain(`tool read, turn ${turnId}:\nShelf nine holds the amber flask.`)
-  // What it found before is told again, and is no find of its own.
+  // What it found before is in the answer again, and is no find of its own.
   expect(flask).toMatch(/^1 message /)
 })
 

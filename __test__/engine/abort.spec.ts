@@ -42,7 +42,7 @@ async function aborts(engine: AgentEngine, run: AgentRun, abort: () => void): Pr
   abort()
   const bound = new Promise((resolve) => setTimeout(resolve, ABORT_BOUND_MS))
   await Promise.race([coming, bound])
-  // Where this very thread was kept from running, what had come meanwhile is looked at first.
+  // Where this very thread could not run, the events that came meanwhile are handled first.
   for (let turn = 0; turn < 3 && !settled; turn++) await new Promise(setImmediate)
   expect(settled, `the result came within ${ABORT_BOUND_MS} ms`).toBe(true)
   const result = await coming
@@ -213,7 +213,7 @@ describe('an AbortSignal', () => {
         }),
     }
     const run = all.engine.run(context({ tools: [wait], abortSignal: all.controller.signal }))
-    // `started` is told before the tool is called, and an abort between the two keeps it from beginning.
+    // `started` is emitted before the tool is called, and an abort between the two prevents the call.
     await begun.wait
     const result = await aborts(all.engine, run, () => all.controller.abort())
     expect(received).toBe(true)
@@ -238,7 +238,7 @@ describe('an AbortSignal', () => {
     const run = all.engine.run(context({ tools: [deaf], abortSignal: all.controller.signal }))
     const delivered: StreamEvent[] = []
     run.stream.onEvent((event) => delivered.push(event))
-    // `started` is told before the tool is called, and an abort between the two keeps it from beginning.
+    // `started` is emitted before the tool is called, and an abort between the two prevents the call.
     await begun.wait
     const result = await aborts(all.engine, run, () => all.controller.abort())
     const before = delivered.length

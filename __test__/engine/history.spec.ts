@@ -280,7 +280,7 @@ describe('a parent that is named', () => {
       expect(events.map((event) => event.type)).toEqual(['stream_start', 'stream_error'])
       expect(provider.requests).toHaveLength(2)
       expect((await ledger.session('agent:main:main'))?.threadId).toBe(second)
-      // The attempt is kept, as every turn is, beside the thread that goes on.
+      // The attempt is persisted, as every turn is, beside the thread that goes on.
       const turn = await ledger.turn(result.turnId)
       expect([turn?.status, turn?.parentTurnId, result.persisted]).toEqual(['failed', first, true])
     },

@@ -41,7 +41,7 @@ function textOf(message: { content: unknown }): string {
   return typeof content === 'string' ? content : JSON.stringify(content)
 }
 
-/** A tool call where the question has none yet, then its answer; a summary where one is asked for. */
+/** A tool call where the question has none yet, then its answer; a summary where one is requested. */
 function answer(seen: Seen): Handler {
   const { messages, tools } = seen.body
   if (tools === undefined) return sse(anthropic.answer(SUMMARY))
@@ -82,7 +82,7 @@ test.skipIf(!canPreload)(
     expect(report.turns).toBeGreaterThan(minutes * 10)
     expect(failed).toBeGreaterThan(minutes / 2)
     expect(report.stops.end_turn).toBeGreaterThan(report.turns * 0.8)
-    // Caches fill for the first two hours; after four a slope says something.
+    // Caches fill for the first two hours; after four a slope means something.
     if (minutes >= 240) expect(report.bytesPerHour).toBeLessThan(MIB)
   },
 )

@@ -1,4 +1,4 @@
-// Where keys come from, and where their state is kept: functions, tokens that end, the ledger, two processes (docs/rules/failover.md#profile-state).
+// Where keys come from, and where their state is stored: functions, tokens that end, the ledger, two processes (docs/rules/failover.md#profile-state).
 // It must never print a key.
 
 import { readFileSync } from 'node:fs'

@@ -21,13 +21,13 @@ const hour = { 'retry-after': '3600' }
 const MODELS = ['m1', 'm2', 'm3'] as const
 type Model = (typeof MODELS)[number]
 
-/** How often each profile of a model is asked, and of which models: all of them, where nothing is said of them. */
+/** How many requests each profile of a model gets, and of which models: of all, without `models`. */
 interface Way {
   reason: string
   handler: Handler
   /** Requests with one profile. */
   times?: number
-  /** True where another profile of the model would say the same. */
+  /** True where another profile of the model would fail alike. */
   onceAModel?: boolean
   models?: readonly Model[]
 }
@@ -153,7 +153,7 @@ describe.each([[['a', 'b']], [['a', 'b', 'c']]])('of the profiles %j', (profiles
       it.asked.length = 0
       const again = await next.run(userTurn('other')).result
       expect(again.stopReason).toBe('error')
-      // Whoever is left alone is not asked, and no window has moved.
+      // A profile that is cooling down gets no request, and no window has moved.
       if (cooled.length > 0) expect(it.asked).toEqual([])
       expect((await failures(next)).map(({ windows }) => windows)).toEqual(
         before.map(({ windows }) => windows),

@@ -273,7 +273,7 @@ describe('models', () => {
       ['m2', 'a', 'model_not_found'],
       ['o1', 'o', undefined],
     ])
-    // The next turn begins with the model asked for.
+    // The next turn begins with the requested model.
     it.answers(() => replyWith('third'))
     expect((await engine.run(contextOfM1()).result).attempts).toMatchObject([
       { model: 'm1', ok: true },

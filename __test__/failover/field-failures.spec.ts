@@ -1,7 +1,7 @@
-// Failures that real users had, told again end to end (docs/rules/failover.md#classification): errors that were taken for others, keys and models asked
+// Failures that real users had, reproduced end to end (docs/rules/failover.md#classification): errors that were taken for others, keys and models asked
 // in vain. A number is the report's. It must never assert how long a thing took.
 //
-// Told elsewhere, by these names: what compaction and histories went through in `compaction/field-failures`, every kind of error over every
+// Elsewhere, by these names: what compaction and histories went through in `compaction/field-failures`, every kind of error over every
 // profile and model in `error-matrix`, an abort at each phase in `engine/abort-is-final` (that it never falls back: `failover`), and in `failover` that one
 // 400 is one request and that a pinned key is never rotated.
 

@@ -67,7 +67,7 @@ test('64 runs at once are refused by a limit that nobody governs, and by none th
     expect(result.stopReason).toBe('end_turn')
     expect(result.attempts).toHaveLength(1)
   }
-  // What the bucket had went at once; the others were held, and say so.
+  // What the bucket had went at once; the others were held, and report it.
   const held = governed.results.filter((result) => (result.attempts[0]?.heldMs ?? 0) > 0)
   expect(held.length).toBeGreaterThan(20)
   expect(governed.results.some((result) => result.attempts[0]?.heldMs === undefined)).toBe(true)

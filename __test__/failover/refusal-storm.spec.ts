@@ -1,4 +1,4 @@
-// A storm of refusals: a thousand runs at once against a provider that says 429 to all of them, and then recovers as a true
+// A storm of refusals: a thousand runs at once against a provider that answers 429 to all of them, and then recovers as a true
 // token bucket does. Every run is answered, with few requests. It must never assert how long a thing took.
 
 import { expect, test } from 'vitest'
@@ -17,9 +17,9 @@ interface Storm {
   /** What the bucket holds, and how fast it fills again, in requests a second. */
   size: number
   rate: number
-  /** What a refusal says of when to come again. */
+  /** The headers of a refusal that hold the time to wait. */
   hint: (waitMs: number) => Record<string, string>
-  /** What every answer says of the limit. */
+  /** The headers of every answer that hold the limit. */
   limits: (level: number) => Record<string, string>
 }
 

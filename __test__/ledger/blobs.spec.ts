@@ -1,4 +1,4 @@
-// Owns values over 64 KiB as a host sees them: each distinct one stored once and compressed where that saves, told whole by
+// Owns values over 64 KiB as a host sees them: each distinct one stored once and compressed where that saves, returned whole by
 // every read, sent to a provider byte for byte, named when it is damaged. It must never look at how they are packed.
 
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -89,7 +89,7 @@ describe('values over 64 KiB', () => {
     ])
     expect(answered?.content[0]).toMatchObject({ tool_use_id: 'toolu_1' })
     expect(JSON.stringify(answered)).toContain(JSON.stringify(result).slice(1, -1))
-    // And every read tells them whole.
+    // And every read returns them whole.
     const turn = await third.ledger.turn(run.turnId)
     expect(turn?.messages).toEqual(run.messages)
     expect(turn?.toolCalls).toEqual(run.toolCalls)

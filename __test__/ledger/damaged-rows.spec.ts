@@ -1,4 +1,4 @@
-// Owns what a reader is told of a row that is not as it was written: `ledger_corrupt`, with the row's name, and not a word of
+// Owns the error of a reader for a row that is not as it was written: `ledger_corrupt`, with the row's name, and not a word of
 // what it holds. The row is changed by another SQLite, in a process of its own, as a bad disk would change it.
 
 import { execFileSync } from 'node:child_process'
@@ -64,7 +64,7 @@ test.skipIf(!sqlite3).each(reads)(
     const { problems } = await engine.ledger.verify()
     expect(problems.map(({ check }) => check)).toContain('checksum')
     await engine.close()
-    // What can be read of it is saved, and told.
+    // What can be read of it is saved and reported.
     const saved = await salvageLedger(file, `${path}/saved.db`)
     if (what === 'a turn' || what === 'a tool call') {
       expect(saved.problems.map(({ message }) => message)).toContainEqual(

@@ -18,7 +18,7 @@ const long = (what: string) => `${what} ${'lorem ipsum '.repeat(140)}`
 const userTurn = (content: string) => context({ currentMessage: { role: 'user', content } })
 
 let folder: ReturnType<typeof tempDir>
-/** The turns as the engine tells them, by id, and what it says is interrupted. */
+/** The turns as the engine returns them, by id, and those that it lists as interrupted. */
 let turns: Map<string, TurnRow>
 let interrupted: string[]
 

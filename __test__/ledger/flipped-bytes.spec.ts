@@ -38,7 +38,7 @@ beforeAll(async () => {
   return () => dir.remove()
 })
 
-/** Whether `verify()`, or the refusal to open, tells that the byte at `at` was changed. */
+/** Whether `verify()`, or the refusal to open, reports the changed byte at `at`. */
 async function found(at: number, change: number): Promise<boolean> {
   const { file } = folder()
   copyFileSync(whole, file)

@@ -39,7 +39,7 @@ test('two processes on one session take turns: every turn is persisted, in one c
   ])
   const chain = JSON.parse(String(rows[0]?.ancestry))
   expect([...chain].sort()).toEqual(reported.map((result) => result.turnId).sort())
-  // What each said, it said in its own order.
+  // The messages of each are in its own order.
   const prompts = (await engine.ledger.history('shared'))
     .filter((message) => message.role === 'user')
     .map((message) => message.content)
@@ -85,7 +85,7 @@ test(`eight processes with ${MESSAGES} messages each for one session: a linear c
   ])
   const moved = await engine.ledger.query('SELECT thread_id FROM session_history ORDER BY id')
   expect(moved.rows.map((row) => row.thread_id)).toEqual(ids)
-  // Each process's messages, in the order it asked, under the ids it was told.
+  // Each process's messages, in its own order, under the ids of its results.
   names.forEach((name, n) => {
     const own = chain.rows.filter((row) => String(row.content).startsWith(`${name} `))
     expect(own.map((row) => row.content)).toEqual(reported[n]?.map((_, turn) => `${name} ${turn}`))

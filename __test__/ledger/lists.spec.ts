@@ -1,4 +1,4 @@
-// Owns the ledger's lists and the names of sessions, as a host uses them: what they say after real runs, what is refused
+// Owns the ledger's lists and the names of sessions, as a host uses them: what they return after real runs, what is refused
 // and with which field. Which index a list uses is the core's tests'.
 
 import { describe, expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-// Owns the care of a ledger on a bad day: a full disk, a folder without rights, a lock of another process, a clock that
+// Owns the maintenance of a ledger on failing disks: a full disk, a folder without rights, a lock of another process, a clock that
 // was set back. It must never mount over, fill or lock anything but a folder of its own.
 
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
@@ -71,7 +71,7 @@ describe('a full disk', () => {
     const ballast = join(small, 'ballast')
     fill(ballast)
     const to = (name: string) => join(small, name)
-    // What is said depends on whether the first or a later byte does not fit.
+    // The message depends on whether the first or a later byte does not fit.
     const full = { code: expect.stringMatching(/^storage_(full|io)$/) }
     expect(await refusal(engine.ledger.backup(to('copy.db')))).toEqual(full)
     expect(await refusal(engine.ledger.export(to('all.jsonl')))).toEqual(full)

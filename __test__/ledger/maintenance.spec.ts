@@ -1,4 +1,4 @@
-// Owns the care of a ledger: what `verify` finds, what a backup holds, what `stats` counts and `vacuum` gives back.
+// Owns the maintenance of a ledger: what `verify` finds, what a backup holds, what `stats` counts and `vacuum` gives back.
 // Damage is done from outside: by another SQLite in its own process, or to the bytes of a closed file.
 
 import { execFileSync } from 'node:child_process'
@@ -196,7 +196,7 @@ describe('verify', () => {
         },
       ],
     })
-    // Not a word of what was said is in the report.
+    // No text of a message is in the report.
     expect(JSON.stringify(problems)).not.toContain('second answer')
   })
 

@@ -357,7 +357,7 @@ describe('the disk', () => {
         false,
         'storage_locked',
       ])
-      // Reads never wait for a writer, whoever it is.
+      // Reads never wait for a writer of any process.
       expect(await ledger.turn(lost.turnId)).toBeNull()
       await lock.release()
       const stored = await engine.run(context()).result

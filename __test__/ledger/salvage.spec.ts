@@ -1,4 +1,4 @@
-// Owns salvage: what can be read of a damaged file is saved as it was, what is lost is told, and the damaged file stays
+// Owns salvage: what can be read of a damaged file is saved as it was, what is lost is reported, and the damaged file stays
 // byte for byte.
 
 import {
@@ -97,7 +97,7 @@ function byKey(rows: unknown[] | undefined, ...keys: string[]): Map<string, unkn
   )
 }
 
-/** Salvages `path`, and says which messages and turns of `was` are lost; whatever is there is as it was. */
+/** Salvages `path`, and lists which messages and turns of `was` are lost; the rest is as it was. */
 async function saved(path: string, to: string, was: Record<string, unknown[]>) {
   const dir = join(path, '..')
   const before = bytes(dir)

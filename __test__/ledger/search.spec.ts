@@ -22,7 +22,7 @@ const usage = {
   totalTokens: 2,
 }
 
-/** A broker's turn that says all of this. */
+/** A broker's turn with these messages. */
 const turnOf = (contents: string[]) => ({
   messages: contents.map((content, sequence) => ({
     role: 'user' as const,

@@ -58,7 +58,7 @@ const script = () =>
 beforeAll(() => {
   process.on('uncaughtException', onException)
   process.on('unhandledRejection', onRejection)
-  // A warning is what a throwing callback is meant to become: thousands of them say nothing here.
+  // A warning is what a throwing callback is meant to become: thousands of them only fill the log here.
   process.removeAllListeners('warning')
   process.on('warning', silent)
   const options = { models: [testModel], toolTimeoutMs: 250 }

@@ -20,7 +20,7 @@ const thrower = (message: string) => () => {
   throw new Error(message)
 }
 
-/** What a call throws, as it is told. */
+/** The error that a call throws. */
 function refused(call: () => unknown) {
   try {
     call()

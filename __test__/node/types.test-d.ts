@@ -152,7 +152,7 @@ export async function read(events: AgentRun): Promise<string> {
       case 'stream_error':
         return event.error + String(event.partial)
       default:
-        // Every event is told apart by its type, and there is no other.
+        // Every event is distinguished by its type, and there is no other.
         return event satisfies never
     }
   }

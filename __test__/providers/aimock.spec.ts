@@ -94,7 +94,7 @@ describe.each(spoken)('a foreign server of $api', (one) => {
 
   test.concurrent('streams a text with its usage', async (until) => {
     const mock = await mockServer(until)
-    // Gemini's own reason is `STOP`; this server has another one unless it is told.
+    // Gemini's own reason is `STOP`; this server has another one unless it is configured.
     mock.onMessage('hello', { content: 'Hi there, — “ünïcode” 🎉!', finishReason: 'stop', usage })
     const run = runPrompt(mock, until, 'hello')
     const events = await readAll(run)

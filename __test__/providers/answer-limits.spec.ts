@@ -1,5 +1,5 @@
 // What of one answer is too much for a process: it ends its run by name while it streams, and what fits arrives whole.
-// It never measures memory or time: what is kept, and where the server was hung up on, is counted.
+// It never measures memory or time: what is stored, and where the server was hung up on, is counted.
 
 import { expect, test, vi } from 'vitest'
 import type { AgentRun } from '../../index.js'
@@ -16,7 +16,7 @@ vi.setConfig({ testTimeout: 300_000 })
 const MIB = 1024 * 1024
 const PIECE = MIB
 
-/** Streams `head`, then `piece` for as long as the client reads it, at most `most` times; tells how often it was sent. */
+/** Streams `head`, then `piece` for as long as the client reads it, at most `most` times; counts how often it was sent. */
 function endless(head: string, piece: string, most: number, end = '') {
   const sent = { pieces: 0, cut: false }
   const handler: Handler = async (response) => {

@@ -18,7 +18,7 @@ import { answer, writeTinyModel } from '../support/values/tiny-model.js'
 const binary = process.env.LLAMA_SERVER || undefined
 const model = process.env.LLAMA_MODEL || undefined
 
-/** What the server has. The engine is told of eight times as much, as by a host that does not know how the server was started. */
+/** What the server has. The engine is configured with eight times as much, as by a host that does not know how the server was started. */
 const CONTEXT = 16_384
 const models = [{ provider: 'llama', id: 'tiny', contextWindow: 8 * CONTEXT, maxOutputTokens: 512 }]
 /** Of a server that is built without optimisation, in milliseconds. */

@@ -1,4 +1,4 @@
-// The provider's prompt cache: that the engine never breaks it, and that whoever does is named. Over servers that keep
+// The provider's prompt cache: that the engine never breaks it, and that what does is named. Over servers that store
 // prefixes as the providers do and report what they read. It must never wait for a cache to go cold: the servers' time is
 // the tests', and the ledger's last call is moved into the past by another SQLite.
 
@@ -94,7 +94,7 @@ const tools = [
   tool('write'),
   tool('list'),
 ]
-/** About 1,500 tokens: above the least that is kept. */
+/** About 1,500 tokens: above the least that is cached. */
 const SYSTEM = `You are a test. ${'Keep the rules of the house. '.repeat(200)}`
 const typesOf = (events: { type: string }[]) => events.map(({ type }) => type)
 
@@ -411,7 +411,7 @@ describe('a drop without a change', () => {
     cache.now += 300_001
     const lost = await engine.run(userTurn('three')).result
     expect(lost.cacheBreaks).toMatchObject([{ cause: 'unexplained', part: null, readTokens: 0 }])
-    // Still there although the time was up: nothing to tell.
+    // Still there although the time was up: nothing to report.
     await engine.close()
     idle(300_001)
     engine = open()
@@ -531,7 +531,7 @@ describe('no false alarm', () => {
       }),
     ).result
     expect(next.cacheBreaks).toEqual([])
-    // What was said before the interrupted turn is compared all the same.
+    // The messages before the interrupted turn are compared all the same.
     const clock = await engine.run(
       userTurn('go on', {
         systemPrompt: `${SYSTEM}!`,

@@ -114,13 +114,13 @@ const DIFFERENT: Record<Folder, [name: string, field: string, why: string][]> = 
 /** A larger stream takes a server too long byte by byte; `tests/it/recordings.rs` reads every one so. */
 const BYTE_BY_BYTE = 20_000
 
-/** Where an answer may already be whole: chat servers say much after their finish reason. */
+/** Where an answer may already be whole: chat servers send much after their finish reason. */
 function endOf({ folder, body }: Case): number {
   const at = folder === 'chat' ? body.toString('latin1').search(/"finish_reason": ?"/) : -1
   return at < 0 ? body.length : at
 }
 
-/** How the bytes of a stream may come without changing what they say. */
+/** How the bytes of a stream may come without changing their content. */
 const DISGUISES: [name: string, of: (text: string) => string][] = [
   ['with CRLF', (text) => text.replaceAll('\n', '\r\n')],
   ['with a byte order mark', (text) => `\ufeff${text}`],
@@ -271,7 +271,7 @@ describe.skipIf(!here).each(['anthropic', 'chat', 'responses', 'google', 'bedroc
     test.skipIf(!spoken)(
       'a stream that ends before its end is a failure and runs no tool',
       async () => {
-        // Every byte of every stream is cut in `tests/it/recordings.rs`; here a few places of some streams with calls.
+        // Every byte of every stream is cut in `tests/it/recordings.rs`; here a few cuts of some streams with calls.
         const isOdd = ({ id }: Case) => DIFFERENT[folder].some(([end]) => id.endsWith(end))
         const calling = streams.filter(
           (one) => one.tools.length > 0 && one.expected.complete && !isOdd(one),

@@ -1,6 +1,6 @@
 // Every recorded agent loop of real providers, driven through the public API: the engine makes the calls that were
-// recorded, its tools answer what was recorded, and each request it sends keeps the rules of its API, says what the
-// recorded client's request said, and resends opaque values byte for byte. The recordings are not part of the project.
+// recorded, its tools answer what was recorded, and each request it sends follows the rules of its API, has the content of the
+// recorded client's request, and resends opaque values byte for byte. The recordings are not part of the project.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -55,7 +55,7 @@ function sessions(folder: Folder): Session[] {
     .filter((session) => session.api === FOLDERS[folder])
 }
 
-/** What a tool answered in the recording, as a tool here would say it. */
+/** What a tool answered in the recording, as a tool here would return it. */
 function answer({
   content,
   is_error: isError,
@@ -150,7 +150,7 @@ function differences(folder: Folder, driven: Driven, expected: Map<string, Expec
         .slice(0, at)
         .flatMap((one) => one?.opaque.map(({ length, sha256 }) => ({ length, sha256 }))),
     )
-    // What the recorded client sent at this place: its opaque values are among ours, its calls and results in our order.
+    // What the recorded client sent in this step: its opaque values are among ours, its calls and results in our order.
     const theirs = requestOf({ id: session.steps[at]?.case ?? '', folder })
     const opened = requestOf({ id: session.steps[0]?.case ?? '', folder })
     if (theirs === undefined || opened === undefined) return

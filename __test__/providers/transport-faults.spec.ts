@@ -1,5 +1,5 @@
 // Transport faults over loopback sockets: what each ends as, how often it is tried, and that none is taken for success.
-// It must never wait for time to pass where an event tells the same.
+// It must never wait for time to pass where an event shows the same.
 
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'

@@ -89,7 +89,7 @@ test.each(['full', 'final'])(title, { timeout: 180_000 }, async (journal) => {
     expect(listed.map((turn) => turn.turnId)).toEqual(open.map((row) => row.id))
     if (journal === 'final') expect(listed).toEqual([])
     for (const label of ['one', 'two']) {
-      // The pointer is the newest acknowledged turn, or the one that was kept after it and not told any more.
+      // The pointer is the newest acknowledged turn, or the one that was persisted after it and not printed any more.
       const own = printed.filter(([session]) => session === label)
       const newest = own.at(-1)?.[1] ?? heads.get(label) ?? null
       const head = (await engine.ledger.session(label))?.threadId ?? null

@@ -1,4 +1,4 @@
-// Owns what a killed process's consumers have seen: always a prefix of what is told after. EVENT_KILLS raises the number.
+// Owns what a killed process's consumers have seen: always a prefix of what is delivered afterwards. EVENT_KILLS raises the number.
 // It must never kill anything but its own children.
 
 import { expect, test } from 'vitest'

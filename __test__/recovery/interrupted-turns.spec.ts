@@ -155,7 +155,7 @@ test(`${KILLS} kills at random moments: effects once, partial turns unseen, ever
       const mode = open === undefined ? ['run', 'main'] : ['resume', open.turnId]
       const child = killable('recovery/recovery.mjs', [file, service.url, ...mode], skipped(open))
       if (tally.kills < KILLS && kills < 6) {
-        // By what it has told, not by time: a process that starts slowly would always be killed at its first call.
+        // By what it has printed, not by time: a process that starts slowly would always be killed at its first call.
         await Promise.race([child.count(1 + Math.floor(Math.random() * 20)), child.ended])
         setTimeout(() => child.kill(), Math.random() * 4)
       }
@@ -172,7 +172,7 @@ test(`${KILLS} kills at random moments: effects once, partial turns unseen, ever
         expect(result).toMatchObject({ persisted: true, stopReason: 'end_turn' })
         expect(seen.head?.id).toBe(result.turnId)
       } else if (seen.head !== null) {
-        // Killed between the commit and its telling.
+        // Killed between the commit and its acknowledgement.
         expect(seen.head.status).toBe('completed')
         const { id: turnId, ...row } = seen.head
         result = { ...row, turnId } as unknown as AgentResult

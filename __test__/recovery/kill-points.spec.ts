@@ -31,7 +31,7 @@ function standing(turn: InterruptedTurn | undefined, ended: boolean): string {
   return turn.toolCalls.map((call) => call.status[0]).join('')
 }
 
-/** Kills a turn at `moment` of the `number`th operation, goes on with it, and says where it stood; null where it had none. */
+/** Kills a turn at `moment` of the `number`th operation, resumes it, and gives the state it was in; null where it had none. */
 async function killedAt(moment: string, kind: string, number: number): Promise<string | null> {
   const { path, file } = folder()
   const service = await counter()
@@ -91,7 +91,7 @@ for (const kind of kinds) {
           if (where === null) break
           stood.push(where)
         }
-        // Every place a turn can stand at was among them.
+        // Every state of a turn was among them.
         const states = ['nothing', 'begun', 'rppp', 'crpp', 'ccrp', 'cccr', 'ended']
         expect(states.filter((state) => stood.includes(state))).toEqual(states)
         console.log(`${stood.length} kills ${moment} a ${kind}: ${stood.join(' ')}`)

@@ -28,10 +28,10 @@ const FORMS = [
   spelled,
   spelled.replaceAll('\\', '\\\\'),
 ]
-/** What stands in the place of a text: the key in each form that it can have there. */
+/** What replaces a text: the key in each form that it can have there. */
 const ECHO = `x ${KEY} ${encodeURIComponent(KEY)} ${Buffer.from(KEY).toString('base64')} ${hex} ${hex.toUpperCase()}`
 
-/** The model's own words, which are kept as they are. */
+/** The model's own words, which are stored as they are. */
 const CONTENT = new Set([
   'text',
   'thinking',

@@ -22,7 +22,7 @@ test('there are fifty of them, and all differ', () => {
   expect(new Set(INJECTIONS.map(([, text]) => text)).size).toBe(INJECTIONS.length)
 })
 
-/** What a run comes to, apart from what its tool said. */
+/** What a run comes to, apart from the answer of its tool. */
 async function outline(text: string, fails: boolean) {
   const { result, events, requests, toolResults } = await runTools(
     [

@@ -1,4 +1,4 @@
-// What must never leave: keys in anything that a host can see or that is kept, and requests to where none may go.
+// What must never leave: keys in anything that a host can see or that is stored, and requests to where none may go.
 // The canary is searched byte by byte. It must never be weakened to a search of selected fields.
 
 import { execFile } from 'node:child_process'

@@ -1,4 +1,4 @@
-// Owns callbacks and the stream handle: what is told, in which order, and that no callback can harm a run.
+// Owns callbacks and the stream handle: what they receive, in which order, and that no callback can harm a run.
 // The iterator has a file of its own.
 
 import { expect, test } from 'vitest'
@@ -9,7 +9,7 @@ import { context, engineAt, readAll, scriptedEngine, textOf } from '../support/e
 import { anthropic } from '../support/servers/anthropic.js'
 import { sse, status } from '../support/servers/server.js'
 
-/** Callbacks that write down what they are told. */
+/** Callbacks that record what they receive. */
 function recorder() {
   const received: unknown[] = []
   const callbacks: Required<AgentEngineCallbacks> = {
@@ -306,7 +306,7 @@ test('a late answer of a first try never stands for the second', async () => {
   const { engine } = scriptedEngine([{ toolCalls: [{ name: 'flaky' }] }, 'done'])
   const result = await closing(engine).run(context({ tools: [flaky] })).result
   expect(result.toolCalls).toMatchObject([{ status: 'completed', result: 'from the second try' }])
-  // What the model was told and what the caller gets are the same answer.
+  // What the model receives and what the caller gets are the same answer.
   expect(result.messages.find(({ role }) => role === 'tool')?.content).toBe('from the second try')
   expect(tries.map(({ signal }) => signal.aborted)).toEqual([true, false])
 })

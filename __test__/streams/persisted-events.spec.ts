@@ -1,4 +1,4 @@
-// Owns the kept events of runs: attaching during and after a run, from any number, here and in other processes; retention.
+// Owns the persisted events of runs: attaching during and after a run, from any number, here and in other processes; retention.
 // It must never kill anything but its own children.
 
 import { spawn } from 'node:child_process'

@@ -489,7 +489,7 @@ test('without merging the socket waits for a slow reader, and every delta is an 
     read++
     if ('seqFrom' in event) merged++
     furthest = Math.max(furthest, sent - read)
-    // The server has its turn before the next event is asked for.
+    // The server has its turn before the next event is requested.
     await turn()
   }
   expect({ read, merged }).toEqual({ read: total, merged: 0 })

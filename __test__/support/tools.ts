@@ -1,4 +1,4 @@
-// Runs of tools against a script: what the model asks for goes in, what it is told comes out.
+// Runs of tools against a script: the calls of the model go in, the results that it receives come out.
 // It must never look inside the engine: everything is read from results, events and requests.
 
 import type {
@@ -15,7 +15,7 @@ import type {
 } from '../../index.js'
 import { context, readAll, scriptedEngine } from './engine.js'
 
-/** What the model was told of one call. */
+/** The result of one call as the model receives it. */
 export interface SentToolResult {
   toolCallId: string
   toolName: string
@@ -32,7 +32,7 @@ export interface ToolRun {
   toolResults: SentToolResult[]
 }
 
-/** The reply of a model that asks for tools: `[name, arguments]` each. */
+/** The reply of a model that calls tools: `[name, arguments]` each. */
 export function callTools(...calls: [name: string, args?: unknown][]): ScriptedReply {
   return { toolCalls: calls.map(([name, args]): ScriptedCall => ({ name, arguments: args ?? {} })) }
 }
@@ -80,7 +80,7 @@ export function tool(
   return { name, run, ...more }
 }
 
-/** The text of what the model was told. */
+/** The text of a result. */
 export function textOf(toolResults: SentToolResult | undefined): string {
   return (toolResults?.content ?? [])
     .map((block) => (block.type === 'text' ? block.text : ''))

@@ -257,7 +257,7 @@ test('an abort while bash runs kills its processes; the run ends as aborted and 
     { id: 'c1', toolName: 'bash', status: 'failed', error: 'aborted' },
   ])
   expect(events.at(-1)).toMatchObject({ type: 'stream_end', final: true })
-  // pi's tool saw the signal: it killed the tree and says so, to nobody.
+  // pi's tool saw the signal: it killed the tree, and its report is not used.
   expect(await settled).toContain('Command aborted')
   const pid = Number(readFileSync(join(cwd, 'pid'), 'utf8'))
   expect(() => process.kill(pid, 0)).toThrow('ESRCH')

@@ -1,5 +1,5 @@
-// Owns the tools that the provider runs itself: their blocks come back as they were, a paused answer goes on, and whoever
-// else is asked never sees them. It must never look at columns; that is ledger/rows.spec.ts.
+// Owns the tools that the provider runs itself: their blocks come back as they were, a paused answer goes on, and no other
+// model sees them. It must never look at columns; that is ledger/rows.spec.ts.
 
 import { describe, expect, test } from 'vitest'
 import type { AgentResult } from '../../index.js'
@@ -19,7 +19,7 @@ const FOUND =
 const SEARCH =
   '{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query": "engines"}}'
 
-/** Thinks, says it will look, begins a search, and pauses. */
+/** Thinks, announces a search, begins it, and pauses. */
 const paused = () =>
   anthropic.start({ input: 100 }, 'msg_a') +
   anthropic.thinking(0, 'a search', 'sig-a==') +
@@ -135,7 +135,7 @@ describe('an answer that paused while the provider searched', () => {
     for (const mark of ['srvtoolu', 'sig-a', 'encrypted', 'a search']) {
       expect(next?.raw).not.toContain(mark)
     }
-    // Whoever wrote it gets it back afterwards.
+    // The provider that wrote it gets it back afterwards.
     expect((await runNext())?.raw).toContain(SEARCH)
   })
 })

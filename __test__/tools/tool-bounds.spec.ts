@@ -1,4 +1,4 @@
-// Results of tools that are larger than what is kept of them: cut and marked before anything walks them.
+// Results of tools that are larger than what is stored of them: cut and marked before anything walks them.
 // It measures the work by counting it, never by time.
 
 import { afterEach, expect, test, vi } from 'vitest'
@@ -14,7 +14,7 @@ afterEach(() => {
   vi.restoreAllMocks()
 })
 
-/** Runs a tool that returns `value`, and reads back what the ledger keeps of it. */
+/** Runs a tool that returns `value`, and reads back what the ledger stores of it. */
 async function runWithResult(value: () => unknown) {
   const dir = tempDir()
   afterwards(dir.remove)

@@ -1,4 +1,4 @@
-// Tools that misbehave (docs/rules/faults.md#tool-faults): whatever one does, the model is told of a failure, the run goes on, the process lives.
+// Tools that misbehave (docs/rules/faults.md#tool-faults): whatever one does, the model receives a failure, the run goes on, the process lives.
 // It never expects more of a broken tool than that its call has exactly one answer.
 
 import { expect, test } from 'vitest'
@@ -418,7 +418,7 @@ test('a call of a response that was cut off is never executed', async () => {
     anthropic.blockStart(0, { type: 'tool_use', id: 'c1', name: 't', input: {} }) +
     anthropic.delta(0, { type: 'input_json_delta', partial_json: '{"command":"rm -rf /home/u' })
   const bodies = [
-    // The arguments are whole, and still nobody said that the answer is.
+    // The arguments are whole, and still the answer may not be.
     whole.slice(0, whole.indexOf('event: message_delta')),
     whole.slice(0, whole.indexOf('event: message_stop')),
     half,

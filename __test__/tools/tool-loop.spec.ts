@@ -1,4 +1,4 @@
-// The loop over tools that live in JavaScript: order, overlap, limits, retries, and what the model is told.
+// The loop over tools that live in JavaScript: order, overlap, limits, retries, and what the model receives.
 // It never tests what a broken tool does (tools/tool-faults.spec.ts) or what a schema refuses (tools/validation.spec.ts).
 
 import { Type } from '@sinclair/typebox'

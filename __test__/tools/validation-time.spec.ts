@@ -24,7 +24,7 @@ const withPattern = (pattern: string) => ({
   properties: { s: { type: 'string', pattern } },
 })
 
-/** What the model is told of one call with these arguments; undefined where the tool ran. */
+/** What the model receives for one call with these arguments; undefined where the tool ran. */
 async function resultOf(parameters: object, args: unknown) {
   let ran = false
   const { engine, provider } = scriptedEngine([callTools(['t', args]), 'done'])

@@ -1,4 +1,4 @@
-// Arguments against schemas: what is coerced as pi does it (docs/rules/pi.md#validation-and-coercion), what is refused, and what the model is told of it.
+// Arguments against schemas: what is coerced as pi does it (docs/rules/pi.md#validation-and-coercion), what is refused, and what the model receives then.
 // It never runs a tool with arguments that its schema refuses.
 
 import { type TSchema, Type } from '@sinclair/typebox'
@@ -9,7 +9,7 @@ import { textOf, tool, toolResultsIn } from '../support/tools.js'
 interface Checked {
   /** What the tool got; undefined where it was not run. */
   got: unknown
-  /** What the model was told where it was not. */
+  /** What the model received where it was not. */
   refusal: string | undefined
   /** What the call's record holds. */
   params: unknown

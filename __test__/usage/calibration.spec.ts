@@ -90,7 +90,7 @@ describe.each([2, 0.5])('a model that counts %d tokens for one of ours', (times)
     await first.close()
     const second = world.engine({ ledger: { path: file } })
     expect((await second.countTokens(next)).tokens).toBe(tokens)
-    // What was measured is told as it was measured.
+    // What was measured is reported as it was measured.
     const { usage, contextTokens } = await second.run(next).result
     near(tokens, world.prompts[1] ?? 0)
     expect(usage.inputTokens).toBe(world.prompts[1])

@@ -58,7 +58,7 @@ function readRecovery(options: Fields): { recovery: Recovery; rest: Fields } {
   return { recovery: { recovery, toolsFor } as Recovery, rest }
 }
 
-/** Treats each interrupted turn as `recovery` says, one after the other: they may be of one session. */
+/** Treats each interrupted turn as `recovery` decides, one after the other: they may be of one session. */
 async function recoverAtOpen(
   engine: AgentEngine,
   { ledger, recovery, toolsFor }: Recovery & { ledger: boolean },

@@ -1,4 +1,4 @@
-// The scripted provider: a model that answers as a script says, for tests and demos. No key, no network.
+// The scripted provider: a model that answers by a script, for tests and demos. No key, no network.
 // It must never behave unlike a real provider on the way to the engine: it runs where they run.
 
 import type { NativeEngine } from '../../binding.d.ts'
@@ -52,7 +52,7 @@ class ScriptedProvider implements Declared {
   }
 }
 
-/** A provider that answers as `replies` say, one a call. */
+/** A provider that answers with `replies`, one a call. */
 function scriptedProvider(
   replies: readonly ScriptedReply[],
   options: { repeat?: boolean } = {},

@@ -1,5 +1,5 @@
 // The addon of this platform: the file beside the package's own in a checkout, the package of the platform elsewhere.
-// Where none can be loaded, an error says which package is missing and what to do. It must never load anything else.
+// Where none can be loaded, an error names the missing package and what to do. It must never load anything else.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -15,7 +15,7 @@ const MAX_ENTRIES = 100_000
 /** Why a text with half of a surrogate pair is refused. */
 const HALF = 'has half of a surrogate pair, as a cut through a character leaves it; pass whole text'
 
-/** Whether a value is an object that is no list, as far as that can be told. */
+/** Whether a value is an object that is no list, as far as that can be found out. */
 function isObject(value: unknown): value is Fields {
   try {
     return value !== null && typeof value === 'object' && !Array.isArray(value)
@@ -31,7 +31,7 @@ function readFields(value: unknown, root: string, code: Code, prefix = ''): Fiel
   const names = attempt(() => Object.keys(value), root, code)
   const fields: Fields = {}
   for (const name of names) {
-    // An own field of this name says nothing to us, and set here it would change the object itself.
+    // An own field of this name has no meaning here, and set here it would change the object itself.
     if (name === '__proto__') continue
     fields[name] = attempt(() => value[name], `${prefix}${name}`, code)
   }

@@ -3,7 +3,7 @@ import { writeSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
 import { context, scripted } from '../common.mjs'
 
-/** Collects until all are gone, or says how many are left after many rounds. */
+/** Collects until all are gone, or gives how many are left after many rounds. */
 async function left(refs) {
   for (let round = 0; round < 200; round++) {
     await turn()

@@ -1,4 +1,4 @@
-// How a process ends around an engine; the first argument says which way. Nothing here closes the engine.
+// How a process ends around an engine; the first argument chooses the way. Nothing here closes the engine.
 import { writeSync } from 'node:fs'
 import { context, scripted } from '../common.mjs'
 
@@ -44,7 +44,7 @@ const ways = {
   },
   unawaitedTool() {
     const { engine } = scripted([{ toolCalls: [{ name: 'wait' }] }, 'done'], { ledger })
-    // Its timer is the only thing of JavaScript that waits, and is unref'd: the run keeps the process.
+    // Its timer is the only thing of JavaScript that waits, and is unref'd: the run holds the process.
     const run = () => new Promise((resolve) => setTimeout(resolve, 100, 'ok').unref())
     engine.run(context({ runId: 'unawaited', tools: [{ name: 'wait', run }] }))
   },

@@ -19,7 +19,7 @@ function median(numbers) {
 }
 
 /**
- * What the process holds of memory that is its own. Where the system tells, without pages of files: the optimising compiler
+ * What the process holds of memory that is its own. Where the system reports it, without pages of files: the optimising compiler
  * of V8 runs for the first time at some 500 runs, and pages 5 MB of Node's own code in.
  */
 function own() {

@@ -1,4 +1,4 @@
-// A worker with runs of its own: one that ends and tells, or many that go on until somebody ends the worker.
+// A worker with runs of its own: one that ends and posts its answers, or many that go on until the worker is terminated.
 import { parentPort, workerData } from 'node:worker_threads'
 import { context, scripted } from '../common.mjs'
 

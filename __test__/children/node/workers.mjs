@@ -1,4 +1,4 @@
-// Workers with engines, from a process whose main thread may never load the addon; the first argument says which way.
+// Workers with engines, from a process whose main thread may never load the addon; the first argument chooses the way.
 import { once } from 'node:events'
 import { writeSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'

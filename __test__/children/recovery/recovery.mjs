@@ -19,13 +19,13 @@ const round = (text) => ({
 })
 const script = replies ?? [...['one', 'two'].slice(0, rounds).map(round), 'done']
 
-/** Tells the counter; it answers when the effect has happened. */
+/** Posts to the counter; it answers when the effect has happened. */
 async function count(path) {
   const answer = await fetch(`${url}/${path}`, { method: 'POST' })
   return await answer.text()
 }
 
-/** Tells the parent where it is; at `stopAt` it then waits to be killed. */
+/** Prints where it is; at `stopAt` it then waits to be killed. */
 async function at(stop) {
   print(`at ${stop}`)
   if (stop === stopAt) await new Promise(() => setInterval(() => {}, 1000))

@@ -66,7 +66,7 @@ async function process(file: string, clockFile: string, options: object = {}) {
   }
 }
 
-/** A run that a window of at most `most` keeps from being asked, whatever the clock says. */
+/** A run that a window of at most `most` delays, whatever the clock shows. */
 function expectCooling(outcome: Outcome, most: number) {
   expect(outcome).toMatchObject({ stopReason: 'error', code: 'profiles_cooling' })
   expect(outcome.retryAfterMs).toBeGreaterThan(0)

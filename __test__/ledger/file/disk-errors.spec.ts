@@ -88,7 +88,7 @@ async function failing(kind: string, number: number, how: string): Promise<boole
         answer: expect.stringMatching(/^(one|two)$/),
       })
   }
-  // What cannot be read is damaged, as far as a look at it can say.
+  // What cannot be read is damaged, as far as can be found out.
   const looked = outcome.find((line) => 'looked' in line)?.looked ?? 'ok'
   if (looked !== 'ok' && kind !== 'read')
     expect({ at, looked }).toEqual({ at, looked: 'storage_io' })

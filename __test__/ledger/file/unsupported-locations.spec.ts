@@ -16,7 +16,7 @@ beforeAll(() => {
   if (canPreload) preload = library('mounts')
 })
 
-/** What a child says that opens a ledger in `path` while the list of mounts has `kind` there. */
+/** What a child prints that opens a ledger in `path` while the list of mounts has `kind` there. */
 function openedOn(path: string, file: string, kind: string) {
   const mounts = join(path, 'mounts')
   const point = path.replaceAll(' ', '\\040')

@@ -1,5 +1,5 @@
 // Owns the proof that no file makes an import leave a ledger that `verify()` rejects: lines of valid exports are changed, and
-// each file is refused with a stable code, or taken with its problems told by their lines. The full proof is
+// each file is refused with a stable code, or taken with its problems reported by their lines. The full proof is
 // `npm run proof:imports`. It must never accept an error without a code.
 
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -34,7 +34,7 @@ beforeAll(async () => {
   for (const [number, [format, session]] of sessions.entries()) {
     const to = join(dir.path, `${number}.jsonl`)
     await engine.ledger.export(to, session === undefined ? { format } : { format, session })
-    // The long texts say nothing that short ones do not.
+    // Long texts show nothing that short ones do not.
     const text = readFileSync(to, 'utf8').replaceAll(/(the same words again and again, ){3,}/g, '…')
     files.push({ format, lines: text.trimEnd().split('\n') })
   }
@@ -59,7 +59,7 @@ const odd = [
   1.5,
 ]
 
-/** Changes one place in a value. */
+/** Changes one part of a value. */
 function changed(value: unknown, next: Next, ids: string[]): unknown {
   if (value !== null && typeof value === 'object' && next(4) > 0) {
     const entries = Object.entries(value)
@@ -77,7 +77,7 @@ function changed(value: unknown, next: Next, ids: string[]): unknown {
   return odd[next(odd.length)]
 }
 
-/** Changes one place in a file. */
+/** Changes one part of a file. */
 function mutated(lines: string[], next: Next): string {
   const copy = [...lines]
   const at = next(copy.length)
@@ -109,7 +109,7 @@ function mutated(lines: string[], next: Next): string {
   return `${copy.join('\n')}\n`
 }
 
-/** Turns that no version of the engine writes: what each is changed by, and what is told of it. */
+/** Turns that no version of the engine writes: what each is changed by, and the reported problem. */
 const impossible: [string, (turn: any) => void, string][] = [
   [
     'names a question it does not have',

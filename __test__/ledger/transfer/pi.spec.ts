@@ -1,5 +1,5 @@
 // Owns the sessions of pi: any version in, version 3 out, the tree, compactions and branch summaries as pi has them.
-// What the context of a session is, an oracle says that walks pi's entries by pi's own rule.
+// An oracle that walks pi's entries by pi's own rule computes the context of a session.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -205,7 +205,7 @@ const read = (path: string): Entry[] =>
     .split('\n')
     .map((line) => JSON.parse(line))
 
-/** What an entry says to the model: its role and its words. */
+/** What the model gets of an entry: its role and its text. */
 function spokenText(entry: Entry): [string, string] | null {
   const words = (content: unknown) =>
     typeof content === 'string'
@@ -222,7 +222,7 @@ function spokenText(entry: Entry): [string, string] | null {
   return [role === 'assistant' ? 'assistant' : 'user', words(content)]
 }
 
-/** The context of a session by pi's rule: the last compaction, what it keeps, what came after it. */
+/** The context of a session by pi's rule: the last compaction, what it leaves as it is, what came after it. */
 function oracle(entries: Entry[]): [string, string][] {
   const byId = new Map(entries.slice(1).map((entry) => [entry.id, entry]))
   const path: Entry[] = []
@@ -576,7 +576,7 @@ describe('damage', () => {
   })
 })
 
-/** A random tree: questions, answers, tools, notes, branches from anywhere, compactions that keep anything. */
+/** A random tree: questions, answers, tools, notes, branches from anywhere, compactions from anywhere. */
 function randomSession(seed: number): Entry[] {
   let state = seed * 7919
   const pick = (below: number) => {

@@ -1,4 +1,4 @@
-// Owns how an answer ends: what its own status or reason says decides, not the name of the last event.
+// Owns how an answer ends: its own status or reason decides, not the name of the last event.
 
 import { describe, expect, test } from 'vitest'
 import { closing, serving } from '../../support/cleanup.js'

@@ -1,4 +1,4 @@
-// A ledger as its tables say it, through the API alone, so that two ledgers can be compared.
+// A ledger as its tables hold it, through the API alone, so that two ledgers can be compared.
 // It must leave out only what the journal of running turns needs, and what a file makes anew.
 
 import type { AgentEngine } from '../../../index.js'

@@ -4,7 +4,7 @@
 export interface Live {
   /** `table.column`, or `index` for an entry of an index. */
   name: string
-  /** Places in the file. */
+  /** Offsets in the file. */
   at: number[]
 }
 
@@ -51,7 +51,7 @@ class Reader {
     this.#size = size === 1 ? 65_536 : size
   }
 
-  /** The number at a place, and the places of its bytes. */
+  /** The number at an offset, and the offsets of its bytes. */
   #varint(at: number): { value: number; at: number[] } {
     let value = 0
     const offsets = []
@@ -90,7 +90,7 @@ class Reader {
     if (inside) yield* this.cells(this.#file.readUInt32BE(head + 8))
   }
 
-  /** The places of a payload's bytes, also of those that stand on pages of their own. */
+  /** The offsets of a payload's bytes, also of those that stand on pages of their own. */
   #payload(at: number, length: number, table: boolean): number[] {
     const usable = this.#size
     const most = table ? usable - 35 : Math.floor(((usable - 12) * 64) / 255) - 23
@@ -110,7 +110,7 @@ class Reader {
     return offsets
   }
 
-  /** The places of a record's header size, of its types and of its values. */
+  /** The offsets of a record's header size, of its types and of its values. */
   record(payload: number[]) {
     // A header is short: it never reaches the pages of its own.
     const first = payload[0] ?? 0

@@ -1,5 +1,5 @@
 // Runs a script of __test__/children in a process of its own, and waits for its end.
-// It must never leave one behind: what does not end in time is killed and told as such.
+// It must never leave one behind: what does not end in time is killed and reported as such.
 
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'

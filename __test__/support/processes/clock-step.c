@@ -1,4 +1,4 @@
-// Preloaded into a child: its wall clock is off by what the file CLOCK_FILE says, eight bytes of milliseconds that the
+// Preloaded into a child: its wall clock is off by what the file CLOCK_FILE holds, eight bytes of milliseconds that the
 // parent may change at any time. It must never touch the monotonic clocks.
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Preloaded into a child: lets one operation on the ledger's files fail with EIO, once or from then on, and keeps what a disk
+// Preloaded into a child: lets one operation on the ledger's files fail with EIO, once or from then on, and stores what a disk
 // would have of them. It must never touch any other file.
 //
 // FAULT_FILE: how the paths of the ledger's files begin. FAULT_AT: `read|write|sync|truncate N once|ever`, from 1; none where

@@ -45,7 +45,7 @@ export async function resume(
 /** What of the script a turn has had already, as the child reads it. */
 export const skipped = (turn?: InterruptedTurn) => ({ SKIP: String(turn?.iterations ?? 0) })
 
-/** What a process that was killed has told of its result; it is in the ledger then. */
+/** The result that a killed process has printed; it is in the ledger then. */
 export function acknowledged(lines: string[]): AgentResult | undefined {
   const line = lines.find((line) => line.startsWith('result '))
   return line === undefined ? undefined : JSON.parse(line.slice('result '.length))
@@ -62,7 +62,7 @@ export function effectsOnce(
     const unknown = call.error === 'outcome_unknown'
     switch (call.toolName) {
       case 'unsafe':
-        // Never twice; and where nobody knows, it says so.
+        // Never twice; and an unknown outcome is reported as unknown.
         expect(times).toBeLessThanOrEqual(1)
         expect(unknown || times === 1).toBe(true)
         break
@@ -84,7 +84,7 @@ export function effectsOnce(
 }
 
 /**
- * Every history that a resumed turn of the script can come to, with ids by their place and without times. The projection's
+ * Every history that a resumed turn of the script can come to, with ids by their index and without times. The projection's
  * proof (`src/engine/conversation/tests/proof/resumed.rs`) shows each of them to the strict validator of every provider.
  * With `UPDATE_RESUMED=1` those that are missing are added.
  */

@@ -1,4 +1,4 @@
-// Request bodies of every API, read back: who says what, in order, and which of the API's own rules of order a body
+// Request bodies of every API, read back: the role and content of each message, in order, and which of the API's own rules of order a body
 // breaks (the pages in docs/rules/wire). Written from the APIs' rules, not from the engine's encoders, which it must never share code with.
 
 import type { Folder } from './recordings.js'
@@ -141,7 +141,7 @@ function responsesItem(item: any): Turn[] {
   }
 }
 
-/** What a request says, message by message; system prompts left out. */
+/** The content of a request, message by message; system prompts left out. */
 export function conversation(folder: Folder, body: any): Turn[] {
   const message = (role: string, items: Item[]): Turn => ({
     role: role === 'user' || role === 'tool' ? 'user' : 'assistant',

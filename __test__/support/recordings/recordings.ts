@@ -173,7 +173,7 @@ export const digest = (value: string) => ({
   sha256: createHash('sha256').update(value).digest('hex'),
 })
 
-/** The opaque values in what a block keeps for its provider. */
+/** The opaque values in what a block holds for its provider. */
 function opaqueValues(folder: Folder, json: string | undefined): { kind: string; value: string }[] {
   const data = JSON.parse(json ?? '{}')
   switch (folder) {
@@ -292,7 +292,7 @@ export function differences(one: Case, result: AgentResult): Record<string, unkn
     return wrong
   }
   check('stop_reason', result.stopReason, stopOf(expected))
-  // An answer without any content leaves no message that could tell these.
+  // An answer without any content leaves no message that could hold these.
   if (assistant !== undefined) {
     check('stop_reason_raw', assistant.providerStopReason, expected.stop_reason_raw ?? '')
     check('response_id', assistant.provenance?.responseId ?? '', expected.response_id ?? '')
@@ -302,7 +302,7 @@ export function differences(one: Case, result: AgentResult): Record<string, unkn
   if (expectedUsage !== null) {
     const { inputTokens, cachedInputTokens, cacheWriteTokens, outputTokens, reasoningTokens } =
       result.usage
-    // A call that the provider could not read is asked for once more, and both answers are paid for.
+    // A call that the provider could not read is requested once more, and both answers are paid for.
     const answers = expected.stop_reason === 'malformed_tool_call' ? 2 : 1
     check(
       'usage',

@@ -1,4 +1,4 @@
-// Providers with a prompt cache that tell the truth: loopback servers that keep the prefixes they have seen, by block and
+// Providers with a prompt cache that report what they do: loopback servers that store the prefixes they have seen, by block and
 // with a time of their own, and report what they read and wrote. Written from what providers document, not from the engine.
 
 import { createHash } from 'node:crypto'
@@ -6,7 +6,7 @@ import { anthropic } from './anthropic.js'
 import { chat } from './chat.js'
 import { type Handler, type Seen, sse } from './server.js'
 
-/** A prompt shorter than this is not kept. */
+/** A prompt shorter than this is not cached. */
 const LEAST = 1_024
 /** Blocks that are looked at before a breakpoint. */
 const LOOK_BACK = 20
@@ -27,7 +27,7 @@ export interface PromptCache {
   handler: Handler
 }
 
-/** What the model says to a body: text, a text after which it wants to go on, or tools to call. */
+/** What the model answers to a body: text, a text after which it wants to go on, or tools to call. */
 export type Answer = (
   body: any,
 ) =>
@@ -66,7 +66,7 @@ function blocks(body: any): { text: string; marked: boolean }[] {
   return all
 }
 
-/** Anthropic's cache: kept at breakpoints, found at them and up to 20 blocks before, for five minutes after the last use. */
+/** Anthropic's cache: stored at breakpoints, found at them and up to 20 blocks before, for five minutes after the last use. */
 export function anthropicCache(answer: Answer, ttl = 300_000): PromptCache {
   const cached = new Map<string, number>()
   const cache: PromptCache = { calls: [], now: 0, handler }
@@ -131,7 +131,7 @@ export function anthropicCache(answer: Answer, ttl = 300_000): PromptCache {
   return cache
 }
 
-/** OpenAI's: what begins alike, from 1,024 tokens on, in steps of 128; what is written is not told. */
+/** OpenAI's: what begins alike, from 1,024 tokens on, in steps of 128; what is written is not reported. */
 export function openaiCache(answer: (body: any) => string): PromptCache {
   let known: string[] = []
   const cache: PromptCache = { calls: [], now: 0, handler }

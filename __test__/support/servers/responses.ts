@@ -91,7 +91,7 @@ export const responses = {
     }),
   failed: (error: object | null) =>
     event('response.failed', { response: response('failed', { error }) }),
-  /** A whole response with these items, each told by its end alone. */
+  /** A whole response with these items, each sent by its end alone. */
   of: (...items: Item[]) =>
     responses.created() +
     items

@@ -1,4 +1,4 @@
-// A provider with a real token bucket: it counts requests, refuses those that are too many, and tells the truth in its headers.
+// A provider with a real token bucket: it counts requests, refuses those that are too many, and reports its level in its headers.
 // It must never refuse what its bucket has room for.
 
 import { serving } from '../cleanup.js'

@@ -9,7 +9,7 @@ import { google } from './google.js'
 import { responses } from './responses.js'
 import { type Handler, type Seen, sse } from './server.js'
 
-/** What the model said in a run. */
+/** The text of the model in a run. */
 export const spoken = (result: AgentResult): string =>
   result.messages
     .filter((message) => message.role === 'assistant')

@@ -123,7 +123,7 @@ export function hostileFunction(random: Random): (...args: any[]) => unknown {
     () => trapping(random, () => 1),
     () => revoked(() => 1),
     () => (value: any) => {
-      // Whatever it is told, it takes it apart.
+      // It takes apart whatever it receives.
       for (const key of Object.keys(value ?? {})) delete value[key]
     },
   ])()

@@ -1,4 +1,4 @@
-// Patterns that schema libraries write, each with texts to try. What a text should come to, JavaScript itself says.
+// Patterns that schema libraries write, each with texts to try. JavaScript itself decides which texts match.
 
 export const PATTERNS: [library: string, pattern: string, texts: string[]][] = [
   [

@@ -1,5 +1,5 @@
 // A model for a real llama.cpp: a GGUF file of two megabytes, made here and downloaded from nowhere. Its weights are not trained:
-// attention and feed-forward are zero, so that each token says which one follows it, and every answer is one fixed sentence.
+// attention and feed-forward are zero, so that each token decides which one follows it, and every answer is one fixed sentence.
 // What is real is the server around it: its tokens, its limit of context, its refusals.
 
 import { writeFileSync } from 'node:fs'
