@@ -258,7 +258,9 @@ describe.each(spoken)('a foreign server of $api', (one) => {
     expect(texts(result)).toEqual(['Hi!'])
   })
 
-  test.concurrent('is chaos at random for a hundred runs: each is right or a failure', async (until) => {
+  test.concurrent('is chaos at random for a hundred runs: each is right or a failure', {
+    timeout: 300_000,
+  }, async (until) => {
     const mock = await mockServer(until)
     mock.on(
       { hasToolResult: false },
@@ -279,7 +281,14 @@ describe.each(spoken)('a foreign server of $api', (one) => {
           },
         }
         const { result } = engine.run(
-          context({ ...one.without, model: one.model, sessionLabel: `chaos ${at}`, tools: [look] }),
+          context({
+            ...one.without,
+            model: one.model,
+            sessionLabel: `chaos ${at}`,
+            tools: [look],
+            // Its end is what the chaos decides, never a slow machine.
+            timeoutMs: 240_000,
+          }),
         )
         const done = await result
         return { looks, result: done }
