@@ -76,7 +76,8 @@ function isSpoken(one: Spoken): boolean {
 
 const spoken = SPOKEN.filter(isSpoken)
 
-describe.each(spoken)('a foreign server of $api', (one) => {
+// Side by side: most of a test is the wait that a limit without a time asks for.
+describe.concurrent.each(spoken)('a foreign server of $api', (one) => {
   const runPrompt = (
     mock: LLMock,
     until: Cleanup,

@@ -250,11 +250,17 @@ test('runs whose every call has an evil pattern do not hold up a run beside them
   dir.remove()
 })
 
-test('an abort ends the wait for a check: no call of the batch is judged after it', async () => {
+test('an abort ends the wait for a check: no call of the batch is judged after it', {
+  timeout: 300_000,
+}, async () => {
   const calls = Array.from({ length: 400 }, (): [string, unknown] => ['t', { s: VICTIM }])
   const { engine, provider } = scriptedEngine([callTools(...calls), 'done'])
   const run = engine.run(
-    context({ tools: [tool('t', () => 'ran', { parameters: withPattern(EVIL) })] }),
+    context({
+      tools: [tool('t', () => 'ran', { parameters: withPattern(EVIL) })],
+      // Only the abort may end it, however slow the machine is.
+      timeoutMs: 240_000,
+    }),
     {
       onAgentEvent: (event) => {
         if (event.phase === 'tool_use') run.abort()
