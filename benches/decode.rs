@@ -2,16 +2,16 @@
 //!
 //! Run with `cargo bench --no-default-features --bench decode`. It must never read a socket or a recording.
 
+use base::config::Environment;
 use bytes::Bytes;
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
-use nexus_agent_engine::config::Environment;
-use nexus_agent_engine::model::{Api, Block, Message, Role};
-use nexus_agent_engine::provider::anthropic::AnthropicWire;
-use nexus_agent_engine::provider::sse::{SseParser, StreamReader};
-use nexus_agent_engine::provider::{Flow, ProviderSettings, Wire, parse_providers, wire_of};
-use nexus_agent_engine::turn::Accumulator;
+use model::{Api, Block, Message, Role};
+use provider::anthropic::AnthropicWire;
+use provider::sse::{SseParser, StreamReader};
+use provider::{Flow, ProviderSettings, Wire, parse_providers, wire_of};
 use serde_json::value::RawValue;
+use turn::Accumulator;
 
 /// What the socket gives at once.
 const CHUNK: usize = 16 * 1024;

@@ -18,10 +18,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::clock::Clock;
 use divan::counter::ItemsCount;
-use nexus_agent_engine::clock::Clock;
-use nexus_agent_engine::ledger::{Ledger, LedgerOptions, SearchOptions, Synchronous};
-use nexus_agent_engine::model::{
+use ledger::{Ledger, LedgerOptions, SearchOptions, Synchronous};
+use model::{
     AgentRole, Block, CallStep, CompactionResult, CompactionStep, CompactionUsage, Journal,
     Message, OnStaleHead, Opened, Provenance, ReplayClass, Role, StopReason, TokenUsage,
     ToolCallRecord, ToolCallStatus, TurnCommit, TurnOpening, TurnStatus, TurnStep,

@@ -15,7 +15,7 @@ const spec = (name, project = 'once') => [
   project,
   `__test__/${name}.spec.ts`,
 ]
-const core = (filter) => ['cargo', 'nextest', 'run', ...manifest, filter]
+const core = (filter) => ['cargo', 'nextest', 'run', '--workspace', ...manifest, filter]
 
 /** What each proof is, what it sets, and what it runs. */
 const proofs = {

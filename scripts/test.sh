@@ -76,11 +76,11 @@ install() {
 
 core_tests() {
   if cargo nextest --version >/dev/null 2>&1; then
-    cargo nextest run --no-default-features --no-fail-fast --locked
+    cargo nextest run --workspace --no-default-features --no-fail-fast --locked
     # nextest does not run the examples in the documentation.
-    cargo test --no-default-features --locked --doc
+    cargo test --workspace --no-default-features --locked --doc
   else
-    cargo test --no-default-features --no-fail-fast --locked
+    cargo test --workspace --no-default-features --no-fail-fast --locked
   fi
 }
 
@@ -120,8 +120,8 @@ step 'remember generated files' remember
 (npm run --silent build) >"$logs/build" 2>&1 </dev/null &
 build=$!
 trap 'kill "$build" 2>/dev/null || true' EXIT
-step 'clippy' cargo clippy --all-targets --locked -- -D warnings
-step 'docs' env RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --document-private-items --locked
+step 'clippy' cargo clippy --workspace --all-targets --locked -- -D warnings
+step 'docs' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked
 step 'core tests' core_tests
 # Here, because a step is a shell of its own, and only its parent can wait for the build.
 built=0

@@ -1,4 +1,4 @@
-// Makes src/model/catalogue/models.json anew: one line per model, sorted.
+// Makes crates/model/src/catalogue/models.json anew: one line per model, sorted.
 //
 // Owns where the facts come from: the model tables of two npm packages (MIT; read as data, never as code to copy),
 // and catalogue-overrides.json for what those lack. It must never invent a price: what a table calls 0 is unknown.
@@ -6,7 +6,7 @@
 //   node scripts/update-catalogue.mjs             the newest tables
 //   node scripts/update-catalogue.mjs 1.5.2       that version, for a reproducible run
 //
-// Then `UPDATE_CATALOGUE=1 cargo nextest run --no-default-features packed` packs it for the binary.
+// Then `UPDATE_CATALOGUE=1 cargo nextest run --workspace --no-default-features packed` packs it for the binary.
 
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const HERE = fileURLToPath(new URL('.', import.meta.url))
-const TARGET = join(HERE, '../src/model/catalogue/models.json')
+const TARGET = join(HERE, '../crates/model/src/catalogue/models.json')
 const OVERRIDES = JSON.parse(readFileSync(join(HERE, 'catalogue-overrides.json'), 'utf8'))
 const NEWEST = '@earendil-works/pi-ai'
 const OLDER = { name: '@mariozechner/pi-ai', version: '0.73.1' }

@@ -5,7 +5,7 @@
 
 use ts_rs::{Config, TS};
 
-use crate::ledger::{
+use ledger::{
     AliasRow, BlobCounts, HistoryMessage, LedgerBackup, LedgerCheck, LedgerChecked, LedgerExport,
     LedgerFormat, LedgerImport, LedgerProblem, LedgerReport, LedgerSalvage, LedgerStats,
     LedgerVacuum, PageOptions, PersonaRow, QueryResult, SearchHit, SearchOptions, SessionFilter,
@@ -13,8 +13,8 @@ use crate::ledger::{
     TransferProblem, Truncation, TurnCounts, TurnError, TurnRow, TurnSummary, UsageBy, UsageFilter,
     UsageRow,
 };
-use crate::model::*;
-use crate::provider::*;
+use model::*;
+use provider::*;
 
 fn declaration<T: TS>(config: &Config) -> String {
     let docs = T::docs().unwrap_or_default();

@@ -7,9 +7,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use nexus_agent_engine::clock::Clock;
-use nexus_agent_engine::ledger::{Ledger, LedgerOptions};
-use nexus_agent_engine::model::{AssembledContext, Defaults, parse_context};
+use base::clock::Clock;
+use ledger::{Ledger, LedgerOptions};
+use model::{AssembledContext, Defaults, parse_context};
 
 fn context(parent: Option<&str>) -> AssembledContext {
     let json = serde_json::json!({
@@ -67,7 +67,7 @@ async fn the_command_line_reads_what_was_committed() {
     assert_eq!(fork.thread_id.as_deref(), Some("t1"));
     // While the ledger is open here, and again after it is closed.
     for _ in 0..2 {
-        let migrations = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ledger/migrations");
+        let migrations = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/ledger/src/migrations");
         let version = std::fs::read_dir(migrations).unwrap().count().to_string();
         for (sql, rows) in [
             ("PRAGMA integrity_check", "ok"),

@@ -1,4 +1,4 @@
-// Every code that an error of the package may have stands in the README's table, and the table has no other.
+// Every code that an error of the package may have stands in the table of docs/guide/errors.md, and the table has no other.
 // It must never know a code of its own: they are read from the sources.
 
 import { readdirSync, readFileSync } from 'node:fs'
@@ -30,15 +30,16 @@ function faceCodes(): string[] {
 }
 
 test('the table of errors has every code and no other', () => {
-  const table = read('README.md').split('| `code` | What to do |')[1]?.split('\n\n')[0] ?? ''
-  const told = [...table.matchAll(/^\| (.*?) \|/gm)].flatMap(([, cell]) =>
+  const table =
+    read('docs/guide/errors.md').split('| `code` | What to do |')[1]?.split('\n\n')[0] ?? ''
+  const listed = [...table.matchAll(/^\| (.*?) \|/gm)].flatMap(([, cell]) =>
     [...(cell ?? '').matchAll(/`(\w+)`/g)].map(([, code]) => code ?? ''),
   )
   const made = new Set([
-    ...rustCodes('src/error.rs', 'pub fn as_str(self)'),
-    ...rustCodes('src/model/error.rs', 'pub fn code(self)'),
+    ...rustCodes('crates/base/src/error.rs', 'pub fn as_str(self)'),
+    ...rustCodes('crates/model/src/error.rs', 'pub fn code(self)'),
     ...faceCodes(),
   ])
   expect(made.size).toBeGreaterThan(25)
-  expect(told.toSorted()).toEqual([...made].toSorted())
+  expect(listed.toSorted()).toEqual([...made].toSorted())
 })

@@ -1,5 +1,5 @@
 // The matrix of docs/rules/failover.md#rotation, over HTTP: every kind of error from 2 and 3 profiles of 3 models, and the exact order of who is asked.
-// The same on a fake clock, with its waits, is `src/turn/fallback/tests.rs`. It must never wait for a window to end.
+// The same on a fake clock, with its waits, is `crates/turn/src/fallback/tests.rs`. It must never wait for a window to end.
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { AgentEngine } from '../../index.js'

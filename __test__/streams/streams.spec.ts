@@ -463,14 +463,16 @@ test('a thread that was busy for the whole run loses nothing', async () => {
 
 test('without merging the socket waits for a slow reader, and every delta is an event', async () => {
   const total = 20_000
-  // Less than an answer may have, more than a queue and the sockets hold.
-  const text = 'y'.repeat(1_500)
+  // Less text than an answer may have; with the comments, which are no text, more bytes than the sockets' buffers hold: a
+  // receive buffer grows to 32 MiB here while its reader is slow.
+  const text = 'y'.repeat(500)
+  const padding = `: ${'.'.repeat(4_000)}\n\n`
   let sent = 0
   let blocked = 0
   const server = await serving(async (response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     response.write(anthropic.start() + anthropic.blockStart(0, { type: 'text', text: '' }))
-    const delta = anthropic.delta(0, { type: 'text_delta', text })
+    const delta = padding + anthropic.delta(0, { type: 'text_delta', text })
     while (sent < total) {
       sent++
       if (response.write(delta)) continue

@@ -5,7 +5,7 @@
 use super::driver::Run;
 use super::opening::{broken, interrupted};
 use super::sessions::Place;
-use crate::turn::machine::Event;
+use turn::machine::Event;
 
 impl Run {
     /// Follows an alias, in the order in which runs were started on it. The event is what the run ends with instead.

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::telemetry::Instrument as _;
+use base::telemetry::Instrument as _;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
@@ -20,13 +20,13 @@ use super::driver::Run;
 use super::outcome;
 use super::record::{Starting, Writing, bars};
 use super::session::storage_error;
-use crate::model::{Block, OUTCOME_UNKNOWN, RunWarning, StorageError, StreamEvent, ToolStatus};
-use crate::telemetry;
 use crate::tools::{
     Ending, First, Gate, Invocation, Limits, Prepared, ReconcileFuture, Ticket, ToolFuture,
     ToolHost, run_call,
 };
-use crate::turn::machine::{Event, Interrupt, Machine, PendingCall, Step, ToolFinish};
+use base::telemetry;
+use model::{Block, OUTCOME_UNKNOWN, RunWarning, StorageError, StreamEvent, ToolStatus};
+use turn::machine::{Event, Interrupt, Machine, PendingCall, Step, ToolFinish};
 
 /// What a skipped call answers (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch).
 const SKIPPED: &str = "Skipped due to queued user message.";

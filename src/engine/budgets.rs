@@ -8,12 +8,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::value::RawValue;
 
 use super::Core;
-use crate::clock;
-use crate::model::{
+use base::clock;
+use model::{
     BudgetOptions, BudgetPer, BudgetState, Failure, FailureKind, InputError, ModelInfo, SessionKey,
     SpentBy, StorageError, TokenUsage, typed,
 };
-use crate::turn::spend::{Amount, Ceiling, Refusal, SpendBook, dollars, nanos};
+use turn::spend::{Amount, Ceiling, Refusal, SpendBook, dollars, nanos};
 
 const DAY_MS: i64 = 86_400_000;
 

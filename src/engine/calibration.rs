@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::clock::Clock;
-use crate::model::{KeptRatio, RatioStore};
-use crate::telemetry;
-use crate::turn::calibration::Ratio;
+use base::clock::Clock;
+use base::telemetry;
+use model::{KeptRatio, RatioStore};
+use turn::calibration::Ratio;
 
 /// What other processes keep is looked at this often.
 const FRESH: Duration = Duration::from_secs(60);

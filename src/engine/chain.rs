@@ -10,15 +10,15 @@ use super::conversation::Conversation;
 use super::driver::Run;
 use super::recent::Recent;
 use super::session::Session;
-use crate::model::{
+use base::telemetry;
+use model::{
     Api, CacheBreak, CacheChain, CacheChange, CachePart, CacheStep, CacheTtl, Message,
     StorageError, StreamEvent,
 };
-use crate::telemetry;
-use crate::turn::machine::{Machine, Reply};
-use crate::turn::prefix::{self, Rules};
-use crate::turn::prune::Pruned;
-use crate::turn::transcript::{Projector, join};
+use turn::machine::{Machine, Reply};
+use turn::prefix::{self, Rules};
+use turn::prune::Pruned;
+use turn::transcript::{Projector, join};
 
 /// Bytes and sessions kept over all.
 const MAX_BYTES: usize = 8 << 20;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use super::sink::EventQueue;
-use crate::model::{LiveRun, Told};
+use model::{LiveRun, Told};
 
 #[derive(Default)]
 struct Steering {

@@ -11,16 +11,16 @@ use super::call::{Bounds, Dismissed, Ending, HookHost, ModelCall, ModelTarget, P
 use super::conversation::Conversation;
 use super::governor::priority_of;
 use super::{Core, Engine, Resolved, closed};
-use crate::error::EngineError;
-use crate::model::{
+use base::error::EngineError;
+use model::{
     AssembledContext, CallPurpose, Failure, FailureKind, HistoryTurn, Journal, Message, ModelInfo,
     StorageError, TokenCount, ToolDefinition,
 };
-use crate::provider::{ModelRequest, Provider, RequestHost};
-use crate::turn::fallback::Seat;
-use crate::turn::machine::Interrupt;
-use crate::turn::transcript::{Projector, Target};
-use crate::turn::{estimate, retry};
+use provider::{ModelRequest, Provider, RequestHost};
+use turn::fallback::Seat;
+use turn::machine::Interrupt;
+use turn::transcript::{Projector, Target};
+use turn::{estimate, retry};
 
 /// What stands before the current message.
 enum Before {

@@ -17,13 +17,11 @@ use super::session::Session;
 use super::sessions::Place;
 use super::sink::EventQueue;
 use super::{Core, batch};
-use crate::model::{
-    AgentPhase, AssembledContext, ModelInfo, Role, RunWarning, StopReason, StreamEvent,
-};
-use crate::provider::Provider;
 use crate::tools::{ToolHost, ToolSet};
-use crate::turn::fallback::Plan;
-use crate::turn::machine::{Event, Interrupt, Machine, Step, Tick};
+use model::{AgentPhase, AssembledContext, ModelInfo, Role, RunWarning, StopReason, StreamEvent};
+use provider::Provider;
+use turn::fallback::Plan;
+use turn::machine::{Event, Interrupt, Machine, Step, Tick};
 
 /// Everything a run is made of.
 pub(crate) struct Run {

@@ -11,12 +11,12 @@ use super::outcome::{self, Ended, Place, millis};
 use super::record::Writing;
 use super::session::Session;
 use super::sink::RecordKind;
-use crate::model::{
+use base::telemetry::{self, Instrument as _};
+use model::{
     AgentPhase, AgentResult, Journal, StorageError, StorageErrorKind, StreamEvent, TurnCommit,
     TurnStatus,
 };
-use crate::telemetry::{self, Instrument as _};
-use crate::turn::machine::{Machine, Outcome};
+use turn::machine::{Machine, Outcome};
 
 impl Run {
     /// Commits, then tells the end: the terminal event comes after the commit, the result after the event.

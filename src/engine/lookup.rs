@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::{Engine, ProviderEntry};
-use crate::error::{EngineError, ErrorCode};
-use crate::model::{Api, InputError, ModelFilter, ModelInfo, quoted};
+use base::error::{EngineError, ErrorCode};
+use model::{Api, InputError, ModelFilter, ModelInfo, quoted};
 
 impl Engine {
     /// The models that the engine knows, by provider and name.

@@ -1,7 +1,7 @@
 //! The engine: starts runs, drives them, and closes when they are done.
 //!
 //! Owns the driver, the event queue, control and the tasks. It must never know SQLite or JavaScript: it speaks to a
-//! [`crate::model::Journal`], a [`crate::tools::ToolHost`] and an [`EventQueue`].
+//! [`model::Journal`], a [`crate::tools::ToolHost`] and an [`EventQueue`].
 
 mod alias;
 mod batch;
@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use crate::telemetry::Instrument as _;
+use base::telemetry::Instrument as _;
 use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
@@ -51,21 +51,21 @@ pub use pruning::PruningOptions;
 pub use sink::{Batch, EventQueue, MERGE_ABOVE, Notify, RECORD_BYTES, RecordKind};
 pub use tasks::Tasks;
 
-use crate::clock::Clock;
-use crate::error::{EngineError, ErrorCode};
-use crate::model::{
-    AgentPhase, AssembledContext, Block, BudgetState, Catalogue, Enrolment, InputError, Journal,
-    LimitState, ModelInfo, ProfileState, ProfileStore, RatioStore, RunNames, StreamEvent,
-};
-use crate::provider::{Provider, ProviderKeys, RequestHost, TurnHeaders};
-use crate::telemetry;
 use crate::tools::{ToolHost, ToolSet, ToolSetCache};
-use crate::turn::fallback::Plan;
+use base::clock::Clock;
+use base::error::{EngineError, ErrorCode};
+use base::telemetry;
 use calibration::Calibrations;
 use call::{Bounds, RequestTemplate};
 use driver::Run;
 use failover::{Chain, Keyring};
 use governor::Governor;
+use model::{
+    AgentPhase, AssembledContext, Block, BudgetState, Catalogue, Enrolment, InputError, Journal,
+    LimitState, ModelInfo, ProfileState, ProfileStore, RatioStore, RunNames, StreamEvent,
+};
+use provider::{Provider, ProviderKeys, RequestHost, TurnHeaders};
+use turn::fallback::Plan;
 
 /// A provider the engine can ask, and the keys it is asked with.
 pub struct ProviderEntry {

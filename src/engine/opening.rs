@@ -11,11 +11,11 @@ use super::record::{Recorder, Writing};
 use super::session::{Session, storage_error};
 use super::sessions::Place;
 use super::{Core, JournalMode};
-use crate::model::{
+use model::{
     Journal, OnStaleHead, OpenTurn, Opened, StopReason, StorageError, StorageErrorKind, TurnCommit,
     TurnFacts, TurnOpening, TurnStatus, quoted,
 };
-use crate::turn::machine::{Event, Machine, Tick};
+use turn::machine::{Event, Machine, Tick};
 
 /// How long a session that another process runs is left alone before it is asked for again. Processes cannot wake each
 /// other; within one, nothing is polled.
@@ -87,7 +87,7 @@ impl Run {
             stop_reason: StopReason::Error,
             started_at: self.started_ms,
             completed_at: self.started_ms,
-            usage: crate::model::TokenUsage::default(),
+            usage: model::TokenUsage::default(),
             usage_estimated: false,
             context_tokens: None,
             cost: None,
@@ -185,7 +185,7 @@ impl Drop for GiveBack<'_> {
     }
 }
 
-pub(super) fn interrupted(cause: crate::turn::machine::Interrupt) -> Box<Event> {
+pub(super) fn interrupted(cause: turn::machine::Interrupt) -> Box<Event> {
     Box::new(Event::Interrupted { cause, partial: None })
 }
 

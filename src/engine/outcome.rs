@@ -2,12 +2,12 @@
 //!
 //! It must never decide anything: the machine has.
 
-use crate::model::{
+use model::{
     AgentMessage, AgentResult, AssembledContext, Attempt, CacheBreak, CompactionResult,
     OnStaleHead, PersistError, Role, RunWarning, StopReason, StorageError, TokenBudget, TokenUsage,
     TurnCommit, TurnFacts, TurnStatus,
 };
-use crate::turn::machine::{Machine, Outcome};
+use turn::machine::{Machine, Outcome};
 
 /// The facts of an ended run that the machine does not hold.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@
 
 use super::conversation::Conversation;
 use super::recent::Recent;
-use crate::model::Api;
+use model::Api;
 
 /// Bytes kept over all sessions.
 const MAX_BYTES: usize = 64 << 20;

@@ -11,10 +11,10 @@ use super::compaction::{Stopped, base_of, warning};
 use super::conversation::Conversation;
 use super::driver::Run;
 use super::session::Session;
-use crate::model::{InputError, typed};
-use crate::turn::compact::share;
-use crate::turn::machine::{Event, Machine};
-use crate::turn::prune::{Shares, decide};
+use model::{InputError, typed};
+use turn::compact::share;
+use turn::machine::{Event, Machine};
+use turn::prune::{Shares, decide};
 
 /// When old tool results are told shorter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]

@@ -12,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::Core;
 use super::driver::Run;
-use crate::error::EngineError;
-use crate::model::{
+use crate::tools::{Invocation, ToolAnswer, ToolFuture, ToolHost, result_cap};
+use base::error::EngineError;
+use model::{
     AssembledContext, ExecutionMode, InputError, Journal, RECALL, Recall, Recalled, ReplayClass,
     ToolDefinition,
 };
-use crate::tools::{Invocation, ToolAnswer, ToolFuture, ToolHost, result_cap};
 
 /// Messages where the model names no number.
 const USUAL: usize = 10;

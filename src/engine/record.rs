@@ -9,12 +9,12 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::model::{
+use crate::tools::ToolSet;
+use model::{
     CallStep, Journal, JournalFuture, Message, OpenTurn, Progress, ReplayClass, Role, StorageError,
     StorageErrorKind, ToolCallStatus, TurnStep,
 };
-use crate::tools::ToolSet;
-use crate::turn::machine::Machine;
+use turn::machine::Machine;
 
 /// A call that is about to begin.
 #[derive(Debug)]

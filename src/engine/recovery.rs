@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::outcome::{self, Ended, Place};
 use super::{Engine, RunHandles};
-use crate::error::{EngineError, ErrorCode};
-use crate::model::{
+use base::error::{EngineError, ErrorCode};
+use model::{
     AgentError, AgentErrorKind, AssembledContext, Defaults, ErrorDetail, FailureKind,
     InterruptedTurn, Journal, OpenTurn, StorageError, StorageErrorKind, StreamEvent, TurnCommit,
     parse_context, quoted,
 };
-use crate::turn::machine::{Event, Machine, Tick};
+use turn::machine::{Event, Machine, Tick};
 
 impl Engine {
     fn journal(&self) -> Result<&Arc<dyn Journal>, EngineError> {

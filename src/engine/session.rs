@@ -11,11 +11,11 @@ use super::driver::Run;
 use super::prefix::PrefixKey;
 use super::record::Writing;
 use super::sessions::Lane;
-use crate::model::{
+use model::{
     AgentError, AgentErrorKind, CacheChain, ErrorDetail, FailureKind, HistoryBase, StorageError,
     StorageErrorKind,
 };
-use crate::turn::transcript::Target;
+use turn::transcript::Target;
 
 /// What is known of the session a run continues.
 pub(crate) struct Session {

@@ -13,13 +13,13 @@ use tokio::sync::Notify as Signal;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::model::{
+use crate::tools::{Invocation, ToolAnswer, ToolFuture};
+use model::{
     CallStep, CommitReceipt, CompactionStep, Defaults, Expense, HistoryBase, HistoryTurn,
     JournalFuture, Message, OpenTurn, Opened, SessionHistory, SpentBy, StorageError,
     StorageErrorKind, TurnCommit, TurnOpening, TurnStep, parse_context,
 };
-use crate::provider::{Script, ScriptedProvider};
-use crate::tools::{Invocation, ToolAnswer, ToolFuture};
+use provider::{Script, ScriptedProvider};
 
 /// A journal in memory: what was committed, and the head.
 #[derive(Default)]

@@ -3,8 +3,8 @@
 //! It must never share code with the projection it judges.
 
 use super::response::wire;
-use crate::model::{Api, Block, Message, Provenance, Role, TranscriptRules, TurnStatus};
-use crate::turn::transcript::{Projector, Target, join};
+use model::{Api, Block, Message, Provenance, Role, TranscriptRules, TurnStatus};
+use turn::transcript::{Projector, Target, join};
 
 const APIS: [Api; 5] = [
     Api::AnthropicMessages,

@@ -8,7 +8,7 @@ mod response;
 #[cfg(test)]
 mod tests;
 
-use crate::model::Api;
+use model::Api;
 
 /// A target's name, which is also its corpus folder's, and what it runs.
 pub type Target = (&'static str, fn(&[u8]));

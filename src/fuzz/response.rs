@@ -6,16 +6,16 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use crate::config::Environment;
-use crate::model::{Api, Block};
-use crate::provider::classify::http_failure;
-use crate::provider::eventstream::FrameParser;
-use crate::provider::sse::{SseParser, StreamReader};
-use crate::provider::{
+use base::config::Environment;
+use model::{Api, Block};
+use provider::classify::http_failure;
+use provider::eventstream::FrameParser;
+use provider::sse::{SseParser, StreamReader};
+use provider::{
     Completion, Decoder, Failure, Flow, ModelRequest, ProviderSettings, Wire, parse_providers,
     wire_of,
 };
-use crate::turn::{Accumulated, Accumulator};
+use turn::{Accumulated, Accumulator};
 
 /// Every API's wire, as the options make it for a server on this machine.
 static WIRES: LazyLock<Vec<(Api, Box<dyn Wire>)>> = LazyLock::new(|| {

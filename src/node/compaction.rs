@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::engine::NativeEngine;
 use super::{js_error, reply};
 use crate::engine::ManualCompaction;
-use crate::error::{EngineError, ErrorCode};
-use crate::model::{input_error, session_label};
+use base::error::{EngineError, ErrorCode};
+use model::{input_error, session_label};
 
 /// The compactions that run, by the number of their request.
 pub(super) type Compactions = Arc<Mutex<HashMap<u32, CancellationToken>>>;

@@ -21,24 +21,24 @@ use super::key_host::{JsKeyHost, KeyAnswers};
 use super::request_host::{Asker, JsRequestHost, RequestAnswers};
 use super::tool_host::{JsToolHost, ToolAnswers};
 use super::{events, js_error, reply};
-use crate::clock::Clock;
-use crate::config::{Environment, LOG_BOUND_VARIABLE};
 use crate::engine::{
     Budgets, CompactionOptions, ContextGuard, Engine, EngineParts, EventQueue, FailoverOptions,
     GovernorOptions, JournalMode, Notify, ProviderEntry, PruningOptions, RunControl, RunHandles,
     Tasks,
 };
-use crate::error::{EngineError, ErrorCode};
-use crate::ledger::{Ledger, LedgerOptions, Synchronous};
-use crate::model::{
+use base::clock::Clock;
+use base::config::{Environment, LOG_BOUND_VARIABLE};
+use base::error::{EngineError, ErrorCode};
+use base::telemetry;
+use ledger::{Ledger, LedgerOptions, Synchronous};
+use model::{
     AssembledContext, Catalogue, Defaults, InputError, Journal, ModelDeclaration, ModelFilter,
     ModelInfo, ProfileStore, RatioStore, input_error, parse_context, repair_surrogates, typed,
 };
-use crate::provider::{
+use provider::{
     HostKey, HttpClient, HttpProvider, KeyHost, Provider, ProviderKeys, ProviderSettings,
     RequestHost, ScriptedProvider, parse_hosted_providers, wire_of,
 };
-use crate::telemetry;
 
 /// Below, a heartbeat would be late by chance; above, nobody waits.
 const LEASES_MS: std::ops::RangeInclusive<u64> = 300..=600_000;

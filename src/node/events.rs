@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::engine::NativeEngine;
 use super::{js_error, reply};
-use crate::error::{EngineError, ErrorCode};
-use crate::ledger::{Cursor, EventPage, Follows, Ledger, Retention, SessionCommand, SessionPage};
-use crate::model::{InputError, repair_text, session_label};
+use base::error::{EngineError, ErrorCode};
+use ledger::{Cursor, EventPage, Follows, Ledger, Retention, SessionCommand, SessionPage};
+use model::{InputError, repair_text, session_label};
 
 /// The pages that are waited for, by the number of their request; `None` once the engine closes.
 pub(super) type Followers = Arc<Mutex<Option<HashMap<u32, CancellationToken>>>>;

@@ -18,10 +18,10 @@ use tokio::time::Instant;
 use super::js_error;
 use super::request_host::RequestAnswers;
 use super::tool_host::ToolAnswers;
-use crate::clock::Clock;
 use crate::engine::{Batch, EventQueue, Notify, RecordKind, RunControl, Tasks};
-use crate::error::{EngineError, ErrorCode, is_out_of_descriptors};
-use crate::model::StorageErrorKind;
+use base::clock::Clock;
+use base::error::{EngineError, ErrorCode, is_out_of_descriptors};
+use model::StorageErrorKind;
 
 type Wake = ThreadsafeFunction<(), (), (), Status, false, true>;
 

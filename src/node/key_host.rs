@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::answers::Answers;
 use super::hub::HubCore;
-use crate::provider::{HostKey, KeyFuture, KeyHost};
+use provider::{HostKey, KeyFuture, KeyHost};
 
 /// What JavaScript made of a question: a key, or an error's words.
 pub(super) type KeyAnswers = Answers<Result<HostKey, String>>;

@@ -14,10 +14,10 @@ use serde_json::value::RawValue;
 use super::engine::NativeEngine;
 use super::hub::NativeHub;
 use super::{js_error, reply};
-use crate::clock::Clock;
-use crate::error::{EngineError, ErrorCode};
-use crate::ledger::{Ledger, LedgerFormat, QueryLimits};
-use crate::model::{InputError, StorageError, StorageErrorKind, repair_surrogates, session_label};
+use base::clock::Clock;
+use base::error::{EngineError, ErrorCode};
+use ledger::{Ledger, LedgerFormat, QueryLimits};
+use model::{InputError, StorageError, StorageErrorKind, repair_surrogates, session_label};
 
 #[derive(Deserialize)]
 struct Label {

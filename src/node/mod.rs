@@ -19,7 +19,7 @@ mod tool_host;
 use std::sync::Arc;
 
 use crate::engine::RECORD_BYTES;
-use crate::error::{EngineError, ErrorCode};
+use base::error::{EngineError, ErrorCode};
 use hub::HubCore;
 
 /// The JavaScript error of an engine error: its reason is JSON that `index.js` turns into an `AgentEngineError`.

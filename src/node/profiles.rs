@@ -7,7 +7,7 @@ use std::sync::Arc;
 use napi_derive::napi;
 
 use super::engine::NativeEngine;
-use crate::error::{EngineError, ErrorCode};
+use base::error::{EngineError, ErrorCode};
 
 #[napi]
 impl NativeEngine {

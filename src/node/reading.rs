@@ -12,11 +12,9 @@ use serde::de::DeserializeOwned;
 use super::engine::NativeEngine;
 use super::js_error;
 use super::ledger::json;
-use crate::error::{EngineError, ErrorCode};
-use crate::ledger::{
-    Ledger, PageOptions, SearchOptions, SessionFilter, ToolCallFilter, UsageFilter,
-};
-use crate::model::{SessionKey, StorageErrorKind, input_error, session_label};
+use base::error::{EngineError, ErrorCode};
+use ledger::{Ledger, PageOptions, SearchOptions, SessionFilter, ToolCallFilter, UsageFilter};
+use model::{SessionKey, StorageErrorKind, input_error, session_label};
 
 type Checked<T> = std::result::Result<T, EngineError>;
 

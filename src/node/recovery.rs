@@ -9,7 +9,7 @@ use napi_derive::napi;
 
 use super::engine::NativeEngine;
 use super::{js_error, reply};
-use crate::error::{EngineError, ErrorCode};
+use base::error::{EngineError, ErrorCode};
 
 type Answer = std::result::Result<String, EngineError>;
 

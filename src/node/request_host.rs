@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::answers::Answers;
 use super::hub::HubCore;
 use crate::engine::{EventQueue, RECORD_BYTES, RecordKind};
-use crate::provider::{Looked, OutgoingRequest, RequestHost};
+use provider::{Looked, OutgoingRequest, RequestHost};
 
 /// What JavaScript made of a body: nothing, another one, or an error's words.
 pub(super) type RequestAnswers = Answers<Result<Option<String>, String>>;

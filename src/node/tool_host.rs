@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::answers::Answers;
 use crate::engine::{EventQueue, RecordKind};
-use crate::model::{Block, repair_text};
 use crate::tools::{Invocation, ReconcileFuture, Reconciled, ToolAnswer, ToolFuture, ToolHost};
+use model::{Block, repair_text};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

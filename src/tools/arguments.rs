@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::model::repair_text;
+use model::repair_text;
 
 /// The longest arguments in bytes.
 const MAX_BYTES: usize = 4 * 1024 * 1024;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::ToolSet;
-use crate::model::{InputError, ToolDefinition};
+use model::{InputError, ToolDefinition};
 
 /// Sets kept at most.
 const MAX_SETS: usize = 16;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-use crate::model::ExecutionMode;
+use model::ExecutionMode;
 
 /// All places: a sequential tool takes every one, a parallel tool one.
 const PLACES: u32 = 1 << 16;
@@ -65,7 +65,7 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::Gate;
-    use crate::model::ExecutionMode::{Parallel, Sequential};
+    use model::ExecutionMode::{Parallel, Sequential};
 
     #[test]
     fn a_dropped_ticket_and_a_finished_call_give_their_places_back_in_order() {

@@ -4,7 +4,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::model::{Block, is_base64};
+use model::{Block, is_base64};
 
 /// Characters of an answer at most, whatever the window.
 const MAX_CHARS: usize = 400_000;
@@ -152,7 +152,7 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::{MAX_IMAGE_BYTES, ToolAnswer, result_cap};
-    use crate::model::Block;
+    use model::Block;
 
     fn texts(answer: &ToolAnswer) -> Vec<String> {
         answer

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Ticket, ToolAnswer, result_cap};
-use crate::model::{OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition};
+use model::{OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition};
 
 /// One execution, as its host sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]

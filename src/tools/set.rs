@@ -11,7 +11,7 @@ use super::instance::Instance;
 use super::meter::{Stopped, metered};
 use super::schema::{self, Schema};
 use super::{arguments, aside, coerce, complexity, explain};
-use crate::model::{InputError, ToolDefinition};
+use model::{InputError, ToolDefinition};
 
 /// Arguments in bytes that are checked where they come in, and the steps for that: less than a millisecond.
 const SMALL: usize = 64 * 1024;

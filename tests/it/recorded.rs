@@ -6,19 +6,19 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use nexus_agent_engine::config::Environment;
-use nexus_agent_engine::model::{Api, Block, FailureKind};
-use nexus_agent_engine::provider::eventstream::FrameParser;
-use nexus_agent_engine::provider::sse::{SseParser, StreamReader};
-use nexus_agent_engine::provider::{
+use base::config::Environment;
+use model::{Api, Block, FailureKind};
+use provider::eventstream::FrameParser;
+use provider::sse::{SseParser, StreamReader};
+use provider::{
     Completion, Decoder, Failure, Flow, Framing, ModelRequest, ProviderSettings, Stop, Wire,
     parse_providers, wire_of,
 };
-use nexus_agent_engine::turn::{Accumulated, Accumulator};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
+use turn::{Accumulated, Accumulator};
 
 /// One recorded response.
 pub(crate) struct Case {
@@ -278,7 +278,7 @@ pub(crate) fn differences(api: Api, case: &Case, outcome: &Outcome) -> Vec<(&'st
     let found = Found::of(api, &outcome.accumulated);
     let mut out = Differences { ambiguous: &expected.ambiguous, found: Vec::new() };
 
-    // An answer that is a refusal or was filtered is an answer here, whose stop says so (DESIGN).
+    // An answer that is a refusal or was filtered is an answer here, whose stop says so (docs/design/runs.md#is-a-refusal-an-answer-or-an-error).
     out.compare(
         "complete",
         &(expected.complete && expected.error.is_none()),

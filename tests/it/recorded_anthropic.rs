@@ -2,9 +2,9 @@
 //!
 //! What holds for every API is in `recordings`. It must never accept a difference.
 
-use nexus_agent_engine::model::Block;
-use nexus_agent_engine::provider::Completion;
-use nexus_agent_engine::provider::anthropic::AnthropicWire;
+use model::Block;
+use provider::Completion;
+use provider::anthropic::AnthropicWire;
 
 use crate::recorded::{Case, Outcome, cases, complete_calls, event_ends, replay};
 

@@ -2,8 +2,8 @@
 //!
 //! What holds for every API is in `recordings`. It must never accept a difference.
 
-use nexus_agent_engine::model::Block;
-use nexus_agent_engine::provider::ResponsesWire;
+use model::Block;
+use provider::ResponsesWire;
 
 use crate::recorded::{Case, Outcome, cases, complete_calls, event_ends, replay};
 

@@ -4,8 +4,8 @@
 //! accept a difference that is not named here. With `NEXUS_EVERY_CUT=1` every stream is cut at every byte; without it
 //! that is done for the small ones, and the large ones are cut in as many places as a share of the time allows.
 
-use nexus_agent_engine::model::Api;
-use nexus_agent_engine::provider::Failure;
+use model::Api;
+use provider::Failure;
 use serde_json::Value;
 
 use crate::recorded::{

@@ -30,14 +30,26 @@ fn a_room_uses_only_the_rooms_it_may() {
                 ));
             }
         };
-        for at in words(&source.code, "crate") {
+        // In a leaf crate, `crate` is the room itself, and Cargo knows the others.
+        let in_root = source.path.starts_with("src/");
+        for at in words(&source.code, "crate").into_iter().filter(|_| in_root) {
             let Some(rest) = source.code[at..].strip_prefix("crate::") else { continue };
             let mut found = Vec::new();
             paths(rest, &[], &mut found);
             found.iter().filter(|path| !path.is_empty()).for_each(|path| check(at, path));
         }
+        for room in may.keys() {
+            for at in words(&source.code, room) {
+                let is_path = source.code[at + room.len()..].starts_with("::");
+                let is_whole = !source.code[..at].ends_with("::");
+                if is_path && is_whole && leaf_crates().contains(room) {
+                    check(at, std::slice::from_ref(room));
+                }
+            }
+        }
         // `super::` as far as the crate root is `crate::` by another name.
-        let depth = source.path.trim_end_matches("/mod.rs").matches('/').count();
+        let depth =
+            source.inside.trim_end_matches("/mod.rs").matches('/').count() + usize::from(in_root);
         let climb = "super::".repeat(depth);
         for (at, _) in source.code.match_indices(&climb) {
             let mut found = Vec::new();
@@ -45,6 +57,31 @@ fn a_room_uses_only_the_rooms_it_may() {
             let is_room =
                 |path: &&Vec<String>| path.first().is_some_and(|name| may.contains_key(name));
             found.iter().filter(is_room).for_each(|path| check(at, path));
+        }
+    }
+    none(&bad);
+}
+
+/// The rooms that are crates of their own.
+fn leaf_crates() -> BTreeSet<String> {
+    let entries = fs::read_dir(root().join("crates")).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn a_leaf_crate_depends_on_the_rooms_of_its_row() {
+    let may = table("Which room may use which");
+    let mut bad = Vec::new();
+    for leaf in leaf_crates() {
+        let manifest =
+            fs::read_to_string(root().join("crates").join(&leaf).join("Cargo.toml")).unwrap();
+        let (_, rest) = manifest.split_once("[dependencies]\n").expect("dependencies");
+        let dependencies = rest.split("\n[").next().unwrap();
+        let names = dependencies.lines().filter_map(|line| line.split(['.', ' ']).next());
+        let used: BTreeSet<&str> = names.filter(|name| may.contains_key(*name)).collect();
+        let allowed: BTreeSet<&str> = may[&leaf].iter().map(String::as_str).collect();
+        if used != allowed {
+            bad.push(format!("crates/{leaf} depends on {used:?}, and its row says {allowed:?}"));
         }
     }
     none(&bad);
@@ -102,8 +139,7 @@ fn a_banned_call_is_made_by_its_owner_alone() {
     let mut bad = Vec::new();
     let sources = sources();
     let is_owner = |source: &Source, owner: &str| {
-        let inside = source.path.trim_start_matches("src/");
-        inside.strip_prefix(owner).is_some_and(|rest| rest.starts_with('/') || rest == ".rs")
+        source.inside.strip_prefix(owner).is_some_and(|rest| rest.starts_with('/') || rest == ".rs")
     };
     for ban in bans.lines().filter(|line| line.contains("path = ")) {
         let strings: Vec<&str> = ban.split('"').skip(1).step_by(2).collect();

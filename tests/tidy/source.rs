@@ -30,11 +30,13 @@ pub(crate) fn relative(path: &Path) -> String {
     path.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/")
 }
 
-/// A Rust file of the crate.
+/// A Rust file of the root package or of a leaf crate.
 pub(crate) struct Source {
-    /// `src/turn/machine.rs`
+    /// `src/engine/driver.rs`, `crates/turn/src/machine/mod.rs`
     pub(crate) path: String,
-    /// `turn`; empty for `lib.rs`, which only lists the rooms.
+    /// The path as the modules stand, whichever crate they are in: `engine/driver.rs`, `turn/machine/mod.rs`.
+    pub(crate) inside: String,
+    /// `engine`, `turn`; empty for the root's `lib.rs`, which only lists the rooms.
     pub(crate) room: String,
     pub(crate) text: String,
     /// The text without comments, the contents of strings, and tests; same line numbers.
@@ -46,16 +48,23 @@ pub(crate) fn sources() -> Vec<Source> {
     let read = |path: &PathBuf| {
         let text = fs::read_to_string(path).unwrap();
         let path = relative(path);
-        let inside = path.strip_prefix("src/").unwrap();
+        let inside = match path.strip_prefix("crates/") {
+            Some(leaf) => leaf.replacen("/src/", "/", 1),
+            None => path.strip_prefix("src/").unwrap().to_owned(),
+        };
         let is_test = inside.ends_with("tests.rs") || inside.contains("/tests/");
         let room = match inside.split('/').next().unwrap().trim_end_matches(".rs") {
             "lib" => String::new(),
             room => room.to_owned(),
         };
         let code = if is_test { String::new() } else { without_tests(&without_prose(&text)) };
-        Source { path, room, text, code, is_test }
+        Source { path, inside, room, text, code, is_test }
     };
-    let mut sources: Vec<Source> = files("src", &[".rs"]).iter().map(read).collect();
+    let mut sources: Vec<Source> = ["src", "crates"]
+        .iter()
+        .flat_map(|folder| files(folder, &[".rs"]))
+        .map(|path| read(&path))
+        .collect();
     let only_tests: Vec<String> = sources.iter().flat_map(test_modules).collect();
     for source in sources.iter_mut().filter(|source| only_tests.contains(&source.path)) {
         source.is_test = true;

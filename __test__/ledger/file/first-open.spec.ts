@@ -1,5 +1,5 @@
 // Owns a process that is killed while it makes a ledger: nobody finds half of one, and the next to open it takes away what was
-// left. What may still be somebody's is `src/ledger/tests/drafts.rs`. It must never kill anything but its own children.
+// left. What may still be somebody's is `crates/ledger/src/tests/drafts.rs`. It must never kill anything but its own children.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'

@@ -1,5 +1,5 @@
 // Owns a log that cannot be folded in because another process reads: runs report it, nothing of ours is ended for it, and it is over
-// when that read is. A read of ours that pins it is `src/ledger/tests/guard.rs`. It must never need the usual bound.
+// when that read is. A read of ours that pins it is `crates/ledger/src/tests/guard.rs`. It must never need the usual bound.
 
 import { spawn } from 'node:child_process'
 import { expect, test, vi } from 'vitest'

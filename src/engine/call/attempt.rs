@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 
 use super::super::governor::Pass;
 use super::super::sink::{EventQueue, RecordKind};
-use crate::clock::Clock;
-use crate::model::{AgentPhase, Delta, DeltaSink, Failure, RateLimits};
-use crate::turn::Accumulator;
+use base::clock::Clock;
+use model::{AgentPhase, Delta, DeltaSink, Failure, RateLimits};
+use turn::Accumulator;
 
 /// Who reads a call's deltas as they come.
 pub(super) struct Reader {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
-use crate::turn::machine::Interrupt;
+use base::clock::Clock;
+use turn::machine::Interrupt;
 
 /// The end of the time of some work, and the signal that ends it at once.
 #[derive(Debug, Clone)]

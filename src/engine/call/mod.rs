@@ -20,16 +20,16 @@ use super::budgets::Payer;
 use super::governor::Pass;
 use super::outcome::millis;
 use super::sink::EventQueue;
-use crate::model::{
+use base::telemetry::{self, Instrument as _};
+use model::{
     Attempt as AttemptRow, CallPurpose, Completion, DeltaSink as _, Failure, FailureKind,
     ModelInfo, Provenance, RateLimits, Stop, TokenUsage,
 };
-use crate::provider::{Credential, ModelRequest, Provider, RequestHook, RequestHost};
-use crate::telemetry::{self, Instrument as _};
-use crate::turn::governor::Claim;
-use crate::turn::machine::{Event, Interrupt, Reply};
-use crate::turn::usage::{Ended, Estimated, Judged, judge};
-use crate::turn::{Accumulated, estimate, retry};
+use provider::{Credential, ModelRequest, Provider, RequestHook, RequestHost};
+use turn::governor::Claim;
+use turn::machine::{Event, Interrupt, Reply};
+use turn::usage::{Ended, Estimated, Judged, judge};
+use turn::{Accumulated, estimate, retry};
 
 use attempt::{Attempt, Reader};
 pub(crate) use bounds::Bounds;

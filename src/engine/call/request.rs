@@ -8,11 +8,11 @@ use std::sync::Arc;
 use super::super::conversation::Conversation;
 use super::super::driver::Run;
 use super::HookHost;
-use crate::model::{
+use base::telemetry;
+use model::{
     AssembledContext, CacheTtl, ModelInfo, RequestOptions, RunWarning, ToolChoice, ToolDefinition,
 };
-use crate::provider::{ModelRequest, Provider, RequestHost, TurnHeaders, cache_key};
-use crate::telemetry;
+use provider::{ModelRequest, Provider, RequestHost, TurnHeaders, cache_key};
 
 /// What all requests of a run have in common beside the conversation, read once from its context.
 pub(crate) struct RequestTemplate {
@@ -182,7 +182,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::model::{Defaults, parse_context};
+    use model::{Defaults, parse_context};
 
     fn template(changes: Value) -> RequestTemplate {
         RequestTemplate::of(&context(changes), TurnHeaders::default(), None)

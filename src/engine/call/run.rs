@@ -9,13 +9,13 @@ use super::super::driver::Run;
 use super::super::governor::priority_of;
 use super::super::session::Session;
 use super::{Called, Dismissed, Ending, ModelCall, ModelTarget, PromptSize, RunUsage};
-use crate::model::{CallPurpose, FailureKind};
-use crate::telemetry;
-use crate::turn::calibration::Ratio;
-use crate::turn::governor::Claim;
-use crate::turn::machine::{Event, Machine, Reply};
-use crate::turn::transcript::Dropped;
-use crate::turn::usage::Estimated;
+use base::telemetry;
+use model::{CallPurpose, FailureKind};
+use turn::calibration::Ratio;
+use turn::governor::Claim;
+use turn::machine::{Event, Machine, Reply};
+use turn::transcript::Dropped;
+use turn::usage::Estimated;
 
 /// What came of asking.
 pub(crate) enum Asked {

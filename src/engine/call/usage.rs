@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use super::Called;
-use crate::model::{
-    Attempt, CompactionResult, ModelInfo, Progress, RunWarning, TokenBudget, TokenUsage,
-};
-use crate::turn::machine::Machine;
+use model::{Attempt, CompactionResult, ModelInfo, Progress, RunWarning, TokenBudget, TokenUsage};
+use turn::machine::Machine;
 
 /// What a run has used, beside what its machine has counted.
 pub(crate) struct RunUsage {

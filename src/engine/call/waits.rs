@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::driver::Run;
 use super::super::outcome::millis;
 use super::super::sink::EventQueue;
-use crate::model::{CallPurpose, FailureKind, StreamEvent};
+use model::{CallPurpose, FailureKind, StreamEvent};
 
 /// The request that is waited with.
 #[derive(Debug, Clone, Copy)]

@@ -6,11 +6,11 @@ use super::super::call::request::max_tokens;
 use super::super::conversation::Conversation;
 use super::super::count::tools_tokens;
 use super::super::driver::Run;
-use crate::model::{Message, Role, TokenBudget};
-use crate::turn::calibration::Ratio;
-use crate::turn::compact::{Budget, share, truncate_results};
-use crate::turn::estimate;
-use crate::turn::machine::Reply;
+use model::{Message, Role, TokenBudget};
+use turn::calibration::Ratio;
+use turn::compact::{Budget, share, truncate_results};
+use turn::estimate;
+use turn::machine::Reply;
 
 /// The margin of an estimate that is compared with a limit, in percent.
 pub(super) const MARGIN: u64 = 120;

@@ -16,16 +16,16 @@ use super::plan::{Scope, cut_by, left_out, seed_trigger, summary_turn};
 use super::question::Requester;
 use super::summarise::{Summariser, Unwritten, Work, asks};
 use super::{CompactionOptions, Compactor, Strategy};
-use crate::error::{EngineError, ErrorCode};
-use crate::model::{
+use base::error::{EngineError, ErrorCode};
+use model::{
     AgentRole, CompactionResult, CompactionStep, CompactionUsage, HistoryTurn, Message,
     OnStaleHead, StopReason, StorageError, StorageErrorKind, TokenUsage, TurnCommit, TurnStatus,
     summary_text,
 };
-use crate::provider::RequestHost;
-use crate::turn::calibration::Ratio;
-use crate::turn::compact::{Budget, Cut, Trigger};
-use crate::turn::estimate;
+use provider::RequestHost;
+use turn::calibration::Ratio;
+use turn::compact::{Budget, Cut, Trigger};
+use turn::estimate;
 
 /// What is asked.
 #[derive(Debug, Clone, Default)]

@@ -23,14 +23,14 @@ use super::driver::Run;
 use super::failover::Keyring;
 use super::session::Session;
 use super::{Engine, ProviderEntry};
-use crate::error::EngineError;
-use crate::model::{
+use base::error::EngineError;
+use model::{
     AgentError, AgentErrorKind, AgentPhase, ErrorDetail, FailureKind, ModelInfo, RunWarning,
 };
-use crate::provider::Provider;
-use crate::turn::compact::{GuardVerdict, Trigger, share};
-use crate::turn::fallback::Seat;
-use crate::turn::machine::{Event, Interrupt, Machine};
+use provider::Provider;
+use turn::compact::{GuardVerdict, Trigger, share};
+use turn::fallback::Seat;
+use turn::machine::{Event, Interrupt, Machine};
 
 /// A tool result over this share of the window is cut short when nothing else helps.
 const LARGE_RESULT: u64 = 30;

@@ -5,9 +5,9 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::error::{EngineError, ErrorCode};
-use crate::model::{AssembledContext, InputError, ModelInfo, typed};
-use crate::turn::compact::Guard;
+use base::error::{EngineError, ErrorCode};
+use model::{AssembledContext, InputError, ModelInfo, typed};
+use turn::compact::Guard;
 
 /// A way to make room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

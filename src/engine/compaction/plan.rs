@@ -15,15 +15,15 @@ use super::fit::without_margin;
 use super::options::{Preset, Strategy};
 use super::summarise::asks;
 use super::{Room, Stopped};
-use crate::model::{
+use model::{
     AgentPhase, Block, CompactionResult, HistoryTurn, Message, Role, TurnStatus, summary_of,
     summary_text,
 };
-use crate::turn::compact::{Cut, Size, Trigger, cut, groups, share, truncate_results};
-use crate::turn::estimate;
-use crate::turn::machine::Machine;
-use crate::turn::prefix;
-use crate::turn::prune::Pruned;
+use turn::compact::{Cut, Size, Trigger, cut, groups, share, truncate_results};
+use turn::estimate;
+use turn::machine::Machine;
+use turn::prefix;
+use turn::prune::Pruned;
 
 /// Messages that the simple form keeps.
 const MYCLAW_KEPT: usize = 10;

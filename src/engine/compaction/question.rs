@@ -16,15 +16,15 @@ use super::Compactor;
 use super::fit::MARGIN;
 use super::options::Preset;
 use super::summarise::Summariser;
-use crate::model::{Block, CallPurpose, Completion, Failure, FailureKind, Message, Role, Stop};
-use crate::provider::ModelRequest;
-use crate::turn::calibration::Ratio;
-use crate::turn::compact::{instructions, share};
-use crate::turn::fallback::{Choice, Plan};
-use crate::turn::governor::{Claim, Priority};
-use crate::turn::machine::Interrupt;
-use crate::turn::usage::Estimated;
-use crate::turn::{estimate, retry};
+use model::{Block, CallPurpose, Completion, Failure, FailureKind, Message, Role, Stop};
+use provider::ModelRequest;
+use turn::calibration::Ratio;
+use turn::compact::{instructions, share};
+use turn::fallback::{Choice, Plan};
+use turn::governor::{Claim, Priority};
+use turn::machine::Interrupt;
+use turn::usage::Estimated;
+use turn::{estimate, retry};
 
 /// The most tokens of a summary.
 const MOST_TOKENS: u64 = 16_000;

@@ -9,12 +9,12 @@ use tokio::time::Instant;
 use super::super::call::Bounds;
 use super::Compactor;
 use super::question::{Requester, Unanswered};
-use crate::model::{Block, CompactionUsage, FailureKind, Message, Role};
-use crate::turn::compact::{
+use model::{Block, CompactionUsage, FailureKind, Message, Role};
+use turn::compact::{
     Facts, Flaw, Judged, Part, Task, chunks, judge, merge_request, parts, request, retry_request,
 };
-use crate::turn::estimate;
-use crate::turn::machine::Interrupt;
+use turn::estimate;
+use turn::machine::Interrupt;
 
 /// What is summarised.
 pub(super) struct Work<'a> {

@@ -11,9 +11,9 @@ use super::plan::{Scope, left_out};
 use super::question::Requester;
 use super::summarise::{Summariser, Unwritten, Work};
 use super::{Compactor, Stopped};
-use crate::model::{CompactionResult, CompactionStep, CompactionUsage, Message};
-use crate::turn::compact::Cut;
-use crate::turn::machine::Interrupt;
+use model::{CompactionResult, CompactionStep, CompactionUsage, Message};
+use turn::compact::Cut;
+use turn::machine::Interrupt;
 
 impl Run {
     /// The text that stands for what is cut, and what it cost to make. Its error is why there is none.

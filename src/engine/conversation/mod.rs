@@ -6,12 +6,12 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::model::{HistoryTurn, Message, Role};
-use crate::provider::Provider;
-use crate::turn::estimate;
-use crate::turn::prefix::link;
-use crate::turn::prune::{self, Pruned};
-use crate::turn::transcript::{Dropped, Projector, Target, TranscriptError, join};
+use model::{HistoryTurn, Message, Role};
+use provider::Provider;
+use turn::estimate;
+use turn::prefix::link;
+use turn::prune::{self, Pruned};
+use turn::transcript::{Dropped, Projector, Target, TranscriptError, join};
 
 /// The encoded conversation of one session with one model.
 #[derive(Debug, Clone)]

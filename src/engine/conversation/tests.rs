@@ -5,13 +5,9 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{
-    Api, Block, Completion, DeltaSink, Failure, Provenance, TranscriptRules, TurnStatus,
-};
-use crate::provider::{
-    AnthropicWire, Attempted, ChatQuirks, ChatWire, Credential, ModelRequest, Wire,
-};
-use crate::turn::transcript::project_all;
+use model::{Api, Block, Completion, DeltaSink, Failure, Provenance, TranscriptRules, TurnStatus};
+use provider::{AnthropicWire, Attempted, ChatQuirks, ChatWire, Credential, ModelRequest, Wire};
+use turn::transcript::project_all;
 
 /// The encoding half of a provider.
 struct Encoder(Box<dyn Wire>);
@@ -31,7 +27,7 @@ impl Provider for Encoder {
         _credential: Option<&'a Credential>,
         _sink: &'a mut dyn DeltaSink,
     ) -> Attempted<'a> {
-        let failure = Failure::new(crate::model::FailureKind::Unknown, "", "only encodes");
+        let failure = Failure::new(model::FailureKind::Unknown, "", "only encodes");
         Box::pin(async { Err::<Completion, _>(failure) })
     }
 }

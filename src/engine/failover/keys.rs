@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::clock::Clock;
-use crate::error::{EngineError, ErrorCode};
-use crate::model::{
+use base::clock::Clock;
+use base::error::{EngineError, ErrorCode};
+use base::telemetry;
+use model::{
     Failure, FailureKind, InputError, ProfileChange, ProfileState, ProfileStore, ProfileUsage,
     quoted,
 };
-use crate::provider::{Credential, KeyProfile};
-use crate::telemetry;
-use crate::turn::fallback::{Choice, Plan, Seat};
-use crate::turn::profiles::{self, Book, CooldownPolicy};
+use provider::{Credential, KeyProfile};
+use turn::fallback::{Choice, Plan, Seat};
+use turn::profiles::{self, Book, CooldownPolicy};
 
 /// What other processes write is looked at this often.
 const FRESH: Duration = Duration::from_millis(500);

@@ -12,11 +12,11 @@ use super::call::{Asked, Called, Ending, NextCall, RunUsage, announce_wait};
 use super::compaction::Stopped;
 use super::driver::Run;
 use super::session::Session;
-use crate::model::{CallPurpose, Failure, FailureKind, ModelName, Stop, StreamEvent};
-use crate::telemetry;
-use crate::turn::fallback::{Choice, Plan};
-use crate::turn::machine::{Event, Interrupt, Machine};
-use crate::turn::retry;
+use base::telemetry;
+use model::{CallPurpose, Failure, FailureKind, ModelName, Stop, StreamEvent};
+use turn::fallback::{Choice, Plan};
+use turn::machine::{Event, Interrupt, Machine};
+use turn::retry;
 
 pub(crate) use keys::Keyring;
 pub(crate) use options::{Chain, Chair};

@@ -11,11 +11,11 @@ use serde_json::value::RawValue;
 use super::super::compaction::Compactor;
 use super::super::{Engine, ProviderEntry};
 use super::keys::no_profile;
-use crate::error::{EngineError, ErrorCode};
-use crate::model::{AssembledContext, InputError, ModelInfo, ModelName, RunWarning, quoted, typed};
-use crate::provider::Provider;
-use crate::turn::fallback::{MAX_WAIT_MS, Seat};
-use crate::turn::profiles::{Candidate, CooldownPolicy};
+use base::error::{EngineError, ErrorCode};
+use model::{AssembledContext, InputError, ModelInfo, ModelName, RunWarning, quoted, typed};
+use provider::Provider;
+use turn::fallback::{MAX_WAIT_MS, Seat};
+use turn::profiles::{Candidate, CooldownPolicy};
 
 /// A ladder of cooldowns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]

@@ -13,13 +13,13 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::clock::Clock;
-use crate::model::{
+use base::clock::Clock;
+use model::{
     Failure, FailureKind, InputError, LimitState, RateLimits, SessionKey, SessionKind, typed,
 };
-use crate::turn::governor::{Claim, Lane, Next, Priority};
-use crate::turn::profiles;
-use crate::turn::retry::MAX_RETRY_AFTER;
+use turn::governor::{Claim, Lane, Next, Priority};
+use turn::profiles;
+use turn::retry::MAX_RETRY_AFTER;
 
 /// Lanes that are kept; past it, those that nobody uses are forgotten.
 const MOST_LANES: usize = 1_000;

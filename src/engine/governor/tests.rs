@@ -4,7 +4,7 @@ use futures_util::FutureExt as _;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::model::RateLimit;
+use model::RateLimit;
 
 const LANE: (&str, Option<&str>, &str) = ("test", Some("a"), "m");
 

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::model::{Enrolment, Told, ToldKind};
+use model::{Enrolment, Told, ToldKind};
 
 /// The events of one run on their way to the file.
 pub(super) struct Log {

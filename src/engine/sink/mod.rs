@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use self::log::Log;
-use crate::model::{AgentPhase, Enrolment, StreamEvent, Told, ToldKind};
+use model::{AgentPhase, Enrolment, StreamEvent, Told, ToldKind};
 
 /// A reader this far behind gets merged deltas.
 pub const MERGE_ABOVE: usize = 4_096;

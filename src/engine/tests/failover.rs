@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::model::AuthType;
-use crate::provider::{Credential, KeyProfile};
+use model::AuthType;
+use provider::{Credential, KeyProfile};
 
 const START: i64 = 1_700_000_000_000;
 

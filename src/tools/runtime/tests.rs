@@ -16,8 +16,8 @@ use super::super::Gate;
 use super::{
     CallEnd, Ending, First, Invocation, Limits, ToolAnswer, ToolFuture, ToolHost, run_call,
 };
-use crate::clock::Clock;
-use crate::model::{ExecutionMode, ReplayClass, ToolDefinition};
+use base::clock::Clock;
+use model::{ExecutionMode, ReplayClass, ToolDefinition};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {

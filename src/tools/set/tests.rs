@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{Prepared, ToolSet};
-use crate::model::{ExecutionMode, InputError, ReplayClass, ToolDefinition};
 use crate::tools::aside::STEPS;
+use model::{ExecutionMode, InputError, ReplayClass, ToolDefinition};
 
 fn tool(name: &str, schema: &str) -> ToolDefinition {
     ToolDefinition {

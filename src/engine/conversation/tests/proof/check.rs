@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::model::{Block, Message};
-use crate::turn::transcript::Target;
+use model::{Block, Message};
+use turn::transcript::Target;
 
 /// The first rule that a body breaks.
 pub(super) type Verdict = Result<(), String>;

@@ -6,7 +6,7 @@
 
 use proptest::prelude::*;
 
-use crate::model::{Api, Block, HistoryTurn, Message, Provenance, Role, TurnStatus};
+use model::{Api, Block, HistoryTurn, Message, Provenance, Role, TurnStatus};
 
 /// Who may have written an answer: every API, and another model at each.
 pub(super) const WRITERS: [(Api, &str); 12] = [

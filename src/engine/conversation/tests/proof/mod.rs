@@ -20,10 +20,10 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use serde_json::Value;
 
 use super::*;
-use crate::provider::{BedrockWire, GoogleWire, ResponsesWire};
-use crate::turn::transcript::TranscriptError;
 use check::{Facts, Verdict};
 use histories::{Conversed, WRITERS, conversed};
+use provider::{BedrockWire, GoogleWire, ResponsesWire};
+use turn::transcript::TranscriptError;
 
 /// Histories per server in the usual suite.
 const CASES: u32 = 1_000;

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::histories::{WRITERS, message};
 use super::*;
-use crate::model::{Defaults, parse_message};
+use model::{Defaults, parse_message};
 
 const FOUND: &str = include_str!("../../../../../__test__/fixtures/resumed.json");
 

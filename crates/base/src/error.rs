@@ -1,0 +1,136 @@
+//! The error at the edge: what a host's mistake, or a ledger that cannot be opened, looks like from outside.
+//!
+//! One type, a stable code each. It must never hold a key, a prompt or a value of the host beyond a short name: what it
+//! quotes is cut here, whoever wrote the message.
+
+use model::{
+    AgentError, Failure, InputError, StorageError, StorageErrorKind, bounded, clipped_path,
+};
+
+/// Why a call of the engine was refused before anything was written or sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct EngineError {
+    /// The stable code.
+    pub code: ErrorCode,
+    /// The path of the field that is wrong, where one is: `history[3].content`.
+    pub field: Option<String>,
+    /// What failed, with the value in backticks, and what to do.
+    pub message: String,
+    /// The provider's failure, where it was one.
+    pub failure: Option<Box<AgentError>>,
+}
+
+/// The stable codes of [`EngineError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorCode {
+    /// An option of the engine is missing or wrong.
+    InvalidOptions,
+    /// A field of the context is missing or wrong.
+    InvalidContext,
+    /// The context names a provider the engine does not have.
+    UnknownProvider,
+    /// No auth profile has that id.
+    UnknownProfile,
+    /// The model is not in the catalogue and has no declared window.
+    UnknownModel,
+    /// A tool has no name, a name that is there twice, or a schema that does not compile.
+    InvalidTool,
+    /// The session label is not usable.
+    InvalidLabel,
+    /// The engine is closed.
+    EngineClosed,
+    /// The engine has no ledger.
+    NoLedger,
+    /// The ledger refused or failed.
+    Storage(StorageErrorKind),
+    /// A provider was asked something outside a run, and failed.
+    ProviderFailed,
+    /// A compaction that was asked for failed; the history is as it was.
+    CompactionFailed,
+    /// What was asked for is longer than a string of JavaScript can be.
+    ResultTooLarge,
+    /// A defect of the engine.
+    Internal,
+}
+
+impl ErrorCode {
+    /// The code's text.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidOptions => "invalid_options",
+            Self::InvalidContext => "invalid_context",
+            Self::UnknownProvider => "unknown_provider",
+            Self::UnknownProfile => "unknown_profile",
+            Self::UnknownModel => "unknown_model",
+            Self::InvalidTool => "invalid_tool",
+            Self::InvalidLabel => "invalid_label",
+            Self::EngineClosed => "engine_closed",
+            Self::NoLedger => "no_ledger",
+            Self::Storage(kind) => kind.code(),
+            Self::ProviderFailed => "provider_failed",
+            Self::CompactionFailed => "compaction_failed",
+            Self::ResultTooLarge => "result_too_large",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+impl EngineError {
+    /// An error without a field.
+    #[must_use]
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        let message = bounded(&message.into()).into_owned();
+        Self { code, field: None, message, failure: None }
+    }
+
+    /// A wrong option.
+    #[must_use]
+    pub fn option(error: InputError) -> Self {
+        Self::at(ErrorCode::InvalidOptions, error)
+    }
+
+    /// A wrong field of a context; its code follows from the field.
+    #[must_use]
+    pub fn context(error: InputError) -> Self {
+        let code = if error.path == "sessionLabel" {
+            ErrorCode::InvalidLabel
+        } else if error.path == "tools" || error.path.starts_with("tools[") {
+            ErrorCode::InvalidTool
+        } else {
+            ErrorCode::InvalidContext
+        };
+        Self::at(code, error)
+    }
+
+    /// An error at a field.
+    #[must_use]
+    pub fn at(code: ErrorCode, error: InputError) -> Self {
+        let field = Some(clipped_path(&error.path).into_owned());
+        Self { field, ..Self::new(code, error.to_string()) }
+    }
+}
+
+/// Whether the process, or the system, has no file descriptor left.
+#[must_use]
+pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
+    // EMFILE and ENFILE; of Windows, its own and that of its sockets.
+    let codes: &[i32] = if cfg!(windows) { &[4, 10_024] } else { &[24, 23] };
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
+impl From<StorageError> for EngineError {
+    fn from(error: StorageError) -> Self {
+        let field = error.field;
+        Self { field, ..Self::new(ErrorCode::Storage(error.kind), error.message) }
+    }
+}
+
+impl From<Failure> for EngineError {
+    fn from(failure: Failure) -> Self {
+        let error = failure.to_agent_error();
+        let failure = Some(Box::new(error.clone()));
+        Self { failure, ..Self::new(ErrorCode::ProviderFailed, error.message) }
+    }
+}

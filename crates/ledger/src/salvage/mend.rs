@@ -1,0 +1,330 @@
+//! What was found, as sessions and turns that fit together, and a word for everything that does not.
+//!
+//! It must never invent what was said: what is lost is told, and what hung on it finds the nearest that is left.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::value::RawValue;
+
+use super::super::rows::TurnError;
+use super::super::transfer::{
+    MessageRecord, Problems, Record, SessionRecord, TransferCode, TurnRecord,
+};
+use super::tables::{Columns, Tables};
+use model::{AgentToolCall, Block, CompactionResult, Message, Role, TokenUsage, ToolCallStatus};
+
+/// Where turns go whose row is lost, and with it their session.
+const NOWHERE: &str = "salvaged";
+
+/// The records, parents before children.
+pub(super) fn records(mut tables: Tables, problems: &mut Problems) -> Vec<Record> {
+    for (turn, id) in tables.damaged.keys() {
+        let message =
+            format!("message `{id}` of turn `{turn}` is not as it was written, and is lost");
+        problems.add(None, TransferCode::Unreadable, message);
+    }
+    for lost in &tables.lost {
+        problems.add(
+            None,
+            TransferCode::Unreadable,
+            format!("{lost} is not as it was written, and is lost"),
+        );
+    }
+    for altered in &tables.altered {
+        let message =
+            format!("{altered} is not as it was written, and was taken as it can be read");
+        problems.add(None, TransferCode::Unreadable, message);
+    }
+    let mut turns: BTreeMap<String, TurnRecord> = BTreeMap::new();
+    for (id, row) in std::mem::take(&mut tables.turns) {
+        match turn(&id, &row, &mut tables, problems) {
+            Some(turn) => {
+                turns.insert(id, turn);
+            }
+            None => problems.add(
+                None,
+                TransferCode::Unreadable,
+                format!("turn `{id}` is not as it was written, and is lost"),
+            ),
+        }
+    }
+    for (id, messages) in std::mem::take(&mut tables.messages) {
+        let message =
+            format!("the row of turn `{id}` is lost; its messages are in session `{NOWHERE}`");
+        problems.add(None, TransferCode::Rebuilt, message);
+        let calls = tables.calls.remove(&id).unwrap_or_default();
+        turns.insert(id.clone(), nowhere(id, messages, calls));
+    }
+    reattach(&mut turns, problems);
+    let mut records: Vec<Record> = Vec::with_capacity(turns.len() + tables.sessions.len());
+    for (label, session) in tables.sessions {
+        let log = tables.log.remove(&label).unwrap_or_default();
+        let history = log.into_values().collect();
+        records.push(Record::Session(Box::new(SessionRecord { session, history })));
+    }
+    let mut turns: Vec<TurnRecord> = turns.into_values().collect();
+    turns.sort_by(|a, b| (a.depth, &a.id).cmp(&(b.depth, &b.id)));
+    records.extend(turns.into_iter().map(|turn| Record::Turn(Box::new(turn))));
+    records
+}
+
+/// Gives every turn a parent that is there, and the depth that follows from it.
+fn reattach(turns: &mut BTreeMap<String, TurnRecord>, problems: &mut Problems) {
+    let mut moved: HashMap<String, Option<String>> = HashMap::new();
+    for (id, turn) in &*turns {
+        let Some(parent) = &turn.parent_turn_id else { continue };
+        let above = turns.get(parent);
+        if above.is_some_and(|above| above.depth < turn.depth) {
+            continue;
+        }
+        // Ids grow with time: the last turn of the session before this one, and above it.
+        let nearest = turns
+            .range(..id.clone())
+            .rev()
+            .find(|(_, other)| {
+                other.session_label == turn.session_label && other.depth < turn.depth
+            })
+            .map(|(other, _)| other.clone());
+        let to = nearest.as_deref().unwrap_or("no turn");
+        problems.add(
+            None,
+            TransferCode::Reattached,
+            format!("turn `{id}` followed `{parent}`, which is lost; it follows `{to}`"),
+        );
+        moved.insert(id.clone(), nearest);
+    }
+    for (id, parent) in moved {
+        if let Some(turn) = turns.get_mut(&id) {
+            turn.parent_turn_id = parent;
+        }
+    }
+}
+
+fn turn(
+    id: &str,
+    row: &Columns,
+    tables: &mut Tables,
+    problems: &mut Problems,
+) -> Option<TurnRecord> {
+    let mut messages = in_order(tables.messages.remove(id).unwrap_or_default());
+    let calls = tables.calls.remove(id).unwrap_or_default();
+    let is_compaction = row.text(2) == Some("compaction");
+    let compaction = if is_compaction {
+        Some(compaction(id, row, &mut messages, tables.compactions.remove(id), problems)?)
+    } else {
+        None
+    };
+    let status = row.owned(3)?;
+    let ended = !matches!(status.as_str(), "pending" | "streaming");
+    let started_at = row.integer(9)?;
+    let there = |id: &str, role| {
+        messages.iter().any(|it: &MessageRecord| it.message.id == id && it.message.role == role)
+    };
+    let asked: Vec<String> = json(row.text(27)).unwrap_or_default();
+    let answer = row.owned(28);
+    let lost = asked.iter().filter(|id| !there(id, Role::User)).count()
+        + usize::from(answer.as_ref().is_some_and(|id| !there(id, Role::Assistant)));
+    if ended && lost > 0 {
+        let message = format!("turn `{id}` has lost {lost} of the messages that it names");
+        problems.add(None, TransferCode::LostReference, message);
+    }
+    let said = usize::try_from(row.count(29)).unwrap_or(usize::MAX);
+    let tool_calls: Vec<AgentToolCall> = calls_in_order(calls);
+    if ended && tool_calls.len() < said {
+        let lost = said - tool_calls.len();
+        let message = format!("turn `{id}` has lost {lost} of its {said} tool calls");
+        problems.add(None, TransferCode::LostReference, message);
+    }
+    let error = match row.owned(33) {
+        Some(kind) => Some(TurnError {
+            kind,
+            message: row.owned(34).unwrap_or_default(),
+            retryable: row.integer(35) == Some(1),
+            code: row.owned(37),
+        }),
+        None if !ended => Some(TurnError {
+            kind: "unknown".to_owned(),
+            message: "the turn was still open when its ledger was salvaged".to_owned(),
+            retryable: true,
+            code: Some("interrupted".to_owned()),
+        }),
+        None => None,
+    };
+    Some(TurnRecord {
+        id: id.to_owned(),
+        parent_turn_id: row.owned(1),
+        turn_type: row.owned(2)?,
+        status: if ended { status } else { "failed".to_owned() },
+        session_label: row.owned(7)?,
+        run_id: row.owned(8)?,
+        depth: row.integer(5)?,
+        started_at,
+        completed_at: Some(row.integer(10).unwrap_or(started_at)),
+        model: row.owned(11),
+        provider: row.owned(12),
+        role: row.owned(13)?,
+        toolset_name: row.owned(14),
+        tools_available: json(row.text(15)).unwrap_or_default(),
+        permissions_granted: json(row.text(16)),
+        permissions_used: json(row.text(17)),
+        usage: TokenUsage {
+            input_tokens: row.count(18),
+            output_tokens: row.count(19),
+            cached_input_tokens: row.count(20),
+            cache_write_tokens: row.count(21),
+            reasoning_tokens: row.count(22),
+            total_tokens: row.count(23),
+        },
+        usage_estimated: row.integer(24) == Some(1),
+        context_tokens: row.integer(25),
+        cost: row.real(26),
+        query_message_ids: asked.iter().filter(|id| there(id, Role::User)).cloned().collect(),
+        response_message_id: answer.filter(|id| there(id, Role::Assistant)),
+        source_event_id: row.owned(30),
+        workspace_path: row.owned(31),
+        stop_reason: Some(row.owned(32).unwrap_or_else(|| "error".to_owned())),
+        error,
+        attempts: json(row.text(36)).unwrap_or_default(),
+        compaction,
+        messages,
+        tool_calls,
+    })
+}
+
+/// What a compaction stands for, and its summary as a message, of the two places where the summary stands.
+fn compaction(
+    id: &str,
+    row: &Columns,
+    messages: &mut Vec<MessageRecord>,
+    found: Option<CompactionResult>,
+    problems: &mut Problems,
+) -> Option<CompactionResult> {
+    match (found, messages.first()) {
+        (Some(found), Some(_)) => Some(found),
+        (Some(found), None) => {
+            let message = Message {
+                id: format!("{id}-summary"),
+                role: Role::User,
+                blocks: vec![Block::text(format!(
+                    "[Previous conversation summary]:\n\n{}",
+                    found.summary
+                ))],
+                sequence: 0,
+                created_at: row.integer(9)?,
+                provenance: None,
+                provider_stop_reason: None,
+            };
+            messages.push(MessageRecord { message, metadata_json: None });
+            Some(found)
+        }
+        (None, Some(summary)) => {
+            let message =
+                format!("what compaction `{id}` summarises is lost; all that is above it is kept");
+            problems.add(None, TransferCode::LostReference, message);
+            Some(CompactionResult {
+                summary: summary.message.content(),
+                // Itself is never above it, so nothing ends what is kept.
+                summarized_through_turn_id: id.to_owned(),
+                first_kept_turn_id: id.to_owned(),
+                turns_summarized: 0,
+                model: row.owned(11).unwrap_or_default(),
+                provider: row.owned(12).unwrap_or_default(),
+                tokens_before: 0,
+                tokens_after: 0,
+                summary_tokens: 0,
+                summarization_input_tokens: 0,
+                summarization_output_tokens: 0,
+                duration_ms: 0,
+                trigger: "context_limit".to_owned(),
+                compaction_type: "summary".to_owned(),
+            })
+        }
+        (None, None) => None,
+    }
+}
+
+/// A turn of which only messages are left.
+fn nowhere(
+    id: String,
+    messages: BTreeMap<String, MessageRecord>,
+    calls: BTreeMap<String, Columns>,
+) -> TurnRecord {
+    let messages = in_order(messages);
+    let of = |role| {
+        messages.iter().filter(move |it| it.message.role == role).map(|it| it.message.id.clone())
+    };
+    let at = |it: Option<&MessageRecord>| it.map_or(0, |it| it.message.created_at);
+    let from = messages.iter().rev().find_map(|it| it.message.provenance.as_ref());
+    TurnRecord {
+        id,
+        parent_turn_id: None,
+        turn_type: "normal".to_owned(),
+        status: "completed".to_owned(),
+        session_label: NOWHERE.to_owned(),
+        run_id: NOWHERE.to_owned(),
+        depth: 0,
+        started_at: at(messages.first()),
+        completed_at: Some(at(messages.last())),
+        model: from.map(|from| from.model.clone()),
+        provider: from.map(|from| from.provider.clone()),
+        role: "unified".to_owned(),
+        toolset_name: None,
+        tools_available: Vec::new(),
+        permissions_granted: None,
+        permissions_used: None,
+        usage: TokenUsage::default(),
+        usage_estimated: true,
+        context_tokens: None,
+        cost: None,
+        query_message_ids: of(Role::User).collect(),
+        response_message_id: of(Role::Assistant).next_back(),
+        source_event_id: None,
+        workspace_path: None,
+        stop_reason: Some("end_turn".to_owned()),
+        error: None,
+        attempts: Vec::new(),
+        compaction: None,
+        tool_calls: calls_in_order(calls),
+        messages,
+    }
+}
+
+fn in_order(messages: BTreeMap<String, MessageRecord>) -> Vec<MessageRecord> {
+    let mut messages: Vec<MessageRecord> = messages.into_values().collect();
+    messages.sort_by_key(|message| message.message.sequence);
+    messages
+}
+
+fn calls_in_order(calls: BTreeMap<String, Columns>) -> Vec<AgentToolCall> {
+    let mut calls: Vec<AgentToolCall> =
+        calls.into_iter().filter_map(|(id, row)| call(id, &row)).collect();
+    calls.sort_by_key(|call| call.sequence);
+    calls
+}
+
+fn call(id: String, row: &Columns) -> Option<AgentToolCall> {
+    let (status, error) = match row.text(6)? {
+        "completed" => (ToolCallStatus::Completed, row.owned(11)),
+        "failed" => (ToolCallStatus::Failed, row.owned(11)),
+        // It will not be gone on with.
+        _ => (ToolCallStatus::Failed, Some("interrupted".to_owned())),
+    };
+    Some(AgentToolCall {
+        id: row.owned(1)?,
+        tool_name: row.owned(4)?,
+        params: json::<Box<RawValue>>(row.text(12))?,
+        result: json(row.text(13)),
+        error,
+        status,
+        started_at: row.integer(8)?,
+        completed_at: row.integer(9),
+        sequence: u32::try_from(row.integer(10)?).ok()?,
+        spawned_session_label: row.owned(7),
+        call_id: id,
+        message_id: row.owned(3).unwrap_or_default(),
+    })
+}
+
+fn json<T: serde::de::DeserializeOwned>(text: Option<&str>) -> Option<T> {
+    serde_json::from_str(text?).ok()
+}

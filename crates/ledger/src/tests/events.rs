@@ -1,0 +1,302 @@
+//! Kept events: what is written in whatever batches comes back event for event, from any number on.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::owner::Owner;
+use crate::{Follows, Retention, SessionCommand, events, follow};
+use model::{Enrolment, LiveRun, RunNames, StorageErrorKind, StreamEvent, Told, ToldKind};
+
+fn told(seq: u64, kind: ToldKind, message: &str, text: &str) -> Told {
+    let message_id = (kind != ToldKind::Event).then(|| Arc::from(message));
+    Told { seq, kind, message_id, text: Arc::from(text) }
+}
+
+fn names(turn_id: &str) -> RunNames {
+    RunNames {
+        turn_id: turn_id.to_owned(),
+        run_id: format!("run-{turn_id}"),
+        session_label: "main".to_owned(),
+        resumes: false,
+    }
+}
+
+fn any_event() -> impl Strategy<Value = (ToldKind, String, String)> {
+    let kind = prop_oneof![
+        6 => Just(ToldKind::Token),
+        2 => Just(ToldKind::Reasoning),
+        1 => Just(ToldKind::Event),
+    ];
+    (kind, "[ab]", prop_oneof![4 => ".{0,12}", 1 => "[\\n\\r\"\\\\🙂]{1,9}", 1 => "x{900,4000}"])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn events_come_back_as_they_were_told_whatever_the_batches(
+        given in prop::collection::vec(any_event(), 1..120),
+        batches in prop::collection::vec(1_usize..40, 1..20),
+    ) {
+        let all: Vec<Told> = (1..)
+            .zip(&given)
+            .map(|(seq, (kind, message, text))| match kind {
+                ToldKind::Event => {
+                    told(seq, *kind, "", &serde_json::json!({ "text": text }).to_string())
+                }
+                ToldKind::Token | ToldKind::Reasoning => told(seq, *kind, message, text),
+            })
+            .collect();
+        let connection = memory();
+        let owner = Owner::this(&Clock::default());
+        let log = events::open(&connection, &names("t"), &owner, NOW).unwrap();
+        let (mut rest, mut sizes) = (all.as_slice(), batches.iter().cycle());
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
+            let tail = events::tail(&connection, log).unwrap();
+            events::append(&connection, log, tail, now).unwrap();
+            rest = later;
+        }
+        for after in [0, 1, given.len() / 2, given.len()] {
+            let mut read = Vec::new();
+            loop {
+                let last = (after + read.len()) as u64;
+                let (page, whole) = events::read(&connection, log, last, 3).unwrap();
+                read.extend(page);
+                if whole {
+                    break;
+                }
+            }
+            prop_assert_eq!(&read, &all[after..]);
+        }
+    }
+}
+
+/// A database with the schema and nothing else.
+#[expect(clippy::disallowed_methods, reason = "a schema without a file")]
+fn memory() -> rusqlite::Connection {
+    let connection = rusqlite::Connection::open_in_memory().unwrap();
+    crate::checksum::add(&connection).unwrap();
+    crate::schema::migrate(&connection, crate::schema::MIGRATIONS).unwrap();
+    connection
+}
+
+#[test]
+fn an_event_that_does_not_follow_the_last_one_is_refused() {
+    let connection = memory();
+    let log = events::open(&connection, &names("t"), &Owner::this(&Clock::default()), NOW).unwrap();
+    let gap = [told(1, ToldKind::Token, "m", "a"), told(3, ToldKind::Token, "m", "b")];
+    let error = events::append(&connection, log, None, &gap).unwrap_err();
+    assert_eq!(error.kind, StorageErrorKind::Corrupt);
+}
+
+/// A run that has told what a test says, and remembers what came of it.
+#[derive(Default)]
+struct Run {
+    told: Mutex<Vec<Told>>,
+    kept: tokio::sync::watch::Sender<u64>,
+    aborted: AtomicBool,
+    forgotten: AtomicBool,
+    unkept: AtomicBool,
+    /// A bug: it panics when it is asked what it has told, or told what was kept.
+    broken: Option<Broken>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Broken {
+    Told,
+    Kept,
+}
+
+impl LiveRun for Run {
+    fn abort(&self) {
+        self.aborted.store(true, Ordering::Relaxed);
+    }
+
+    fn steer(&self, _text: &str) -> bool {
+        true
+    }
+
+    fn told(&self, after: u64) -> Vec<Told> {
+        assert!(self.broken != Some(Broken::Told), "a bug in a run");
+        self.told.lock().unwrap().iter().filter(|told| told.seq > after).cloned().collect()
+    }
+
+    fn kept(&self, seq: u64) {
+        assert!(self.broken != Some(Broken::Kept), "a bug in a run");
+        self.kept.send_replace(seq);
+    }
+
+    fn unkept(&self) {
+        self.unkept.store(true, Ordering::Relaxed);
+    }
+
+    fn forget(&self) {
+        self.forgotten.store(true, Ordering::Relaxed);
+    }
+}
+
+fn enrolled(ledger: &Ledger, turn_id: &str) -> (Arc<Run>, Arc<dyn Enrolment>) {
+    let run = Arc::new(Run::default());
+    let weak: std::sync::Weak<Run> = Arc::downgrade(&run);
+    let enrolment = ledger.enrol(names(turn_id), weak).unwrap();
+    (run, enrolment)
+}
+
+async fn says(run: &Run, enrolment: &dyn Enrolment, text: &str) {
+    let seq = {
+        let mut all = run.told.lock().unwrap();
+        let seq = all.len() as u64 + 1;
+        all.push(told(seq, ToldKind::Token, "m", text));
+        seq
+    };
+    enrolment.news(true);
+    run.kept.subscribe().wait_for(|kept| *kept >= seq).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_last_event_is_in_the_transaction_of_the_turn() {
+    let fixture = Fixture::new();
+    let (run, enrolment) = enrolled(&fixture.ledger, "t0");
+    says(&run, &*enrolment, "a").await;
+    run.told.lock().unwrap().push(told(2, ToldKind::Token, "m", "b"));
+    let end = StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 };
+    let mut refused = short_turn("t0", "main", Some("nobody"));
+    refused.last_event = Some(end.clone());
+    fixture.commit(refused).await.unwrap_err();
+    let page = fixture.ledger.follow(Follows::Run("run-t0".to_owned()), 0).await.unwrap();
+    assert_eq!((page.last, page.over), (1, false));
+    let mut turn = short_turn("t0", "main", None);
+    turn.last_event = Some(end);
+    fixture.commit(turn).await.unwrap();
+    drop(enrolment);
+    let page = fixture.ledger.follow(Follows::Run("run-t0".to_owned()), 1).await.unwrap();
+    assert_eq!((page.last, page.over), (3, true));
+    assert_eq!(
+        page.events,
+        [
+            r#"{"type":"token","text":"b","messageId":"m","seq":2}"#,
+            r#"{"type":"stream_error","error":"x","partial":true,"seq":3}"#
+        ]
+    );
+}
+
+#[expect(clippy::disallowed_methods, reason = "a reader that stays at what it has seen")]
+fn reader(path: &std::path::Path) -> rusqlite::Connection {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    crate::checksum::add(&connection).unwrap();
+    connection.execute_batch("BEGIN; SELECT count(*) FROM turns").unwrap();
+    connection
+}
+
+#[tokio::test]
+async fn a_run_that_ends_while_it_is_read_is_not_taken_for_one_that_nobody_runs() {
+    let fixture = Fixture::new();
+    let (run, enrolment) = enrolled(&fixture.ledger, "t0");
+    let mut turn = short_turn("t0", "main", None);
+    let epoch = super::journal::begin(&fixture.ledger, &turn).await;
+    says(&run, &*enrolment, "a").await;
+    let reader = reader(&fixture.path());
+    turn.last_event =
+        Some(StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 });
+    fixture.ledger.commit(super::journal::ending(&turn, epoch, 1)).await.unwrap();
+    drop(enrolment);
+    let core = fixture.ledger.core().unwrap();
+    let of = || Follows::Turn("t0".to_owned());
+    let before = follow::events_after(&core, of(), 1)(&reader).unwrap();
+    assert!(before.gone && !before.page.over, "what is read is older than the end");
+    let now = fixture.ledger.follow(of(), 1).await.unwrap();
+    assert_eq!((now.last, now.over), (2, true));
+}
+
+#[tokio::test]
+async fn who_lost_the_lease_writes_no_event() {
+    let fixture = Fixture::new();
+    let core = fixture.ledger.core().unwrap();
+    fixture.commit(short_turn("t0", "main", None)).await.unwrap();
+    let (run, enrolment) = enrolled(&fixture.ledger, "t1");
+    says(&run, &*enrolment, "mine").await;
+    core.runs.leased("t1", 7);
+    run.told.lock().unwrap().push(told(2, ToldKind::Token, "m", "not mine"));
+    enrolment.news(true);
+    // Behind the batch: the writer serves one after the other.
+    core.writer.submit(|_| Ok(())).await.unwrap();
+    assert!(run.forgotten.load(Ordering::Relaxed));
+    assert_eq!(fixture.rows("SELECT max(seq) AS last FROM run_events").await, r#"[{"last":1}]"#);
+}
+
+#[tokio::test]
+async fn a_run_that_panics_in_a_batch_leaves_no_other_waiting() {
+    for broken in [Broken::Told, Broken::Kept] {
+        let fixture = Fixture::new();
+        let core = fixture.ledger.core().unwrap();
+        let (well, enrolment) = enrolled(&fixture.ledger, "t0");
+        let bad = Arc::new(Run { broken: Some(broken), ..Run::default() });
+        let weak: std::sync::Weak<Run> = Arc::downgrade(&bad);
+        let place = fixture.ledger.enrol(names("t1"), weak).unwrap();
+        // Both are in the batch that is written when the writer has time.
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let gate = core.writer.submit(move |_| {
+            let _ = held.recv();
+            Ok(())
+        });
+        for run in [&bad, &well] {
+            run.told.lock().unwrap().push(told(1, ToldKind::Token, "m", "a"));
+        }
+        place.news(true);
+        enrolment.news(true);
+        drop(release);
+        gate.await.unwrap();
+        core.writer.submit(|_| Ok(())).await.unwrap();
+        core.writer.submit(|_| Ok(())).await.unwrap();
+        let written = *well.kept.subscribe().borrow() == 1;
+        assert!(written || well.unkept.load(Ordering::Relaxed), "it is told either way");
+        // What could not be written goes with the next commit point, and the writer serves everybody.
+        fixture.commit(short_turn("t0", "main", None)).await.unwrap();
+        assert_eq!(
+            fixture.rows("SELECT seq FROM run_events r JOIN event_logs l ON l.id = r.log_id WHERE l.turn_id = 't0'").await,
+            r#"[{"seq":1}]"#
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_command_without_a_run_is_refused() {
+    let fixture = Fixture::new();
+    fixture.commit(short_turn("t0", "main", None)).await.unwrap();
+    let error = fixture.ledger.command("main", SessionCommand::Abort).await.unwrap_err();
+    assert_eq!(error.kind, StorageErrorKind::NotRunning);
+    assert_eq!(fixture.rows("SELECT count(*) AS n FROM session_commands").await, r#"[{"n":0}]"#);
+}
+
+#[test]
+fn old_events_go_a_few_rows_at_a_time() {
+    let connection = memory();
+    let owner = Owner::this(&Clock::default());
+    for turn in 0..3 {
+        let log = events::open(&connection, &names(&format!("t{turn}")), &owner, NOW).unwrap();
+        // A row each.
+        let long: Vec<Told> =
+            (1..=300).map(|seq| told(seq, ToldKind::Token, "m", &"x".repeat(4_000))).collect();
+        events::append(&connection, log, None, &long).unwrap();
+        if turn < 2 {
+            events::end(&connection, log, NOW + turn).unwrap();
+        }
+    }
+    let rows = || -> i64 {
+        connection.query_row("SELECT count(*) FROM run_events", (), |row| row.get(0)).unwrap()
+    };
+    let keep = Retention { age: std::time::Duration::from_millis(10), turns: None };
+    assert!(!events::trim(&connection, &keep, NOW + 9).unwrap());
+    let mut left = vec![rows()];
+    while events::trim(&connection, &keep, NOW + 11).unwrap() {
+        left.push(rows());
+    }
+    assert_eq!(left, [900, 644, 600, 344, 300]);
+    let turns = Retention { turns: Some(0), ..Retention::default() };
+    assert!(!events::trim(&connection, &turns, NOW + 11).unwrap(), "what runs is kept");
+}

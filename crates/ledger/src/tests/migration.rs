@@ -1,0 +1,50 @@
+//! A ledger of schema version 1, as the first release wrote it: it opens, comes up to date in one step, and says the same.
+
+use super::*;
+use crate::{SearchOptions, schema};
+
+/// Made by version 0.1.0: a session of three turns (the last failed), one forked from it, and one a host wrote.
+const VERSION_1: &[u8] = include_bytes!("fixtures/version-1.db");
+
+#[tokio::test]
+async fn a_ledger_of_version_1_opens_says_the_same_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.db");
+    std::fs::write(&path, VERSION_1).unwrap();
+    let ledger = open(&path).unwrap();
+    let fixture = Fixture { ledger, folder };
+    let core = fixture.ledger.core().unwrap();
+    let version = core.readers.with(|connection| schema::version(connection)).unwrap();
+    assert_eq!(version, schema::MIGRATIONS.len());
+    assert_eq!(
+        fixture.counts().await,
+        r#"[{"turns":5,"messages":11,"calls":1,"sessions":3,"moves":5}]"#
+    );
+    let texts = |messages: Vec<crate::HistoryMessage>| -> Vec<String> {
+        messages.into_iter().map(|message| message.message.content).collect()
+    };
+    assert_eq!(
+        texts(fixture.ledger.messages("main").await.unwrap()),
+        ["ask 1", "first", "ask 2", "look", r#"{"of":1}"#, "after the tool"]
+    );
+    assert_eq!(
+        texts(fixture.ledger.messages("forked").await.unwrap()),
+        ["ask 1", "first", "ask 4", "in the fork"]
+    );
+    assert_eq!(
+        fixture.rows("SELECT count(*) AS n, max(depth) AS depth FROM threads").await,
+        r#"[{"n":5,"depth":2}]"#
+    );
+    // What was said before is found, and whose sessions they are is known.
+    let hits = fixture.ledger.search("ask".to_owned(), SearchOptions::default()).await.unwrap();
+    let excerpts: Vec<&str> = hits.items.iter().map(|hit| hit.excerpt.as_str()).collect();
+    assert_eq!(excerpts, ["ask 1", "ask 4", "ask 3", "ask 2", "ask 1"]);
+    assert_eq!(
+        fixture.rows("SELECT DISTINCT agent_id FROM sessions").await,
+        r#"[{"agent_id":"default"}]"#
+    );
+    let head = fixture.ledger.session("main").await.unwrap().unwrap().thread_id.unwrap();
+    fixture.commit(turn("t9", "main", Some(&head))).await.unwrap();
+    let reopened = open(&fixture.folder.path().join("old.db")).unwrap();
+    assert_eq!(reopened.session("main").await.unwrap().unwrap().thread_id.as_deref(), Some("t9"));
+}

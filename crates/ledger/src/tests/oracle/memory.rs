@@ -1,0 +1,391 @@
+//! What the ledger should hold and answer, in plain maps: every rule said again, in the shortest way.
+//!
+//! It must never look into a file, nor share code with what it judges.
+
+use std::collections::BTreeMap;
+
+use model::{
+    CallStep, CompactionResult, CompactionStep, HistoryBase, Message, OnStaleHead, ReplayClass,
+    StorageErrorKind, ToolCallRecord, ToolCallStatus, TurnCommit, TurnOpening, TurnStatus,
+    TurnStep,
+};
+
+pub(super) type Answer<T> = Result<T, StorageErrorKind>;
+
+/// A turn, ended or under way.
+#[derive(Debug, Clone)]
+pub(super) struct Turn {
+    pub(super) parent: Option<String>,
+    pub(super) session: String,
+    pub(super) status: TurnStatus,
+    pub(super) compaction: Option<CompactionResult>,
+    pub(super) messages: Vec<Message>,
+    pub(super) calls: Vec<Call>,
+    /// Its own tokens.
+    pub(super) tokens: i64,
+    pub(super) open: Option<Open>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Call {
+    pub(super) row: ToolCallRecord,
+    pub(super) replay: ReplayClass,
+    pub(super) begun: bool,
+}
+
+/// What only a turn under way has.
+#[derive(Debug, Clone)]
+pub(super) struct Open {
+    pub(super) epoch: i64,
+    pub(super) expected: Option<String>,
+    pub(super) iterations: u32,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Session {
+    pub(super) head: Option<String>,
+    /// Nobody sees it before its first turn has ended.
+    pub(super) unseen: bool,
+    pub(super) epoch: i64,
+    /// Whether the newest epoch is held by somebody who lives.
+    pub(super) held: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Memory {
+    pub(super) turns: BTreeMap<String, Turn>,
+    pub(super) sessions: BTreeMap<String, Session>,
+    /// Every move of every session, in order.
+    pub(super) moves: Vec<(String, String)>,
+}
+
+/// What came of asking for a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Leased {
+    Epoch(i64),
+    Busy,
+    Moved,
+}
+
+impl Memory {
+    pub(super) fn head(&self, label: &str) -> Option<String> {
+        self.sessions.get(label).and_then(|session| session.head.clone())
+    }
+
+    /// The session, where readers see it.
+    pub(super) fn seen(&self, label: &str) -> Option<&Session> {
+        self.sessions.get(label).filter(|session| !session.unseen)
+    }
+
+    /// Whether `head` is a compaction (of a compaction …) of `expected`.
+    pub(super) fn rebased(&self, head: Option<&str>, expected: Option<&str>) -> bool {
+        let Some(turn) = head.and_then(|head| self.turns.get(head)) else { return false };
+        let parent = turn.parent.as_deref();
+        turn.compaction.is_some() && (parent == expected || self.rebased(parent, expected))
+    }
+
+    fn ended(&self, id: Option<&str>) -> Answer<()> {
+        let Some(id) = id else { return Ok(()) };
+        let there = self.turns.get(id).is_some_and(|turn| turn.open.is_none());
+        if there { Ok(()) } else { Err(StorageErrorKind::UnknownTurn) }
+    }
+
+    fn check(&self, label: &str, epoch: i64) -> Answer<()> {
+        let own = self.sessions.get(label).is_some_and(|it| it.held && it.epoch == epoch);
+        if own { Ok(()) } else { Err(StorageErrorKind::StaleWriter) }
+    }
+
+    fn point(&mut self, label: &str, to: &str) {
+        let session = self.sessions.entry(label.to_owned()).or_default();
+        (session.head, session.unseen) = (Some(to.to_owned()), false);
+        self.moves.push((label.to_owned(), to.to_owned()));
+    }
+
+    fn take(&mut self, label: &str) -> i64 {
+        let session = self.sessions.entry(label.to_owned()).or_default();
+        session.epoch += 1;
+        session.held = true;
+        session.epoch
+    }
+
+    pub(super) fn begin(&mut self, opening: &TurnOpening) -> Answer<Leased> {
+        let turn = &opening.turn;
+        let label = &turn.session_label;
+        if self.head(label) != turn.expected_head {
+            return Ok(Leased::Moved);
+        }
+        if self.sessions.get(label).is_some_and(|session| session.held) {
+            return Ok(Leased::Busy);
+        }
+        self.ended(turn.parent_turn_id.as_deref())?;
+        let new = Session { unseen: true, ..Session::default() };
+        self.sessions.entry(label.clone()).or_insert(new);
+        let epoch = self.take(label);
+        let expected = turn.expected_head.clone();
+        let open = Some(Open { epoch, expected, iterations: 0 });
+        self.write(turn, turn.parent_turn_id.clone(), open);
+        Ok(Leased::Epoch(epoch))
+    }
+
+    fn write(&mut self, turn: &TurnCommit, parent: Option<String>, open: Option<Open>) {
+        let tokens = turn.usage.total_tokens.try_into().unwrap();
+        let kept = self.turns.entry(turn.turn_id.clone()).or_insert(Turn {
+            parent: None,
+            session: turn.session_label.clone(),
+            status: turn.status,
+            compaction: None,
+            messages: Vec::new(),
+            calls: Vec::new(),
+            tokens,
+            open: None,
+        });
+        (kept.parent, kept.status, kept.tokens, kept.open) = (parent, turn.status, tokens, open);
+        add_messages(kept, &turn.messages);
+        for row in &turn.tool_calls {
+            add_call(kept, &CallStep { row: row.clone(), replay: None, arguments_hash: None });
+        }
+    }
+
+    pub(super) fn record(&mut self, step: &TurnStep) -> Answer<()> {
+        self.check(&step.session_label, step.epoch)?;
+        let turn = self.turns.get_mut(&step.turn_id).unwrap();
+        add_messages(turn, &step.messages);
+        for call in &step.calls {
+            add_call(turn, call);
+        }
+        turn.open.as_mut().unwrap().iterations = 1;
+        Ok(())
+    }
+
+    /// The head after it, and whether the turn stands beside its thread. `compaction` is the id its own turn got.
+    pub(super) fn commit(
+        &mut self,
+        turn: &TurnCommit,
+        compaction: Option<&str>,
+    ) -> Answer<(Option<String>, bool)> {
+        let label = &turn.session_label;
+        if let Some(epoch) = turn.epoch {
+            self.check(label, epoch)?;
+        }
+        let head = self.head(label);
+        let expected = turn.expected_head.as_deref();
+        let (mut parent, mut moves, mut beside) =
+            (turn.parent_turn_id.clone(), turn.move_pointer, false);
+        if (moves || turn.compaction.is_some()) && head.as_deref() != expected {
+            if self.rebased(head.as_deref(), expected) {
+                if parent.as_deref() == expected {
+                    parent.clone_from(&head);
+                }
+            } else if turn.on_stale_head == OnStaleHead::Beside && turn.compaction.is_none() {
+                (moves, beside) = (false, true);
+            } else {
+                return Err(StorageErrorKind::StaleHead);
+            }
+        }
+        self.ended(parent.as_deref())?;
+        if turn.compaction.is_some() && parent.is_none() {
+            return Err(StorageErrorKind::Constraint);
+        }
+        if turn.epoch.is_none() && self.turns.contains_key(&turn.turn_id) {
+            return Err(StorageErrorKind::Constraint);
+        }
+        self.sessions.entry(label.clone()).or_default();
+        if let (Some(result), Some(id)) = (&turn.compaction, compaction) {
+            self.summary(turn, id, parent.clone(), result);
+            parent = Some(id.to_owned());
+        }
+        self.write(turn, parent, None);
+        if moves {
+            self.point(label, &turn.turn_id);
+        }
+        if turn.epoch.is_some() {
+            let session = self.sessions.get_mut(label).unwrap();
+            (session.held, session.unseen) = (false, false);
+        }
+        Ok((self.head(label), beside))
+    }
+
+    fn summary(
+        &mut self,
+        turn: &TurnCommit,
+        id: &str,
+        parent: Option<String>,
+        result: &CompactionResult,
+    ) {
+        let tokens = result.summarization_input_tokens + result.summarization_output_tokens;
+        let kept = Turn {
+            parent,
+            session: turn.session_label.clone(),
+            status: TurnStatus::Completed,
+            compaction: Some(result.clone()),
+            messages: Vec::new(),
+            calls: Vec::new(),
+            tokens: tokens.try_into().unwrap(),
+            open: None,
+        };
+        self.turns.insert(id.to_owned(), kept);
+        self.point(&turn.session_label, id);
+    }
+
+    pub(super) fn compact(&mut self, step: &CompactionStep) -> Answer<()> {
+        let CompactionStep { id, turn, compaction, usage: _ } = step;
+        if let Some(epoch) = turn.epoch {
+            self.check(&turn.session_label, epoch)?;
+        }
+        if self.head(&turn.session_label) != turn.expected_head {
+            return Err(StorageErrorKind::StaleHead);
+        }
+        let parent = turn.parent_turn_id.clone().ok_or(StorageErrorKind::UnknownTurn)?;
+        self.ended(Some(&parent))?;
+        self.summary(turn, id, Some(parent), compaction);
+        if turn.epoch.is_some() {
+            let running = self.turns.get_mut(&turn.turn_id).unwrap();
+            running.parent = Some(id.clone());
+            running.open.as_mut().unwrap().expected = Some(id.clone());
+        }
+        Ok(())
+    }
+
+    /// The head after it; `None` where there was no compaction.
+    pub(super) fn uncompact(&mut self, label: &str) -> Answer<Option<String>> {
+        let Some(session) = self.sessions.get(label) else {
+            return Err(StorageErrorKind::UnknownSession);
+        };
+        if session.held {
+            return Err(StorageErrorKind::Locked);
+        }
+        let chain = self.chain(session.head.as_deref());
+        let last = chain.iter().rfind(|id| self.turns[*id].compaction.is_some());
+        let before = last.and_then(|id| self.turns[id].parent.clone());
+        if let Some(before) = &before {
+            self.point(label, before);
+        }
+        Ok(before)
+    }
+
+    pub(super) fn fork(&mut self, turn: &str, label: &str) -> Answer<()> {
+        self.ended(Some(turn))?;
+        if self.sessions.contains_key(label) {
+            return Err(StorageErrorKind::Constraint);
+        }
+        self.point(label, turn);
+        Ok(())
+    }
+
+    pub(super) fn release(&mut self, label: &str, epoch: i64) {
+        if self.check(label, epoch).is_ok() {
+            self.sessions.get_mut(label).unwrap().held = false;
+        }
+    }
+
+    pub(super) fn reopen(&mut self, id: &str) -> Answer<Leased> {
+        let turn = self.turns.get(id).filter(|turn| turn.open.is_some());
+        let label = turn.ok_or(StorageErrorKind::UnknownTurn)?.session.clone();
+        if self.sessions[&label].held {
+            return Ok(Leased::Busy);
+        }
+        let epoch = self.take(&label);
+        self.turns.get_mut(id).unwrap().open.as_mut().unwrap().epoch = epoch;
+        Ok(Leased::Epoch(epoch))
+    }
+
+    /// Its process is gone: nothing is held any more, and nothing else has changed.
+    pub(super) fn die(&mut self) {
+        for session in self.sessions.values_mut() {
+            session.held = false;
+        }
+    }
+
+    /// From the root to `head`.
+    pub(super) fn chain(&self, head: Option<&str>) -> Vec<String> {
+        let Some(id) = head else { return Vec::new() };
+        let mut chain = self.chain(self.turns[id].parent.as_deref());
+        chain.push(id.to_owned());
+        chain
+    }
+
+    pub(super) fn tokens(&self, id: &str) -> i64 {
+        self.chain(Some(id)).iter().map(|id| self.turns[id].tokens).sum()
+    }
+
+    pub(super) fn has_children(&self, id: &str) -> bool {
+        self.turns.values().any(|turn| turn.parent.as_deref() == Some(id))
+    }
+
+    /// docs/rules/compaction.md#context-rule: the turns of the context at `head`, and which of them a compaction has kept.
+    pub(super) fn context(&self, head: Option<&str>) -> Vec<(String, bool)> {
+        let chain = self.chain(head);
+        let compacted = chain.iter().rposition(|id| self.turns[id].compaction.is_some());
+        let Some(at) = compacted else {
+            return chain.into_iter().map(|id| (id, false)).collect();
+        };
+        let result = self.turns[&chain[at]].compaction.clone().unwrap();
+        let place = |wanted: &str| chain[..at].iter().position(|id| id == wanted);
+        let from = place(&result.first_kept_turn_id)
+            .unwrap_or_else(|| place(&result.summarized_through_turn_id).unwrap() + 1);
+        let kept = chain[from..at].iter().filter(|id| self.turns[*id].compaction.is_none());
+        let mut context = vec![(chain[at].clone(), false)];
+        context.extend(kept.map(|id| (id.clone(), true)));
+        context.extend(chain[at + 1..].iter().map(|id| (id.clone(), false)));
+        context
+    }
+
+    /// What is new at `head` for who knows `known`.
+    pub(super) fn news(
+        &self,
+        head: Option<&str>,
+        known: Option<&str>,
+    ) -> (HistoryBase, Vec<(String, bool)>) {
+        let context = self.context(head);
+        // A kept turn is no place to go on from: what stood before it is not what was known.
+        let place = context.iter().position(|(id, kept)| Some(id.as_str()) == known && !kept);
+        match place {
+            Some(place) => {
+                let summary = place == 0 && self.turns[&context[0].0].compaction.is_some();
+                let later = context[place + 1..].iter();
+                // After a summary stand those it kept, which came before it.
+                let later = later.filter(|(_, kept)| !(summary && *kept));
+                (HistoryBase::Known, later.cloned().collect())
+            }
+            None => (HistoryBase::Root, context),
+        }
+    }
+
+    /// The turns that run nowhere and have not ended.
+    pub(super) fn interrupted(&self) -> Vec<&String> {
+        let open = self.turns.iter().filter(|(_, turn)| {
+            turn.open.as_ref().is_some_and(|open| self.check(&turn.session, open.epoch).is_err())
+        });
+        open.map(|(id, _)| id).collect()
+    }
+}
+
+fn add_messages(turn: &mut Turn, messages: &[Message]) {
+    for message in messages {
+        if !turn.messages.iter().any(|known| known.id == message.id) {
+            turn.messages.push(message.clone());
+        }
+    }
+    turn.messages.sort_by_key(|message| message.sequence);
+}
+
+fn add_call(turn: &mut Turn, step: &CallStep) {
+    let begun = step.arguments_hash.is_some();
+    let known = turn.calls.iter_mut().find(|call| call.row.call_id == step.row.call_id);
+    match known {
+        Some(call) => {
+            call.row = step.row.clone();
+            call.begun |= begun;
+            call.replay = step.replay.unwrap_or(call.replay);
+        }
+        None => {
+            let replay = step.replay.unwrap_or(ReplayClass::Unsafe);
+            turn.calls.push(Call { row: step.row.clone(), replay, begun });
+        }
+    }
+}
+
+/// Whether a call of that status has an outcome.
+pub(super) fn has_ended(status: ToolCallStatus) -> bool {
+    matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed)
+}

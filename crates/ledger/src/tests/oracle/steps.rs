@@ -1,0 +1,132 @@
+//! What a sequence may do, and how often.
+//!
+//! It must never know what is there: numbers stand for whatever is found at them.
+
+use proptest::prelude::*;
+
+use model::{OnStaleHead, TurnStatus};
+
+/// One thing that is done. Numbers are taken modulo what there is.
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    /// A turn written at once, which expects the session's head or, where `off` is set, another turn.
+    Commit {
+        at: Place,
+        ends: Ends,
+        compacts: Option<usize>,
+    },
+    /// A broker's own turn, after the head or after the turn it names.
+    WriteTurn {
+        session: usize,
+        parent: Option<usize>,
+    },
+    /// A turn id again.
+    Again {
+        turn: usize,
+    },
+    /// W0.
+    Begin {
+        at: Place,
+    },
+    /// W1, W2 or W3, the next one or the last one said again.
+    Record {
+        run: usize,
+        again: bool,
+    },
+    /// W4.
+    End {
+        run: usize,
+        ends: Ends,
+    },
+    /// A compaction by a run that goes on, or by nobody's.
+    Compact {
+        run: Option<usize>,
+        session: usize,
+        cut: usize,
+    },
+    Uncompact {
+        session: usize,
+    },
+    Fork {
+        turn: usize,
+        label: usize,
+    },
+    /// A run that ends without its W4.
+    Release {
+        run: usize,
+    },
+    /// An interrupted turn, or one that is not, goes on.
+    Reopen {
+        turn: usize,
+    },
+    /// What was said is indexed.
+    Index,
+    /// The process ends and the next one begins.
+    Close,
+    /// The process is gone in the middle of everything.
+    Crash,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) session: usize,
+    /// Another head than the session's is expected.
+    pub(super) off: Option<usize>,
+    /// It follows another turn than it expects.
+    pub(super) beside: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ends {
+    pub(super) status: TurnStatus,
+    pub(super) moves: bool,
+    pub(super) on_stale_head: OnStaleHead,
+}
+
+/// Seldom something.
+fn seldom() -> impl Strategy<Value = Option<usize>> {
+    prop::option::weighted(0.15, any::<usize>())
+}
+
+fn place() -> impl Strategy<Value = Place> {
+    (0..2_usize, seldom(), seldom()).prop_map(|(session, off, beside)| Place {
+        session,
+        off,
+        beside,
+    })
+}
+
+fn ends() -> impl Strategy<Value = Ends> {
+    let status = prop_oneof![
+        3 => Just(TurnStatus::Completed),
+        1 => Just(TurnStatus::Aborted),
+        1 => Just(TurnStatus::Failed),
+    ];
+    let stale = prop_oneof![Just(OnStaleHead::Refuse), Just(OnStaleHead::Beside)];
+    (status, prop::bool::weighted(0.8), stale).prop_map(|(status, moves, on_stale_head)| Ends {
+        status,
+        moves,
+        on_stale_head,
+    })
+}
+
+pub(super) fn any_step() -> impl Strategy<Value = Step> {
+    let any = any::<usize>;
+    prop_oneof![
+        4 => (place(), ends(), seldom()).prop_map(|(at, ends, compacts)| Step::Commit { at, ends, compacts }),
+        1 => (0..2_usize, seldom()).prop_map(|(session, parent)| Step::WriteTurn { session, parent }),
+        1 => any().prop_map(|turn| Step::Again { turn }),
+        6 => place().prop_map(|at| Step::Begin { at }),
+        8 => (any(), prop::bool::weighted(0.2)).prop_map(|(run, again)| Step::Record { run, again }),
+        5 => (any(), ends()).prop_map(|(run, ends)| Step::End { run, ends }),
+        6 => (prop::option::of(any()), 0..2_usize, any())
+            .prop_map(|(run, session, cut)| Step::Compact { run, session, cut }),
+        2 => (0..2_usize).prop_map(|session| Step::Uncompact { session }),
+        2 => (any(), 0..6_usize).prop_map(|(turn, label)| Step::Fork { turn, label }),
+        1 => any().prop_map(|run| Step::Release { run }),
+        3 => any().prop_map(|turn| Step::Reopen { turn }),
+        2 => Just(Step::Index),
+        1 => Just(Step::Close),
+        2 => Just(Step::Crash),
+    ]
+}

@@ -1,0 +1,142 @@
+//! Every statement the API runs finds its rows by an index.
+
+use rusqlite::{Connection, StatementStatus};
+
+use super::*;
+use crate::{
+    alias, blobs, events, findable, fork, history, journal, list, persona, profiles, recall, rows,
+    search, thread, usage,
+};
+
+fn plan(connection: &Connection, sql: &str) -> String {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let count = statement.parameter_count();
+    let steps = statement
+        .query_map(rusqlite::params_from_iter(vec!["x"; count]), |row| row.get::<_, String>(3))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect::<Vec<_>>();
+    steps.join("; ")
+}
+
+#[test]
+fn no_statement_scans_a_table_or_sorts() {
+    let fixture = Fixture::new();
+    let core = fixture.ledger.core().unwrap();
+    core.readers
+        .with(|connection| {
+            for sql in [
+                rows::SESSION,
+                &rows::TURN,
+                &rows::TOOL_CALLS,
+                rows::COMPACTION,
+                history::MESSAGES,
+                &journal::OPEN_TURN,
+                &events::READ,
+                "SELECT id FROM event_logs WHERE run_id = ?1 ORDER BY id DESC LIMIT 1",
+                "SELECT id FROM event_logs WHERE session_label = ?1 AND id >= ?2 ORDER BY id",
+                "SELECT id FROM event_logs WHERE ended_at IS NOT NULL AND ended_at <= ?1 ORDER BY ended_at, id LIMIT 1",
+                "SELECT epoch, owner FROM session_leases WHERE session_label = ?1",
+                "SELECT id FROM run_contexts WHERE hash = ?1",
+                "SELECT thread_id FROM sessions WHERE label = ?1",
+                "SELECT parent_turn_id, status, turn_type FROM turns WHERE id = ?1",
+                "SELECT depth, thread_tokens FROM turns WHERE id = ?1",
+                persona::OF_TURN,
+                persona::OF_MAIN,
+                persona::PERSONA,
+                persona::PERSONAS,
+                alias::STATUS,
+                alias::TARGET,
+                alias::ALIASES,
+                alias::ALIASES_OF,
+                thread::ONE,
+                thread::CHILDREN,
+                thread::MOVES,
+                thread::MOVE,
+                thread::AS_OF,
+                findable::INDEXED_THROUGH,
+                findable::LAST,
+                findable::SAID,
+                search::LATELY,
+                recall::LATELY,
+                blobs::READ,
+                blobs::THERE,
+                list::SESSIONS,
+                list::SESSIONS_OF_PARENT,
+                list::SESSIONS_OF_AGENT,
+                list::SESSIONS_OF_PERSONA,
+                list::SESSIONS_ARCHIVED,
+                &list::CALLS,
+                &list::CALLS_OF_TURN,
+                &list::CALLS_OF_SESSION,
+                &list::CALLS_OF_TOOL,
+                list::CALL_PLACE,
+                persona::AGENT,
+                profiles::ATTEMPTS,
+                usage::OF_TURN,
+                usage::NEXT_TURN,
+                usage::NEXT_TURN_OF_SESSION,
+                usage::OF_SESSION,
+                usage::OF_AGENT,
+                usage::OF_MODEL,
+                usage::OF_DAY,
+                usage::NEXT_SESSION,
+                usage::NEXT_AGENT,
+                usage::NEXT_MODEL,
+                usage::NEXT_START,
+                usage::HAS_MODEL,
+                fork::ASKED_AT,
+                fork::RESULTS_END,
+                "SELECT first_kept_turn_id, summarized_through_turn_id FROM compactions WHERE turn_id = ?1",
+                "SELECT total_tokens, depth, persona_id, thread_key FROM threads WHERE turn_id = ?1",
+            ] {
+                let plan = plan(connection, sql);
+                assert!(plan.contains("SEARCH"), "{sql}: {plan}");
+                assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{sql}: {plan}");
+            }
+            // The index of words is what is scanned, newest first, for the words alone; the rest is found by its keys.
+            for sql in [search::FOUND, recall::INDEXED] {
+                let words = plan(connection, sql);
+                let (first, rest) = words.split_once("; ").unwrap();
+                assert!(first.starts_with("SCAN w VIRTUAL TABLE INDEX") && first.contains('M'), "{words}");
+                assert!(!rest.contains("SCAN") && !rest.contains("TEMP B-TREE"), "{words}");
+            }
+            let chain = plan(connection, alias::LEADING);
+            assert!(!chain.contains("SCAN a") && !chain.contains("SCAN session_aliases"), "{chain}");
+            // The ancestry walks by the key; it scans only its own queue.
+            let walk = plan(connection, "SELECT ancestry FROM threads WHERE turn_id = ?1");
+            assert!(!walk.contains("SCAN turns") && !walk.contains("SCAN p"), "{walk}");
+            // Only rows that name blobs are looked at for what they name.
+            let names = plan(connection, "SELECT hash FROM blob_references");
+            for index in ["messages_with_blobs", "tool_calls_with_blobs"] {
+                assert!(names.contains(&format!("INDEX {index}")), "{names}");
+            }
+            let thread = plan(connection, recall::THREAD);
+            assert!(!thread.contains("SCAN turns") && !thread.contains("SCAN above"), "{thread}");
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_statement_is_compiled_once_however_often_it_runs() {
+    let fixture = Fixture::new();
+    fixture.commit(turn("t0", "main", None)).await.unwrap();
+    for number in 1..10 {
+        let parent = format!("t{}", number - 1);
+        fixture.commit(turn(&format!("t{number}"), "main", Some(&parent))).await.unwrap();
+    }
+    fixture
+        .ledger
+        .core()
+        .unwrap()
+        .readers
+        .with(|connection| {
+            history::session_history(connection, "main", None, None).unwrap();
+            let statement = connection.prepare_cached(history::MESSAGES).unwrap();
+            assert_eq!(statement.get_status(StatementStatus::Run), 10);
+            assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
+            Ok(())
+        })
+        .unwrap();
+}

@@ -1,0 +1,210 @@
+//! The search: what is not indexed yet is found like what is, in one order, whoever wrote it and whatever fails.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::error::{Stored, sqlite};
+use crate::{Page, SearchHit, findable};
+use model::{Opened, TurnOpening};
+
+async fn page(ledger: &Ledger, text: &str, options: serde_json::Value) -> Page<SearchHit, i64> {
+    ledger.search(text.to_owned(), serde_json::from_value(options).unwrap()).await.unwrap()
+}
+
+/// The ids of all that is found, two at a time.
+async fn found(ledger: &Ledger, text: &str) -> Vec<String> {
+    let (mut ids, mut after) = (Vec::new(), None);
+    loop {
+        let page = page(ledger, text, serde_json::json!({ "after": after, "limit": 2 })).await;
+        ids.extend(page.items.into_iter().map(|hit| hit.message_id));
+        after = page.next;
+        if after.is_none() {
+            return ids;
+        }
+    }
+}
+
+async fn on_writer<T: Send + 'static>(
+    ledger: &Ledger,
+    work: impl FnMut(&rusqlite::Connection) -> Stored<T> + Send + 'static,
+) -> Stored<T> {
+    ledger.core().unwrap().writer.submit(work).await
+}
+
+async fn waiting(ledger: &Ledger) -> i64 {
+    on_writer(ledger, findable::waiting).await.unwrap()
+}
+
+fn said(id: &str, label: &str, texts: &[String]) -> TurnCommit {
+    let mut turn = short_turn(id, label, None);
+    turn.move_pointer = false;
+    turn.query_message_ids.clear();
+    turn.response_message_id = None;
+    turn.messages = texts
+        .iter()
+        .zip(0_u32..)
+        .map(|(text, at)| {
+            let role = if at % 2 == 0 { Role::User } else { Role::Assistant };
+            message(&format!("{id}.{at}"), role, at, vec![Block::text(text.clone())])
+        })
+        .collect();
+    turn
+}
+
+#[tokio::test]
+async fn a_commit_writes_no_words_and_they_are_found_at_once_and_by_the_next_process() {
+    let fixture = Fixture::new();
+    fixture.commit(turn("t1", "main", None)).await.unwrap();
+    assert_eq!(waiting(&fixture.ledger).await, 4);
+    assert_eq!(found(&fixture.ledger, "ask").await, ["t1-m0"]);
+    // As a process leaves the files that is killed here.
+    let image = tempfile::tempdir().unwrap();
+    for file in ["ledger.db", "ledger.db-wal"] {
+        std::fs::copy(fixture.folder.path().join(file), image.path().join(file)).unwrap();
+    }
+    let after = open(&image.path().join("ledger.db")).unwrap();
+    assert_eq!((found(&after, "ask").await, waiting(&after).await), (vec!["t1-m0".into()], 4));
+    after.close().await.unwrap();
+    fixture.ledger.close().await.unwrap();
+    let again = open(&fixture.path()).unwrap();
+    assert_eq!(found(&again, "done").await, ["t1-m3"]);
+}
+
+#[tokio::test]
+async fn a_turn_that_runs_may_be_indexed_and_is_found_when_it_has_ended() {
+    let fixture = Fixture::new();
+    let whole = turn("t1", "main", None);
+    let mut begun = whole.clone();
+    begun.status = TurnStatus::Streaming;
+    begun.messages.truncate(1);
+    begun.tool_calls.clear();
+    let opening = TurnOpening { turn: begun, context: "{}".to_owned(), target: None };
+    let Opened::Leased(epoch) = fixture.ledger.begin(Box::new(opening)).await.unwrap() else {
+        panic!("the session is free");
+    };
+    // A turn that began later ends earlier, and both are indexed before the first has ended.
+    fixture.commit(turn("t2", "other", None)).await.unwrap();
+    assert!(!on_writer(&fixture.ledger, findable::slice).await.unwrap());
+    assert_eq!(waiting(&fixture.ledger).await, 0);
+    assert_eq!(found(&fixture.ledger, "ask").await, ["t2-m0"]);
+    let ended = TurnCommit { epoch: Some(epoch), ..whole };
+    fixture.commit(ended).await.unwrap();
+    assert_eq!(found(&fixture.ledger, "ask").await, ["t2-m0", "t1-m0"]);
+    assert_eq!(found(&fixture.ledger, "done").await, ["t1-m3", "t2-m3"]);
+}
+
+#[tokio::test]
+async fn a_search_indexes_what_many_turns_have_said_first() {
+    let fixture = Fixture::new();
+    let texts: Vec<String> = (0..400).map(|n| format!("word{} of many", n % 7)).collect();
+    for (turn, texts) in texts.chunks(100).enumerate() {
+        fixture.commit(said(&format!("t{turn}"), "main", texts)).await.unwrap();
+    }
+    let hits = page(&fixture.ledger, "word3", serde_json::json!({ "limit": 1_000 })).await;
+    assert_eq!(hits.items.len(), 57);
+    assert!(waiting(&fixture.ledger).await <= findable::WAITING);
+    assert_eq!(found(&fixture.ledger, "word3 many").await.len(), 57);
+    assert_eq!(found(&fixture.ledger, "of wor*").await.len(), 400);
+}
+
+#[tokio::test]
+async fn what_cannot_be_indexed_is_looked_through() {
+    let fixture = Fixture::new();
+    let words = |n| (0..40).map(move |w| format!("w{n}_{w}")).collect::<Vec<_>>().join(" ");
+    let texts: Vec<String> = (0..300).map(|n| format!("x{n} filler {}", words(n))).collect();
+    fixture.commit(said("t1", "main", &texts)).await.unwrap();
+    let pages = on_writer(&fixture.ledger, |connection| {
+        let cap = "PRAGMA max_page_count = 1";
+        connection.query_row(cap, (), |row| row.get(0)).map_err(|error| sqlite("cap", &error))
+    });
+    let pages: i64 = pages.await.unwrap();
+    let error = on_writer(&fixture.ledger, findable::slice).await.unwrap_err();
+    assert_eq!(error.kind, model::StorageErrorKind::Full, "{pages} pages");
+    let hits = page(&fixture.ledger, "filler", serde_json::json!({ "limit": 1_000 })).await;
+    assert_eq!((hits.items.len(), waiting(&fixture.ledger).await), (300, 300));
+    assert_eq!(found(&fixture.ledger, "x299").await, ["t1.299"]);
+}
+
+#[tokio::test]
+async fn a_vacuum_changes_nothing_that_is_found() {
+    let fixture = Fixture::new();
+    for number in 0..9 {
+        let wrong = turn(&format!("t{number}"), "main", Some("nowhere"));
+        fixture.commit(wrong).await.unwrap_err();
+        let label = format!("s{number}");
+        fixture.commit(turn(&format!("t{number}"), &label, None)).await.unwrap();
+    }
+    on_writer(&fixture.ledger, findable::slice).await.unwrap();
+    let before = found(&fixture.ledger, "ask").await;
+    fixture.ledger.vacuum().await.unwrap();
+    assert_eq!((found(&fixture.ledger, "ask").await, before.len()), (before, 9));
+    assert_eq!(found(&fixture.ledger, "t7 done").await, ["t7-m3"]);
+    assert!(fixture.ledger.verify().await.unwrap().ok);
+}
+
+fn texts() -> impl Strategy<Value = Vec<String>> {
+    let word = prop::sample::select(vec![
+        "one",
+        "One",
+        "on",
+        "tw_o",
+        "two",
+        "ünd",
+        "上下文",
+        "文",
+        "-",
+        "\"",
+        "3*",
+        "é",
+        "x1",
+    ]);
+    let text = prop::collection::vec(word, 0..5).prop_map(|words| words.join(" "));
+    prop::collection::vec(text, 1..4)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// The same whether the index knows it or not: two ledgers with the same turns, one of which is indexed now and then.
+    #[test]
+    fn an_index_changes_nothing_that_is_found(
+        turns in prop::collection::vec((texts(), any::<bool>()), 1..8),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (plain, indexed) = (Fixture::new(), Fixture::new());
+            for (at, (texts, index)) in turns.iter().enumerate() {
+                for fixture in [&plain, &indexed] {
+                    fixture.commit(said(&format!("t{at}"), "main", texts)).await.unwrap();
+                }
+                if *index {
+                    on_writer(&indexed.ledger, findable::slice).await.unwrap();
+                }
+            }
+            let wanted = [
+                "one", "ON", "on*", "o*", "tw_o", "two", "tw*", "ünd", "ü*", "下文", "上*", "文", "3", "é", "x1 one",
+                "e", "one two 上下", "_o",
+            ];
+            for text in wanted {
+                let found = (found(&plain.ledger, text).await, found(&indexed.ledger, text).await);
+                prop_assert_eq!(&found.0, &found.1, "{}", text);
+            }
+            Ok(())
+        })?;
+    }
+}
+
+#[tokio::test]
+async fn what_tools_answered_is_not_searched_and_no_words_find_nothing() {
+    let fixture = Fixture::new();
+    fixture.commit(turn("t1", "main", None)).await.unwrap();
+    for indexed in [false, true] {
+        if indexed {
+            on_writer(&fixture.ledger, findable::slice).await.unwrap();
+        }
+        assert_eq!(found(&fixture.ledger, "ask").await, ["t1-m0"]);
+        for nothing in ["content", "*", ""] {
+            assert_eq!(found(&fixture.ledger, nothing).await, [""; 0], "{nothing}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What a line says of a turn, as a ledger can hold it.
+//!
+//! It must never let a turn in that `verify()` would reject.
+
+use super::super::error::Stored;
+use super::record::TurnRecord;
+use super::report::{Problems, TransferCode};
+use model::{Role, StorageError, StorageErrorKind};
+
+/// The turn without what it names and does not have.
+///
+/// # Errors
+/// `storage_constraint` for a turn that no version of this engine writes.
+pub(super) fn fitted(
+    problems: &mut Problems,
+    line: Option<u64>,
+    record: &TurnRecord,
+) -> Stored<TurnRecord> {
+    let refused = |why: &str| {
+        let message = format!("turn `{}` {why}", record.id);
+        Err(StorageError::new(StorageErrorKind::Constraint, message))
+    };
+    if !matches!(record.status.as_str(), "completed" | "aborted" | "failed")
+        || record.completed_at.is_none()
+        || record.stop_reason.is_none()
+    {
+        return refused("has not ended, or does not say when and why");
+    }
+    if record.compaction.is_some() && record.messages.len() != 1 {
+        return refused("is a compaction and holds other messages than its summary");
+    }
+    let mut turn = record.clone();
+    let has = |id: &String| record.messages.iter().any(|it| it.message.id == *id);
+    turn.query_message_ids.retain(has);
+    turn.response_message_id.take_if(|id| {
+        let mut messages = record.messages.iter();
+        !messages.any(|it| it.message.id == **id && it.message.role == Role::Assistant)
+    });
+    if turn.query_message_ids.len() < record.query_message_ids.len()
+        || turn.response_message_id != record.response_message_id
+    {
+        let message = format!(
+            "turn `{}` names a question or an answer that it does not have, and goes without",
+            record.id
+        );
+        problems.add(line, TransferCode::LostReference, message);
+    }
+    Ok(turn)
+}

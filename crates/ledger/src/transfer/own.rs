@@ -1,0 +1,193 @@
+//! Our own JSONL: a header, a line for each session, a line for each turn (docs/jsonl.md).
+//!
+//! It must never lose what a column says, other than the journal of turns that run.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+
+use super::super::error::{Stored, sqlite};
+use super::super::rows;
+use super::record::{Moved, SessionRecord, TurnRecord};
+use super::report::TransferCode;
+use super::restore::Record;
+use super::{Out, tree};
+use base::clock::Clock;
+use model::{StorageError, StorageErrorKind};
+
+/// What the header names.
+const FORMAT: &str = "nexus-agent-ledger";
+/// The newest version that is read, and the one that is written.
+const VERSION: u64 = 1;
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum LineOut<'a> {
+    Ledger(HeaderOut<'a>),
+    Session(&'a SessionRecord),
+    Turn(&'a TurnRecord),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HeaderOut<'a> {
+    format: &'static str,
+    version: u64,
+    ledger_id: &'a str,
+    engine_version: &'static str,
+    exported_at: i64,
+}
+
+/// Writes a session, or all of the ledger.
+pub(super) fn export<W: Write>(
+    connection: &Connection,
+    label: Option<&str>,
+    (ledger_id, clock): (&str, &Clock),
+    out: &mut Out<W>,
+) -> Stored<()> {
+    out.line(&LineOut::Ledger(HeaderOut {
+        format: FORMAT,
+        version: VERSION,
+        ledger_id,
+        engine_version: env!("CARGO_PKG_VERSION"),
+        exported_at: clock.now_ms(),
+    }))?;
+    let turns = tree::turns(connection, label)?;
+    for owner in owners(connection, label, &turns)? {
+        if let Some(session) = rows::session(connection, &owner)? {
+            let mut record = SessionRecord { history: history(connection, &owner)?, session };
+            if label.is_some_and(|label| label != owner) {
+                // Only the turns that were forked from are here, not where it stands.
+                record.session.thread_id = None;
+                record.session.parent_turn_id = None;
+                record.history.clear();
+            }
+            out.line(&LineOut::Session(&record))?;
+            out.report.sessions += 1;
+        }
+    }
+    for id in &turns {
+        match tree::turn(connection, id) {
+            Ok(turn) => {
+                out.line(&LineOut::Turn(&turn))?;
+                out.report.turns += 1;
+            }
+            Err(error) if tree::is_of_one(&error) => {
+                let message = format!("turn `{id}` is not in the file: {}", error.message);
+                out.problems.add(None, TransferCode::Unreadable, message);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The sessions of an export: all, or the one and those whose turns it was forked from.
+fn owners(
+    connection: &Connection,
+    label: Option<&str>,
+    turns: &[String],
+) -> Stored<BTreeSet<String>> {
+    let failed = |error| sqlite("list the ledger's sessions", &error);
+    let Some(label) = label else {
+        return connection
+            .prepare("SELECT label FROM sessions WHERE opening = 0")
+            .and_then(|mut statement| statement.query_map((), |row| row.get(0))?.collect())
+            .map_err(failed);
+    };
+    let mut owners = BTreeSet::from([label.to_owned()]);
+    let mut statement = connection
+        .prepare_cached("SELECT session_label FROM turns WHERE id = ?1")
+        .map_err(failed)?;
+    for id in turns {
+        owners.insert(statement.query_row((id,), |row| row.get(0)).map_err(failed)?);
+    }
+    Ok(owners)
+}
+
+fn history(connection: &Connection, label: &str) -> Stored<Vec<Moved>> {
+    connection
+        .prepare_cached(
+            "SELECT thread_id, changed_at FROM session_history WHERE session_label = ?1 ORDER BY id",
+        )
+        .and_then(|mut statement| {
+            statement
+                .query_map((label,), |row| {
+                    Ok(Moved { turn_id: row.get(0)?, changed_at: row.get(1)? })
+                })?
+                .collect()
+        })
+        .map_err(|error| sqlite(&format!("read the log of session `{label}`"), &error))
+}
+
+#[derive(Deserialize)]
+struct Kind {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct HeaderIn {
+    format: String,
+    version: u64,
+}
+
+/// What a line comes to.
+pub(super) enum Read {
+    /// The header, which says that the rest can be read.
+    Header,
+    Record(Record),
+    /// Why it is none, without a word of it.
+    Invalid(String),
+}
+
+/// Reads a line.
+///
+/// # Errors
+/// `invalid_import` for the header of another format or of a newer version.
+pub(super) fn read(line: &str) -> Stored<Read> {
+    let kind = match serde_json::from_str::<Kind>(line) {
+        Ok(Kind { kind }) => kind,
+        Err(_) => return Ok(Read::Invalid("has no `type`".to_owned())),
+    };
+    Ok(match kind.as_str() {
+        "ledger" => match typed::<HeaderIn>(line) {
+            Ok(header) if header.format == FORMAT && header.version <= VERSION => Read::Header,
+            Ok(header) if header.format == FORMAT => {
+                return Err(invalid(&format!(
+                    "has version `{}`, and this engine reads `{VERSION}`; update `@nexus/agent-engine`",
+                    header.version
+                )));
+            }
+            Ok(_) => return Err(invalid("is a file of another format")),
+            Err(why) => Read::Invalid(why),
+        },
+        "session" => match typed::<SessionRecord>(line) {
+            // Pi's files begin with a line of that type, too.
+            Err(_) if line.contains("\"cwd\"") && !line.contains("\"label\"") => {
+                return Err(invalid("is a session of pi; pass `format: 'pi'`"));
+            }
+            Ok(record) => Read::Record(Record::Session(Box::new(record))),
+            Err(why) => Read::Invalid(why),
+        },
+        "turn" => match typed::<TurnRecord>(line) {
+            Ok(record) => Read::Record(Record::Turn(Box::new(record))),
+            Err(why) => Read::Invalid(why),
+        },
+        _ => Read::Invalid("has a `type` that is not one of ledger, session, turn".to_owned()),
+    })
+}
+
+fn typed<T: serde::de::DeserializeOwned>(line: &str) -> Result<T, String> {
+    let mut reader = serde_json::Deserializer::from_str(line);
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        // Not the error's own words: those repeat the value.
+        format!("has something missing or of a wrong type at `{}`", error.path())
+    })
+}
+
+fn invalid(why: &str) -> StorageError {
+    StorageError::new(StorageErrorKind::InvalidImport, format!("the file {why}"))
+}

@@ -1,0 +1,106 @@
+//! Which turns an export holds, and in which order: parents before children, a session's own thread last.
+//!
+//! It must never list a turn that still runs.
+
+use std::collections::{HashMap, HashSet};
+
+use rusqlite::Connection;
+
+use super::super::error::{Stored, sqlite};
+use super::super::{rows, sessions};
+use super::record::TurnRecord;
+use model::{StorageError, StorageErrorKind};
+
+/// A session's turns are those that were run in it, those its pointer stands on, and all above them.
+const OF_SESSION: &str = "WITH RECURSIVE up (id) AS (
+    SELECT id FROM turns WHERE session_label = ?1
+    UNION SELECT thread_id FROM sessions WHERE label = ?1 AND thread_id IS NOT NULL
+    UNION SELECT t.parent_turn_id FROM up JOIN turns t ON t.id = up.id WHERE t.parent_turn_id IS NOT NULL
+  ) SELECT t.id, t.parent_turn_id FROM up JOIN turns t ON t.id = up.id
+  WHERE t.status NOT IN ('pending', 'streaming') ORDER BY t.id DESC";
+
+const ALL: &str = "SELECT id, parent_turn_id FROM turns WHERE status NOT IN ('pending', 'streaming') ORDER BY id DESC";
+
+/// The ids of the turns of a session, or of all, depth first.
+pub(super) fn turns(connection: &Connection, label: Option<&str>) -> Stored<Vec<String>> {
+    let failed = |error| sqlite("list the ledger's turns", &error);
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let listed: Vec<(String, Option<String>)> = match label {
+        None => connection
+            .prepare(ALL)
+            .and_then(|mut statement| statement.query_map((), read)?.collect())
+            .map_err(failed)?,
+        Some(label) => connection
+            .prepare(OF_SESSION)
+            .and_then(|mut statement| statement.query_map((label,), read)?.collect())
+            .map_err(failed)?,
+    };
+    let parents: HashMap<&str, Option<&str>> =
+        listed.iter().map(|(id, parent)| (id.as_str(), parent.as_deref())).collect();
+    // The session's thread is left for last, so that the last line is where it stands.
+    let mut thread = HashSet::new();
+    let head = match label {
+        Some(label) => sessions::head(connection, label)?.flatten(),
+        None => None,
+    };
+    let mut next = head.as_deref();
+    while let Some(id) = next
+        && thread.insert(id)
+    {
+        next = parents.get(id).copied().flatten();
+    }
+    let mut children: HashMap<Option<&str>, Vec<&str>> = HashMap::new();
+    for (id, parent) in &listed {
+        // A parent that is not there, in a damaged ledger, makes a root.
+        let parent = parent.as_deref().filter(|parent| parents.contains_key(parent));
+        children.entry(parent).or_default().push(id);
+    }
+    for siblings in children.values_mut() {
+        // The last is taken first: newest first as listed, with the thread before them.
+        siblings.sort_by_key(|id| !thread.contains(id));
+    }
+    let mut ordered = Vec::with_capacity(listed.len());
+    let mut waiting = children.remove(&None).unwrap_or_default();
+    while let Some(id) = waiting.pop() {
+        ordered.push(id.to_owned());
+        waiting.extend(children.remove(&Some(id)).unwrap_or_default());
+    }
+    Ok(ordered)
+}
+
+/// The turns of the context of a head: from its last compaction on, as the next call sees them.
+pub(super) fn thread(connection: &Connection, head: Option<&str>) -> Stored<Vec<String>> {
+    let Some(head) = head else { return Ok(Vec::new()) };
+    let history = super::super::history::session_history(connection, "", Some(head), None)?;
+    Ok(history.turns.into_iter().map(|turn| turn.id).collect())
+}
+
+/// A turn as it goes into a file.
+pub(super) fn turn(connection: &Connection, id: &str) -> Stored<TurnRecord> {
+    let row = rows::turn(connection, id)?.ok_or_else(|| super::super::commit::unknown_turn(id))?;
+    let metadata = connection
+        .prepare_cached("SELECT metadata_json FROM messages WHERE turn_id = ?1 ORDER BY sequence")
+        .and_then(|mut statement| {
+            statement.query_map((id,), |row| row.get(0))?.collect::<rusqlite::Result<Vec<_>>>()
+        })
+        .map_err(|error| sqlite(&format!("read the messages of turn `{id}`"), &error))?;
+    Ok(TurnRecord::of(row, metadata))
+}
+
+/// Whether an error is about one turn, so that the others can still be exported.
+pub(super) fn is_of_one(error: &StorageError) -> bool {
+    error.kind == StorageErrorKind::Corrupt
+}
+
+/// How many turns still run, of a session or of all.
+pub(super) fn open_turns(connection: &Connection, label: Option<&str>) -> Stored<u64> {
+    connection
+        .query_row(
+            "SELECT count(*) FROM turns
+             WHERE status IN ('pending', 'streaming') AND session_label = coalesce(?1, session_label)",
+            (label,),
+            |row| row.get::<_, i64>(0),
+        )
+        .map(i64::cast_unsigned)
+        .map_err(|error| sqlite("count the turns that run", &error))
+}

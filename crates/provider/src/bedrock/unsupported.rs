@@ -1,0 +1,73 @@
+//! What a context may ask and Converse has no place for: told, never dropped in silence.
+
+use super::{body, models};
+use crate::ModelRequest;
+use model::{CacheTtl, ResponseFormat, RunWarning};
+
+pub(super) fn unsupported(request: &ModelRequest) -> Vec<RunWarning> {
+    let options = &request.options;
+    let mut told = Vec::new();
+    let mut tell = |field: &str, why: &str| told.push(RunWarning::unsupported(field, why));
+    if matches!(options.response_format, Some(ResponseFormat::JsonObject)) {
+        tell("responseFormat", "Converse holds a model to a schema only");
+    }
+    if request.forces_tool && !request.has_tools() {
+        tell("toolChoice", "there is no tool to choose");
+    }
+    if options.parallel_tool_calls == Some(false) {
+        tell("parallelToolCalls", "Converse lets the model decide");
+    }
+    if options.prompt_cache.key.is_some() {
+        tell("promptCache.key", "Converse takes none");
+    }
+    let hour = models::caching(&request.model).is_some_and(|caching| caching.hour);
+    if options.prompt_cache.ttl == Some(CacheTtl::Hour) && !hour {
+        tell("promptCache.ttl", "the model is not known to keep a prompt for an hour");
+    }
+    let sent = body::metadata(request);
+    for name in options.metadata.keys().filter(|name| !sent.iter().any(|(sent, _)| sent == name)) {
+        tell(
+            &format!("metadata.{name}"),
+            "it is more than Converse takes, or has other characters",
+        );
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use model::{PromptCache, RequestOptions};
+
+    #[test]
+    fn what_the_api_has_no_word_for_is_told_by_its_field() {
+        let options = RequestOptions {
+            response_format: Some(ResponseFormat::JsonObject),
+            parallel_tool_calls: Some(false),
+            prompt_cache: PromptCache { ttl: Some(CacheTtl::Hour), key: Some("k".to_owned()) },
+            metadata: [("fine".to_owned(), "red".to_owned()), ("näh".to_owned(), "x".to_owned())]
+                .into(),
+            ..RequestOptions::default()
+        };
+        let request = ModelRequest {
+            model: "amazon.nova-pro-v1:0".to_owned(),
+            options: Arc::new(options),
+            forces_tool: true,
+            ..ModelRequest::default()
+        };
+        let fields: Vec<_> =
+            unsupported(&request).into_iter().filter_map(|warning| warning.field).collect();
+        let all = [
+            "responseFormat",
+            "toolChoice",
+            "parallelToolCalls",
+            "promptCache.key",
+            "promptCache.ttl",
+            "metadata.näh",
+        ];
+        assert_eq!(fields, all);
+        assert_eq!(unsupported(&ModelRequest::default()), []);
+    }
+}

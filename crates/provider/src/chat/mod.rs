@@ -1,0 +1,73 @@
+//! OpenAI Chat Completions, and everything compatible with it.
+//!
+//! Owns this API's encoding and decoding, pure on both sides. It must never do I/O.
+
+mod body;
+mod calls;
+mod decode;
+mod encode;
+mod failure;
+mod options;
+mod parse;
+mod quirks;
+mod reasoning;
+mod usage;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use quirks::{ChatQuirks, MaxTokensField, ReasoningField, SystemRole, UserField};
+
+use bytes::Bytes;
+
+use super::{Api, Decoder, ModelRequest, Wire};
+use model::{Message, RunWarning, TranscriptRules};
+
+/// The Chat Completions API of one server.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ChatWire {
+    quirks: ChatQuirks,
+}
+
+impl ChatWire {
+    /// The API with one server's differences.
+    #[must_use]
+    pub fn new(quirks: ChatQuirks) -> Self {
+        Self { quirks }
+    }
+}
+
+impl Wire for ChatWire {
+    fn api(&self) -> Api {
+        Api::OpenaiChat
+    }
+
+    fn transcript_rules(&self) -> TranscriptRules {
+        self.quirks.transcript
+    }
+
+    fn path(&self, _request: &ModelRequest) -> String {
+        "/chat/completions".to_owned()
+    }
+
+    fn body(&self, request: &ModelRequest) -> Vec<Bytes> {
+        body::body(request, &self.quirks)
+    }
+
+    fn unsupported(&self, request: &ModelRequest) -> Vec<RunWarning> {
+        options::unsupported(request, &self.quirks)
+    }
+
+    fn encode_messages(&self, messages: &[Message]) -> Bytes {
+        Bytes::from(encode::encode(messages, &self.quirks))
+    }
+
+    fn decoder(&self) -> Box<dyn Decoder> {
+        Box::new(decode::ChatDecoder::default())
+    }
+
+    fn decoder_for(&self, request: &ModelRequest) -> Box<dyn Decoder> {
+        Box::new(decode::ChatDecoder::new(request.offered()))
+    }
+}

@@ -1,0 +1,144 @@
+//! The function calls of one response: their ids, and which of them came twice.
+//!
+//! The API need not name its calls; a name of ours is derived from the response and never random. Two calls of one
+//! message must never share an id.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::{Delta, DeltaSink};
+
+/// The calls so far.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    calls: Vec<Call>,
+    /// Where each id is: an answer may have very many.
+    ids: HashMap<String, usize>,
+    /// Of each name those that are not decided on, in order.
+    undecided: HashMap<String, VecDeque<usize>>,
+}
+
+#[derive(Debug)]
+struct Call {
+    id: String,
+    told: bool,
+    name: String,
+    args: String,
+    block: u32,
+    whole: bool,
+    owner: Owner,
+}
+
+/// Whose a call is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    Ours,
+    /// Of a tool that was not offered: the provider's where its result follows, else ours. With what is kept beside it.
+    Undecided(Option<String>),
+    Provider,
+}
+
+impl Calls {
+    /// Whether none of them is ours.
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.iter().all(|call| call.owner == Owner::Provider)
+    }
+
+    /// The block of a call that the provider brings the result for.
+    pub(super) fn answered(&mut self, id: &str, name: &str) -> Option<u32> {
+        if let Some(position) = self.ids.get(id).copied() {
+            return self.give_away(position);
+        }
+        // Without ids results come in the order of the calls.
+        while let Some(position) = self.undecided.get_mut(name)?.pop_front() {
+            if let Some(block) = self.give_away(position) {
+                return Some(block);
+            }
+        }
+        None
+    }
+
+    fn give_away(&mut self, position: usize) -> Option<u32> {
+        let call = self.calls.get_mut(position)?;
+        if !matches!(call.owner, Owner::Undecided(_)) {
+            return None;
+        }
+        call.owner = Owner::Provider;
+        Some(call.block)
+    }
+
+    /// Tells the calls that the provider brought no result for: they are ours.
+    pub(super) fn decide(&mut self, sink: &mut dyn DeltaSink) {
+        for call in &mut self.calls {
+            if let Owner::Undecided(attached) = &mut call.owner {
+                let (index, attached) = (call.block, attached.take());
+                call.owner = Owner::Ours;
+                sink.delta(Delta::BecameCall { index, id: &call.id, name: &call.name });
+                if let Some(json) = &attached {
+                    sink.delta(Delta::ProviderData { index, json });
+                }
+                sink.delta(Delta::Arguments { index, json: &call.args });
+            }
+        }
+    }
+
+    /// Whether this very call came before: a repeated chunk. Without an id of the provider two equal calls are two.
+    pub(super) fn is_repeated(&self, id: &str, name: &str, args: &str) -> bool {
+        let known = self.ids.get(id).and_then(|at| self.calls.get(*at));
+        known.is_some_and(|call| call.told && call.name == name && call.args == args)
+    }
+
+    /// The id of a call that begins now: the provider's where it gave one that is not taken.
+    pub(super) fn id_of(&self, given: &str, response_id: &str) -> String {
+        let taken = |id: &str| self.ids.contains_key(id);
+        if !given.is_empty() && !taken(given) {
+            return given.to_owned();
+        }
+        let response: String =
+            response_id.chars().filter(char::is_ascii_alphanumeric).take(24).collect();
+        let mut number = self.calls.len() + 1;
+        loop {
+            let id = format!("call{response}x{number}");
+            if !taken(&id) {
+                return id;
+            }
+            number += 1;
+        }
+    }
+
+    /// Adds a call; `args` is `None` while its arguments are still to come.
+    pub(super) fn push(
+        &mut self,
+        id: String,
+        told: bool,
+        name: &str,
+        args: Option<&str>,
+        block: u32,
+        owner: Owner,
+    ) {
+        let whole = args.is_some();
+        let args = args.unwrap_or_default().to_owned();
+        self.ids.insert(id.clone(), self.calls.len());
+        if let Owner::Undecided(_) = &owner {
+            self.undecided.entry(name.to_owned()).or_default().push_back(self.calls.len());
+        }
+        self.calls.push(Call { id, told, name: name.to_owned(), args, block, whole, owner });
+    }
+
+    /// The newest call is whole.
+    pub(super) fn complete(&mut self) {
+        if let Some(call) = self.calls.last_mut() {
+            call.whole = true;
+        }
+    }
+
+    /// The blocks of the calls that came whole.
+    pub(super) fn whole(&self) -> impl Iterator<Item = u32> + '_ {
+        let ours = self.calls.iter().filter(|call| call.whole && call.owner == Owner::Ours);
+        ours.map(|call| call.block)
+    }
+
+    /// Whether a call never got the end of its arguments.
+    pub(super) fn any_cut(&self) -> bool {
+        self.calls.iter().any(|call| !call.whole)
+    }
+}

@@ -1,0 +1,64 @@
+//! What a context may ask and Google's API has no place for: told, never dropped in silence.
+
+use crate::ModelRequest;
+use model::{CacheTtl, RunWarning};
+
+/// `is_label` says whether a note may travel as a label, which only Vertex has.
+pub(super) fn unsupported(
+    request: &ModelRequest,
+    is_label: impl Fn(&str, &str) -> bool,
+) -> Vec<RunWarning> {
+    let options = &request.options;
+    let mut told = Vec::new();
+    let mut tell = |field: &str, why: &str| told.push(RunWarning::unsupported(field, why));
+    if options.tool_choice.is_some() && request.tools.is_empty() {
+        tell("toolChoice", "there is no tool to choose");
+    }
+    if options.parallel_tool_calls == Some(false) {
+        tell("parallelToolCalls", "Google's API lets the model decide");
+    }
+    if options.prompt_cache.key.is_some() {
+        tell("promptCache.key", "Google's API takes none");
+    }
+    if options.prompt_cache.ttl == Some(CacheTtl::Hour) {
+        tell("promptCache.ttl", "Google's implicit cache has a time of its own");
+    }
+    for (name, _) in options.metadata.iter().filter(|(name, value)| !is_label(name, value)) {
+        tell(&format!("metadata.{name}"), "it is no label that Vertex takes");
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use model::{PromptCache, RequestOptions, ToolChoice};
+
+    #[test]
+    fn what_the_api_has_no_word_for_is_told_by_its_field() {
+        let options = RequestOptions {
+            tool_choice: Some(ToolChoice::Required),
+            parallel_tool_calls: Some(false),
+            prompt_cache: PromptCache { ttl: Some(CacheTtl::Hour), key: Some("k".to_owned()) },
+            metadata: [("team".to_owned(), "red".to_owned())].into(),
+            ..RequestOptions::default()
+        };
+        let request = ModelRequest { options: Arc::new(options), ..ModelRequest::default() };
+        let fields: Vec<_> = unsupported(&request, |_, _| false)
+            .into_iter()
+            .filter_map(|warning| warning.field)
+            .collect();
+        let all = [
+            "toolChoice",
+            "parallelToolCalls",
+            "promptCache.key",
+            "promptCache.ttl",
+            "metadata.team",
+        ];
+        assert_eq!(fields, all);
+        assert_eq!(unsupported(&request, |_, _| true).len(), 4);
+        assert_eq!(unsupported(&ModelRequest::default(), |_, _| false), []);
+    }
+}

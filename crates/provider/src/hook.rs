@@ -1,0 +1,113 @@
+//! The host's look at a request before it is sent, and what it makes of the body.
+//!
+//! It must never show a header: that is where the keys are.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{Api, Failure};
+use model::{CallPurpose, FailureKind};
+
+/// What a host is shown of a request.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct OutgoingRequest<'a> {
+    /// The provider's name among the engine's.
+    pub provider: &'a str,
+    /// The model asked.
+    pub model: &'a str,
+    /// The API that the body is written for.
+    pub api: Api,
+    /// Where it goes; the values of a query are left out, because one may be a key.
+    pub url: &'a str,
+    /// The body, as the provider's API has it.
+    #[cfg_attr(feature = "testing", ts(type = "Record<string, any>"))]
+    pub body: &'a RawValue,
+    /// What it is for: an answer of the run, a summary of its session, or a count of tokens.
+    pub purpose: CallPurpose,
+    /// The attempt of the run, from 1.
+    pub attempt: u32,
+    /// The run; of a compaction that was asked for, the one its turn is stored with.
+    pub run_id: &'a str,
+}
+
+/// What came of a look: `None` sends the body as it is, a text is the JSON object to send instead; an error says why the
+/// request must not go out.
+pub type Looked = Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send>>;
+
+/// A host that looks at requests. Implemented where the host's code lives.
+pub trait RequestHost: Send + Sync {
+    /// Shows one request. Dropping the future means that nobody waits for the answer any more.
+    fn look(&self, request: &OutgoingRequest<'_>) -> Looked;
+}
+
+/// A host, and what it is told beside the request.
+#[derive(Clone)]
+pub struct RequestHook {
+    /// Who looks.
+    pub host: Arc<dyn RequestHost>,
+    /// See [`OutgoingRequest::provider`].
+    pub provider: String,
+    /// See [`OutgoingRequest::run_id`].
+    pub run_id: String,
+    /// See [`OutgoingRequest::attempt`].
+    pub attempt: u32,
+    /// See [`OutgoingRequest::purpose`].
+    pub purpose: CallPurpose,
+}
+
+impl fmt::Debug for RequestHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestHook").field("attempt", &self.attempt).finish_non_exhaustive()
+    }
+}
+
+impl RequestHook {
+    /// The pieces to send: those given, or what the host put in their place.
+    ///
+    /// # Errors
+    /// `on_request_failed`, never retried: the host refused, or did not answer with a JSON object.
+    pub(super) async fn apply(
+        &self,
+        (api, model, url): (Api, &str, &str),
+        pieces: Vec<Bytes>,
+    ) -> Result<Vec<Bytes>, Failure> {
+        let body = String::from_utf8(pieces.concat()).ok();
+        let body = body.and_then(|body| RawValue::from_string(body).ok());
+        let body = body.ok_or_else(|| failed("the body is not JSON"))?;
+        let looked = self.host.look(&OutgoingRequest {
+            provider: &self.provider,
+            model,
+            api,
+            url,
+            body: &body,
+            purpose: self.purpose,
+            attempt: self.attempt,
+            run_id: &self.run_id,
+        });
+        match looked.await {
+            Ok(None) => Ok(pieces),
+            Ok(Some(json)) if super::json::is_object(&json) => Ok(vec![Bytes::from(json)]),
+            Ok(Some(_)) => Err(failed("it returned something that is not a JSON object")),
+            Err(why) => Err(failed(&why)),
+        }
+    }
+}
+
+fn failed(why: &str) -> Failure {
+    Failure {
+        should_retry: Some(false),
+        ..Failure::new(
+            FailureKind::Format,
+            "on_request_failed",
+            format!("`onRequest` failed, and the request was not sent: {why}"),
+        )
+    }
+}

@@ -1,0 +1,244 @@
+//! An auth profile's key: fixed, or had from the host when it is needed, and kept until it expires or is refused.
+//!
+//! It must never print a key, ask the host twice at once, or keep one that a header cannot hold.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::sync::Mutex;
+
+use super::Credential;
+use super::redact::{clip, redact};
+use base::clock::Clock;
+use model::{AuthType, Failure, FailureKind};
+
+/// A token that has less time left than this is had anew first.
+const MARGIN_MS: i64 = 60_000;
+/// How long a host is waited for.
+const HOST_LIMIT: Duration = Duration::from_secs(60);
+/// How much is told of a host's error.
+const TOLD: usize = 300;
+
+/// A key as a host gives it.
+pub struct HostKey {
+    /// The key.
+    pub key: SecretString,
+    /// When it ends, in Unix milliseconds; `None` for a key that is good until it is refused.
+    pub expires_at: Option<i64>,
+}
+
+/// What comes of asking a host; an error in its words, which are redacted before they are told.
+pub type KeyFuture = Pin<Box<dyn Future<Output = Result<HostKey, String>> + Send>>;
+
+/// A host that has keys. Implemented where the host's code lives.
+pub trait KeyHost: Send + Sync {
+    /// Asks for the key of the profile at `place` of `authProfiles`; `refused`: the last one was refused.
+    fn key(&self, place: u32, refused: bool) -> KeyFuture;
+}
+
+#[derive(Default)]
+struct Kept {
+    credential: Option<Arc<Credential>>,
+    expires_at: Option<i64>,
+    /// Attempts it was given to.
+    uses: u32,
+    refused: bool,
+}
+
+/// A key that the host has.
+pub(crate) struct Hosted {
+    host: Arc<dyn KeyHost>,
+    place: u32,
+    kept: Mutex<Kept>,
+}
+
+impl Hosted {
+    pub(crate) fn new(
+        host: Arc<dyn KeyHost>,
+        place: u32,
+        first: Option<Arc<Credential>>,
+        expires_at: Option<i64>,
+    ) -> Self {
+        let kept = Kept { credential: first, expires_at, ..Kept::default() };
+        Self { host, place, kept: Mutex::new(kept) }
+    }
+}
+
+pub(crate) enum KeySource {
+    Fixed(Arc<Credential>),
+    Hosted(Hosted),
+}
+
+/// An auth profile, and how its key is had.
+pub struct KeyProfile {
+    /// Its name.
+    pub id: String,
+    /// What its key is.
+    pub kind: AuthType,
+    pub(crate) source: KeySource,
+}
+
+impl fmt::Debug for KeyProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyProfile").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// The profiles of one provider.
+#[derive(Debug, Clone, Default)]
+pub struct ProviderKeys {
+    /// In the order given; none for a server without keys.
+    pub profiles: Vec<Arc<KeyProfile>>,
+    /// Why it cannot be asked: it answers nobody without a key, and has none.
+    pub missing: Option<Failure>,
+}
+
+impl KeyProfile {
+    /// A profile whose key stays the same.
+    #[must_use]
+    pub fn fixed(credential: Credential, kind: AuthType) -> Self {
+        let id = credential.profile_id.clone();
+        Self { id, kind, source: KeySource::Fixed(Arc::new(credential)) }
+    }
+
+    /// What an attempt is sent with. A host is asked once, however many wait.
+    ///
+    /// # Errors
+    /// `key_callback`: the host failed, or gave what is no key.
+    pub async fn credential(&self, clock: &Clock) -> Result<Arc<Credential>, Failure> {
+        let hosted = match &self.source {
+            KeySource::Fixed(credential) => return Ok(Arc::clone(credential)),
+            KeySource::Hosted(hosted) => hosted,
+        };
+        let mut kept = hosted.kept.lock().await;
+        let soon = clock.now_ms().saturating_add(MARGIN_MS);
+        let good = kept.expires_at.is_none_or(|end| end > soon);
+        if let Some(credential) = kept.credential.clone().filter(|_| good) {
+            kept.uses = kept.uses.saturating_add(1);
+            return Ok(credential);
+        }
+        let asked = hosted.host.key(hosted.place, kept.refused);
+        let given = match tokio::time::timeout(HOST_LIMIT, asked).await {
+            Ok(Ok(given)) => given,
+            Ok(Err(why)) => {
+                let old = kept.credential.as_ref().map(|old| old.secret.expose_secret());
+                let why = clip(&redact(&why, old.as_slice()), TOLD);
+                return Err(self.failed(&format!("failed: {why}")));
+            }
+            Err(_) => {
+                let limit = HOST_LIMIT.as_secs();
+                return Err(self.failed(&format!("did not answer within {limit} seconds")));
+            }
+        };
+        let text = given.key.expose_secret().trim();
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(self.failed("gave no key: it is empty, or no header may have it"));
+        }
+        let credential = Arc::new(Credential {
+            profile_id: self.id.clone(),
+            secret: text.into(),
+            bearer: matches!(self.kind, AuthType::Token | AuthType::Oauth),
+            aws: None,
+        });
+        *kept = Kept {
+            credential: Some(Arc::clone(&credential)),
+            expires_at: given.expires_at,
+            uses: 1,
+            refused: false,
+        };
+        Ok(credential)
+    }
+
+    /// Lets a key that was refused go. True where the host may have another: one that it gave just now is its newest.
+    pub async fn renew(&self) -> bool {
+        let KeySource::Hosted(hosted) = &self.source else { return false };
+        let mut kept = hosted.kept.lock().await;
+        let had = kept.credential.take().is_some();
+        let given_before = kept.uses != 1;
+        kept.refused = true;
+        kept.uses = 0;
+        had && given_before
+    }
+
+    fn failed(&self, what: &str) -> Failure {
+        let message = format!("the key callback of auth profile `{}` {what}", self.id);
+        Failure { should_retry: None, ..Failure::new(FailureKind::Auth, "key_callback", message) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex as Plain;
+
+    use super::*;
+
+    type Answer = Result<(&'static str, Option<i64>), &'static str>;
+
+    /// What it gives, and what it was asked.
+    struct Script(Plain<Vec<Answer>>, Plain<Vec<bool>>);
+
+    impl KeyHost for Script {
+        fn key(&self, _place: u32, refused: bool) -> KeyFuture {
+            self.1.lock().unwrap().push(refused);
+            let next = self.0.lock().unwrap().remove(0);
+            Box::pin(async move {
+                tokio::task::yield_now().await;
+                let (key, expires_at) = next.map_err(str::to_owned)?;
+                Ok(HostKey { key: key.into(), expires_at })
+            })
+        }
+    }
+
+    fn profile(answers: &[Answer]) -> (KeyProfile, Arc<Script>) {
+        let host = Arc::new(Script(Plain::new(answers.to_vec()), Plain::default()));
+        let hosted = Hosted::new(Arc::clone(&host) as Arc<dyn KeyHost>, 0, None, None);
+        let source = KeySource::Hosted(hosted);
+        (KeyProfile { id: "p".to_owned(), kind: AuthType::Oauth, source }, host)
+    }
+
+    async fn key(profile: &KeyProfile, now: i64) -> Result<String, Failure> {
+        let credential = profile.credential(&Clock::fixed(now)).await?;
+        assert!(credential.bearer);
+        Ok(credential.secret.expose_secret().to_owned())
+    }
+
+    #[tokio::test]
+    async fn a_key_is_asked_for_once_and_anew_a_minute_before_its_end() {
+        let (profile, host) = profile(&[Ok(("k1", Some(200_000))), Ok(("k2", None))]);
+        let (one, two) = tokio::join!(key(&profile, 0), key(&profile, 0));
+        assert_eq!((one.unwrap(), two.unwrap()), ("k1".to_owned(), "k1".to_owned()));
+        assert_eq!(key(&profile, 139_999).await.unwrap(), "k1");
+        assert_eq!(key(&profile, 140_000).await.unwrap(), "k2");
+        assert_eq!(key(&profile, 10_000_000).await.unwrap(), "k2");
+        assert_eq!(*host.1.lock().unwrap(), [false, false]);
+    }
+
+    #[tokio::test]
+    async fn a_refused_key_is_renewed_unless_it_was_the_newest() {
+        let (profile, host) = profile(&[Ok(("k1", None)), Ok(("k2", None))]);
+        key(&profile, 0).await.unwrap();
+        key(&profile, 0).await.unwrap();
+        assert!(profile.renew().await);
+        assert_eq!(key(&profile, 0).await.unwrap(), "k2");
+        assert!(!profile.renew().await);
+        assert_eq!(*host.1.lock().unwrap(), [false, true]);
+    }
+
+    #[tokio::test]
+    async fn a_callback_that_fails_or_gives_no_key_is_an_auth_failure_without_secrets() {
+        let secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789";
+        let (profile, _) = profile(&[Err(secret), Ok(("two words", None))]);
+        let failure = key(&profile, 0).await.unwrap_err();
+        assert_eq!(
+            (failure.kind, failure.code.as_deref()),
+            (FailureKind::Auth, Some("key_callback"))
+        );
+        assert!(!failure.message.contains("abcdefghijk"), "{}", failure.message);
+        assert!(!key(&profile, 0).await.unwrap_err().message.contains("two words"));
+        assert_eq!(format!("{profile:?}"), r#"KeyProfile { id: "p", .. }"#);
+    }
+}

@@ -1,0 +1,147 @@
+//! How a service makes its URLs of the base URL, the API's path and the model, where it is not by joining them: Azure.
+//!
+//! One place for every wire: a wire names the path its API has everywhere. It must never see a body.
+
+use super::Api;
+use super::http::BaseUrl;
+use model::InputError;
+
+/// The query parameter of Azure's versions.
+const VERSION: &str = "api-version";
+
+/// How the path of a request is made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Paths {
+    /// Base URL and path.
+    #[default]
+    Joined,
+    /// Azure OpenAI (docs/rules/wire/openai-chat.md#azure).
+    Azure {
+        /// What comes before the API's path.
+        place: AzurePlace,
+        /// `api-version`, where one is sent and the base URL has none.
+        version: Option<String>,
+    },
+}
+
+/// Where a resource of Azure has an API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AzurePlace {
+    /// The base URL goes as far as it must.
+    Base,
+    /// `/openai/v1`: the model is named in the body.
+    V1,
+    /// A dated version: Chat Completions below `/openai/deployments/{deployment}`, all else below `/openai`.
+    Dated {
+        /// The deployment; the model where `None`.
+        deployment: Option<String>,
+        /// `/openai`, or nothing where the base URL ends with it.
+        root: &'static str,
+    },
+}
+
+impl Paths {
+    /// Reads Azure's options. `at` gives a field's path.
+    ///
+    /// # Errors
+    /// A version that is missing or cannot be one, and a deployment where the model or the base URL names it.
+    pub(crate) fn azure(
+        base: &BaseUrl,
+        version: Option<String>,
+        deployment: Option<String>,
+        at: &dyn Fn(&str) -> String,
+    ) -> Result<Self, InputError> {
+        let in_base = base.query(VERSION);
+        if version.is_some() && in_base.is_some() {
+            return Err(InputError::new(at("apiVersion"), "is in `baseUrl` already; name it once"));
+        }
+        let is_word = |text: &str| {
+            (1..=64).contains(&text.len())
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+        };
+        if version.as_deref().is_some_and(|version| !is_word(version)) {
+            let message = "is not a version; pass one like `2024-10-21`";
+            return Err(InputError::new(at("apiVersion"), message));
+        }
+        if deployment.as_deref() == Some("") {
+            return Err(InputError::new(at("deployment"), "is empty; leave it out for the model"));
+        }
+        if deployment.as_deref().is_some_and(|name| name.chars().any(char::is_control)) {
+            return Err(InputError::new(at("deployment"), "has a control character; remove it"));
+        }
+        let path = base.path().trim_end_matches('/');
+        let said = version.as_deref().or(in_base.as_deref());
+        let dated = said.is_some_and(|said| said.starts_with(|first: char| first.is_ascii_digit()));
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let place = if parent.ends_with("/deployments") {
+            if said.is_none() {
+                let message = "is missing; pass one like `2024-10-21`";
+                return Err(InputError::new(at("apiVersion"), message));
+            }
+            AzurePlace::Base
+        } else if path.ends_with("/openai/v1") || path.ends_with("/models") {
+            AzurePlace::Base
+        } else if dated {
+            let root = if path.ends_with("/openai") { "" } else { "/openai" };
+            return Ok(Self::Azure { place: AzurePlace::Dated { deployment, root }, version });
+        } else if path.ends_with("/openai") {
+            let message = "ends with `/openai`; end it before that, or with `/openai/v1`";
+            return Err(InputError::new(at("baseUrl"), message));
+        } else {
+            AzurePlace::V1
+        };
+        if deployment.is_some() {
+            let message = "is for a dated `apiVersion` with a `baseUrl` that names none; \
+                           elsewhere the model is the deployment";
+            return Err(InputError::new(at("deployment"), message));
+        }
+        Ok(Self::Azure { place, version })
+    }
+
+    /// The path below the base URL for a wire's own `path`, with its query.
+    pub(crate) fn shape(&self, api: Api, path: String, model: &str) -> String {
+        let Self::Azure { place, version } = self else { return path };
+        // Anthropic's API is joined there too.
+        if !matches!(api, Api::OpenaiChat | Api::OpenaiResponses) {
+            return path;
+        }
+        let mut out = match place {
+            AzurePlace::Base => path,
+            AzurePlace::V1 => format!("/openai/v1{path}"),
+            AzurePlace::Dated { deployment, root } if api == Api::OpenaiChat => {
+                let deployment = segment(deployment.as_deref().unwrap_or(model));
+                format!("{root}/deployments/{deployment}{path}")
+            }
+            AzurePlace::Dated { root, .. } => format!("{root}{path}"),
+        };
+        if let Some(version) = version {
+            out.push(if out.contains('?') { '&' } else { '?' });
+            out.push_str(VERSION);
+            out.push('=');
+            out.push_str(version);
+        }
+        out
+    }
+}
+
+/// One segment of a path, or a name or value of a query: all but `A-Z a-z 0-9 - . _ ~` is percent-encoded (RFC 3986 §2.3;
+/// AWS signs the same set).
+pub(super) fn segment(text: &str) -> String {
+    segment_with(text, b"")
+}
+
+/// As [`segment`], and leaves the bytes `also` as they are.
+pub(super) fn segment_with(text: &str, also: &[u8]) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || also.contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

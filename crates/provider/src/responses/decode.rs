@@ -1,0 +1,299 @@
+//! A response's stream, event by event, and whole responses.
+//!
+//! Owns the response's envelope: start, usage, end, errors. It must never end a response before its terminal event
+//! (`response.completed`, `.incomplete`, `.failed`), nor join two.
+
+use serde_json::value::RawValue;
+
+use super::item::Place;
+use super::items::{Items, Of};
+use super::wire::{Event, Kind, ResponseBody};
+use super::{failure, usage};
+use crate::json::repair;
+use crate::sse::MALFORMED_EVENT;
+use crate::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, OfferedTools, Stop};
+
+/// The state of one response.
+#[derive(Debug, Default)]
+pub(super) struct ResponsesDecoder {
+    /// The id of the first event that told one.
+    response_id: Option<String>,
+    items: Items,
+    /// Why it stopped, once the terminal event was seen.
+    ended: Option<(Stop, String)>,
+}
+
+impl ResponsesDecoder {
+    /// A decoder of the response to a request that offered these tools.
+    pub(super) fn new(offered: OfferedTools) -> Self {
+        Self { items: Items::new(offered), ..Self::default() }
+    }
+}
+
+impl Decoder for ResponsesDecoder {
+    fn event(
+        &mut self,
+        name: &str,
+        data: &[u8],
+        sink: &mut dyn DeltaSink,
+    ) -> Result<Flow, Failure> {
+        let applied = match serde_json::from_slice::<Event<'_>>(data) {
+            Ok(event) => self.apply(name, &event, data, sink),
+            Err(_) => return self.repaired_event(name, data, sink),
+        };
+        match applied {
+            // What was raw in the event did not parse; nothing was taken from it yet.
+            Err(failure) if failure.code.as_deref() == Some(MALFORMED_EVENT) => {
+                self.repaired_event(name, data, sink)
+            }
+            applied => applied,
+        }
+    }
+
+    fn end(&mut self, _sink: &mut dyn DeltaSink) -> Result<Completion, Failure> {
+        let (stop, stop_raw) = self.ended.take().ok_or_else(failure::truncated)?;
+        Ok(Completion { stop, stop_raw, status: 200 })
+    }
+
+    fn unary(&mut self, body: &[u8], sink: &mut dyn DeltaSink) -> Result<Completion, Failure> {
+        let body = repair(body);
+        let response = serde_json::from_str::<ResponseBody<'_>>(&body).ok();
+        let is_response = |it: &ResponseBody<'_>| it.output.is_some() && !it.status.0.is_empty();
+        let Some(response) = response.filter(is_response) else {
+            return Err(failure::not_a_response(body.as_bytes()));
+        };
+        self.started(&response, sink);
+        self.report(&response, sink);
+        match response.status.as_str() {
+            "completed" | "incomplete" | "failed" => {
+                self.over(&response, body.as_bytes(), sink)?;
+            }
+            status => return Err(failure::unfinished(status)),
+        }
+        self.end(sink)
+    }
+}
+
+impl ResponsesDecoder {
+    fn apply(
+        &mut self,
+        name: &str,
+        event: &Event<'_>,
+        data: &[u8],
+        sink: &mut dyn DeltaSink,
+    ) -> Result<Flow, Failure> {
+        let of = Of { output_index: event.output_index.0, item_id: event.item_id.as_str() };
+        let content = || Place::Content(event.content_index.0.unwrap_or(0));
+        let summary = || Place::Summary(event.summary_index.0.unwrap_or(0));
+        let reasoning = || Place::Reasoning(event.content_index.0.unwrap_or(0));
+        let delta = event.delta.as_str();
+        let kind = if event.kind.as_str().is_empty() { name } else { event.kind.as_str() };
+        match kind {
+            "response.output_text.delta" => self.items.delta(of, content(), delta, sink),
+            "response.refusal.delta" => {
+                self.items.refuse();
+                self.items.delta(of, content(), delta, sink);
+            }
+            "response.function_call_arguments.delta" => {
+                self.items.delta(of, Place::Arguments, delta, sink);
+            }
+            "response.custom_tool_call_input.delta" => {
+                self.items.delta(of, Place::Input, delta, sink);
+            }
+            "response.reasoning_summary_text.delta" => {
+                self.items.delta(of, summary(), delta, sink);
+            }
+            "response.reasoning_text.delta" => self.items.delta(of, reasoning(), delta, sink),
+            "response.output_text.done" => {
+                self.items.text_done(of, content(), event.text.as_str(), sink)?;
+            }
+            "response.refusal.done" => {
+                self.items.text_done(of, content(), event.refusal.as_str(), sink)?;
+            }
+            "response.function_call_arguments.done" => {
+                self.items.text_done(of, Place::Arguments, event.arguments.as_str(), sink)?;
+            }
+            "response.custom_tool_call_input.done" => {
+                self.items.text_done(of, Place::Input, event.input.as_str(), sink)?;
+            }
+            "response.reasoning_summary_text.done" => {
+                self.items.text_done(of, summary(), event.text.as_str(), sink)?;
+            }
+            "response.reasoning_text.done" => {
+                self.items.text_done(of, reasoning(), event.text.as_str(), sink)?;
+            }
+            "response.output_item.added" => self.items.added(of, item(event)?, sink)?,
+            "response.output_item.done" => self.items.done(of, item(event)?, sink)?,
+            "response.created" => {
+                let response = response(event)?;
+                let id = response.id.as_str();
+                // A second response in the middle of the first is never joined to it. Only its beginning tells: some
+                // gateways give every event another id.
+                if self.items.any_begun() && self.response_id.as_deref() != Some(id) {
+                    return Err(failure::spliced());
+                }
+                self.started(&response, sink);
+            }
+            "response.queued" | "response.in_progress" => self.started(&response(event)?, sink),
+            "response.completed" | "response.done" => {
+                let response = response(event)?;
+                self.started(&response, sink);
+                self.report(&response, sink);
+                self.over(&response, data, sink)?;
+            }
+            "response.incomplete" => {
+                let response = response(event)?;
+                self.started(&response, sink);
+                self.report(&response, sink);
+                self.incomplete(&response, sink)?;
+            }
+            "response.failed" | "response.cancelled" => {
+                let response = response(event)?;
+                // Also a call that failed is paid for (docs/rules/abort-usage.md#usage).
+                self.report(&response, sink);
+                return Err(failure::failed(data));
+            }
+            "error" => return Err(failure::reported(data)),
+            // A gateway's own error form, without a type; anything else that is unknown is skipped.
+            "" if event.error.is_some() => return Err(failure::reported(data)),
+            _ => {}
+        }
+        Ok(if self.ended.is_some() { Flow::End } else { Flow::More })
+    }
+
+    /// An event that strict JSON refuses: lone surrogates and broken UTF-8 are repaired; what is then still broken is
+    /// skipped where its type is unknown, and fails the response where it is known.
+    fn repaired_event(
+        &mut self,
+        name: &str,
+        data: &[u8],
+        sink: &mut dyn DeltaSink,
+    ) -> Result<Flow, Failure> {
+        let repaired = repair(data);
+        if let Ok(event) = serde_json::from_str::<Event<'_>>(&repaired) {
+            return self.apply(name, &event, repaired.as_bytes(), sink);
+        }
+        let known = match serde_json::from_str::<Kind<'_>>(&repaired) {
+            Ok(kind) if kind.kind.as_str().is_empty() => is_known(name),
+            Ok(kind) => is_known(kind.kind.as_str()),
+            Err(_) => match repaired.trim() {
+                "" | "[DONE]" => false,
+                _ => name.is_empty() || is_known(name),
+            },
+        };
+        let said = repaired.trim();
+        if name == "error" && !said.is_empty() && !said.starts_with('{') {
+            // What an error event says need not be JSON.
+            return Err(failure::reported(said.as_bytes()));
+        }
+        if known { Err(failure::malformed("an event")) } else { Ok(Flow::More) }
+    }
+
+    /// The response begins, by the first event that tells of it.
+    fn started(&mut self, response: &ResponseBody<'_>, sink: &mut dyn DeltaSink) {
+        if self.response_id.is_none() {
+            let (response_id, model) = (response.id.as_str(), response.model.as_str());
+            self.response_id = Some(response_id.to_owned());
+            sink.delta(Delta::Started { response_id, model });
+        }
+    }
+
+    fn report(&mut self, response: &ResponseBody<'_>, sink: &mut dyn DeltaSink) {
+        if let Some(usage) = response.usage.and_then(|raw| usage::read(raw.get())) {
+            sink.delta(Delta::Usage(usage));
+        }
+    }
+
+    /// The response is over. Its status says how, whatever the event is called: some servers end every stream with a
+    /// `response.completed`.
+    fn over(
+        &mut self,
+        response: &ResponseBody<'_>,
+        data: &[u8],
+        sink: &mut dyn DeltaSink,
+    ) -> Result<(), Failure> {
+        match response.status.as_str() {
+            "failed" | "cancelled" => Err(failure::failed(data)),
+            "incomplete" => self.incomplete(response, sink),
+            // Who names a reason did not complete it.
+            status if status != "completed" && response.is_cut() => self.incomplete(response, sink),
+            _ => self.completed(response, sink),
+        }
+    }
+
+    fn completed(
+        &mut self,
+        response: &ResponseBody<'_>,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<(), Failure> {
+        self.items.complete(response.output.as_deref().unwrap_or_default(), sink)?;
+        let stop = if self.items.has_open_calls() {
+            Stop::MalformedToolCall
+        } else if self.items.has_calls() {
+            Stop::ToolUse
+        } else if self.items.refused() {
+            Stop::Refusal
+        } else {
+            Stop::EndTurn
+        };
+        self.ended = Some((stop, "completed".to_owned()));
+        Ok(())
+    }
+
+    fn incomplete(
+        &mut self,
+        response: &ResponseBody<'_>,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<(), Failure> {
+        self.items.complete(response.output.as_deref().unwrap_or_default(), sink)?;
+        let reason = response.cut_by();
+        let stop = match reason {
+            "max_output_tokens" | "max_tokens" => Stop::MaxTokens,
+            "content_filter" => Stop::ContentFilter,
+            _ if self.items.has_open_calls() => Stop::MalformedToolCall,
+            _ => Stop::Other,
+        };
+        let colon = if reason.is_empty() { "" } else { ":" };
+        self.ended = Some((stop, format!("incomplete{colon}{reason}")));
+        Ok(())
+    }
+}
+
+fn item<'a>(event: &Event<'a>) -> Result<&'a RawValue, Failure> {
+    event.item.ok_or_else(|| failure::malformed("an output item"))
+}
+
+fn response<'a>(event: &Event<'a>) -> Result<ResponseBody<'a>, Failure> {
+    let malformed = || failure::malformed("a response object");
+    serde_json::from_str(event.response.ok_or_else(malformed)?.get()).map_err(|_| malformed())
+}
+
+/// Whether an event carries a part of the answer, or its end.
+fn is_known(kind: &str) -> bool {
+    matches!(
+        kind,
+        "error"
+            | "response.created"
+            | "response.queued"
+            | "response.in_progress"
+            | "response.completed"
+            | "response.done"
+            | "response.incomplete"
+            | "response.failed"
+            | "response.cancelled"
+            | "response.output_item.added"
+            | "response.output_item.done"
+            | "response.output_text.delta"
+            | "response.output_text.done"
+            | "response.refusal.delta"
+            | "response.refusal.done"
+            | "response.function_call_arguments.delta"
+            | "response.function_call_arguments.done"
+            | "response.custom_tool_call_input.delta"
+            | "response.custom_tool_call_input.done"
+            | "response.reasoning_summary_text.delta"
+            | "response.reasoning_summary_text.done"
+            | "response.reasoning_text.delta"
+            | "response.reasoning_text.done"
+    )
+}

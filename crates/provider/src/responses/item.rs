@@ -1,0 +1,107 @@
+//! One output item: what it is, and how much of it was told. It must never tell anything itself.
+
+use serde_json::value::RawValue;
+
+use super::failure;
+use super::wire::{ItemBody, Kind, PartBody};
+use crate::Failure;
+
+/// Which text of an item a fragment belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A part of a message.
+    Content(u64),
+    /// A part of the summary of what was reasoned.
+    Summary(u64),
+    /// A part of what was reasoned.
+    Reasoning(u64),
+    /// A call's arguments.
+    Arguments,
+    /// A custom call's input: text, not JSON.
+    Input,
+}
+
+/// What an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ItemKind {
+    Message,
+    Reasoning,
+    Call,
+    CustomCall,
+    /// Only the provider understands it.
+    Other,
+}
+
+/// One text of an item so far.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) place: Place,
+    pub(super) block: u32,
+    pub text: String,
+}
+
+/// One item so far.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) id: String,
+    pub(super) kind: ItemKind,
+    /// Its block; a message's further parts have their own.
+    pub(super) block: u32,
+    pub(super) parts: Vec<Part>,
+    pub(super) closed: bool,
+    /// A call of a tool that was not offered, while nobody knows whose it is.
+    pub(super) undecided: Option<Undecided>,
+}
+
+/// A call that the end of the response decides on.
+#[derive(Debug)]
+pub(super) struct Undecided {
+    pub(super) call_id: String,
+    pub(super) name: String,
+    /// The finished item, once it is there.
+    pub(super) raw: String,
+}
+
+impl Item {
+    /// Whether it asks for a tool.
+    pub(super) fn is_call(&self) -> bool {
+        matches!(self.kind, ItemKind::Call | ItemKind::CustomCall)
+    }
+
+    /// Whether a fragment may belong to it.
+    pub(super) fn takes(&self, place: Place) -> bool {
+        match place {
+            Place::Content(_) => self.kind == ItemKind::Message,
+            Place::Summary(_) | Place::Reasoning(_) => self.kind == ItemKind::Reasoning,
+            Place::Arguments => self.kind == ItemKind::Call,
+            Place::Input => self.kind == ItemKind::CustomCall,
+        }
+    }
+}
+
+/// An item's type, and what is in it.
+pub(super) fn read(raw: &RawValue) -> Result<(ItemKind, ItemBody<'_>), Failure> {
+    let malformed = |_| failure::malformed("an output item");
+    let kind = serde_json::from_str::<Kind<'_>>(raw.get()).map_err(malformed)?.kind;
+    let kind = match kind.as_str() {
+        "message" => ItemKind::Message,
+        "reasoning" => ItemKind::Reasoning,
+        "function_call" => ItemKind::Call,
+        "custom_tool_call" => ItemKind::CustomCall,
+        _ => ItemKind::Other,
+    };
+    let body = match kind {
+        ItemKind::Other => ItemBody::identified(raw),
+        ItemKind::Message | ItemKind::Reasoning | ItemKind::Call | ItemKind::CustomCall => {
+            serde_json::from_str(raw.get()).map_err(malformed)?
+        }
+    };
+    Ok((kind, body))
+}
+
+/// The parts of a content or a summary.
+pub(super) fn parts_of<'a>(parts: Option<&[&'a RawValue]>) -> Result<Vec<PartBody<'a>>, Failure> {
+    let parse = |raw: &&'a RawValue| serde_json::from_str::<PartBody<'a>>(raw.get());
+    let parsed: Result<_, _> = parts.unwrap_or_default().iter().map(parse).collect();
+    parsed.map_err(|_| failure::malformed("a part of an output item"))
+}

@@ -1,0 +1,166 @@
+//! The shapes of a response on the wire, borrowed from the bytes they came in. It must never interpret them.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::json::{Count, Text};
+
+/// Any event of the stream. One flat shape, so that the hot event (a delta) is parsed once; what is not hot stays raw.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Event<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Text<'a>,
+    #[serde(default)]
+    pub(super) output_index: Count,
+    #[serde(borrow, default)]
+    pub(super) item_id: Text<'a>,
+    #[serde(default)]
+    pub(super) content_index: Count,
+    #[serde(default)]
+    pub(super) summary_index: Count,
+    #[serde(borrow, default)]
+    pub(super) delta: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) text: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) refusal: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) arguments: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) input: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) item: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) response: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+/// Anything with a type.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Kind<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Text<'a>,
+}
+
+/// What an item is the result of, where it is one.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Output<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) call_id: Text<'a>,
+}
+
+/// A response object: whole, or as far as it has come.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ResponseBody<'a> {
+    #[serde(borrow, default)]
+    pub(super) id: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) model: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) status: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) output: Option<Vec<&'a RawValue>>,
+    #[serde(borrow, default)]
+    pub(super) usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) incomplete_details: Option<IncompleteDetails<'a>>,
+}
+
+impl ResponseBody<'_> {
+    /// Why it is incomplete; empty where it does not say.
+    pub(super) fn cut_by(&self) -> &str {
+        self.incomplete_details.as_ref().map_or("", |details| details.reason.as_str())
+    }
+
+    /// Whether it says why it is incomplete.
+    pub(super) fn is_cut(&self) -> bool {
+        !self.cut_by().is_empty()
+    }
+}
+
+/// Why a response is incomplete.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct IncompleteDetails<'a> {
+    #[serde(borrow, default)]
+    pub(super) reason: Text<'a>,
+}
+
+/// An output item of a type we know.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ItemBody<'a> {
+    #[serde(borrow, default)]
+    pub(super) id: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) status: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) call_id: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) name: Text<'a>,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) input: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) content: Option<Vec<&'a RawValue>>,
+    #[serde(borrow, default)]
+    pub(super) summary: Option<Vec<&'a RawValue>>,
+}
+
+impl<'a> ItemBody<'a> {
+    /// An item of a type we do not know: nothing but its id, if that is one.
+    pub(super) fn identified(raw: &'a RawValue) -> Self {
+        #[derive(Deserialize)]
+        struct Identified<'a> {
+            #[serde(borrow, default)]
+            id: Text<'a>,
+        }
+        let id = serde_json::from_str::<Identified<'a>>(raw.get()).map(|item| item.id);
+        Self { id: id.unwrap_or_default(), ..Self::default() }
+    }
+}
+
+impl ItemBody<'_> {
+    /// The arguments as JSON text: what the string holds, or an object as it stands.
+    pub(super) fn arguments(&self) -> Cow<'_, str> {
+        let Some(raw) = self.arguments.map(RawValue::get) else { return Cow::Borrowed("") };
+        if raw.starts_with('"') {
+            serde_json::from_str::<Text<'_>>(raw).map_or(Cow::Borrowed(""), |text| text.0)
+        } else if raw.starts_with('{') {
+            Cow::Borrowed(raw)
+        } else {
+            Cow::Borrowed("")
+        }
+    }
+
+    /// The id results refer to; servers that give a call but one id mean that one.
+    pub(super) fn call_id(&self) -> &str {
+        if self.call_id.as_str().is_empty() { self.id.as_str() } else { self.call_id.as_str() }
+    }
+}
+
+/// One part of a message's content, of a reasoning item's summary, or of its content.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct PartBody<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) text: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) refusal: Text<'a>,
+}
+
+impl PartBody<'_> {
+    pub(super) fn is_refusal(&self) -> bool {
+        self.kind.as_str() == "refusal"
+    }
+
+    /// What it says.
+    pub(super) fn said(&self) -> &str {
+        if self.is_refusal() { self.refusal.as_str() } else { self.text.as_str() }
+    }
+}

@@ -1,0 +1,299 @@
+//! Server-sent events: bytes to events, to the contract of docs/rules/wire/streams.md#sse-parsing.
+//!
+//! Linear in the bytes whatever the chunking, and without a copy for an event that lies whole in one chunk. It must
+//! never look into the data.
+
+mod reader;
+#[cfg(test)]
+mod tests;
+
+pub use reader::{MALFORMED_EVENT, StreamReader};
+
+use std::mem;
+
+use memchr::memchr2;
+
+use super::{Failure, Flow};
+use model::FailureKind;
+
+/// The most bytes one line or one event may have.
+pub const EVENT_LIMIT: usize = 16 << 20;
+/// The most bytes one stream may have.
+pub const STREAM_LIMIT: u64 = 256 << 20;
+/// The most events one stream may have.
+pub const EVENT_COUNT_LIMIT: u64 = 2_000_000;
+
+/// A buffer larger than this is given back once its event is out, so that one large event does not stay resident.
+const KEPT_CAPACITY: usize = 1 << 20;
+const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+/// An event that the end of the stream left without its blank line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingEvent {
+    /// Its name; empty where it had none.
+    pub name: String,
+    /// Its data.
+    pub data: Vec<u8>,
+}
+
+/// Who takes the events: the name (empty where there was none) and the data.
+pub type OnEvent<'a> = &'a mut dyn FnMut(&str, &[u8]) -> Result<Flow, Failure>;
+
+/// An incremental parser of one event stream.
+#[derive(Debug, Default)]
+pub struct SseParser {
+    /// The line the last chunk broke off in.
+    line: Vec<u8>,
+    /// The open event's name, where it came in an earlier chunk.
+    name: Vec<u8>,
+    /// The open event's data from `data_start` on, where it came in an earlier chunk or in several lines.
+    data: Vec<u8>,
+    data_start: usize,
+    has_data: bool,
+    /// The last line ended with CR: an LF that follows belongs to it.
+    skip_line_feed: bool,
+    /// How much of a byte order mark was seen.
+    mark: usize,
+    mark_done: bool,
+    bytes: u64,
+    events: u64,
+    ended: bool,
+}
+
+/// What of the open event lies in the chunk at hand.
+#[derive(Default)]
+struct InChunk<'a> {
+    name: Option<&'a [u8]>,
+    data: Option<&'a [u8]>,
+}
+
+enum Field<'a> {
+    Data(&'a [u8]),
+    Name(&'a [u8]),
+    Ignored,
+}
+
+impl SseParser {
+    /// A parser at the start of a stream.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next bytes and hands out the events they complete. After [`Flow::End`] everything is ignored.
+    ///
+    /// # Errors
+    /// `event_too_large`, `stream_too_large` or `too_many_events` at the limits, and whatever `on_event` fails with.
+    pub fn feed(&mut self, chunk: &[u8], on_event: OnEvent<'_>) -> Result<Flow, Failure> {
+        if self.ended {
+            return Ok(Flow::End);
+        }
+        self.bytes = self.bytes.saturating_add(u64::try_from(chunk.len()).unwrap_or(u64::MAX));
+        if self.bytes > STREAM_LIMIT {
+            return Err(over("stream_too_large", "the response is longer than 256 MiB"));
+        }
+        let mut rest = self.skip_mark(chunk);
+        let mut open = InChunk::default();
+        loop {
+            if self.skip_line_feed {
+                match rest.split_first() {
+                    None => break,
+                    Some((b'\n', tail)) => rest = tail,
+                    Some(_) => {}
+                }
+                self.skip_line_feed = false;
+            }
+            let Some((line, end, tail)) = memchr2(b'\n', b'\r', rest).and_then(|at| {
+                let (line, tail) = rest.split_at_checked(at)?;
+                let (end, tail) = tail.split_first()?;
+                Some((line, *end, tail))
+            }) else {
+                break;
+            };
+            rest = tail;
+            self.skip_line_feed = end == b'\r';
+            if !self.line.is_empty() {
+                self.end_carried_line(line, &mut open)?;
+            } else if !line.is_empty() {
+                self.end_line(line, &mut open)?;
+            } else if self.dispatch(mem::take(&mut open), on_event)? == Flow::End {
+                self.ended = true;
+                return Ok(Flow::End);
+            }
+        }
+        self.carry(rest)?;
+        self.keep(&open);
+        Ok(Flow::More)
+    }
+
+    /// The end of the stream: the event that was left without its blank line, if any. It counts only where it parses
+    /// and is the protocol's terminal event; [`StreamReader::end`] sees to that.
+    #[must_use]
+    pub fn finish(&mut self) -> Option<PendingEvent> {
+        if self.ended {
+            return None;
+        }
+        self.ended = true;
+        let mut open = InChunk::default();
+        if !self.line.is_empty() && self.end_carried_line(b"", &mut open).is_err() {
+            return None;
+        }
+        self.keep(&open);
+        self.has_data.then(|| PendingEvent {
+            name: String::from_utf8_lossy(&self.name).into_owned(),
+            data: self.data.get(self.data_start..).unwrap_or_default().to_vec(),
+        })
+    }
+
+    /// Drops the one byte order mark a stream may begin with, however it is split.
+    fn skip_mark<'a>(&mut self, mut chunk: &'a [u8]) -> &'a [u8] {
+        while !self.mark_done {
+            let Some((byte, tail)) = chunk.split_first() else { break };
+            if BYTE_ORDER_MARK.get(self.mark) == Some(byte) {
+                chunk = tail;
+                self.mark += 1;
+                self.mark_done = self.mark == BYTE_ORDER_MARK.len();
+            } else {
+                self.line.extend_from_slice(BYTE_ORDER_MARK.get(..self.mark).unwrap_or_default());
+                self.mark_done = true;
+            }
+        }
+        chunk
+    }
+
+    /// A line that lies whole in the chunk.
+    fn end_line<'a>(&mut self, line: &'a [u8], open: &mut InChunk<'a>) -> Result<(), Failure> {
+        match field(line) {
+            Field::Data(value) if !self.has_data && open.data.is_none() => {
+                if value.len() > EVENT_LIMIT {
+                    return Err(event_too_large());
+                }
+                open.data = Some(value);
+                Ok(())
+            }
+            Field::Data(value) => {
+                self.keep(open);
+                open.data = None;
+                self.append_data(value)
+            }
+            Field::Name(value) => {
+                open.name = Some(value);
+                Ok(())
+            }
+            Field::Ignored => Ok(()),
+        }
+    }
+
+    /// The end of a line that began in an earlier chunk.
+    fn end_carried_line(&mut self, end: &[u8], open: &mut InChunk<'_>) -> Result<(), Failure> {
+        self.carry(end)?;
+        let mut line = mem::take(&mut self.line);
+        match field(&line) {
+            Field::Data(value) if !self.has_data && open.data.is_none() => {
+                // The line's buffer becomes the event's: a large event in many chunks is copied once.
+                self.data_start = line.len() - value.len();
+                mem::swap(&mut self.data, &mut line);
+                self.has_data = true;
+            }
+            Field::Data(value) => {
+                self.keep(open);
+                open.data = None;
+                self.append_data(value)?;
+            }
+            Field::Name(value) => {
+                open.name = None;
+                self.name.clear();
+                self.name.extend_from_slice(value);
+            }
+            Field::Ignored => {}
+        }
+        line.clear();
+        self.line = line;
+        Ok(())
+    }
+
+    fn append_data(&mut self, value: &[u8]) -> Result<(), Failure> {
+        if self.data.len() + value.len() >= EVENT_LIMIT {
+            return Err(event_too_large());
+        }
+        self.data.push(b'\n');
+        self.data.extend_from_slice(value);
+        Ok(())
+    }
+
+    fn carry(&mut self, part: &[u8]) -> Result<(), Failure> {
+        if self.line.len() + part.len() > EVENT_LIMIT {
+            return Err(event_too_large());
+        }
+        self.line.extend_from_slice(part);
+        Ok(())
+    }
+
+    /// Copies what of the open event lies in the chunk, because the chunk goes away before the event ends.
+    fn keep(&mut self, open: &InChunk<'_>) {
+        if let Some(name) = open.name {
+            self.name.clear();
+            self.name.extend_from_slice(name);
+        }
+        if let Some(data) = open.data {
+            self.data.clear();
+            self.data.extend_from_slice(data);
+            self.data_start = 0;
+            self.has_data = true;
+        }
+    }
+
+    /// A blank line: the event is whole. One without data is none.
+    fn dispatch(&mut self, open: InChunk<'_>, on_event: OnEvent<'_>) -> Result<Flow, Failure> {
+        let kept = if self.has_data { self.data.get(self.data_start..) } else { None };
+        let flow = match open.data.or(kept) {
+            None => Flow::More,
+            Some(data) => {
+                self.events += 1;
+                if self.events > EVENT_COUNT_LIMIT {
+                    return Err(over(
+                        "too_many_events",
+                        "the response has more than 2,000,000 events",
+                    ));
+                }
+                let name = open.name.unwrap_or(&self.name);
+                on_event(std::str::from_utf8(name).unwrap_or("\u{fffd}"), data)?
+            }
+        };
+        self.name.clear();
+        self.data.clear();
+        self.data_start = 0;
+        self.has_data = false;
+        if self.data.capacity() > KEPT_CAPACITY {
+            self.data = Vec::new();
+        }
+        Ok(flow)
+    }
+}
+
+/// Splits a line into its field and value. Comments, `id`, `retry` and unknown fields are ignored.
+fn field(line: &[u8]) -> Field<'_> {
+    fn value(rest: &[u8]) -> Option<&[u8]> {
+        match rest.split_first() {
+            None => Some(rest),
+            Some((b':', value)) => Some(value.strip_prefix(b" ").unwrap_or(value)),
+            Some(_) => None,
+        }
+    }
+    if let Some(value) = line.strip_prefix(b"data").and_then(value) {
+        Field::Data(value)
+    } else if let Some(value) = line.strip_prefix(b"event").and_then(value) {
+        Field::Name(value)
+    } else {
+        Field::Ignored
+    }
+}
+
+fn event_too_large() -> Failure {
+    over("event_too_large", "one event of the response is longer than 16 MiB")
+}
+
+/// As with a whole answer that is too large: another try would cost as much and meet the same server.
+fn over(code: &str, message: &str) -> Failure {
+    Failure { should_retry: Some(false), ..Failure::new(FailureKind::ServerError, code, message) }
+}

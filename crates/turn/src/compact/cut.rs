@@ -1,0 +1,82 @@
+//! Where the cut falls: which turns stay as they are and which become a summary (docs/rules/compaction.md#kept-turns).
+//!
+//! A turn is the unit; in a running turn that is too large by itself, a group (an assistant message with its results)
+//! is. It must never cut away the running turn's question.
+
+use std::ops::Range;
+
+use model::{Message, Role};
+
+/// Turns that stay, at least.
+const LEAST_KEPT: usize = 3;
+
+/// What a turn or a group weighs, in tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Size {
+    /// As it is.
+    pub tokens: u64,
+    /// With its tool results cut short.
+    pub truncated: u64,
+}
+
+/// What is summarised, and how the rest is kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// The first so many turns of the history are summarised.
+    pub turns: usize,
+    /// The first so many groups of the running turn are summarised too.
+    pub groups: usize,
+    /// The tool results of what is kept are cut short.
+    pub truncate: bool,
+}
+
+/// Where to cut a history of `turns` (oldest first) before a running turn of `groups`, so that with the `fixed` tokens
+/// (system prompt, tools, the question, the summary to come) it comes to about `target` and never over `limit`. `None`
+/// where there is nothing to summarise.
+pub fn cut(turns: &[Size], groups: &[Size], fixed: u64, target: u64, limit: u64) -> Option<Cut> {
+    let sum = |sizes: &[Size], truncate: bool| {
+        sizes.iter().fold(fixed, |sum, size| {
+            sum.saturating_add(if truncate { size.truncated } else { size.tokens })
+        })
+    };
+    let kept = |turns: &[Size], keep: usize| turns.len().saturating_sub(keep);
+    let weight = |keep: usize, truncate: bool| {
+        let tail = turns.get(kept(turns, keep)..).unwrap_or_default();
+        sum(tail, truncate).saturating_add(sum(groups, truncate)).saturating_sub(fixed)
+    };
+    let most = (0..=turns.len()).rev().find(|keep| weight(*keep, false) <= target);
+    let least = LEAST_KEPT.min(turns.len());
+    let chosen = match most {
+        Some(keep) if keep >= least => Some((keep, false)),
+        _ if weight(least, false) <= limit => Some((least, false)),
+        _ if weight(least, true) <= limit => Some((least, true)),
+        _ => (0..least)
+            .rev()
+            .flat_map(|keep| [(keep, false), (keep, true)])
+            .find(|(keep, truncate)| weight(*keep, *truncate) <= limit),
+    };
+    let cut = match chosen {
+        Some((keep, truncate)) => Cut { turns: kept(turns, keep), groups: 0, truncate },
+        None => {
+            // The running turn alone is too large: its oldest groups go too, but for the newest one.
+            let summarised = (1..groups.len())
+                .find(|from| sum(groups.get(*from..).unwrap_or_default(), true) <= target)
+                .unwrap_or(groups.len().saturating_sub(1));
+            Cut { turns: turns.len(), groups: summarised, truncate: true }
+        }
+    };
+    (cut.turns > 0 || cut.groups > 0 || cut.truncate).then_some(cut)
+}
+
+/// The groups of a running turn, as ranges of its messages: each begins at an assistant message and has what follows it.
+/// What stands before the first one (the question) belongs to none.
+pub fn groups(messages: &[Message]) -> Vec<Range<usize>> {
+    let starts: Vec<usize> = messages
+        .iter()
+        .enumerate()
+        .filter(|(_, message)| message.role == Role::Assistant)
+        .map(|(at, _)| at)
+        .collect();
+    let ends = starts.iter().copied().skip(1).chain([messages.len()]);
+    starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
+}

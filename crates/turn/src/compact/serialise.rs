@@ -1,0 +1,152 @@
+//! What the summariser reads: a conversation as plain text (docs/rules/compaction.md#summariser-input).
+//!
+//! No thinking, no details, no image bytes, no provider's own blocks. It must never hold more of a tool's answer than
+//! helps to know what it said.
+
+use super::chunk::Part;
+use crate::estimate;
+use model::{Block, Message, Role};
+
+/// The most characters of one tool result.
+const RESULT_CHARS: usize = 2_000;
+/// The most characters of one call's arguments.
+const ARGUMENT_CHARS: usize = 1_000;
+
+/// A message as the summariser reads it, one part each; messages that say nothing are left out.
+pub fn parts(messages: &[Message]) -> Vec<Part> {
+    messages
+        .iter()
+        .filter_map(|message| {
+            let text = text(message);
+            (!text.is_empty()).then(|| Part { tokens: estimate::text_tokens(&text), text })
+        })
+        .collect()
+}
+
+fn text(message: &Message) -> String {
+    let mut out = String::new();
+    for block in &message.blocks {
+        let line = match block {
+            Block::Text { text, .. } if text.trim().is_empty() => continue,
+            Block::Text { text, .. } => format!("[{}]: {text}", speaker(message.role)),
+            Block::Image { .. } => format!("[{}]: [image]", speaker(message.role)),
+            Block::ToolCall { name, arguments_json, .. } => {
+                format!("[Assistant calls {name}]: {}", middle_cut(arguments_json, ARGUMENT_CHARS))
+            }
+            Block::ToolResult { tool_name, content, is_error, .. } => {
+                let failed = if *is_error { " failed" } else { "" };
+                let said = middle_cut(&said(content), RESULT_CHARS);
+                format!("[Tool {tool_name}{failed}]: {}", indented(&said))
+            }
+            Block::Thinking { .. } | Block::RedactedThinking { .. } | Block::Opaque { .. } => {
+                continue;
+            }
+        };
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        out.push_str(&line);
+    }
+    out
+}
+
+/// What a tool said, with all lines but the first set in: it could begin one as a speaker does, and speak for the user.
+fn indented(said: &str) -> String {
+    let mut out = String::with_capacity(said.len());
+    let mut breaks = false;
+    for c in said.chars() {
+        // A line break of any kind; of CR LF, the last counts.
+        let is_break =
+            matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
+        if breaks && !is_break {
+            out.push_str("  ");
+        }
+        breaks = is_break;
+        out.push(c);
+    }
+    out
+}
+
+fn speaker(role: Role) -> &'static str {
+    match role {
+        Role::User => "User",
+        Role::Assistant => "Assistant",
+        Role::System => "System",
+        Role::Tool => "Tool",
+    }
+}
+
+/// What a tool's answer says, with images as a word.
+pub(super) fn said(content: &[Block]) -> String {
+    let mut out = String::new();
+    for block in content {
+        match block {
+            Block::Text { text, .. } => out.push_str(text),
+            Block::Image { .. } => out.push_str("[image]"),
+            Block::Thinking { .. }
+            | Block::RedactedThinking { .. }
+            | Block::ToolCall { .. }
+            | Block::ToolResult { .. }
+            | Block::Opaque { .. } => {}
+        }
+    }
+    out
+}
+
+/// The text, or its beginning and its end with a mark between, on character boundaries.
+fn middle_cut(text: &str, limit: usize) -> String {
+    let chars = text.chars().count();
+    if chars <= limit {
+        return text.to_owned();
+    }
+    let half = limit / 2;
+    let head: String = text.chars().take(half).collect();
+    let tail: String = text.chars().skip(chars - half).collect();
+    format!("{head}\n[… {} characters left out …]\n{tail}", chars - 2 * half)
+}
+
+/// What a truncated result keeps of its beginning and of its end.
+const KEPT_HEAD: usize = 1_500;
+const KEPT_TAIL: usize = 1_500;
+
+/// A message with its tool results cut short; the ledger keeps them whole. Idempotent.
+pub fn truncate_results(message: &Message) -> Message {
+    let blocks = message
+        .blocks
+        .iter()
+        .map(|block| match block {
+            Block::ToolResult { tool_call_id, tool_name, content, is_error } => Block::ToolResult {
+                tool_call_id: tool_call_id.clone(),
+                tool_name: tool_name.clone(),
+                content: content.iter().map(shortened).collect(),
+                is_error: *is_error,
+            },
+            Block::Text { .. }
+            | Block::Image { .. }
+            | Block::Thinking { .. }
+            | Block::RedactedThinking { .. }
+            | Block::ToolCall { .. }
+            | Block::Opaque { .. } => block.clone(),
+        })
+        .collect();
+    Message { blocks, ..message.clone() }
+}
+
+fn shortened(block: &Block) -> Block {
+    match block {
+        Block::Text { text, .. } => {
+            // Room for the mark, so that a text that was cut is never cut again.
+            const MOST: usize = KEPT_HEAD + KEPT_TAIL + 64;
+            if text.chars().count() <= MOST {
+                return block.clone();
+            }
+            Block::text(middle_cut(text, KEPT_HEAD + KEPT_TAIL))
+        }
+        Block::Image { .. } => Block::text("[An image was left out.]"),
+        Block::Thinking { .. }
+        | Block::RedactedThinking { .. }
+        | Block::ToolCall { .. }
+        | Block::ToolResult { .. }
+        | Block::Opaque { .. } => block.clone(),
+    }
+}

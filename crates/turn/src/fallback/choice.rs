@@ -1,0 +1,226 @@
+//! What a plan does next: the profile that is free, the wait that is worth it, the model after this one, or the error.
+//!
+//! It must never change the plan.
+
+use std::time::Duration;
+
+use super::{Choice, Pause, Plan, Seat};
+use crate::profiles::{self, Book, Candidate, order};
+use model::{Failure, FailureKind, ProfileWindow};
+
+/// The longest that a profile is waited for where no other model can be asked.
+const LONGEST_WAIT: i64 = 30_000;
+/// Waits after a call's own refusals, where no other model can be asked; where one can, a single wait.
+const MOST_WAITS: u32 = 2;
+/// Requests with one profile for one answer of one model: the first, and two more, whatever failed and was waited for.
+pub(super) const MOST_REQUESTS: u32 = 3;
+
+/// A profile that may be waited for.
+struct Cooling<'a> {
+    /// Empty for a server without keys.
+    id: &'a str,
+    reason: FailureKind,
+    until: i64,
+    /// No wait makes it better.
+    hopeless: bool,
+}
+
+impl Plan {
+    /// What to do next. Changes nothing. A profile that is `busy` is chosen last, but the one in use stays.
+    #[must_use]
+    pub fn choose(
+        &self,
+        book: &Book,
+        now: i64,
+        remaining: Duration,
+        busy: &dyn Fn(&str) -> bool,
+    ) -> Choice {
+        let Some(seat) = self.seat() else { return Choice::Fail(self.exhausted()) };
+        if let Some(missing) = &seat.missing {
+            return self.next(missing.kind).unwrap_or_else(|| Choice::Fail(missing.clone()));
+        }
+        if self.left {
+            let reason = self.last.as_ref().map_or(FailureKind::Unknown, |last| last.kind);
+            return self.next(reason).unwrap_or_else(|| Choice::Fail(self.exhausted()));
+        }
+        if let Some(usable) = self.pick(seat, book, now, busy) {
+            return Choice::Use(usable);
+        }
+        let soonest = self.soonest(seat, book, now);
+        let next = self.next(self.reason(soonest.as_ref()));
+        let elsewhere = self.has_usable(book, now);
+        let (longest, waited, most) = if elsewhere {
+            (self.max_wait, self.waits, 1)
+        } else {
+            // What others were refused is waited for as long as there is time: it says nothing of this call.
+            let own = if self.tried.is_empty() { 0 } else { self.own_waits };
+            (LONGEST_WAIT, own, MOST_WAITS)
+        };
+        let wait = soonest.filter(|found| {
+            let ms = found.until.saturating_sub(now);
+            // What is left after the wait must do for an answer.
+            let fits = ms <= longest && duration(ms) < remaining.mul_f64(0.9);
+            // Rate limits pass; what is broken is sooner found whole elsewhere.
+            let passes = !elsewhere || found.reason == FailureKind::RateLimit;
+            !found.hopeless && fits && passes && waited < most
+        });
+        match (wait, next) {
+            (Some(found), _) => Choice::Wait(Pause {
+                length: duration(found.until.saturating_sub(now)),
+                reason: found.reason,
+                profile: (!found.id.is_empty()).then(|| found.id.to_owned()),
+            }),
+            (None, Some(next)) => next,
+            (None, None) => Choice::Fail(self.cooling(seat, book, now)),
+        }
+    }
+
+    /// Whether a profile is through with this call, whatever is waited for.
+    fn is_spent(&self, id: &str) -> bool {
+        self.barred.contains(id)
+            || self.failures.get(id).is_some_and(|failed| *failed >= MOST_REQUESTS)
+    }
+
+    /// The profile to ask with, where one is free.
+    fn pick(
+        &self,
+        seat: &Seat,
+        book: &Book,
+        now: i64,
+        busy: &dyn Fn(&str) -> bool,
+    ) -> Option<Option<String>> {
+        let through = |id: &str| self.tried.contains_key(id) || self.is_spent(id);
+        if seat.profiles.is_empty() {
+            let free = self.keyless_until(now).is_none();
+            return (free && !through("")).then_some(None);
+        }
+        let free = |candidate: &Candidate| {
+            !through(&candidate.id) && window(book, &candidate.id, &seat.model, now).is_none()
+        };
+        let kept = self.current.as_ref().and_then(|current| {
+            seat.profiles.iter().find(|candidate| candidate.id == *current && free(candidate))
+        });
+        kept.or_else(|| {
+            let ordered = order(&seat.profiles, seat.explicit, book, &seat.model, now);
+            let mut usable = ordered.into_iter().filter(|candidate| free(candidate));
+            let first = usable.next()?;
+            // Its own order, but for those that have room now.
+            let roomy = std::iter::once(first).chain(usable).find(|candidate| !busy(&candidate.id));
+            Some(roomy.unwrap_or(first))
+        })
+        .map(|candidate| Some(candidate.id.clone()))
+    }
+
+    /// Whether a model ahead could be asked at once.
+    pub(super) fn has_usable(&self, book: &Book, now: i64) -> bool {
+        self.ahead().any(|(_, seat)| {
+            let free = |it: &Candidate| window(book, &it.id, &seat.model, now).is_none();
+            seat.missing.is_none() && (seat.profiles.is_empty() || seat.profiles.iter().any(free))
+        })
+    }
+
+    /// The profile that is free first among those worth a wait.
+    fn soonest<'a>(&self, seat: &'a Seat, book: &Book, now: i64) -> Option<Cooling<'a>> {
+        // A limit that has passed since is waited for no longer; the call goes on all the same.
+        let limited = |id: &'a str, until: i64| {
+            let reason = FailureKind::RateLimit;
+            let known = self.tried.get(id) == Some(&reason);
+            known.then(|| Cooling {
+                id,
+                reason,
+                until: until.max(now),
+                hopeless: self.is_spent(id),
+            })
+        };
+        if seat.profiles.is_empty() {
+            return limited("", self.keyless.map(|_| self.keyless_until(now).unwrap_or(now))?);
+        }
+        seat.profiles
+            .iter()
+            .filter_map(|candidate| {
+                let id = candidate.id.as_str();
+                match window(book, id, &seat.model, now) {
+                    Some(found) => Some(Cooling {
+                        id,
+                        reason: found.reason,
+                        until: found.until,
+                        hopeless: profiles::refuses_key(found.reason) || self.is_spent(id),
+                    }),
+                    None => limited(id, now),
+                }
+            })
+            .min_by_key(|found| (found.hopeless, found.until))
+    }
+
+    /// Why the seat is left.
+    fn reason(&self, soonest: Option<&Cooling<'_>>) -> FailureKind {
+        match (&self.last, soonest) {
+            (Some(last), _) if !self.failures.is_empty() || !self.tried.is_empty() => last.kind,
+            (_, Some(found)) => found.reason,
+            (Some(last), None) => last.kind,
+            (None, None) => FailureKind::Unknown,
+        }
+    }
+
+    /// The models after this one that would do.
+    pub(super) fn ahead(&self) -> impl Iterator<Item = (usize, &Seat)> {
+        let from = self.at.saturating_add(1);
+        let ahead = self.seats.iter().enumerate().skip(from);
+        ahead.filter(|(_, seat)| seat.window > self.larger_than)
+    }
+
+    /// The next model that will do.
+    fn next(&self, reason: FailureKind) -> Option<Choice> {
+        self.ahead().next().map(|(to, _)| Choice::Switch { to, reason })
+    }
+
+    /// Until when a provider without profiles is limited, where it is. One that began later than now was set by another clock.
+    fn keyless_until(&self, now: i64) -> Option<i64> {
+        let (from, until) = self.keyless?;
+        (from <= now && until > now).then_some(until)
+    }
+
+    fn exhausted(&self) -> Failure {
+        self.last.clone().unwrap_or_else(|| {
+            Failure::new(FailureKind::Unknown, "no_model", "there is no model left to ask")
+        })
+    }
+
+    /// The error of a model whose profiles are all left alone: what failed last, where that says it; else that they are.
+    fn cooling(&self, seat: &Seat, book: &Book, now: i64) -> Failure {
+        let windows: Vec<ProfileWindow> = seat
+            .profiles
+            .iter()
+            .filter_map(|candidate| window(book, &candidate.id, &seat.model, now).cloned())
+            .collect();
+        let refused = |window: &ProfileWindow| profiles::refuses_key(window.reason);
+        let passing = windows.iter().filter(|window| !refused(window)).map(|it| it.until).min();
+        let wait = passing
+            .or_else(|| windows.iter().map(|window| window.until).min())
+            .or(self.keyless_until(now).filter(|_| seat.profiles.is_empty()))
+            .map(|until| duration(until.saturating_sub(now)));
+        match &self.last {
+            Some(last) if passing.is_none() || !profiles::refuses_key(last.kind) => {
+                let ours = last.kind == FailureKind::RateLimit && last.retry_after.is_none();
+                Failure { cooldown: wait.filter(|_| ours), ..last.clone() }
+            }
+            Some(_) | None => {
+                let kind =
+                    if passing.is_some() { FailureKind::RateLimit } else { FailureKind::Auth };
+                let Seat { provider, model, .. } = seat;
+                let message = format!(
+                    "every auth profile of `{provider}` is cooling down for `{model}`; wait, or `resetProfile()` one"
+                );
+                Failure { cooldown: wait, ..Failure::new(kind, "profiles_cooling", message) }
+            }
+        }
+    }
+}
+
+fn window<'a>(book: &'a Book, id: &str, model: &str, now: i64) -> Option<&'a ProfileWindow> {
+    profiles::cooled(book.get(id)?, model, now)
+}
+
+pub(super) fn duration(ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or_default())
+}

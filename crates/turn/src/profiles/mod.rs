@@ -1,0 +1,245 @@
+//! The book of auth profiles: which may be asked for a model, in what order, and what a failure does to one (docs/rules/failover.md#cooldown).
+//!
+//! Pure: it is told the time. It must never know a key, and never move the end of a window that is running.
+
+use std::collections::BTreeMap;
+
+use model::{AuthType, Failure, FailureKind, ProfileUsage, ProfileWindow};
+
+/// How long profiles are left alone after a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CooldownPolicy {
+    /// The longer ladder of older engines.
+    pub legacy_ladder: bool,
+    /// The first window of a billing failure, in milliseconds; doubled up to a day.
+    pub billing_base_ms: i64,
+}
+
+impl Default for CooldownPolicy {
+    fn default() -> Self {
+        Self { legacy_ladder: false, billing_base_ms: 10 * MINUTE }
+    }
+}
+
+const SECOND: i64 = 1_000;
+const MINUTE: i64 = 60 * SECOND;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+const LADDER: &[i64] = &[30 * SECOND, MINUTE, 5 * MINUTE];
+const LEGACY_LADDER: &[i64] = &[MINUTE, 5 * MINUTE, 25 * MINUTE, HOUR];
+const PERMANENT_BASE: i64 = 10 * MINUTE;
+/// After so long without a failure, what was counted is forgotten.
+const QUIET: i64 = DAY;
+/// Clocks of processes that write at once differ by less.
+const SKEW: i64 = 5 * SECOND;
+/// The furthest reset time that is believed.
+const FURTHEST_RESET: i64 = 31 * DAY;
+
+/// What a failure says something about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Blame {
+    /// The profile with this model.
+    Model,
+    /// The profile.
+    Profile,
+    /// The profile, until somebody pays or gives it a new key.
+    Account,
+    /// Not the profile.
+    Nobody,
+}
+
+fn blame(kind: FailureKind) -> Blame {
+    match kind {
+        FailureKind::RateLimit | FailureKind::Timeout | FailureKind::Overloaded => Blame::Model,
+        FailureKind::Auth => Blame::Profile,
+        FailureKind::Billing | FailureKind::AuthPermanent => Blame::Account,
+        // A server that fails, or is not reached, fails for every key alike.
+        FailureKind::ServerError
+        | FailureKind::Network
+        | FailureKind::ContextOverflow
+        | FailureKind::ModelNotFound
+        | FailureKind::Format
+        | FailureKind::Refusal
+        | FailureKind::BudgetExceeded
+        | FailureKind::Aborted
+        | FailureKind::Storage
+        | FailureKind::Unknown => Blame::Nobody,
+    }
+}
+
+/// Whether a failure says nothing of the profile.
+pub fn is_nobodys(kind: FailureKind) -> bool {
+    blame(kind) == Blame::Nobody
+}
+
+/// Whether a window of this reason says that the key itself is refused: no wait makes it right.
+pub fn refuses_key(reason: FailureKind) -> bool {
+    matches!(blame(reason), Blame::Profile | Blame::Account)
+}
+
+/// How long a rate limit without a word on it is waited for, where there is no profile to leave alone.
+pub fn first_rung() -> i64 {
+    LADDER.first().copied().unwrap_or(SECOND)
+}
+
+/// Forgets what is over at `now`, and what begins after it: the clock was set back since, and what is left of it is unknown.
+pub fn settle(usage: &mut ProfileUsage, now: i64) {
+    usage.windows.retain_mut(|window| {
+        let lead = window.from.saturating_sub(now);
+        if lead > 0 {
+            // Its length is what it was: nobody waits longer than that.
+            shift_window(window, -lead);
+        }
+        lead <= SKEW && window.until > now
+    });
+    let is_ahead = |at: &i64| at.saturating_sub(now) > SKEW;
+    usage.last_failure_at = usage.last_failure_at.filter(|at| !is_ahead(at));
+    // In the order of turns it would be the last one for as long.
+    usage.last_used_at = usage.last_used_at.map(|at| if is_ahead(&at) { now } else { at });
+    if !usage.windows.iter().any(|window| blame(window.reason) != Blame::Account) {
+        usage.failures = 0;
+    }
+    if usage.last_failure_at.is_none_or(|last| now.saturating_sub(last) >= QUIET) {
+        usage.failures = 0;
+        usage.refusals = 0;
+    }
+}
+
+/// Moves all times of a profile's state, as a step of the clock by `ms` has moved the time they are read against.
+pub fn shift(usage: &mut ProfileUsage, ms: i64) {
+    for at in [&mut usage.last_used_at, &mut usage.last_failure_at].into_iter().flatten() {
+        *at = at.saturating_add(ms);
+    }
+    usage.windows.iter_mut().for_each(|window| shift_window(window, ms));
+}
+
+fn shift_window(window: &mut ProfileWindow, ms: i64) {
+    window.from = window.from.saturating_add(ms);
+    window.until = window.until.saturating_add(ms);
+}
+
+/// Takes a failure of a profile with `model` into account.
+pub fn failed(
+    usage: &mut ProfileUsage,
+    policy: CooldownPolicy,
+    model: &str,
+    failure: &Failure,
+    now: i64,
+) {
+    if is_nobodys(failure.kind) {
+        return;
+    }
+    settle(usage, now);
+    usage.last_failure_at = Some(now);
+    // An overloaded server asks for a pause; only a limit has a time at which it is over.
+    let told = failure.retry_after.filter(|_| failure.kind == FailureKind::RateLimit);
+    let reset = told
+        .map(|wait| i64::try_from(wait.as_millis()).unwrap_or(FURTHEST_RESET).min(FURTHEST_RESET));
+    let (scope, length) = match blame(failure.kind) {
+        Blame::Nobody => return,
+        Blame::Model => {
+            usage.failures = usage.failures.saturating_add(1);
+            let of = |window: &ProfileWindow| window.model.as_deref().is_none_or(|of| of == model);
+            if usage.windows.iter().any(of) {
+                return;
+            }
+            // A second model within the window: it is not the model.
+            let widens = usage.windows.iter().any(|window| blame(window.reason) == Blame::Model);
+            let scope = (!widens).then(|| model.to_owned());
+            (scope, reset.unwrap_or_else(|| rung(policy, usage.failures)))
+        }
+        Blame::Profile => {
+            usage.failures = usage.failures.saturating_add(1);
+            if usage.windows.iter().any(|window| window.model.is_none()) {
+                return;
+            }
+            (None, rung(policy, usage.failures))
+        }
+        Blame::Account => {
+            if usage.windows.iter().any(|window| blame(window.reason) == Blame::Account) {
+                return;
+            }
+            let (base, cap) = if failure.kind == FailureKind::Billing {
+                (policy.billing_base_ms, DAY)
+            } else {
+                (PERMANENT_BASE, HOUR)
+            };
+            let doubled = base.saturating_mul(1 << usage.refusals.min(30)).min(cap.max(base));
+            usage.refusals = usage.refusals.saturating_add(1);
+            (None, doubled)
+        }
+    };
+    let until = now.saturating_add(length);
+    usage.windows.push(ProfileWindow { model: scope, reason: failure.kind, from: now, until });
+}
+
+/// Takes an answer of a profile into account. A window that is running runs on: the answer was asked for before it.
+pub fn answered(usage: &mut ProfileUsage, now: i64) {
+    settle(usage, now);
+    usage.last_used_at = Some(now);
+    if !usage.windows.iter().any(|window| blame(window.reason) == Blame::Account) {
+        usage.refusals = 0;
+    }
+}
+
+/// The window that keeps a profile from `model` the longest, where one is running.
+pub(crate) fn cooled<'a>(
+    usage: &'a ProfileUsage,
+    model: &str,
+    now: i64,
+) -> Option<&'a ProfileWindow> {
+    usage
+        .windows
+        .iter()
+        .filter(|window| window.until > now && window.from.saturating_sub(now) <= SKEW)
+        .filter(|window| window.model.as_deref().is_none_or(|of| of == model))
+        .max_by_key(|window| window.until)
+}
+
+fn rung(policy: CooldownPolicy, failures: u32) -> i64 {
+    let ladder = if policy.legacy_ladder { LEGACY_LADDER } else { LADDER };
+    let at = usize::try_from(failures).unwrap_or(usize::MAX).saturating_sub(1);
+    ladder.get(at).or(ladder.last()).copied().unwrap_or(MINUTE)
+}
+
+/// A profile that may be chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// The profile's name.
+    pub id: String,
+    /// What its key is.
+    pub kind: AuthType,
+}
+
+/// The state of all profiles, by name.
+pub type Book = BTreeMap<String, ProfileUsage>;
+
+/// The candidates in the order they are asked in. `explicit`: theirs is kept, but for those that cool down, which come
+/// last, soonest first; else by type, and the one that was not used for the longest time first.
+pub(crate) fn order<'a>(
+    candidates: &'a [Candidate],
+    explicit: bool,
+    book: &Book,
+    model: &str,
+    now: i64,
+) -> Vec<&'a Candidate> {
+    let rank = |kind: AuthType| match kind {
+        AuthType::Oauth => 0,
+        AuthType::Token => 1,
+        AuthType::ApiKey | AuthType::Aws => 2,
+    };
+    let mut ordered: Vec<&Candidate> = candidates.iter().collect();
+    // Stable: what is alike stays as it was given.
+    ordered.sort_by_key(|candidate| {
+        let usage = book.get(&candidate.id);
+        let until = usage.and_then(|usage| cooled(usage, model, now)).map(|window| window.until);
+        // Never used goes before used, the older before the newer.
+        let last = usage.and_then(|usage| usage.last_used_at);
+        let own = if explicit { (0, None) } else { (rank(candidate.kind), last) };
+        (until, own)
+    });
+    ordered
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,299 @@
+//! What may be spent, what was, and what calls under way hold back: whether a call may be made is decided before it is.
+//!
+//! Each call is reserved at its worst and settled at what it came to. It must never reserve past a ceiling; it knows neither
+//! time nor prices, and sums in whole units, so that no rounding adds up.
+
+use std::collections::HashMap;
+
+/// Tokens, and billionths of a US dollar.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Tokens of both directions.
+    pub tokens: u64,
+    /// Where it is not known, `None`.
+    pub nanos: Option<u64>,
+}
+
+impl Amount {
+    /// No tokens, no cost.
+    pub const NOTHING: Self = Self { tokens: 0, nanos: Some(0) };
+
+    /// Of US dollars, rounded up.
+    pub fn of(tokens: u64, dollars: Option<f64>) -> Self {
+        Self { tokens, nanos: dollars.map(nanos) }
+    }
+}
+
+/// Billionths of a US dollar, rounded up: what is held back is never less than what it may come to.
+pub fn nanos(dollars: f64) -> u64 {
+    let nanos = (dollars * 1e9).ceil();
+    // A float beyond the range saturates, and one below it, or none, is 0.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+    let whole = nanos as u64;
+    whole
+}
+
+/// US dollars.
+pub fn dollars(nanos: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "for people to read")]
+    let nanos = nanos as f64;
+    nanos / 1e9
+}
+
+/// What a purse may come to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ceiling {
+    /// The most tokens; `None` for no limit.
+    pub tokens: Option<u64>,
+    /// The most billionths of a US dollar; `None` for no limit.
+    pub nanos: Option<u64>,
+}
+
+/// What one purse stands at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Balance {
+    pub(crate) ceiling: Ceiling,
+    /// What calls that ended have cost.
+    pub settled: Amount,
+    /// What calls under way may cost.
+    pub reserved: Amount,
+}
+
+/// Why a call may not be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// It may take `wanted` tokens where `left` are left.
+    Tokens {
+        /// What the call may need.
+        wanted: u64,
+        /// What is left.
+        left: u64,
+    },
+    /// It may cost `wanted` billionths of a dollar where `left` are left.
+    Cost {
+        /// What the call may cost.
+        wanted: u64,
+        /// What is left.
+        left: u64,
+    },
+    /// Its price is unknown, and the purse is in money.
+    NoPrice,
+}
+
+/// Purses by their keys.
+#[derive(Debug)]
+pub struct SpendBook<K> {
+    purses: HashMap<K, Balance>,
+}
+
+impl<K> Default for SpendBook<K> {
+    fn default() -> Self {
+        Self { purses: HashMap::new() }
+    }
+}
+
+impl<K: std::hash::Hash + Eq + Clone> SpendBook<K> {
+    /// Opens a purse that had spent `before`; one that is open stays as it is.
+    pub fn open(&mut self, key: K, ceiling: Ceiling, before: Amount) {
+        let fresh = Balance { ceiling, settled: before, reserved: Amount::NOTHING };
+        self.purses.entry(key).or_insert(fresh);
+    }
+
+    /// Whether an account of this key exists.
+    pub fn is_open(&self, key: &K) -> bool {
+        self.purses.contains_key(key)
+    }
+
+    /// Closes the purses that `gone` names and nothing is held back in.
+    pub fn close(&mut self, gone: impl Fn(&K) -> bool) {
+        self.purses.retain(|key, balance| balance.reserved != Amount::NOTHING || !gone(key));
+    }
+
+    /// Every account with its balance.
+    pub fn balances(&self) -> impl Iterator<Item = (&K, &Balance)> {
+        self.purses.iter()
+    }
+
+    /// Holds `worst` back in every purse of `keys`, or in none.
+    ///
+    /// # Errors
+    /// The first purse that it is too much for, and why.
+    pub fn reserve<'k>(&mut self, keys: &'k [K], worst: Amount) -> Result<(), (&'k K, Refusal)> {
+        for key in keys {
+            if let Some(refusal) = self.purses.get(key).and_then(|balance| balance.refuses(worst)) {
+                return Err((key, refusal));
+            }
+        }
+        for key in keys {
+            if let Some(balance) = self.purses.get_mut(key) {
+                balance.reserved = plus(balance.reserved, worst);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back what was held and counts what it came to. A provider's report is what counts, also where it is above
+    /// the worst that was thought of: the next call sees it.
+    pub fn settle(&mut self, keys: &[K], worst: Amount, used: Amount) {
+        for key in keys {
+            if let Some(balance) = self.purses.get_mut(key) {
+                balance.reserved.tokens = balance.reserved.tokens.saturating_sub(worst.tokens);
+                balance.reserved.nanos = balance
+                    .reserved
+                    .nanos
+                    .map(|held| held.saturating_sub(worst.nanos.unwrap_or_default()));
+                balance.settled = plus(balance.settled, used);
+            }
+        }
+    }
+}
+
+impl Balance {
+    fn refuses(&self, worst: Amount) -> Option<Refusal> {
+        if let Some(ceiling) = self.ceiling.tokens {
+            let left =
+                ceiling.saturating_sub(self.settled.tokens).saturating_sub(self.reserved.tokens);
+            if worst.tokens > left {
+                return Some(Refusal::Tokens { wanted: worst.tokens, left });
+            }
+        }
+        let ceiling = self.ceiling.nanos?;
+        let Some(wanted) = worst.nanos else { return Some(Refusal::NoPrice) };
+        let held = self.reserved.nanos.unwrap_or_default();
+        // What was spent at no known price cannot be counted; a purse in money lets none of it through itself.
+        let left =
+            ceiling.saturating_sub(self.settled.nanos.unwrap_or_default()).saturating_sub(held);
+        (wanted > left).then_some(Refusal::Cost { wanted, left })
+    }
+}
+
+/// The sum. Money that is not known adds nothing to what is.
+fn plus(sum: Amount, more: Amount) -> Amount {
+    Amount {
+        tokens: sum.tokens.saturating_add(more.tokens),
+        nanos: Some(sum.nanos.unwrap_or_default().saturating_add(more.nanos.unwrap_or_default())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn amount(tokens: u64, nanos: u64) -> Amount {
+        Amount { tokens, nanos: Some(nanos) }
+    }
+
+    fn ceiling(tokens: Option<u64>, nanos: Option<u64>) -> Ceiling {
+        Ceiling { tokens, nanos }
+    }
+
+    #[test]
+    fn a_call_that_would_pass_one_ceiling_is_held_back_nowhere() {
+        let mut book = SpendBook::default();
+        book.open("wide", ceiling(None, None), Amount::NOTHING);
+        book.open("run", ceiling(Some(100), None), amount(30, 0));
+        book.open("day", ceiling(None, Some(50)), Amount::NOTHING);
+        let all = ["wide", "run", "day"];
+        assert_eq!(
+            book.reserve(&all, amount(71, 1)),
+            Err((&"run", Refusal::Tokens { wanted: 71, left: 70 }))
+        );
+        assert_eq!(
+            book.reserve(&all, amount(70, 51)),
+            Err((&"day", Refusal::Cost { wanted: 51, left: 50 }))
+        );
+        let unpriced = Amount { tokens: 1, nanos: None };
+        assert_eq!(book.reserve(&all, unpriced), Err((&"day", Refusal::NoPrice)));
+        assert!(book.balances().all(|(_, balance)| balance.reserved == Amount::NOTHING));
+        assert_eq!(book.reserve(&all, amount(70, 50)), Ok(()));
+        assert_eq!(
+            book.reserve(&["day"], amount(0, 1)),
+            Err((&"day", Refusal::Cost { wanted: 1, left: 0 }))
+        );
+        book.settle(&all, amount(70, 50), amount(10, 20));
+        assert_eq!(book.reserve(&all, amount(60, 30)), Ok(()));
+    }
+
+    #[test]
+    fn an_open_purse_keeps_its_balance_and_one_in_use_is_not_closed() {
+        let mut book = SpendBook::default();
+        book.open(1, ceiling(Some(10), None), Amount::NOTHING);
+        book.reserve(&[1], amount(5, 0)).unwrap();
+        book.open(1, ceiling(Some(99), None), amount(9, 9));
+        assert_eq!(
+            book.reserve(&[1], amount(6, 0)),
+            Err((&1, Refusal::Tokens { wanted: 6, left: 5 }))
+        );
+        book.close(|_| true);
+        assert!(book.is_open(&1));
+        book.settle(&[1], amount(5, 0), amount(5, 0));
+        book.close(|_| true);
+        assert!(!book.is_open(&1));
+    }
+
+    #[test]
+    fn dollars_round_up_to_billionths_and_no_number_breaks_them() {
+        assert_eq!(nanos(0.000_000_000_1), 1);
+        assert_eq!(nanos(1.5), 1_500_000_000);
+        assert_eq!((nanos(-1.0), nanos(f64::NAN), nanos(f64::INFINITY)), (0, 0, u64::MAX));
+        assert!((dollars(1_500_000_000) - 1.5).abs() < f64::EPSILON);
+    }
+
+    #[derive(Debug, Clone)]
+    enum Act {
+        Reserve(u64, u64),
+        /// The call at this place of those under way ends at so many percent of its worst.
+        Settle(usize, u64),
+    }
+
+    proptest! {
+        /// Whatever calls come and end in whatever order: where each comes to no more than its worst, no purse ever
+        /// passes its ceiling, and what is held back is what is under way.
+        #[test]
+        fn settled_and_reserved_never_pass_the_ceiling(
+            tokens in prop::option::of(0u64..500),
+            money in prop::option::of(0u64..500),
+            acts in prop::collection::vec(
+                prop_oneof![
+                    (0u64..100, 0u64..100).prop_map(|(a, b)| Act::Reserve(a, b)),
+                    (any::<usize>(), 0u64..=100).prop_map(|(at, part)| Act::Settle(at, part)),
+                ],
+                0..60,
+            ),
+        ) {
+            let mut book = SpendBook::default();
+            book.open((), ceiling(tokens, money), Amount::NOTHING);
+            let mut under_way: Vec<Amount> = Vec::new();
+            for act in acts {
+                match act {
+                    Act::Reserve(tokens, nanos) => {
+                        if book.reserve(&[()], amount(tokens, nanos)).is_ok() {
+                            under_way.push(amount(tokens, nanos));
+                        }
+                    }
+                    Act::Settle(at, part) if !under_way.is_empty() => {
+                        let worst = under_way.swap_remove(at % under_way.len());
+                        let used = amount(
+                            worst.tokens * part / 100,
+                            worst.nanos.unwrap_or_default() * part / 100,
+                        );
+                        book.settle(&[()], worst, used);
+                    }
+                    Act::Settle(..) => {}
+                }
+                let (_, balance) = book.balances().next().unwrap();
+                let held: u64 = under_way.iter().map(|it| it.tokens).sum();
+                prop_assert_eq!(balance.reserved.tokens, held);
+                if let Some(most) = tokens {
+                    prop_assert!(balance.settled.tokens + balance.reserved.tokens <= most);
+                }
+                if let Some(most) = money {
+                    let spent = balance.settled.nanos.unwrap() + balance.reserved.nanos.unwrap();
+                    prop_assert!(spent <= most);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! One message by itself: what of it the target may see.
+//!
+//! Owns the thinking rules and what counts as a usable call. It must never turn thinking into text, and never drop what
+//! a user said.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::report::Dropped;
+use super::{Piece, Target, provider_run, reasoning};
+use model::{Api, Block, Message, Role, is_base64, repair_text};
+
+/// The longest tool name all APIs take.
+const MAX_NAME: usize = 64;
+/// What stands before a host's message where the API has no place for one.
+const SYSTEM_MARK: &str = "[System message]\n";
+/// What a tool said that said nothing: some servers refuse an empty result.
+const NO_OUTPUT: &str = "(no output)";
+/// What stands before a failed result that must travel without its error flag.
+const ERROR_MARK: &str = "[The tool reported an error.]";
+
+/// The messages one message comes to: none where nothing is left of it, several where it carried tool results beside
+/// other things. An assistant message stays even if it is empty, because it ends the scope of the one before.
+pub(super) fn message(
+    target: &Target,
+    piece: Piece,
+    message: &Message,
+    dropped: &mut Dropped,
+) -> Vec<Message> {
+    let with = |role, blocks| Message { role, blocks, ..bare(message) };
+    match message.role {
+        Role::Assistant => {
+            vec![with(Role::Assistant, assistant(target, piece, message, dropped))]
+        }
+        Role::User | Role::System | Role::Tool => {
+            let mut out: Vec<Message> = results(target, &message.blocks)
+                .map(|result| with(Role::Tool, vec![result]))
+                .collect();
+            let rest: Vec<Block> = message
+                .blocks
+                .iter()
+                .filter(|block| message.role != Role::Tool && !block.is_result())
+                .filter_map(visible)
+                .collect();
+            let results = message.blocks.iter().filter(|block| block.is_result()).count();
+            dropped.other += message.blocks.len() - results - rest.len();
+            if !rest.is_empty() {
+                // No API takes an image from the host itself.
+                let has_image = rest.iter().any(|block| matches!(block, Block::Image { .. }));
+                out.push(match message.role {
+                    Role::System if has_image || !target.takes_system() => {
+                        with(Role::User, marked(rest))
+                    }
+                    Role::System => with(Role::System, rest),
+                    Role::User | Role::Assistant | Role::Tool => with(Role::User, rest),
+                });
+            }
+            out
+        }
+    }
+}
+
+/// The message without its blocks.
+fn bare(message: &Message) -> Message {
+    Message {
+        id: message.id.clone(),
+        role: message.role,
+        blocks: Vec::new(),
+        sequence: message.sequence,
+        created_at: message.created_at,
+        provenance: message.provenance.clone(),
+        provider_stop_reason: message.provider_stop_reason.clone(),
+    }
+}
+
+/// Whether an assistant message is more than thinking: APIs refuse one that is not.
+pub(super) fn says_something(blocks: &[Block]) -> bool {
+    blocks.iter().any(|block| match block {
+        Block::Text { text, .. } => !text.trim().is_empty(),
+        Block::ToolCall { .. } => true,
+        Block::Opaque { raw_json } => provider_run::says_something(raw_json),
+        Block::Image { .. }
+        | Block::Thinking { .. }
+        | Block::RedactedThinking { .. }
+        | Block::ToolResult { .. } => false,
+    })
+}
+
+fn assistant(
+    target: &Target,
+    piece: Piece,
+    message: &Message,
+    dropped: &mut Dropped,
+) -> Vec<Block> {
+    let own = target.wrote(message.provenance.as_ref());
+    // What only its own model understands, and only where nothing of its surroundings is missing.
+    let verbatim = own && !piece.is_interrupted();
+    let thoughts = verbatim && !piece.is_edited();
+    // A signature of a call is asked for whatever became of the turn; what names another block of it is not.
+    let attached_to_calls = own && (verbatim || target.api == Api::GoogleGenerativeAi);
+    let keep = |block: &Block| match block {
+        Block::Text { text, provider_data } => {
+            let provider_data = provider_data.clone().filter(|_| verbatim);
+            let provider_data = match target.api {
+                Api::OpenaiResponses if !thoughts => provider_data.map(reasoning::without_id),
+                Api::AnthropicMessages
+                | Api::OpenaiChat
+                | Api::OpenaiResponses
+                | Api::GoogleGenerativeAi
+                | Api::BedrockConverse
+                | Api::Scripted => provider_data,
+            };
+            // A signature may stand on a part without text, and keeps its place.
+            let signed = target.api == Api::GoogleGenerativeAi && provider_data.is_some();
+            (signed || !text.trim().is_empty())
+                .then(|| Block::Text { text: text.clone(), provider_data })
+        }
+        Block::Thinking { signature, .. } => {
+            (thoughts && replayable(target.api, signature.as_deref())).then(|| block.clone())
+        }
+        Block::RedactedThinking { .. } => {
+            (thoughts && takes_redacted(target.api)).then(|| block.clone())
+        }
+        Block::Opaque { raw_json } => {
+            (verbatim && has_opaque(target.api) && provider_run::is_object(raw_json))
+                .then(|| block.clone())
+        }
+        Block::ToolCall { id, name, arguments_json, incomplete, provider_data } => {
+            (!incomplete && !id.is_empty() && usable_name(name)).then(|| Block::ToolCall {
+                id: id.clone(),
+                name: fitted_name(target.api, name),
+                arguments_json: object(arguments_json).into_owned(),
+                incomplete: false,
+                provider_data: provider_data.clone().filter(|_| attached_to_calls),
+            })
+        }
+        Block::Image { .. } | Block::ToolResult { .. } => None,
+    };
+    let mut kept: Vec<Option<Block>> = message.blocks.iter().map(keep).collect();
+    reasoning::keep_pairs(target.api, &message.blocks, &mut kept);
+    for (block, kept) in message.blocks.iter().zip(&kept) {
+        if kept.is_none() {
+            dropped.count(block);
+        }
+    }
+    let mut blocks: Vec<Block> = kept.into_iter().flatten().collect();
+    tidy_end(target.api, &mut blocks, dropped);
+    blocks
+}
+
+/// Whether thinking may go back to its own API: Anthropic's only with its signature, elsewhere it may have none.
+fn replayable(api: Api, signature: Option<&str>) -> bool {
+    match api {
+        Api::AnthropicMessages | Api::BedrockConverse => {
+            signature.is_some_and(|signature| !signature.is_empty())
+        }
+        Api::OpenaiChat | Api::OpenaiResponses | Api::GoogleGenerativeAi | Api::Scripted => true,
+    }
+}
+
+/// Whether the API has encrypted thinking of this kind.
+fn takes_redacted(api: Api) -> bool {
+    match api {
+        Api::AnthropicMessages | Api::BedrockConverse | Api::OpenaiResponses | Api::Scripted => {
+            true
+        }
+        Api::OpenaiChat | Api::GoogleGenerativeAi => false,
+    }
+}
+
+/// Whether the API has blocks that only it understands.
+fn has_opaque(api: Api) -> bool {
+    match api {
+        Api::AnthropicMessages
+        | Api::OpenaiResponses
+        | Api::GoogleGenerativeAi
+        | Api::BedrockConverse
+        | Api::Scripted => true,
+        Api::OpenaiChat => false,
+    }
+}
+
+/// An answer may end neither in thinking nor, should it be the last message, in white space (docs/rules/wire/anthropic.md#order-of-messages).
+pub(super) fn tidy_end(api: Api, blocks: &mut Vec<Block>, dropped: &mut Dropped) {
+    let may_end_in_thinking = match api {
+        Api::AnthropicMessages | Api::BedrockConverse | Api::OpenaiResponses => false,
+        Api::OpenaiChat | Api::GoogleGenerativeAi | Api::Scripted => true,
+    };
+    if !may_end_in_thinking {
+        while let Some(block) = blocks
+            .pop_if(|last| matches!(last, Block::Thinking { .. } | Block::RedactedThinking { .. }))
+        {
+            dropped.count(&block);
+        }
+    }
+    if let Some(Block::Text { text, provider_data: None }) = blocks.last_mut() {
+        text.truncate(text.trim_end().len());
+    }
+}
+
+fn usable_name(name: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+/// The name as the API takes it: Google's begin with a letter or an underscore.
+pub(super) fn fitted_name(api: Api, name: &str) -> String {
+    let begins_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if api == Api::GoogleGenerativeAi && !begins_well {
+        format!("_{name}")
+    } else {
+        name.to_owned()
+    }
+}
+
+/// Arguments as the APIs take them. A call with broken arguments was answered with an error that quotes them; the call
+/// itself stays, as `{}`, so that the model sees that answer.
+fn object(arguments_json: &str) -> Cow<'_, str> {
+    let is_object = |text: &str| matches!(serde_json::from_str(text), Ok(Value::Object(_)));
+    if is_object(arguments_json) {
+        return Cow::Borrowed(arguments_json);
+    }
+    let repaired = repair_text(arguments_json);
+    if is_object(&repaired) { repaired } else { Cow::Borrowed("{}") }
+}
+
+/// A block a user or a tool may show: text that is not blank, and images of the types all APIs know.
+fn visible(block: &Block) -> Option<Block> {
+    match block {
+        Block::Text { text, .. } => (!text.trim().is_empty()).then(|| block.clone()),
+        Block::Image { mime_type, data } => Some(match mime_type.as_str() {
+            // One that is not base64 is refused by every provider, now and in every later turn.
+            _ if !data.is_empty() && !is_base64(data) => {
+                Block::text("[An image was left out: its data is not base64.]")
+            }
+            "image/png" | "image/jpeg" | "image/gif" | "image/webp" if !data.is_empty() => {
+                block.clone()
+            }
+            "image/jpg" if !data.is_empty() => {
+                Block::Image { mime_type: "image/jpeg".to_owned(), data: data.clone() }
+            }
+            other => {
+                let kind: String = other.chars().take(MAX_NAME).collect();
+                Block::text(format!("[An image of type `{kind}` was left out.]"))
+            }
+        }),
+        Block::Thinking { .. }
+        | Block::RedactedThinking { .. }
+        | Block::ToolCall { .. }
+        | Block::ToolResult { .. }
+        | Block::Opaque { .. } => None,
+    }
+}
+
+fn results<'a>(target: &'a Target, blocks: &'a [Block]) -> impl Iterator<Item = Block> + 'a {
+    blocks.iter().filter_map(|block| match block {
+        Block::ToolResult { tool_call_id, tool_name, content, is_error } => {
+            let mut content: Vec<Block> = content.iter().filter_map(visible).collect();
+            let mut is_error = *is_error;
+            let has_image = content.iter().any(|part| matches!(part, Block::Image { .. }));
+            if is_error && has_image && fails_in_text_only(target.api) {
+                // A failed result may hold text only there; the image stays, the flag becomes words.
+                content.insert(0, Block::text(ERROR_MARK));
+                is_error = false;
+            }
+            if content.is_empty() {
+                content.push(Block::text(NO_OUTPUT));
+            }
+            Some(Block::ToolResult {
+                tool_call_id: tool_call_id.clone(),
+                tool_name: tool_name.clone(),
+                content,
+                is_error,
+            })
+        }
+        Block::Text { .. }
+        | Block::Image { .. }
+        | Block::Thinking { .. }
+        | Block::RedactedThinking { .. }
+        | Block::ToolCall { .. }
+        | Block::Opaque { .. } => None,
+    })
+}
+
+/// Whether a result that is marked as failed may hold no image: Anthropic's rule, wherever its models are asked.
+fn fails_in_text_only(api: Api) -> bool {
+    match api {
+        Api::AnthropicMessages | Api::BedrockConverse => true,
+        Api::OpenaiChat | Api::OpenaiResponses | Api::GoogleGenerativeAi | Api::Scripted => false,
+    }
+}
+
+fn marked(mut blocks: Vec<Block>) -> Vec<Block> {
+    match blocks.first_mut() {
+        Some(Block::Text { text, .. }) => text.insert_str(0, SYSTEM_MARK),
+        _ => blocks.insert(0, Block::text(SYSTEM_MARK.trim_end())),
+    }
+    blocks
+}

@@ -1,0 +1,57 @@
+//! User merge: consecutive user messages become one (docs/rules/projection.md#user-merge; #12029: nothing is ever dropped).
+//!
+//! It must never merge anything but user messages, and the order of merging must not matter.
+
+#[cfg(test)]
+use model::Api;
+use model::{Block, Message, Role};
+
+/// Whether two pieces must be joined and encoded together, because the API wants one message where the first ends and the
+/// second begins. The roles are those of projected messages; a piece that came out empty has no border.
+///
+/// Two assistant messages are never joined: the first was sent as it is (a paused answer), and its bytes stay.
+#[cfg(test)]
+pub(crate) fn needs_merge(prev_last_role: Role, next_first_role: Role, api: Api) -> bool {
+    let users = prev_last_role == Role::User && next_first_role == Role::User;
+    match api {
+        // Tool results are the user's there, and what the user says comes after them in the same message.
+        Api::AnthropicMessages | Api::GoogleGenerativeAi | Api::BedrockConverse => {
+            users || (prev_last_role == Role::Tool && next_first_role == Role::User)
+        }
+        Api::OpenaiChat | Api::OpenaiResponses | Api::Scripted => users,
+    }
+}
+
+/// Appends a projected piece, merging at the border.
+pub fn join(transcript: &mut Vec<Message>, piece: Vec<Message>) {
+    for message in piece {
+        push(transcript, message);
+    }
+}
+
+/// Appends one message, merging it into a user message before it.
+pub(super) fn push(transcript: &mut Vec<Message>, message: Message) {
+    match transcript.last_mut() {
+        Some(last) if last.role == Role::User && message.role == Role::User => {
+            append(&mut last.blocks, message.blocks);
+        }
+        _ => transcript.push(message),
+    }
+}
+
+/// Text meets text with a blank line between; everything else stays a block of its own.
+fn append(blocks: &mut Vec<Block>, more: Vec<Block>) {
+    let mut more = more.into_iter();
+    match (blocks.last_mut(), more.next()) {
+        (
+            Some(Block::Text { text, provider_data: None }),
+            Some(Block::Text { text: next, provider_data: None }),
+        ) => {
+            text.push_str("\n\n");
+            text.push_str(&next);
+        }
+        (_, Some(next)) => blocks.push(next),
+        (_, None) => {}
+    }
+    blocks.extend(more);
+}

@@ -1,0 +1,155 @@
+//! Pair repair: every call directly followed by its result, in call order (docs/rules/projection.md#pair-repair).
+//!
+//! Call ids are scoped to their assistant message. It must never attach a result to a call of another message.
+
+use std::collections::HashSet;
+
+use super::clean::{fitted_name, says_something, tidy_end};
+use super::ids::WireIds;
+use super::report::Dropped;
+use super::{Piece, Target, provider_run, signature};
+use model::{Api, Block, Message, Role};
+
+/// Told to the model for a call that has no result.
+const NO_RESULT: &str = "No result: the call was interrupted before the tool answered.";
+
+/// What is remembered from message to message.
+#[derive(Debug, Clone)]
+pub(super) struct Pairs {
+    ids: WireIds,
+    /// Provider-run uses of the last answer that wait for their results in the next one.
+    waiting: HashSet<String>,
+}
+
+impl Pairs {
+    pub(super) fn new(target: &Target) -> Self {
+        Self { ids: WireIds::new(target.api, target.rules.ids), waiting: HashSet::new() }
+    }
+
+    /// Repairs cleaned messages and gives the calls their ids on the wire.
+    pub(super) fn repair(
+        &mut self,
+        target: &Target,
+        messages: Vec<Message>,
+        piece: Piece,
+        dropped: &mut Dropped,
+    ) -> Vec<Message> {
+        let mut out = Vec::with_capacity(messages.len());
+        let reachable = match target.api {
+            Api::AnthropicMessages => {
+                provider_run::reachable(target, &messages, piece.is_open() && !piece.is_edited())
+            }
+            // Each answer has both halves there.
+            Api::BedrockConverse => vec![Some(HashSet::new()); messages.len()],
+            Api::OpenaiChat | Api::OpenaiResponses | Api::GoogleGenerativeAi | Api::Scripted => {
+                Vec::new()
+            }
+        };
+        let mut rest = messages.into_iter().enumerate().peekable();
+        while let Some((place, message)) = rest.next() {
+            match message.role {
+                Role::User | Role::System => {
+                    self.waiting.clear();
+                    out.push(message);
+                }
+                // No assistant message before it asks for this.
+                Role::Tool => dropped.results += 1,
+                Role::Assistant => {
+                    // What follows up to the next assistant message: its results, and what was said meanwhile.
+                    let mut results = Vec::new();
+                    let mut said = Vec::new();
+                    while let Some((_, next)) =
+                        rest.next_if(|(_, next)| next.role != Role::Assistant)
+                    {
+                        if next.role == Role::Tool {
+                            results.push(Some(next));
+                        } else {
+                            said.push(next);
+                        }
+                    }
+                    let mut assistant = message;
+                    if let Some(reachable) = reachable.get(place) {
+                        provider_run::keep_pairs(
+                            &mut assistant.blocks,
+                            &mut self.waiting,
+                            |id| reachable.as_ref().is_none_or(|answered| answered.contains(id)),
+                            dropped,
+                        );
+                    }
+                    self.answered(target, assistant, &mut results, piece, dropped, &mut out);
+                    dropped.results += results.iter().flatten().count();
+                    if !said.is_empty() {
+                        self.waiting.clear();
+                    }
+                    out.extend(said);
+                }
+            }
+        }
+        out
+    }
+
+    /// Emits an assistant message and one result per call.
+    fn answered(
+        &mut self,
+        target: &Target,
+        mut assistant: Message,
+        results: &mut [Option<Message>],
+        piece: Piece,
+        dropped: &mut Dropped,
+        out: &mut Vec<Message>,
+    ) {
+        let mut answers = Vec::new();
+        let own = target.wrote(assistant.provenance.as_ref());
+        let place = (assistant.id.clone(), assistant.sequence, assistant.created_at);
+        assistant.blocks.retain_mut(|block| {
+            let Block::ToolCall { id, name, .. } = block else { return true };
+            let given =
+                results.iter_mut().find_map(|slot| slot.take_if(|result| answers_to(result, id)));
+            if given.is_none() && piece.is_interrupted() {
+                dropped.calls += 1;
+                return false;
+            }
+            let wire = if own { self.ids.own(id) } else { self.ids.assign(id) };
+            let (content, is_error) = match given.as_ref().and_then(|result| result.blocks.first())
+            {
+                Some(Block::ToolResult { content, is_error, .. }) => (content.clone(), *is_error),
+                _ => (vec![Block::text(NO_RESULT)], true),
+            };
+            let result = Block::ToolResult {
+                tool_call_id: wire.clone(),
+                tool_name: fitted_name(target.api, name),
+                content,
+                is_error,
+            };
+            answers.push(match given {
+                Some(message) => Message { blocks: vec![result], ..message },
+                None => Message {
+                    id: format!("{}:{wire}", place.0),
+                    role: Role::Tool,
+                    blocks: vec![result],
+                    sequence: place.1,
+                    created_at: place.2,
+                    provenance: None,
+                    provider_stop_reason: None,
+                },
+            });
+            *id = wire;
+            true
+        });
+        // Where calls were left out, another block is the last one now.
+        tidy_end(target.api, &mut assistant.blocks, dropped);
+        signature::fill(target, &mut assistant.blocks);
+        if says_something(&assistant.blocks) {
+            out.push(assistant);
+            out.extend(answers);
+        } else {
+            for block in &assistant.blocks {
+                dropped.count(block);
+            }
+        }
+    }
+}
+
+fn answers_to(result: &Message, call_id: &str) -> bool {
+    result.tool_result().is_some_and(|(id, _)| id == call_id)
+}
