@@ -36,7 +36,7 @@ pub(super) struct Options<'a> {
     pub(super) pruning: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) budgets: Option<&'a RawValue>,
-    /// What `lib/options.js` takes out before the rest crosses: named here so that an error lists every option.
+    /// What `lib/engine/options.ts` takes out before the rest crosses: named here so that an error lists every option.
     #[serde(default)]
     #[expect(dead_code, reason = "only its name matters")]
     pub(super) on_request: Option<IgnoredAny>,

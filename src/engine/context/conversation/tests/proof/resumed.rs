@@ -1,5 +1,5 @@
-//! The histories that interrupted and resumed turns come to, as the kill harness found them (`__test__/recovery.spec.ts`,
-//! `__test__/kill-points.spec.ts`): every provider's strict validator accepts each, at every call of the resumed run and of
+//! The histories that interrupted and resumed turns come to, as the kill harness found them (`__test__/recovery/interrupted-turns.spec.ts`,
+//! `__test__/recovery/kill-points.spec.ts`): every provider's strict validator accepts each, at every call of the resumed run and of
 //! the run after it. It must never make a history up: what the harness finds and this has not seen fails there.
 
 use serde_json::value::RawValue;
