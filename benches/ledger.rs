@@ -459,7 +459,7 @@ fn size() {
     let sql = format!("SELECT {payload} AS payload, {payload} + {ids} AS stored");
     let result = runtime.block_on(ledger.query(sql, "[]".to_owned(), Default::default())).unwrap();
     let rows = serde_json::to_value(&result.rows).unwrap();
-    let [said, kept] = ["payload", "stored"].map(|column| rows[0][column].as_f64().unwrap());
+    let [payload, stored] = ["payload", "stored"].map(|column| rows[0][column].as_f64().unwrap());
     runtime.block_on(ledger.close()).unwrap();
     #[expect(clippy::cast_precision_loss, reason = "sizes far below 2^53")]
     let file = std::fs::metadata(folder.path().join("ledger.db")).unwrap().len() as f64;

@@ -8,12 +8,9 @@ use std::time::Duration;
 
 use base::config::Environment;
 use model::{Api, Block};
-use provider::classify::http_failure;
-use provider::eventstream::FrameParser;
-use provider::sse::{SseParser, StreamReader};
 use provider::{
-    Completion, Decoder, Failure, Flow, ModelRequest, ProviderSettings, Wire, parse_providers,
-    wire_of,
+    Completion, Decoder, Failure, Flow, FrameParser, ModelRequest, ProviderSettings, SseParser,
+    StreamReader, Wire, http_failure, parse_providers, wire_of,
 };
 use turn::{Accumulated, Accumulator};
 

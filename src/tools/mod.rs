@@ -23,7 +23,7 @@ pub use cache::ToolSetCache;
 pub use gate::{Gate, Ticket};
 pub use result::{ToolAnswer, result_cap};
 pub use runtime::{
-    CallEnd, Ending, First, Invocation, Limits, ReconcileFuture, Reconciled, ToolFuture, ToolHost,
-    run_call,
+    CallEnd, CallRequest, Ending, First, Invocation, Limits, ReconcileFuture, Reconciled,
+    ToolFuture, ToolHost, run_call,
 };
 pub use set::{Prepared, ToolSet};

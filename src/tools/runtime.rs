@@ -67,6 +67,15 @@ pub enum First {
     Reconcile,
 }
 
+/// A call to run, and how it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallRequest {
+    /// What the tool gets.
+    pub invocation: Invocation,
+    /// How it begins.
+    pub first: First,
+}
+
 /// What bounds a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -140,7 +149,7 @@ impl CallEnd {
 /// start; false prevents the call from starting. Dropping the future before that withdraws the call without a trace.
 pub async fn run_call(
     host: &dyn ToolHost,
-    (invocation, first): (Invocation, First),
+    CallRequest { invocation, first }: CallRequest,
     limits: Limits,
     ticket: Ticket,
     abort: &CancellationToken,

@@ -46,6 +46,21 @@ pub struct Prepared {
     pub arguments_json: String,
 }
 
+/// Why a call may not run.
+#[derive(Debug)]
+enum Unchecked {
+    /// It is refused; the text is for the model.
+    Refused(String),
+    /// The check did not end.
+    Stopped(Stopped),
+}
+
+impl From<Stopped> for Unchecked {
+    fn from(stopped: Stopped) -> Self {
+        Self::Stopped(stopped)
+    }
+}
+
 impl ToolSet {
     /// Compiles every tool's schema.
     ///
@@ -85,20 +100,23 @@ impl ToolSet {
         name: &str,
         arguments_json: &str,
     ) -> Result<Prepared, String> {
-        if arguments_json.len() <= SMALL
-            && let Ok(done) = self.check(name, arguments_json, QUICK, None)
-        {
-            return done;
+        if arguments_json.len() <= SMALL {
+            match self.check(name, arguments_json, QUICK, None) {
+                Ok(prepared) => return Ok(prepared),
+                Err(Unchecked::Refused(refusal)) => return Err(refusal),
+                Err(Unchecked::Stopped(_)) => {}
+            }
         }
         let (set, tool, text) = (Arc::clone(self), name.to_owned(), arguments_json.to_owned());
         let checked =
             slow_check::run(move |cancel| set.check(&tool, &text, STEPS, Some(cancel))).await;
-        checked.unwrap_or_else(|stopped| {
-            let why = match stopped {
-                Stopped::Spent | Stopped::Cancelled => TOO_LONG,
-                Stopped::Panicked => FAILED,
+        checked.map_err(|unchecked| {
+            let why = match unchecked {
+                Unchecked::Refused(refusal) => return refusal,
+                Unchecked::Stopped(Stopped::Spent | Stopped::Cancelled) => TOO_LONG,
+                Unchecked::Stopped(Stopped::Panicked) => FAILED,
             };
-            Err(explain::unusable(name, why, arguments_json))
+            explain::unusable(name, why, arguments_json)
         })
     }
 
@@ -109,18 +127,20 @@ impl ToolSet {
         arguments_json: &str,
         steps: u64,
         cancel: Option<&CancellationToken>,
-    ) -> Result<Result<Prepared, String>, Stopped> {
+    ) -> Result<Prepared, Unchecked> {
         let Some((index, schema)) =
             self.by_name.get(name).and_then(|&index| Some((index, self.schemas.get(index)?)))
         else {
-            return Ok(Err(self.not_found(name)));
+            return Err(Unchecked::Refused(self.not_found(name)));
         };
         let arguments::Arguments { text, mut value } = match arguments::parse(arguments_json) {
             Ok(arguments) => arguments,
-            Err(why) => return Ok(Err(explain::unusable(name, &why, arguments_json))),
+            Err(why) => {
+                return Err(Unchecked::Refused(explain::unusable(name, &why, arguments_json)));
+            }
         };
         let unusable = |why: &str| Err(explain::unusable(name, why, arguments_json));
-        metered(steps, cancel, || {
+        let checked = metered(steps, cancel, || {
             let validator = match schema.validator(&value) {
                 Ok(validator) => validator,
                 Err(why) => return unusable(&format!("the tool's schema {why}")),
@@ -136,7 +156,8 @@ impl ToolSet {
                 None => Ok(Prepared { index, arguments_json: value.to_string() }),
                 Some(refusal) => Err(refusal),
             }
-        })
+        });
+        checked?.map_err(Unchecked::Refused)
     }
 
     fn not_found(&self, name: &str) -> String {

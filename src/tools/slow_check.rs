@@ -13,12 +13,16 @@ static SLOTS: Semaphore = Semaphore::const_new(2);
 /// Runs `check` outside the threads of the runs, once a slot is free. Dropping the future cancels the check.
 ///
 /// # Errors
-/// See [`Stopped`].
-pub(super) async fn run<T: Send + 'static>(
-    check: impl FnOnce(&CancellationToken) -> Result<T, Stopped> + Send + 'static,
-) -> Result<T, Stopped> {
+/// The check's own, or [`Stopped::Panicked`].
+pub(super) async fn run<T, E>(
+    check: impl FnOnce(&CancellationToken) -> Result<T, E> + Send + 'static,
+) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<Stopped> + Send + 'static,
+{
     // Never closed; without a slot the check would not be bounded in number.
-    let Ok(slot) = SLOTS.acquire().await else { return Err(Stopped::Panicked) };
+    let Ok(slot) = SLOTS.acquire().await else { return Err(Stopped::Panicked.into()) };
     let cancel = CancellationToken::new();
     let _unwanted = cancel.clone().drop_guard();
     let checked = tokio::task::spawn_blocking(move || {
@@ -26,5 +30,5 @@ pub(super) async fn run<T: Send + 'static>(
         drop(slot);
         checked
     });
-    checked.await.unwrap_or(Err(Stopped::Panicked))
+    checked.await.unwrap_or_else(|_| Err(Stopped::Panicked.into()))
 }

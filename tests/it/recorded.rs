@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 
 use base::config::Environment;
 use model::{Api, Block, FailureKind};
-use provider::eventstream::FrameParser;
-use provider::sse::{SseParser, StreamReader};
 use provider::{
-    Completion, Decoder, Failure, Flow, Framing, ModelRequest, ProviderSettings, Stop, Wire,
-    parse_providers, wire_of,
+    Completion, Decoder, Failure, Flow, FrameParser, Framing, ModelRequest, ProviderSettings,
+    SseParser, Stop, StreamReader, Wire, parse_providers, wire_of,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -278,7 +276,8 @@ pub(crate) fn differences(api: Api, case: &Case, outcome: &Outcome) -> Vec<(&'st
     let found = Found::of(api, &outcome.accumulated);
     let mut out = Differences { ambiguous: &expected.ambiguous, found: Vec::new() };
 
-    // An answer that is a refusal or was filtered is an answer here, as its stop shows (DESIGN).
+    // A refusal, or a filtered answer, is an answer here, as its stop shows
+    // (docs/design/runs.md#is-a-refusal-an-answer-or-an-error).
     out.compare(
         "complete",
         &(expected.complete && expected.error.is_none()),

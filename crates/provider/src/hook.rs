@@ -39,12 +39,12 @@ pub struct OutgoingRequest<'a> {
 
 /// The outcome of an inspection: `None` sends the body as it is, a text is the JSON object to send instead; an error says why the
 /// request must not go out.
-pub type Looked = Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send>>;
+pub type Inspected = Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send>>;
 
 /// A host that inspects requests. Implemented where the host's code lives.
 pub trait RequestHost: Send + Sync {
     /// Shows one request. Dropping the future means that the answer is not needed any more.
-    fn look(&self, request: &OutgoingRequest<'_>) -> Looked;
+    fn inspect(&self, request: &OutgoingRequest<'_>) -> Inspected;
 }
 
 /// A host, and what it gets beside the request.
@@ -62,6 +62,15 @@ pub struct RequestHook {
     pub purpose: CallPurpose,
 }
 
+/// The request that the hook applies to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HookedRequest<'a> {
+    pub(super) api: Api,
+    pub(super) model: &'a str,
+    /// Without keys.
+    pub(super) url: &'a str,
+}
+
 impl fmt::Debug for RequestHook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestHook").field("attempt", &self.attempt).finish_non_exhaustive()
@@ -75,23 +84,23 @@ impl RequestHook {
     /// `on_request_failed`, never retried: the host refused, or did not answer with a JSON object.
     pub(super) async fn apply(
         &self,
-        (api, model, url): (Api, &str, &str),
+        request: HookedRequest<'_>,
         pieces: Vec<Bytes>,
     ) -> Result<Vec<Bytes>, Failure> {
         let body = String::from_utf8(pieces.concat()).ok();
         let body = body.and_then(|body| RawValue::from_string(body).ok());
         let body = body.ok_or_else(|| failed("the body is not JSON"))?;
-        let looked = self.host.look(&OutgoingRequest {
+        let inspected = self.host.inspect(&OutgoingRequest {
             provider: &self.provider,
-            model,
-            api,
-            url,
+            model: request.model,
+            api: request.api,
+            url: request.url,
             body: &body,
             purpose: self.purpose,
             attempt: self.attempt,
             run_id: &self.run_id,
         });
-        match looked.await {
+        match inspected.await {
             Ok(None) => Ok(pieces),
             Ok(Some(json)) if super::json::is_object(&json) => Ok(vec![Bytes::from(json)]),
             Ok(Some(_)) => Err(failed("it returned something that is not a JSON object")),

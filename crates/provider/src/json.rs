@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-pub use model::repair_surrogates;
+pub(crate) use model::repair_surrogates;
 
 #[cfg(test)]
 mod tests;
@@ -20,6 +20,16 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
 /// Splices JSON text. APIs refuse a body with lone surrogates, even though they may have sent them.
 pub(crate) fn write_raw(out: &mut Vec<u8>, json: &str) {
     out.extend_from_slice(&repair_surrogates(json.as_bytes()));
+}
+
+/// Splices the arguments of a call as an object. A call whose arguments were no object was answered with an error; its replay
+/// must still be an object.
+pub(crate) fn write_arguments(out: &mut Vec<u8>, json: &str) {
+    if is_object(json) {
+        write_raw(out, json);
+    } else {
+        out.extend_from_slice(b"{}");
+    }
 }
 
 /// A JSON list being written: puts the commas between its items.

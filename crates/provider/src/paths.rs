@@ -99,24 +99,24 @@ impl Paths {
                            elsewhere the model is the deployment";
             return Err(InputError::new(at("deployment"), message));
         }
-        Ok(Self::Azure { place, version })
+        Ok(Self::Azure { deployment_url, version })
     }
 
     /// The path below the base URL for a wire's own `path`, with its query.
     pub(crate) fn shape(&self, api: Api, path: String, model: &str) -> String {
-        let Self::Azure { place, version } = self else { return path };
+        let Self::Azure { deployment_url, version } = self else { return path };
         // Anthropic's API is joined there too.
         if !matches!(api, Api::OpenaiChat | Api::OpenaiResponses) {
             return path;
         }
-        let mut out = match place {
-            AzurePlace::Base => path,
-            AzurePlace::V1 => format!("/openai/v1{path}"),
-            AzurePlace::Dated { deployment, root } if api == Api::OpenaiChat => {
+        let mut out = match deployment_url {
+            AzureUrl::Base => path,
+            AzureUrl::V1 => format!("/openai/v1{path}"),
+            AzureUrl::Dated { deployment, root } if api == Api::OpenaiChat => {
                 let deployment = segment(deployment.as_deref().unwrap_or(model));
                 format!("{root}/deployments/{deployment}{path}")
             }
-            AzurePlace::Dated { root, .. } => format!("{root}{path}"),
+            AzureUrl::Dated { root, .. } => format!("{root}{path}"),
         };
         if let Some(version) = version {
             out.push(if out.contains('?') { '&' } else { '?' });

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::options;
 use super::server::AnthropicServer;
-use crate::json::{List, is_object, write_raw, write_string};
+use crate::json::{List, is_object, write_arguments, write_raw, write_string};
 use crate::members::write_stored;
 use crate::{ModelRequest, image};
 use model::{Block, Message, ThinkingConfig, ThinkingMode};
@@ -289,12 +289,7 @@ fn write_block(list: &mut List<'_>, block: &Block) {
             out.extend_from_slice(b",\"name\":");
             write_string(out, name);
             out.extend_from_slice(b",\"input\":");
-            // A call whose arguments were no object was answered with an error; its replay must still be JSON.
-            if is_object(arguments_json) {
-                write_raw(out, arguments_json);
-            } else {
-                out.extend_from_slice(b"{}");
-            }
+            write_arguments(out, arguments_json);
             write_attached(out, provider_data.as_deref());
             out.push(b'}');
         }

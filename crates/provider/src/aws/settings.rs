@@ -1,7 +1,8 @@
 //! Bedrock's part of the options: its region, and who may be sent the usual keys. It must never print a key.
 
 use super::{REGION_VARIABLES, is_own_host, is_region, region_of_host};
-use crate::{HttpSettings, ProviderSettings};
+use crate::ProviderSettings;
+use crate::http::HttpSettings;
 use base::config::Environment;
 use model::{Api, InputError};
 

@@ -6,7 +6,7 @@ mod recordings;
 
 use crate::eventstream::{Frame, FrameParser};
 use crate::sse::StreamReader;
-use crate::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, Framing};
+use crate::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, Framing, recorded};
 use turn::{Accumulated, Accumulator};
 
 use super::BedrockWire;
@@ -72,15 +72,8 @@ pub(super) fn read<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
 /// Reads events: names and payloads.
 pub(super) fn stream(events: &[(&str, &str)]) -> Outcome {
     let mut heard = Heard::default();
-    let mut decoder = ConverseDecoder::default();
-    for (name, payload) in events {
-        match decoder.event(name, payload.as_bytes(), &mut heard) {
-            Ok(Flow::More) => {}
-            Ok(Flow::End) => break,
-            Err(failure) => return ended(heard, Err(failure)),
-        }
-    }
-    let completion = decoder.end(&mut heard);
+    let events = events.iter().map(|(name, payload)| (*name, payload.as_bytes()));
+    let completion = recorded::decode(ConverseDecoder::default(), events, &mut heard);
     ended(heard, completion)
 }
 

@@ -3,7 +3,7 @@
 //! Pure: the same messages give the same bytes. A signature goes back on exactly the part it came on. It must never send
 //! thinking as text, nor an empty content, which the API refuses.
 
-use crate::json::{List, is_object, write_raw, write_string};
+use crate::json::{List, is_object, write_arguments, write_raw, write_string};
 use crate::members::{Members, write_stored};
 use model::{Block, Message, Role};
 
@@ -107,12 +107,7 @@ fn model_part(list: &mut List<'_>, block: &Block) {
             out.extend_from_slice(b",\"name\":");
             write_string(out, name);
             out.extend_from_slice(b",\"args\":");
-            // A call whose arguments were no object was answered with an error; its replay must still be JSON.
-            if is_object(arguments_json) {
-                write_raw(out, arguments_json);
-            } else {
-                out.extend_from_slice(b"{}");
-            }
+            write_arguments(out, arguments_json);
             let stored = provider_data.as_deref().map(|json| Members::of(json, |_| false));
             if let Some(beside) = stored.as_ref().and_then(|stored| stored.get(CALL)) {
                 write_stored(out, Some(beside.get()), |name| {

@@ -21,6 +21,7 @@ use super::sniff::Beginning;
 use super::transport::{Collected, Exchange, Remainders, send};
 use super::{body, headers, signing};
 use crate::classify::{http_failure, ok_but_not_stream, rate_limits};
+use crate::hook::HookedRequest;
 use crate::redact::{LiveKeys, redact};
 use crate::sse::StreamReader;
 use crate::{
@@ -120,7 +121,8 @@ impl HttpProvider {
     ) -> Result<Vec<Bytes>, Failure> {
         let Some(hook) = &request.hook else { return Ok(body) };
         let shown = redact(url.as_str(), &self.keys(request, credential));
-        hook.apply((self.wire.api(), &request.model, &shown), body).await
+        let hooked = HookedRequest { api: self.wire.api(), model: &request.model, url: &shown };
+        hook.apply(hooked, body).await
     }
 
     fn client(&self) -> Result<reqwest::Client, Failure> {

@@ -44,7 +44,7 @@ impl Plan {
             return self.next(reason).unwrap_or_else(|| Choice::Fail(self.exhausted()));
         }
         if let Some(usable) = self.pick(candidate, book, now, busy) {
-            return Choice::Use(usable);
+            return usable;
         }
         let soonest = self.soonest(candidate, book, now);
         let next = self.next(self.reason(soonest.as_ref()));
@@ -88,11 +88,11 @@ impl Plan {
         book: &ProfileBook,
         now: i64,
         busy: &dyn Fn(&str) -> bool,
-    ) -> Option<Option<String>> {
+    ) -> Option<Choice> {
         let through = |id: &str| self.tried.contains_key(id) || self.is_spent(id);
         if candidate.profiles.is_empty() {
             let free = self.keyless_until(now).is_none();
-            return (free && !through("")).then_some(None);
+            return (free && !through("")).then_some(Choice::Use(None));
         }
         let free = |profile: &ProfileCandidate| {
             !through(&profile.id) && window(book, &profile.id, &candidate.model, now).is_none()
@@ -110,7 +110,7 @@ impl Plan {
                 let roomy = std::iter::once(first).chain(usable).find(|profile| !busy(&profile.id));
                 Some(roomy.unwrap_or(first))
             })
-            .map(|profile| Some(profile.id.clone()))
+            .map(|profile| Choice::Use(Some(profile.id.clone())))
     }
 
     /// Whether a model ahead could be asked at once.

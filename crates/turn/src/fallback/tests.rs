@@ -1,10 +1,13 @@
 //! The plan against a made-up world: profiles, models, failures and a clock, and the exact order of what is tried.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::profiles::{CooldownPolicy, failed};
-use model::AuthType;
+use crate::profiles::{self, CooldownPolicy, ProfileBook, ProfileCandidate, failed};
+use crate::retry;
+use model::{AuthType, Failure, FailureKind};
 
 fn candidates(profiles: usize) -> Vec<Candidate> {
     [("m1", 100), ("m2", 50), ("m3", 200)]

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::{AnthropicServer, AnthropicWire, ModelRequest, Wire};
+use crate::anthropic::AnthropicServer;
+use crate::{AnthropicWire, ModelRequest, Wire};
 use model::samples::message;
 use model::{
     Block, CacheTtl, Message, PromptCache, RequestOptions, ResponseFormat, Role, RunWarning,

@@ -3,7 +3,8 @@
 use secrecy::ExposeSecret as _;
 
 use super::{SECRET, parse, shape};
-use crate::{Api, ProviderSet};
+use crate::Api;
+use crate::options::ProviderSet;
 use base::config::Environment;
 
 const ID: &str = "AKIDEXAMPLE";
