@@ -159,6 +159,6 @@ fn the_typescript_declarations_match_the_rust_types() {
     let found = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         found == wanted,
-        "`types/model.d.ts` is not what the Rust types say; run `npm run types` and commit it"
+        "`types/model.d.ts` does not match the Rust types; run `npm run types` and commit it"
     );
 }

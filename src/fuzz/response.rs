@@ -189,12 +189,12 @@ fn check(outcome: &Outcome) {
         };
         if let Some(json) = json {
             let parsed = serde_json::from_str::<&serde_json::value::RawValue>(json);
-            assert!(parsed.is_ok(), "`{json}` is kept as JSON");
+            assert!(parsed.is_ok(), "`{json}` is stored as JSON");
         }
     }
     if let Err(failure) = &outcome.result {
         assert!(failure.message.chars().count() <= 1_000, "`{}`", failure.message);
-        assert!(!failure.message.is_empty(), "a failure says what failed");
+        assert!(!failure.message.is_empty(), "a failure names what failed");
     }
 }
 

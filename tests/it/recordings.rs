@@ -78,19 +78,19 @@ const RESPONSES: [Otherwise; 6] = [
 const GOOGLE: [Otherwise; 1] = [(
     "vertexai-unary-success-empty-text-part-36d4bc",
     "*",
-    "a stop that said nothing is asked again, not taken for an answer (docs/rules/wire/google.md#finish-reasons)",
+    "a stop without content is asked again, not taken for an answer (docs/rules/wire/google.md#finish-reasons)",
 )];
 
 const BEDROCK: [Otherwise; 2] = [
     (
         "grounds-the-answer-with-web-citations-6dc6ab",
         "tool_calls",
-        "`nova_grounding` is a tool of the provider: its block is kept whole and never run here",
+        "`nova_grounding` is a tool of the provider: its block is stored whole and never run here",
     ),
     (
         "streams-grounded-turns-3ea398",
         "tool_calls",
-        "`nova_grounding` is a tool of the provider: its block is kept whole and never run here",
+        "`nova_grounding` is a tool of the provider: its block is stored whole and never run here",
     ),
 ];
 

@@ -37,7 +37,7 @@ pub struct OutgoingRequest<'a> {
     pub run_id: &'a str,
 }
 
-/// The outcome of an inspection: `None` sends the body as it is, a text is the JSON object to send instead; an error says why the
+/// The outcome of an inspection: `None` sends the body as it is, a text is the JSON object to send instead; an error gives the reason why the
 /// request must not go out.
 pub type Inspected = Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send>>;
 

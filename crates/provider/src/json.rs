@@ -1,4 +1,7 @@
 //! JSON at the byte level: what the provider formats share. It must never build a tree.
+//!
+//! The encoders write the keys of a message themselves and its values through these functions: they run over the whole
+//! conversation, whose stored JSON (arguments, schemas, opaque blocks) must be sent byte for byte as it came.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -81,6 +84,17 @@ pub(crate) fn fields_of(object: &str) -> Option<Vec<(Text<'_>, &RawValue)>> {
         }
     }
     serde_json::Deserializer::from_str(object).deserialize_map(Fields).ok()
+}
+
+/// An object of one field, whose value is JSON text that stays as it came.
+pub(crate) fn object_of(name: &str, value: &str) -> String {
+    let mut out = Vec::with_capacity(name.len() + value.len() + 5);
+    out.push(b'{');
+    write_string(&mut out, name);
+    out.push(b':');
+    out.extend_from_slice(value.as_bytes());
+    out.push(b'}');
+    String::from_utf8(out).unwrap_or_default()
 }
 
 /// An object's JSON with one field replaced or added, every other field as it came; `None` where the text is no object.

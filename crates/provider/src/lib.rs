@@ -54,7 +54,6 @@ pub use sse::{SseParser, StreamReader};
 pub use wire::{Decoder, Flow, Framing, Wire};
 pub use wires::wire_of;
 
-pub(crate) use aws::AwsIdentity;
 pub(crate) use chat::ChatQuirks;
 pub(crate) use request::OfferedTools;
 pub(crate) use wire::CountCall;

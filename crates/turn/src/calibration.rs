@@ -23,7 +23,7 @@ impl Ratio {
     pub const UNKNOWN: Self = Self { per_mille: 1_000, samples: 0 };
 
     /// As it was stored; what cannot have been learnt is brought into bounds.
-    pub fn kept(per_mille: u32, samples: u32) -> Self {
+    pub fn stored(per_mille: u32, samples: u32) -> Self {
         Self { per_mille: bounded(u64::from(per_mille)), samples }
     }
 
@@ -131,8 +131,8 @@ mod tests {
 
         /// A larger estimate never becomes a smaller one.
         #[test]
-        fn applying_is_monotone(kept in any::<u32>(), one in any::<u64>(), other in any::<u64>()) {
-            let ratio = Ratio::kept(kept, 1);
+        fn applying_is_monotone(per_mille in any::<u32>(), one in any::<u64>(), other in any::<u64>()) {
+            let ratio = Ratio::stored(per_mille, 1);
             prop_assert!(ratio.apply(one.min(other)) <= ratio.apply(one.max(other)));
             prop_assert!(ratio.undo(one.min(other)) <= ratio.undo(one.max(other)));
         }

@@ -13,7 +13,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use server::{AnthropicServer, KEY_HEADER, VERSION_HEADER, default_version, is_vertex};
+pub(crate) use server::{AnthropicServer, default_version, is_vertex};
 
 use bytes::Bytes;
 

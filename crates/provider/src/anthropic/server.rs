@@ -1,16 +1,11 @@
-//! Where Claude is served, and what the requests of each server differ in: the headers' names and values, the host.
+//! Where Claude is served, and what the requests of each server differ in.
 //!
 //! It must never do I/O or hold a key.
-
-/// The header a key travels in; a bearer credential travels in `authorization` instead.
-pub const KEY_HEADER: &str = "x-api-key";
-/// The header that names the API's version.
-pub const VERSION_HEADER: &str = "anthropic-version";
 
 /// The API's version to name where the options name none: the newest at Anthropic itself, the one every compatible
 /// server knows elsewhere. Both are parsed alike (docs/rules/wire/anthropic.md#versions-and-headers).
 #[must_use]
-pub fn default_version(host: &str) -> &'static str {
+pub(crate) fn default_version(host: &str) -> &'static str {
     if host.eq_ignore_ascii_case("api.anthropic.com") { "2026-10-21" } else { "2023-06-01" }
 }
 
@@ -43,7 +38,7 @@ impl AnthropicServer {
 
 /// Whether a host is Vertex AI's: of a region, of all of them, or of a jurisdiction.
 #[must_use]
-pub fn is_vertex(host: &str) -> bool {
+pub(crate) fn is_vertex(host: &str) -> bool {
     let host = host.to_ascii_lowercase();
     host == "aiplatform.googleapis.com"
         || host.ends_with("-aiplatform.googleapis.com")

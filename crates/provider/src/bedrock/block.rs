@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 
 use super::wire::ToolUse;
-use crate::json::{is_object, with_field};
+use crate::json::{is_object, object_of, with_field};
 use crate::members::Members;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Block {
         if self.lossy || !is_object(input) {
             return None;
         }
-        Some(format!("{{\"toolUse\":{}}}", with_field(&self.start, "input", input)?))
+        Some(object_of("toolUse", &with_field(&self.start, "input", input)?))
     }
 }
 

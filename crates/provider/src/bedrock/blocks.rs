@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::block::{Block, Kind, beside};
 use super::wire::ToolUse;
+use crate::json::object_of;
 use crate::{BlockStart, Delta, DeltaSink, OfferedTools};
 
 /// The blocks of one response. Ours are numbered in the order in which they are emitted.
@@ -110,7 +111,7 @@ impl Blocks {
         raw: &RawValue,
         sink: &mut dyn DeltaSink,
     ) {
-        let json = format!("{{\"{name}\":{}}}", raw.get());
+        let json = object_of(name, raw.get());
         self.begin(wire_index, kind, BlockStart::Opaque { raw_json: &json }, sink);
         if let Some(block) = self.find(wire_index) {
             raw.get().clone_into(&mut block.start);

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::block::{Kind, joined, whole_call};
 use super::blocks::Blocks;
 use super::wire::{Block as WholeBlock, DeltaBody, ReasoningDelta, Start, ToolUse};
-use crate::json::with_field;
+use crate::json::{object_of, with_field};
 use crate::wire::malformed;
 use crate::{BlockStart, Delta, DeltaSink, Failure};
 
@@ -95,7 +95,7 @@ impl Blocks {
         match block.kind {
             Kind::Text => {
                 if !gathered.is_empty() {
-                    let json = format!("{{\"citations\":[{gathered}]}}");
+                    let json = object_of("citations", &format!("[{gathered}]"));
                     sink.delta(Delta::ProviderData { index, json: &json });
                 }
             }
@@ -107,7 +107,8 @@ impl Blocks {
             }
             Kind::Citations => {
                 index = emitted;
-                let json = format!("{{\"citationsContent\":{{\"citations\":[{gathered}]}}}}");
+                let citations = object_of("citations", &format!("[{gathered}]"));
+                let json = object_of("citationsContent", &citations);
                 let start = BlockStart::Opaque { raw_json: &json };
                 sink.delta(Delta::BlockStart { index, start });
                 self.emitted += 1;
@@ -124,7 +125,7 @@ impl Blocks {
             Kind::ServerResult => {
                 let content = format!("[{gathered}]");
                 let result = with_field(&block.start, "content", &content).unwrap_or_default();
-                let json = format!("{{\"toolResult\":{result}}}");
+                let json = object_of("toolResult", &result);
                 sink.delta(Delta::OpaqueJson { index, json: &json });
             }
             Kind::Call if block.lossy => return,

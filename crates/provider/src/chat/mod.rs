@@ -19,7 +19,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use quirks::{ChatQuirks, MaxTokensField, ReasoningField, SystemRole, UserField};
+pub(crate) use quirks::ChatQuirks;
 
 use bytes::Bytes;
 

@@ -74,7 +74,7 @@ impl Reasoning {
         }
     }
 
-    /// What to store with the block: the field, and the details as one array.
+    /// What to store with the block: the field, and the details as one array. Spliced, because a detail must stay as it came.
     pub(super) fn provider_data(&self) -> String {
         let mut out = String::from("{");
         if let Some(field) = self.field {

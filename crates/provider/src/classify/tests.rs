@@ -387,9 +387,9 @@ fn agrees(class: &str, kind: FailureKind) -> bool {
 /// Where we differ from a recorded class on purpose: the error's text, our kind, and why.
 const DIFFERENT: &[(&str, FailureKind, &str)] = &[
     ("too_many_prompt_tokens", FailureKind::ContextOverflow, "it is one, whatever its status"),
-    ("model_decommissioned", FailureKind::ModelNotFound, "a 400 that says the model is gone"),
-    ("model_not_found", FailureKind::ModelNotFound, "a 400 that says the model is not there"),
-    ("\"invalid_model\"", FailureKind::ModelNotFound, "a 400 that says the model is not there"),
+    ("model_decommissioned", FailureKind::ModelNotFound, "a 400 for a model that is gone"),
+    ("model_not_found", FailureKind::ModelNotFound, "a 400 for a model that is not there"),
+    ("\"invalid_model\"", FailureKind::ModelNotFound, "a 400 for a model that is not there"),
     ("The supported API model names", FailureKind::ModelNotFound, "as above, in words alone"),
     ("Model not found", FailureKind::ModelNotFound, "as above, in words alone"),
     ("model identifier is invalid", FailureKind::ModelNotFound, "as above, in words alone"),

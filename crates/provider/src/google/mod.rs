@@ -18,7 +18,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use path::GooglePath;
+pub(crate) use path::GooglePath;
 
 use bytes::Bytes;
 

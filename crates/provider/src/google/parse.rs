@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::wire::Chunk;
 use crate::Failure;
 use crate::classify::{parse_error, payload_failure};
-use crate::json::repair_surrogates;
+use crate::json::{object_of, repair_surrogates};
 use crate::wire::MALFORMED_EVENT;
 use model::FailureKind;
 
@@ -61,8 +61,8 @@ fn try_read(data: &[u8]) -> Result<Vec<Chunk<'_>>, serde_json::Error> {
 
 /// The failure that an `error` object describes.
 pub(super) fn reported(error: &RawValue) -> Failure {
-    let wrapped = format!("{{\"error\":{}}}", error.get());
-    payload_failure(&parse_error(wrapped.as_bytes()).unwrap_or_default())
+    let body = object_of("error", error.get());
+    payload_failure(&parse_error(body.as_bytes()).unwrap_or_default())
 }
 
 /// The response ended before its protocol did.

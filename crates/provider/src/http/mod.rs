@@ -24,6 +24,6 @@ pub use client::HttpClient;
 pub(crate) use client::{Connection, authorities, proxy};
 pub(crate) use guard::{BaseUrl, add_header, header_value};
 pub use headers::TurnHeaders;
-pub use limits::Timeouts;
+pub(crate) use limits::Timeouts;
 pub use provider::HttpProvider;
-pub use settings::HttpSettings;
+pub(crate) use settings::HttpSettings;

@@ -10,4 +10,6 @@ mod tests;
 
 pub use fields::ProviderOptions;
 pub use parse::{parse_hosted_providers, parse_providers};
-pub use set::{ProviderSet, ProviderSettings};
+#[cfg(test)]
+use set::ProviderSet;
+pub use set::ProviderSettings;

@@ -17,11 +17,11 @@ use super::{Failure, Flow};
 use model::FailureKind;
 
 /// The most bytes one line or one event may have.
-pub const EVENT_LIMIT: usize = 16 << 20;
+pub(crate) const EVENT_LIMIT: usize = 16 << 20;
 /// The most bytes one stream may have.
-pub const STREAM_LIMIT: u64 = 256 << 20;
+pub(crate) const STREAM_LIMIT: u64 = 256 << 20;
 /// The most events one stream may have.
-pub const EVENT_COUNT_LIMIT: u64 = 2_000_000;
+pub(crate) const EVENT_COUNT_LIMIT: u64 = 2_000_000;
 
 /// A buffer larger than this is given back once its event is out, so that one large event does not stay resident.
 const RETAINED_CAPACITY: usize = 1 << 20;
@@ -37,7 +37,7 @@ pub struct PendingEvent {
 }
 
 /// Who takes the events: the name (empty where there was none) and the data.
-pub type OnEvent<'a> = &'a mut dyn FnMut(&str, &[u8]) -> Result<Flow, Failure>;
+pub(crate) type OnEvent<'a> = &'a mut dyn FnMut(&str, &[u8]) -> Result<Flow, Failure>;
 
 /// An incremental parser of one event stream.
 #[derive(Debug, Default)]
