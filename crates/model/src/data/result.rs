@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{AgentError, AgentMessage, TokenUsage};
+use crate::{AgentError, AgentMessage, TokenUsage};
 
 /// Why the agent stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,7 +161,7 @@ pub struct Attempt {
     pub status: Option<u16>,
     /// The failure's kind; `refusal` also of a response that came whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<super::FailureKind>,
+    pub reason: Option<crate::FailureKind>,
     /// How long it took, in milliseconds.
     pub ms: u64,
     /// What it used; absent where nothing was reported and nothing came.
@@ -256,7 +256,7 @@ pub struct AgentResult {
     /// All messages in order: the query, assistant messages, tool results.
     pub messages: Vec<AgentMessage>,
     /// The blocks of the last assistant message, in order; empty where there is none.
-    pub blocks: Vec<super::Block>,
+    pub blocks: Vec<crate::Block>,
     /// All tool calls with their results.
     pub tool_calls: Vec<AgentToolCall>,
     /// The sum over all calls of the provider. Those of a compaction are in the compaction's own turn, where it has one.
@@ -293,13 +293,13 @@ pub struct AgentResult {
     /// The budget as it was after the last call: what the model takes, what is kept free, and what the context uses. Absent
     /// where no call was about to be made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token_budget: Option<super::TokenBudget>,
+    pub token_budget: Option<crate::TokenBudget>,
     /// What the context asked for and the requests could not say; what the guard and a failed compaction have to say.
     #[serde(default)]
     pub warnings: Vec<RunWarning>,
     /// Where the provider's prompt cache was of less use than it should have been.
     #[serde(default)]
-    pub cache_breaks: Vec<super::CacheBreak>,
+    pub cache_breaks: Vec<crate::CacheBreak>,
 }
 
 /// Why the ledger does not have a turn.

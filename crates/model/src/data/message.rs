@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Block;
+use crate::Block;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

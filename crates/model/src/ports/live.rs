@@ -24,7 +24,7 @@ pub enum ToldKind {
     Token,
     /// A piece of shown reasoning.
     Reasoning,
-    /// Any other, as the JSON of a [`super::StreamEvent`].
+    /// Any other, as the JSON of a [`crate::StreamEvent`].
     Event,
 }
 

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{CacheBreak, CallPurpose, FailureKind, ModelName};
+use crate::{CacheBreak, CallPurpose, FailureKind, ModelName};
 
 /// One event of a run's stream. `seq` counts from 1 without a gap.
 #[derive(Debug, Clone, Serialize)]

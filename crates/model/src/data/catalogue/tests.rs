@@ -50,7 +50,7 @@ const DATA: &str = include_str!("models.json");
 
 #[test]
 fn what_is_packed_is_the_file() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/catalogue/models.json.lz4");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/data/catalogue/models.json.lz4");
     #[expect(clippy::disallowed_methods, reason = "a switch of this test, not of the engine")]
     if std::env::var_os("UPDATE_CATALOGUE").is_some() {
         std::fs::write(path, lz4_flex::compress_prepend_size(DATA.as_bytes())).unwrap();

@@ -1,101 +1,11 @@
-//! The port through which the engine commits a turn and reads a session; the ledger implements it.
+//! What the commit points of a turn write: W0 to W4, and a compaction (docs/rules/sessions-and-ledger.md#commit-points).
 //!
-//! It stands here because two rooms need it and neither may know the other (ARCHITECTURE.md). It must never name SQLite.
+//! Plain data for [`crate::Journal`]. It must never hold a value that only one backend has.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::{Arc, Weak};
-
-use super::{
-    AgentError, AgentRole, AgentToolCall, AssembledContext, Attempt, CacheChain, CacheStep,
-    CompactionResult, Enrolment, Expense, LiveRun, Message, OpenTurn, Recall, Recalled,
-    ReplayClass, Role, RunNames, RunWarning, SpentBy, StopReason, StorageError, StreamEvent,
-    TokenUsage,
+use crate::{
+    AgentError, AgentRole, AgentToolCall, AssembledContext, Attempt, CacheStep, CompactionResult,
+    Message, ReplayClass, Role, StopReason, StorageError, StreamEvent, TokenUsage, TurnStatus,
 };
-
-/// The status of a turn's row (docs/rules/turns-and-streams.md#turn-status).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TurnStatus {
-    /// Running, or interrupted.
-    Streaming,
-    /// Ended by itself, or at a cap.
-    Completed,
-    /// Aborted.
-    Aborted,
-    /// Failed or timed out.
-    Failed,
-}
-
-impl TurnStatus {
-    /// The column's value.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Streaming => "streaming",
-            Self::Completed => "completed",
-            Self::Aborted => "aborted",
-            Self::Failed => "failed",
-        }
-    }
-
-    /// The status a stop reason ends in.
-    #[must_use]
-    pub fn of(stop: StopReason) -> Self {
-        match stop {
-            StopReason::EndTurn | StopReason::MaxTokens | StopReason::ToolUse => Self::Completed,
-            StopReason::Aborted => Self::Aborted,
-            StopReason::Timeout | StopReason::Error => Self::Failed,
-        }
-    }
-}
-
-/// What kind of turn a row is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TurnType {
-    /// A run.
-    Normal,
-    /// A summary of earlier turns.
-    Compaction,
-}
-
-/// A turn as a later context needs it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HistoryTurn {
-    /// The turn's ULID.
-    pub id: String,
-    /// How it ended: aborted and failed turns are projected differently (docs/rules/turns-and-streams.md#interrupted-turns-in-context).
-    pub status: TurnStatus,
-    /// Whether a compaction came after it: what stood before it when it was said is no longer there (docs/rules/projection.md#thinking).
-    pub edited: bool,
-    /// So many of its messages were said before the compaction that it follows: one that its own run made.
-    pub edited_messages: usize,
-    /// Its messages in order.
-    pub messages: Vec<Message>,
-}
-
-/// What [`SessionHistory::turns`] follows on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HistoryBase {
-    /// The turns are all that the context needs.
-    Root,
-    /// The turns are those after the head the caller already knows.
-    Known,
-}
-
-/// A session's history, or what is new in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionHistory {
-    /// Whether the session exists.
-    pub exists: bool,
-    /// The newest turn; `None` for a session without one.
-    pub head: Option<String>,
-    /// What `turns` follows on.
-    pub base: HistoryBase,
-    /// Whether the first of `turns` is a compaction's summary.
-    pub summarised: bool,
-    /// The turns, oldest first.
-    pub turns: Vec<HistoryTurn>,
-}
 
 /// A tool call with the ids the ledger keeps.
 pub type ToolCallRecord = AgentToolCall;
@@ -150,7 +60,7 @@ pub struct TurnCommit {
     /// All calls of the turn.
     pub tool_call_count: usize,
     pub compaction: Option<CompactionResult>,
-    /// The lease's epoch, where the turn was opened with [`Journal::begin`] or [`Journal::reopen`].
+    /// The lease's epoch, where the turn was opened with [`crate::Journal::begin`] or [`crate::Journal::reopen`].
     pub epoch: Option<i64>,
     pub on_stale_head: OnStaleHead,
     /// The run's terminal event, kept in the same transaction where its events are. Its number is the ledger's to give.
@@ -252,7 +162,7 @@ pub struct CommitReceipt {
 pub struct TurnOpening {
     /// The turn as it stands: status `streaming`, and the messages that ask.
     pub turn: TurnCommit,
-    /// What a later [`Journal::reopen`] needs of its context: see [`AssembledContext::kept_json`].
+    /// What a later [`crate::Journal::reopen`] needs of its context: see [`AssembledContext::kept_json`].
     pub context: String,
     /// Where its answer goes: JSON.
     pub target: Option<String>,
@@ -348,112 +258,5 @@ impl CompactionUsage {
         let (input, output) =
             (compaction.summarization_input_tokens, compaction.summarization_output_tokens);
         Self { tokens: TokenUsage::new(input, output, 0, 0, 0), ..Self::default() }
-    }
-}
-
-/// The answer of a [`Journal`], awaited off the JavaScript thread.
-pub type JournalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StorageError>> + Send + 'a>>;
-
-/// Where turns are committed and read. Writes are handed over before their future is first polled: dropping it undoes
-/// nothing, and writes take effect in the order they were asked for.
-pub trait Journal: Send + Sync {
-    /// The session's history. With `known` (a head the caller has already read), only what came after it, where that
-    /// head is still an ancestor. With `at`, the history of that turn instead of the session's head. A turn that still
-    /// runs is in none.
-    fn history<'a>(
-        &'a self,
-        session_label: &'a str,
-        at: Option<&'a str>,
-        known: Option<&'a str>,
-    ) -> JournalFuture<'a, SessionHistory>;
-
-    /// The session's newest turn; `None` for a session without one, or for none.
-    fn head<'a>(&'a self, session_label: &'a str) -> JournalFuture<'a, Option<String>>;
-
-    /// The chain of the session's last call, where one is kept.
-    fn cache_chain<'a>(
-        &'a self,
-        session_label: &'a str,
-    ) -> JournalFuture<'a, Option<Box<CacheChain>>> {
-        let _ = session_label;
-        Box::pin(std::future::ready(Ok(None)))
-    }
-
-    /// The label of the session that a label or an alias names.
-    fn session_named<'a>(&'a self, label: &'a str) -> JournalFuture<'a, String>;
-
-    /// The profile that `provider` last answered a turn with; `None` where it did not, or had none.
-    fn answered_with<'a>(
-        &'a self,
-        turn_id: &'a str,
-        provider: &'a str,
-    ) -> JournalFuture<'a, Option<String>>;
-
-    /// The agent that a session is of; one that is not there yet, as it would be if its first turn followed `follows`.
-    fn agent_of<'a>(
-        &'a self,
-        label: &'a str,
-        follows: Option<&'a str>,
-    ) -> JournalFuture<'a, String>;
-
-    /// What the turns of a turn's, a session's or an agent's, or of everybody's since a time have come to, running ones
-    /// included as far as they are written.
-    fn spent(&self, by: SpentBy) -> JournalFuture<'static, Expense>;
-
-    /// The messages of a session's own thread that its context no longer holds, by their words. None where the journal
-    /// cannot search.
-    fn recall(&self, asked: Recall) -> JournalFuture<'static, Recalled> {
-        drop(asked);
-        Box::pin(std::future::ready(Ok(Recalled::default())))
-    }
-
-    /// What tells this ledger from every other: handles of one file give the same.
-    fn id(&self) -> String;
-
-    /// What a run's result should warn of, of where it is written.
-    fn warnings(&self) -> Vec<RunWarning> {
-        Vec::new()
-    }
-
-    /// W0: leases the session and opens the turn in one transaction, or says why not and writes nothing. Leased, the
-    /// epoch is the caller's until a commit with it, or [`Journal::release`].
-    fn begin(&self, opening: Box<TurnOpening>) -> JournalFuture<'static, Opened<i64>>;
-
-    /// W1 to W3.
-    ///
-    /// # Errors
-    /// `stale_writer` where the lease is another's by now; any of storage. Nothing is written then.
-    fn record(&self, step: Box<TurnStep>) -> JournalFuture<'static, ()>;
-
-    /// Writes the compaction of `step`, which is the session's head from then on; its turn, where it is open, follows it.
-    /// Nothing is written where that turn's lease is another's, or the session has moved on.
-    ///
-    /// # Errors
-    /// `stale_writer`, `stale_head`, `unknown_turn`, any of storage.
-    fn compact(&self, step: Box<CompactionStep>) -> JournalFuture<'static, ()>;
-
-    /// W4: commits a finished turn, all or nothing, and gives its lease back.
-    ///
-    /// # Errors
-    /// `stale_writer`, `stale_head` where that is to be refused, any of storage.
-    fn commit(&self, turn: Box<TurnCommit>) -> JournalFuture<'static, CommitReceipt>;
-
-    /// Gives a lease back that no commit gave back. Best effort: what is lost expires.
-    fn release(&self, session_label: &str, epoch: i64);
-
-    /// The turns that run nowhere and have not ended, oldest first; with `turn_id`, that one.
-    fn interrupted(&self, turn_id: Option<&str>) -> JournalFuture<'static, Vec<OpenTurn>>;
-
-    /// Leases the session of an interrupted turn and hands the turn over, as it stands.
-    ///
-    /// # Errors
-    /// `unknown_turn` for one that is not open; any of storage.
-    fn reopen(&self, turn_id: &str) -> JournalFuture<'static, Opened<Box<OpenTurn>>>;
-
-    /// Makes a run that begins known to those who watch it and command it from elsewhere, and keeps its events. Nothing
-    /// where the journal does neither.
-    fn enrol(&self, names: RunNames, run: Weak<dyn LiveRun>) -> Option<Arc<dyn Enrolment>> {
-        let _ = (names, run);
-        None
     }
 }

@@ -4,7 +4,7 @@
 
 use std::task::{Context, Poll};
 
-use super::{Failure, RateLimits, TokenUsage};
+use crate::{Failure, RateLimits, TokenUsage};
 
 /// How a block begins.
 #[derive(Debug, Clone, PartialEq, Eq)]

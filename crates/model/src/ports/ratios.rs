@@ -2,7 +2,7 @@
 //!
 //! It must never hold what was counted: no prompt, no session.
 
-use super::JournalFuture;
+use crate::JournalFuture;
 
 /// How a model's count stands to the engine's estimate.
 #[derive(Debug, Clone, PartialEq, Eq)]

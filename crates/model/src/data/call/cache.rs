@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Role;
+use crate::Role;
 
 /// How a prompt cache broke: told as an event, and kept in the result and in the ledger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

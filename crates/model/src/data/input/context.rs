@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
-use super::quote::quoted;
-use super::{
+use crate::data::input::quote::quoted;
+use crate::{
     AgentMessage, AgentRole, AssembledContext, Block, Message, PromptCache, Provenance,
     RequestOptions, ResponseFormat, Role, ThinkingConfig, TokenBudget, ToolChoice, ToolDefinition,
     is_base64,
@@ -449,7 +449,7 @@ fn parse_tools(raw: Option<&RawValue>) -> Parsed<Vec<ToolDefinition>> {
             return Err(InputError::new(format!("tools[{index}].timeoutMs"), "`0` leaves no time"));
         }
         if tool.retries > 0
-            && matches!(tool.replay, super::ReplayClass::Unsafe | super::ReplayClass::Reconcilable)
+            && matches!(tool.replay, crate::ReplayClass::Unsafe | crate::ReplayClass::Reconcilable)
         {
             return Err(InputError::new(
                 format!("tools[{index}].retries"),

@@ -2,7 +2,7 @@
 //!
 //! It must never name another session's thread: whoever looks stays among the ancestors of the head.
 
-use super::Role;
+use crate::Role;
 
 /// The name of the tool that looks for it.
 pub const RECALL: &str = "recall";

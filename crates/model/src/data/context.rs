@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Message, ModelName, RequestOptions, ToolDefinition};
+use crate::{Message, ModelName, RequestOptions, ToolDefinition};
 
 /// Which part the agent plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,7 +154,7 @@ pub struct TokenBudget {
     pub remaining: Option<u64>,
 }
 
-/// A parsed and checked context. Built by [`super::parse_context`] only.
+/// A parsed and checked context. Built by [`crate::parse_context`] only.
 #[derive(Debug, Clone)]
 pub struct AssembledContext {
     /// Layer 1.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{
+use crate::{
     AgentMessage, AgentRole, AgentToolCall, AssembledContext, Attempt, Message, ModelName,
     PromptCache, ReplayClass, ResponseFormat, ThinkingConfig, TokenBudget, TokenUsage, ToolChoice,
 };
@@ -74,7 +74,7 @@ pub struct OpenTurn {
     pub calls: Vec<OpenCall>,
     /// What it had counted.
     pub progress: Progress,
-    /// Its context without history, headers and the message that asked: JSON that [`super::parse_context`] reads.
+    /// Its context without history, headers and the message that asked: JSON that [`crate::parse_context`] reads.
     pub context: String,
     /// Whether that text is another than the one that was written: nothing in it may be believed then.
     pub altered: bool,
@@ -194,7 +194,7 @@ fn choice<S: Serializer>(choice: &Option<&ToolChoice>, serializer: S) -> Result<
 }
 
 impl AssembledContext {
-    /// The context as a resumption needs it: JSON that [`super::parse_context`] reads once the run's own fields (its id,
+    /// The context as a resumption needs it: JSON that [`crate::parse_context`] reads once the run's own fields (its id,
     /// session and message) are put back. Without history and headers: those may be long, or secret.
     #[must_use]
     pub fn kept_json(&self) -> String {
@@ -233,7 +233,7 @@ impl AssembledContext {
 }
 
 impl OpenTurn {
-    /// The kept context with the run's own fields put back: what [`super::parse_context`] reads.
+    /// The kept context with the run's own fields put back: what [`crate::parse_context`] reads.
     ///
     /// # Errors
     /// A kept context that is no JSON object, or not the one that was written.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{AgentError, ErrorDetail, FailureKind, RetryAfterSource};
+use crate::{AgentError, ErrorDetail, FailureKind, RetryAfterSource};
 
 /// Why an attempt failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 
-use super::{Api, InputError};
+use crate::{Api, InputError};
 
 mod declare;
 mod filter;

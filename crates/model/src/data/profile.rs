@@ -1,11 +1,11 @@
 //! An auth profile's state: when it was used, how it failed, and until when it is left alone (docs/rules/failover.md#profile-state).
 //!
-//! It must never hold a key: it is what the ledger keeps and a host is shown.
+//! It must never hold a key: the ledger stores it and a host reads it.
 
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
-use super::{FailureKind, JournalFuture};
+use crate::FailureKind;
 
 /// A model by name. Read from `"model"` as well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -127,20 +127,4 @@ pub struct ProfileState {
     pub last_failure_at: Option<i64>,
     /// The windows in which it is left alone, that are not over.
     pub windows: Vec<ProfileWindow>,
-}
-
-/// What becomes of a profile's state; called again where a transaction is.
-pub type ProfileChange = Box<dyn FnMut(&mut ProfileUsage) + Send>;
-
-/// Where the state of profiles is kept; the ledger implements it.
-pub trait ProfileStore: Send + Sync {
-    /// All that is kept, by the profile's name.
-    fn usage(&self) -> JournalFuture<'static, Vec<(String, ProfileUsage)>>;
-
-    /// A profile was used at this time, in Unix milliseconds. Nobody waits for it, and a crash may lose it.
-    fn used(&self, id: &str, at_ms: i64);
-
-    /// Changes one profile's state in one transaction, and gives what it came to. Handed over when it is called:
-    /// dropping the future undoes nothing.
-    fn change(&self, id: &str, change: ProfileChange) -> JournalFuture<'static, ProfileUsage>;
 }
