@@ -1,4 +1,4 @@
-// Every code that an error of the package may have stands in the README's table, and the table has no other.
+// Every code that an error of the package may have stands in the table of docs/guide/errors.md, and the table has no other.
 // It must never know a code of its own: they are read from the sources.
 
 import { readdirSync, readFileSync } from 'node:fs'
@@ -28,8 +28,9 @@ function faceCodes(): string[] {
 }
 
 test('the table of errors has every code and no other', () => {
-  const table = read('README.md').split('| `code` | What to do |')[1]?.split('\n\n')[0] ?? ''
-  const told = [...table.matchAll(/^\| (.*?) \|/gm)].flatMap(([, cell]) =>
+  const table =
+    read('docs/guide/errors.md').split('| `code` | What to do |')[1]?.split('\n\n')[0] ?? ''
+  const listed = [...table.matchAll(/^\| (.*?) \|/gm)].flatMap(([, cell]) =>
     [...(cell ?? '').matchAll(/`(\w+)`/g)].map(([, code]) => code ?? ''),
   )
   const made = new Set([
@@ -38,5 +39,5 @@ test('the table of errors has every code and no other', () => {
     ...faceCodes(),
   ])
   expect(made.size).toBeGreaterThan(25)
-  expect(told.toSorted()).toEqual([...made].toSorted())
+  expect(listed.toSorted()).toEqual([...made].toSorted())
 })

@@ -1,18 +1,20 @@
-// Owns the promise that README.md is true: every ts and js block of it compiles, runs and prints what stands below it.
-// It must never reach beyond this machine, nor let a block go unrun without a comment that says why.
+// Owns the promise that the pages for users are true: every ts and js block of README.md, docs/guide and docs/jsonl.md
+// compiles, runs, and prints what the `text` block below it shows. CONTRIBUTING.md lists the comments that a block may have.
+// It must never reach beyond this machine, nor leave a block out without a comment that gives the reason.
 
 import { execFile } from 'node:child_process'
 import {
   cpSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import ts from 'typescript'
@@ -22,71 +24,119 @@ import { chat } from './support/chat.js'
 import { sse, testServer } from './support/server.js'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const readme = readFileSync(join(root, 'README.md'), 'utf8').replaceAll('\r\n', '\n')
+const guide = readdirSync(join(root, 'docs/guide')).filter((name) => name.endsWith('.md'))
+const pages = ['README.md', 'docs/jsonl.md', ...guide.map((name) => `docs/guide/${name}`)]
+const texts = new Map(pages.map((page) => [page, read(page)]))
 
 interface Block {
+  page: string
+  /** The heading that it stands under. */
+  title: string
   name: string
   code: string
-  /** What the `text` block right below it says it prints. */
+  /** Every page may import it, or the next example of its page; a program where absent. */
+  usedBy: 'all pages' | 'the next example' | undefined
+  /** What the `text` block right below it shows. */
   prints: string | undefined
-  /** The wire that a loopback server answers in, in place of the real one. */
+  /** The API of the loopback server that answers in place of the real one. */
   server: 'anthropic' | 'openai-chat' | undefined
   /** Why it is not run. */
   skipped: string | undefined
 }
 
-/** The blocks in order; a comment line right above or below a block speaks of it. */
-function blocks(): Block[] {
-  const found: Block[] = []
+/** A program with the files that it imports, in a folder of its own. */
+interface Example extends Block {
+  folder: string
+  files: { name: string; code: string }[]
+}
+
+function read(page: string): string {
+  return readFileSync(join(root, page), 'utf8').replaceAll('\r\n', '\n')
+}
+
+/** The blocks of a page in order; a comment line right above or below a block is about it. */
+function blocks(page: string): Block[] {
+  const text = texts.get(page) ?? ''
   const fence =
     /(?:^<!-- (?<above>[^\n]+) -->\n)?^```(?:ts|js)\n(?<code>[\s\S]*?)^```\n(?:<!-- not run: (?<why>[^\n]+) -->\n|```text\n(?<prints>[\s\S]*?)^```\n)?/gm
-  for (const { groups } of readme.matchAll(fence)) {
+  return [...text.matchAll(fence)].map(({ groups, index }, at) => {
     const { above = '', code = '', why, prints } = groups ?? {}
-    const server = /(anthropic|openai-chat) at a loopback server/.exec(above)?.[1]
-    found.push({
-      name: /file: ([\w.-]+)/.exec(above)?.[1] ?? `block-${found.length + 1}.ts`,
+    const [, usedBy] = /used by (all pages|the next example)/.exec(above) ?? []
+    const [, server] = /(anthropic|openai-chat) at a loopback server/.exec(above) ?? []
+    return {
+      page,
+      title:
+        text
+          .slice(0, index)
+          .match(/^#+ .+$/gm)
+          ?.at(-1) ?? '',
+      name: /file: ([\w.-]+)/.exec(above)?.[1] ?? `example-${at + 1}.ts`,
       code,
+      usedBy: usedBy as Block['usedBy'],
       prints,
       server: server as Block['server'],
       skipped: why,
-    })
+    }
+  })
+}
+
+const all = pages.flatMap(blocks)
+const shared = all.filter((block) => block.usedBy === 'all pages')
+const base = mkdtempSync(join(tmpdir(), 'agent-engine-docs-'))
+const examples = pages.flatMap(examplesOf)
+
+function examplesOf(page: string): Example[] {
+  const found: Example[] = []
+  let parts: Block[] = []
+  for (const block of blocks(page)) {
+    if (block.skipped !== undefined || block.usedBy === 'all pages') continue
+    if (block.usedBy === 'the next example') {
+      parts.push(block)
+      continue
+    }
+    const folder = join(base, `${basename(page, '.md')}-${found.length}`)
+    found.push({ ...block, folder, files: [...shared, ...parts, block] })
+    parts = []
   }
   return found
 }
 
-const all = blocks()
-const whole = all.filter((block) => block.skipped === undefined)
-const shared = whole.filter((block) => block.name === 'context.ts')
-const programs = whole.filter((block) => block.name !== 'context.ts')
-
-let base: string
-
 beforeAll(() => {
-  base = mkdtempSync(join(tmpdir(), 'agent-engine-readme-'))
   writeFileSync(join(base, 'package.json'), '{ "type": "module" }')
+  writeFileSync(join(base, 'batch.mjs'), BATCH)
   const modules = join(base, 'node_modules')
   mkdirSync(join(modules, '@nexus'), { recursive: true })
   symlinkSync(root, join(modules, '@nexus', 'agent-engine'), 'junction')
   for (const name of ['@mariozechner', '@sinclair', '@types']) {
     symlinkSync(join(root, 'node_modules', name), join(modules, name), 'junction')
   }
-  for (const [index, block] of programs.entries()) {
-    const folder = join(base, String(index))
+  for (const { folder, files } of examples) {
     mkdirSync(folder)
-    for (const { name, code } of [...shared, block]) writeFileSync(join(folder, name), code)
+    for (const { name, code } of files) writeFileSync(join(folder, name), code)
   }
 })
 
 afterAll(() => rmSync(base, { recursive: true, force: true }))
 
-test('the README has its blocks, and one file that they share', () => {
-  expect(shared).toHaveLength(1)
-  expect(all.filter((block) => block.skipped !== undefined)).toHaveLength(1)
-  expect(all).toHaveLength([...readme.matchAll(/^```(?:ts|js|typescript|javascript)\b/gm)].length)
+test('every block of code is read, and one file is shared', () => {
+  expect(shared.map(({ page, name }) => `${page} ${name}`)).toEqual([
+    'docs/guide/contexts.md context.ts',
+  ])
+  expect(all.filter(({ skipped }) => skipped !== undefined)).toEqual([])
+  const fences = [...texts.values()].flatMap((text) => [
+    ...text.matchAll(/^ *```(?:ts|js|typescript|javascript|tsx|mjs)\b/gm),
+  ])
+  expect(all).toHaveLength(fences.length)
+})
+
+test('every page has an example, and none is longer than 300 lines', () => {
+  const long = pages.filter((page) => (texts.get(page)?.split('\n').length ?? 0) > 301)
+  expect(long).toEqual([])
+  expect(pages.filter((page) => !examples.some((example) => example.page === page))).toEqual([])
 })
 
 test('every block is strict TypeScript against the shipped types', () => {
-  const files = programs.map((block, index) => join(base, String(index), block.name))
+  const files = examples.flatMap(({ folder, files }) => files.map(({ name }) => join(folder, name)))
   const program = ts.createProgram(files, {
     strict: true,
     noEmit: true,
@@ -97,62 +147,98 @@ test('every block is strict TypeScript against the shipped types', () => {
     typeRoots: [join(root, 'node_modules', '@types')],
     types: ['node'],
   })
-  const told = ts.getPreEmitDiagnostics(program).map((diagnostic) => {
+  const problems = ts.getPreEmitDiagnostics(program).map((diagnostic) => {
     const at = diagnostic.file?.getLineAndCharacterOfPosition(diagnostic.start ?? 0)
     const text = ts.flattenDiagnosticMessageText(diagnostic.messageText, '\n')
     return `${diagnostic.file?.fileName}:${(at?.line ?? 0) + 1}: ${text}`
   })
-  expect(told).toEqual([])
+  expect(problems).toEqual([])
 })
 
-describe('every block runs and prints what the README says', () => {
-  for (const [index, block] of programs.entries()) {
-    const title = readme
-      .slice(0, readme.indexOf(block.code))
-      .match(/^#+ .+$/gm)
-      ?.at(-1)
-    test(`${title} (${block.name})`, async () => {
-      const server = await testServer(
-        sse(block.server === 'openai-chat' ? chat.answer('Hello.') : anthropic.answer('Hello.')),
+/** What an example of a page printed, in a process that runs all of them. */
+interface Printed {
+  stdout: string
+  stderr: string
+}
+
+describe('every example prints what its page shows', () => {
+  for (const page of pages) {
+    test(page, async () => {
+      const batch = examples.filter((example) => example.page === page)
+      const answers = batch.map(({ server }) =>
+        sse(server === 'openai-chat' ? chat.answer('Hello.') : anthropic.answer('Hello.')),
       )
+      const servers = await Promise.all(answers.map((answer) => testServer(answer)))
       try {
-        const folder = join(base, `run-${index}`)
-        cpSync(join(base, String(index)), folder, { recursive: true })
-        for (const { name, code } of [...shared, block]) {
-          writeFileSync(
-            join(folder, name.replace(/\.ts$/, '.js')),
-            runnable(code, block, server.url),
-          )
+        for (const [index, example] of batch.entries()) compile(example, servers[index]?.url ?? '')
+        const printed = await run(batch)
+        for (const [index, { title, name, prints, server }] of batch.entries()) {
+          const { stdout, stderr } = printed[index] ?? { stdout: '', stderr: 'it was not run' }
+          expect.soft(stderr, `${title} (${name})`).toBe('')
+          if (prints !== undefined) expect.soft(stdout, `${title} (${name})`).toBe(prints)
+          if (server !== undefined) expect.soft(servers[index]?.seen.length).toBeGreaterThan(0)
         }
-        const { stdout, stderr } = await run(folder, block.name.replace(/\.ts$/, '.js'))
-        expect(stderr).toBe('')
-        if (block.prints !== undefined) expect(stdout).toBe(block.prints)
-        if (block.server !== undefined) expect(server.seen).toHaveLength(1)
       } finally {
-        await server.close()
+        await Promise.all(servers.map((server) => server.close()))
       }
     })
   }
 })
 
-/** JavaScript of a block; where it would ask a real service, it asks the loopback server. */
-function runnable(code: string, block: Block, url: string): string {
-  let text = code.replaceAll('http://127.0.0.1:11434', url)
-  if (block.server === 'anthropic') {
-    text = text.replace(
-      'new AgentEngine({',
-      `new AgentEngine({ providers: { anthropic: { baseUrl: '${url}' } },`,
-    )
-  }
+/** Writes an example as JavaScript; where it would call a real service, it calls the loopback server. */
+function compile({ folder, files, server }: Example, url: string): void {
+  const output = `${folder}-run`
+  cpSync(folder, output, { recursive: true })
   const compilerOptions = { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext }
-  return ts.transpileModule(text, { compilerOptions }).outputText
+  for (const { name, code } of files) {
+    let text = code.replaceAll('http://127.0.0.1:11434', url)
+    if (server === 'anthropic') {
+      text = text.replace(
+        'new AgentEngine({',
+        `new AgentEngine({ providers: { anthropic: { baseUrl: '${url}' } },`,
+      )
+    }
+    const { outputText } = ts.transpileModule(text, { compilerOptions })
+    writeFileSync(join(output, name.replace(/\.ts$/, '.js')), outputText)
+  }
 }
 
-function run(cwd: string, file: string): Promise<{ stdout: string; stderr: string }> {
+/** Imports one example after the other, each in its own folder, and prints a line of JSON for each. */
+const BATCH = `import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+
+const { stdout, stderr } = process
+const writers = { stdout: stdout.write, stderr: stderr.write }
+for (const { folder, file } of JSON.parse(process.argv.pop())) {
+  process.chdir(folder)
+  const printed = { stdout: '', stderr: '' }
+  stdout.write = (text) => ((printed.stdout += text), true)
+  stderr.write = (text) => ((printed.stderr += text), true)
+  try {
+    await import(pathToFileURL(join(folder, file)).href)
+  } catch (error) {
+    printed.stderr += error?.stack ?? String(error)
+  }
+  stdout.write = writers.stdout
+  stderr.write = writers.stderr
+  console.log(JSON.stringify(printed))
+}
+`
+
+async function run(batch: Example[]): Promise<Printed[]> {
   const { ANTHROPIC_API_KEY: _, OPENAI_API_KEY: __, ...env } = process.env
-  return promisify(execFile)(process.execPath, [file], {
-    cwd,
-    env: { ...env, NO_COLOR: '1', NODE_NO_WARNINGS: '1' },
-    timeout: 50_000,
-  })
+  const files = batch.map(({ folder, name }) => ({
+    folder: `${folder}-run`,
+    file: name.replace(/\.ts$/, '.js'),
+  }))
+  const { stdout, stderr } = await promisify(execFile)(
+    process.execPath,
+    [join(base, 'batch.mjs'), JSON.stringify(files)],
+    { env: { ...env, NO_COLOR: '1', NODE_NO_WARNINGS: '1' }, timeout: 50_000 },
+  )
+  expect(stderr).toBe('')
+  return stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
 }
