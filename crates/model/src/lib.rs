@@ -40,9 +40,27 @@ pub use data::input::json::repair_surrogates;
 pub use data::input::json::repair_text;
 pub use data::input::quote::{bounded, clipped_path, quoted};
 pub use data::interrupted::{InterruptedCall, InterruptedTurn, OpenCall, OpenTurn, Progress};
+pub use data::ledger::care::{
+    BlobCounts, LedgerBackup, LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, LedgerStats,
+    LedgerVacuum, TurnCounts,
+};
+pub use data::ledger::events::{Cursor, EventPage, Follows, SessionCommand, SessionPage};
 pub use data::ledger::history::{HistoryBase, HistoryTurn, SessionHistory, TurnStatus, TurnType};
+pub use data::ledger::page::{Limit, Page, PageOptions};
+pub use data::ledger::query::{QueryLimits, QueryResult, QueryRow, Truncation};
 pub use data::ledger::recall::{RECALL, Recall, Recalled, RecalledMessage};
+pub use data::ledger::search::{SearchHit, SearchOptions};
+pub use data::ledger::session::{
+    AliasRow, PersonaRow, SessionFilter, SessionMove, SessionRow, SessionStatus,
+};
 pub use data::ledger::session_key::{SessionKey, SessionKind};
+pub use data::ledger::transfer::{
+    LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem,
+};
+pub use data::ledger::turn::{
+    HistoryMessage, ToolCallFilter, ToolCallRow, TurnError, TurnRow, TurnSummary,
+};
+pub use data::ledger::usage_report::{UsageBy, UsageFilter, UsageRow};
 pub use data::message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};
 pub use data::profile::{AuthType, ModelName, ProfileState, ProfileUsage, ProfileWindow};
 pub use data::result::{
@@ -58,6 +76,9 @@ pub use ports::commit::{
 };
 pub use ports::future::JournalFuture;
 pub use ports::journal::Journal;
+pub use ports::ledger::LedgerPorts;
+pub use ports::ledger_admin::{LedgerAdmin, Supported};
+pub use ports::ledger_read::LedgerRead;
 pub use ports::live::{Enrolment, LiveRun, RunNames, Told, ToldKind};
 pub use ports::profiles::{ProfileChange, ProfileStore};
 pub use ports::ratios::{KeptRatio, RatioStore};

@@ -6,6 +6,9 @@
 pub(crate) mod commit;
 pub(crate) mod future;
 pub(crate) mod journal;
+pub(crate) mod ledger;
+pub(crate) mod ledger_admin;
+pub(crate) mod ledger_read;
 pub(crate) mod live;
 pub(crate) mod profiles;
 pub(crate) mod ratios;

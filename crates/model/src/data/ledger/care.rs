@@ -2,9 +2,9 @@
 //!
 //! It must never repeat a word of a message.
 
-use serde::{Serialize};
+use serde::Serialize;
 
-use crate::{TokenUsage};
+use crate::TokenUsage;
 
 /// What was checked. The last eleven are the invariants of the schema, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -148,7 +148,7 @@ pub struct LedgerStats {
     pub file_bytes: u64,
     /// The bytes of the log beside it.
     pub log_bytes: u64,
-    /// What [`crate::LedgerAdmin::vacuum`] would give back, in bytes.
+    /// What [`super::Ledger::vacuum`] would give back, in bytes.
     pub free_bytes: u64,
     /// Sessions that readers see.
     pub sessions: u64,

@@ -26,7 +26,7 @@ pub struct EventPage {
 
 /// How far a session's runs were told: the newest one, and those of them that go on, each with its last event.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Cursor(i64, Vec<(i64, u64)>);
+pub struct Cursor(pub i64, pub Vec<(i64, u64)>);
 
 /// Events of a session's runs.
 #[derive(Debug, Clone, PartialEq, Eq)]

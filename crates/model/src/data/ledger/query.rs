@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Serialize};
+use serde::Serialize;
 
 /// What a query may cost.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Limit};
+use crate::Limit;
 
 /// What of the search is asked for.
 #[derive(Debug, Clone, Default, Deserialize)]

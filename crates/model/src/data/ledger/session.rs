@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Limit};
+use crate::Limit;
 
 /// A session: a label that points at a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{AgentMessage, AgentToolCall, Attempt, CompactionResult, Limit, TokenUsage, ToolCallStatus};
+use crate::{
+    AgentMessage, AgentToolCall, Attempt, CompactionResult, Limit, TokenUsage, ToolCallStatus,
+};
 
 /// A message of a session's history, with the turn it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
