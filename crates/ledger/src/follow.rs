@@ -15,7 +15,7 @@ use super::owner::Owner;
 use super::registry::Core;
 use super::runs::Runs;
 use super::{Ledger, events, readers};
-use model::{StorageError, StorageErrorKind, Told};
+use model::{RunEvent, StorageError, StorageErrorKind};
 
 /// Rows of one page.
 const ROWS: i64 = 64;
@@ -161,7 +161,7 @@ impl Ledger {
     }
 }
 
-fn page(turn_id: String, after: u64, told: &[Told], over: bool) -> EventPage {
+fn page(turn_id: String, after: u64, told: &[RunEvent], over: bool) -> EventPage {
     EventPage {
         turn_id,
         events: told.iter().map(events::json).collect(),

@@ -79,6 +79,6 @@ pub use ports::journal::Journal;
 pub use ports::ledger::LedgerPorts;
 pub use ports::ledger_admin::{LedgerAdmin, Supported};
 pub use ports::ledger_read::LedgerRead;
-pub use ports::live::{Enrolment, LiveRun, RunNames, Told, ToldKind};
+pub use ports::live::{LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration};
 pub use ports::profiles::{ProfileChange, ProfileStore};
 pub use ports::ratios::{KeptRatio, RatioStore};

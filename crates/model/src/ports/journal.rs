@@ -6,8 +6,8 @@
 use std::sync::{Arc, Weak};
 
 use crate::{
-    CacheChain, CommitReceipt, CompactionStep, Enrolment, Expense, JournalFuture, LiveRun,
-    OpenTurn, Opened, Recall, Recalled, RunNames, RunWarning, SessionHistory, SpentBy, TurnCommit,
+    CacheChain, CommitReceipt, CompactionStep, Expense, JournalFuture, LiveRun, OpenTurn, Opened,
+    Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory, SpentBy, TurnCommit,
     TurnOpening, TurnStep,
 };
 
@@ -109,7 +109,11 @@ pub trait Journal: Send + Sync {
 
     /// Makes a run that begins known to those who watch it and command it from elsewhere, and keeps its events. Nothing
     /// where the journal does neither.
-    fn enrol(&self, names: RunNames, run: Weak<dyn LiveRun>) -> Option<Arc<dyn Enrolment>> {
+    fn register(
+        &self,
+        names: RunNames,
+        run: Weak<dyn LiveRun>,
+    ) -> Option<Arc<dyn RunRegistration>> {
         let _ = (names, run);
         None
     }
