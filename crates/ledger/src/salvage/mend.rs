@@ -6,11 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::value::RawValue;
 
-use super::super::rows::TurnError;
-use super::super::transfer::{
-    MessageRecord, Problems, Record, SessionRecord, TransferCode, TurnRecord,
-};
 use super::tables::{Columns, Tables};
+use crate::rows::row_types::TurnError;
+use crate::transfer::{MessageRecord, Problems, Record, SessionRecord, TransferCode, TurnRecord};
 use model::{AgentToolCall, Block, CompactionResult, Message, Role, TokenUsage, ToolCallStatus};
 
 /// Where turns go whose row is lost, and with it their session.

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use serde_json::json;
 
 use super::*;
-use crate::error::sqlite;
+use crate::sqlite::error::sqlite;
 use crate::{LedgerCheck, LedgerFormat, LedgerReport, SearchOptions};
 use model::StorageErrorKind;
 

@@ -114,7 +114,7 @@ async fn a_message_that_rotted_is_refused_and_never_sent() {
         .submit(|connection| {
             connection
                 .execute("UPDATE messages SET content = 'ask t2' WHERE sequence = 0", ())
-                .map_err(|error| crate::error::sqlite("rot", &error))
+                .map_err(|error| crate::sqlite::error::sqlite("rot", &error))
         })
         .await
         .unwrap();

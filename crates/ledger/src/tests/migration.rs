@@ -1,7 +1,8 @@
 //! A ledger of schema version 1, as the first release wrote it: it opens, comes up to date in one step, and says the same.
 
 use super::*;
-use crate::{SearchOptions, schema};
+use crate::SearchOptions;
+use crate::sqlite::schema;
 
 /// Made by version 0.1.0: a session of three turns (the last failed), one forked from it, and one a host wrote.
 const VERSION_1: &[u8] = include_bytes!("fixtures/version-1.db");

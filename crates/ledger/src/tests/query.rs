@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::findable;
+use crate::search::search_indexer;
 use crate::{QueryLimits, QueryResult, Truncation};
 use model::StorageErrorKind;
 
@@ -27,7 +27,7 @@ async fn values_come_as_json_that_loses_nothing() {
     );
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let core = fixture.ledger.core().unwrap();
-    core.writer.submit(findable::slice).await.unwrap();
+    core.writer.submit(search_indexer::slice).await.unwrap();
     let words = "SELECT count(*) AS n FROM message_words WHERE message_words MATCH 'ask'";
     let found = query(&fixture, words, "[]").await.unwrap();
     assert_eq!(serde_json::to_string(&found.rows).unwrap(), r#"[{"n":1}]"#);

@@ -2,9 +2,9 @@
 //!
 //! It must never let a turn in that `verify()` would reject.
 
-use super::super::error::Stored;
 use super::record::TurnRecord;
 use super::report::{Problems, TransferCode};
+use crate::sqlite::error::Stored;
 use model::{Role, StorageError, StorageErrorKind};
 
 /// The turn without what it names and does not have.

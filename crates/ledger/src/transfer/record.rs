@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::super::rows::{SessionRow, TurnError, TurnRow};
+use crate::rows::row_types::{SessionRow, TurnError, TurnRow};
 use model::{AgentToolCall, Attempt, CompactionResult, Message, TokenUsage};
 
 /// A session with the log of its pointer.

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::super::super::rows::SessionRow;
 use super::super::record::{MessageRecord, TurnRecord};
 use super::super::time;
 use super::content::{parts, pi_api_of};
 use super::entries::VERSION;
 use super::speech::entry_again;
+use crate::rows::row_types::SessionRow;
 use model::{Block, Role, TokenUsage};
 
 /// The lines of a session, the header first.

@@ -4,8 +4,8 @@
 
 use serde_json::Value;
 
-use super::super::super::rows::TurnError;
 use super::speech::Speech;
+use crate::rows::row_types::TurnError;
 use model::{Role, TokenUsage};
 
 /// What the answers of a turn come to.

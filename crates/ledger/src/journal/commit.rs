@@ -1,0 +1,189 @@
+//! W4 (docs/rules/sessions-and-ledger.md#commit-points): what a finished run leaves in the ledger, in the transaction the writer has opened.
+//!
+//! The session's pointer is compared and set; a turn never lands on a head its run did not know. A turn that was opened
+//! is finished under its lease, any other is written whole. It must never write a part: every check stands before the
+//! first row, and an error after it undoes the job.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::journal::write::{Again, Parent, Row, insert_message, insert_turn, write_tool_call};
+use crate::journal::{cache_chain, compaction, open_turns};
+use crate::lease::claim::Claim;
+use crate::sessions::pointers;
+use crate::sqlite::error::{Stored, sqlite};
+use base::clock::Clock;
+use model::{
+    CommitReceipt, CompactionUsage, OnStaleHead, StorageError, StorageErrorKind, TurnCommit,
+};
+
+/// Writes the turn, its messages and tool calls, and moves the session's pointer as docs/rules/turns-and-streams.md#session-pointer says.
+///
+/// # Errors
+/// `stale_writer` when the turn's lease is another's; `stale_head` when the session has moved on and the turn does not
+/// go beside it; `unknown_turn` for a parent that is not there, `storage_constraint` for an id that is there already.
+/// Nothing is written then.
+pub(crate) fn commit_turn(
+    connection: &Connection,
+    turn: &TurnCommit,
+    claim: &Claim,
+    clock: &Clock,
+) -> Stored<CommitReceipt> {
+    if let Some(epoch) = turn.epoch {
+        claim.check(connection, &turn.session_label, epoch)?;
+    }
+    let session = pointers::head(connection, &turn.session_label)?;
+    let head = session.clone().flatten();
+    let mut moves = turn.move_pointer;
+    let mut stale_head = None;
+    let mut parent_id = turn.parent_turn_id.clone();
+    if (moves || turn.compaction.is_some()) && head != turn.expected_head {
+        let rebased = head
+            .as_deref()
+            .filter(|head| is_compaction(connection, head, turn.expected_head.as_deref()));
+        match (rebased, turn.on_stale_head) {
+            (Some(new_head), _) => {
+                if parent_id == turn.expected_head {
+                    parent_id = Some(new_head.to_owned());
+                }
+            }
+            (None, OnStaleHead::Beside) if turn.compaction.is_none() => {
+                moves = false;
+                stale_head = Some(stale(turn, head.as_deref(), "stands beside its thread"));
+            }
+            (None, OnStaleHead::Refuse | OnStaleHead::Beside) => {
+                return Err(stale(turn, head.as_deref(), "was not written; run it again"));
+            }
+        }
+    }
+    let mut parent = parent_id.as_deref().map(|id| parent_of(connection, id)).transpose()?;
+    if session.is_none() {
+        let (label, now) = (&turn.session_label, turn.completed_at);
+        pointers::create(connection, label, parent_id.as_deref(), now, false)?;
+    }
+    let mut new_head = head;
+    if let Some(result) = &turn.compaction {
+        let Some(before) = parent_id.as_deref() else {
+            return Err(StorageError::new(
+                StorageErrorKind::Constraint,
+                format!(
+                    "turn `{}` has a compaction but no parent that could be compacted",
+                    turn.turn_id
+                ),
+            ));
+        };
+        let id = clock.new_id();
+        parent = Some(compaction::write_turn(
+            connection,
+            turn,
+            (result, &CompactionUsage::of_result(result)),
+            (&id, before),
+            clock,
+        )?);
+        move_pointer(connection, turn, &id)?;
+        parent_id = Some(id.clone());
+        new_head = Some(id);
+    }
+    let row = Row::of(turn, parent_id.as_deref());
+    let again = match turn.epoch {
+        None => {
+            insert_turn(connection, turn, &row, parent.as_ref())?;
+            Again::Refuse
+        }
+        Some(epoch) => {
+            open_turns::finish_turn(connection, turn, &row, parent.as_ref())?;
+            claim.give_back(connection, &turn.session_label, epoch)?;
+            Again::Keep
+        }
+    };
+    for message in &turn.messages {
+        insert_message(connection, &turn.turn_id, message, again)?;
+    }
+    for call in &turn.tool_calls {
+        write_tool_call(connection, &turn.turn_id, (call, None, None), again, clock)?;
+    }
+    if let Some(result) = &turn.compaction
+        && let Some(id) = &parent_id
+    {
+        // Last, because the first kept turn may be this very turn.
+        compaction::write_row(connection, id, result)?;
+    }
+    if moves {
+        move_pointer(connection, turn, &turn.turn_id)?;
+        new_head = Some(turn.turn_id.clone());
+    } else if turn.epoch.is_some() {
+        pointers::opened(connection, &turn.session_label)?;
+    }
+    if let Some(step) = &turn.cache {
+        let at_turn = new_head.as_deref() == Some(turn.turn_id.as_str());
+        cache_chain::write(connection, &turn.session_label, &turn.turn_id, step, at_turn)?;
+    }
+    Ok(CommitReceipt { turn_id: turn.turn_id.clone(), head: new_head, stale_head })
+}
+
+fn stale(turn: &TurnCommit, head: Option<&str>, outcome: &str) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::StaleHead,
+        format!(
+            "session `{}` moved from `{}` to `{}` since the run began, and turn `{}` {outcome}",
+            turn.session_label,
+            turn.expected_head.as_deref().unwrap_or("no turn"),
+            head.unwrap_or("no turn"),
+            turn.turn_id
+        ),
+    )
+}
+
+/// Whether the head is a compaction (of a compaction …) of the head the run began from: the one case of docs/rules/sessions-and-ledger.md#pointer-write in
+/// which a run may go on.
+pub(crate) fn is_compaction(connection: &Connection, head: &str, expected: Option<&str>) -> bool {
+    let mut at = head.to_owned();
+    loop {
+        let row = connection
+            .prepare_cached("SELECT turn_type, parent_turn_id FROM turns WHERE id = ?1")
+            .and_then(|mut statement| {
+                statement.query_row((&at,), |row| {
+                    Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
+                })
+            });
+        match row {
+            Ok((kind, parent)) if kind == "compaction" => {
+                if parent.as_deref() == expected {
+                    return true;
+                }
+                match parent {
+                    Some(parent) => at = parent,
+                    None => return false,
+                }
+            }
+            Ok(_) | Err(_) => return false,
+        }
+    }
+}
+
+pub(crate) fn parent_of(connection: &Connection, id: &str) -> Stored<Parent> {
+    connection
+        .prepare_cached(
+            "SELECT depth, thread_tokens FROM turns WHERE id = ?1 AND status NOT IN ('pending', 'streaming')",
+        )
+        .and_then(|mut statement| {
+            statement
+                .query_row((id,), |row| {
+                    Ok(Parent { depth: row.get(0)?, thread_tokens: row.get(1)? })
+                })
+                .optional()
+        })
+        .map_err(|error| sqlite("read the parent turn", &error))?
+        .ok_or_else(|| unknown_turn(id))
+}
+
+/// The refusal of a turn that is not there, or has not ended.
+pub(crate) fn unknown_turn(id: &str) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::UnknownTurn,
+        format!("the ledger has no turn `{id}`; pass the id of a turn that has ended"),
+    )
+}
+
+fn move_pointer(connection: &Connection, turn: &TurnCommit, to: &str) -> Stored<()> {
+    pointers::move_pointer(connection, &turn.session_label, to, turn.completed_at)
+}
