@@ -25,7 +25,10 @@ use base::clock::Clock;
 use base::config::Environment;
 use base::error::{EngineError, ErrorCode};
 use base::telemetry;
-use model::{AssembledContext, Catalogue, Defaults, InputError, LedgerPorts, ModelDeclaration, ModelFilter, ModelInfo, input_error, parse_context, repair_surrogates, typed};
+use model::{
+    AssembledContext, Catalogue, Defaults, InputError, LedgerPorts, ModelDeclaration, ModelFilter,
+    ModelInfo, input_error, parse_context, repair_surrogates, typed,
+};
 use napi::Result;
 use napi_derive::napi;
 use provider::{
@@ -141,10 +144,8 @@ impl NativeEngine {
             Some(JournalName::Full) | None => JournalMode::Full,
         };
         // Last, so that a wrong option leaves no file behind.
-        let ledger = options
-            .ledger
-            .map(|fields| backend::open(fields, &environment, &clock))
-            .transpose()?;
+        let ledger =
+            options.ledger.map(|fields| backend::open(fields, &environment, &clock)).transpose()?;
         let port = ledger.as_ref();
         let tasks = hub.tasks().sibling();
         let engine = Engine::new(EngineParts {

@@ -13,7 +13,10 @@ use super::engine::NativeEngine;
 use super::errors::js_error;
 use super::reply::reply;
 use base::error::{EngineError, ErrorCode};
-use model::{Cursor, EventPage, Follows, LedgerPorts, SessionCommand, SessionPage, repair_text, session_label};
+use model::{
+    Cursor, EventPage, Follows, LedgerPorts, SessionCommand, SessionPage, repair_text,
+    session_label,
+};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

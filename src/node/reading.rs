@@ -2,8 +2,6 @@
 //!
 //! It must never read or write on the JavaScript thread.
 
-use std::sync::Arc;
-
 use napi::Result;
 use napi_derive::napi;
 use serde::Deserialize;
@@ -13,7 +11,10 @@ use super::engine::NativeEngine;
 use super::errors::js_error;
 use super::reply::json;
 use base::error::{EngineError, ErrorCode};
-use model::{LedgerPorts, PageOptions, SearchOptions, SessionFilter, SessionKey, StorageErrorKind, ToolCallFilter, UsageFilter, input_error, session_label};
+use model::{
+    LedgerPorts, PageOptions, SearchOptions, SessionFilter, SessionKey, StorageErrorKind,
+    ToolCallFilter, UsageFilter, input_error, session_label,
+};
 
 type Checked<T> = std::result::Result<T, EngineError>;
 
@@ -147,7 +148,10 @@ impl NativeEngine {
             }
             "sessionHistory" => {
                 let OfSession { label, page } = checked(args)?;
-                self.answer(id, async move { json(&ledger.read.session_history(label, page).await?) });
+                self.answer(
+                    id,
+                    async move { json(&ledger.read.session_history(label, page).await?) },
+                );
             }
             "asOf" => {
                 let AsOf { label, time } = checked(args)?;
@@ -208,7 +212,10 @@ impl NativeEngine {
             "archive" | "unarchive" => {
                 let Label { label } = checked(args)?;
                 let archived = method == "archive";
-                self.answer(id, async move { json(&ledger.admin.set_archived(label, archived).await?) });
+                self.answer(
+                    id,
+                    async move { json(&ledger.admin.set_archived(label, archived).await?) },
+                );
             }
             "persona" => {
                 let Persona { id: persona, .. } = checked(args)?;
@@ -229,7 +236,10 @@ impl NativeEngine {
                         None
                     }
                 };
-                self.answer(id, async move { json(&ledger.admin.put_persona(persona, main).await?) });
+                self.answer(
+                    id,
+                    async move { json(&ledger.admin.put_persona(persona, main).await?) },
+                );
             }
             other => {
                 return Err(EngineError::new(

@@ -44,7 +44,9 @@ pub use data::ledger::care::{
     BlobCounts, LedgerBackup, LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, LedgerStats,
     LedgerVacuum, TurnCounts,
 };
-pub use data::ledger::events::{Cursor, EventPage, Follows, SessionCommand, SessionPage};
+pub use data::ledger::events::{
+    Cursor, EventPage, Follows, Retention, SessionCommand, SessionPage,
+};
 pub use data::ledger::history::{HistoryBase, HistoryTurn, SessionHistory, TurnStatus, TurnType};
 pub use data::ledger::page::{Limit, Page, PageOptions};
 pub use data::ledger::query::{QueryLimits, QueryResult, QueryRow, Truncation};
@@ -70,6 +72,7 @@ pub use data::result::{
 pub use data::tool::{
     ExecutionMode, OUTCOME_UNKNOWN, OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition,
 };
+pub use ports::broker_turn::parse_result;
 pub use ports::commit::{
     CallStep, CommitReceipt, CompactionStep, CompactionUsage, OnStaleHead, Opened, ToolCallRecord,
     TurnCommit, TurnFacts, TurnOpening, TurnStep,

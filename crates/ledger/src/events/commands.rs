@@ -13,21 +13,12 @@ use crate::open::registry::Core;
 use crate::sqlite::checksum::{insert, numbered, set};
 use crate::sqlite::error::{Stored, sqlite};
 use crate::sqlite::readers;
-use model::{StorageError, StorageErrorKind};
+use model::{SessionCommand, StorageError, StorageErrorKind};
 
 /// Commands that nobody took away: who asked has ended.
 const FORGOTTEN_MS: i64 = 600_000;
 /// How often a process that does not answer is looked for.
 const ALIVE: Duration = Duration::from_millis(250);
-
-/// What is asked of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SessionCommand {
-    /// End as aborted.
-    Abort,
-    /// Take a message.
-    Steer(String),
-}
 
 /// A command that waits for its run.
 pub(crate) struct Open {

@@ -222,7 +222,7 @@ impl Runs {
         self.core.get()?.upgrade()
     }
 
-    pub(crate) fn enrol(
+    pub(crate) fn register(
         self: &Arc<Self>,
         names: RunNames,
         run: Weak<dyn LiveRun>,

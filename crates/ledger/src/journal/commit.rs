@@ -12,9 +12,8 @@ use crate::lease::claim::Claim;
 use crate::sessions::pointers;
 use crate::sqlite::error::{Stored, sqlite};
 use base::clock::Clock;
-use model::{
-    CommitReceipt, CompactionUsage, OnStaleHead, StorageError, StorageErrorKind, TurnCommit,
-};
+use model::{CommitReceipt, CompactionUsage, StorageError, StorageErrorKind, TurnCommit};
+use turn::stale_head::{Ending, Landing, Rebase};
 
 /// Writes the turn, its messages and tool calls, and moves the session's pointer as docs/rules/turns-and-streams.md#session-pointer says.
 ///
@@ -33,28 +32,25 @@ pub(crate) fn commit_turn(
     }
     let session = pointers::head(connection, &turn.session_label)?;
     let head = session.clone().flatten();
-    let mut moves = turn.move_pointer;
-    let mut stale_head = None;
-    let mut parent_id = turn.parent_turn_id.clone();
-    if (moves || turn.compaction.is_some()) && head != turn.expected_head {
-        let rebased = head
-            .as_deref()
-            .filter(|head| is_compaction(connection, head, turn.expected_head.as_deref()));
-        match (rebased, turn.on_stale_head) {
-            (Some(new_head), _) => {
-                if parent_id == turn.expected_head {
-                    parent_id = Some(new_head.to_owned());
-                }
-            }
-            (None, OnStaleHead::Beside) if turn.compaction.is_none() => {
-                moves = false;
-                stale_head = Some(stale(turn, head.as_deref(), "stands beside its thread"));
-            }
-            (None, OnStaleHead::Refuse | OnStaleHead::Beside) => {
-                return Err(stale(turn, head.as_deref(), "was not written; run it again"));
-            }
+    let ending = Ending {
+        head: head.as_deref(),
+        expected: turn.expected_head.as_deref(),
+        parent: turn.parent_turn_id.as_deref(),
+        moves: turn.move_pointer,
+        compacts: turn.compaction.is_some(),
+        on_stale_head: turn.on_stale_head,
+    };
+    let compacted = ending.is_stale() && is_compacted(connection, ending.head, ending.expected);
+    let (mut parent_id, moves, stale_head) = match ending.landing(compacted) {
+        Landing::InThread(parent) => (parent.map(ToOwned::to_owned), turn.move_pointer, None),
+        Landing::Beside(parent) => {
+            let stale_head = stale(turn, ending.head, "stands beside its thread");
+            (parent.map(ToOwned::to_owned), false, Some(stale_head))
         }
-    }
+        Landing::Refused => {
+            return Err(stale(turn, ending.head, "was not written; run it again"));
+        }
+    };
     let mut parent = parent_id.as_deref().map(|id| parent_of(connection, id)).transpose()?;
     if session.is_none() {
         let (label, now) = (&turn.session_label, turn.completed_at);
@@ -133,31 +129,25 @@ fn stale(turn: &TurnCommit, head: Option<&str>, outcome: &str) -> StorageError {
     )
 }
 
-/// Whether the head is a compaction (of a compaction …) of the head the run began from: the one case of docs/rules/sessions-and-ledger.md#pointer-write in
-/// which a run may go on.
-pub(crate) fn is_compaction(connection: &Connection, head: &str, expected: Option<&str>) -> bool {
-    let mut at = head.to_owned();
-    loop {
+/// Whether only compactions came after the head that a run knew; not where that cannot be read.
+pub(crate) fn is_compacted(
+    connection: &Connection,
+    head: Option<&str>,
+    expected: Option<&str>,
+) -> bool {
+    let mut rebase = Rebase::new(head, expected);
+    while let Some(id) = rebase.wanted() {
         let row = connection
-            .prepare_cached("SELECT turn_type, parent_turn_id FROM turns WHERE id = ?1")
+            .prepare_cached(
+                "SELECT turn_type = 'compaction', parent_turn_id FROM turns WHERE id = ?1",
+            )
             .and_then(|mut statement| {
-                statement.query_row((&at,), |row| {
-                    Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
-                })
+                statement.query_row((id,), |row| Ok((row.get(0)?, row.get(1)?)))
             });
-        match row {
-            Ok((kind, parent)) if kind == "compaction" => {
-                if parent.as_deref() == expected {
-                    return true;
-                }
-                match parent {
-                    Some(parent) => at = parent,
-                    None => return false,
-                }
-            }
-            Ok(_) | Err(_) => return false,
-        }
+        let (compaction, parent) = row.unwrap_or((false, None));
+        rebase.turn(compaction, parent);
     }
+    rebase.is_compacted()
 }
 
 pub(crate) fn parent_of(connection: &Connection, id: &str) -> Stored<Parent> {

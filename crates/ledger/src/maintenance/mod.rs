@@ -15,12 +15,7 @@ use std::path::Path;
 use crate::handle::ledger::Ledger;
 use crate::sqlite::error::Stored;
 use crate::sqlite::readers;
-
-pub use self::backup::LedgerBackup;
-pub use self::check::{LedgerCheck, LedgerProblem};
-pub use self::stats::{BlobCounts, LedgerStats, TurnCounts};
-pub use self::vacuum::LedgerVacuum;
-pub use self::verify::{LedgerChecked, LedgerReport};
+use model::{LedgerBackup, LedgerReport, LedgerStats, LedgerVacuum};
 
 impl Ledger {
     /// Reads the whole file and compares it with what must hold: SQLite's own integrity, every checksum, every

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use crate::events::poller::Pulse;
-use crate::events::retention::Retention;
 use crate::events::runs::Runs;
 use crate::lease::claim::{Claim, Held};
 use crate::lease::heartbeat::Heart;
@@ -26,7 +25,7 @@ use crate::sqlite::readers::Readers;
 use crate::sqlite::schema;
 use crate::sqlite::writer::Writer;
 use base::clock::Clock;
-use model::{StorageError, StorageErrorKind};
+use model::{Retention, StorageError, StorageErrorKind};
 
 /// Connections for our own reads.
 const READERS: usize = 4;

@@ -3,5 +3,4 @@
 
 pub(crate) mod blobs;
 pub(crate) mod message_codec;
-pub(crate) mod page;
 pub(crate) mod row_types;

@@ -9,9 +9,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::events::{event_log, follow};
 use crate::lease::owner::Owner;
-use crate::{Follows, Retention, SessionCommand};
 use model::{
-    LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration, StorageErrorKind, StreamEvent,
+    Follows, LiveRun, Retention, RunEvent, RunEventKind, RunNames, RunRegistration, SessionCommand,
+    StorageErrorKind, StreamEvent,
 };
 
 fn told(seq: u64, kind: RunEventKind, message: &str, text: &str) -> RunEvent {

@@ -33,13 +33,14 @@ use crate::sessions::pointers::{self, unknown_session};
 use crate::sqlite::error::{self, Stored};
 use crate::sqlite::readers;
 use base::clock::Clock;
-use model::{StorageError, StorageErrorKind, repair_surrogates, session_label};
+use model::{
+    LedgerExport, LedgerFormat, LedgerImport, StorageError, StorageErrorKind, TransferCode,
+    repair_surrogates, session_label,
+};
 
 pub(super) use self::record::{MessageRecord, Moved, SessionRecord, TurnRecord};
 pub(super) use self::report::Problems;
 pub(super) use self::restore::{Record, Restore};
-
-pub use self::report::{LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem};
 
 /// Lines of one transaction: what others wait for is short.
 const BATCH: usize = 256;

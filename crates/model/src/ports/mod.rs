@@ -3,6 +3,7 @@
 //! A backend implements [`crate::Journal`], [`crate::ProfileStore`] and [`crate::RatioStore`] for the engine,
 //! and [`crate::LedgerRead`] and [`crate::LedgerAdmin`] for the host. It must never name one.
 
+pub(crate) mod broker_turn;
 pub(crate) mod commit;
 pub(crate) mod future;
 pub(crate) mod journal;

@@ -12,8 +12,7 @@ use super::super::*;
 use super::memory::{self, Leased, Memory, has_ended};
 use super::steps::{Ends, Place, Step};
 use super::{Tally, compare};
-use crate::LedgerCheck;
-use model::{CompactionStep, CompactionUsage, Opened, StorageErrorKind};
+use model::{CompactionStep, CompactionUsage, LedgerCheck, Opened, StorageErrorKind};
 
 /// A run as the engine has it: also one whose lease is another's by now.
 struct Run {

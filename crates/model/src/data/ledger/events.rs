@@ -2,6 +2,8 @@
 //!
 //! Plain data: how events are stored is the backend's.
 
+use std::time::Duration;
+
 /// What is followed.
 #[derive(Debug, Clone)]
 pub enum Follows {
@@ -44,4 +46,19 @@ pub enum SessionCommand {
     Abort,
     /// Take a message.
     Steer(String),
+}
+
+/// How long the events of a run are kept after its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retention {
+    /// For so long at most.
+    pub age: Duration,
+    /// Those of so many runs at most, the last that ended; `None` for any number.
+    pub turns: Option<u32>,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { age: Duration::from_secs(7 * 24 * 3_600), turns: None }
+    }
 }

@@ -77,6 +77,7 @@ impl<T, After> Page<T, After> {
     }
 
     /// A page of what was read: each item with its key, one more than the limit where there are more.
+    #[must_use]
     pub fn cut(mut read: Vec<(After, T)>, limit: Limit) -> Self {
         let more = read.len() > limit.items();
         read.truncate(limit.items());

@@ -3,10 +3,18 @@
 use serde_json::{Value, json};
 
 use super::*;
-use base::clock::Clock;
-use model::{AgentMessage, StopReason, parse_context};
+use crate::{AgentMessage, StopReason, parse_context};
 
 const NOW: i64 = 1_780_000_000_000;
+
+fn parsed(result: &str) -> Parsed<TurnCommit> {
+    let mut last = 0_u32;
+    let mut new_id = || {
+        last += 1;
+        format!("{last:026}")
+    };
+    parse_result(&context(), result, &mut Defaults { new_id: &mut new_id, now_ms: NOW })
+}
 
 fn context() -> AssembledContext {
     let json = json!({
@@ -44,7 +52,7 @@ fn seed_result() -> Value {
 }
 
 fn parse(result: &Value) -> Parsed<TurnCommit> {
-    from_parts(&context(), &result.to_string(), &Clock::fixed(NOW))
+    parsed(&result.to_string())
 }
 
 #[test]
@@ -181,5 +189,5 @@ fn every_wrong_field_is_named() {
         let error = parse(&result).unwrap_err();
         assert_eq!(&error.path, path, "{pointer}: {error}");
     }
-    assert_eq!(from_parts(&context(), "nonsense", &Clock::fixed(NOW)).unwrap_err().path, "result");
+    assert_eq!(parsed("nonsense").unwrap_err().path, "result");
 }

@@ -8,8 +8,7 @@ use std::collections::{HashMap, HashSet};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use base::clock::Clock;
-use model::{
+use crate::{
     AgentError, AgentErrorKind, AgentToolCall, AssembledContext, Attempt, Block, CompactionResult,
     Defaults, ErrorDetail, FailureKind, InputError, Message, Role, StopReason, TokenUsage,
     ToolCallRecord, ToolCallStatus, TurnCommit, TurnFacts, TurnStatus, optional, parse_message,
@@ -72,14 +71,14 @@ struct Place<'a> {
     blocks: Raw<'a>,
 }
 
-/// The commit of `result`, whose head is still open: see [`crate::handle::ledger::Ledger::write_turn`].
+/// The commit of `result`, whose head is still open: see [`crate::LedgerAdmin::write_turn`].
 ///
 /// # Errors
 /// The first field that is missing or wrong, by its path: `result.messages[2].role`.
-pub(crate) fn from_parts(
+pub fn parse_result(
     context: &AssembledContext,
     result: &str,
-    clock: &Clock,
+    defaults: &mut Defaults<'_>,
 ) -> Parsed<TurnCommit> {
     let raw: RawResult<'_> = serde_json::from_str(result)
         .map_err(|error| InputError::new("result", format!("not a result object: {error}")))?;
@@ -87,16 +86,16 @@ pub(crate) fn from_parts(
     let duration: u64 = required("result.durationMs", raw.duration_ms)?;
     let usage: TokenUsage = required("result.usage", raw.usage)?;
     let mut tool_calls = tool_calls(raw.tool_calls)?;
-    let (mut messages, bare) = messages(raw.messages, clock)?;
+    let (mut messages, bare) = messages(raw.messages, defaults)?;
     link(&mut messages, &bare, &mut tool_calls);
-    let completed_at = clock.now_ms();
+    let completed_at = defaults.now_ms;
     let status = TurnStatus::of(stop_reason);
     let turn_id = match optional::<String>("result.turnId", raw.turn_id)? {
         Some(id) if id.is_empty() => {
             return Err(InputError::new("result.turnId", "is empty; pass a ULID, or leave it out"));
         }
         Some(id) => id,
-        None => clock.new_id(),
+        None => (defaults.new_id)(),
     };
     let facts = TurnFacts {
         turn_id,
@@ -171,14 +170,12 @@ fn items<'a>(path: &str, raw: Raw<'a>) -> Parsed<Vec<&'a RawValue>> {
 }
 
 /// The messages in order, and which of them came without blocks.
-fn messages(raw: Raw<'_>, clock: &Clock) -> Parsed<(Vec<Message>, HashSet<String>)> {
-    let mut new_id = || clock.new_id();
-    let mut defaults = Defaults { new_id: &mut new_id, now_ms: clock.now_ms() };
+fn messages(raw: Raw<'_>, defaults: &mut Defaults<'_>) -> Parsed<(Vec<Message>, HashSet<String>)> {
     let mut messages: Vec<Message> = Vec::new();
     let mut bare = HashSet::new();
     for (index, raw) in items("result.messages", raw)?.into_iter().enumerate() {
         let path = format!("result.messages[{index}]");
-        let mut message = parse_message(&path, raw.get(), &mut defaults)?;
+        let mut message = parse_message(&path, raw.get(), defaults)?;
         let place: Place<'_> = serde_json::from_str(raw.get())
             .map_err(|_| InputError::new(&path, "is not a message object"))?;
         message.id = id(&format!("{path}.id"), place.id)?;
