@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 
 use base::clock::Clock;
 use divan::counter::ItemsCount;
-use ledger::{Ledger, LedgerOptions, SearchOptions, Synchronous};
+use ledger::{Ledger, LedgerOptions, Synchronous};
 use model::{
     AgentRole, Block, CallStep, CompactionResult, CompactionStep, CompactionUsage, Journal,
-    Message, OnStaleHead, Opened, Provenance, ReplayClass, Role, StopReason, TokenUsage,
-    ToolCallRecord, ToolCallStatus, TurnCommit, TurnOpening, TurnStatus, TurnStep,
+    Message, OnStaleHead, Opened, Provenance, ReplayClass, Role, SearchOptions, StopReason,
+    TokenUsage, ToolCallRecord, ToolCallStatus, TurnCommit, TurnOpening, TurnStatus, TurnStep,
 };
 use rusqlite::Connection;
 use serde_json::value::RawValue;

@@ -5,14 +5,7 @@
 
 use ts_rs::{Config, TS};
 
-use ledger::{
-    AliasRow, BlobCounts, HistoryMessage, LedgerBackup, LedgerCheck, LedgerChecked, LedgerExport,
-    LedgerFormat, LedgerImport, LedgerProblem, LedgerReport, LedgerSalvage, LedgerStats,
-    LedgerVacuum, PageOptions, PersonaRow, QueryResult, SearchHit, SearchOptions, SessionFilter,
-    SessionMove, SessionRow, SessionStatus, ToolCallFilter, ToolCallRow, TransferCode,
-    TransferProblem, Truncation, TurnCounts, TurnError, TurnRow, TurnSummary, UsageBy, UsageFilter,
-    UsageRow,
-};
+use ledger::LedgerSalvage;
 use model::*;
 use provider::*;
 

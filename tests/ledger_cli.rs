@@ -9,7 +9,7 @@ use std::process::Command;
 
 use base::clock::Clock;
 use ledger::{Ledger, LedgerOptions};
-use model::{AssembledContext, Defaults, parse_context};
+use model::{AssembledContext, Defaults, parse_context, parse_result};
 
 fn context(parent: Option<&str>) -> AssembledContext {
     let json = serde_json::json!({
@@ -60,14 +60,17 @@ async fn the_command_line_reads_what_was_committed() {
     let options = LedgerOptions::at(path.clone());
     let ledger = Ledger::open(&options, Clock::fixed(10)).unwrap();
     for (turn, parent) in [("t1", None), ("t2", Some("t1")), ("t3", Some("t2"))] {
-        let commit = ledger.turn_of(&context(parent), &result(turn)).unwrap();
+        let mut new_id = || "unused".to_owned();
+        let mut defaults = Defaults { new_id: &mut new_id, now_ms: 10 };
+        let commit = parse_result(&context(parent), &result(turn), &mut defaults).unwrap();
         ledger.write_turn(commit).await.unwrap();
     }
     let fork = ledger.fork("t1", Some("side")).await.unwrap();
     assert_eq!(fork.thread_id.as_deref(), Some("t1"));
     // While the ledger is open here, and again after it is closed.
     for _ in 0..2 {
-        let migrations = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/ledger/src/migrations");
+        let migrations =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/crates/ledger/src/sqlite/migrations");
         let version = std::fs::read_dir(migrations).unwrap().count().to_string();
         for (sql, rows) in [
             ("PRAGMA integrity_check", "ok"),

@@ -4,6 +4,7 @@
 //! tool is `tools`' work; that each call is answered once is the machine's.
 
 use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
@@ -72,7 +73,7 @@ pub(super) async fn run(
     // Checked and queued in call order, which is the order of admission.
     let mut queued = Vec::with_capacity(calls.len());
     for call in &calls {
-        match active.guard(admit(active, &gate, call)).await {
+        match active.guard(announced(active, admit(active, &gate, call))).await {
             Ok(prepared) => queued.push((call, prepared)),
             Err(cause) => {
                 let step = interrupted(active, machine, cause, &calls);
@@ -264,6 +265,20 @@ async fn skipped(cancelled: impl Future<Output = ()>, started: &AtomicBool) {
     if started.load(Ordering::Acquire) {
         pending::<()>().await;
     }
+}
+
+/// Runs `check`; one that takes long must not hold back what the reader has not received yet.
+async fn announced<T>(active: &ActiveRun, check: impl Future<Output = T>) -> T {
+    let mut check = pin!(check);
+    let mut is_slow = false;
+    poll_fn(|cx| {
+        let polled = check.as_mut().poll(cx);
+        if polled.is_pending() && !std::mem::replace(&mut is_slow, true) {
+            active.queue.flush();
+        }
+        polled
+    })
+    .await
 }
 
 /// Checks a call and queues it.

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::value::RawValue;
 
-use super::super::rows::TurnError;
-use super::super::transfer::{
-    MessageRecord, Problems, Record, SessionRecord, TransferCode, TurnRecord,
-};
 use super::tables::{Columns, Tables};
-use model::{AgentToolCall, Block, CompactionResult, Message, Role, TokenUsage, ToolCallStatus};
+use crate::transfer::{MessageRecord, Problems, Record, SessionRecord, TurnRecord};
+use model::{
+    AgentToolCall, Block, CompactionResult, Message, Role, TokenUsage, ToolCallStatus,
+    TransferCode, TurnError,
+};
 
 /// Where turns go whose row is lost, and with it their session.
 const NOWHERE: &str = "salvaged";

@@ -16,11 +16,13 @@ use serde::Serialize;
 use self::cells::Found;
 use self::pages::Pages;
 use self::tables::Tables;
-use super::error::{self, Stored, sqlite};
-use super::transfer::{Problems, Restore, TransferProblem};
-use super::{Ledger, connection, draft, file, registry};
+use crate::handle::ledger::Ledger;
+use crate::open::{draft, registry};
+use crate::sqlite::error::{self, Stored, sqlite};
+use crate::sqlite::{connection, file};
+use crate::transfer::{Problems, Restore};
 use base::clock::Clock;
-use model::{StorageError, StorageErrorKind};
+use model::{StorageError, StorageErrorKind, TransferProblem};
 
 /// What `salvageLedger(damaged, fresh)` could save.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -122,7 +124,7 @@ fn scan(path: &Path) -> Stored<(Tables, u64, u64)> {
 /// A ledger of these records, in one transaction.
 fn write(
     draft: &Path,
-    records: Vec<super::transfer::Record>,
+    records: Vec<crate::transfer::Record>,
     problems: Problems,
     clock: &Clock,
 ) -> Stored<Restore> {

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::super::file;
+use crate::sqlite::file;
 
 /// What every ledger has, where the header does not say.
 const PAGE: usize = 4096;

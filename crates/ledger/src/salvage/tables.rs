@@ -5,15 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::super::error::damaged;
-use super::super::functions::agent_of;
-use super::super::persona;
-use super::super::rows::SessionRow;
-use super::super::stored::{self, ColumnsRef};
-use super::super::transfer::{MessageRecord, Moved};
-use super::super::{blobs, checksum};
 use super::cells::{Row, Value};
-use model::{CompactionResult, Message, Provenance, Role};
+use crate::rows::blobs;
+use crate::rows::message_codec::{self, ColumnsRef};
+use crate::sessions::persona;
+use crate::sqlite::checksum;
+use crate::sqlite::error::damaged;
+use crate::sqlite::functions::agent_of;
+use crate::transfer::{MessageRecord, Moved};
+use model::{CompactionResult, Message, Provenance, Role, SessionRow};
 
 /// Where a message has its `blobs_json`, and the columns that it speaks of.
 const MESSAGE_BLOBS: usize = 19;
@@ -286,7 +286,7 @@ fn message(id: &str, row: &Columns) -> Option<Message> {
         tool_call_id: row.text(6),
         is_error: row.integer(7).map(|value| value != 0),
     };
-    if stored::checksum(role.as_str(), columns, provenance) != row.integer(13)? {
+    if message_codec::checksum(role.as_str(), columns, provenance) != row.integer(13)? {
         return None;
     }
     let [provider, api, model, response_id, stop] =
@@ -294,7 +294,7 @@ fn message(id: &str, row: &Columns) -> Option<Message> {
     Some(Message {
         id: id.to_owned(),
         role,
-        blocks: stored::decode(columns).ok()?,
+        blocks: message_codec::decode(columns).ok()?,
         sequence: u32::try_from(row.integer(4)?).ok()?,
         created_at: row.integer(5)?,
         provenance: provider.zip(api).zip(model).map(|((provider, api), model)| Provenance {

@@ -297,7 +297,9 @@ async fn the_schema_refuses_cycles_and_unknown_states() {
         let result = core
             .writer
             .submit(move |connection| {
-                connection.execute(sql, ()).map_err(|error| crate::error::sqlite("try", &error))
+                connection
+                    .execute(sql, ())
+                    .map_err(|error| crate::sqlite::error::sqlite("try", &error))
             })
             .await;
         assert_eq!(result.unwrap_err().kind, StorageErrorKind::Constraint, "{sql}");

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
-use crate::draft;
+use crate::open::draft;
 
 fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)

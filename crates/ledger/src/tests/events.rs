@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use proptest::prelude::*;
 
 use super::*;
-use crate::owner::Owner;
-use crate::{Follows, Retention, SessionCommand, events, follow};
+use crate::events::{event_log, follow};
+use crate::lease::owner::Owner;
 use model::{
-    LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration, StorageErrorKind, StreamEvent,
+    Follows, LiveRun, Retention, RunEvent, RunEventKind, RunNames, RunRegistration, SessionCommand,
+    StorageErrorKind, StreamEvent,
 };
 
 fn told(seq: u64, kind: RunEventKind, message: &str, text: &str) -> RunEvent {
@@ -55,19 +56,19 @@ proptest! {
             .collect();
         let connection = memory();
         let owner = Owner::this(&Clock::default());
-        let log = events::open(&connection, &names("t"), &owner, NOW).unwrap();
+        let log = event_log::open(&connection, &names("t"), &owner, NOW).unwrap();
         let (mut rest, mut sizes) = (all.as_slice(), batches.iter().cycle());
         while !rest.is_empty() {
             let (now, later) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
-            let tail = events::tail(&connection, log).unwrap();
-            events::append(&connection, log, tail, now).unwrap();
+            let tail = event_log::tail(&connection, log).unwrap();
+            event_log::append(&connection, log, tail, now).unwrap();
             rest = later;
         }
         for after in [0, 1, given.len() / 2, given.len()] {
             let mut read = Vec::new();
             loop {
                 let last = (after + read.len()) as u64;
-                let (page, whole) = events::read(&connection, log, last, 3).unwrap();
+                let (page, whole) = event_log::read(&connection, log, last, 3).unwrap();
                 read.extend(page);
                 if whole {
                     break;
@@ -82,17 +83,18 @@ proptest! {
 #[expect(clippy::disallowed_methods, reason = "a schema without a file")]
 fn memory() -> rusqlite::Connection {
     let connection = rusqlite::Connection::open_in_memory().unwrap();
-    crate::checksum::add(&connection).unwrap();
-    crate::schema::migrate(&connection, crate::schema::MIGRATIONS).unwrap();
+    crate::sqlite::checksum::add(&connection).unwrap();
+    crate::sqlite::schema::migrate(&connection, crate::sqlite::schema::MIGRATIONS).unwrap();
     connection
 }
 
 #[test]
 fn an_event_that_does_not_follow_the_last_one_is_refused() {
     let connection = memory();
-    let log = events::open(&connection, &names("t"), &Owner::this(&Clock::default()), NOW).unwrap();
+    let log =
+        event_log::open(&connection, &names("t"), &Owner::this(&Clock::default()), NOW).unwrap();
     let gap = [told(1, RunEventKind::Token, "m", "a"), told(3, RunEventKind::Token, "m", "b")];
-    let error = events::append(&connection, log, None, &gap).unwrap_err();
+    let error = event_log::append(&connection, log, None, &gap).unwrap_err();
     assert_eq!(error.kind, StorageErrorKind::Corrupt);
 }
 
@@ -190,7 +192,7 @@ async fn the_last_event_is_in_the_transaction_of_the_turn() {
 #[expect(clippy::disallowed_methods, reason = "a reader that stays at what it has seen")]
 fn reader(path: &std::path::Path) -> rusqlite::Connection {
     let connection = rusqlite::Connection::open(path).unwrap();
-    crate::checksum::add(&connection).unwrap();
+    crate::sqlite::checksum::add(&connection).unwrap();
     connection.execute_batch("BEGIN; SELECT count(*) FROM turns").unwrap();
     connection
 }
@@ -280,25 +282,25 @@ fn old_events_go_a_few_rows_at_a_time() {
     let connection = memory();
     let owner = Owner::this(&Clock::default());
     for turn in 0..3 {
-        let log = events::open(&connection, &names(&format!("t{turn}")), &owner, NOW).unwrap();
+        let log = event_log::open(&connection, &names(&format!("t{turn}")), &owner, NOW).unwrap();
         // A row each.
         let long: Vec<RunEvent> =
             (1..=300).map(|seq| told(seq, RunEventKind::Token, "m", &"x".repeat(4_000))).collect();
-        events::append(&connection, log, None, &long).unwrap();
+        event_log::append(&connection, log, None, &long).unwrap();
         if turn < 2 {
-            events::end(&connection, log, NOW + turn).unwrap();
+            event_log::end(&connection, log, NOW + turn).unwrap();
         }
     }
     let rows = || -> i64 {
         connection.query_row("SELECT count(*) FROM run_events", (), |row| row.get(0)).unwrap()
     };
     let keep = Retention { age: std::time::Duration::from_millis(10), turns: None };
-    assert!(!events::trim(&connection, &keep, NOW + 9).unwrap());
+    assert!(!event_log::trim(&connection, &keep, NOW + 9).unwrap());
     let mut left = vec![rows()];
-    while events::trim(&connection, &keep, NOW + 11).unwrap() {
+    while event_log::trim(&connection, &keep, NOW + 11).unwrap() {
         left.push(rows());
     }
     assert_eq!(left, [900, 644, 600, 344, 300]);
     let turns = Retention { turns: Some(0), ..Retention::default() };
-    assert!(!events::trim(&connection, &turns, NOW + 11).unwrap(), "what runs is kept");
+    assert!(!event_log::trim(&connection, &turns, NOW + 11).unwrap(), "what runs is kept");
 }

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use rusqlite::Connection;
 
 use super::*;
-use crate::schema;
+use crate::sqlite::schema;
 use model::StorageErrorKind;
 
 /// The `sqlite3` command with the ledger open: another process, and another SQLite.

@@ -4,8 +4,8 @@ use std::fs;
 use std::sync::mpsc;
 
 use super::*;
-use crate::guard::Reads;
-use crate::{file, readers};
+use crate::sqlite::guard::Reads;
+use crate::sqlite::{file, readers};
 use model::StorageErrorKind;
 
 const LOG: &str = "ledger.db-wal";
@@ -135,7 +135,7 @@ async fn a_read_that_pins_the_log_over_its_bound_is_ended_and_the_log_is_folded_
         let one = |sql: &str| {
             connection
                 .query_row(sql, (), |row| row.get::<_, i64>(0))
-                .map_err(|error| crate::error::sqlite("count", &error))
+                .map_err(|error| crate::sqlite::error::sqlite("count", &error))
         };
         one("SELECT count(*) FROM turns")?;
         pinned.send(()).unwrap();

@@ -87,7 +87,7 @@ async fn messages_are_read_by_session_or_by_turn() {
     let fixture = Fixture::new();
     fixture.commit(short_turn("t1", "main", None)).await.unwrap();
     fixture.commit(short_turn("t2", "main", Some("t1"))).await.unwrap();
-    let texts = |messages: Vec<crate::HistoryMessage>| {
+    let texts = |messages: Vec<model::HistoryMessage>| {
         messages
             .into_iter()
             .map(|entry| format!("{}: {}", entry.turn_id, entry.message.content))
@@ -114,7 +114,7 @@ async fn a_message_that_rotted_is_refused_and_never_sent() {
         .submit(|connection| {
             connection
                 .execute("UPDATE messages SET content = 'ask t2' WHERE sequence = 0", ())
-                .map_err(|error| crate::error::sqlite("rot", &error))
+                .map_err(|error| crate::sqlite::error::sqlite("rot", &error))
         })
         .await
         .unwrap();

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 
 use super::*;
-use crate::lease::{Claim, Held, held};
-use crate::owner::Owner;
+use crate::lease::claim::{Claim, Held, held};
+use crate::lease::owner::Owner;
 use model::StorageErrorKind;
 
 /// A claim of a process that is not this one: its pids are elsewhere, so that only time tells of its end.

@@ -62,7 +62,7 @@ impl Fixture {
     /// The rows of a query as one JSON text.
     pub(super) async fn rows(&self, sql: &str) -> String {
         let result =
-            self.ledger.query(sql.to_owned(), "[]".to_owned(), super::QueryLimits::default()).await;
+            self.ledger.query(sql.to_owned(), "[]".to_owned(), model::QueryLimits::default()).await;
         serde_json::to_string(&result.unwrap().rows).unwrap()
     }
 

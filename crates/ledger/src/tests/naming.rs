@@ -1,7 +1,7 @@
 //! Aliases, personas, the archive, and forks at a tool call.
 
 use super::*;
-use crate::PageOptions;
+use model::PageOptions;
 use model::StorageErrorKind::{self, Constraint, UnknownToolCall, UnknownTurn};
 
 async fn refused<T: std::fmt::Debug>(

@@ -3,10 +3,12 @@
 use rusqlite::{Connection, StatementStatus};
 
 use super::*;
-use crate::{
-    alias, blobs, events, findable, fork, history, journal, list, persona, profiles, recall, rows,
-    search, thread, usage,
-};
+use crate::events::event_log;
+use crate::journal::{open_turns, profiles};
+use crate::reading::{history, lists, recall, turn_tree, usage};
+use crate::rows::{blobs, row_types};
+use crate::search::{message_search, search_indexer};
+use crate::sessions::{aliases, fork, persona};
 
 fn plan(connection: &Connection, sql: &str) -> String {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
@@ -26,13 +28,13 @@ fn no_statement_scans_a_table_or_sorts() {
     core.readers
         .with(|connection| {
             for sql in [
-                rows::SESSION,
-                &rows::TURN,
-                &rows::TOOL_CALLS,
-                rows::COMPACTION,
+                row_types::SESSION,
+                &row_types::TURN,
+                &row_types::TOOL_CALLS,
+                row_types::COMPACTION,
                 history::MESSAGES,
-                &journal::OPEN_TURN,
-                &events::READ,
+                &open_turns::OPEN_TURN,
+                &event_log::READ,
                 "SELECT id FROM event_logs WHERE run_id = ?1 ORDER BY id DESC LIMIT 1",
                 "SELECT id FROM event_logs WHERE session_label = ?1 AND id >= ?2 ORDER BY id",
                 "SELECT id FROM event_logs WHERE ended_at IS NOT NULL AND ended_at <= ?1 ORDER BY ended_at, id LIMIT 1",
@@ -45,32 +47,32 @@ fn no_statement_scans_a_table_or_sorts() {
                 persona::OF_MAIN,
                 persona::PERSONA,
                 persona::PERSONAS,
-                alias::STATUS,
-                alias::TARGET,
-                alias::ALIASES,
-                alias::ALIASES_OF,
-                thread::ONE,
-                thread::CHILDREN,
-                thread::MOVES,
-                thread::MOVE,
-                thread::AS_OF,
-                findable::INDEXED_THROUGH,
-                findable::LAST,
-                findable::SAID,
-                search::LATELY,
+                aliases::STATUS,
+                aliases::TARGET,
+                aliases::ALIASES,
+                aliases::ALIASES_OF,
+                turn_tree::ONE,
+                turn_tree::CHILDREN,
+                turn_tree::MOVES,
+                turn_tree::MOVE,
+                turn_tree::AS_OF,
+                search_indexer::INDEXED_THROUGH,
+                search_indexer::LAST,
+                search_indexer::SAID,
+                message_search::LATELY,
                 recall::LATELY,
                 blobs::READ,
                 blobs::THERE,
-                list::SESSIONS,
-                list::SESSIONS_OF_PARENT,
-                list::SESSIONS_OF_AGENT,
-                list::SESSIONS_OF_PERSONA,
-                list::SESSIONS_ARCHIVED,
-                &list::CALLS,
-                &list::CALLS_OF_TURN,
-                &list::CALLS_OF_SESSION,
-                &list::CALLS_OF_TOOL,
-                list::CALL_PLACE,
+                lists::SESSIONS,
+                lists::SESSIONS_OF_PARENT,
+                lists::SESSIONS_OF_AGENT,
+                lists::SESSIONS_OF_PERSONA,
+                lists::SESSIONS_ARCHIVED,
+                &lists::CALLS,
+                &lists::CALLS_OF_TURN,
+                &lists::CALLS_OF_SESSION,
+                &lists::CALLS_OF_TOOL,
+                lists::CALL_PLACE,
                 persona::AGENT,
                 profiles::ATTEMPTS,
                 usage::OF_TURN,
@@ -95,13 +97,13 @@ fn no_statement_scans_a_table_or_sorts() {
                 assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{sql}: {plan}");
             }
             // The index of words is what is scanned, newest first, for the words alone; the rest is found by its keys.
-            for sql in [search::FOUND, recall::INDEXED] {
+            for sql in [message_search::FOUND, recall::INDEXED] {
                 let words = plan(connection, sql);
                 let (first, rest) = words.split_once("; ").unwrap();
                 assert!(first.starts_with("SCAN w VIRTUAL TABLE INDEX") && first.contains('M'), "{words}");
                 assert!(!rest.contains("SCAN") && !rest.contains("TEMP B-TREE"), "{words}");
             }
-            let chain = plan(connection, alias::LEADING);
+            let chain = plan(connection, aliases::LEADING);
             assert!(!chain.contains("SCAN a") && !chain.contains("SCAN session_aliases"), "{chain}");
             // The ancestry walks by the key; it scans only its own queue.
             let walk = plan(connection, "SELECT ancestry FROM threads WHERE turn_id = ?1");

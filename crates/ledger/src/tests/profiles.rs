@@ -53,7 +53,7 @@ async fn a_window_of_an_earlier_boot_or_of_an_older_version_is_read_by_the_wall_
                     (id, &json),
                 )
                 .map(drop)
-                .map_err(|error| crate::error::sqlite("insert", &error))
+                .map_err(|error| crate::sqlite::error::sqlite("insert", &error))
         };
         core.writer.submit(insert).await.unwrap();
     }

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::findable;
-use crate::{QueryLimits, QueryResult, Truncation};
-use model::StorageErrorKind;
+use crate::search::search_indexer;
+use model::{QueryLimits, QueryResult, StorageErrorKind, Truncation};
 
 async fn query(fixture: &Fixture, sql: &str, params: &str) -> Result<QueryResult, StorageError> {
     fixture.ledger.query(sql.to_owned(), params.to_owned(), QueryLimits::default()).await
@@ -27,7 +26,7 @@ async fn values_come_as_json_that_loses_nothing() {
     );
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let core = fixture.ledger.core().unwrap();
-    core.writer.submit(findable::slice).await.unwrap();
+    core.writer.submit(search_indexer::slice).await.unwrap();
     let words = "SELECT count(*) AS n FROM message_words WHERE message_words MATCH 'ask'";
     let found = query(&fixture, words, "[]").await.unwrap();
     assert_eq!(serde_json::to_string(&found.rows).unwrap(), r#"[{"n":1}]"#);

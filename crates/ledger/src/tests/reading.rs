@@ -1,10 +1,10 @@
 //! Threads, lists, search and usage: what each says, page by page, and that none shows a turn that still runs.
 
 use super::*;
-use crate::{
-    Page, PageOptions, SearchOptions, SessionFilter, ToolCallFilter, UsageBy, UsageFilter,
+use model::{
+    Page, PageOptions, SearchOptions, SessionFilter, StorageErrorKind, ToolCallFilter, UsageBy,
+    UsageFilter,
 };
-use model::StorageErrorKind;
 
 fn options<T: serde::de::DeserializeOwned>(json: serde_json::Value) -> T {
     serde_json::from_value(json).unwrap()
@@ -33,7 +33,7 @@ async fn the_ancestry_goes_up_to_the_root_page_by_page() {
     let fixture = forked().await;
     let ledger = &fixture.ledger;
     let page = |after: Option<&str>| options(serde_json::json!({ "after": after, "limit": 2 }));
-    let ids = |page| keys(page, |turn: &crate::TurnSummary| turn.id.clone());
+    let ids = |page| keys(page, |turn: &model::TurnSummary| turn.id.clone());
     let first = ids(ledger.ancestry("t4".to_owned(), page(None)).await.unwrap());
     assert_eq!(first, (vec!["t4".to_owned(), "t3".to_owned()], Some("t3".to_owned())));
     let last = ids(ledger.ancestry("t4".to_owned(), page(Some("t3"))).await.unwrap());
@@ -54,7 +54,7 @@ async fn the_children_of_a_turn_are_all_that_follow_it_in_whatever_session() {
     let fixture = forked().await;
     let ledger = &fixture.ledger;
     let page = |after: Option<&str>| options(serde_json::json!({ "after": after, "limit": 1 }));
-    let ids = |page| keys(page, |turn: &crate::TurnSummary| turn.id.clone());
+    let ids = |page| keys(page, |turn: &model::TurnSummary| turn.id.clone());
     let first = ids(ledger.children("t2".to_owned(), page(None)).await.unwrap());
     assert_eq!(first, (vec!["t3".to_owned()], Some("t3".to_owned())));
     let last = ids(ledger.children("t2".to_owned(), page(Some("t3"))).await.unwrap());
@@ -83,7 +83,7 @@ async fn a_session_is_seen_as_it_was_at_any_time() {
     // Of two moves in one millisecond, the later one.
     let expected = [None, Some("t1"), Some("t1"), Some("t3"), Some("t3")];
     assert_eq!(pointed, expected.map(|id| id.map(String::from)));
-    let turns = |page| keys(page, |moved: &crate::SessionMove| moved.thread_id.clone());
+    let turns = |page| keys(page, |moved: &model::SessionMove| moved.thread_id.clone());
     let page = |after: Option<String>| options(serde_json::json!({ "after": after, "limit": 2 }));
     let (first, next) = turns(ledger.session_history("main".to_owned(), page(None)).await.unwrap());
     assert_eq!(first, ["t1", "t2"]);

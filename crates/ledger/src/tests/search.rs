@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::error::{Stored, sqlite};
-use crate::{Page, SearchHit, findable};
-use model::{Opened, TurnOpening};
+use crate::search::search_indexer;
+use crate::sqlite::error::{Stored, sqlite};
+use model::{Opened, Page, SearchHit, TurnOpening};
 
 async fn page(ledger: &Ledger, text: &str, options: serde_json::Value) -> Page<SearchHit, i64> {
     ledger.search(text.to_owned(), serde_json::from_value(options).unwrap()).await.unwrap()
@@ -32,7 +32,7 @@ async fn on_writer<T: Send + 'static>(
 }
 
 async fn waiting(ledger: &Ledger) -> i64 {
-    on_writer(ledger, findable::waiting).await.unwrap()
+    on_writer(ledger, search_indexer::waiting).await.unwrap()
 }
 
 fn said(id: &str, label: &str, texts: &[String]) -> TurnCommit {
@@ -84,7 +84,7 @@ async fn a_turn_that_runs_may_be_indexed_and_is_found_when_it_has_ended() {
     };
     // A turn that began later ends earlier, and both are indexed before the first has ended.
     fixture.commit(turn("t2", "other", None)).await.unwrap();
-    assert!(!on_writer(&fixture.ledger, findable::slice).await.unwrap());
+    assert!(!on_writer(&fixture.ledger, search_indexer::slice).await.unwrap());
     assert_eq!(waiting(&fixture.ledger).await, 0);
     assert_eq!(found(&fixture.ledger, "ask").await, ["t2-m0"]);
     let ended = TurnCommit { epoch: Some(epoch), ..whole };
@@ -102,7 +102,7 @@ async fn a_search_indexes_what_many_turns_have_said_first() {
     }
     let hits = page(&fixture.ledger, "word3", serde_json::json!({ "limit": 1_000 })).await;
     assert_eq!(hits.items.len(), 57);
-    assert!(waiting(&fixture.ledger).await <= findable::WAITING);
+    assert!(waiting(&fixture.ledger).await <= search_indexer::WAITING);
     assert_eq!(found(&fixture.ledger, "word3 many").await.len(), 57);
     assert_eq!(found(&fixture.ledger, "of wor*").await.len(), 400);
 }
@@ -118,7 +118,7 @@ async fn what_cannot_be_indexed_is_looked_through() {
         connection.query_row(cap, (), |row| row.get(0)).map_err(|error| sqlite("cap", &error))
     });
     let pages: i64 = pages.await.unwrap();
-    let error = on_writer(&fixture.ledger, findable::slice).await.unwrap_err();
+    let error = on_writer(&fixture.ledger, search_indexer::slice).await.unwrap_err();
     assert_eq!(error.kind, model::StorageErrorKind::Full, "{pages} pages");
     let hits = page(&fixture.ledger, "filler", serde_json::json!({ "limit": 1_000 })).await;
     assert_eq!((hits.items.len(), waiting(&fixture.ledger).await), (300, 300));
@@ -134,7 +134,7 @@ async fn a_vacuum_changes_nothing_that_is_found() {
         let label = format!("s{number}");
         fixture.commit(turn(&format!("t{number}"), &label, None)).await.unwrap();
     }
-    on_writer(&fixture.ledger, findable::slice).await.unwrap();
+    on_writer(&fixture.ledger, search_indexer::slice).await.unwrap();
     let before = found(&fixture.ledger, "ask").await;
     fixture.ledger.vacuum().await.unwrap();
     assert_eq!((found(&fixture.ledger, "ask").await, before.len()), (before, 9));
@@ -178,7 +178,7 @@ proptest! {
                     fixture.commit(said(&format!("t{at}"), "main", texts)).await.unwrap();
                 }
                 if *index {
-                    on_writer(&indexed.ledger, findable::slice).await.unwrap();
+                    on_writer(&indexed.ledger, search_indexer::slice).await.unwrap();
                 }
             }
             let wanted = [
@@ -200,7 +200,7 @@ async fn what_tools_answered_is_not_searched_and_no_words_find_nothing() {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     for indexed in [false, true] {
         if indexed {
-            on_writer(&fixture.ledger, findable::slice).await.unwrap();
+            on_writer(&fixture.ledger, search_indexer::slice).await.unwrap();
         }
         assert_eq!(found(&fixture.ledger, "ask").await, ["t1-m0"]);
         for nothing in ["content", "*", ""] {

@@ -3,8 +3,8 @@
 use futures_util::future::join_all;
 
 use super::*;
-use crate::error;
-use crate::writer::Job;
+use crate::sqlite::error;
+use crate::sqlite::writer::Job;
 use model::StorageErrorKind;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -142,7 +142,7 @@ async fn a_job_of_any_kind_that_panics_is_answered_and_takes_neither_the_writer_
 async fn who_is_told_of_a_commit_may_panic_and_the_committed_turn_is_answered() {
     let fixture = Fixture::new();
     let core = fixture.ledger.core().unwrap();
-    let then: crate::writer::Then = Box::new(|_| panic!("a bug in who is told"));
+    let then: crate::sqlite::writer::Then = Box::new(|_| panic!("a bug in who is told"));
     core.writer.submit_then(|_| Ok(7), Some(then)).await.unwrap();
     fixture.commit(turn("a", "a", None)).await.unwrap();
 }

@@ -2,10 +2,10 @@
 //!
 //! It must never let a turn in that `verify()` would reject.
 
-use super::super::error::Stored;
 use super::record::TurnRecord;
-use super::report::{Problems, TransferCode};
-use model::{Role, StorageError, StorageErrorKind};
+use super::report::Problems;
+use crate::sqlite::error::Stored;
+use model::{Role, StorageError, StorageErrorKind, TransferCode};
 
 /// The turn without what it names and does not have.
 ///

@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 
 use rusqlite::{Connection, params};
 
-use super::super::checksum::{self, columns, numbered, set};
-use super::super::error::{Stored, sqlite};
-use super::super::write::{Parent, count, integer, json};
 use super::record::TurnRecord;
+use crate::journal::write::{Parent, count, integer, json};
+use crate::sqlite::checksum::{self, columns, numbered, set};
+use crate::sqlite::error::{Stored, sqlite};
 
 static NOTE: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[("metadata_json", "?3")]);

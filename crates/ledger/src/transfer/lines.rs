@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 
-use super::super::error::{self, Stored};
+use crate::sqlite::error::{self, Stored};
 use model::{StorageError, StorageErrorKind};
 
 /// The longest line: what SQLite would refuse anyway.

@@ -25,17 +25,22 @@ use serde_json::Value;
 use self::lines::{Line, Lines};
 use self::own::Read;
 use self::pi::entries::Numbered;
-use super::error::{self, Stored};
-use super::registry::Core;
-use super::{Ledger, draft, readers, rows, sessions, unknown_session};
+use crate::handle::ledger::Ledger;
+use crate::open::draft;
+use crate::open::registry::Core;
+use crate::rows::row_types;
+use crate::sessions::pointers::{self, unknown_session};
+use crate::sqlite::error::{self, Stored};
+use crate::sqlite::readers;
 use base::clock::Clock;
-use model::{StorageError, StorageErrorKind, repair_surrogates, session_label};
+use model::{
+    LedgerExport, LedgerFormat, LedgerImport, StorageError, StorageErrorKind, TransferCode,
+    repair_surrogates, session_label,
+};
 
 pub(super) use self::record::{MessageRecord, Moved, SessionRecord, TurnRecord};
 pub(super) use self::report::Problems;
 pub(super) use self::restore::{Record, Restore};
-
-pub use self::report::{LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem};
 
 /// Lines of one transaction: what others wait for is short.
 const BATCH: usize = 256;
@@ -58,7 +63,7 @@ impl Ledger {
         let clock = self.clock.clone();
         let write = move |connection: &rusqlite::Connection| {
             if let Some(label) = &label
-                && sessions::visible_head(connection, label)?.is_none()
+                && pointers::visible_head(connection, label)?.is_none()
             {
                 return Err(unknown_session(label));
             }
@@ -144,7 +149,7 @@ impl Target {
 impl Target {
     fn is_taken(&self, label: &str) -> Stored<bool> {
         let label = label.to_owned();
-        let there = move |connection: &rusqlite::Connection| sessions::head(connection, &label);
+        let there = move |connection: &rusqlite::Connection| pointers::head(connection, &label);
         Ok(self.runtime.block_on(self.core.writer.submit(there))?.is_some())
     }
 }
@@ -279,7 +284,7 @@ fn foreign<W: Write>(
     label: &str,
     out: &mut Out<W>,
 ) -> Stored<()> {
-    let session = rows::session(connection, label)?.ok_or_else(|| unknown_session(label))?;
+    let session = row_types::session(connection, label)?.ok_or_else(|| unknown_session(label))?;
     let listed = match format {
         // A flat file has no branches.
         LedgerFormat::Myclaw => tree::thread(connection, session.thread_id.as_deref())?,

@@ -8,14 +8,13 @@ use std::io::Write;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use super::super::error::{Stored, sqlite};
-use super::super::rows;
 use super::record::{Moved, SessionRecord, TurnRecord};
-use super::report::TransferCode;
 use super::restore::Record;
 use super::{Out, tree};
+use crate::rows::row_types;
+use crate::sqlite::error::{Stored, sqlite};
 use base::clock::Clock;
-use model::{StorageError, StorageErrorKind};
+use model::{StorageError, StorageErrorKind, TransferCode};
 
 /// What the header names.
 const FORMAT: &str = "nexus-agent-ledger";
@@ -56,7 +55,7 @@ pub(super) fn export<W: Write>(
     }))?;
     let turns = tree::turns(connection, label)?;
     for owner in owners(connection, label, &turns)? {
-        if let Some(session) = rows::session(connection, &owner)? {
+        if let Some(session) = row_types::session(connection, &owner)? {
             let mut record = SessionRecord { history: history(connection, &owner)?, session };
             if label.is_some_and(|label| label != owner) {
                 // Only the turns that were forked from are here, not where it stands.

@@ -8,17 +8,19 @@ use std::sync::LazyLock;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::super::commit::parent_of;
-use super::super::error::{Stored, sqlite};
-use super::super::functions::agent_of;
-use super::super::write::{Again, Parent, insert_message, write_tool_call};
-use super::super::{checksum, compaction, sessions};
 use super::fitted::fitted;
 use super::insert::{insert, note};
 use super::record::{SessionRecord, TurnRecord};
-use super::report::{Problems, TransferCode};
+use super::report::Problems;
+use crate::journal::commit::parent_of;
+use crate::journal::compaction;
+use crate::journal::write::{Again, Parent, insert_message, write_tool_call};
+use crate::sessions::pointers;
+use crate::sqlite::checksum;
+use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::functions::agent_of;
 use base::clock::Clock;
-use model::{CompactionResult, StorageError, StorageErrorKind};
+use model::{CompactionResult, StorageError, StorageErrorKind, TransferCode};
 
 /// A line of a file, read.
 #[derive(Debug, Clone)]
@@ -117,7 +119,7 @@ impl Restore {
             self.sessions.insert(session.label.clone(), Some((line, Box::new(record.clone()))));
             return Ok(());
         }
-        let there = sessions::head(connection, &session.label)?.flatten();
+        let there = pointers::head(connection, &session.label)?.flatten();
         if there != session.thread_id {
             self.problems.add(
                 line,
@@ -149,7 +151,7 @@ impl Restore {
         match unseen {
             Some(false) => return Ok(false),
             Some(true) => {}
-            None => sessions::create(connection, label, None, now, true)?,
+            None => pointers::create(connection, label, None, now, true)?,
         }
         self.sessions.insert(label.to_owned(), None);
         Ok(true)
@@ -292,9 +294,9 @@ impl Restore {
                 format!("what session `{label}` was is lost; it points at its deepest turn"),
             );
             if let Some((turn, at)) = last {
-                sessions::move_pointer(connection, label, &turn, at)?;
+                pointers::move_pointer(connection, label, &turn, at)?;
             }
-            return sessions::opened(connection, label);
+            return pointers::opened(connection, label);
         };
         let session = &record.session;
         let mut pointer = session.thread_id.clone();
@@ -372,7 +374,7 @@ impl Restore {
         let mut logged = None;
         for moved in &record.history {
             if has_ended(connection, &moved.turn_id)? {
-                sessions::log(connection, label, &moved.turn_id, moved.changed_at)
+                pointers::log(connection, label, &moved.turn_id, moved.changed_at)
                     .map_err(failed)?;
                 logged = Some(moved.turn_id.clone());
             }
@@ -380,7 +382,7 @@ impl Restore {
         if let Some(turn) = pointer
             && logged.as_ref() != Some(&turn)
         {
-            sessions::log(connection, label, &turn, session.updated_at).map_err(failed)?;
+            pointers::log(connection, label, &turn, session.updated_at).map_err(failed)?;
         }
         Ok(())
     }

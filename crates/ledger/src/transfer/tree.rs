@@ -6,9 +6,10 @@ use std::collections::{HashMap, HashSet};
 
 use rusqlite::Connection;
 
-use super::super::error::{Stored, sqlite};
-use super::super::{rows, sessions};
 use super::record::TurnRecord;
+use crate::rows::row_types;
+use crate::sessions::pointers;
+use crate::sqlite::error::{Stored, sqlite};
 use model::{StorageError, StorageErrorKind};
 
 /// A session's turns are those that were run in it, those its pointer stands on, and all above them.
@@ -40,7 +41,7 @@ pub(super) fn turns(connection: &Connection, label: Option<&str>) -> Stored<Vec<
     // The session's thread is left for last, so that the last line is where it stands.
     let mut thread = HashSet::new();
     let head = match label {
-        Some(label) => sessions::head(connection, label)?.flatten(),
+        Some(label) => pointers::head(connection, label)?.flatten(),
         None => None,
     };
     let mut next = head.as_deref();
@@ -71,13 +72,14 @@ pub(super) fn turns(connection: &Connection, label: Option<&str>) -> Stored<Vec<
 /// The turns of the context of a head: from its last compaction on, as the next call sees them.
 pub(super) fn thread(connection: &Connection, head: Option<&str>) -> Stored<Vec<String>> {
     let Some(head) = head else { return Ok(Vec::new()) };
-    let history = super::super::history::session_history(connection, "", Some(head), None)?;
+    let history = crate::reading::history::session_history(connection, "", Some(head), None)?;
     Ok(history.turns.into_iter().map(|turn| turn.id).collect())
 }
 
 /// A turn as it goes into a file.
 pub(super) fn turn(connection: &Connection, id: &str) -> Stored<TurnRecord> {
-    let row = rows::turn(connection, id)?.ok_or_else(|| super::super::commit::unknown_turn(id))?;
+    let row =
+        row_types::turn(connection, id)?.ok_or_else(|| crate::journal::commit::unknown_turn(id))?;
     let metadata = connection
         .prepare_cached("SELECT metadata_json FROM messages WHERE turn_id = ?1 ORDER BY sequence")
         .and_then(|mut statement| {

@@ -12,8 +12,7 @@ use super::super::*;
 use super::memory::{self, Leased, Memory, has_ended};
 use super::steps::{Ends, Place, Step};
 use super::{Tally, compare};
-use crate::LedgerCheck;
-use model::{CompactionStep, CompactionUsage, Opened, StorageErrorKind};
+use model::{CompactionStep, CompactionUsage, LedgerCheck, Opened, StorageErrorKind};
 
 /// A run as the engine has it: also one whose lease is another's by now.
 struct Run {
@@ -200,7 +199,7 @@ impl Replay {
             Step::Reopen { turn } => self.reopen(turn).await,
             Step::Index => {
                 let core = self.ledger().core().unwrap();
-                core.writer.submit(crate::findable::slice).await.unwrap();
+                core.writer.submit(crate::search::search_indexer::slice).await.unwrap();
                 Ok(())
             }
             Step::Close => self.next_process(false).await,
@@ -415,12 +414,12 @@ impl Replay {
         }
         self.fixture.ledger = ledger_at(&path);
         // The process that held them was this one, which lives: so that it does not.
-        let change = crate::checksum::set(&[("pid", "2147483647")]);
+        let change = crate::sqlite::checksum::set(&[("pid", "2147483647")]);
         let dead = format!("UPDATE session_leases SET {change} WHERE owner IS NOT NULL");
         let core = self.ledger().core().unwrap();
         let buried = core.writer.submit(move |connection| {
             let done = connection.execute(&dead, ());
-            done.map(drop).map_err(|error| crate::error::sqlite("bury", &error))
+            done.map(drop).map_err(|error| crate::sqlite::error::sqlite("bury", &error))
         });
         buried.await.unwrap();
         self.memory.die();

@@ -7,13 +7,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::super::super::rows::SessionRow;
 use super::super::record::{MessageRecord, TurnRecord};
 use super::super::time;
 use super::content::{parts, pi_api_of};
 use super::entries::VERSION;
 use super::speech::entry_again;
-use model::{Block, Role, TokenUsage};
+use model::{Block, Role, SessionRow, TokenUsage};
 
 /// The lines of a session, the header first.
 pub(in super::super) fn export(

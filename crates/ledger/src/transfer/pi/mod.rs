@@ -17,15 +17,16 @@ use serde_json::{Map, Value};
 use self::entries::{Entry, Session};
 use self::speech::{Speech, metadata, speech, time_of};
 use self::sums::Sums;
-use super::super::functions::agent_of;
-use super::super::persona;
-use super::super::rows::SessionRow;
 use super::record::{MessageRecord, Moved, SessionRecord, TurnRecord};
-use super::report::{Problems, TransferCode};
+use super::report::Problems;
 use super::restore::Record;
 use super::time;
+use crate::sessions::persona;
+use crate::sqlite::functions::agent_of;
 use base::clock::Clock;
-use model::{AgentToolCall, Block, CompactionResult, Role, ToolCallStatus};
+use model::{
+    AgentToolCall, Block, CompactionResult, Role, SessionRow, ToolCallStatus, TransferCode,
+};
 
 pub(super) use self::export::export;
 

@@ -4,9 +4,8 @@
 
 use serde_json::Value;
 
-use super::super::super::rows::TurnError;
 use super::speech::Speech;
-use model::{Role, TokenUsage};
+use model::{Role, TokenUsage, TurnError};
 
 /// What the answers of a turn come to.
 #[derive(Default)]

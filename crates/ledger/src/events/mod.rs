@@ -1,0 +1,8 @@
+//! The events of runs: their log in the file, the runs of this process, who follows them here and elsewhere. It must never
+//! emit an event that is not in the file yet.
+
+pub(crate) mod commands;
+pub(crate) mod event_log;
+pub(crate) mod follow;
+pub(crate) mod poller;
+pub(crate) mod runs;

@@ -1,0 +1,302 @@
+//! The engine's port (`model/journal`) over the writer, the readers and the leases.
+//!
+//! A write is handed over when it is asked for, not when it is awaited. It must never decide what may be written.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use crate::events::event_log;
+use crate::events::runs::{Along, Trim};
+use crate::handle::ledger::Ledger;
+use crate::journal::{cache_chain, commit, compaction, open_turns, profiles};
+use crate::lease::claim;
+use crate::open::registry::Core;
+use crate::reading::{expense, history, recall};
+use crate::sessions::{persona, pointers};
+use crate::sqlite::error::Stored;
+use crate::sqlite::readers;
+use crate::sqlite::writer::Then;
+use model::{
+    CacheChain, CommitReceipt, CompactionStep, Expense, Journal, JournalFuture, LiveRun, OpenTurn,
+    Opened, Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory, SpentBy,
+    TurnCommit, TurnOpening, TurnStep,
+};
+
+impl Journal for Ledger {
+    fn history<'a>(
+        &'a self,
+        session_label: &'a str,
+        at: Option<&'a str>,
+        known: Option<&'a str>,
+    ) -> JournalFuture<'a, SessionHistory> {
+        Box::pin(async move {
+            let label = session_label.to_owned();
+            let (at, known) = (at.map(ToOwned::to_owned), known.map(ToOwned::to_owned));
+            let read = move |connection: &rusqlite::Connection| {
+                history::session_history(connection, &label, at.as_deref(), known.as_deref())
+            };
+            self.core()?.readers.run(|connection| readers::snapshot(connection, read)).await
+        })
+    }
+
+    fn spent(&self, by: SpentBy) -> JournalFuture<'static, Expense> {
+        let core = self.core();
+        Box::pin(async move {
+            core?.readers.run(move |connection| expense::spent(connection, &by)).await
+        })
+    }
+
+    fn recall(&self, asked: Recall) -> JournalFuture<'static, Recalled> {
+        let core = self.core();
+        Box::pin(async move {
+            let read = move |connection: &rusqlite::Connection| recall::recall(connection, &asked);
+            core?.readers.run(|connection| readers::snapshot(connection, read)).await
+        })
+    }
+
+    fn id(&self) -> String {
+        // Closed, it serves nobody; the name only has to be its own.
+        self.ledger_id().unwrap_or_else(|_| self.clock.new_id())
+    }
+
+    fn warnings(&self) -> Vec<RunWarning> {
+        let Ok(core) = self.core() else { return Vec::new() };
+        if !core.reads.is_over() {
+            return Vec::new();
+        }
+        vec![RunWarning {
+            code: "ledger_log_grew".to_owned(),
+            field: None,
+            message: format!(
+                "the ledger's log is over `{}` bytes, because something reads the file for long, here or in another \
+                 process; end that read",
+                core.reads.bound()
+            ),
+        }]
+    }
+
+    fn head<'a>(&'a self, session_label: &'a str) -> JournalFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let label = session_label.to_owned();
+            let read = move |connection: &mut rusqlite::Connection| {
+                Ok(pointers::head(connection, &label)?.flatten())
+            };
+            self.core()?.readers.run(read).await
+        })
+    }
+
+    fn cache_chain<'a>(
+        &'a self,
+        session_label: &'a str,
+    ) -> JournalFuture<'a, Option<Box<CacheChain>>> {
+        Box::pin(async move {
+            let label = session_label.to_owned();
+            let read =
+                move |connection: &rusqlite::Connection| cache_chain::read(connection, &label);
+            self.core()?.readers.run(|connection| readers::snapshot(connection, read)).await
+        })
+    }
+
+    fn register(
+        &self,
+        names: RunNames,
+        run: Weak<dyn LiveRun>,
+    ) -> Option<Arc<dyn RunRegistration>> {
+        Some(self.core().ok()?.runs.register(names, run))
+    }
+
+    fn session_named<'a>(&'a self, label: &'a str) -> JournalFuture<'a, String> {
+        Box::pin(self.resolve(label.to_owned()))
+    }
+
+    fn answered_with<'a>(
+        &'a self,
+        turn_id: &'a str,
+        provider: &'a str,
+    ) -> JournalFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let (turn, provider) = (turn_id.to_owned(), provider.to_owned());
+            let read = move |connection: &mut rusqlite::Connection| {
+                profiles::answered_with(connection, &turn, &provider)
+            };
+            self.core()?.readers.run(read).await
+        })
+    }
+
+    fn agent_of<'a>(
+        &'a self,
+        label: &'a str,
+        follows: Option<&'a str>,
+    ) -> JournalFuture<'a, String> {
+        Box::pin(async move {
+            let (label, follows) = (label.to_owned(), follows.map(ToOwned::to_owned));
+            let read = move |connection: &mut rusqlite::Connection| {
+                persona::agent_of(connection, &label, follows.as_deref())
+            };
+            self.core()?.readers.run(read).await
+        })
+    }
+
+    fn begin(&self, opening: Box<TurnOpening>) -> JournalFuture<'static, Opened<i64>> {
+        let label = opening.turn.session_label.clone();
+        let turn_id = opening.turn.turn_id.clone();
+        let handed =
+            self.lease(move |connection, claim| open_turns::begin(connection, &opening, claim));
+        Box::pin(async move {
+            let (core, answer) = handed?;
+            let opened = answer.await?;
+            if let Opened::Leased(epoch) = &opened {
+                core.heart.hold(&core, &label, *epoch);
+                core.runs.leased(&turn_id, *epoch);
+                core.pulse.leased(&core);
+            }
+            Ok(opened)
+        })
+    }
+
+    fn record(&self, step: Box<TurnStep>) -> JournalFuture<'static, ()> {
+        let clock = self.clock.clone();
+        let handed = self.with_events(&step.turn_id.clone(), move |connection, claim, along| {
+            if let Some(along) = along {
+                along.write(connection, None)?;
+            }
+            open_turns::record(connection, &step, claim, &clock)
+        });
+        Box::pin(async move { handed?.1.await })
+    }
+
+    fn compact(&self, step: Box<CompactionStep>) -> JournalFuture<'static, ()> {
+        let clock = self.clock.clone();
+        let handed = self
+            .lease(move |connection, claim| compaction::compact(connection, &step, claim, &clock));
+        Box::pin(async move { handed?.1.await })
+    }
+
+    fn commit(&self, turn: Box<TurnCommit>) -> JournalFuture<'static, CommitReceipt> {
+        let clock = self.clock.clone();
+        let leased = turn.epoch.map(|_| turn.session_label.clone());
+        let retention = self.core().ok().and_then(|core| core.retention.clone());
+        let trims = Arc::new(AtomicBool::new(false));
+        let expired = Arc::clone(&trims);
+        let handed = self.with_events(&turn.turn_id.clone(), move |connection, claim, along| {
+            match (along, &turn.last_event) {
+                (Some(along), last) => along.write(connection, last.as_ref())?,
+                (None, Some(last)) if turn.epoch.is_some() => {
+                    // Checked again by the commit: whoever lost the turn writes nothing.
+                    let now = clock.now_ms();
+                    event_log::end_interrupted(connection, &turn.turn_id, last, now)?;
+                }
+                (None, _) => {}
+            }
+            let receipt = commit::commit_turn(connection, &turn, claim, &clock)?;
+            if let Some(retention) = &retention {
+                let now = clock.now_ms();
+                // Looked at again by the job that takes them away: nothing of theirs fails a turn.
+                let old = !matches!(event_log::expired(connection, retention, now), Ok(None));
+                expired.store(old, Ordering::Relaxed);
+            }
+            Ok(receipt)
+        });
+        Box::pin(async move {
+            let (core, answer) = handed?;
+            let receipt = answer.await?;
+            core.pulse.ended(&core, 1);
+            if let Some(label) = leased {
+                claim::held(&core.claim.held).remove(&label);
+            }
+            if trims.load(Ordering::Relaxed) {
+                core.writer.post(Box::new(Trim { core: Arc::downgrade(&core), more: false }));
+            }
+            Ok(receipt)
+        })
+    }
+
+    fn release(&self, session_label: &str, epoch: i64) {
+        let Ok(core) = self.core() else { return };
+        {
+            let mut held = claim::held(&core.claim.held);
+            if held.get(session_label) != Some(&epoch) {
+                // A commit gave it back.
+                return;
+            }
+            held.remove(session_label);
+        }
+        let (claim, label) = (core.claim.clone(), session_label.to_owned());
+        drop(core.writer.submit(move |connection| claim.give_back(connection, &label, epoch)));
+    }
+
+    fn interrupted(&self, turn_id: Option<&str>) -> JournalFuture<'static, Vec<OpenTurn>> {
+        let turn_id = turn_id.map(ToOwned::to_owned);
+        let core = self.core();
+        Box::pin(async move {
+            let core = core?;
+            let claim = core.claim.clone();
+            let read = move |connection: &rusqlite::Connection| {
+                open_turns::interrupted(connection, turn_id.as_deref(), &claim)
+            };
+            let again = read.clone();
+            let mut found = core.readers.run(|it| readers::snapshot(it, read)).await?;
+            if !found.is_empty() {
+                // One that ended while it was read is open in what was read, and runs nowhere.
+                let still = core.readers.run(|it| readers::snapshot(it, again)).await?;
+                found.retain(|one| still.iter().any(|other| other.turn_id == one.turn_id));
+            }
+            Ok(found)
+        })
+    }
+
+    fn reopen(&self, turn_id: &str) -> JournalFuture<'static, Opened<Box<OpenTurn>>> {
+        let (turn_id, taken) = (turn_id.to_owned(), turn_id.to_owned());
+        let handed =
+            self.lease(move |connection, claim| open_turns::reopen(connection, &turn_id, claim));
+        Box::pin(async move {
+            let (core, answer) = handed?;
+            let opened = answer.await?;
+            if let Opened::Leased(turn) = &opened {
+                core.heart.hold(&core, &turn.session_label, turn.epoch);
+                core.runs.leased(&taken, turn.epoch);
+                core.pulse.leased(&core);
+            }
+            Ok(opened)
+        })
+    }
+}
+
+impl Ledger {
+    /// Hands over a job that asks for leases, at once: dropping its answer undoes nothing.
+    fn lease<T, F>(
+        &self,
+        mut work: F,
+    ) -> Stored<(Arc<Core>, impl Future<Output = Stored<T>> + Send + use<T, F>)>
+    where
+        T: Send + 'static,
+        F: FnMut(&rusqlite::Connection, &claim::Claim) -> Stored<T> + Send + 'static,
+    {
+        let core = self.core()?;
+        let claim = core.claim.clone();
+        let answer = core.writer.submit(move |connection| work(connection, &claim));
+        Ok((core, answer))
+    }
+
+    /// As `lease`, for a job that takes along what the turn's run has told.
+    fn with_events<T, F>(
+        &self,
+        turn_id: &str,
+        mut work: F,
+    ) -> Stored<(Arc<Core>, impl Future<Output = Stored<T>> + Send + use<T, F>)>
+    where
+        T: Send + 'static,
+        F: FnMut(&rusqlite::Connection, &claim::Claim, Option<&Along>) -> Stored<T>
+            + Send
+            + 'static,
+    {
+        let core = self.core()?;
+        let claim = core.claim.clone();
+        let along = core.runs.along(turn_id);
+        let then = along.clone().map(|along| Box::new(|kept| along.done(kept)) as Then);
+        let answer = core
+            .writer
+            .submit_then(move |connection| work(connection, &claim, along.as_ref()), then);
+        Ok((core, answer))
+    }
+}

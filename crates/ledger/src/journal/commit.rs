@@ -1,0 +1,179 @@
+//! W4 (docs/rules/sessions-and-ledger.md#commit-points): what a finished run leaves in the ledger, in the transaction the writer has opened.
+//!
+//! The session's pointer is compared and set; a turn never lands on a head its run did not know. A turn that was opened
+//! is finished under its lease, any other is written whole. It must never write a part: every check stands before the
+//! first row, and an error after it undoes the job.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::journal::write::{Again, Parent, Row, insert_message, insert_turn, write_tool_call};
+use crate::journal::{cache_chain, compaction, open_turns};
+use crate::lease::claim::Claim;
+use crate::sessions::pointers;
+use crate::sqlite::error::{Stored, sqlite};
+use base::clock::Clock;
+use model::{CommitReceipt, CompactionUsage, StorageError, StorageErrorKind, TurnCommit};
+use turn::stale_head::{Ending, Landing, Rebase};
+
+/// Writes the turn, its messages and tool calls, and moves the session's pointer as docs/rules/turns-and-streams.md#session-pointer says.
+///
+/// # Errors
+/// `stale_writer` when the turn's lease is another's; `stale_head` when the session has moved on and the turn does not
+/// go beside it; `unknown_turn` for a parent that is not there, `storage_constraint` for an id that is there already.
+/// Nothing is written then.
+pub(crate) fn commit_turn(
+    connection: &Connection,
+    turn: &TurnCommit,
+    claim: &Claim,
+    clock: &Clock,
+) -> Stored<CommitReceipt> {
+    if let Some(epoch) = turn.epoch {
+        claim.check(connection, &turn.session_label, epoch)?;
+    }
+    let session = pointers::head(connection, &turn.session_label)?;
+    let head = session.clone().flatten();
+    let ending = Ending {
+        head: head.as_deref(),
+        expected: turn.expected_head.as_deref(),
+        parent: turn.parent_turn_id.as_deref(),
+        moves: turn.move_pointer,
+        compacts: turn.compaction.is_some(),
+        on_stale_head: turn.on_stale_head,
+    };
+    let compacted = ending.is_stale() && is_compacted(connection, ending.head, ending.expected);
+    let (mut parent_id, moves, stale_head) = match ending.landing(compacted) {
+        Landing::InThread(parent) => (parent.map(ToOwned::to_owned), turn.move_pointer, None),
+        Landing::Beside(parent) => {
+            let stale_head = stale(turn, ending.head, "stands beside its thread");
+            (parent.map(ToOwned::to_owned), false, Some(stale_head))
+        }
+        Landing::Refused => {
+            return Err(stale(turn, ending.head, "was not written; run it again"));
+        }
+    };
+    let mut parent = parent_id.as_deref().map(|id| parent_of(connection, id)).transpose()?;
+    if session.is_none() {
+        let (label, now) = (&turn.session_label, turn.completed_at);
+        pointers::create(connection, label, parent_id.as_deref(), now, false)?;
+    }
+    let mut new_head = head;
+    if let Some(result) = &turn.compaction {
+        let Some(before) = parent_id.as_deref() else {
+            return Err(StorageError::new(
+                StorageErrorKind::Constraint,
+                format!(
+                    "turn `{}` has a compaction but no parent that could be compacted",
+                    turn.turn_id
+                ),
+            ));
+        };
+        let id = clock.new_id();
+        parent = Some(compaction::write_turn(
+            connection,
+            turn,
+            (result, &CompactionUsage::of_result(result)),
+            (&id, before),
+            clock,
+        )?);
+        move_pointer(connection, turn, &id)?;
+        parent_id = Some(id.clone());
+        new_head = Some(id);
+    }
+    let row = Row::of(turn, parent_id.as_deref());
+    let again = match turn.epoch {
+        None => {
+            insert_turn(connection, turn, &row, parent.as_ref())?;
+            Again::Refuse
+        }
+        Some(epoch) => {
+            open_turns::finish_turn(connection, turn, &row, parent.as_ref())?;
+            claim.give_back(connection, &turn.session_label, epoch)?;
+            Again::Keep
+        }
+    };
+    for message in &turn.messages {
+        insert_message(connection, &turn.turn_id, message, again)?;
+    }
+    for call in &turn.tool_calls {
+        write_tool_call(connection, &turn.turn_id, (call, None, None), again, clock)?;
+    }
+    if let Some(result) = &turn.compaction
+        && let Some(id) = &parent_id
+    {
+        // Last, because the first kept turn may be this very turn.
+        compaction::write_row(connection, id, result)?;
+    }
+    if moves {
+        move_pointer(connection, turn, &turn.turn_id)?;
+        new_head = Some(turn.turn_id.clone());
+    } else if turn.epoch.is_some() {
+        pointers::opened(connection, &turn.session_label)?;
+    }
+    if let Some(step) = &turn.cache {
+        let at_turn = new_head.as_deref() == Some(turn.turn_id.as_str());
+        cache_chain::write(connection, &turn.session_label, &turn.turn_id, step, at_turn)?;
+    }
+    Ok(CommitReceipt { turn_id: turn.turn_id.clone(), head: new_head, stale_head })
+}
+
+fn stale(turn: &TurnCommit, head: Option<&str>, outcome: &str) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::StaleHead,
+        format!(
+            "session `{}` moved from `{}` to `{}` since the run began, and turn `{}` {outcome}",
+            turn.session_label,
+            turn.expected_head.as_deref().unwrap_or("no turn"),
+            head.unwrap_or("no turn"),
+            turn.turn_id
+        ),
+    )
+}
+
+/// Whether only compactions came after the head that a run knew; not where that cannot be read.
+pub(crate) fn is_compacted(
+    connection: &Connection,
+    head: Option<&str>,
+    expected: Option<&str>,
+) -> bool {
+    let mut rebase = Rebase::new(head, expected);
+    while let Some(id) = rebase.wanted() {
+        let row = connection
+            .prepare_cached(
+                "SELECT turn_type = 'compaction', parent_turn_id FROM turns WHERE id = ?1",
+            )
+            .and_then(|mut statement| {
+                statement.query_row((id,), |row| Ok((row.get(0)?, row.get(1)?)))
+            });
+        let (compaction, parent) = row.unwrap_or((false, None));
+        rebase.turn(compaction, parent);
+    }
+    rebase.is_compacted()
+}
+
+pub(crate) fn parent_of(connection: &Connection, id: &str) -> Stored<Parent> {
+    connection
+        .prepare_cached(
+            "SELECT depth, thread_tokens FROM turns WHERE id = ?1 AND status NOT IN ('pending', 'streaming')",
+        )
+        .and_then(|mut statement| {
+            statement
+                .query_row((id,), |row| {
+                    Ok(Parent { depth: row.get(0)?, thread_tokens: row.get(1)? })
+                })
+                .optional()
+        })
+        .map_err(|error| sqlite("read the parent turn", &error))?
+        .ok_or_else(|| unknown_turn(id))
+}
+
+/// The refusal of a turn that is not there, or has not ended.
+pub(crate) fn unknown_turn(id: &str) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::UnknownTurn,
+        format!("the ledger has no turn `{id}`; pass the id of a turn that has ended"),
+    )
+}
+
+fn move_pointer(connection: &Connection, turn: &TurnCommit, to: &str) -> Stored<()> {
+    pointers::move_pointer(connection, &turn.session_label, to, turn.completed_at)
+}

@@ -1,0 +1,183 @@
+//! A compaction in the ledger: a turn of its own that holds the summary, and the row that says what it stands for.
+//!
+//! It decides nothing: what is summarised and kept comes with the commit. It must never be written without its turn.
+
+use std::sync::LazyLock;
+
+use rusqlite::{Connection, params};
+
+use crate::journal::commit::parent_of;
+use crate::journal::write::{Again, Parent, Row, insert_message, insert_turn, integer};
+use crate::lease::claim::Claim;
+use crate::reading::history;
+use crate::sessions::pointers;
+use crate::sqlite::checksum::{insert, numbered, set};
+use crate::sqlite::error::{Stored, sqlite};
+use base::clock::Clock;
+use model::{
+    Block, CompactionResult, CompactionStep, CompactionUsage, Message, Role, StopReason,
+    StorageError, StorageErrorKind, TurnCommit, TurnStatus, TurnType, summary_text,
+};
+
+static FOLLOW: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("parent_turn_id", "?2"), ("depth", "?3")]);
+    format!("UPDATE turns SET {change} WHERE id = ?1 AND status = 'streaming'")
+});
+static EXPECT: LazyLock<String> = LazyLock::new(|| {
+    format!("UPDATE open_turns SET {} WHERE turn_id = ?1", set(&[("expected_head", "?2")]))
+});
+static ADD: LazyLock<String> = LazyLock::new(|| {
+    let row = numbered(
+        "turn_id, summary, summarized_through_turn_id, first_kept_turn_id, turns_summarized, model, provider, \
+         tokens_before, tokens_after, summary_tokens, summarization_input_tokens, summarization_output_tokens, \
+         duration_ms, trigger, compaction_type",
+    );
+    insert("compactions", &row)
+});
+
+/// Writes a compaction by itself, makes it the session's head, and lets the open turn that needed it follow it.
+///
+/// # Errors
+/// `stale_writer`, `stale_head`; `unknown_turn` where there is nothing before it. Nothing is written then.
+pub(crate) fn compact(
+    connection: &Connection,
+    step: &CompactionStep,
+    claim: &Claim,
+    clock: &Clock,
+) -> Stored<()> {
+    let CompactionStep { id, turn, compaction, usage } = step;
+    let label = &turn.session_label;
+    if let Some(epoch) = turn.epoch {
+        claim.check(connection, label, epoch)?;
+    }
+    let session = pointers::head(connection, label)?;
+    if session.clone().flatten() != turn.expected_head {
+        return Err(StorageError::new(
+            StorageErrorKind::StaleHead,
+            format!("session `{label}` has moved on while it was compacted; compact it again"),
+        ));
+    }
+    let Some(before) = turn.parent_turn_id.as_deref() else {
+        return Err(StorageError::new(
+            StorageErrorKind::UnknownTurn,
+            format!("session `{label}` has no turn that could be compacted"),
+        ));
+    };
+    if session.is_none() {
+        pointers::create(connection, label, Some(before), turn.started_at, true)?;
+    }
+    let parent = write_turn(connection, turn, (compaction, usage), (id, before), clock)?;
+    write_row(connection, id, compaction)?;
+    pointers::move_pointer(connection, label, id, turn.completed_at)?;
+    if turn.epoch.is_some() {
+        follow(connection, &turn.turn_id, id, &parent)
+            .map_err(|error| sqlite(&format!("move turn `{}`", turn.turn_id), &error))?;
+    }
+    Ok(())
+}
+
+/// The open turn `turn_id` follows the compaction `id` from here on, also for who resumes it.
+fn follow(
+    connection: &Connection,
+    turn_id: &str,
+    id: &str,
+    parent: &Parent,
+) -> rusqlite::Result<()> {
+    connection.prepare_cached(&FOLLOW)?.execute((turn_id, id, parent.depth + 1))?;
+    connection.prepare_cached("UPDATE turns SET has_children = 1 WHERE id = ?1")?.execute((id,))?;
+    connection.prepare_cached(&EXPECT)?.execute((turn_id, id)).map(drop)
+}
+
+/// The compaction's own turn, between the old head and the run's turn, holding the summary as its message.
+pub(crate) fn write_turn(
+    connection: &Connection,
+    turn: &TurnCommit,
+    (compaction, used): (&CompactionResult, &CompactionUsage),
+    (id, before): (&str, &str),
+    clock: &Clock,
+) -> Stored<Parent> {
+    let parent = parent_of(connection, before)?;
+    let completed_at = turn.started_at.saturating_add(integer(compaction.duration_ms));
+    let row = Row {
+        id,
+        parent_turn_id: Some(before),
+        turn_type: TurnType::Compaction,
+        status: TurnStatus::Completed,
+        stop_reason: Some(StopReason::EndTurn),
+        model: &compaction.model,
+        provider: &compaction.provider,
+        usage: used.tokens,
+        usage_estimated: used.estimated,
+        cost: used.cost,
+        attempts: &used.attempts,
+        completed_at: Some(completed_at),
+    };
+    insert_turn(connection, turn, &row, Some(&parent))?;
+    let summary = Message {
+        id: clock.new_id(),
+        role: Role::User,
+        blocks: vec![Block::text(summary_text(&compaction.summary))],
+        sequence: 0,
+        created_at: completed_at,
+        provenance: None,
+        provider_stop_reason: None,
+    };
+    insert_message(connection, id, &summary, Again::Refuse)?;
+    Ok(Parent {
+        depth: parent.depth + 1,
+        thread_tokens: parent.thread_tokens.saturating_add(integer(used.tokens.total_tokens)),
+    })
+}
+
+/// The row that says what was summarised and what is kept.
+pub(crate) fn write_row(
+    connection: &Connection,
+    id: &str,
+    compaction: &CompactionResult,
+) -> Stored<()> {
+    connection
+        .prepare_cached(&ADD)
+        .and_then(|mut statement| {
+            statement.execute(params![
+                id,
+                compaction.summary,
+                compaction.summarized_through_turn_id,
+                compaction.first_kept_turn_id,
+                integer(compaction.turns_summarized),
+                compaction.model,
+                compaction.provider,
+                integer(compaction.tokens_before),
+                integer(compaction.tokens_after),
+                integer(compaction.summary_tokens),
+                integer(compaction.summarization_input_tokens),
+                integer(compaction.summarization_output_tokens),
+                integer(compaction.duration_ms),
+                compaction.trigger,
+                compaction.compaction_type,
+            ])
+        })
+        .map(drop)
+        .map_err(|error| sqlite(&format!("write the compaction `{id}`"), &error))
+}
+
+/// Points the session at the turn before its last compaction; false where its thread has none.
+///
+/// # Errors
+/// `storage_locked` while a turn of the session runs.
+pub(crate) fn uncompact(
+    connection: &Connection,
+    label: &str,
+    claim: &Claim,
+    now: i64,
+) -> Stored<bool> {
+    if claim.is_busy(connection, label)? {
+        return Err(StorageError::new(
+            StorageErrorKind::Locked,
+            format!("a turn of session `{label}` runs; wait until it has ended"),
+        ));
+    }
+    let Some(head) = pointers::head(connection, label)?.flatten() else { return Ok(false) };
+    let Some(before) = history::before_compaction(connection, &head)? else { return Ok(false) };
+    pointers::move_pointer(connection, label, &before, now)?;
+    Ok(true)
+}

@@ -1,0 +1,106 @@
+//! The heartbeat: a thread that renews this process's leases while it holds any, in one job for all.
+//!
+//! It sleeps while there are none, and must never hold the ledger open.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::lease::claim::{Claim, held};
+use crate::open::registry::Core;
+
+/// Beats in the life of a lease: two may fail.
+const BEATS: u64 = 3;
+
+/// The heartbeat of an open ledger.
+pub(crate) struct Heart {
+    /// Set while leases are held, or the ledger closes.
+    state: Mutex<State>,
+    changed: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct State {
+    holding: bool,
+    stopping: bool,
+}
+
+impl Heart {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            thread: Mutex::default(),
+        })
+    }
+
+    /// This process holds the lease from now on.
+    pub(crate) fn hold(self: &Arc<Self>, core: &Arc<Core>, label: &str, epoch: i64) {
+        held(&core.claim.held).insert(label.to_owned(), epoch);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.holding {
+            return;
+        }
+        state.holding = true;
+        drop(state);
+        self.changed.notify_all();
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() {
+            let lease = u64::try_from(core.claim.lease_ms).unwrap_or_default();
+            let pause = Duration::from_millis((lease / BEATS).max(1));
+            let (heart, core) = (Arc::clone(self), Arc::downgrade(core));
+            // Without a thread leases end after their time: the steps of a run still renew them.
+            *thread = std::thread::Builder::new()
+                .name("ledger-leases".to_owned())
+                .spawn(move || heart.beat(&core, pause))
+                .ok();
+        }
+    }
+
+    fn beat(&self, core: &Weak<Core>, pause: Duration) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while !state.stopping {
+            if !state.holding {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let (next, waited) =
+                self.changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner);
+            state = next;
+            if state.stopping || !waited.timed_out() {
+                continue;
+            }
+            let Some(core) = core.upgrade() else { return };
+            let leases: Vec<(String, i64)> = held(&core.claim.held)
+                .iter()
+                .map(|(label, epoch)| (label.clone(), *epoch))
+                .collect();
+            state.holding = !leases.is_empty();
+            if state.holding {
+                let claim = core.claim.clone();
+                // Nobody waits for it: a beat that finds no room, or fails, is followed by the next.
+                drop(core.writer.submit(move |connection| renew(connection, &claim, &leases)));
+            }
+        }
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).stopping = true;
+        self.changed.notify_all();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // It has no panic of its own.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn renew(
+    connection: &rusqlite::Connection,
+    claim: &Claim,
+    leases: &[(String, i64)],
+) -> crate::sqlite::error::Stored<()> {
+    leases.iter().try_for_each(|(label, epoch)| claim.renew(connection, label, *epoch))
+}

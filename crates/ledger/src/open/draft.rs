@@ -1,0 +1,130 @@
+//! A new file of ours: written whole under another name beside its place, then moved there.
+//!
+//! It must never overwrite a file, nor leave a part of one behind. What a killed process left is taken away by the next one
+//! that writes or opens the same file; what a living process may still write is never touched.
+
+use std::fs::{self, Metadata};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use crate::lease::owner::Owner;
+use crate::sqlite::error::{self, Stored};
+use crate::sqlite::file;
+use base::clock::Clock;
+use model::{StorageError, StorageErrorKind};
+
+/// Lets `make` fill a file that only its owner can read, and moves it to `to`. Gives its place and what `make` gave.
+///
+/// # Errors
+/// `storage_exists` where something is there already, before and after; what `make` says; any of storage.
+pub(crate) fn write<T>(
+    to: &Path,
+    clock: &Clock,
+    make: impl FnOnce(&Path) -> Stored<T>,
+) -> Stored<(PathBuf, T)> {
+    if fs::symlink_metadata(to).is_ok() {
+        return Err(exists(to));
+    }
+    let to = file::resolve(to)?;
+    sweep(&to, clock);
+    let draft = name(&to, clock);
+    let writing = |error| error::file(&format!("write `{}`", to.display()), &error);
+    let made = file::create_private(&draft).map_err(writing).and_then(|()| make(&draft)).and_then(
+        |made| match file::move_into_place(&draft, &to).map_err(writing)? {
+            true => Ok(made),
+            false => Err(exists(&to)),
+        },
+    );
+    if made.is_err() {
+        remove(&draft);
+    }
+    made.map(|made| (to, made))
+}
+
+/// A draft whose process nobody here can look up is left alone for so long.
+const OLD_MS: i64 = 24 * 3_600_000;
+/// Between the name of the file and what is its draft's own.
+const MARK: &str = ".new-";
+/// What SQLite may put beside a draft.
+const COMPANIONS: [&str; 4] = ["", "-journal", "-wal", "-shm"];
+
+/// The name of a new draft of `to`: it names the process that writes it.
+pub(crate) fn name(to: &Path, clock: &Clock) -> PathBuf {
+    let owner = Owner::this(clock);
+    let started = owner.pid_started.unwrap_or_default();
+    let of = format!("{MARK}{}-{}-{started}-{:016x}", owner.id, owner.pid, machine(&owner));
+    file::companion(to, &of)
+}
+
+/// Which boot, and whose process numbers: of another machine, nothing is known.
+fn machine(owner: &Owner) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&owner.boot_id, &owner.pid_space).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Takes away what killed processes have left of drafts of `to`.
+pub(crate) fn sweep(to: &Path, clock: &Clock) {
+    let (Some(folder), Some(name)) = (to.parent(), to.file_name().and_then(|name| name.to_str()))
+    else {
+        return;
+    };
+    // Best effort, here and below: what stays harms nobody.
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let me = Owner::this(clock);
+    for entry in entries.flatten() {
+        let found = entry.file_name();
+        let rest = found.to_str().and_then(|found| found.strip_prefix(name)?.strip_prefix(MARK));
+        if let Some(rest) = rest
+            && let Ok(metadata) = entry.metadata()
+            && metadata.is_file()
+            && is_left(rest, &metadata, &me, clock.now_ms())
+        {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether a draft's process is gone. `rest` is what stands behind the mark.
+fn is_left(rest: &str, metadata: &Metadata, me: &Owner, now: i64) -> bool {
+    let own = COMPANIONS.iter().rev().find_map(|suffix| rest.strip_suffix(suffix)).unwrap_or(rest);
+    let mut parts = own.split('-');
+    if parts.next().is_none_or(|id| id.len() != 26) {
+        return false;
+    }
+    let numbers = (|| {
+        let pid: i64 = parts.next()?.parse().ok()?;
+        let started: i64 = parts.next()?.parse().ok()?;
+        let machine = u64::from_str_radix(parts.next()?, 16).ok()?;
+        Some((pid, started, machine))
+    })();
+    match numbers {
+        Some((pid, started, of)) if of == machine(me) => {
+            let pid_started = (started != 0).then_some(started);
+            me.knows_dead(&Owner { pid, pid_started, ..me.clone() })
+        }
+        Some(_) | None => {
+            let modified =
+                metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+            modified
+                .and_then(|at| i64::try_from(at.as_millis()).ok())
+                .is_some_and(|at| now.saturating_sub(at) > OLD_MS)
+        }
+    }
+}
+
+/// Takes a draft away, with what SQLite may have put beside it.
+pub(crate) fn remove(draft: &Path) {
+    for suffix in COMPANIONS {
+        // Best effort: what is left of a draft harms nobody.
+        let _ = fs::remove_file(file::companion(draft, suffix));
+    }
+}
+
+fn exists(path: &Path) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::Exists,
+        format!("`{}` is there already; pass a path where nothing is", path.display()),
+    )
+}

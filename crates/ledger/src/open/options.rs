@@ -1,0 +1,43 @@
+//! What a host sets when it opens a ledger, and the defaults. It must never look at the disk.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::sqlite::synchronous::Synchronous;
+use model::Retention;
+
+/// Where the ledger is and how it is written.
+#[derive(Debug, Clone)]
+pub struct LedgerOptions {
+    /// The file. Its folder is created, for the owner alone, where it is missing.
+    pub path: PathBuf,
+    /// How far a commit waits for the disk. The first to open a ledger in a process decides for all.
+    pub synchronous: Synchronous,
+    /// How long a session stays leased to a process that gives no sign of life. The first to open a ledger in a process
+    /// decides for all.
+    pub lease: Duration,
+    /// How long the events of runs are kept; `None` keeps none. The first to open a ledger in a process decides for all.
+    pub events: Option<Retention>,
+    /// The log's size in bytes from which on a read that pins it is ended. The first to open a ledger in a process decides
+    /// for all.
+    pub log_bound: u64,
+}
+
+impl LedgerOptions {
+    /// The lease of those who ask for none: long enough for a process that is slow, short enough to wait for.
+    pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
+    /// The bound of the log of those who ask for none.
+    pub const LOG_BOUND: u64 = 256 << 20;
+
+    /// A ledger at `path` that waits for the disk.
+    #[must_use]
+    pub fn at(path: PathBuf) -> Self {
+        Self {
+            path,
+            synchronous: Synchronous::Full,
+            lease: Self::DEFAULT_LEASE,
+            events: Some(Retention::default()),
+            log_bound: Self::LOG_BOUND,
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Every ledger that is open in this process, by the identity of its file: two engines on one path share one.
+//!
+//! Two sets of connections on one file would be safe with one SQLite, but two writers would fight for the lock; and the
+//! check for a second SQLite library must know which descriptors are ours. It must never open a file twice.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use crate::events::poller::Pulse;
+use crate::events::runs::Runs;
+use crate::lease::claim::{Claim, Held};
+use crate::lease::heartbeat::Heart;
+use crate::lease::owner::Owner;
+use crate::open::draft;
+use crate::open::options::LedgerOptions;
+use crate::reading::query;
+use crate::rows::blobs;
+use crate::search::search_indexer;
+use crate::sqlite::connection::{self, Purpose};
+use crate::sqlite::error::{self, Stored};
+use crate::sqlite::file::{self, FileId};
+use crate::sqlite::guard::{self, Guard, Reads};
+use crate::sqlite::readers::Readers;
+use crate::sqlite::schema;
+use crate::sqlite::writer::Writer;
+use base::clock::Clock;
+use model::{Retention, StorageError, StorageErrorKind};
+
+/// Connections for our own reads.
+const READERS: usize = 4;
+/// Connections for the host's SQL.
+const QUERIES: usize = 2;
+
+/// An open ledger: its writer and its readers.
+pub(crate) struct Core {
+    id: FileId,
+    /// Where it is, with links and folders resolved.
+    pub(crate) path: PathBuf,
+    pub(crate) ledger_id: String,
+    pub(crate) writer: Writer,
+    pub(crate) readers: Arc<Readers>,
+    pub(crate) queries: Arc<Readers>,
+    pub(crate) claim: Claim,
+    pub(crate) heart: Arc<Heart>,
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) pulse: Arc<Pulse>,
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) reads: Arc<Reads>,
+    /// How long events are kept; `None` where none are.
+    pub(crate) retention: Option<Retention>,
+}
+
+struct Entry {
+    core: Arc<Core>,
+    handles: usize,
+}
+
+/// Opening and closing happen one at a time, so that nobody meets a ledger half open or half closed.
+static OPEN: LazyLock<Mutex<HashMap<FileId, Entry>>> = LazyLock::new(Mutex::default);
+
+/// Opens the ledger at `path`, or shares the one that is open. Each call needs one [`release`].
+pub(crate) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Core>> {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = file::resolve(&options.path)?;
+    guard::check_file_system(&path)?;
+    check_not_replaced(&open, &path)?;
+    draft::sweep(&path, clock);
+    let found = match file::identify(&path)? {
+        Some(found) => Some(found),
+        None => {
+            connection::create(&path, clock)?;
+            file::identify(&path)?
+        }
+    };
+    let Some((id, length)) = found else {
+        return Err(crate::sqlite::error::damaged(&format!(
+            "the ledger `{}` vanished while it was opened",
+            path.display()
+        )));
+    };
+    if let Some(entry) = open.get_mut(&id) {
+        entry.handles += 1;
+        return Ok(Arc::clone(&entry.core));
+    }
+    file::check_not_held(&path)?;
+    file::check_writable(&path)?;
+    file::check_header(&path, length)?;
+    let guard = Guard::new(&path, id.clone(), clock);
+    let reads = Reads::new(options.log_bound);
+    let watches = (&guard, &reads);
+    let connection = connection::open(&path, Purpose::Write(options.synchronous))?;
+    guard.opened();
+    let ledger_id = schema::ledger_id(&connection)?;
+    // Where a damaged page hides it, a search says so; opening does not.
+    let unindexed =
+        search_indexer::waiting(&connection).is_ok_and(|it| it > search_indexer::WAITING);
+    let reader = path.clone();
+    let eye = path.clone();
+    let claim = Claim {
+        owner: Arc::new(Owner::this(clock)),
+        held: Held::default(),
+        clock: clock.clone(),
+        lease_ms: i64::try_from(options.lease.as_millis()).unwrap_or(i64::MAX),
+    };
+    let core = Arc::new(Core {
+        id: id.clone(),
+        path: path.clone(),
+        ledger_id,
+        writer: Writer::start(connection, options.synchronous, watches)?,
+        readers: Readers::new(READERS, watches, move || connection::open(&reader, Purpose::Read)),
+        queries: Readers::new(QUERIES, watches, move || {
+            let connection = connection::open(&path, Purpose::Read)?;
+            let large = path.clone();
+            blobs::add_whole_text(&connection, move || connection::open(&large, Purpose::Read))?;
+            query::guard(connection)
+        }),
+        runs: Runs::new(claim.clone(), options.events.is_some()),
+        claim,
+        heart: Heart::new(),
+        pulse: Pulse::new(move || connection::open(&eye, Purpose::Read)),
+        retention: options.events.clone(),
+        guard: Arc::clone(&guard),
+        reads: Arc::clone(&reads),
+    });
+    core.runs.belongs_to(&core);
+    if unindexed {
+        core.pulse.index_soon(&core);
+    }
+    open.insert(id, Entry { core: Arc::clone(&core), handles: 1 });
+    Ok(core)
+}
+
+/// Refuses a path whose ledger was taken away while an engine of this process had it open, and whose log still stands there:
+/// it would be replayed into whatever is opened in its place.
+fn check_not_replaced(open: &HashMap<FileId, Entry>, path: &Path) -> Stored<()> {
+    let there = file::id_at(path).ok().flatten();
+    let replaced = open.iter().any(|(id, entry)| {
+        entry.core.guard.path() == path
+            && there.as_ref() != Some(id)
+            && entry.core.guard.log_is_ours()
+    });
+    if replaced {
+        return Err(StorageError::new(
+            StorageErrorKind::Replaced,
+            format!(
+                "the ledger `{}` was deleted or replaced while an engine of this process had it open; close that \
+                 engine first",
+                path.display()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Copies a ledger with its log while nobody in this process has it open, and nobody can open it: closing a descriptor of
+/// an open one would drop its locks (docs/rules/faults.md#no-second-sqlite).
+pub(crate) fn copy_closed(from: &Path, to: &Path) -> Stored<()> {
+    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = file::resolve(from)?;
+    if let Some((id, _)) = file::identify(&path)?
+        && open.contains_key(&id)
+    {
+        return Err(StorageError::new(
+            StorageErrorKind::InUse,
+            format!("the ledger `{}` is open in this process; close its engine", path.display()),
+        ));
+    }
+    file::check_not_held(&path)?;
+    for suffix in ["", "-wal"] {
+        let (from, to) = (file::companion(&path, suffix), file::companion(to, suffix));
+        if suffix.is_empty() || from.exists() {
+            let copying = |error| error::file(&format!("copy `{}`", from.display()), &error);
+            file::create_private(&to).map_err(copying)?;
+            std::fs::copy(&from, &to).map_err(copying)?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives a handle back; the last one waits for pending jobs, checkpoints and closes the files.
+pub(crate) fn release(core: &Core) {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(entry) = open.get_mut(&core.id) {
+        entry.handles -= 1;
+        if entry.handles == 0 {
+            core.heart.stop();
+            core.pulse.stop();
+            // Readers first: the writer's last checkpoint then empties the log.
+            core.readers.stop();
+            core.queries.stop();
+            core.writer.stop();
+            open.remove(&core.id);
+        }
+    }
+}

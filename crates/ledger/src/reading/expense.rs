@@ -1,0 +1,31 @@
+//! What turns have come to, for the budgets that are counted over more than a run.
+//!
+//! It must never count a turn twice: a compaction is a turn of its own, and what a run forked from was paid by its session.
+
+use rusqlite::{Connection, Row, ToSql};
+
+use crate::sqlite::error::{Stored, sqlite};
+use model::{Expense, SpentBy};
+
+/// The sum, of turns under way as far as they are written.
+pub(crate) fn spent(connection: &Connection, by: &SpentBy) -> Stored<Expense> {
+    let (from, values): (&str, &[&dyn ToSql]) = match by {
+        SpentBy::Turn(id) => ("turns WHERE id = ?1", &[id]),
+        SpentBy::Session(label) => ("turns WHERE session_label = ?1", &[label]),
+        SpentBy::Agent(id) => {
+            ("sessions JOIN turns ON session_label = label WHERE agent_id = ?1", &[id])
+        }
+        SpentBy::Between(from, until) => {
+            ("turns WHERE started_at >= ?1 AND started_at < ?2", &[from, until])
+        }
+    };
+    let sql = format!("SELECT coalesce(sum(total_tokens), 0), total(cost) FROM {from}");
+    let read = |row: &Row<'_>| {
+        let tokens: i64 = row.get(0)?;
+        Ok(Expense { tokens: u64::try_from(tokens).unwrap_or_default(), cost: row.get(1)? })
+    };
+    connection
+        .prepare_cached(&sql)
+        .and_then(|mut statement| statement.query_row(values, read))
+        .map_err(|error| sqlite("read what was spent", &error))
+}

@@ -1,0 +1,333 @@
+//! A message as its columns: the texts once, and a frame that says how the blocks are cut from them.
+//!
+//! `content` and `thinking` hold every visible text and all shown reasoning, in order; `blocks_json` is the list of
+//! blocks with each such text named by its length in bytes, and NULL for a message of one plain text block. So the
+//! interface's columns can be read as they are, nothing is stored twice, and opaque values come back byte for byte.
+//! This file must never interpret those values.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::rows::blobs;
+use crate::sqlite::error::{Stored, damaged};
+use model::{Block, Message};
+
+/// The columns of a message that hold its parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Columns {
+    pub(crate) content: String,
+    pub(crate) thinking: Option<String>,
+    pub(crate) blocks_json: Option<String>,
+    pub(crate) tool_call_id: Option<String>,
+    pub(crate) is_error: Option<bool>,
+}
+
+/// The columns as a row lends them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ColumnsRef<'a> {
+    pub(crate) content: &'a str,
+    pub(crate) thinking: Option<&'a str>,
+    pub(crate) blocks_json: Option<&'a str>,
+    pub(crate) tool_call_id: Option<&'a str>,
+    pub(crate) is_error: Option<bool>,
+}
+
+/// A block on its way into `blocks_json`.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+enum FrameOut<'a> {
+    Text {
+        text_bytes: usize,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        provider_data: Option<&'a str>,
+    },
+    Image {
+        mime_type: &'a str,
+        data: &'a str,
+    },
+    Thinking {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        thinking_bytes: Option<usize>,
+        /// Inside a tool's result, where the message's `thinking` does not hold it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        thinking: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        signature: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        provider_data: Option<&'a str>,
+    },
+    RedactedThinking {
+        data: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        provider_data: Option<&'a str>,
+    },
+    ToolCall {
+        id: &'a str,
+        name: &'a str,
+        arguments_json: &'a str,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        incomplete: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        provider_data: Option<&'a str>,
+    },
+    ToolResult {
+        /// Left out where the columns `tool_call_id` and `is_error` say it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool_call_id: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        is_error: Option<bool>,
+        tool_name: &'a str,
+        content: Vec<FrameOut<'a>>,
+    },
+    Opaque {
+        raw_json: &'a str,
+    },
+}
+
+/// A block on its way out. One flat shape, because serde's tagged enums copy everything first.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FrameIn {
+    #[serde(rename = "type")]
+    kind: Kind,
+    text_bytes: Option<usize>,
+    thinking_bytes: Option<usize>,
+    thinking: Option<String>,
+    provider_data: Option<String>,
+    mime_type: Option<String>,
+    data: Option<String>,
+    signature: Option<String>,
+    id: Option<String>,
+    name: Option<String>,
+    arguments_json: Option<String>,
+    #[serde(default)]
+    incomplete: bool,
+    tool_call_id: Option<String>,
+    is_error: Option<bool>,
+    tool_name: Option<String>,
+    content: Option<Vec<FrameIn>>,
+    raw_json: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Text,
+    Image,
+    Thinking,
+    RedactedThinking,
+    ToolCall,
+    ToolResult,
+    Opaque,
+}
+
+/// The columns of a message.
+pub(crate) fn encode(message: &Message) -> Stored<Columns> {
+    let result = message.tool_result();
+    let plain = matches!(message.blocks.as_slice(), [Block::Text { provider_data: None, .. }]);
+    let blocks_json = if plain {
+        None
+    } else {
+        let mut place = Place { in_columns: result.is_some(), nested: false };
+        let frames: Vec<_> = message.blocks.iter().map(|block| frame(block, &mut place)).collect();
+        Some(
+            serde_json::to_string(&frames)
+                .map_err(|_| damaged("a message's blocks have no JSON"))?,
+        )
+    };
+    Ok(Columns {
+        content: message.content(),
+        thinking: message.thinking(),
+        blocks_json,
+        tool_call_id: result.map(|(id, _)| id.to_owned()),
+        is_error: result.map(|(_, failed)| failed),
+    })
+}
+
+/// Where a block stands.
+struct Place {
+    /// Whether the next tool result is the one the columns name.
+    in_columns: bool,
+    /// Whether it is inside a tool's result.
+    nested: bool,
+}
+
+fn frame<'a>(block: &'a Block, place: &mut Place) -> FrameOut<'a> {
+    match block {
+        Block::Text { text, provider_data } => {
+            FrameOut::Text { text_bytes: text.len(), provider_data: provider_data.as_deref() }
+        }
+        Block::Image { mime_type, data } => FrameOut::Image { mime_type, data },
+        Block::Thinking { thinking, signature, provider_data } => FrameOut::Thinking {
+            thinking_bytes: (!place.nested).then_some(thinking.len()),
+            thinking: place.nested.then_some(thinking),
+            signature: signature.as_deref(),
+            provider_data: provider_data.as_deref(),
+        },
+        Block::RedactedThinking { data, provider_data } => {
+            FrameOut::RedactedThinking { data, provider_data: provider_data.as_deref() }
+        }
+        Block::ToolCall { id, name, arguments_json, incomplete, provider_data } => {
+            FrameOut::ToolCall {
+                id,
+                name,
+                arguments_json,
+                incomplete: *incomplete,
+                provider_data: provider_data.as_deref(),
+            }
+        }
+        Block::ToolResult { tool_call_id, tool_name, content, is_error } => {
+            let named = std::mem::take(&mut place.in_columns);
+            let mut inside = Place { in_columns: false, nested: true };
+            FrameOut::ToolResult {
+                tool_call_id: (!named).then_some(tool_call_id),
+                is_error: (!named).then_some(*is_error),
+                tool_name,
+                content: content.iter().map(|block| frame(block, &mut inside)).collect(),
+            }
+        }
+        Block::Opaque { raw_json } => FrameOut::Opaque { raw_json },
+    }
+}
+
+/// The blocks of a message.
+///
+/// # Errors
+/// `ledger_corrupt` where the frame and the texts do not fit together.
+pub(crate) fn decode(columns: ColumnsRef<'_>) -> Stored<Vec<Block>> {
+    let Some(json) = columns.blocks_json else {
+        return Ok(vec![Block::text(columns.content)]);
+    };
+    let frames: Vec<FrameIn> = serde_json::from_str(json)
+        .map_err(|error| damaged(&format!("a message's blocks cannot be read: {error}")))?;
+    let mut texts = Texts {
+        content: columns.content,
+        thinking: columns.thinking.unwrap_or_default(),
+        answers: columns.tool_call_id.zip(columns.is_error),
+    };
+    let blocks = frames.into_iter().map(|frame| texts.block(frame)).collect::<Option<Vec<_>>>();
+    match blocks {
+        Some(blocks) if texts.content.is_empty() && texts.thinking.is_empty() => Ok(blocks),
+        _ => Err(damaged("a message's blocks do not fit its text")),
+    }
+}
+
+/// What is left of the texts while blocks are cut from them.
+struct Texts<'a> {
+    content: &'a str,
+    thinking: &'a str,
+    answers: Option<(&'a str, bool)>,
+}
+
+impl Texts<'_> {
+    fn block(&mut self, frame: FrameIn) -> Option<Block> {
+        let provider_data = frame.provider_data;
+        Some(match frame.kind {
+            Kind::Text => {
+                Block::Text { text: cut(&mut self.content, frame.text_bytes)?, provider_data }
+            }
+            Kind::Image => Block::Image { mime_type: frame.mime_type?, data: frame.data? },
+            Kind::Thinking => Block::Thinking {
+                thinking: match frame.thinking {
+                    Some(inline) => inline,
+                    None => cut(&mut self.thinking, frame.thinking_bytes)?,
+                },
+                signature: frame.signature,
+                provider_data,
+            },
+            Kind::RedactedThinking => Block::RedactedThinking { data: frame.data?, provider_data },
+            Kind::ToolCall => Block::ToolCall {
+                id: frame.id?,
+                name: frame.name?,
+                arguments_json: frame.arguments_json?,
+                incomplete: frame.incomplete,
+                provider_data,
+            },
+            Kind::ToolResult => {
+                let (tool_call_id, is_error) = match frame.tool_call_id {
+                    Some(id) => (id, frame.is_error?),
+                    None => self.answers.take().map(|(id, failed)| (id.to_owned(), failed))?,
+                };
+                Block::ToolResult {
+                    tool_call_id,
+                    tool_name: frame.tool_name?,
+                    content: frame
+                        .content?
+                        .into_iter()
+                        .map(|inner| self.block(inner))
+                        .collect::<Option<Vec<_>>>()?,
+                    is_error,
+                }
+            }
+            Kind::Opaque => Block::Opaque { raw_json: frame.raw_json? },
+        })
+    }
+}
+
+fn cut(text: &mut &str, bytes: Option<usize>) -> Option<String> {
+    let (head, rest) = text.split_at_checked(bytes?)?;
+    *text = rest;
+    Some(head.to_owned())
+}
+
+/// What bit rot in a page would change without SQLite's noticing (docs/rules/faults.md#sqlite): the hash of all that a request is built
+/// from. Each part is framed by its length, so that no text can move from one column to the next.
+pub(crate) fn checksum(role: &str, columns: ColumnsRef<'_>, provenance: [Option<&str>; 5]) -> i64 {
+    let mut hash = Xxh3::new();
+    let mut part = |text: Option<&str>| {
+        let length = text.map_or(u64::MAX, |text| u64::try_from(text.len()).unwrap_or(u64::MAX));
+        hash.update(&length.to_le_bytes());
+        hash.update(text.unwrap_or_default().as_bytes());
+    };
+    part(Some(role));
+    part(Some(columns.content));
+    part(columns.thinking);
+    part(columns.blocks_json);
+    part(columns.tool_call_id);
+    part(columns.is_error.map(|failed| if failed { "1" } else { "0" }));
+    provenance.into_iter().for_each(part);
+    hash.digest().cast_signed()
+}
+
+impl<'a> ColumnsRef<'a> {
+    /// Those that may be large, by their names.
+    pub(crate) fn by_name(&self) -> [(&'static str, Option<&'a str>); 3] {
+        let [content, thinking, blocks] = blobs::MESSAGE;
+        [(content, Some(self.content)), (thinking, self.thinking), (blocks, self.blocks_json)]
+    }
+
+    /// The same with these values for them, in that order.
+    pub(crate) fn with<'b>(
+        &self,
+        [content, thinking, blocks]: &'b [Option<Cow<'b, str>>; 3],
+    ) -> ColumnsRef<'b>
+    where
+        'a: 'b,
+    {
+        ColumnsRef {
+            content: content.as_deref().unwrap_or_default(),
+            thinking: thinking.as_deref(),
+            blocks_json: blocks.as_deref(),
+            tool_call_id: self.tool_call_id,
+            is_error: self.is_error,
+        }
+    }
+}
+
+impl Columns {
+    /// The same, lent.
+    pub(crate) fn lend(&self) -> ColumnsRef<'_> {
+        ColumnsRef {
+            content: &self.content,
+            thinking: self.thinking.as_deref(),
+            blocks_json: self.blocks_json.as_deref(),
+            tool_call_id: self.tool_call_id.as_deref(),
+            is_error: self.is_error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

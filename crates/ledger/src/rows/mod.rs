@@ -1,0 +1,6 @@
+//! Rows and the values that a host sees: messages as columns, blobs, pages of a list. It must never decide when a row is
+//! written.
+
+pub(crate) mod blobs;
+pub(crate) mod message_codec;
+pub(crate) mod row_types;

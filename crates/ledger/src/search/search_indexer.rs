@@ -1,0 +1,145 @@
+//! The index of words, filled behind the commits: a slice at a time, by the rowids of messages, up to the last one.
+//!
+//! It must never be what a commit waits for, nor what a search needs: what is not indexed yet is looked through.
+
+use std::sync::{Arc, LazyLock, Weak};
+
+use rusqlite::{Connection, OptionalExtension};
+use tokio::sync::oneshot;
+
+use crate::open::registry::Core;
+use crate::rows::blobs;
+use crate::sqlite::checksum::set;
+use crate::sqlite::error::{Stored, damaged, sqlite};
+use crate::sqlite::functions::words_of;
+use crate::sqlite::writer::Job;
+use model::StorageError;
+
+/// Messages of one transaction, and bytes of their words: what others wait for is short.
+const SLICE: i64 = 256;
+const SLICE_BYTES: usize = 1 << 20;
+/// Messages that may wait to be indexed: a search looks through so many in a few milliseconds, and an index that takes
+/// them together stays small.
+pub(crate) const WAITING: i64 = 256;
+
+pub(crate) const INDEXED_THROUGH: &str = "SELECT indexed_through FROM search_progress WHERE id = 1";
+pub(crate) const LAST: &str = "SELECT coalesce(max(rowid), 0) FROM messages";
+/// A message, once written, never changes; so those of turns that still run are taken along.
+pub(crate) const SAID: &str = "SELECT m.rowid, m.content, m.blobs_json FROM messages m CROSS JOIN turns t ON t.id = m.turn_id
+     WHERE m.rowid > ?1 AND m.rowid <= ?2 AND m.role IN ('user', 'assistant', 'system') AND t.turn_type = 'normal'
+     ORDER BY m.rowid";
+
+static PROGRESS: LazyLock<String> = LazyLock::new(|| {
+    format!("UPDATE search_progress SET {} WHERE id = 1", set(&[("indexed_through", "?1")]))
+});
+
+/// The last message that is indexed.
+pub(crate) fn indexed_through(connection: &Connection) -> Stored<i64> {
+    number(connection, INDEXED_THROUGH)
+}
+
+/// How many messages are not indexed yet.
+pub(crate) fn waiting(connection: &Connection) -> Stored<i64> {
+    Ok(number(connection, LAST)?.saturating_sub(indexed_through(connection)?))
+}
+
+fn number(connection: &Connection, sql: &str) -> Stored<i64> {
+    connection
+        .prepare_cached(sql)
+        .and_then(|mut statement| statement.query_row((), |row| row.get(0)).optional())
+        .map_err(|error| sqlite("read how far messages are indexed", &error))?
+        .ok_or_else(|| damaged("the ledger does not say how far messages are indexed"))
+}
+
+/// Indexes the next messages; whether more of them wait than may.
+pub(crate) fn slice(connection: &Connection) -> Stored<bool> {
+    let failed = |error| sqlite("index what was said", &error);
+    let from = indexed_through(connection)?;
+    let last = number(connection, LAST)?;
+    let mut through = last.min(from.saturating_add(SLICE));
+    let mut said = connection.prepare_cached(SAID).map_err(failed)?;
+    let mut add = connection
+        .prepare_cached("INSERT INTO message_words (rowid, words) VALUES (?1, ?2)")
+        .map_err(failed)?;
+    let mut rows = said.query((from, through)).map_err(failed)?;
+    let mut bytes = 0;
+    while let Some(row) = rows.next().map_err(failed)? {
+        let id: i64 = row.get(0).map_err(failed)?;
+        let words = words_of(&blobs::said(connection, row, 1)?);
+        bytes += words.len();
+        if !words.is_empty() {
+            add.execute((id, words)).map_err(failed)?;
+        }
+        if bytes > SLICE_BYTES {
+            through = id;
+            break;
+        }
+    }
+    connection
+        .prepare_cached(&PROGRESS)
+        .and_then(|mut statement| statement.execute((through,)))
+        .map_err(failed)?;
+    Ok(last - through > WAITING)
+}
+
+/// A slice as the writer's job, which does not wait for the disk: what a power cut takes is indexed again.
+struct Slice {
+    core: Weak<Core>,
+    more: bool,
+    /// Who waits for it; where nobody does, the next one comes after a pause.
+    asked: Option<oneshot::Sender<bool>>,
+}
+
+impl Job for Slice {
+    fn run(&mut self, connection: &Connection) -> bool {
+        match slice(connection) {
+            Ok(more) => {
+                self.more = more;
+                true
+            }
+            // Nothing is lost: a search looks through what is not indexed, and the next turns ask for a slice again.
+            Err(_) => {
+                self.more = false;
+                false
+            }
+        }
+    }
+
+    fn waits_for_disk(&self) -> bool {
+        false
+    }
+
+    fn answer(self: Box<Self>, failure: Option<&StorageError>) {
+        let more = self.more && failure.is_none();
+        match self.asked {
+            // A search that was dropped no longer listens.
+            Some(asked) => drop(asked.send(more)),
+            None => {
+                if let Some(core) = self.core.upgrade().filter(|_| more) {
+                    core.pulse.index_soon(&core);
+                }
+            }
+        }
+    }
+}
+
+/// Has a slice indexed, and those after it a while later each, so that the writer has time for turns.
+pub(crate) fn begin(core: &Arc<Core>) {
+    core.writer.post(Box::new(Slice { core: Arc::downgrade(core), more: false, asked: None }));
+}
+
+/// Has all but the last few messages indexed. Where that cannot be done (a full disk, another process at work), the
+/// search looks through more.
+pub(crate) async fn catch_up(core: &Arc<Core>) -> Stored<()> {
+    let mut slices = core.readers.run(|connection| waiting(connection)).await?;
+    while slices > WAITING {
+        let (asked, told) = oneshot::channel();
+        core.writer.post(Box::new(Slice { core: Weak::new(), more: false, asked: Some(asked) }));
+        if !told.await.unwrap_or(false) {
+            break;
+        }
+        // Each takes one message at least, so this ends, however many come meanwhile.
+        slices -= 1;
+    }
+    Ok(())
+}

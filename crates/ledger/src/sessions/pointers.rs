@@ -1,0 +1,159 @@
+//! Sessions: a label that points at a turn. Creating, moving and archiving them inside the writer's transaction.
+//!
+//! A pointer must never move without its row in `session_history`.
+
+use std::sync::LazyLock;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::lease::claim::Claim;
+use crate::sessions::aliases;
+use crate::sessions::persona::{self, Identity};
+use crate::sqlite::checksum::{insert, numbered, set};
+use crate::sqlite::error::{Stored, sqlite};
+use model::{StorageError, StorageErrorKind};
+
+static CREATE: LazyLock<String> = LazyLock::new(|| {
+    insert(
+        "sessions",
+        &[
+            ("label", "?1"),
+            ("persona_id", "?2"),
+            ("agent_id", "?3"),
+            ("created_at", "?4"),
+            ("updated_at", "?4"),
+            ("opening", "?5"),
+            ("is_subagent", "0"),
+            ("status", "'active'"),
+        ],
+    )
+});
+static OPENED: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("opening", "0")]);
+    format!("UPDATE sessions SET {change} WHERE label = ?1 AND opening = 1")
+});
+/// An archived session whose label is an alias by now stays archived.
+static MOVE: LazyLock<String> = LazyLock::new(|| {
+    let status =
+        "CASE WHEN status = 'archived' AND EXISTS (SELECT 1 FROM session_aliases WHERE alias = ?1)
+       THEN 'archived' ELSE 'active' END";
+    let change =
+        set(&[("thread_id", "?2"), ("updated_at", "?3"), ("opening", "0"), ("status", status)]);
+    format!("UPDATE sessions SET {change} WHERE label = ?1")
+});
+static LOG: LazyLock<String> =
+    LazyLock::new(|| insert("session_history", &numbered("session_label, thread_id, changed_at")));
+static ARCHIVE: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("status", "?2"), ("updated_at", "?3")]);
+    format!("UPDATE sessions SET {change} WHERE label = ?1 AND status <> ?2")
+});
+
+/// The session's head: `None` for no session, `Some(None)` for one without a turn.
+pub(crate) fn head(connection: &Connection, label: &str) -> Stored<Option<Option<String>>> {
+    connection
+        .prepare_cached("SELECT thread_id FROM sessions WHERE label = ?1")
+        .and_then(|mut statement| statement.query_row((label,), |row| row.get(0)).optional())
+        .map_err(|error| sqlite(&format!("read session `{label}`"), &error))
+}
+
+/// A session without a turn, with the persona of the turn its first one follows. Readers see it at once, or, `opening`,
+/// when its first turn has ended.
+pub(crate) fn create(
+    connection: &Connection,
+    label: &str,
+    follows: Option<&str>,
+    now: i64,
+    opening: bool,
+) -> Stored<()> {
+    let Identity { persona, agent } = persona::of_session(connection, label, follows)?;
+    connection
+        .prepare_cached(&CREATE)
+        .and_then(|mut statement| statement.execute((label, persona, agent, now, opening)))
+        .map(drop)
+        .map_err(|error| sqlite(&format!("create session `{label}`"), &error))
+}
+
+/// Lets readers see the session, whose first turn has ended.
+pub(crate) fn opened(connection: &Connection, label: &str) -> Stored<()> {
+    connection
+        .prepare_cached(&OPENED)
+        .and_then(|mut statement| statement.execute((label,)))
+        .map(drop)
+        .map_err(|error| sqlite(&format!("open session `{label}`"), &error))
+}
+
+/// The session's head, as readers see it: `None` also for a session whose first turn still runs.
+pub(crate) fn visible_head(connection: &Connection, label: &str) -> Stored<Option<Option<String>>> {
+    connection
+        .prepare_cached("SELECT thread_id FROM sessions WHERE label = ?1 AND opening = 0")
+        .and_then(|mut statement| statement.query_row((label,), |row| row.get(0)).optional())
+        .map_err(|error| sqlite(&format!("read session `{label}`"), &error))
+}
+
+/// Points the session at a turn, and logs it. One that was archived is in use again, unless an alias has its label.
+pub(crate) fn move_pointer(
+    connection: &Connection,
+    label: &str,
+    turn_id: &str,
+    now: i64,
+) -> Stored<()> {
+    let failed = |error| sqlite(&format!("move session `{label}`"), &error);
+    connection
+        .prepare_cached(&MOVE)
+        .and_then(|mut statement| statement.execute((label, turn_id, now)))
+        .map_err(failed)?;
+    log(connection, label, turn_id, now).map_err(failed)
+}
+
+/// Adds to the log of where a session pointed.
+pub(crate) fn log(
+    connection: &Connection,
+    label: &str,
+    turn_id: &str,
+    at: i64,
+) -> rusqlite::Result<()> {
+    connection.prepare_cached(&LOG)?.execute((label, turn_id, at)).map(drop)
+}
+
+/// Puts a session away, or takes it out again.
+///
+/// # Errors
+/// `unknown_session`; `storage_locked` while a turn of it runs; `storage_constraint` where an alias has its label by now.
+pub(crate) fn set_archived(
+    connection: &Connection,
+    label: &str,
+    archived: bool,
+    claim: &Claim,
+    now: i64,
+) -> Stored<()> {
+    if visible_head(connection, label)?.is_none() {
+        return Err(unknown_session(label));
+    }
+    if claim.is_busy(connection, label)? {
+        return Err(StorageError::new(
+            StorageErrorKind::Locked,
+            format!("a turn of session `{label}` runs; wait until it has ended"),
+        ));
+    }
+    if !archived && aliases::is_alias(connection, label)? {
+        return Err(StorageError::new(
+            StorageErrorKind::Constraint,
+            format!("`{label}` is an alias by now; remove that first"),
+        )
+        .at("label"));
+    }
+    let status = if archived { "archived" } else { "active" };
+    connection
+        .prepare_cached(&ARCHIVE)
+        .and_then(|mut statement| statement.execute((label, status, now)))
+        .map(drop)
+        .map_err(|error| sqlite(&format!("archive session `{label}`"), &error))
+}
+
+/// The refusal of a name that is neither a session nor a turn.
+pub(crate) fn unknown_session(label: &str) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::UnknownSession,
+        format!("`{label}` is neither a session nor a turn of the ledger"),
+    )
+}

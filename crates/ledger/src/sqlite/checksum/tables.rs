@@ -1,0 +1,129 @@
+//! Which columns of which table a row's checksum covers, and what a row is called in a report.
+//!
+//! What is missing here must be checked by another rule of `verify()`: a test compares this list with the schema.
+
+/// A table whose rows have a checksum.
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    /// The columns, as `checksum_of` takes them.
+    pub(crate) columns: &'static str,
+    /// What names a row of it: an expression.
+    pub(crate) subject: &'static str,
+}
+
+/// The columns that the checksum of `table` covers; empty for a table without one.
+pub(crate) fn columns(table: &str) -> &'static str {
+    TABLES.iter().find(|it| it.name == table).map_or("", |it| it.columns)
+}
+
+/// Every table that has one.
+pub(crate) const TABLES: [Table; 21] = [
+    Table {
+        name: "schema_meta",
+        columns: "ledger_id, created_at, engine_version",
+        subject: "ledger_id",
+    },
+    Table {
+        name: "sessions",
+        columns: "label, thread_id, persona_id, is_subagent, parent_session_label, parent_turn_id, spawn_tool_call_id, \
+                  task_description, task_status, routing_key, origin, origin_session_id, created_at, updated_at, status, \
+                  opening, agent_id",
+        subject: "label",
+    },
+    Table {
+        // Not `has_children`, which `verify()` compares with the children.
+        name: "turns",
+        columns: "id, parent_turn_id, turn_type, status, depth, thread_tokens, session_label, run_id, started_at, \
+                  completed_at, model, provider, role, toolset_name, tools_available, permissions_granted, \
+                  permissions_used, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, \
+                  reasoning_tokens, total_tokens, usage_estimated, context_tokens, cost, query_message_ids, \
+                  response_message_id, tool_call_count, source_event_id, workspace_path, stop_reason, error_kind, \
+                  error_message, error_retryable, attempts_json, error_code",
+        subject: "id",
+    },
+    Table {
+        // The others are in `checksum`, which is compared whenever a message is read.
+        name: "messages",
+        columns: "id, turn_id, source, sequence, created_at, checksum, context_json, metadata_json, blobs_json",
+        subject: "id",
+    },
+    Table {
+        name: "tool_calls",
+        columns: "id, provider_call_id, turn_id, message_id, tool_name, tool_number, status, spawned_session_label, \
+                  started_at, completed_at, sequence, error, params_json, result_json, replay, arguments_hash, blobs_json",
+        subject: "id",
+    },
+    Table {
+        name: "session_history",
+        columns: "session_label, thread_id, changed_at",
+        subject: "session_label",
+    },
+    Table {
+        name: "compactions",
+        columns: "turn_id, compaction_type, summary, summarized_through_turn_id, first_kept_turn_id, turns_summarized, \
+                  model, provider, tokens_before, tokens_after, summary_tokens, summarization_input_tokens, \
+                  summarization_output_tokens, duration_ms, trigger",
+        subject: "turn_id",
+    },
+    Table { name: "run_contexts", columns: "hash, context_json", subject: "hash" },
+    Table {
+        name: "open_turns",
+        columns: "turn_id, epoch, expected_head, context_id, target_json, progress_json",
+        subject: "turn_id",
+    },
+    Table {
+        // Not the times of the heartbeat, which no reader is given.
+        name: "session_leases",
+        columns: "session_label, epoch, owner, pid, pid_started, pid_space, boot_id",
+        subject: "session_label",
+    },
+    Table {
+        name: "session_aliases",
+        columns: "alias, session_label, created_at, updated_at",
+        subject: "alias",
+    },
+    Table {
+        name: "personas",
+        columns: "id, main_session_label, created_at, updated_at",
+        subject: "id",
+    },
+    Table {
+        name: "event_logs",
+        columns: "turn_id, run_id, session_label, created_at, ended_at, owner, pid, pid_started, pid_space, boot_id",
+        subject: "turn_id",
+    },
+    Table {
+        name: "run_events",
+        columns: "log_id, seq_from, seq, message_id, events",
+        subject: "(SELECT l.turn_id FROM event_logs l WHERE l.id = log_id)",
+    },
+    Table {
+        name: "session_commands",
+        columns: "session_label, epoch, command, message, taken, created_at",
+        subject: "session_label",
+    },
+    Table {
+        name: "auth_profile_usage",
+        columns: "profile_id, last_used_at, last_failure_at, failures, refusals, windows_json",
+        subject: "profile_id",
+    },
+    Table { name: "search_progress", columns: "indexed_through", subject: "NULL" },
+    Table {
+        name: "cache_chains",
+        columns: "session_label, turn_id, who, way, base, called_at, system_hash, thinking_hash, choice_hash, \
+                  tools_json, messages, comparable, input_tokens, read_tokens, write_tokens, told, tail",
+        subject: "session_label",
+    },
+    Table {
+        name: "model_calibration",
+        columns: "provider, model, per_mille, samples, updated_at",
+        subject: "provider || '/' || model",
+    },
+    Table { name: "cache_links", columns: "session_label, part, links", subject: "session_label" },
+    Table {
+        name: "cache_breaks",
+        columns: "turn_id, attempt, cause, part, change, name, position, message_id, role, expected_tokens, \
+                  read_tokens, tokens, cost, idle_ms",
+        subject: "turn_id",
+    },
+];

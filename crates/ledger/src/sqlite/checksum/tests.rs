@@ -1,0 +1,221 @@
+//! The checksum of a row: which columns it covers, that any change shows, and that an update hides no damage.
+
+use proptest::prelude::*;
+use rusqlite::Connection;
+use rusqlite::types::{Value, ValueRef};
+
+use super::*;
+use crate::sqlite::schema;
+
+fn connection() -> Connection {
+    #[expect(clippy::disallowed_methods, reason = "nobody's file")]
+    let connection = Connection::open_in_memory().unwrap();
+    add(&connection).unwrap();
+    connection
+}
+
+#[test]
+fn every_column_of_the_schema_is_covered_or_checked_otherwise() {
+    let connection = connection();
+    schema::migrate(&connection, schema::MIGRATIONS).unwrap();
+    let mut statement = connection
+        .prepare(
+            "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c
+             WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%' AND t.name NOT LIKE 'message_words%'
+               AND c.name <> 'row_checksum'",
+        )
+        .unwrap();
+    let all: Vec<(String, String)> = statement
+        .query_map((), |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert!(all.len() > 150, "{}", all.len());
+    let mut left: Vec<String> = all
+        .iter()
+        .filter(|(table, column)| !columns(table).split(SEPARATOR).any(|it| it == column))
+        .map(|(table, column)| format!("{table}.{column}"))
+        .collect();
+    left.sort();
+    let mut elsewhere: Vec<String> = [
+        // A blob has the hash of its text for a name.
+        "blobs.codec",
+        "blobs.data",
+        "blobs.hash",
+        "blobs.size",
+        // Row numbers, which an index holds too.
+        "event_logs.id",
+        "run_contexts.id",
+        "session_commands.id",
+        "session_history.id",
+        // One row.
+        "schema_meta.id",
+        "search_progress.id",
+        // Compared with the children.
+        "turns.has_children",
+        // Bookkeeping of the owner, which no reader is given.
+        "session_leases.expires_at",
+        "session_leases.heartbeat_at",
+    ]
+    .map(ToOwned::to_owned)
+    .into();
+    // What `messages.checksum` covers.
+    for column in [
+        "api",
+        "blocks_json",
+        "content",
+        "is_error",
+        "model",
+        "provider",
+        "response_id",
+        "role",
+        "stop_reason",
+        "thinking",
+        "tool_call_id",
+    ] {
+        elsewhere.push(format!("messages.{column}"));
+    }
+    elsewhere.sort();
+    assert_eq!(left, elsewhere);
+    for table in &TABLES {
+        for column in table.columns.split(SEPARATOR) {
+            let known = all.iter().any(|(of, name)| of == table.name && name == column);
+            assert!(known, "{}.{column}", table.name);
+        }
+    }
+}
+
+#[test]
+fn a_function_that_is_given_too_few_values_is_an_error() {
+    let connection = connection();
+    for sql in [
+        "SELECT checksum_of()",
+        "SELECT checksum_of('a, b', 1)",
+        "SELECT checksum_of('a', 1, 2)",
+        "SELECT checksum_after(1, 'a', 1)",
+        "SELECT checksum_after(1)",
+        "SELECT checksum_of(1, 2)",
+    ] {
+        assert!(connection.query_row(sql, (), |_| Ok(())).is_err(), "{sql}");
+    }
+    let none: Option<i64> = connection
+        .query_row("SELECT checksum_after(NULL, 'a', 1, 2)", (), |row| row.get(0))
+        .unwrap();
+    assert_eq!(none, None, "a row that lost its checksum does not get one by an update");
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<i64>().prop_map(Value::Integer),
+        (-3_i64..3).prop_map(Value::Integer),
+        prop::num::f64::NORMAL.prop_map(Value::Real),
+        ".{0,12}".prop_map(Value::Text),
+        prop::collection::vec(any::<u8>(), 0..12).prop_map(Value::Blob),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn updates_come_to_the_checksum_of_what_is_there(
+        steps in prop::collection::vec((0..3_usize, value()), 1..8),
+        damage in prop::option::of((0..8_usize, 0..3_usize, value())),
+    ) {
+        let connection = connection();
+        connection.execute_batch("CREATE TABLE t (a, b, c, row_checksum)").unwrap();
+        connection.execute(&insert("t", &numbered("a, b, c")), (1, "two", 3.5)).unwrap();
+        let whole = || -> bool {
+            connection
+                .query_row("SELECT row_checksum IS checksum_of('a, b, c', a, b, c) FROM t", (), |row| row.get(0))
+                .unwrap()
+        };
+        prop_assert!(whole());
+        let names = ["a", "b", "c"];
+        let mut damaged = None;
+        for (number, (column, value)) in steps.into_iter().enumerate() {
+            if let Some((at, column, value)) = &damage && *at == number {
+                let name = names[*column];
+                let before: Value = connection
+                    .query_row(&format!("SELECT {name} FROM t"), (), |row| row.get(0))
+                    .unwrap();
+                connection.execute(&format!("UPDATE t SET {name} = ?1"), (value,)).unwrap();
+                if ValueRef::from(&before) != ValueRef::from(value) {
+                    damaged = Some(*column);
+                }
+            }
+            connection.execute(&format!("UPDATE t SET {}", set(&[(names[column], "?1")])), (value,)).unwrap();
+            // What was damaged stays so, also when it is written over.
+            prop_assert_eq!(whole(), damaged.is_none());
+        }
+    }
+}
+
+#[test]
+fn a_value_of_another_column_or_type_adds_something_else() {
+    let values = [
+        ValueRef::Integer(1),
+        ValueRef::Real(1.5),
+        ValueRef::Text(b"1"),
+        ValueRef::Blob(b"1"),
+        ValueRef::Text(b""),
+        ValueRef::Blob(b""),
+    ];
+    let mut sums: Vec<i64> =
+        values.iter().flat_map(|value| ["a", "b"].map(|name| column(name, *value))).collect();
+    sums.sort_unstable();
+    sums.dedup();
+    assert_eq!(sums.len(), 2 * values.len());
+    assert_eq!(column("a", ValueRef::Null), 0);
+    // As SQLite stores them in a column of reals.
+    assert_eq!(column("a", ValueRef::Real(2.0)), column("a", ValueRef::Integer(2)));
+    assert_eq!(column("a", ValueRef::Real(-0.0)), column("a", ValueRef::Real(0.0)));
+}
+
+/// Every file of the room that is no test.
+fn sources() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut open = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(path) = open.pop() {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() && name != "tests" {
+            open.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if name.ends_with(".rs") && name != "tests.rs" {
+            found.push((name, std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_statement_that_writes_a_row_writes_its_checksum() {
+    // What it writes is covered by no checksum, or sealed right after.
+    let allowed = [
+        "UPDATE turns SET has_children = 1",
+        "UPDATE session_leases SET expires_at = ?4, heartbeat_at = ?5",
+        "INSERT INTO turns (id, parent_turn_id, turn_type, status, depth, thread_tokens, session_label, run_id,",
+    ];
+    let mut bad = Vec::new();
+    let mut seen = 0;
+    for (name, text) in sources() {
+        for table in &TABLES {
+            let table = table.name;
+            for begins in [
+                format!("INSERT INTO {table} ("),
+                format!("INSERT OR REPLACE INTO {table} ("),
+                format!("UPDATE {table} SET "),
+            ] {
+                for (at, _) in text.match_indices(&begins) {
+                    seen += 1;
+                    let statement = text[at..].split('"').next().unwrap();
+                    let built = statement[begins.len()..].starts_with('{');
+                    let sealed = statement.contains("row_checksum");
+                    if !built && !sealed && !allowed.iter().any(|it| statement.starts_with(it)) {
+                        bad.push(format!("{name}: {statement}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(seen > 20, "{seen}");
+    assert!(bad.is_empty(), "use the statements of `checksum`: {bad:#?}");
+}

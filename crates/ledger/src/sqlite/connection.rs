@@ -1,0 +1,226 @@
+//! The one opener of SQLite, with the guards of docs/rules/faults.md#connection-settings. Nothing else may call `rusqlite::Connection::open*`.
+//!
+//! It must never write to a file before it knows that the file is a ledger of a version it understands.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::open::draft;
+use crate::sqlite::error::{self, Stored, damaged, sqlite};
+use crate::sqlite::synchronous::Synchronous;
+use crate::sqlite::{checksum, file, guard, schema};
+use base::clock::Clock;
+use model::{StorageError, StorageErrorKind};
+
+/// How long a connection waits for another process's lock.
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The largest string or row.
+const MAX_LENGTH: i32 = 64 << 20;
+/// Prepared statements kept per connection: more than the room has.
+const STATEMENTS: usize = 128;
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Commits, on the writer's thread.
+    Write(Synchronous),
+    /// Our own reads.
+    Read,
+}
+
+/// Opens the ledger at `path`, which `ledger::file` has checked. Migrates it when `purpose` is writing.
+///
+/// # Errors
+/// A file that SQLite finds foreign, newer, damaged or read-only, left as it was.
+pub(crate) fn open(path: &Path, purpose: Purpose) -> Stored<Connection> {
+    guard::opening(|| open_checked(path, purpose))
+}
+
+fn open_checked(path: &Path, purpose: Purpose) -> Stored<Connection> {
+    let connection = open_raw(path, purpose)?;
+    let opened = identify(&connection, path).and_then(|()| match purpose {
+        Purpose::Read => configure(&connection, purpose),
+        Purpose::Write(_) => {
+            configure(&connection, purpose)?;
+            schema::migrate(&connection, schema::MIGRATIONS)?;
+            // A log left by a crash is folded in at the next checkpoint; a refused file keeps its own.
+            set(&connection, DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
+        }
+    });
+    if opened.is_err() && !file::has_log(path) {
+        // Nothing to fold in: closing may take away the empty companions that opening made.
+        set(&connection, DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+    }
+    opened.map(|()| connection)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the owner")]
+fn open_raw(path: &Path, purpose: Purpose) -> Stored<Connection> {
+    let mode = match purpose {
+        Purpose::Write(_) => OpenFlags::SQLITE_OPEN_READ_WRITE,
+        Purpose::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
+    };
+    // No URI: a path is a path, whatever it begins with.
+    let connection = Connection::open_with_flags(path, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .map_err(|error| sqlite(&format!("open the ledger `{}`", path.display()), &error))?;
+    connection
+        .busy_timeout(BUSY_TIMEOUT)
+        .map_err(|error| sqlite("set the ledger's busy timeout", &error))?;
+    set(&connection, DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    set(&connection, DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    set(&connection, DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
+    set(&connection, DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
+    set(&connection, DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    // Without it the bundled library compiles a statement anew each time a value is bound to it.
+    set(&connection, DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    for (limit, value) in
+        [(Limit::SQLITE_LIMIT_LENGTH, MAX_LENGTH), (Limit::SQLITE_LIMIT_ATTACHED, 0)]
+    {
+        connection
+            .set_limit(limit, value)
+            .map_err(|error| sqlite("set the ledger's limits", &error))?;
+    }
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    checksum::add(&connection)?;
+    Ok(connection)
+}
+
+/// A database of nobody's, to compare with.
+#[expect(clippy::disallowed_methods, reason = "this is the owner")]
+pub(crate) fn in_memory() -> Stored<Connection> {
+    let connection = Connection::open_in_memory()
+        .map_err(|error| sqlite("open a database in memory", &error))?;
+    checksum::add(&connection)?;
+    Ok(connection)
+}
+
+fn set(connection: &Connection, config: DbConfig, on: bool) -> Stored<()> {
+    connection
+        .set_db_config(config, on)
+        .map(drop)
+        .map_err(|error| sqlite("configure the ledger's connection", &error))
+}
+
+/// The checks that need SQLite, because the newest header may stand in the log. They only read.
+fn identify(connection: &Connection, path: &Path) -> Stored<()> {
+    let reading = |error: rusqlite::Error| match error.sqlite_error_code() {
+        // Its first bytes say that it is a ledger, so what SQLite does not understand of its header is damaged.
+        Some(ErrorCode::NotADatabase | ErrorCode::Unknown) => {
+            damaged(&format!("the header of the ledger `{}` cannot be read", path.display()))
+        }
+        _ => sqlite(&format!("read the ledger `{}`", path.display()), &error),
+    };
+    let application: i32 =
+        connection.query_row("PRAGMA application_id", (), |row| row.get(0)).map_err(reading)?;
+    if application != schema::APPLICATION_ID {
+        return Err(StorageError::new(
+            StorageErrorKind::Foreign,
+            format!(
+                "the ledger `{}` is a SQLite file of another application; pass another path",
+                path.display()
+            ),
+        ));
+    }
+    let version = schema::version(connection)?;
+    if version > schema::MIGRATIONS.len() {
+        return Err(schema::newer(version));
+    }
+    if version == 0 {
+        return Err(damaged(&format!(
+            "the header of the ledger `{}` says that it has no schema",
+            path.display()
+        )));
+    }
+    // The first real read: SQLite compares the file's length with its header and parses the schema.
+    connection
+        .query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get::<_, i64>(0))
+        .map_err(reading)?;
+    Ok(())
+}
+
+fn configure(connection: &Connection, purpose: Purpose) -> Stored<()> {
+    let failed = |error| sqlite("configure the ledger's connection", &error);
+    let pragma =
+        |name: &str, value: &str| connection.pragma_update(None, name, value).map_err(failed);
+    pragma("foreign_keys", "ON")?;
+    pragma("cell_size_check", "ON")?;
+    pragma("temp_store", "MEMORY")?;
+    pragma("mmap_size", "0")?;
+    match purpose {
+        Purpose::Read => pragma("query_only", "ON"),
+        Purpose::Write(synchronous) => {
+            if connection.is_readonly(rusqlite::MAIN_DB).map_err(failed)? {
+                return Err(StorageError::new(
+                    StorageErrorKind::ReadOnly,
+                    "the ledger cannot be written; make its file and folder writable",
+                ));
+            }
+            pragma("synchronous", synchronous.pragma())?;
+            pragma("journal_size_limit", "67108864")?;
+            // The writer checkpoints after it has answered, so that no commit waits for it.
+            pragma("wal_autocheckpoint", "0")?;
+            ensure_wal(connection)
+        }
+    }
+}
+
+/// A ledger is made in WAL mode; a tool may have taken it out.
+fn ensure_wal(connection: &Connection) -> Stored<()> {
+    let failed = |error| sqlite("put the ledger into WAL mode", &error);
+    let mode: String =
+        connection.query_row("PRAGMA journal_mode = WAL", (), |row| row.get(0)).map_err(failed)?;
+    if mode == "wal" {
+        Ok(())
+    } else {
+        Err(StorageError::new(
+            StorageErrorKind::Locked,
+            format!(
+                "the ledger is in journal mode `{mode}` and another process keeps it there; close that one"
+            ),
+        ))
+    }
+}
+
+/// Makes a whole new ledger under another name and moves it to `path`, so that nobody ever sees half of one. Another
+/// process may win; then its ledger stands there.
+pub(crate) fn create(path: &Path, clock: &Clock) -> Stored<()> {
+    file::check_no_orphan_log(path)?;
+    let draft = draft::name(path, clock);
+    let made = draft_ledger(&draft, clock).and_then(|()| {
+        file::move_into_place(&draft, path).map_err(|error| {
+            error::file(&format!("create the ledger `{}`", path.display()), &error)
+        })
+    });
+    if !matches!(made, Ok(true)) {
+        draft::remove(&draft);
+    }
+    made.map(drop)
+}
+
+/// Opens a new file that is nobody's yet, to be filled and moved into place.
+pub(crate) fn open_draft(draft: &Path) -> Stored<Connection> {
+    let connection = open_raw(draft, Purpose::Write(Synchronous::Full))?;
+    set(&connection, DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+    Ok(connection)
+}
+
+/// Makes a whole and empty ledger of a new file that is nobody's yet.
+pub(crate) fn fill_draft(draft: &Path, clock: &Clock) -> Stored<Connection> {
+    let connection = open_draft(draft)?;
+    schema::migrate(&connection, schema::MIGRATIONS)?;
+    schema::stamp(&connection, clock)?;
+    ensure_wal(&connection)?;
+    Ok(connection)
+}
+
+fn draft_ledger(draft: &Path, clock: &Clock) -> Stored<()> {
+    file::create_private(draft).map_err(|error| {
+        error::file(&format!("create the ledger `{}`", draft.display()), &error)
+    })?;
+    let connection = fill_draft(draft, clock)?;
+    connection.close().map_err(|(_, error)| sqlite("create the ledger", &error))
+}

@@ -1,0 +1,120 @@
+//! What SQLite and the file system say, as the ledger's own kinds and sentences.
+//!
+//! It must never pass on a value that was bound to a statement: those are prompts.
+
+use rusqlite::ErrorCode;
+
+use base::error::is_out_of_descriptors;
+use model::{StorageError, StorageErrorKind};
+
+/// The result of everything in this room.
+pub(crate) type Stored<T> = Result<T, StorageError>;
+
+/// An error of SQLite while `doing` something ("commit the turn").
+pub(crate) fn sqlite(doing: &str, error: &rusqlite::Error) -> StorageError {
+    let kind = kind_of(error);
+    let remedy = remedy(kind);
+    match error {
+        // Its own words would quote the statement.
+        rusqlite::Error::SqlInputError { msg, .. } => {
+            StorageError::new(kind, format!("could not {doing}: {msg}; {remedy}"))
+        }
+        _ => StorageError::new(kind, format!("could not {doing}: {error}; {remedy}")),
+    }
+}
+
+/// As [`sqlite`], of a statement that reads a ledger to check it: the statement is tested, so one that SQLite does not
+/// understand has met a damaged schema, or an index of words that is none.
+pub(crate) fn in_check(doing: &str, error: &rusqlite::Error) -> StorageError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::Unknown) => damaged(&format!("could not {doing}")),
+        _ => sqlite(doing, error),
+    }
+}
+
+/// An error of the file system while `doing` something.
+pub(crate) fn file(doing: &str, error: &std::io::Error) -> StorageError {
+    use std::io::ErrorKind;
+    let kind = match error.kind() {
+        _ if is_out_of_descriptors(error) => StorageErrorKind::NoDescriptors,
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => StorageErrorKind::ReadOnly,
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StorageErrorKind::Full,
+        _ => StorageErrorKind::Io,
+    };
+    let remedy = remedy(kind);
+    StorageError::new(kind, format!("could not {doing}: {error}; {remedy}"))
+}
+
+/// The ledger was closed, or its writer is gone.
+pub(crate) fn closed() -> StorageError {
+    StorageError::new(
+        StorageErrorKind::Closed,
+        "the ledger is closed; open a new engine to use it again",
+    )
+}
+
+/// A stored value that this version cannot read.
+pub(crate) fn damaged(what: &str) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::Corrupt,
+        format!("{what}; the ledger is damaged: restore a backup"),
+    )
+}
+
+/// The class of an error of SQLite. Errors of our own row decoding count as damage.
+fn kind_of(error: &rusqlite::Error) -> StorageErrorKind {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StorageErrorKind::Full,
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StorageErrorKind::ReadOnly,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StorageErrorKind::Locked,
+        // SQLite gives no reason: so a descriptor is asked for.
+        Some(ErrorCode::CannotOpen) if lacks_descriptors() => StorageErrorKind::NoDescriptors,
+        Some(ErrorCode::NotADatabase) => StorageErrorKind::Foreign,
+        Some(ErrorCode::DatabaseCorrupt) => StorageErrorKind::Corrupt,
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig) => StorageErrorKind::Constraint,
+        Some(_) => StorageErrorKind::Io,
+        None => match error {
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::Utf8Error(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::InvalidColumnType(..) => StorageErrorKind::Corrupt,
+            _ => StorageErrorKind::Io,
+        },
+    }
+}
+
+fn lacks_descriptors() -> bool {
+    std::fs::File::open(".").is_err_and(|error| is_out_of_descriptors(&error))
+}
+
+fn remedy(kind: StorageErrorKind) -> &'static str {
+    match kind {
+        StorageErrorKind::Full => "free space on the disk and try again",
+        StorageErrorKind::ReadOnly => "make the ledger's file and folder writable",
+        StorageErrorKind::Locked => "another process holds the lock; try again",
+        StorageErrorKind::Foreign => "pass the path of a ledger, or of a file that does not exist",
+        StorageErrorKind::Newer => "update `@nexus/agent-engine`",
+        StorageErrorKind::Corrupt => "restore a backup",
+        StorageErrorKind::Constraint => "the row breaks a rule of the schema",
+        StorageErrorKind::Exists => "pass another path",
+        StorageErrorKind::Replaced => "close the engine and open the ledger again",
+        StorageErrorKind::NotLocal => "pass a path on a local disk",
+        StorageErrorKind::ReadExpired => "read in smaller parts",
+        StorageErrorKind::NoDescriptors => {
+            "close files or connections, or raise the process's limit (`ulimit -n`)"
+        }
+        StorageErrorKind::InUse
+        | StorageErrorKind::InvalidImport
+        | StorageErrorKind::StaleHead
+        | StorageErrorKind::StaleWriter
+        | StorageErrorKind::UnknownTurn
+        | StorageErrorKind::UnknownSession
+        | StorageErrorKind::UnknownRun
+        | StorageErrorKind::EventsExpired
+        | StorageErrorKind::NotRunning
+        | StorageErrorKind::UnknownToolCall
+        | StorageErrorKind::InvalidQuery
+        | StorageErrorKind::Closed
+        | StorageErrorKind::Io => "check the disk and the ledger's path",
+    }
+}

@@ -1,0 +1,41 @@
+//! The two functions that a migration calls: they exist on the connection that migrates and nowhere else.
+//!
+//! No trigger, view or index may use one: another SQLite does not have them.
+
+use rusqlite::Connection;
+use rusqlite::functions::FunctionFlags;
+
+use crate::search::tokenize::search_words;
+use crate::sqlite::error::{Stored, sqlite};
+use model::SessionKey;
+
+/// The words of the longest message that are kept, in bytes of its text.
+pub(crate) const SEARCHED_BYTES: usize = 256 << 10;
+
+/// Adds `search_words(text)` and `agent_of(label, persona)`.
+pub(crate) fn add(connection: &Connection) -> Stored<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    connection
+        .create_scalar_function("search_words", 1, flags, |context| {
+            Ok(words_of(context.get_raw(0).as_str()?))
+        })
+        .and_then(|()| {
+            connection.create_scalar_function("agent_of", 2, flags, |context| {
+                Ok(agent_of(context.get_raw(0).as_str()?, context.get_raw(1).as_str()?))
+            })
+        })
+        .map_err(|error| sqlite("prepare the ledger's migration", &error))
+}
+
+/// The words of a message's beginning.
+pub(crate) fn words_of(text: &str) -> String {
+    let most = text.len().min(SEARCHED_BYTES);
+    // A character is four bytes at most, so this is found at once.
+    let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    search_words(text.get(..end).unwrap_or_default())
+}
+
+/// The agent that a label names, else the persona: what there is to go by of a session that is there already.
+pub(crate) fn agent_of(label: &str, persona: &str) -> String {
+    SessionKey::parse(label).agent_id.unwrap_or_else(|| persona.to_owned())
+}

@@ -1,0 +1,109 @@
+//! The schema's identity and its versions: what makes a SQLite file a ledger, and how an older one becomes current.
+//!
+//! A migration is never edited once published; it must never run outside one IMMEDIATE transaction.
+
+use rusqlite::{Connection, ErrorCode};
+
+use crate::sqlite::error::{Stored, damaged, sqlite};
+use crate::sqlite::{checksum, functions};
+use base::clock::Clock;
+use model::{StorageError, StorageErrorKind};
+
+/// `NXLG`: what a ledger carries in its header, from the moment it exists under its name.
+pub(crate) const APPLICATION_ID: i32 = 0x4e58_4c47;
+
+/// The steps from nothing to the current schema; `user_version` counts those that are done.
+pub(crate) const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/001_ledger.sql"),
+    include_str!("migrations/002_journal.sql"),
+    include_str!("migrations/010_reading.sql"),
+    include_str!("migrations/020_events.sql"),
+    include_str!("migrations/030_profiles.sql"),
+    include_str!("migrations/040_search.sql"),
+    include_str!("migrations/050_cache.sql"),
+    include_str!("migrations/060_blobs.sql"),
+    include_str!("migrations/070_calibration.sql"),
+    include_str!("migrations/080_checksums.sql"),
+];
+
+/// Brings a file to the newest of `migrations` in one transaction; six processes that try at once get one schema.
+pub(crate) fn migrate(connection: &Connection, migrations: &[&str]) -> Stored<()> {
+    if version(connection)? == migrations.len() {
+        return Ok(());
+    }
+    functions::add(connection)?;
+    let failed = |error| sqlite("bring the ledger's schema up to date", &error);
+    connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
+    let done = apply(connection, migrations);
+    let ended = match &done {
+        Ok(()) => connection.execute_batch("COMMIT").map_err(failed),
+        Err(_) => Ok(()),
+    };
+    if !connection.is_autocommit() {
+        connection.execute_batch("ROLLBACK").map_err(failed)?;
+    }
+    done.and(ended)
+}
+
+fn apply(connection: &Connection, migrations: &[&str]) -> Stored<()> {
+    // Read again under the lock: another process may have been first.
+    let from = version(connection)?;
+    let steps = migrations.get(from..).ok_or_else(|| newer(from))?;
+    for step in steps {
+        connection.execute_batch(step).map_err(|error| match error.sqlite_error_code() {
+            // The steps are tested: one that is refused meets tables which are not those of its version.
+            Some(ErrorCode::Unknown) => damaged(&format!(
+                "the ledger's header says schema version `{from}`, which does not fit its tables"
+            )),
+            _ => sqlite("bring the ledger's schema up to date", &error),
+        })?;
+    }
+    connection
+        .pragma_update(None, "user_version", i64::try_from(migrations.len()).unwrap_or(i64::MAX))
+        .map_err(|error| sqlite("write the schema's version", &error))
+}
+
+/// Marks a fresh file as a ledger with an id of its own.
+pub(crate) fn stamp(connection: &Connection, clock: &Clock) -> Stored<()> {
+    connection
+        .execute(
+            &checksum::insert(
+                "schema_meta",
+                &checksum::numbered("ledger_id, created_at, engine_version"),
+            ),
+            (clock.new_id(), clock.now_ms(), env!("CARGO_PKG_VERSION")),
+        )
+        .map_err(|error| sqlite("write the ledger's id", &error))?;
+    connection
+        .pragma_update(None, "application_id", APPLICATION_ID)
+        .map_err(|error| sqlite("write the ledger's application id", &error))
+}
+
+/// The ledger's own ULID.
+pub(crate) fn ledger_id(connection: &Connection) -> Stored<String> {
+    connection
+        .query_row("SELECT ledger_id FROM schema_meta WHERE id = 1", (), |row| row.get(0))
+        .map_err(|error| sqlite("read the ledger's id", &error))
+}
+
+/// How many migrations the file has seen.
+///
+/// # Errors
+/// `ledger_newer` when it has seen more than this version knows.
+pub(crate) fn version(connection: &Connection) -> Stored<usize> {
+    let version: i64 = connection
+        .query_row("PRAGMA user_version", (), |row| row.get(0))
+        .map_err(|error| sqlite("read the schema's version", &error))?;
+    usize::try_from(version).map_err(|_| damaged("the schema's version is negative"))
+}
+
+/// The refusal of a file that a newer version wrote.
+pub(crate) fn newer(version: usize) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::Newer,
+        format!(
+            "the ledger has schema version `{version}` and this engine knows `{}`; update `@nexus/agent-engine`",
+            MIGRATIONS.len()
+        ),
+    )
+}
