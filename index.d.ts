@@ -4,7 +4,7 @@
 /** Where an answer goes: the host's own value, handed through in `stream_start`. */
 export type DeliveryTarget = unknown
 
-/** A permission of the host, kept in the ledger as it is. */
+/** A permission of the host, stored in the ledger unchanged. */
 export type Permission = unknown
 
 /** A message a context may hold: the engine's own, the broker interface's flat form, or pi's. */
@@ -73,8 +73,8 @@ export interface ToolPolicy {
   /** How often a failed execution is tried again; only with `replay: 'pure' | 'idempotent'`. */
   retries?: number
   /**
-   * Tells what became of a call that a crash left in doubt; only with `replay: 'reconcilable'`. A throw, or anything else
-   * than these, is `unknown`: the model is then told that the outcome is unknown.
+   * Reports the outcome of a call that a crash left in doubt; only with `replay: 'reconcilable'`. A throw, or any other
+   * value, counts as `unknown`: the call's result then states that its outcome is unknown.
    */
   reconcile?(
     idempotencyKey: string,
@@ -89,7 +89,7 @@ export type Reconciled =
   | { outcome: 'not_done' }
   | { outcome: 'unknown' }
 
-/** A tool in pi's `AgentTool` shape; pi's own tools work unchanged. A throw is told to the model. */
+/** A tool in pi's `AgentTool` shape; pi's own tools work unchanged. A throw becomes a result that the model reads. */
 export interface PiTool extends ToolPolicy {
   name: string
   label?: string
@@ -116,7 +116,7 @@ export interface PlainTool extends ToolPolicy {
   run(params: any, call: ToolCallInfo): unknown
 }
 
-/** What a plain tool is told of its call. */
+/** What a plain tool receives about its call. */
 export interface ToolCallInfo {
   /** The provider's id of the call. */
   toolCallId: string
@@ -152,14 +152,14 @@ export interface AssembledContext {
   thinkingConfig?: ThinkingConfig
   /** Whether the model must call tools. Default: it decides. */
   toolChoice?: ToolChoice
-  /** False: at most one call of a tool per answer, where the provider's API can be told. */
+  /** False: at most one call of a tool per answer, where the provider's API has such a setting. */
   parallelToolCalls?: boolean
-  /** Holds the answer's text to JSON, where the provider's API can. */
+  /** Restricts the answer's text to JSON, where the provider's API can. */
   responseFormat?: ResponseFormat
-  /** Texts the answer stops at. */
+  /** Texts at which the answer ends. */
   stopSequences?: readonly string[]
   promptCache?: PromptCache
-  /** What the provider keeps with the request; `user_id` goes where its API names the user. */
+  /** What the provider stores with the request; `user_id` is sent in the field in which its API names the user. */
   metadata?: Readonly<Record<string, string>>
   /** Headers for this turn's requests, besides the provider's. */
   headers?: Readonly<Record<string, string>>
@@ -189,7 +189,7 @@ export interface AssembledContext {
   maxIterations?: number
   /** Limit of one tool in milliseconds, where the tool names none. */
   toolTimeoutMs?: number
-  /** Looks at each request before it is sent; in place of the engine's. */
+  /** Inspects each request before it is sent; replaces the engine's `onRequest`. */
   onRequest?: OnRequest
   /** False: a slow reader slows the socket instead of getting merged deltas. Default true. */
   coalesce?: boolean
@@ -198,17 +198,19 @@ export interface AssembledContext {
 }
 
 /**
- * Looks at a request before it is sent over HTTP (an answer of a run, a summary, an exact count: see `purpose`), and may put another body in place of its own: what it returns is sent,
- * byte for byte as `JSON.stringify` writes it. Nothing returned sends the body as it was, also when it was changed in
- * place. Keys are in headers, which it never sees. A throw, or anything else returned, fails the run (`error.detail.code` is
+ * Inspects a request before it is sent over HTTP (an answer of a run, a summary, an exact count: see `purpose`), and may replace
+ * its body: a returned value is sent, byte for byte as `JSON.stringify` writes it. Without a returned value the original body is
+ * sent, even when the object was mutated. Keys are in headers, which it never receives. A throw, or anything else returned, fails the run (`error.detail.code` is
  * `on_request_failed`), the compaction or the count, and nothing is sent.
  */
 export type OnRequest = (
   request: OutgoingRequest,
 ) => object | undefined | void | Promise<object | undefined | void>
 
-/** Callbacks of a run, instead of or besides the iterator. A throw in one harms nothing; it is told as a process warning. */
-/** Read once, when the run begins. What one throws is a process warning (`AGENT_ENGINE_CALLBACK`), once a run. */
+/**
+ * Callbacks of a run, instead of or besides the iterator. Read once, when the run begins. A throw in one does not affect the run: it
+ * becomes a process warning (`AGENT_ENGINE_CALLBACK`), once a run.
+ */
 export interface AgentEngineCallbacks {
   onPartialReply?: (payload: { text: string; messageId?: string }) => void
   onReasoningStream?: (payload: { text: string }) => void
@@ -265,26 +267,26 @@ export interface LedgerOptions {
    * runs a session. `final`: it is written once, when it has ended.
    */
   journal?: 'full' | 'final'
-  /** How long a session stays with a process that gives no sign of life, in milliseconds. Default 15,000. */
+  /** How long a session stays leased to a process whose heartbeat stopped, in milliseconds. Default 15,000. */
   leaseMs?: number
   /**
-   * The events of runs, which {@link AgentEngine.attach} and {@link Ledger.watch} tell. `false` keeps none; needs the
+   * The events of runs, which {@link AgentEngine.attach} and {@link Ledger.watch} deliver. `false` stores none; needs the
    * journal `full`. The first engine that opens a ledger in a process decides for all.
    */
   events?: EventRetention | boolean
 }
 
-/** How long the events of a run are kept once it has ended. */
+/** How long the events of a run stay in the ledger once it has ended. */
 export interface EventRetention {
   /** In milliseconds. Default 604,800,000: seven days. */
   keepMs?: number
-  /** Those of so many runs, the last that ended. Default: of any number. */
+  /** The number of runs whose events stay, newest first. Default: unlimited. */
   keepTurns?: number
 }
 
 /** What {@link AgentEngine.attach} takes. */
 export interface AttachOptions {
-  /** Events up to this number are left out. Default 0: all are told. */
+  /** Events up to this number are skipped. Default 0: all are delivered. */
   afterSeq?: number
 }
 
@@ -295,12 +297,12 @@ export interface SessionEvent {
   event: StreamEvent
 }
 
-/** What {@link AgentEngine.resume} takes: what is not kept, or may be given anew. The rest is as the turn began. */
+/** What {@link AgentEngine.resume} takes: what the ledger does not store, or may be given anew. The rest is as the turn began. */
 export interface ResumeOptions {
   /** The tools, with their functions. Left out: none. */
   tools?: readonly AgentTool[]
   callbacks?: AgentEngineCallbacks
-  /** Headers are not kept: they may be secret. */
+  /** The ledger does not store headers: they may be secret. */
   headers?: Readonly<Record<string, string>>
   /** Where the turn was begun with a history of the host's. Left out: the session's, from the ledger. */
   history?: readonly Message[]
@@ -317,7 +319,7 @@ export type RecoveredTurn =
   | { turn: InterruptedTurn; outcome: 'failed'; error: unknown }
 
 export interface AgentEngineOptions {
-  /** Where turns are kept. Left out, nothing is. */
+  /** Where turns are stored. Without it they are not stored. */
   ledger?: LedgerOptions
   /**
    * What becomes of turns that a crash has interrupted, when the engine is opened. `list` (default): nothing, see
@@ -342,20 +344,20 @@ export interface AgentEngineOptions {
   /** How runs go on when a key or a model fails. */
   failover?: FailoverOptions
   /**
-   * Calls wait where their provider's rate limits, as its headers tell them, have no room: those of all sessions in one line per
+   * Calls wait while their provider's rate limits, as its headers report them, are used up: all sessions share one queue per
    * provider, auth profile and model, interactive sessions before workers before summaries. Default on; `false`: none waits.
    */
   rateGovernor?: boolean | RateGovernorOptions
   models?: readonly ModelDeclaration[]
   /** Limit of one tool in milliseconds, where neither the tool nor the context names one. */
   toolTimeoutMs?: number
-  /** Looks at each request before it is sent, where the context names no `onRequest` of its own. */
+  /** Inspects each request before it is sent, where the context has no `onRequest` of its own. */
   onRequest?: OnRequest
   /** How room is made in a full window. `false`: never; what does not fit ends with `context_overflow`. */
   compaction?: CompactionOptions | false
   /**
-   * Whether old tool results are told shorter once the provider's cache is cold. `true` for the defaults; off where left out.
-   * In memory only: the ledger keeps them whole.
+   * Whether old tool results are shortened once the provider's cache is cold. `true` for the defaults; off by default.
+   * In requests only: the ledger stores them whole.
    */
   pruning?: PruningOptions | boolean
   /** When a run is warned of its window, or refused for it. */
@@ -370,17 +372,17 @@ export interface AgentEngineOptions {
   budgets?: readonly BudgetOptions[]
 }
 
-/** What a key function is told. */
+/** What a key function receives. */
 export interface KeyRequest {
   profileId: string
   /** True: the provider has refused the last key. */
   refused: boolean
 }
 
-/** A key as a function gives it. Without `expiresAt` it is kept until it is refused. */
+/** A key as a function returns it. Without `expiresAt` it is cached until the provider refuses it. */
 export type KeyGiven = string | { key: string; expiresAt?: number }
 
-/** A profile whose key a function gives: asked when one is needed, once however many runs wait, for at most a minute. */
+/** A profile whose key a function returns: called when a key is needed, once for all waiting runs, for at most a minute. */
 export type AuthProfileWithFunction = { id: string; provider: string } & (
   | { type?: 'api_key' | 'token'; key: (request: KeyRequest) => KeyGiven | Promise<KeyGiven> }
   | {
@@ -404,20 +406,20 @@ export interface RateGovernorOptions {
 }
 
 /**
- * How runs go on when a key or a model fails. A profile that fails is left alone for a while, and the next one is asked; where
- * none is left, the next model is. Nothing of this happens once a token of a message was told.
+ * How runs go on when a key or a model fails. A profile that fails is not used for a while, and the next one is; where
+ * none is left, the next model is. None of this happens once a token of a message was delivered.
  *
  * @example
  * new AgentEngine({ failover: { fallbacks: ['claude-haiku-4-5'], order: { anthropic: ['work', 'home'] } } })
  */
 export interface FailoverOptions {
-  /** How long a profile is left alone: 30 s, 1 min, 5 min; `legacy`: 1 min, 5 min, 25 min, 1 h. */
+  /** How long a failed profile is not used: 30 s, 1 min, 5 min; `legacy`: 1 min, 5 min, 25 min, 1 h. */
   ladder?: 'default' | 'legacy'
   /** The first window after a billing failure, in milliseconds; doubled up to a day. Default 600,000. */
   billingBaseMs?: number
   /**
-   * The longest wait while another model can be asked, in milliseconds: for a key that is limited, or a pause that a provider
-   * asks for. 0 to 60,000; default 2,000. Each wait is an event, `waiting`.
+   * The longest wait while another model is available, in milliseconds: for a limited key, or a pause that a provider
+   * requests. 0 to 60,000; default 2,000. Each wait is an event, `waiting`.
    */
   maxWaitMs?: number
   /** The profiles of a provider that are used, in this order. Default: by type (oauth, token, key), then by turns. */
@@ -428,7 +430,7 @@ export interface FailoverOptions {
   allow?: readonly (string | ModelName)[]
 }
 
-/** A way to make room. `tool_result_truncation` cuts results short in memory only; the ledger keeps everything always. */
+/** A way to make room. `tool_result_truncation` shortens results in requests only; the ledger always stores everything. */
 export type CompactionStrategy =
   | 'summary'
   | 'sliding_window'
@@ -463,17 +465,16 @@ export interface CompactionOptions {
 }
 
 /**
- * When old tool results are told shorter: before a call that comes so long after the last one that nothing of the prompt is
- * in the provider's cache any more. What is pruned stays so while the cache is warm; what follows the third-last answer is
- * never touched.
+ * When old tool results are shortened: before a call so long after the last one that the provider's cache no longer has the
+ * prompt. What is pruned stays so while the cache is warm; what follows the third-last answer is never touched.
  *
  * @example
  * new AgentEngine({ ledger: { path: './agent.db' }, pruning: { trimAt: 0.2 } })
  */
 export interface PruningOptions {
-  /** Milliseconds since the last call from which the cache is cold. Default: as long as it was asked to keep, 300,000. */
+  /** Milliseconds since the last call from which the cache is cold. Default: the requested lifetime of the cache, 300,000. */
   idleMs?: number
-  /** The share of the window from which results over 4,000 characters keep only their first and last 1,500. Default 0.3. */
+  /** The share of the window from which results over 4,000 characters are cut to their first and last 1,500. Default 0.3. */
   trimAt?: number
   /** The share of the window above which results are left out, the oldest first. Default 0.5. */
   clearAt?: number
@@ -481,11 +482,11 @@ export interface PruningOptions {
 
 /** The context guard, in tokens. */
 export interface ContextGuard {
-  /** The share of the window from which `result.warnings` says so. Default 0.8. */
+  /** The share of the window from which `result.warnings` has an entry. Default 0.8. */
   warnThreshold?: number
   /** The most tokens a prompt may have, whatever the window. */
   hardLimit?: number
-  /** The least room that must be left for the answer. Default 0. */
+  /** The fewest tokens that must be left for the answer. Default 0. */
   minAvailable?: number
   /** Runs are refused below this window. Default 16,000. */
   minWindow?: number
@@ -493,7 +494,7 @@ export interface ContextGuard {
 
 /** What {@link AgentEngine.compact} takes. */
 export interface CompactOptions {
-  /** What the summariser should mind; in place of the engine's. */
+  /** Instructions for the summariser; they replace the engine's. */
   instructions?: string
   /** The summariser's model. Default: the engine's option, or that of the session's last answer. */
   model?: string
@@ -530,8 +531,8 @@ export declare class AgentEngine {
   limits(): LimitState[]
   /**
    * How many tokens the first call of a run of `context` would send: system prompt, tools, history (the session's in the
-   * ledger, where the context names none) and current message. An estimate, unless `exact` is asked for and the provider's
-   * API can count: then it is asked. Nothing is written, and no run of the session is waited for.
+   * ledger, where the context names none) and current message. An estimate, unless `exact` is set and the provider's
+   * API can count: then the provider counts. Nothing is written, and it does not wait for a run of the session.
    *
    * Rejects with an {@link AgentEngineError}: as `run` throws, or `provider_failed` with the provider's `error`.
    *
@@ -558,7 +559,7 @@ export declare class AgentEngine {
    */
   profiles(): Promise<ProfileState[]>
   /**
-   * Forgets the failures of a profile: it may be asked again at once.
+   * Forgets the failures of a profile: it may be used again at once.
    *
    * @throws {AgentEngineError} `unknown_profile`
    */
@@ -578,7 +579,7 @@ export declare class AgentEngine {
   /**
    * Goes on with an interrupted turn from its last commit point, in the same turn. Tools that finished are not run again.
    * Calls whose outcome is in doubt: `pure` and `idempotent` ones run again with the same idempotency key, `reconcilable`
-   * ones are asked through `reconcile`, `unsafe` ones are told the model as `outcome_unknown`.
+   * ones are reported by `reconcile`, `unsafe` ones get the result `outcome_unknown`.
    *
    * @throws {AgentEngineError} `unknown_turn` for a turn that is not interrupted; what {@link AgentEngine.run} throws.
    */
@@ -590,12 +591,12 @@ export declare class AgentEngine {
    */
   discard(turnId: string): Promise<void>
   /**
-   * The events of a run from any number on: those that are kept, then those to come, whichever process runs it. The numbers
+   * The events of a run from any number on: the stored ones, then those to come, whichever process runs it. The numbers
    * are the run's own, without a gap. It ends after the terminal event, or without one where the run's process is gone: see
    * {@link AgentEngine.recover}, and attach again when the turn was resumed. Leaving it does not abort the run. It holds
    * the process while a `next()` waits, as a run does.
    *
-   * The iterator rejects with `unknown_run`, with `events_expired` where they are not kept (any more), or `no_ledger`.
+   * The iterator rejects with `unknown_run`, with `events_expired` where they are not stored (any more), or `no_ledger`.
    *
    * @example
    * for await (const event of engine.attach('run-17', { afterSeq: lastSeen })) show(event)
@@ -603,8 +604,8 @@ export declare class AgentEngine {
    */
   attach(runId: string, options?: AttachOptions): AsyncIterableIterator<StreamEvent>
   /**
-   * Aborts the run that is under way in a session, in whatever process of this machine; resolves when it was told. Needs the journal
-   * `full`.
+   * Aborts the run that is under way in a session, in any process of this machine; resolves when the command is in the ledger. Needs
+   * the journal `full`.
    *
    * @throws {AgentEngineError} `not_running` where none is under way, `no_ledger`, `invalid_label`.
    */
@@ -652,7 +653,7 @@ export interface ForkOptions {
   atToolCall?: string
 }
 
-/** The turns that were kept. Reads never wait for writes. */
+/** The stored turns. Reads never wait for writes. */
 export interface Ledger {
   /** Writes a finished turn for a broker that commits itself; one transaction. Resolves with the turn's id. */
   writeTurn(context: AssembledContext, result: AgentResultInput): Promise<string>
@@ -660,7 +661,7 @@ export interface Ledger {
   session(label: string): Promise<SessionRow | null>
   /**
    * The messages a next call would see, oldest first: of a session's label, or of a turn. After a compaction they begin with
-   * its summary and the first turn it kept; {@link Ledger.ancestry} has the turns before.
+   * its summary, then the turns that it does not cover; {@link Ledger.ancestry} has the turns before.
    */
   history(labelOrTurnId: string): Promise<HistoryMessage[]>
   turn(id: string): Promise<TurnRow | null>
@@ -753,12 +754,12 @@ export interface Ledger {
   /** The aliases by name; with `sessionLabel`, those that lead straight to it. */
   aliases(page?: PageOptions & { sessionLabel?: string }): Promise<Page<AliasRow>>
   /**
-   * Puts a session away: it keeps everything, and an alias may take its name. The next run on it brings it back.
+   * Archives a session: nothing is deleted, and an alias may take its name. The next run on it brings it back.
    *
    * @throws {AgentEngineError} `unknown_session`; `storage_locked` while a turn of it runs.
    */
   archive(label: string): Promise<SessionRow>
-  /** Takes a session out again. @throws {AgentEngineError} `storage_constraint` where an alias has its name by now. */
+  /** Makes an archived session active again. @throws {AgentEngineError} `storage_constraint` where an alias has its name by now. */
   unarchive(label: string): Promise<SessionRow>
   persona(id: string): Promise<PersonaRow | null>
   /** The personas, by id. */
@@ -775,14 +776,14 @@ export interface Ledger {
    *
    * A value over 64 KiB stands in `blobs`, and not in its column of `messages` (`content`, `thinking`, `blocks_json`) or `tool_calls`
    * (`params_json`, `result_json`). `whole_text(name, column, blobs_json)` gives any of them as it was written; the view
-   * `blob_references` says which row names which blob.
+   * `blob_references` lists which row refers to which blob.
    *
    * @example
    * await engine.ledger.query("SELECT whole_text('content', content, blobs_json) AS content FROM messages WHERE turn_id = ?", [id])
    */
   query(sql: string, params?: readonly (string | number | boolean | null)[]): Promise<QueryResult>
   /**
-   * Reads the whole file and says what of it does not hold: SQLite's integrity, the checksum of every row, and the
+   * Reads the whole file and reports what does not hold: SQLite's integrity, the checksum of every row, and the
    * invariants that {@link LedgerCheck} lists. Any single byte that changed in a value is found. Damage is in the report, not an error. Runs go on meanwhile.
    *
    * @example
@@ -911,15 +912,15 @@ export declare class AgentEngineError extends Error {
   readonly code: AgentEngineErrorCode
   /** The path of the field that is wrong: `history[3].content`. */
   readonly field?: string
-  /** With `provider_failed`: what the provider, or the way to it, said. */
+  /** With `provider_failed`: the error of the provider or of the connection. */
   readonly error?: AgentError
 }
 
-/** A model that answers as a script says: for tests and demos, without key or network. */
+/** A model that answers from a script: for tests and demos, without key or network. */
 export interface ScriptedProvider {
   /** Lets calls that wait at the gate `name` go on, now and later. */
   open(name: string): void
-  /** What the engine asked, oldest first (the last 1,000 requests). */
+  /** The requests of the engine, oldest first (the last 1,000). */
   readonly requests: readonly ScriptedRequest[]
 }
 
@@ -937,7 +938,7 @@ export declare function scriptedProvider(
 ): ScriptedProvider
 
 /**
- * What a session's label says, where it follows one of the known grammars; kind `unknown` otherwise. Never throws.
+ * The parts of a session's label, where it follows one of the known grammars; kind `unknown` otherwise. Never throws.
  *
  * @example
  * parseSessionKey('agent:atlas:telegram:group:-100:thread:7').threadId // '7'

@@ -8,22 +8,22 @@ const shipped = [/\/index\.js$/, /\.node$/]
 
 /** What crosses the boundary in ways that depend on the Node.js: events, callbacks, signals, promises, workers, objects of the caller. */
 const everyNode = [
-  'abort',
-  'bad-input',
-  'callbacks',
-  'exports',
-  'guards',
-  'hostile',
-  'ledger',
-  'lifecycle',
-  'pi-tools',
-  'readme',
-  'requests',
-  'result',
-  'streams',
-  'tool-faults',
-  'tools',
-  'workers',
+  'docs/readme',
+  'engine/abort',
+  'engine/requests',
+  'engine/result',
+  'ledger/rows',
+  'node/bad-input',
+  'node/exports',
+  'node/hostile-values',
+  'node/lifecycle',
+  'node/throwing-callbacks',
+  'node/workers',
+  'streams/callbacks',
+  'streams/streams',
+  'tools/pi-tools',
+  'tools/tool-faults',
+  'tools/tool-loop',
 ].map((name) => `__test__/${name}.spec.ts`)
 
 const common = {

@@ -1,5 +1,6 @@
-// Owns `index.js`, the one file of JavaScript that is published: `lib/`, joined in some milliseconds.
-// One file loads sooner than twenty. It must never hold code of its own, nor the binary, which is found when it is loaded.
+// Owns `index.js`, the one file of JavaScript that is published: the TypeScript of `lib/` without its types, joined in some milliseconds.
+// One file loads sooner than twenty. It must never hold code of its own, check types (tsconfig.lib.json), or hold the binary,
+// which is found when it is loaded.
 
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -10,7 +11,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 /** Joins the sources; vitest calls it before a run, so that a test sees what was edited. */
 export default async function bundle() {
   const sources = await rolldown({
-    input: join(root, 'lib', 'index.js'),
+    input: join(root, 'lib', 'index.ts'),
     platform: 'node',
     logLevel: 'warn',
   })

@@ -22,7 +22,7 @@ const development = new Set([
   'Python-2.0',
 ])
 
-/** Packages whose package.json names no licence; each entry says where it was read instead. */
+/** Packages whose package.json names no licence; each entry names where it was read instead. */
 const stated = {
   '@mistralai/mistralai': { licence: 'Apache-2.0', file: 'LICENSE', says: 'Apache License' },
 }
@@ -92,7 +92,7 @@ for (const lock of ['package-lock.json', 'scripts/nodes/package-lock.json']) {
       entry.name ?? path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
     const manifest = join(folder, path, 'package.json')
     const isInstalled = existsSync(join(root, manifest))
-    // The tools' binaries for other platforms: the lock says no more of them than that they exist.
+    // The tools' binaries for other platforms: the lock holds no more of them than that they exist.
     if (!entry.license && entry.optional && !isInstalled) continue
     packages += 1
     const installed = isInstalled ? JSON.parse(read(manifest)).license : undefined

@@ -7,7 +7,8 @@ import { dirname, join, posix, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
-const SOURCES = /^(src|crates|lib|types|__test__|tests|scripts|examples|bench|benches|fuzz)\/|^[^/]+$/
+const SOURCES =
+  /^(src|crates|lib|types|__test__|tests|scripts|examples|bench|benches|fuzz)\/|^[^/]+$/
 const TEXT = /\.(rs|js|mjs|mts|ts|sh|json|toml|yml|sql)$/
 
 const listed = execFileSync('git', ['ls-files', '-z', '-co', '--exclude-standard'], {

@@ -21,7 +21,7 @@ function isLocked(from, name) {
   }
 }
 
-/** Where a binary runs, as its name says: `tar-linux-x64-musl`, `cli-win32-arm64`, `tar-wasm32-wasi`. */
+/** Where a binary runs, by its name: `tar-linux-x64-musl`, `cli-win32-arm64`, `tar-wasm32-wasi`. */
 function platform(name) {
   const [, os, cpu, abi] = /-(android|darwin|freebsd|linux|win32|wasm32)-(\w+)(?:-(\w+))?$/.exec(
     name,

@@ -22,22 +22,22 @@ const proofs = {
   kills: {
     about: '1,000 SIGKILLs at random moments of a tool loop',
     env: { RECOVERY_KILLS: '1000' },
-    command: spec('recovery'),
+    command: spec('recovery/interrupted-turns'),
   },
   'kill-points': {
     about: 'a kill before, after and in the middle of every write and sync of a turn',
     env: { KILL_POINTS: 'all' },
-    command: spec('kill-points'),
+    command: spec('recovery/kill-points'),
   },
   events: {
     about: 'what a consumer saw is a prefix of what `attach` replays: 250 kills',
     env: { EVENT_KILLS: '250' },
-    command: spec('events-kill'),
+    command: spec('recovery/event-kills'),
   },
   leases: {
     about: '8 processes with 500 messages each on one session; 100 first opens by six processes',
     env: { LEDGER_OPENS: '100', LEDGER_MESSAGES: '500' },
-    command: spec('leases'),
+    command: spec('ledger/leases'),
   },
   oracle: {
     about: 'the ledger beside a model in memory, 200 sequences',
@@ -57,32 +57,32 @@ const proofs = {
   hostile: {
     about: '20,000 hostile contexts, options, callbacks, signals and tool returns',
     env: { HOSTILE_CASES: '20000' },
-    command: spec('hostile', 'addon'),
+    command: spec('node/hostile-values', 'addon'),
   },
   flips: {
     about: '1,000 changed bytes in live values of a ledger, each of which `verify()` finds',
     env: { FLIPS: '1000' },
-    command: spec('flips'),
+    command: spec('ledger/flipped-bytes'),
   },
   imports: {
     about: '2,000 mutated exports: refused by line, or `verify()` is clean',
     env: { MUTATIONS: '2000' },
-    command: spec('import-mutations'),
+    command: spec('ledger/transfer/import-mutations'),
   },
   migration: {
     about: 'a kill at every write of a migration',
     env: { MIGRATION_KILLS: 'all' },
-    command: spec('migration-kills'),
+    command: spec('recovery/migration-kills'),
   },
   eio: {
     about: 'an I/O error at every call of a turn, once and for good',
     env: { PROOF: 'eio' },
-    command: spec('ledger-file/disk-errors'),
+    command: spec('ledger/file/disk-errors'),
   },
   soak: {
     about: 'five hours of a host whose clock runs 60 times as fast, every twentieth answer a fault',
     env: { SOAK_MINUTES: '300' },
-    command: spec('soak'),
+    command: spec('engine/soak'),
   },
   load: {
     about: 'the whole check, five times in a row, while two busy loops compete for the cores',

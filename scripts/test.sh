@@ -114,6 +114,7 @@ step 'npm ci' install .
 step 'biome' biome ci --colors=off .
 step 'licences' node scripts/licences.mjs
 step 'links of the documents' node scripts/links.mjs
+step 'circles of imports' node scripts/circles.mjs
 step 'remember generated files' remember
 # Beside what is checked of the sources: its link-time optimisation is one long thread, and so is each check of the crate.
 (npm run --silent build) >"$logs/build" 2>&1 </dev/null &
@@ -128,6 +129,7 @@ wait "$build" || built=$?
 step 'release build' eval "cat '$logs/build'; exit $built"
 step 'generated files' unchanged
 step 'types' tsc -p tsconfig.types.json
+step 'types of the JavaScript face' tsc -p tsconfig.lib.json
 step 'types of the tests' tsc -p tsconfig.json
 step 'other Node.js versions' install scripts/nodes
 node scripts/nodes.mjs >"$logs/nodes"

@@ -87,7 +87,7 @@ function priced(model, line) {
   return { ...rates(cost, hourWrites), tiers: tiers.length > 0 ? tiers : undefined }
 }
 
-/** What one model lets a caller ask for. Undefined where the tables do not tell. */
+/** What a caller may request of a model. Undefined where the tables do not have it. */
 function thinking(model, api) {
   if (!model.reasoning) return undefined
   const map = model.thinkingLevelMap
@@ -167,7 +167,7 @@ const vendorId = (id) =>
     .replaceAll('.', '-')
     .replace(/-20\d{6}$/, '')
 
-/** A cloud's table says less of a vendor's model than the vendor's own: thinking is the model's, not the host's. */
+/** A cloud's table holds less of a vendor's model than the vendor's own: thinking is the model's, not the host's. */
 function shareThinking(lines) {
   const own = new Map(
     lines
@@ -203,7 +203,7 @@ function shareSteps(lines) {
 
 const facts = (line) => JSON.stringify({ ...line, id: '', name: '', source: '' })
 
-/** A dated line that says what its undated one says is left to the resolution of date suffixes. */
+/** A dated line with the content of its undated one is left to the resolution of date suffixes. */
 function withoutEchoes(lines) {
   const byKey = new Map(lines.map((line) => [`${line.provider} ${line.id}`, line]))
   return lines.filter((line) => {

@@ -67,7 +67,8 @@ async fn the_command_line_reads_what_was_committed() {
     assert_eq!(fork.thread_id.as_deref(), Some("t1"));
     // While the ledger is open here, and again after it is closed.
     for _ in 0..2 {
-        let migrations = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/ledger/src/sqlite/migrations");
+        let migrations =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/crates/ledger/src/sqlite/migrations");
         let version = std::fs::read_dir(migrations).unwrap().count().to_string();
         for (sql, rows) in [
             ("PRAGMA integrity_check", "ok"),

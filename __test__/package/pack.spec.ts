@@ -224,11 +224,11 @@ test('the installed package runs from a named ESM import', () => {
   expect(run('main.mjs')).toBe('function\n')
 })
 
-test('a machine without its platform package is told which one is missing', () => {
+test('on a machine without its platform package the error names the missing one', () => {
   const { folder } = platform()
   const installed = join(project, 'node_modules', '@nexus', `agent-engine-${folder}`)
-  const aside = join(temporary, 'aside')
-  cpSync(installed, aside, { recursive: true })
+  const removed = join(temporary, 'aside')
+  cpSync(installed, removed, { recursive: true })
   rmSync(installed, { recursive: true })
   try {
     writeFileSync(
@@ -241,6 +241,6 @@ test('a machine without its platform package is told which one is missing', () =
     )
     expect(run('missing.cjs')).toContain(`@nexus/agent-engine-${folder}`)
   } finally {
-    cpSync(aside, installed, { recursive: true })
+    cpSync(removed, installed, { recursive: true })
   }
 })

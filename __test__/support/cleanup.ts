@@ -4,7 +4,7 @@
 import { afterEach } from 'vitest'
 import type { AgentEngine } from '../../index.js'
 import { tempDir } from './engine.js'
-import { type Handler, type TestServer, testServer } from './server.js'
+import { type Handler, type TestServer, testServer } from './servers/server.js'
 
 const cleanups: (() => unknown)[] = []
 

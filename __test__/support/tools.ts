@@ -1,4 +1,4 @@
-// Runs of tools against a script: what the model asks for goes in, what it is told comes out.
+// Runs of tools against a script: the calls of the model go in, the results that it receives come out.
 // It must never look inside the engine: everything is read from results, events and requests.
 
 import type {
@@ -15,8 +15,8 @@ import type {
 } from '../../index.js'
 import { context, readAll, scriptedEngine } from './engine.js'
 
-/** What the model was told of one call. */
-export interface Told {
+/** The result of one call as the model receives it. */
+export interface SentToolResult {
   toolCallId: string
   toolName: string
   content: Block[]
@@ -29,11 +29,11 @@ export interface ToolRun {
   /** Calls of the model. */
   requests: number
   /** The tool results of the last request, in its order. */
-  told: Told[]
+  toolResults: SentToolResult[]
 }
 
-/** The reply of a model that asks for tools: `[name, arguments]` each. */
-export function asks(...calls: [name: string, args?: unknown][]): ScriptedReply {
+/** The reply of a model that calls tools: `[name, arguments]` each. */
+export function callTools(...calls: [name: string, args?: unknown][]): ScriptedReply {
   return { toolCalls: calls.map(([name, args]): ScriptedCall => ({ name, arguments: args ?? {} })) }
 }
 
@@ -54,12 +54,12 @@ export async function runTools(
     result,
     events,
     requests: requests.length,
-    told: toldIn(requests.at(-1)?.messages ?? []),
+    toolResults: toolResultsIn(requests.at(-1)?.messages ?? []),
   }
 }
 
 /** The tool results among the messages of a request. */
-export function toldIn(messages: readonly unknown[]): Told[] {
+export function toolResultsIn(messages: readonly unknown[]): SentToolResult[] {
   return (messages as { blocks: Block[] }[])
     .flatMap((message) => message.blocks)
     .filter((block) => block.type === 'tool_result')
@@ -80,9 +80,11 @@ export function tool(
   return { name, run, ...more }
 }
 
-/** The text of what the model was told. */
-export function textOf(told: Told | undefined): string {
-  return (told?.content ?? []).map((block) => (block.type === 'text' ? block.text : '')).join('')
+/** The text of a result. */
+export function textOf(toolResults: SentToolResult | undefined): string {
+  return (toolResults?.content ?? [])
+    .map((block) => (block.type === 'text' ? block.text : ''))
+    .join('')
 }
 
 /** What a test compares of a call: the fields that do not differ from run to run. */

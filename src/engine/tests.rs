@@ -1,4 +1,4 @@
-//! Whole runs over the scripted provider, without JavaScript: every end, every abort point, the order of what is told.
+//! Whole runs over the scripted provider, without JavaScript: every end, every abort point, the order of the events.
 
 mod failover;
 
@@ -13,13 +13,14 @@ use tokio::sync::Notify as Signal;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::tools::{Invocation, ToolAnswer, ToolFuture};
+use crate::tools::{Invocation, ToolAnswer, ToolFuture, ToolHost};
+use base::clock::Clock;
 use model::{
-    CallStep, CommitReceipt, CompactionStep, Defaults, Expense, HistoryBase, HistoryTurn,
-    JournalFuture, Message, OpenTurn, Opened, SessionHistory, SpentBy, StorageError,
-    StorageErrorKind, TurnCommit, TurnOpening, TurnStep, parse_context,
+    CallStep, Catalogue, CommitReceipt, CompactionStep, Defaults, Expense, HistoryBase,
+    HistoryTurn, Journal, JournalFuture, Message, OpenTurn, Opened, SessionHistory, SpentBy,
+    StorageError, StorageErrorKind, TurnCommit, TurnOpening, TurnStep, parse_context,
 };
-use provider::{Script, ScriptedProvider};
+use provider::{Provider, ProviderKeys, Script, ScriptedProvider};
 
 /// A journal in memory: what was committed, and the head.
 #[derive(Default)]

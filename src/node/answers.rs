@@ -1,13 +1,16 @@
-//! What a run has asked JavaScript and has no answer to yet, by number.
+//! Requests to JavaScript that are not answered yet, by number.
 //!
-//! Every question has a number of its own, so that a late answer never stands in for another one's.
+//! Every request has a number of its own, so that a late answer is never taken for another one's.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// The open questions of one run.
+/// What JavaScript made of a request's body: nothing, another one, or an error's message.
+pub(super) type RequestAnswers = Answers<Result<Option<String>, String>>;
+
+/// The open requests of one kind.
 pub(super) struct Answers<T> {
     waiting: Mutex<Waiting<T>>,
 }
@@ -28,7 +31,7 @@ impl<T> Answers<T> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new question: its number, and where its answer comes.
+    /// A new request: its number, and the receiver of its answer.
     pub(super) fn expect(&self) -> (u32, oneshot::Receiver<T>) {
         let (send, answer) = oneshot::channel();
         let mut waiting = self.lock();
@@ -38,7 +41,7 @@ impl<T> Answers<T> {
         (number, answer)
     }
 
-    /// Who waits for the answer to question `number`; nobody where it is late (docs/rules/abort-usage.md#abort), or after this.
+    /// The sender of the answer to request `number`; none where it is late (docs/rules/abort-usage.md#abort), or after this.
     pub(super) fn take(&self, number: u32) -> Option<oneshot::Sender<T>> {
         self.lock().senders.remove(&number)
     }

@@ -1,9 +1,8 @@
-//! A compaction that is asked for, for JavaScript: its arguments, its answer through the hub, its cancellation.
+//! A compaction that a host asks for, for JavaScript: its arguments, its answer through the hub, its cancellation.
 //!
 //! It must never decide what is compacted.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use napi::Result;
 use napi_derive::napi;
@@ -11,13 +10,11 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use super::engine::NativeEngine;
-use super::{js_error, reply};
+use super::errors::js_error;
+use super::reply::{json, reply};
 use crate::engine::ManualCompaction;
 use base::error::{EngineError, ErrorCode};
 use model::{input_error, session_label};
-
-/// The compactions that run, by the number of their request.
-pub(super) type Compactions = Arc<Mutex<HashMap<u32, CancellationToken>>>;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -56,10 +53,8 @@ impl NativeEngine {
         let cancel = CancellationToken::new();
         running.lock().unwrap_or_else(PoisonError::into_inner).insert(id, cancel.clone());
         self.tasks().spawn(async move {
-            let done = engine.compact(asked, cancel, host).await.and_then(|result| {
-                serde_json::to_string(&result)
-                    .map_err(|error| EngineError::new(ErrorCode::Internal, error.to_string()))
-            });
+            let done = engine.compact(asked, cancel, host).await;
+            let done = done.and_then(|result| json(&result));
             running.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
             reply(&hub, id, done);
         });

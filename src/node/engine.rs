@@ -8,19 +8,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use napi::Result;
-use napi_derive::napi;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
-
-use super::compaction::Compactions;
-use super::events::{EventFields, Followers};
+use super::answers::RequestAnswers;
+use super::errors::js_error;
 use super::hub::{HubCore, NativeHub, RunEntry};
 use super::key_host::{JsKeyHost, KeyAnswers};
-use super::request_host::{Asker, JsRequestHost, RequestAnswers};
+use super::options::{EventFields, JournalName, Options, SynchronousName};
+use super::pending::{Compactions, Followers, end_all, followers};
+use super::reply::{Answer, json, reply};
+use super::request_host::{Asker, JsRequestHost};
 use super::tool_host::{JsToolHost, ToolAnswers};
-use super::{events, js_error, reply};
 use crate::engine::{
     Budgets, CompactionOptions, ContextGuard, Engine, EngineParts, EventQueue, FailoverOptions,
     GovernorOptions, JournalMode, Notify, ProviderEntry, PruningOptions, RunControl, RunHandles,
@@ -35,6 +31,8 @@ use model::{
     AssembledContext, Catalogue, Defaults, InputError, Journal, ModelDeclaration, ModelFilter,
     ModelInfo, ProfileStore, RatioStore, input_error, parse_context, repair_surrogates, typed,
 };
+use napi::Result;
+use napi_derive::napi;
 use provider::{
     HostKey, HttpClient, HttpProvider, KeyHost, Provider, ProviderKeys, ProviderSettings,
     RequestHost, ScriptedProvider, parse_hosted_providers, wire_of,
@@ -42,71 +40,6 @@ use provider::{
 
 /// Below, a heartbeat would be late by chance; above, nobody waits.
 const LEASES_MS: std::ops::RangeInclusive<u64> = 300..=600_000;
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Options<'a> {
-    #[serde(default)]
-    ledger: Option<LedgerFields>,
-    #[serde(borrow, default)]
-    providers: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    auth_profiles: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    models: Option<&'a RawValue>,
-    #[serde(default)]
-    tool_timeout_ms: Option<u64>,
-    #[serde(borrow, default)]
-    compaction: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    failover: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    rate_governor: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    context_guard: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pruning: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    budgets: Option<&'a RawValue>,
-    /// What `lib/options.js` takes out before the rest crosses: named here so that an error lists every option.
-    #[serde(default)]
-    #[expect(dead_code, reason = "only its name matters")]
-    on_request: Option<IgnoredAny>,
-    #[serde(default)]
-    #[expect(dead_code, reason = "only its name matters")]
-    recovery: Option<IgnoredAny>,
-    #[serde(default)]
-    #[expect(dead_code, reason = "only its name matters")]
-    tools_for: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct LedgerFields {
-    path: String,
-    #[serde(default)]
-    synchronous: Option<SynchronousName>,
-    #[serde(default)]
-    journal: Option<JournalName>,
-    #[serde(default)]
-    lease_ms: Option<u64>,
-    #[serde(default)]
-    events: Option<EventFields>,
-}
-
-#[derive(Deserialize, Clone, Copy)]
-#[serde(rename_all = "snake_case")]
-enum JournalName {
-    Full,
-    Final,
-}
-
-#[derive(Deserialize, Clone, Copy)]
-#[serde(rename_all = "snake_case")]
-enum SynchronousName {
-    Full,
-    Normal,
-}
 
 /// An engine of one JavaScript environment.
 /// @internal
@@ -121,8 +54,8 @@ pub struct NativeEngine {
     pub(super) compactions: Compactions,
     pub(super) followers: Followers,
     keys: Arc<KeyAnswers>,
-    /// What compactions and counts have asked of `onRequest`.
-    looks: Arc<RequestAnswers>,
+    /// Requests of compactions and counts to `onRequest`.
+    request_hooks: Arc<RequestAnswers>,
 }
 
 impl NativeEngine {
@@ -274,9 +207,9 @@ impl NativeEngine {
             scripted,
             clock,
             compactions: Compactions::default(),
-            followers: events::followers(),
+            followers: followers(),
             keys: answers,
-            looks: Arc::default(),
+            request_hooks: Arc::default(),
         })
     }
 
@@ -289,15 +222,21 @@ impl NativeEngine {
         parse_context(json, &mut defaults).map_err(EngineError::context)
     }
 
-    /// Who looks at the requests of JavaScript's request `id`, where it has an `onRequest`.
+    /// The host that inspects the requests of JavaScript's request `id`, where it has an `onRequest`.
     pub(super) fn request_host(&self, id: u32, hooked: bool) -> Option<Arc<dyn RequestHost>> {
         let asker = || Asker::Request(Arc::downgrade(&self.hub), id);
-        let host = || JsRequestHost { asker: asker(), answers: Arc::clone(&self.looks) };
+        let host = || JsRequestHost { asker: asker(), answers: Arc::clone(&self.request_hooks) };
         hooked.then(|| Arc::new(host()) as Arc<dyn RequestHost>)
     }
 
     pub(super) fn engine(&self) -> &Arc<Engine> {
         &self.engine
+    }
+
+    /// Answers request `id` when `work` is done; `close()` waits for it.
+    pub(super) fn answer(&self, id: u32, work: impl Future<Output = Answer> + Send + 'static) {
+        let hub = Arc::clone(&self.hub);
+        self.tasks.spawn(async move { reply(&hub, id, work.await) });
     }
 
     /// Starts a run, of a new turn or of one that was interrupted.
@@ -314,10 +253,11 @@ impl NativeEngine {
         let queue = EventQueue::new(run, context.coalesce, notify);
         let answers = Arc::new(ToolAnswers::default());
         let host = JsToolHost { queue: Arc::clone(&queue), answers: Arc::clone(&answers) };
-        let looks = Arc::new(RequestAnswers::default());
+        let request_hooks = Arc::new(RequestAnswers::default());
         let hook = hooked.then(|| {
             let asker = Asker::Run(Arc::clone(&queue));
-            Arc::new(JsRequestHost { asker, answers: Arc::clone(&looks) }) as Arc<dyn RequestHost>
+            Arc::new(JsRequestHost { asker, answers: Arc::clone(&request_hooks) })
+                as Arc<dyn RequestHost>
         });
         let control = Arc::new(RunControl::default());
         if aborted {
@@ -327,13 +267,13 @@ impl NativeEngine {
         let (host, events, handle) = (Arc::new(host), Arc::clone(&queue), Arc::clone(&control));
         match resumed {
             None => self.engine.start(context, host, events, handle, hook)?,
-            Some((turn, told)) => {
-                queue.goes_on_after(told);
+            Some((turn, last_seq)) => {
+                queue.goes_on_after(last_seq);
                 let handles = RunHandles { host, queue: events, control: handle, hook };
                 self.engine.resume(turn, context, handles)?;
             }
         }
-        self.hub.add_run(run, RunEntry { queue, control, answers, looks });
+        self.hub.add_run(run, RunEntry { queue, control, answers, request_hooks });
         Ok(())
     }
 }
@@ -365,22 +305,19 @@ impl NativeEngine {
             })?;
         let models = self.engine.models(&filter);
         let models: Vec<&ModelInfo> = models.iter().map(AsRef::as_ref).collect();
-        serde_json::to_string(&models)
-            .map_err(|error| js_error(&EngineError::new(ErrorCode::Internal, error.to_string())))
+        json(&models).map_err(|error| js_error(&error))
     }
 
     /// What the budgets stand at: a JSON array of `BudgetState`.
     #[napi(catch_unwind)]
     pub fn budgets(&self) -> Result<String> {
-        serde_json::to_string(&self.engine.budgets())
-            .map_err(|error| js_error(&EngineError::new(ErrorCode::Internal, error.to_string())))
+        json(&self.engine.budgets()).map_err(|error| js_error(&error))
     }
 
     /// What is known of rate limits: a JSON array of `LimitState`.
     #[napi(catch_unwind)]
     pub fn limits(&self) -> Result<String> {
-        serde_json::to_string(&self.engine.limits())
-            .map_err(|error| js_error(&EngineError::new(ErrorCode::Internal, error.to_string())))
+        json(&self.engine.limits()).map_err(|error| js_error(&error))
     }
 
     /// Counts the tokens that a context would send, and answers request `id`. What is wrong with the context is thrown.
@@ -394,10 +331,7 @@ impl NativeEngine {
             .map_err(|error| js_error(&error))?;
         let hub = Arc::clone(&self.hub);
         self.tasks.spawn(async move {
-            let counted = counting.await.and_then(|count| {
-                serde_json::to_string(&count)
-                    .map_err(|error| EngineError::new(ErrorCode::Internal, error.to_string()))
-            });
+            let counted = counting.await.and_then(|count| json(&count));
             reply(&hub, id, counted);
         });
         Ok(())
@@ -424,7 +358,7 @@ impl NativeEngine {
     /// Answers `onRequest` for a compaction or a count: as [`super::hub::NativeHub::answer_request`] does for a run.
     #[napi(catch_unwind)]
     pub fn answer_look(&self, number: u32, body: Option<String>, error: Option<String>) {
-        if let Some(waiting) = self.looks.take(number) {
+        if let Some(waiting) = self.request_hooks.take(number) {
             // It may have ended meanwhile; then nobody waits.
             let _ = waiting.send(error.map_or(Ok(body), Err));
         }
@@ -456,7 +390,7 @@ impl NativeEngine {
         let (asked, followers) = (self.tasks.clone(), Arc::clone(&self.followers));
         self.tasks.sibling().spawn(async move {
             engine.close().await;
-            events::end_all(&followers);
+            end_all(&followers);
             asked.finished().await;
             engine.disconnect();
             let closed = match ledger {

@@ -1,10 +1,8 @@
-//! Kept events and the runs of other processes for JavaScript: following, watching, abort and steering by session.
+//! Stored events and the runs of other processes for JavaScript: following, watching, abort and steering by session.
 //!
-//! A page is one request, which ends when there are events. It must never keep a request that nobody waits for.
+//! A page is one request, which ends when there are events. It must never hold a request that nobody waits for.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, PoisonError};
 
 use napi::Result;
 use napi_derive::napi;
@@ -12,55 +10,11 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use super::engine::NativeEngine;
-use super::{js_error, reply};
+use super::errors::js_error;
+use super::reply::reply;
 use base::error::{EngineError, ErrorCode};
-use ledger::{Cursor, EventPage, Follows, Ledger, Retention, SessionCommand, SessionPage};
-use model::{InputError, repair_text, session_label};
-
-/// The pages that are waited for, by the number of their request; `None` once the engine closes.
-pub(super) type Followers = Arc<Mutex<Option<HashMap<u32, CancellationToken>>>>;
-
-/// Nobody waits yet.
-pub(super) fn followers() -> Followers {
-    Arc::new(Mutex::new(Some(HashMap::new())))
-}
-
-/// `ledger.events` of the engine's options.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "false, or an object of `keepMs` and `keepTurns`")]
-pub(super) enum EventFields {
-    Switch(bool),
-    Keep(KeepFields),
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct KeepFields {
-    #[serde(default)]
-    keep_ms: Option<u64>,
-    #[serde(default)]
-    keep_turns: Option<u32>,
-}
-
-impl EventFields {
-    pub(super) fn retention(
-        fields: Option<Self>,
-    ) -> std::result::Result<Option<Retention>, InputError> {
-        let retention = Retention::default();
-        match fields {
-            None | Some(Self::Switch(true)) => Ok(Some(retention)),
-            Some(Self::Switch(false)) => Ok(None),
-            Some(Self::Keep(KeepFields { keep_turns: Some(0), .. })) => Err(InputError {
-                path: "ledger.events.keepTurns".to_owned(),
-                message: "`0` keeps nothing; pass at least 1, or `events: false`".to_owned(),
-            }),
-            Some(Self::Keep(KeepFields { keep_ms, keep_turns })) => Ok(Some(Retention {
-                age: keep_ms.map_or(retention.age, Duration::from_millis),
-                turns: keep_turns,
-            })),
-        }
-    }
-}
+use ledger::{Cursor, EventPage, Follows, Ledger, SessionCommand, SessionPage};
+use model::{repair_text, session_label};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -196,14 +150,6 @@ impl NativeEngine {
             }
             reply(&hub, id, answer);
         });
-    }
-}
-
-/// The engine closes: nobody follows anything any more.
-pub(super) fn end_all(followers: &Followers) {
-    let waiting = followers.lock().unwrap_or_else(PoisonError::into_inner).take();
-    for cancel in waiting.unwrap_or_default().into_values() {
-        cancel.cancel();
     }
 }
 

@@ -15,8 +15,8 @@ use napi_derive::napi;
 use tokio::sync::Notify as Signal;
 use tokio::time::Instant;
 
-use super::js_error;
-use super::request_host::RequestAnswers;
+use super::answers::RequestAnswers;
+use super::errors::js_error;
 use super::tool_host::ToolAnswers;
 use crate::engine::{Batch, EventQueue, Notify, RecordKind, RunControl, Tasks};
 use base::clock::Clock;
@@ -25,8 +25,8 @@ use model::StorageErrorKind;
 
 type Wake = ThreadsafeFunction<(), (), (), Status, false, true>;
 
-/// A delta that is not the first of its message waits at most this long for company, counted from the last wake: an
-/// idle stream is told at once, a flood costs one wake per window (docs/rules/performance.md#one-wake-for-all-runs).
+/// A delta that is not the first of its message waits at most this long for more, counted from the last wake: an
+/// idle stream is delivered at once, a flood costs one wake per window (docs/rules/performance.md#one-wake-for-all-runs).
 const WINDOW: Duration = Duration::from_millis(4);
 /// Records per crossing.
 const MAX_RECORDS: usize = 4_096;
@@ -38,7 +38,7 @@ pub(super) struct RunEntry {
     pub(super) queue: Arc<EventQueue>,
     pub(super) control: Arc<RunControl>,
     pub(super) answers: Arc<ToolAnswers>,
-    pub(super) looks: Arc<RequestAnswers>,
+    pub(super) request_hooks: Arc<RequestAnswers>,
 }
 
 struct Inner {
@@ -48,7 +48,7 @@ struct Inner {
     waking: bool,
     /// A wake is due at the end of the window.
     delayed: bool,
-    /// The environment has ended: nothing is kept for it.
+    /// The environment has ended: nothing is held for it.
     shut: bool,
     /// Answers to requests that are no runs (ledger reads, close): run number 0.
     replies: Option<Arc<EventQueue>>,
@@ -154,13 +154,13 @@ impl HubCore {
 }
 
 impl Notify for HubCore {
-    fn ready(&self, queue: &Arc<EventQueue>, news: bool, urgent: bool) {
+    fn ready(&self, queue: &Arc<EventQueue>, first: bool, urgent: bool) {
         let send = {
             let mut inner = self.lock();
             if inner.shut {
                 return;
             }
-            if news {
+            if first {
                 inner.dirty.push(Arc::clone(queue));
             }
             if inner.waking {
@@ -336,8 +336,8 @@ impl NativeHub {
         body: Option<String>,
         error: Option<String>,
     ) {
-        let looks = self.core.with_run(run, |entry| Arc::clone(&entry.looks));
-        if let Some(waiting) = looks.and_then(|looks| looks.take(number)) {
+        let hooks = self.core.with_run(run, |entry| Arc::clone(&entry.request_hooks));
+        if let Some(waiting) = hooks.and_then(|hooks| hooks.take(number)) {
             // The run may have ended meanwhile; then nobody waits.
             let _ = waiting.send(error.map_or(Ok(body), Err));
         }

@@ -10,7 +10,7 @@ use super::answers::Answers;
 use super::hub::HubCore;
 use provider::{HostKey, KeyFuture, KeyHost};
 
-/// What JavaScript made of a question: a key, or an error's words.
+/// The answer to a question: a key, or an error's message.
 pub(super) type KeyAnswers = Answers<Result<HostKey, String>>;
 
 #[derive(Serialize)]

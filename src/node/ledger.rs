@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use napi::Result;
 use napi_derive::napi;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::engine::NativeEngine;
+use super::errors::js_error;
 use super::hub::NativeHub;
-use super::{js_error, reply};
+use super::reply::{json, reply};
 use base::clock::Clock;
 use base::error::{EngineError, ErrorCode};
 use ledger::{Ledger, LedgerFormat, QueryLimits};
@@ -54,8 +55,6 @@ struct Transfer {
     session: Option<String>,
 }
 
-pub(super) type Answer = std::result::Result<String, EngineError>;
-
 fn arguments<T: DeserializeOwned>(json: &str) -> std::result::Result<T, EngineError> {
     serde_json::from_str(json).map_err(|error| {
         let message = error.to_string();
@@ -68,15 +67,10 @@ fn arguments<T: DeserializeOwned>(json: &str) -> std::result::Result<T, EngineEr
 }
 
 /// An error that is about the file which the argument `field` names.
-pub(super) fn at_path(field: &str, error: StorageError) -> EngineError {
+fn at_path(field: &str, error: StorageError) -> EngineError {
     let about = matches!(error.kind, StorageErrorKind::Exists | StorageErrorKind::InvalidImport);
     let field = about.then(|| field.to_owned());
     EngineError { field, ..EngineError::from(error) }
-}
-
-pub(super) fn json(value: &impl Serialize) -> Answer {
-    serde_json::to_string(value)
-        .map_err(|error| EngineError::new(ErrorCode::Internal, error.to_string()))
 }
 
 #[napi]

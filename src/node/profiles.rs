@@ -7,7 +7,7 @@ use std::sync::Arc;
 use napi_derive::napi;
 
 use super::engine::NativeEngine;
-use base::error::{EngineError, ErrorCode};
+use super::reply::json;
 
 #[napi]
 impl NativeEngine {
@@ -15,10 +15,7 @@ impl NativeEngine {
     #[napi(catch_unwind)]
     pub fn profiles(&self, id: u32) {
         let engine = Arc::clone(self.engine());
-        self.answer(id, async move {
-            serde_json::to_string(&engine.profiles().await)
-                .map_err(|error| EngineError::new(ErrorCode::Internal, error.to_string()))
-        });
+        self.answer(id, async move { json(&engine.profiles().await) });
     }
 
     /// Forgets the failures of an auth profile; answers request `id`.

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::engine::NativeEngine;
-use super::js_error;
-use super::ledger::json;
+use super::errors::js_error;
+use super::reply::json;
 use base::error::{EngineError, ErrorCode};
 use ledger::{Ledger, PageOptions, SearchOptions, SessionFilter, ToolCallFilter, UsageFilter};
 use model::{SessionKey, StorageErrorKind, input_error, session_label};

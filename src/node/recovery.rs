@@ -8,10 +8,8 @@ use napi::Result;
 use napi_derive::napi;
 
 use super::engine::NativeEngine;
-use super::{js_error, reply};
-use base::error::{EngineError, ErrorCode};
-
-type Answer = std::result::Result<String, EngineError>;
+use super::errors::js_error;
+use super::reply::json;
 
 #[napi]
 impl NativeEngine {
@@ -19,10 +17,7 @@ impl NativeEngine {
     #[napi(catch_unwind)]
     pub fn recover(&self, id: u32) {
         let engine = Arc::clone(self.engine());
-        self.answer(id, async move {
-            serde_json::to_string(&engine.recover().await?)
-                .map_err(|error| EngineError::new(ErrorCode::Internal, error.to_string()))
-        });
+        self.answer(id, async move { json(&engine.recover().await?) });
     }
 
     /// The kept context of an interrupted turn as JSON; answers request `id`.
@@ -56,13 +51,5 @@ impl NativeEngine {
             engine.discard(&turn).await?;
             Ok("null".to_owned())
         });
-    }
-}
-
-impl NativeEngine {
-    /// Answers request `id` when `work` is done; `close()` waits for it.
-    pub(super) fn answer(&self, id: u32, work: impl Future<Output = Answer> + Send + 'static) {
-        let hub = Arc::clone(self.hub());
-        self.tasks().spawn(async move { reply(&hub, id, work.await) });
     }
 }

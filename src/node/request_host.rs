@@ -7,19 +7,16 @@ use std::sync::{Arc, Weak};
 
 use serde::Serialize;
 
-use super::answers::Answers;
+use super::answers::RequestAnswers;
 use super::hub::HubCore;
 use crate::engine::{EventQueue, RECORD_BYTES, RecordKind};
-use provider::{Looked, OutgoingRequest, RequestHost};
-
-/// What JavaScript made of a body: nothing, another one, or an error's words.
-pub(super) type RequestAnswers = Answers<Result<Option<String>, String>>;
+use provider::{Inspected, OutgoingRequest, RequestHost};
 
 #[derive(Serialize)]
 struct Shown<'a> {
     number: u32,
     request: &'a OutgoingRequest<'a>,
-    /// The request of JavaScript's that it is asked for, where that is no run.
+    /// The request of JavaScript that it belongs to, where that is no run.
     #[serde(skip_serializing_if = "Option::is_none")]
     hook: Option<u32>,
 }
@@ -38,7 +35,7 @@ pub(super) struct JsRequestHost {
     pub(super) answers: Arc<RequestAnswers>,
 }
 
-/// Forgets a question when nobody waits for its answer any more.
+/// Forgets a request when nobody waits for its answer any more.
 struct Asked {
     answers: Arc<RequestAnswers>,
     number: u32,
@@ -51,7 +48,7 @@ impl Drop for Asked {
 }
 
 impl RequestHost for JsRequestHost {
-    fn look(&self, request: &OutgoingRequest<'_>) -> Looked {
+    fn inspect(&self, request: &OutgoingRequest<'_>) -> Inspected {
         let (number, answer) = self.answers.expect();
         let asked = Asked { answers: Arc::clone(&self.answers), number };
         let hook = match &self.asker {

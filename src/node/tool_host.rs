@@ -33,7 +33,7 @@ struct Answer {
     #[serde(default)]
     result_json: Option<String>,
     is_error: bool,
-    /// What the tool says of a call it was asked about.
+    /// The outcome of a call that the tool reconciles.
     #[serde(default)]
     outcome: Option<Outcome>,
 }
@@ -56,7 +56,7 @@ pub(super) struct Returned {
 pub(super) type ToolAnswers = Answers<Returned>;
 
 impl Answers<Returned> {
-    /// Hands an answer to whoever waits; a late one is dropped (docs/rules/abort-usage.md#abort). Lone surrogate halves, which a cut
+    /// Delivers an answer; a late one is dropped (docs/rules/abort-usage.md#abort). Lone surrogate halves, which a cut
     /// through a JavaScript string leaves, become U+FFFD.
     pub(super) fn answer(&self, execution: u32, json: &str) {
         let Some(waiting) = self.take(execution) else { return };
@@ -103,7 +103,7 @@ impl Drop for Outstanding<'_> {
 
 impl JsToolHost {
     /// Sends a request, and waits for what comes back. Who does not want it any more drops this: how a call ends that
-    /// was cancelled is for `tools` to say.
+    /// was cancelled is for `tools` to decide.
     async fn ask(self, invocation: Invocation, reconcile: bool) -> Returned {
         let Ok(arguments) = serde_json::from_str::<&RawValue>(&invocation.arguments_json) else {
             return failed("the arguments are not JSON");

@@ -278,7 +278,7 @@ pub(crate) fn differences(api: Api, case: &Case, outcome: &Outcome) -> Vec<(&'st
     let found = Found::of(api, &outcome.accumulated);
     let mut out = Differences { ambiguous: &expected.ambiguous, found: Vec::new() };
 
-    // An answer that is a refusal or was filtered is an answer here, whose stop says so (DESIGN).
+    // An answer that is a refusal or was filtered is an answer here, whose stop says so (docs/design/runs.md#is-a-refusal-an-answer-or-an-error).
     out.compare(
         "complete",
         &(expected.complete && expected.error.is_none()),

@@ -1,4 +1,4 @@
-//! Owns the shape of the house: which room may use which (read from the tables in `ARCHITECTURE.md`), which files use each
+//! Owns the shape of the house: which room and which inner room may use which (read from the tables in `ARCHITECTURE.md`), which files use each
 //! other, who may call what `clippy.toml` bans, how long a file may be, and that each says what it is for.
 //! It reads text and nothing else: it must never need the crate, a network, or a build of anything.
 #![allow(
@@ -11,6 +11,7 @@
 
 mod circles;
 mod files;
+mod inner;
 mod rooms;
 mod source;
 

@@ -8,8 +8,8 @@ use std::sync::{Arc, Weak};
 
 use super::{
     AgentError, AgentRole, AgentToolCall, AssembledContext, Attempt, CacheChain, CacheStep,
-    CompactionResult, Enrolment, Expense, LiveRun, Message, OpenTurn, Recall, Recalled,
-    ReplayClass, Role, RunNames, RunWarning, SpentBy, StopReason, StorageError, StreamEvent,
+    CompactionResult, Expense, LiveRun, Message, OpenTurn, Recall, Recalled, ReplayClass, Role,
+    RunNames, RunRegistration, RunWarning, SpentBy, StopReason, StorageError, StreamEvent,
     TokenUsage,
 };
 
@@ -452,7 +452,11 @@ pub trait Journal: Send + Sync {
 
     /// Makes a run that begins known to those who watch it and command it from elsewhere, and keeps its events. Nothing
     /// where the journal does neither.
-    fn enrol(&self, names: RunNames, run: Weak<dyn LiveRun>) -> Option<Arc<dyn Enrolment>> {
+    fn register(
+        &self,
+        names: RunNames,
+        run: Weak<dyn LiveRun>,
+    ) -> Option<Arc<dyn RunRegistration>> {
         let _ = (names, run);
         None
     }

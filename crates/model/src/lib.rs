@@ -64,7 +64,7 @@ pub use journal::{
 };
 pub use json::repair_surrogates;
 pub use json::repair_text;
-pub use live::{Enrolment, LiveRun, RunNames, Told, ToldKind};
+pub use live::{LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration};
 pub use message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};
 pub use options::{CacheTtl, PromptCache, RequestOptions, ResponseFormat, ToolChoice};
 pub use profile::{

@@ -1,10 +1,10 @@
-//! The port between a run under way and whoever keeps its events and carries commands to it from other processes.
+//! The port between a running turn and the ledger, which stores its events and delivers commands of other processes.
 //!
-//! The engine's run implements [`LiveRun`], the ledger [`Enrolment`]. It must never say how events are kept.
+//! The engine's run implements [`LiveRun`], the ledger [`RunRegistration`]. It must never decide how events are stored.
 
 use std::sync::Arc;
 
-/// What a run is called.
+/// The names of a run.
 #[derive(Debug, Clone)]
 pub struct RunNames {
     /// The turn's ULID.
@@ -17,9 +17,9 @@ pub struct RunNames {
     pub resumes: bool,
 }
 
-/// What kind of event was told.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToldKind {
+pub enum RunEventKind {
     /// A piece of visible text.
     Token,
     /// A piece of shown reasoning.
@@ -28,20 +28,20 @@ pub enum ToldKind {
     Event,
 }
 
-/// One event of a run, as it is kept.
+/// One event of a run, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct RunEvent {
     /// The event's number.
     pub seq: u64,
-    /// What kind it is.
-    pub kind: ToldKind,
+    /// Its kind.
+    pub kind: RunEventKind,
     /// The message that a delta belongs to.
     pub message_id: Option<Arc<str>>,
     /// The delta, or the event's JSON.
     pub text: Arc<str>,
 }
 
-/// A run under way, as others reach it.
+/// A running turn, as others reach it.
 pub trait LiveRun: Send + Sync {
     /// Ends it as aborted.
     fn abort(&self);
@@ -49,24 +49,24 @@ pub trait LiveRun: Send + Sync {
     /// Hands it a message for its next tool boundary; false where it takes none.
     fn steer(&self, text: &str) -> bool;
 
-    /// What it has told after event `after`, oldest first.
-    fn told(&self, after: u64) -> Vec<Told>;
+    /// Its events after `after` that are not in the file, oldest first.
+    fn unstored(&self, after: u64) -> Vec<RunEvent>;
 
-    /// Its events up to `seq` are in the file: they may be handed out, and need not be told again.
-    fn kept(&self, seq: u64);
+    /// Its events up to `seq` are in the file: they may be delivered, and need not be returned again.
+    fn ack(&self, seq: u64);
 
-    /// Its events cannot be written now: they are handed out as they come. They are told again later.
-    fn unkept(&self);
+    /// Its events cannot be written now: they are delivered as they come, and returned again later.
+    fn nack(&self);
 
-    /// Its events are not kept any more.
-    fn forget(&self);
+    /// Its events are not stored any more.
+    fn stop_storing(&self);
 }
 
-/// A run's place among those under way. Dropping it says that the run has ended.
-pub trait Enrolment: Send + Sync {
-    /// Whether the run's events are kept.
-    fn keeps(&self) -> bool;
+/// A run among those that run now. Dropping it ends the registration.
+pub trait RunRegistration: Send + Sync {
+    /// Whether the run's events are stored.
+    fn stores_events(&self) -> bool;
 
-    /// The run has told something. `urgent` is false for deltas that may wait a few milliseconds for company.
-    fn news(&self, urgent: bool);
+    /// The run has new events. `urgent` is false for deltas that may wait a few milliseconds for more.
+    fn notify(&self, urgent: bool);
 }

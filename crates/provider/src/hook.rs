@@ -40,18 +40,18 @@ pub struct OutgoingRequest<'a> {
 
 /// What came of a look: `None` sends the body as it is, a text is the JSON object to send instead; an error says why the
 /// request must not go out.
-pub type Looked = Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send>>;
+pub type Inspected = Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send>>;
 
-/// A host that looks at requests. Implemented where the host's code lives.
+/// A host that inspects requests. Implemented where the host's code lives.
 pub trait RequestHost: Send + Sync {
     /// Shows one request. Dropping the future means that nobody waits for the answer any more.
-    fn look(&self, request: &OutgoingRequest<'_>) -> Looked;
+    fn inspect(&self, request: &OutgoingRequest<'_>) -> Inspected;
 }
 
 /// A host, and what it is told beside the request.
 #[derive(Clone)]
 pub struct RequestHook {
-    /// Who looks.
+    /// The host that inspects.
     pub host: Arc<dyn RequestHost>,
     /// See [`OutgoingRequest::provider`].
     pub provider: String,
@@ -82,7 +82,7 @@ impl RequestHook {
         let body = String::from_utf8(pieces.concat()).ok();
         let body = body.and_then(|body| RawValue::from_string(body).ok());
         let body = body.ok_or_else(|| failed("the body is not JSON"))?;
-        let looked = self.host.look(&OutgoingRequest {
+        let inspected = self.host.inspect(&OutgoingRequest {
             provider: &self.provider,
             model,
             api,
@@ -92,7 +92,7 @@ impl RequestHook {
             attempt: self.attempt,
             run_id: &self.run_id,
         });
-        match looked.await {
+        match inspected.await {
             Ok(None) => Ok(pieces),
             Ok(Some(json)) if super::json::is_object(&json) => Ok(vec![Bytes::from(json)]),
             Ok(Some(_)) => Err(failed("it returned something that is not a JSON object")),

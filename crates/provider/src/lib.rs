@@ -36,7 +36,7 @@ pub use aws::AwsIdentity;
 pub use bedrock::BedrockWire;
 pub use chat::{ChatQuirks, ChatWire, MaxTokensField, ReasoningField, SystemRole, UserField};
 pub use google::{GooglePath, GoogleWire};
-pub use hook::{Looked, OutgoingRequest, RequestHook, RequestHost};
+pub use hook::{Inspected, OutgoingRequest, RequestHook, RequestHost};
 pub use http::{HttpClient, HttpProvider, HttpSettings, Timeouts, TurnHeaders};
 pub use keys::{HostKey, KeyFuture, KeyHost, KeyProfile, ProviderKeys};
 pub use model::{Api, BlockStart, Completion, Delta, DeltaSink, Failure, ReportedUsage, Stop};

@@ -1,14 +1,13 @@
-//! The event of a wait before a request, so that nobody sits before a silent run.
+//! The event `waiting`, emitted before a request is delayed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::driver::Run;
-use super::super::outcome::millis;
-use super::super::sink::EventQueue;
+use crate::engine::events::EventQueue;
+use crate::engine::state::millis;
 use model::{CallPurpose, FailureKind, StreamEvent};
 
-/// The request that is waited with.
+/// The request that is delayed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NextCall<'a> {
     pub(crate) purpose: CallPurpose,
@@ -39,20 +38,4 @@ pub(crate) fn announce_wait(
         ms,
         seq,
     });
-}
-
-impl Run {
-    /// Emits that the same profile is asked again after `delay`.
-    pub(crate) fn announce_retry(&self, attempt: u32, delay: Duration) {
-        let next = NextCall {
-            purpose: CallPurpose::Run,
-            provider: &self.context.provider,
-            model: &self.context.model,
-            profile: self.profile.as_deref(),
-            attempt,
-        };
-        // An answer whose tool call could not be read is no failure of the plan's.
-        let reason = self.plan.last_failure().unwrap_or(FailureKind::ServerError);
-        announce_wait(&self.queue, next, reason, Some(delay), self.core.clock.now_ms());
-    }
 }

@@ -1,6 +1,6 @@
-//! A compaction that somebody asks for: of a session, between its turns.
+//! A compaction that a host asks for: of a session, between its turns.
 //!
-//! It waits for the session's turn in this process and writes under no lease: a run of another process that began before
+//! It waits for the session's lane in this process and writes under no lease: a run of another process that began before
 //! goes on after it (docs/rules/sessions-and-ledger.md#pointer-write). It must never write after it was cancelled.
 
 use std::sync::Arc;
@@ -8,14 +8,18 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::super::Engine;
-use super::super::budgets::Payer;
-use super::super::call::{Bounds, HookHost};
-use super::super::outcome::millis;
-use super::plan::{Scope, cut_by, left_out, seed_trigger, summary_turn};
-use super::question::Requester;
-use super::summarise::{Summariser, Unwritten, Work, asks};
-use super::{CompactionOptions, Compactor, Strategy};
+use super::compactor::Compactor;
+use super::options::{CompactionOptions, Strategy};
+use super::plan::{CutSizes, cut_by, left_out, seed_trigger};
+use super::summarise::{Unwritten, Work, summarise, user_requests};
+use super::summariser::{Requester, Summariser};
+use crate::engine::call::HookHost;
+use crate::engine::context::{CompactionInput, summary_turn};
+use crate::engine::failover::{FailoverOptions, candidate};
+use crate::engine::limits::Payer;
+use crate::engine::providers::Providers;
+use crate::engine::shared::EngineShared;
+use crate::engine::state::{Bounds, ModelTarget, millis};
 use base::error::{EngineError, ErrorCode};
 use model::{
     AgentRole, CompactionResult, CompactionStep, CompactionUsage, HistoryTurn, Message,
@@ -27,7 +31,7 @@ use turn::calibration::Ratio;
 use turn::compact::{Budget, Cut, Trigger};
 use turn::estimate;
 
-/// What is asked.
+/// What a host asks for.
 #[derive(Debug, Clone, Default)]
 pub struct ManualCompaction {
     /// The session.
@@ -40,8 +44,9 @@ pub struct ManualCompaction {
     pub model: Option<String>,
 }
 
-/// Where a compaction belongs.
-struct Placed<'a> {
+/// The names of a compaction.
+#[derive(Clone, Copy)]
+struct Names<'a> {
     /// The ULID of its turn.
     id: &'a str,
     run_id: &'a str,
@@ -50,7 +55,7 @@ struct Placed<'a> {
     head: &'a str,
 }
 
-/// A compaction that will do.
+/// A compaction that is good enough.
 struct Made {
     cut: Cut,
     strategy: Strategy,
@@ -59,239 +64,242 @@ struct Made {
     took: Duration,
 }
 
-impl Engine {
-    /// Compacts a session now. `None` where there is nothing to summarise, or `cancel` came first. `host` looks at the
-    /// summariser's requests before they are sent.
-    ///
-    /// # Errors
-    /// The session, the provider or the model is unknown; the summariser failed; the ledger did. The history is as it was.
-    pub async fn compact(
-        &self,
-        asked: ManualCompaction,
-        cancel: CancellationToken,
-        host: Option<Arc<dyn RequestHost>>,
-    ) -> Result<Option<CompactionResult>, EngineError> {
-        let core = &self.core;
-        let journal = core.journal.as_ref().ok_or_else(|| {
-            EngineError::new(ErrorCode::NoLedger, "the engine has no ledger to compact")
-        })?;
-        let label = journal.session_named(&asked.session_label).await?;
-        let label = label.as_str();
-        let entering = async {
-            let lane = core.sessions.queue(label).enter().await;
-            Ok::<_, StorageError>((lane, journal.history(label, None, None).await?))
-        };
-        let (lane, history) = tokio::select! {
-            biased;
-            () = cancel.cancelled() => return Ok(None),
-            entered = entering => entered?,
-        };
-        if !history.exists {
-            let message = format!("`{label}` is no session of the ledger");
-            return Err(StorageError::new(StorageErrorKind::UnknownSession, message).into());
-        }
-        let Some(head) = history.head.clone() else { return Ok(None) };
-        let scope = Scope::of(history.summarised, history.turns);
-        let Some(compactor) = self.summariser_of(&asked, &scope)? else { return Ok(None) };
-        let id = core.clock.new_id();
-        let place = Placed { id: &id, run_id: &format!("compact-{id}"), label, head: &head };
-        let Some(made) = self.manual_plan(&compactor, &scope, &place, &cancel, host).await? else {
-            return Ok(None);
-        };
-        let step = self.manual_step(&place, &compactor, &scope, made);
-        let result = step.compaction.clone();
-        journal.compact(Box::new(step)).await?;
-        drop(lane);
-        Ok(Some(result))
-    }
+/// What a manual compaction is made with.
+#[derive(Clone, Copy)]
+pub(crate) struct ManualParts<'a> {
+    pub(crate) shared: &'a EngineShared,
+    pub(crate) providers: &'a Providers,
+    pub(crate) options: Option<&'a CompactionOptions>,
+    pub(crate) failover: &'a FailoverOptions,
+}
 
-    /// Who summarises; `None` for a session without an answer, which has nothing to summarise.
-    fn summariser_of(
-        &self,
-        asked: &ManualCompaction,
-        scope: &Scope,
-    ) -> Result<Option<Compactor>, EngineError> {
-        let mut options = self.core.compaction.clone().unwrap_or_default();
-        if asked.instructions.is_some() {
-            options.instructions.clone_from(&asked.instructions);
-        }
-        let messages = || scope.turns.iter().rev().flat_map(|turn| turn.messages.iter().rev());
-        let Some(last) = messages().find_map(|message| message.provenance.as_ref()) else {
-            return Ok(None);
-        };
-        let first = |asked: &Option<String>, set: &Option<String>, last: &str| {
-            asked.clone().or_else(|| set.clone()).unwrap_or_else(|| last.to_owned())
-        };
-        let provider_name = first(&asked.provider, &options.provider, &last.provider);
-        let model_name = first(&asked.model, &options.model, &last.model);
-        let entry = self.provider_named(&provider_name)?;
-        let model = self.model_named(&provider_name, &model_name, entry.provider.api())?;
-        Ok(Some(Compactor {
-            options,
-            provider: Arc::clone(&entry.provider),
-            keys: Arc::clone(&self.core.keys),
-            seat: self.seat(&provider_name, &model, &model_name, entry, None),
-            provider_name,
-            model_name,
-            model,
-        }))
+/// Compacts a session now. `None` where there is nothing to summarise, or `cancel` came first. `host` inspects the
+/// summariser's requests before they are sent.
+///
+/// # Errors
+/// The session, the provider or the model is unknown; the summariser failed; the ledger did. The history is as it was.
+pub(crate) async fn compact_session(
+    parts: ManualParts<'_>,
+    asked: ManualCompaction,
+    cancel: CancellationToken,
+    host: Option<Arc<dyn RequestHost>>,
+) -> Result<Option<CompactionResult>, EngineError> {
+    let shared = parts.shared;
+    let journal = shared.journal.as_ref().ok_or_else(|| {
+        EngineError::new(ErrorCode::NoLedger, "the engine has no ledger to compact")
+    })?;
+    let label = journal.session_named(&asked.session_label).await?;
+    let label = label.as_str();
+    let entering = async {
+        let lane = shared.lanes.queue(label).enter().await;
+        Ok::<_, StorageError>((lane, journal.history(label, None, None).await?))
+    };
+    let (lane, history) = tokio::select! {
+        biased;
+        () = cancel.cancelled() => return Ok(None),
+        entered = entering => entered?,
+    };
+    if !history.exists {
+        let message = format!("`{label}` is no session of the ledger");
+        return Err(StorageError::new(StorageErrorKind::UnknownSession, message).into());
     }
+    let Some(head) = history.head.clone() else { return Ok(None) };
+    let input = CompactionInput::of(history.summarised, history.turns);
+    let Some(compactor) = manual_compactor(parts, &asked, &input)? else { return Ok(None) };
+    let id = shared.clock.new_id();
+    let names = Names { id: &id, run_id: &format!("compact-{id}"), label, head: &head };
+    let made = manual_plan(shared, &compactor, &input, names, &cancel, host).await?;
+    let Some(made) = made else { return Ok(None) };
+    let step = manual_step(shared, names, &compactor, &input, made);
+    let result = step.compaction.clone();
+    journal.compact(Box::new(step)).await?;
+    drop(lane);
+    Ok(Some(result))
+}
 
-    /// How whoever summarises counts: who reads the session next is not known.
-    fn ratio_of(&self, compactor: &Compactor) -> Ratio {
-        self.core.calibrations.of(&compactor.provider_name, &compactor.model_name)
+/// The summariser; `None` for a session without an answer, which has nothing to summarise.
+fn manual_compactor(
+    parts: ManualParts<'_>,
+    asked: &ManualCompaction,
+    input: &CompactionInput,
+) -> Result<Option<Compactor>, EngineError> {
+    let mut options = parts.options.cloned().unwrap_or_default();
+    if asked.instructions.is_some() {
+        options.instructions.clone_from(&asked.instructions);
     }
+    let messages = || input.turns.iter().rev().flat_map(|turn| turn.messages.iter().rev());
+    let Some(last) = messages().find_map(|message| message.provenance.as_ref()) else {
+        return Ok(None);
+    };
+    let first = |asked: &Option<String>, set: &Option<String>, last: &str| {
+        asked.clone().or_else(|| set.clone()).unwrap_or_else(|| last.to_owned())
+    };
+    let provider_name = first(&asked.provider, &options.provider, &last.provider);
+    let model_name = first(&asked.model, &options.model, &last.model);
+    let entry = parts.providers.named(&provider_name)?;
+    let model = parts.providers.model(&provider_name, &model_name, entry.provider.api())?;
+    let provider = Arc::clone(&entry.provider);
+    let target = ModelTarget { provider_name, model_name, provider, model };
+    let candidate = candidate(parts.failover, &target, entry, None);
+    Ok(Some(Compactor { options, target, candidate }))
+}
 
-    async fn manual_plan(
-        &self,
-        compactor: &Compactor,
-        scope: &Scope,
-        place: &Placed<'_>,
-        cancel: &CancellationToken,
-        host: Option<Arc<dyn RequestHost>>,
-    ) -> Result<Option<Made>, EngineError> {
-        let window = compactor.model.context_window;
-        let reserve_response = compactor.model.max_output_tokens.min(window / 4);
-        let budget = Budget { window, reserve_response, reserve_tools: 0 };
-        self.core.calibrations.look().await;
-        let ratio = self.ratio_of(compactor);
-        let CompactionOptions { strategies, preset, instructions, .. } = &compactor.options;
-        let mut failed = None;
-        // What strategies before the one that succeeds have used.
-        let mut before = CompactionUsage::free();
-        for strategy in strategies {
-            // Asked for, so that what would fit is cut too, down to the least that stays.
-            let cut = [budget.target(Trigger::Manual), 0]
-                .into_iter()
-                .find_map(|target| {
-                    let measures = (0, ratio.undo(target), ratio.undo(budget.limit()));
-                    cut_by(*strategy, *preset, scope, &[], measures)
-                })
-                .filter(|cut| cut.turns > 0);
-            let Some(cut) = cut else { continue };
-            let began = self.core.clock.instant();
-            let (gone, kept) = scope.turns.split_at_checked(cut.turns).unwrap_or((&[], &[]));
-            let previous = scope.previous();
-            let (text, used) = if *strategy == Strategy::Summary {
-                let messages: Vec<Message> =
-                    gone.iter().flat_map(|turn| &turn.messages).cloned().collect();
-                let stays = asks(kept.iter().flat_map(|turn| &turn.messages));
-                let work = Work {
-                    messages: &messages,
-                    previous: previous.as_deref(),
-                    asks: &stays,
-                    instructions: instructions.as_deref(),
+/// How the summariser's model counts: the next reader of the session is not known.
+fn ratio_of(shared: &EngineShared, compactor: &Compactor) -> Ratio {
+    let ModelTarget { provider_name, model_name, .. } = &compactor.target;
+    shared.calibrations.of(provider_name, model_name)
+}
+
+async fn manual_plan(
+    shared: &EngineShared,
+    compactor: &Compactor,
+    input: &CompactionInput,
+    names: Names<'_>,
+    cancel: &CancellationToken,
+    host: Option<Arc<dyn RequestHost>>,
+) -> Result<Option<Made>, EngineError> {
+    let window = compactor.target.model.context_window;
+    let reserve_response = compactor.target.model.max_output_tokens.min(window / 4);
+    let budget = Budget { window, reserve_response, reserve_tools: 0 };
+    shared.calibrations.refresh().await;
+    let ratio = ratio_of(shared, compactor);
+    let CompactionOptions { strategies, preset, instructions, .. } = &compactor.options;
+    let mut failed = None;
+    // What strategies before the one that succeeds have used.
+    let mut before = CompactionUsage::free();
+    for strategy in strategies {
+        // Asked for, so that what would fit is cut too, down to the least that stays.
+        let cut = [budget.target(Trigger::Manual), 0]
+            .into_iter()
+            .find_map(|target| {
+                let sizes = CutSizes {
+                    fixed: 0,
+                    target: ratio.undo(target),
+                    limit: ratio.undo(budget.limit()),
                 };
-                let limit = Duration::from_millis(compactor.options.timeout_ms);
-                let by = Requester {
-                    core: &self.core,
-                    payer: Payer { turn_id: None, session_label: place.label, follows: None },
-                    hook: host.as_ref().map(|host| HookHost { host, run_id: place.run_id }),
-                    // Its own limit ends it first.
-                    bounds: Bounds {
-                        abort: cancel.clone(),
-                        deadline: began + limit.saturating_mul(2),
-                    },
-                    events: None,
-                    first_attempt: 1,
-                    failed_calls: 0,
-                };
-                let mut summariser = Summariser::new(compactor, by);
-                match summariser.run(&work).await {
-                    Ok(text) => (text, summariser.into_usage()),
-                    Err(Unwritten::Interrupted(_)) => return Ok(None),
-                    Err(Unwritten::Failed(why)) => {
-                        before = before.plus(summariser.into_usage());
-                        failed = Some(why);
-                        continue;
-                    }
-                }
-            } else {
-                let previous = previous.filter(|_| *strategy == Strategy::SlidingWindow);
-                (left_out(cut.turns, previous.as_deref()), CompactionUsage::free())
+                cut_by(*strategy, *preset, input, &[], sizes)
+            })
+            .filter(|cut| cut.turns > 0);
+        let Some(cut) = cut else { continue };
+        let began = shared.clock.instant();
+        let (gone, remaining) = input.turns.split_at_checked(cut.turns).unwrap_or((&[], &[]));
+        let previous = input.previous();
+        let (text, used) = if *strategy == Strategy::Summary {
+            let messages: Vec<Message> =
+                gone.iter().flat_map(|turn| &turn.messages).cloned().collect();
+            let user_requests = user_requests(remaining.iter().flat_map(|turn| &turn.messages));
+            let work = Work {
+                messages: &messages,
+                previous: previous.as_deref(),
+                user_requests: &user_requests,
+                instructions: instructions.as_deref(),
             };
-            let took = self.core.clock.instant().saturating_duration_since(began);
-            let used = before.plus(used);
-            return Ok(Some(Made { cut, strategy: *strategy, text, used, took }));
-        }
-        failed.map_or(Ok(None), |why| {
-            let message = format!("the session is as it was: {why}");
-            Err(EngineError::new(ErrorCode::CompactionFailed, message))
-        })
+            let limit = Duration::from_millis(compactor.options.timeout_ms);
+            let by = Requester {
+                shared,
+                payer: Payer { turn_id: None, session_label: names.label, follows: None },
+                hook: host.as_ref().map(|host| HookHost { host, run_id: names.run_id }),
+                // Its own limit ends it first.
+                bounds: Bounds { abort: cancel.clone(), deadline: began + limit.saturating_mul(2) },
+                events: None,
+                first_attempt: 1,
+                failed_calls: 0,
+            };
+            let mut summariser = Summariser::new(compactor, by);
+            match summarise(&mut summariser, &work).await {
+                Ok(text) => (text, summariser.into_usage()),
+                Err(Unwritten::Interrupted(_)) => return Ok(None),
+                Err(Unwritten::Failed(why)) => {
+                    before = before.plus(summariser.into_usage());
+                    failed = Some(why);
+                    continue;
+                }
+            }
+        } else {
+            let previous = previous.filter(|_| *strategy == Strategy::SlidingWindow);
+            (left_out(cut.turns, previous.as_deref()), CompactionUsage::free())
+        };
+        let took = shared.clock.instant().saturating_duration_since(began);
+        let used = before.plus(used);
+        return Ok(Some(Made { cut, strategy: *strategy, text, used, took }));
     }
+    failed.map_or(Ok(None), |why| {
+        let message = format!("the session is as it was: {why}");
+        Err(EngineError::new(ErrorCode::CompactionFailed, message))
+    })
+}
 
-    fn manual_step(
-        &self,
-        place: &Placed<'_>,
-        compactor: &Compactor,
-        scope: &Scope,
-        made: Made,
-    ) -> CompactionStep {
-        let Made { cut, strategy, text: summary, used, took } = made;
-        let (id, head) = (place.id.to_owned(), place.head.to_owned());
-        let now = self.core.clock.now_ms();
-        let text = summary_text(&summary);
-        let told = summary_turn(&id, &text, now);
-        let (gone, kept) = scope.turns.split_at_checked(cut.turns).unwrap_or((&[], &[]));
-        let ratio = self.ratio_of(compactor);
-        let tokens = |turn: &HistoryTurn| ratio.apply(estimate::message_tokens(&turn.messages));
-        let kept_tokens: u64 = kept.iter().map(tokens).sum();
-        let gone_tokens: u64 = gone.iter().chain(&scope.summary).map(tokens).sum();
-        let summary_tokens = tokens(&told);
-        let compaction = CompactionResult {
-            summary,
-            summarized_through_turn_id: gone
-                .last()
-                .map_or_else(|| head.clone(), |turn| turn.id.clone()),
-            first_kept_turn_id: kept.first().map_or_else(|| id.clone(), |turn| turn.id.clone()),
-            turns_summarized: u64::try_from(gone.len()).unwrap_or(u64::MAX),
-            model: compactor.model_name.clone(),
-            provider: compactor.provider_name.clone(),
-            tokens_before: kept_tokens.saturating_add(gone_tokens),
-            tokens_after: kept_tokens.saturating_add(summary_tokens),
-            summary_tokens,
-            summarization_input_tokens: used.tokens.prompt_tokens(),
-            summarization_output_tokens: used.tokens.output_tokens,
-            duration_ms: millis(took),
-            trigger: seed_trigger(Trigger::Manual).to_owned(),
-            compaction_type: strategy.as_str().to_owned(),
-        };
-        let turn = TurnCommit {
-            turn_id: id.clone(),
-            run_id: place.run_id.to_owned(),
-            session_label: place.label.to_owned(),
-            parent_turn_id: Some(head.clone()),
-            expected_head: Some(head),
-            move_pointer: true,
-            status: TurnStatus::Completed,
-            stop_reason: StopReason::EndTurn,
-            started_at: now.saturating_sub_unsigned(millis(took)),
-            completed_at: now,
-            provider: compactor.provider_name.clone(),
-            model: compactor.model_name.clone(),
-            role: AgentRole::Unified,
-            toolset_name: String::new(),
-            tools_available: Vec::new(),
-            permissions_granted: "[]".to_owned(),
-            usage: TokenUsage::default(),
-            usage_estimated: false,
-            context_tokens: None,
-            cost: None,
-            query_message_ids: Vec::new(),
-            response_message_id: None,
-            source_event_id: None,
-            workspace_path: String::new(),
-            error: None,
-            attempts: Vec::new(),
-            messages: Vec::new(),
-            tool_calls: Vec::new(),
-            tool_call_count: 0,
-            compaction: None,
-            epoch: None,
-            on_stale_head: OnStaleHead::Refuse,
-            last_event: None,
-            cache: None,
-        };
-        CompactionStep { id, turn, compaction, usage: used }
-    }
+fn manual_step(
+    shared: &EngineShared,
+    names: Names<'_>,
+    compactor: &Compactor,
+    input: &CompactionInput,
+    made: Made,
+) -> CompactionStep {
+    let Made { cut, strategy, text: summary, used, took } = made;
+    let (id, head) = (names.id.to_owned(), names.head.to_owned());
+    let now = shared.clock.now_ms();
+    let text = summary_text(&summary);
+    let summary_turn = summary_turn(&id, &text, now);
+    let (gone, remaining) = input.turns.split_at_checked(cut.turns).unwrap_or((&[], &[]));
+    let ratio = ratio_of(shared, compactor);
+    let tokens = |turn: &HistoryTurn| ratio.apply(estimate::message_tokens(&turn.messages));
+    let remaining_tokens: u64 = remaining.iter().map(tokens).sum();
+    let gone_tokens: u64 = gone.iter().chain(&input.summary).map(tokens).sum();
+    let summary_tokens = tokens(&summary_turn);
+    let compaction = CompactionResult {
+        summary,
+        summarized_through_turn_id: gone
+            .last()
+            .map_or_else(|| head.clone(), |turn| turn.id.clone()),
+        first_kept_turn_id: remaining.first().map_or_else(|| id.clone(), |turn| turn.id.clone()),
+        turns_summarized: u64::try_from(gone.len()).unwrap_or(u64::MAX),
+        model: compactor.target.model_name.clone(),
+        provider: compactor.target.provider_name.clone(),
+        tokens_before: remaining_tokens.saturating_add(gone_tokens),
+        tokens_after: remaining_tokens.saturating_add(summary_tokens),
+        summary_tokens,
+        summarization_input_tokens: used.tokens.prompt_tokens(),
+        summarization_output_tokens: used.tokens.output_tokens,
+        duration_ms: millis(took),
+        trigger: seed_trigger(Trigger::Manual).to_owned(),
+        compaction_type: strategy.as_str().to_owned(),
+    };
+    let turn = TurnCommit {
+        turn_id: id.clone(),
+        run_id: names.run_id.to_owned(),
+        session_label: names.label.to_owned(),
+        parent_turn_id: Some(head.clone()),
+        expected_head: Some(head),
+        move_pointer: true,
+        status: TurnStatus::Completed,
+        stop_reason: StopReason::EndTurn,
+        started_at: now.saturating_sub_unsigned(millis(took)),
+        completed_at: now,
+        provider: compactor.target.provider_name.clone(),
+        model: compactor.target.model_name.clone(),
+        role: AgentRole::Unified,
+        toolset_name: String::new(),
+        tools_available: Vec::new(),
+        permissions_granted: "[]".to_owned(),
+        usage: TokenUsage::default(),
+        usage_estimated: false,
+        context_tokens: None,
+        cost: None,
+        query_message_ids: Vec::new(),
+        response_message_id: None,
+        source_event_id: None,
+        workspace_path: String::new(),
+        error: None,
+        attempts: Vec::new(),
+        messages: Vec::new(),
+        tool_calls: Vec::new(),
+        tool_call_count: 0,
+        compaction: None,
+        epoch: None,
+        on_stale_head: OnStaleHead::Refuse,
+        last_event: None,
+        cache: None,
+    };
+    CompactionStep { id, turn, compaction, usage: used }
 }

@@ -1,13 +1,11 @@
-//! What a host says of compaction and of the window guard (docs/rules/compaction.md#window-guard).
+//! The options `compaction` of an engine.
 //!
-//! It must never keep a value that cannot be meant: what is wrong is refused with its path.
+//! It must never accept a value that cannot be meant: a wrong one is refused with its path.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use base::error::{EngineError, ErrorCode};
-use model::{AssembledContext, InputError, ModelInfo, typed};
-use turn::compact::Guard;
+use model::{InputError, typed};
 
 /// A way to make room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -44,7 +42,7 @@ pub enum Preset {
     Myclaw,
 }
 
-/// How a full window is made room in.
+/// How room is made in a full window.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct CompactionOptions {
@@ -127,73 +125,5 @@ impl CompactionOptions {
                 "has nothing to search without a ledger; pass `ledger: { path }`, or leave it out"
                     .to_owned(),
         })
-    }
-}
-
-/// When a run is warned of its window, or refused for it.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct ContextGuard {
-    /// The share of the window from which a run is warned, 0 to 1.
-    pub warn_threshold: f64,
-    /// The most tokens a prompt may have, whatever the window.
-    pub hard_limit: Option<u64>,
-    /// The least room that must be left for the answer.
-    pub min_available: u64,
-    /// The least window a run is begun with.
-    pub min_window: u64,
-}
-
-impl Default for ContextGuard {
-    fn default() -> Self {
-        let Guard { warn_threshold, hard_limit, min_window, min_available } = Guard::default();
-        Self { warn_threshold, hard_limit, min_available, min_window }
-    }
-}
-
-impl ContextGuard {
-    /// Reads `contextGuard` of the engine's options.
-    ///
-    /// # Errors
-    /// The first field that is wrong, by its path.
-    pub fn parse(raw: Option<&RawValue>) -> Result<Self, InputError> {
-        let Some(raw) = raw.filter(|raw| raw.get() != "null") else { return Ok(Self::default()) };
-        let guard: Self = typed("contextGuard", raw)?;
-        if !(guard.warn_threshold > 0.0 && guard.warn_threshold <= 1.0) {
-            return Err(InputError {
-                path: "contextGuard.warnThreshold".to_owned(),
-                message: "is not a share; pass more than 0 and at most 1".to_owned(),
-            });
-        }
-        Ok(guard)
-    }
-
-    pub(crate) fn rules(self) -> Guard {
-        let Self { warn_threshold, hard_limit, min_available, min_window } = self;
-        Guard { warn_threshold, hard_limit, min_window, min_available }
-    }
-
-    /// Refuses a window that is too small to begin with.
-    pub(crate) fn admits(
-        self,
-        context: &AssembledContext,
-        model: &ModelInfo,
-    ) -> Result<(), EngineError> {
-        let given = context.token_budget.model_limit.unwrap_or(u64::MAX);
-        let window = model.context_window.min(given);
-        if window >= self.min_window {
-            return Ok(());
-        }
-        let path = if given < model.context_window { "tokenBudget.modelLimit" } else { "model" };
-        let least = self.min_window;
-        Err(EngineError::at(
-            ErrorCode::InvalidContext,
-            InputError {
-                path: path.to_owned(),
-                message: format!(
-                    "a window of `{window}` tokens is below `{least}`; take a larger one, or lower `contextGuard.minWindow`"
-                ),
-            },
-        ))
     }
 }

@@ -1,15 +1,9 @@
-//! The summariser: what it is asked, what is asked again, and whether its answer will do.
+//! A summary: the requests that it takes, and whether an answer is good enough.
 //!
-//! It must never give back a text that is worse than what it stands for.
+//! It must never return a text that is worse than what it stands for.
 
-use std::time::Duration;
-
-use tokio::time::Instant;
-
-use super::super::call::Bounds;
-use super::Compactor;
-use super::question::{Requester, Unanswered};
-use model::{Block, CompactionUsage, FailureKind, Message, Role};
+use super::summariser::{Summariser, Unanswered};
+use model::{Block, FailureKind, Message, Role};
 use turn::compact::{
     Facts, Flaw, Judged, Part, Task, chunks, judge, merge_request, parts, request, retry_request,
 };
@@ -21,15 +15,15 @@ pub(super) struct Work<'a> {
     pub(super) messages: &'a [Message],
     /// The summary of what came before them.
     pub(super) previous: Option<&'a str>,
-    /// What the user says in what stays.
-    pub(super) asks: &'a str,
+    /// The user's messages that stay.
+    pub(super) user_requests: &'a str,
     pub(super) instructions: Option<&'a str>,
 }
 
 /// Why there is no summary.
 #[derive(Debug)]
 pub(super) enum Unwritten {
-    /// Whoever wanted it is gone.
+    /// The run or the request has ended.
     Interrupted(Interrupt),
     Failed(String),
 }
@@ -43,140 +37,112 @@ impl From<Unanswered> for Unwritten {
     }
 }
 
-/// One compaction's conversation with its summariser.
-pub(super) struct Summariser<'a> {
-    pub(super) compactor: &'a Compactor,
-    pub(super) by: Requester<'a>,
-    /// The end of the requester's own time.
-    deadline: Instant,
-    /// The requester's, ended by the summariser's own limit.
-    pub(super) bounds: Bounds,
-    /// The profile in use.
-    pub(super) profile: Option<String>,
-    /// How long the next call was held back.
-    pub(super) held: Duration,
-    pub(super) used: CompactionUsage,
+/// The summary, or why there is none. What its calls used counts in both cases: see [`Summariser::into_usage`].
+pub(super) async fn summarise(
+    summariser: &mut Summariser<'_>,
+    work: &Work<'_>,
+) -> Result<String, Unwritten> {
+    match write(summariser, work).await {
+        Err(Unwritten::Interrupted(Interrupt::Timeout))
+            if summariser.by.shared.clock.instant() < summariser.deadline =>
+        {
+            let limit = summariser.compactor.options.timeout_ms;
+            let why = format!("the summariser did not finish within `{limit}` ms");
+            Err(Unwritten::Failed(why))
+        }
+        written => written,
+    }
 }
 
-impl<'a> Summariser<'a> {
-    pub(super) fn new(compactor: &'a Compactor, by: Requester<'a>) -> Self {
-        let limit = Duration::from_millis(compactor.options.timeout_ms);
-        let deadline = by.bounds.deadline;
-        let own = by.core.clock.instant() + limit;
-        let bounds = Bounds { deadline: deadline.min(own), ..by.bounds.clone() };
-        let used = CompactionUsage { cost: Some(0.0), ..CompactionUsage::default() };
-        Self { compactor, by, deadline, bounds, profile: None, held: Duration::ZERO, used }
+async fn write(summariser: &mut Summariser<'_>, work: &Work<'_>) -> Result<String, Unwritten> {
+    let all = parts(work.messages);
+    let previous = work.previous.map(estimate::text_tokens).unwrap_or_default();
+    let input_tokens = all.iter().fold(previous, |sum, part| sum.saturating_add(part.tokens));
+    let summarised: String = all
+        .iter()
+        .map(|part| part.text.as_str())
+        .chain(work.previous)
+        .collect::<Vec<_>>()
+        .join("\n");
+    let window = summariser.compactor.target.model.context_window;
+    let chunks = chunks(all, summariser.ratio().undo(window).min(window));
+    let of = chunks.len();
+    let mut written = Vec::new();
+    let mut asked = String::new();
+    for (at, chunk) in chunks.into_iter().enumerate() {
+        let task = Task {
+            previous: work.previous.filter(|_| at == 0),
+            instructions: work.instructions,
+            chunk: (at + 1, of),
+        };
+        let (request, text) = ask_chunk(summariser, chunk, task).await?;
+        asked = request;
+        written.push(text);
     }
+    let mut text = match written.len() {
+        0 | 1 => written.pop().unwrap_or_default(),
+        _ => {
+            asked = merge_request(&written, work.instructions);
+            summariser.ask(&asked).await?
+        }
+    };
+    let judged = |summary: &str| {
+        judge(Judged {
+            summary,
+            input_tokens,
+            summarised: &summarised,
+            asks: work.user_requests,
+            sections: summariser.compactor.options.preset.is_none(),
+        })
+    };
+    let mut flaws = judged(&text);
+    if !flaws.is_empty() {
+        let again = retry_request(&asked, &flaws);
+        match summariser.ask(&again).await {
+            Ok(better) if !judged(&better).iter().any(Flaw::is_fatal) => text = better,
+            Err(Unanswered::Interrupted(cause)) => return Err(Unwritten::Interrupted(cause)),
+            // What was there before may still do.
+            Ok(_) | Err(Unanswered::Failed(_)) => {}
+        }
+        flaws = judged(&text);
+    }
+    if let Some(fatal) = flaws.iter().find(|flaw| flaw.is_fatal()) {
+        return Err(Unwritten::Failed(format!("the summary will not do: {fatal}")));
+    }
+    let missing: Vec<&str> = flaws
+        .iter()
+        .filter_map(|flaw| match flaw {
+            Flaw::Identifier(text) => Some(text.as_str()),
+            Flaw::Empty | Flaw::NotSmaller { .. } | Flaw::Section(_) => None,
+        })
+        .collect();
+    let mut whole = with_identifiers(text.trim(), &missing);
+    whole.push_str(&Facts::of(work.messages.iter()).sections());
+    let tokens = estimate::text_tokens(&whole);
+    if tokens >= input_tokens {
+        // With what we have added.
+        let flaw = Flaw::NotSmaller { summary: tokens, input: input_tokens };
+        return Err(Unwritten::Failed(format!("the summary will not do: {flaw}")));
+    }
+    Ok(whole)
+}
 
-    /// The summary, or why there is none. What its calls used counts in both cases: see [`Summariser::into_usage`].
-    pub(super) async fn run(&mut self, work: &Work<'_>) -> Result<String, Unwritten> {
-        match self.write(work).await {
-            Err(Unwritten::Interrupted(Interrupt::Timeout))
-                if self.by.core.clock.instant() < self.deadline =>
+/// One chunk; where it is too large for the summariser after all, its oldest part is left out.
+async fn ask_chunk(
+    summariser: &mut Summariser<'_>,
+    mut parts: Vec<Part>,
+    task: Task<'_>,
+) -> Result<(String, String), Unwritten> {
+    loop {
+        let asked = request(&parts, task);
+        match summariser.ask(&asked).await {
+            Ok(text) => return Ok((asked, text)),
+            Err(Unanswered::Failed(failure))
+                if failure.kind == FailureKind::ContextOverflow && parts.len() > 1 =>
             {
-                let limit = self.compactor.options.timeout_ms;
-                let why = format!("the summariser did not finish within `{limit}` ms");
-                Err(Unwritten::Failed(why))
+                parts.remove(0);
             }
-            written => written,
-        }
-    }
-
-    /// What the calls have used so far.
-    pub(super) fn into_usage(self) -> CompactionUsage {
-        self.used
-    }
-
-    async fn write(&mut self, work: &Work<'_>) -> Result<String, Unwritten> {
-        let all = parts(work.messages);
-        let previous = work.previous.map(estimate::text_tokens).unwrap_or_default();
-        let input_tokens = all.iter().fold(previous, |sum, part| sum.saturating_add(part.tokens));
-        let summarised: String = all
-            .iter()
-            .map(|part| part.text.as_str())
-            .chain(work.previous)
-            .collect::<Vec<_>>()
-            .join("\n");
-        let window = self.compactor.model.context_window;
-        let chunks = chunks(all, self.ratio().undo(window).min(window));
-        let of = chunks.len();
-        let mut written = Vec::new();
-        let mut asked = String::new();
-        for (at, chunk) in chunks.into_iter().enumerate() {
-            let task = Task {
-                previous: work.previous.filter(|_| at == 0),
-                instructions: work.instructions,
-                chunk: (at + 1, of),
-            };
-            let (request, text) = self.chunk(chunk, task).await?;
-            asked = request;
-            written.push(text);
-        }
-        let mut text = match written.len() {
-            0 | 1 => written.pop().unwrap_or_default(),
-            _ => {
-                asked = merge_request(&written, work.instructions);
-                self.ask(&asked).await?
-            }
-        };
-        let judged = |summary: &str| {
-            judge(Judged {
-                summary,
-                input_tokens,
-                summarised: &summarised,
-                asks: work.asks,
-                sections: self.compactor.options.preset.is_none(),
-            })
-        };
-        let mut flaws = judged(&text);
-        if !flaws.is_empty() {
-            let again = retry_request(&asked, &flaws);
-            match self.ask(&again).await {
-                Ok(better) if !judged(&better).iter().any(Flaw::is_fatal) => text = better,
-                Err(Unanswered::Interrupted(cause)) => return Err(Unwritten::Interrupted(cause)),
-                // What was there before may still do.
-                Ok(_) | Err(Unanswered::Failed(_)) => {}
-            }
-            flaws = judged(&text);
-        }
-        if let Some(fatal) = flaws.iter().find(|flaw| flaw.is_fatal()) {
-            return Err(Unwritten::Failed(format!("the summary will not do: {fatal}")));
-        }
-        let missing: Vec<&str> = flaws
-            .iter()
-            .filter_map(|flaw| match flaw {
-                Flaw::Identifier(text) => Some(text.as_str()),
-                Flaw::Empty | Flaw::NotSmaller { .. } | Flaw::Section(_) => None,
-            })
-            .collect();
-        let mut whole = with_identifiers(text.trim(), &missing);
-        whole.push_str(&Facts::of(work.messages.iter()).sections());
-        let tokens = estimate::text_tokens(&whole);
-        if tokens >= input_tokens {
-            // With what we have added.
-            let flaw = Flaw::NotSmaller { summary: tokens, input: input_tokens };
-            return Err(Unwritten::Failed(format!("the summary will not do: {flaw}")));
-        }
-        Ok(whole)
-    }
-
-    /// One chunk; where it is too large for the summariser after all, its oldest part is left out.
-    async fn chunk(
-        &mut self,
-        mut parts: Vec<Part>,
-        task: Task<'_>,
-    ) -> Result<(String, String), Unwritten> {
-        loop {
-            let asked = request(&parts, task);
-            match self.ask(&asked).await {
-                Ok(text) => return Ok((asked, text)),
-                Err(Unanswered::Failed(failure))
-                    if failure.kind == FailureKind::ContextOverflow && parts.len() > 1 =>
-                {
-                    parts.remove(0);
-                }
-                Err(why) => return Err(why.into()),
-            }
+            Err(why) => return Err(why.into()),
         }
     }
 }
@@ -201,7 +167,7 @@ fn with_identifiers(summary: &str, missing: &[&str]) -> String {
 }
 
 /// Messages of the user as one text.
-pub(super) fn asks<'a>(messages: impl Iterator<Item = &'a Message>) -> String {
+pub(super) fn user_requests<'a>(messages: impl Iterator<Item = &'a Message>) -> String {
     let mut out = String::new();
     for block in messages.filter(|it| it.role == Role::User).flat_map(|message| &message.blocks) {
         if let Block::Text { text, .. } = block {

@@ -10,7 +10,7 @@ use crate::events::retention::Retention;
 use crate::lease::owner::Owner;
 use crate::sqlite::checksum::{insert, is_whole, numbered, set};
 use crate::sqlite::error::{Stored, damaged, sqlite};
-use model::{RunNames, StreamEvent, Told, ToldKind};
+use model::{RunEvent, RunEventKind, RunNames, StreamEvent};
 
 /// A row is added to until it has so many bytes: about what a page of the file holds.
 const ROW: usize = 3_072;
@@ -110,7 +110,7 @@ pub(crate) fn append(
     connection: &Connection,
     log: i64,
     tail: Option<Tail>,
-    events: &[Told],
+    events: &[RunEvent],
 ) -> Stored<()> {
     let mut last = tail.as_ref().map_or(0, |tail| tail.seq);
     let mut open = tail;
@@ -148,21 +148,21 @@ pub(crate) fn append(
 }
 
 /// The message of a delta, where it is not `message`.
-fn other<'a>(message: &Option<String>, told: &'a Told) -> Option<&'a str> {
+fn other<'a>(message: &Option<String>, told: &'a RunEvent) -> Option<&'a str> {
     told.message_id.as_deref().filter(|id| message.as_deref() != Some(*id))
 }
 
-fn line(lines: &mut String, told: &Told) {
+fn line(lines: &mut String, told: &RunEvent) {
     match told.kind {
-        ToldKind::Event => {
+        RunEventKind::Event => {
             lines.push('e');
             // A target that the host gave may have line ends between its values; in strings they are escaped.
             lines.extend(
                 told.text.chars().map(|it| if matches!(it, '\n' | '\r') { ' ' } else { it }),
             );
         }
-        ToldKind::Token | ToldKind::Reasoning => {
-            lines.push(if told.kind == ToldKind::Token { 't' } else { 'r' });
+        RunEventKind::Token | RunEventKind::Reasoning => {
+            lines.push(if told.kind == RunEventKind::Token { 't' } else { 'r' });
             lines.push_str(&serde_json::Value::from(&*told.text).to_string());
         }
     }
@@ -202,11 +202,11 @@ fn add(
 }
 
 /// The terminal event under the number that follows `last`.
-pub(crate) fn terminal(event: &StreamEvent, last: u64) -> Told {
+pub(crate) fn terminal(event: &StreamEvent, last: u64) -> RunEvent {
     let seq = last + 1;
     // Plain strings and numbers: serde_json has no error for them.
     let text = serde_json::to_string(&event.clone().numbered(seq)).unwrap_or_default();
-    Told { seq, kind: ToldKind::Event, message_id: None, text: Arc::from(text) }
+    RunEvent { seq, kind: RunEventKind::Event, message_id: None, text: Arc::from(text) }
 }
 
 /// The run has ended.
@@ -247,7 +247,7 @@ pub(crate) fn read(
     log: i64,
     after: u64,
     rows: i64,
-) -> Stored<(Vec<Told>, bool)> {
+) -> Stored<(Vec<RunEvent>, bool)> {
     let failed = |error| sqlite("read a run's events", &error);
     let mut statement = connection.prepare_cached(&READ).map_err(failed)?;
     let mut found = statement.query((log, integer(after), rows)).map_err(failed)?;
@@ -280,34 +280,34 @@ pub(crate) static READ: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-fn told(seq: u64, line: &str, message: Option<&Arc<str>>) -> Stored<Told> {
+fn told(seq: u64, line: &str, message: Option<&Arc<str>>) -> Stored<RunEvent> {
     let unreadable = || damaged(&format!("event `{seq}` of a run cannot be read"));
     let (kind, rest) = line.split_at_checked(1).ok_or_else(unreadable)?;
     let kind = match kind {
-        "t" => ToldKind::Token,
-        "r" => ToldKind::Reasoning,
-        "e" => ToldKind::Event,
+        "t" => RunEventKind::Token,
+        "r" => RunEventKind::Reasoning,
+        "e" => RunEventKind::Event,
         _ => return Err(unreadable()),
     };
     let (message_id, text) = match kind {
-        ToldKind::Event => (None, Arc::from(rest)),
-        ToldKind::Token | ToldKind::Reasoning => {
+        RunEventKind::Event => (None, Arc::from(rest)),
+        RunEventKind::Token | RunEventKind::Reasoning => {
             let text: String = serde_json::from_str(rest).map_err(|_| unreadable())?;
             (message.cloned(), Arc::from(text))
         }
     };
-    Ok(Told { seq, kind, message_id, text })
+    Ok(RunEvent { seq, kind, message_id, text })
 }
 
 /// The event as JavaScript gets it.
-pub(crate) fn json(told: &Told) -> String {
-    let Told { seq, kind, message_id, text } = told;
+pub(crate) fn json(told: &RunEvent) -> String {
+    let RunEvent { seq, kind, message_id, text } = told;
     let (text, seq, seq_from) = (text.to_string(), *seq, None);
     let message_id = message_id.as_deref().unwrap_or_default().to_owned();
     let event = match kind {
-        ToldKind::Event => return text,
-        ToldKind::Token => StreamEvent::Token { text, message_id, seq, seq_from },
-        ToldKind::Reasoning => StreamEvent::Reasoning { text, message_id, seq, seq_from },
+        RunEventKind::Event => return text,
+        RunEventKind::Token => StreamEvent::Token { text, message_id, seq, seq_from },
+        RunEventKind::Reasoning => StreamEvent::Reasoning { text, message_id, seq, seq_from },
     };
     serde_json::to_string(&event).unwrap_or_default()
 }

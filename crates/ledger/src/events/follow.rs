@@ -17,7 +17,7 @@ use crate::lease::owner::Owner;
 use crate::open::registry::Core;
 use crate::sqlite::error::{Stored, sqlite};
 use crate::sqlite::readers;
-use model::{StorageError, StorageErrorKind, Told};
+use model::{RunEvent, StorageError, StorageErrorKind};
 
 /// Rows of one page.
 const ROWS: i64 = 64;
@@ -163,7 +163,7 @@ impl Ledger {
     }
 }
 
-fn page(turn_id: String, after: u64, told: &[Told], over: bool) -> EventPage {
+fn page(turn_id: String, after: u64, told: &[RunEvent], over: bool) -> EventPage {
     EventPage {
         turn_id,
         events: told.iter().map(event_log::json).collect(),

@@ -17,7 +17,9 @@ use crate::lease::claim::{Claim, held};
 use crate::open::registry::Core;
 use crate::sqlite::error::Stored;
 use crate::sqlite::writer::{Job, caught};
-use model::{Enrolment, LiveRun, RunNames, StorageError, StorageErrorKind, StreamEvent, Told};
+use model::{
+    LiveRun, RunEvent, RunNames, RunRegistration, StorageError, StorageErrorKind, StreamEvent,
+};
 
 /// A delta waits so long for company, counted from the last batch (as the hub's).
 const WINDOW: Duration = Duration::from_millis(4);
@@ -41,7 +43,7 @@ pub(crate) struct Entry {
     ended: AtomicBool,
     /// Somebody in this process follows it.
     followed: AtomicBool,
-    recent: Mutex<VecDeque<Told>>,
+    recent: Mutex<VecDeque<RunEvent>>,
     /// The newest event that is in the file.
     kept: watch::Sender<u64>,
 }
@@ -50,7 +52,7 @@ pub(crate) struct Entry {
 #[derive(Default)]
 pub(crate) struct Page {
     upto: u64,
-    events: Vec<Told>,
+    events: Vec<RunEvent>,
 }
 
 impl Entry {
@@ -87,7 +89,7 @@ impl Entry {
         };
         let tail = event_log::tail(connection, log)?;
         let before = tail.as_ref().map_or(0, |tail| tail.seq);
-        let mut told = run.told(before);
+        let mut told = run.unstored(before);
         let mut upto = told.last().map_or(before, |told| told.seq);
         if let Some(last) = last {
             told.push(event_log::terminal(last, upto));
@@ -115,7 +117,7 @@ impl Entry {
             recent.drain(..over);
         }
         if let Some(run) = self.run.upgrade() {
-            run.kept(page.upto);
+            run.ack(page.upto);
         }
         self.kept.send_if_modified(|kept| page.upto > std::mem::replace(kept, page.upto));
     }
@@ -128,7 +130,7 @@ impl Entry {
         }
         self.lost.store(true, Ordering::Release);
         if let Some(run) = self.run.upgrade() {
-            run.forget();
+            run.stop_storing();
         }
     }
 
@@ -136,12 +138,12 @@ impl Entry {
     fn delayed(&self) {
         self.waits.store(true, Ordering::Release);
         if let Some(run) = self.run.upgrade() {
-            run.unkept();
+            run.nack();
         }
     }
 
     /// The events after `after`, where they are in memory; none where the follower has seen the newest.
-    pub(crate) fn recent(&self, after: u64) -> Option<Vec<Told>> {
+    pub(crate) fn recent(&self, after: u64) -> Option<Vec<RunEvent>> {
         self.followed.store(true, Ordering::Release);
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if *self.kept.borrow() == after && after > 0 {
@@ -220,11 +222,11 @@ impl Runs {
         self.core.get()?.upgrade()
     }
 
-    pub(crate) fn enrol(
+    pub(crate) fn register(
         self: &Arc<Self>,
         names: RunNames,
         run: Weak<dyn LiveRun>,
-    ) -> Arc<dyn Enrolment> {
+    ) -> Arc<dyn RunRegistration> {
         let entry = Arc::new(Entry {
             names,
             run,
@@ -239,7 +241,7 @@ impl Runs {
             kept: watch::Sender::new(0),
         });
         self.lock().by_turn.insert(entry.names.turn_id.clone(), Arc::clone(&entry));
-        Arc::new(Enrolled { runs: Arc::clone(self), entry })
+        Arc::new(Registered { runs: Arc::clone(self), entry })
     }
 
     pub(crate) fn entry(&self, turn_id: &str) -> Option<Arc<Entry>> {
@@ -328,22 +330,22 @@ impl Runs {
 }
 
 /// A run's place in [`Runs`].
-struct Enrolled {
+struct Registered {
     runs: Arc<Runs>,
     entry: Arc<Entry>,
 }
 
-impl Enrolment for Enrolled {
-    fn keeps(&self) -> bool {
+impl RunRegistration for Registered {
+    fn stores_events(&self) -> bool {
         self.entry.keeps
     }
 
-    fn news(&self, urgent: bool) {
+    fn notify(&self, urgent: bool) {
         self.runs.news(&self.entry, urgent);
     }
 }
 
-impl Drop for Enrolled {
+impl Drop for Registered {
     fn drop(&mut self) {
         let mut state = self.runs.lock();
         let turn_id = &self.entry.names.turn_id;

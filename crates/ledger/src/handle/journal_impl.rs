@@ -17,9 +17,9 @@ use crate::sqlite::error::Stored;
 use crate::sqlite::readers;
 use crate::sqlite::writer::Then;
 use model::{
-    CacheChain, CommitReceipt, CompactionStep, Enrolment, Expense, Journal, JournalFuture, LiveRun,
-    OpenTurn, Opened, Recall, Recalled, RunNames, RunWarning, SessionHistory, SpentBy, TurnCommit,
-    TurnOpening, TurnStep,
+    CacheChain, CommitReceipt, CompactionStep, Expense, Journal, JournalFuture, LiveRun, OpenTurn,
+    Opened, Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory, SpentBy,
+    TurnCommit, TurnOpening, TurnStep,
 };
 
 impl Journal for Ledger {
@@ -97,8 +97,12 @@ impl Journal for Ledger {
         })
     }
 
-    fn enrol(&self, names: RunNames, run: Weak<dyn LiveRun>) -> Option<Arc<dyn Enrolment>> {
-        Some(self.core().ok()?.runs.enrol(names, run))
+    fn register(
+        &self,
+        names: RunNames,
+        run: Weak<dyn LiveRun>,
+    ) -> Option<Arc<dyn RunRegistration>> {
+        Some(self.core().ok()?.runs.register(names, run))
     }
 
     fn session_named<'a>(&'a self, label: &'a str) -> JournalFuture<'a, String> {

@@ -10,11 +10,13 @@ use super::*;
 use crate::events::{event_log, follow};
 use crate::lease::owner::Owner;
 use crate::{Follows, Retention, SessionCommand};
-use model::{Enrolment, LiveRun, RunNames, StorageErrorKind, StreamEvent, Told, ToldKind};
+use model::{
+    LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration, StorageErrorKind, StreamEvent,
+};
 
-fn told(seq: u64, kind: ToldKind, message: &str, text: &str) -> Told {
-    let message_id = (kind != ToldKind::Event).then(|| Arc::from(message));
-    Told { seq, kind, message_id, text: Arc::from(text) }
+fn told(seq: u64, kind: RunEventKind, message: &str, text: &str) -> RunEvent {
+    let message_id = (kind != RunEventKind::Event).then(|| Arc::from(message));
+    RunEvent { seq, kind, message_id, text: Arc::from(text) }
 }
 
 fn names(turn_id: &str) -> RunNames {
@@ -26,11 +28,11 @@ fn names(turn_id: &str) -> RunNames {
     }
 }
 
-fn any_event() -> impl Strategy<Value = (ToldKind, String, String)> {
+fn any_event() -> impl Strategy<Value = (RunEventKind, String, String)> {
     let kind = prop_oneof![
-        6 => Just(ToldKind::Token),
-        2 => Just(ToldKind::Reasoning),
-        1 => Just(ToldKind::Event),
+        6 => Just(RunEventKind::Token),
+        2 => Just(RunEventKind::Reasoning),
+        1 => Just(RunEventKind::Event),
     ];
     (kind, "[ab]", prop_oneof![4 => ".{0,12}", 1 => "[\\n\\r\"\\\\🙂]{1,9}", 1 => "x{900,4000}"])
 }
@@ -43,13 +45,13 @@ proptest! {
         given in prop::collection::vec(any_event(), 1..120),
         batches in prop::collection::vec(1_usize..40, 1..20),
     ) {
-        let all: Vec<Told> = (1..)
+        let all: Vec<RunEvent> = (1..)
             .zip(&given)
             .map(|(seq, (kind, message, text))| match kind {
-                ToldKind::Event => {
+                RunEventKind::Event => {
                     told(seq, *kind, "", &serde_json::json!({ "text": text }).to_string())
                 }
-                ToldKind::Token | ToldKind::Reasoning => told(seq, *kind, message, text),
+                RunEventKind::Token | RunEventKind::Reasoning => told(seq, *kind, message, text),
             })
             .collect();
         let connection = memory();
@@ -91,7 +93,7 @@ fn an_event_that_does_not_follow_the_last_one_is_refused() {
     let connection = memory();
     let log =
         event_log::open(&connection, &names("t"), &Owner::this(&Clock::default()), NOW).unwrap();
-    let gap = [told(1, ToldKind::Token, "m", "a"), told(3, ToldKind::Token, "m", "b")];
+    let gap = [told(1, RunEventKind::Token, "m", "a"), told(3, RunEventKind::Token, "m", "b")];
     let error = event_log::append(&connection, log, None, &gap).unwrap_err();
     assert_eq!(error.kind, StorageErrorKind::Corrupt);
 }
@@ -99,7 +101,7 @@ fn an_event_that_does_not_follow_the_last_one_is_refused() {
 /// A run that has told what a test says, and remembers what came of it.
 #[derive(Default)]
 struct Run {
-    told: Mutex<Vec<Told>>,
+    told: Mutex<Vec<RunEvent>>,
     kept: tokio::sync::watch::Sender<u64>,
     aborted: AtomicBool,
     forgotten: AtomicBool,
@@ -110,8 +112,8 @@ struct Run {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Broken {
-    Told,
-    Kept,
+    Unstored,
+    Ack,
 }
 
 impl LiveRun for Run {
@@ -123,49 +125,49 @@ impl LiveRun for Run {
         true
     }
 
-    fn told(&self, after: u64) -> Vec<Told> {
-        assert!(self.broken != Some(Broken::Told), "a bug in a run");
+    fn unstored(&self, after: u64) -> Vec<RunEvent> {
+        assert!(self.broken != Some(Broken::Unstored), "a bug in a run");
         self.told.lock().unwrap().iter().filter(|told| told.seq > after).cloned().collect()
     }
 
-    fn kept(&self, seq: u64) {
-        assert!(self.broken != Some(Broken::Kept), "a bug in a run");
+    fn ack(&self, seq: u64) {
+        assert!(self.broken != Some(Broken::Ack), "a bug in a run");
         self.kept.send_replace(seq);
     }
 
-    fn unkept(&self) {
+    fn nack(&self) {
         self.unkept.store(true, Ordering::Relaxed);
     }
 
-    fn forget(&self) {
+    fn stop_storing(&self) {
         self.forgotten.store(true, Ordering::Relaxed);
     }
 }
 
-fn enrolled(ledger: &Ledger, turn_id: &str) -> (Arc<Run>, Arc<dyn Enrolment>) {
+fn registered(ledger: &Ledger, turn_id: &str) -> (Arc<Run>, Arc<dyn RunRegistration>) {
     let run = Arc::new(Run::default());
     let weak: std::sync::Weak<Run> = Arc::downgrade(&run);
-    let enrolment = ledger.enrol(names(turn_id), weak).unwrap();
-    (run, enrolment)
+    let registration = ledger.register(names(turn_id), weak).unwrap();
+    (run, registration)
 }
 
-async fn says(run: &Run, enrolment: &dyn Enrolment, text: &str) {
+async fn says(run: &Run, registration: &dyn RunRegistration, text: &str) {
     let seq = {
         let mut all = run.told.lock().unwrap();
         let seq = all.len() as u64 + 1;
-        all.push(told(seq, ToldKind::Token, "m", text));
+        all.push(told(seq, RunEventKind::Token, "m", text));
         seq
     };
-    enrolment.news(true);
+    registration.notify(true);
     run.kept.subscribe().wait_for(|kept| *kept >= seq).await.unwrap();
 }
 
 #[tokio::test]
 async fn the_last_event_is_in_the_transaction_of_the_turn() {
     let fixture = Fixture::new();
-    let (run, enrolment) = enrolled(&fixture.ledger, "t0");
-    says(&run, &*enrolment, "a").await;
-    run.told.lock().unwrap().push(told(2, ToldKind::Token, "m", "b"));
+    let (run, registration) = registered(&fixture.ledger, "t0");
+    says(&run, &*registration, "a").await;
+    run.told.lock().unwrap().push(told(2, RunEventKind::Token, "m", "b"));
     let end = StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 };
     let mut refused = short_turn("t0", "main", Some("nobody"));
     refused.last_event = Some(end.clone());
@@ -175,7 +177,7 @@ async fn the_last_event_is_in_the_transaction_of_the_turn() {
     let mut turn = short_turn("t0", "main", None);
     turn.last_event = Some(end);
     fixture.commit(turn).await.unwrap();
-    drop(enrolment);
+    drop(registration);
     let page = fixture.ledger.follow(Follows::Run("run-t0".to_owned()), 1).await.unwrap();
     assert_eq!((page.last, page.over), (3, true));
     assert_eq!(
@@ -198,15 +200,15 @@ fn reader(path: &std::path::Path) -> rusqlite::Connection {
 #[tokio::test]
 async fn a_run_that_ends_while_it_is_read_is_not_taken_for_one_that_nobody_runs() {
     let fixture = Fixture::new();
-    let (run, enrolment) = enrolled(&fixture.ledger, "t0");
+    let (run, registration) = registered(&fixture.ledger, "t0");
     let mut turn = short_turn("t0", "main", None);
     let epoch = super::journal::begin(&fixture.ledger, &turn).await;
-    says(&run, &*enrolment, "a").await;
+    says(&run, &*registration, "a").await;
     let reader = reader(&fixture.path());
     turn.last_event =
         Some(StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 });
     fixture.ledger.commit(super::journal::ending(&turn, epoch, 1)).await.unwrap();
-    drop(enrolment);
+    drop(registration);
     let core = fixture.ledger.core().unwrap();
     let of = || Follows::Turn("t0".to_owned());
     let before = follow::events_after(&core, of(), 1)(&reader).unwrap();
@@ -220,11 +222,11 @@ async fn who_lost_the_lease_writes_no_event() {
     let fixture = Fixture::new();
     let core = fixture.ledger.core().unwrap();
     fixture.commit(short_turn("t0", "main", None)).await.unwrap();
-    let (run, enrolment) = enrolled(&fixture.ledger, "t1");
-    says(&run, &*enrolment, "mine").await;
+    let (run, registration) = registered(&fixture.ledger, "t1");
+    says(&run, &*registration, "mine").await;
     core.runs.leased("t1", 7);
-    run.told.lock().unwrap().push(told(2, ToldKind::Token, "m", "not mine"));
-    enrolment.news(true);
+    run.told.lock().unwrap().push(told(2, RunEventKind::Token, "m", "not mine"));
+    registration.notify(true);
     // Behind the batch: the writer serves one after the other.
     core.writer.submit(|_| Ok(())).await.unwrap();
     assert!(run.forgotten.load(Ordering::Relaxed));
@@ -233,13 +235,13 @@ async fn who_lost_the_lease_writes_no_event() {
 
 #[tokio::test]
 async fn a_run_that_panics_in_a_batch_leaves_no_other_waiting() {
-    for broken in [Broken::Told, Broken::Kept] {
+    for broken in [Broken::Unstored, Broken::Ack] {
         let fixture = Fixture::new();
         let core = fixture.ledger.core().unwrap();
-        let (well, enrolment) = enrolled(&fixture.ledger, "t0");
+        let (well, registration) = registered(&fixture.ledger, "t0");
         let bad = Arc::new(Run { broken: Some(broken), ..Run::default() });
         let weak: std::sync::Weak<Run> = Arc::downgrade(&bad);
-        let place = fixture.ledger.enrol(names("t1"), weak).unwrap();
+        let place = fixture.ledger.register(names("t1"), weak).unwrap();
         // Both are in the batch that is written when the writer has time.
         let (release, held) = std::sync::mpsc::channel::<()>();
         let gate = core.writer.submit(move |_| {
@@ -247,10 +249,10 @@ async fn a_run_that_panics_in_a_batch_leaves_no_other_waiting() {
             Ok(())
         });
         for run in [&bad, &well] {
-            run.told.lock().unwrap().push(told(1, ToldKind::Token, "m", "a"));
+            run.told.lock().unwrap().push(told(1, RunEventKind::Token, "m", "a"));
         }
-        place.news(true);
-        enrolment.news(true);
+        place.notify(true);
+        registration.notify(true);
         drop(release);
         gate.await.unwrap();
         core.writer.submit(|_| Ok(())).await.unwrap();
@@ -282,8 +284,8 @@ fn old_events_go_a_few_rows_at_a_time() {
     for turn in 0..3 {
         let log = event_log::open(&connection, &names(&format!("t{turn}")), &owner, NOW).unwrap();
         // A row each.
-        let long: Vec<Told> =
-            (1..=300).map(|seq| told(seq, ToldKind::Token, "m", &"x".repeat(4_000))).collect();
+        let long: Vec<RunEvent> =
+            (1..=300).map(|seq| told(seq, RunEventKind::Token, "m", &"x".repeat(4_000))).collect();
         event_log::append(&connection, log, None, &long).unwrap();
         if turn < 2 {
             event_log::end(&connection, log, NOW + turn).unwrap();

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use super::{Choice, Pause, Plan, Seat};
-use crate::profiles::{self, Book, Candidate, order};
+use super::{Candidate, Choice, Pause, Plan};
+use crate::profiles::{self, ProfileBook, ProfileCandidate, order};
 use model::{Failure, FailureKind, ProfileWindow};
 
 /// The longest that a profile is waited for where no other model can be asked.
@@ -30,23 +30,23 @@ impl Plan {
     #[must_use]
     pub fn choose(
         &self,
-        book: &Book,
+        book: &ProfileBook,
         now: i64,
         remaining: Duration,
         busy: &dyn Fn(&str) -> bool,
     ) -> Choice {
-        let Some(seat) = self.seat() else { return Choice::Fail(self.exhausted()) };
-        if let Some(missing) = &seat.missing {
+        let Some(candidate) = self.candidate() else { return Choice::Fail(self.exhausted()) };
+        if let Some(missing) = &candidate.missing {
             return self.next(missing.kind).unwrap_or_else(|| Choice::Fail(missing.clone()));
         }
         if self.left {
             let reason = self.last.as_ref().map_or(FailureKind::Unknown, |last| last.kind);
             return self.next(reason).unwrap_or_else(|| Choice::Fail(self.exhausted()));
         }
-        if let Some(usable) = self.pick(seat, book, now, busy) {
+        if let Some(usable) = self.pick(candidate, book, now, busy) {
             return Choice::Use(usable);
         }
-        let soonest = self.soonest(seat, book, now);
+        let soonest = self.soonest(candidate, book, now);
         let next = self.next(self.reason(soonest.as_ref()));
         let elsewhere = self.has_usable(book, now);
         let (longest, waited, most) = if elsewhere {
@@ -71,7 +71,7 @@ impl Plan {
                 profile: (!found.id.is_empty()).then(|| found.id.to_owned()),
             }),
             (None, Some(next)) => next,
-            (None, None) => Choice::Fail(self.cooling(seat, book, now)),
+            (None, None) => Choice::Fail(self.cooling(candidate, book, now)),
         }
     }
 
@@ -84,43 +84,51 @@ impl Plan {
     /// The profile to ask with, where one is free.
     fn pick(
         &self,
-        seat: &Seat,
-        book: &Book,
+        candidate: &Candidate,
+        book: &ProfileBook,
         now: i64,
         busy: &dyn Fn(&str) -> bool,
     ) -> Option<Option<String>> {
         let through = |id: &str| self.tried.contains_key(id) || self.is_spent(id);
-        if seat.profiles.is_empty() {
+        if candidate.profiles.is_empty() {
             let free = self.keyless_until(now).is_none();
             return (free && !through("")).then_some(None);
         }
-        let free = |candidate: &Candidate| {
-            !through(&candidate.id) && window(book, &candidate.id, &seat.model, now).is_none()
+        let free = |profile: &ProfileCandidate| {
+            !through(&profile.id) && window(book, &profile.id, &candidate.model, now).is_none()
         };
         let kept = self.current.as_ref().and_then(|current| {
-            seat.profiles.iter().find(|candidate| candidate.id == *current && free(candidate))
+            candidate.profiles.iter().find(|profile| profile.id == *current && free(profile))
         });
         kept.or_else(|| {
-            let ordered = order(&seat.profiles, seat.explicit, book, &seat.model, now);
-            let mut usable = ordered.into_iter().filter(|candidate| free(candidate));
+            let ordered =
+                order(&candidate.profiles, candidate.explicit, book, &candidate.model, now);
+            let mut usable = ordered.into_iter().filter(|profile| free(profile));
             let first = usable.next()?;
             // Its own order, but for those that have room now.
-            let roomy = std::iter::once(first).chain(usable).find(|candidate| !busy(&candidate.id));
+            let roomy = std::iter::once(first).chain(usable).find(|profile| !busy(&profile.id));
             Some(roomy.unwrap_or(first))
         })
-        .map(|candidate| Some(candidate.id.clone()))
+        .map(|profile| Some(profile.id.clone()))
     }
 
     /// Whether a model ahead could be asked at once.
-    pub(super) fn has_usable(&self, book: &Book, now: i64) -> bool {
-        self.ahead().any(|(_, seat)| {
-            let free = |it: &Candidate| window(book, &it.id, &seat.model, now).is_none();
-            seat.missing.is_none() && (seat.profiles.is_empty() || seat.profiles.iter().any(free))
+    pub(super) fn has_usable(&self, book: &ProfileBook, now: i64) -> bool {
+        self.ahead().any(|(_, candidate)| {
+            let free =
+                |it: &ProfileCandidate| window(book, &it.id, &candidate.model, now).is_none();
+            candidate.missing.is_none()
+                && (candidate.profiles.is_empty() || candidate.profiles.iter().any(free))
         })
     }
 
     /// The profile that is free first among those worth a wait.
-    fn soonest<'a>(&self, seat: &'a Seat, book: &Book, now: i64) -> Option<Cooling<'a>> {
+    fn soonest<'a>(
+        &self,
+        candidate: &'a Candidate,
+        book: &ProfileBook,
+        now: i64,
+    ) -> Option<Cooling<'a>> {
         // A limit that has passed since is waited for no longer; the call goes on all the same.
         let limited = |id: &'a str, until: i64| {
             let reason = FailureKind::RateLimit;
@@ -132,14 +140,15 @@ impl Plan {
                 hopeless: self.is_spent(id),
             })
         };
-        if seat.profiles.is_empty() {
+        if candidate.profiles.is_empty() {
             return limited("", self.keyless.map(|_| self.keyless_until(now).unwrap_or(now))?);
         }
-        seat.profiles
+        candidate
+            .profiles
             .iter()
-            .filter_map(|candidate| {
-                let id = candidate.id.as_str();
-                match window(book, id, &seat.model, now) {
+            .filter_map(|profile| {
+                let id = profile.id.as_str();
+                match window(book, id, &candidate.model, now) {
                     Some(found) => Some(Cooling {
                         id,
                         reason: found.reason,
@@ -152,7 +161,7 @@ impl Plan {
             .min_by_key(|found| (found.hopeless, found.until))
     }
 
-    /// Why the seat is left.
+    /// Why the candidate is left.
     fn reason(&self, soonest: Option<&Cooling<'_>>) -> FailureKind {
         match (&self.last, soonest) {
             (Some(last), _) if !self.failures.is_empty() || !self.tried.is_empty() => last.kind,
@@ -163,10 +172,10 @@ impl Plan {
     }
 
     /// The models after this one that would do.
-    pub(super) fn ahead(&self) -> impl Iterator<Item = (usize, &Seat)> {
+    pub(super) fn ahead(&self) -> impl Iterator<Item = (usize, &Candidate)> {
         let from = self.at.saturating_add(1);
-        let ahead = self.seats.iter().enumerate().skip(from);
-        ahead.filter(|(_, seat)| seat.window > self.larger_than)
+        let ahead = self.candidates.iter().enumerate().skip(from);
+        ahead.filter(|(_, candidate)| candidate.window > self.larger_than)
     }
 
     /// The next model that will do.
@@ -187,17 +196,17 @@ impl Plan {
     }
 
     /// The error of a model whose profiles are all left alone: what failed last, where that says it; else that they are.
-    fn cooling(&self, seat: &Seat, book: &Book, now: i64) -> Failure {
-        let windows: Vec<ProfileWindow> = seat
+    fn cooling(&self, candidate: &Candidate, book: &ProfileBook, now: i64) -> Failure {
+        let windows: Vec<ProfileWindow> = candidate
             .profiles
             .iter()
-            .filter_map(|candidate| window(book, &candidate.id, &seat.model, now).cloned())
+            .filter_map(|profile| window(book, &profile.id, &candidate.model, now).cloned())
             .collect();
         let refused = |window: &ProfileWindow| profiles::refuses_key(window.reason);
         let passing = windows.iter().filter(|window| !refused(window)).map(|it| it.until).min();
         let wait = passing
             .or_else(|| windows.iter().map(|window| window.until).min())
-            .or(self.keyless_until(now).filter(|_| seat.profiles.is_empty()))
+            .or(self.keyless_until(now).filter(|_| candidate.profiles.is_empty()))
             .map(|until| duration(until.saturating_sub(now)));
         match &self.last {
             Some(last) if passing.is_none() || !profiles::refuses_key(last.kind) => {
@@ -207,7 +216,7 @@ impl Plan {
             Some(_) | None => {
                 let kind =
                     if passing.is_some() { FailureKind::RateLimit } else { FailureKind::Auth };
-                let Seat { provider, model, .. } = seat;
+                let Candidate { provider, model, .. } = candidate;
                 let message = format!(
                     "every auth profile of `{provider}` is cooling down for `{model}`; wait, or `resetProfile()` one"
                 );
@@ -217,7 +226,7 @@ impl Plan {
     }
 }
 
-fn window<'a>(book: &'a Book, id: &str, model: &str, now: i64) -> Option<&'a ProfileWindow> {
+fn window<'a>(book: &'a ProfileBook, id: &str, model: &str, now: i64) -> Option<&'a ProfileWindow> {
     profiles::cooled(book.get(id)?, model, now)
 }
 

@@ -8,7 +8,7 @@ mod choice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::profiles::{self, Book, Candidate};
+use super::profiles::{self, ProfileBook, ProfileCandidate};
 use super::retry;
 use choice::duration;
 use model::{Failure, FailureKind};
@@ -18,7 +18,7 @@ pub const MAX_WAIT_MS: i64 = 2_000;
 
 /// A model of the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seat {
+pub struct Candidate {
     /// The provider's name.
     pub provider: String,
     /// The model's id.
@@ -26,7 +26,7 @@ pub struct Seat {
     /// Its window in tokens.
     pub window: u64,
     /// The profiles it may be asked with; empty for a server without keys.
-    pub profiles: Vec<Candidate>,
+    pub profiles: Vec<ProfileCandidate>,
     /// Whether their order is the host's.
     pub explicit: bool,
     /// Why it cannot be asked at all: it needs a key and has none.
@@ -65,7 +65,7 @@ pub struct Pause {
 /// Where a run stands in its chain.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    seats: Vec<Seat>,
+    candidates: Vec<Candidate>,
     at: usize,
     /// The longest wait where another model can be asked, in milliseconds.
     max_wait: i64,
@@ -93,9 +93,9 @@ pub struct Plan {
 impl Plan {
     /// A plan over the chain, whose first is the model asked for. `sticky` is the profile that the session last used.
     #[must_use]
-    pub fn new(seats: Vec<Seat>, sticky: Option<String>) -> Self {
+    pub fn new(candidates: Vec<Candidate>, sticky: Option<String>) -> Self {
         Self {
-            seats,
+            candidates,
             at: 0,
             max_wait: MAX_WAIT_MS,
             current: sticky,
@@ -120,17 +120,21 @@ impl Plan {
 
     /// Whether the model may be asked with one profile or another.
     pub fn has_choice(&self) -> bool {
-        self.seat().is_some_and(|seat| seat.profiles.len() > 1)
+        self.candidate().is_some_and(|candidate| candidate.profiles.len() > 1)
     }
 
-    fn seat(&self) -> Option<&Seat> {
-        self.seats.get(self.at)
+    fn candidate(&self) -> Option<&Candidate> {
+        self.candidates.get(self.at)
     }
 
     /// The most failed calls of a run.
     fn ceiling(&self) -> u32 {
-        let profiles: BTreeSet<&str> =
-            self.seats.iter().flat_map(|seat| &seat.profiles).map(|it| it.id.as_str()).collect();
+        let profiles: BTreeSet<&str> = self
+            .candidates
+            .iter()
+            .flat_map(|candidate| &candidate.profiles)
+            .map(|it| it.id.as_str())
+            .collect();
         let profiles = u32::try_from(profiles.len()).unwrap_or(u32::MAX);
         profiles.saturating_mul(8).saturating_add(24).clamp(32, 160)
     }
@@ -213,8 +217,8 @@ impl Plan {
     /// Whether there is a model ahead with a larger window.
     #[must_use]
     pub fn has_larger(&self) -> bool {
-        let window = self.seat().map_or(u64::MAX, |seat| seat.window);
-        self.seats.iter().skip(self.at).any(|seat| seat.window > window)
+        let window = self.candidate().map_or(u64::MAX, |candidate| candidate.window);
+        self.candidates.iter().skip(self.at).any(|candidate| candidate.window > window)
     }
 
     /// Counts a failed attempt, and gives after how long the same profile is tried again; `None` where it is not.
@@ -223,7 +227,7 @@ impl Plan {
         &mut self,
         failure: &Failure,
         emitted: bool,
-        book: &Book,
+        book: &ProfileBook,
         now: i64,
         remaining: Duration,
         dice: f64,
@@ -250,7 +254,7 @@ impl Plan {
         &mut self,
         failure: &Failure,
         emitted: bool,
-        book: &Book,
+        book: &ProfileBook,
         now: i64,
         remaining: Duration,
     ) -> Result<(), Failure> {
@@ -272,7 +276,7 @@ impl Plan {
             }
             FailureKind::ContextOverflow => {
                 self.left = true;
-                self.larger_than = self.seat().map_or(u64::MAX, |seat| seat.window);
+                self.larger_than = self.candidate().map_or(u64::MAX, |candidate| candidate.window);
             }
             FailureKind::Timeout
             | FailureKind::Overloaded
@@ -290,7 +294,7 @@ impl Plan {
             | FailureKind::Overloaded
             | FailureKind::ServerError
             | FailureKind::Network => {
-                if self.seat().is_some_and(|seat| seat.profiles.is_empty())
+                if self.candidate().is_some_and(|candidate| candidate.profiles.is_empty())
                     && failure.kind == FailureKind::RateLimit
                 {
                     let wait = failure.retry_after.map_or_else(profiles::first_rung, |wait| {

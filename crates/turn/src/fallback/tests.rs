@@ -6,15 +6,15 @@ use super::*;
 use crate::profiles::{CooldownPolicy, failed};
 use model::AuthType;
 
-fn seats(profiles: usize) -> Vec<Seat> {
+fn candidates(profiles: usize) -> Vec<Candidate> {
     [("m1", 100), ("m2", 50), ("m3", 200)]
         .into_iter()
-        .map(|(model, window)| Seat {
+        .map(|(model, window)| Candidate {
             provider: "p".to_owned(),
             model: model.to_owned(),
             window,
             profiles: (1..=profiles)
-                .map(|n| Candidate { id: format!("p{n}"), kind: AuthType::ApiKey })
+                .map(|n| ProfileCandidate { id: format!("p{n}"), kind: AuthType::ApiKey })
                 .collect(),
             explicit: false,
             missing: None,
@@ -24,7 +24,7 @@ fn seats(profiles: usize) -> Vec<Seat> {
 
 /// One call of a run: what was tried and waited for, and how it ended.
 struct World {
-    book: Book,
+    book: ProfileBook,
     now: i64,
     remaining: Duration,
     log: Vec<String>,
@@ -33,7 +33,7 @@ struct World {
 impl World {
     fn new() -> Self {
         Self {
-            book: Book::new(),
+            book: ProfileBook::new(),
             now: 1_000_000,
             remaining: Duration::from_secs(3_600),
             log: Vec::new(),
@@ -62,7 +62,7 @@ impl World {
                 Choice::Fail(failure) => return Err(failure),
             };
             plan.using(profile.as_deref());
-            let model = plan.seats[plan.at].model.clone();
+            let model = plan.candidates[plan.at].model.clone();
             let name = profile.clone().unwrap_or_default();
             if let Some(profile) = &profile {
                 let usage = self.book.get(profile).cloned().unwrap_or_default();
@@ -124,7 +124,7 @@ fn two_and_three_profiles_of_three_models_and_every_kind() {
             (Unknown, all(&[first("m1"), first("m2"), first("m3")]), Unknown),
         ] {
             let mut world = World::new();
-            let mut plan = Plan::new(seats(n), None);
+            let mut plan = Plan::new(candidates(n), None);
             let ended = world.call(&mut plan, |_, _| Some(failure(kind)));
             assert_eq!(world.log, expected, "{kind:?} with {n} profiles");
             assert_eq!(ended.unwrap_err().kind, end, "{kind:?} with {n} profiles");
@@ -132,7 +132,7 @@ fn two_and_three_profiles_of_three_models_and_every_kind() {
             for answered in 1..=expected.iter().filter(|line| line.starts_with('m')).count() {
                 let mut world = World::new();
                 let mut left = answered;
-                let ended = world.call(&mut Plan::new(seats(n), None), |_, _| {
+                let ended = world.call(&mut Plan::new(candidates(n), None), |_, _| {
                     left -= 1;
                     (left > 0).then(|| failure(kind))
                 });
@@ -148,13 +148,13 @@ fn two_and_three_profiles_of_three_models_and_every_kind() {
 fn one_profile_that_fails_is_stepped_over_and_the_session_stays_with_the_next() {
     for kind in [FailureKind::RateLimit, FailureKind::Auth, FailureKind::Billing] {
         let mut world = World::new();
-        let mut plan = Plan::new(seats(2), None);
+        let mut plan = Plan::new(candidates(2), None);
         let only = |_: &str, profile: &str| (profile == "p1").then(|| failure(kind));
         world.call(&mut plan, only).unwrap();
         world.call(&mut plan, only).unwrap();
         assert_eq!(world.log, ["m1/p1", "m1/p2", "m1/p2"]);
         // Another session finds the window.
-        let mut other = Plan::new(seats(2), None);
+        let mut other = Plan::new(candidates(2), None);
         world.log.clear();
         world.call(&mut other, only).unwrap();
         assert_eq!(world.log, ["m1/p2"]);
@@ -163,7 +163,7 @@ fn one_profile_that_fails_is_stepped_over_and_the_session_stays_with_the_next() 
 
 #[test]
 fn one_key_that_is_limited_is_waited_for_twice_and_only_as_long_as_the_run_lasts() {
-    let one = || seats(1).into_iter().take(1).collect::<Vec<_>>();
+    let one = || candidates(1).into_iter().take(1).collect::<Vec<_>>();
     let limited = |_: &str, _: &str| Some(failure(FailureKind::RateLimit));
     let mut world = World::new();
     let error = world.call(&mut Plan::new(one(), None), limited).unwrap_err();
@@ -184,7 +184,7 @@ fn one_key_that_is_limited_is_waited_for_twice_and_only_as_long_as_the_run_lasts
 fn a_limit_that_is_over_before_anybody_looks_is_no_end() {
     let now = Failure { retry_after: Some(Duration::ZERO), ..failure(FailureKind::RateLimit) };
     for profiles in [0, 1] {
-        let one: Vec<Seat> = seats(profiles).into_iter().take(1).collect();
+        let one: Vec<Candidate> = candidates(profiles).into_iter().take(1).collect();
         let mut world = World::new();
         let mut limits = 2;
         world
@@ -201,7 +201,7 @@ fn a_limit_that_is_over_before_anybody_looks_is_no_end() {
 #[test]
 fn refused_keys_are_never_waited_for_and_end_as_such() {
     let mut world = World::new();
-    let one: Vec<Seat> = seats(2).into_iter().take(1).collect();
+    let one: Vec<Candidate> = candidates(2).into_iter().take(1).collect();
     let refused = |_: &str, _: &str| Some(failure(FailureKind::Auth));
     let error = world.call(&mut Plan::new(one.clone(), None), refused).unwrap_err();
     assert_eq!((world.log.clone(), error.kind), (attempts("m1", 2, 1), FailureKind::Auth));
@@ -222,33 +222,33 @@ fn refused_keys_are_never_waited_for_and_end_as_such() {
 fn what_the_provider_says_is_final_is_neither_waited_for_nor_tried_again() {
     let final_word = |kind| Failure { should_retry: Some(false), ..failure(kind) };
     let mut world = World::new();
-    let one: Vec<Seat> = seats(1).into_iter().take(1).collect();
+    let one: Vec<Candidate> = candidates(1).into_iter().take(1).collect();
     let error = world
         .call(&mut Plan::new(one, None), |_, _| Some(final_word(FailureKind::RateLimit)))
         .unwrap_err();
     assert_eq!((world.log, error.kind), (vec!["m1/p1".to_owned()], FailureKind::RateLimit));
     let mut world = World::new();
-    let ended =
-        world.call(&mut Plan::new(seats(2), None), |_, _| Some(final_word(FailureKind::Network)));
+    let ended = world
+        .call(&mut Plan::new(candidates(2), None), |_, _| Some(final_word(FailureKind::Network)));
     assert!(ended.is_err());
     assert_eq!(world.log, ["m1/p1", "m2/p1", "m3/p1"]);
 }
 
 #[test]
 fn a_pinned_profile_is_never_rotated() {
-    let mut seats = seats(3);
-    for seat in &mut seats {
-        seat.profiles.retain(|candidate| candidate.id == "p2");
+    let mut candidates = candidates(3);
+    for candidate in &mut candidates {
+        candidate.profiles.retain(|profile| profile.id == "p2");
     }
     let mut world = World::new();
     let refused = |model: &str, _: &str| (model == "m1").then(|| failure(FailureKind::ServerError));
-    world.call(&mut Plan::new(seats, None), refused).unwrap();
+    world.call(&mut Plan::new(candidates, None), refused).unwrap();
     assert_eq!(world.log, ["m1/p2", "m1/p2", "m1/p2", "m2/p2"]);
 }
 
 #[test]
 fn a_server_without_keys_is_retried_waited_for_and_left() {
-    let mut keyless = seats(0);
+    let mut keyless = candidates(0);
     let mut world = World::new();
     let told =
         Failure { retry_after: Some(Duration::from_millis(20)), ..failure(FailureKind::RateLimit) };
@@ -268,26 +268,26 @@ fn a_server_without_keys_is_retried_waited_for_and_left() {
 
 #[test]
 fn nothing_is_tried_again_once_a_token_was_said() {
-    let mut plan = Plan::new(seats(3), None);
+    let mut plan = Plan::new(candidates(3), None);
     plan.using(Some("p1"));
     let failure = failure(FailureKind::Network);
     let remaining = Duration::from_secs(60);
-    assert_eq!(plan.retry(&failure, true, &Book::new(), 0, remaining, 0.5), None);
-    assert_eq!(plan.spent(&failure, true, &Book::new(), 0, remaining), Err(failure));
+    assert_eq!(plan.retry(&failure, true, &ProfileBook::new(), 0, remaining, 0.5), None);
+    assert_eq!(plan.spent(&failure, true, &ProfileBook::new(), 0, remaining), Err(failure));
 }
 
 #[test]
 fn failed_calls_of_a_run_have_a_ceiling() {
     for (profiles, most) in [(0, 32), (1, 32), (2, 40), (5, 64), (40, 160)] {
-        let mut plan = Plan::new(seats(profiles), None);
+        let mut plan = Plan::new(candidates(profiles), None);
         let failure = failure(FailureKind::ServerError);
         let mut failed = 0;
         loop {
             plan.using(None);
             failed += 1;
             let remaining = Duration::from_secs(600);
-            if plan.retry(&failure, false, &Book::new(), 0, remaining, 0.5).is_none() {
-                assert!(plan.spent(&failure, false, &Book::new(), 0, remaining).is_err());
+            if plan.retry(&failure, false, &ProfileBook::new(), 0, remaining, 0.5).is_none() {
+                assert!(plan.spent(&failure, false, &ProfileBook::new(), 0, remaining).is_err());
                 break;
             }
             // As if the call had been answered in between: only the run's own ceiling is left.
@@ -318,7 +318,7 @@ fn kinds() -> impl Strategy<Value = Option<FailureKind>> {
 #[test]
 fn a_profile_is_asked_three_times_at_most_and_the_waits_are_the_providers() {
     let asked = |retry_after: Option<u64>, kind| {
-        let one: Vec<Seat> = seats(1).into_iter().take(1).collect();
+        let one: Vec<Candidate> = candidates(1).into_iter().take(1).collect();
         let told = Failure { retry_after: retry_after.map(Duration::from_secs), ..failure(kind) };
         let mut world = World::new();
         let mut plan = Plan::new(one, None);
@@ -345,7 +345,7 @@ fn with_another_model_nobody_waits_long() {
     let log = |max_wait: Option<i64>, wait: Option<u64>, kind| {
         let told = Failure { retry_after: wait.map(Duration::from_millis), ..failure(kind) };
         let mut world = World::new();
-        let plan = Plan::new(seats(1), None);
+        let plan = Plan::new(candidates(1), None);
         let mut plan = match max_wait {
             Some(max_wait) => plan.waiting_at_most(max_wait),
             None => plan,
@@ -377,7 +377,7 @@ fn a_fallback_that_cools_down_is_not_gone_to_before_the_wait() {
         until: world.now + 600_000,
     };
     world.book.entry("p1".to_owned()).or_default().windows.push(window);
-    let mut plan = Plan::new(seats(1).into_iter().take(2).collect(), None);
+    let mut plan = Plan::new(candidates(1).into_iter().take(2).collect(), None);
     let mut limits = 1;
     let told =
         Failure { retry_after: Some(Duration::from_secs(5)), ..failure(FailureKind::Overloaded) };
@@ -400,7 +400,7 @@ proptest! {
         calls in 1..4_usize,
     ) {
         let mut world = World::new();
-        let mut plan = Plan::new(seats(profiles), None);
+        let mut plan = Plan::new(candidates(profiles), None);
         let mut next = answers.iter().cycle();
         for _ in 0..calls {
             if world.call(&mut plan, |_, _| next.next().copied().flatten().map(failure)).is_err() {
@@ -417,12 +417,12 @@ proptest! {
 
 #[test]
 fn a_profile_that_would_wait_is_chosen_last_unless_it_is_the_sessions() {
-    let (book, time) = (Book::new(), Duration::from_secs(60));
+    let (book, time) = (ProfileBook::new(), Duration::from_secs(60));
     let busy = |id: &str| id == "p1";
     let chosen = |plan: &Plan, busy: &dyn Fn(&str) -> bool| plan.choose(&book, 0, time, busy);
     let used = |id: &str| Choice::Use(Some(id.to_owned()));
-    assert_eq!(chosen(&Plan::new(seats(2), None), &busy), used("p2"));
-    assert_eq!(chosen(&Plan::new(seats(2), Some("p1".to_owned())), &busy), used("p1"));
-    assert_eq!(chosen(&Plan::new(seats(2), None), &|_| true), used("p1"));
-    assert_eq!(chosen(&Plan::new(seats(2), None), &|_| false), used("p1"));
+    assert_eq!(chosen(&Plan::new(candidates(2), None), &busy), used("p2"));
+    assert_eq!(chosen(&Plan::new(candidates(2), Some("p1".to_owned())), &busy), used("p1"));
+    assert_eq!(chosen(&Plan::new(candidates(2), None), &|_| true), used("p1"));
+    assert_eq!(chosen(&Plan::new(candidates(2), None), &|_| false), used("p1"));
 }

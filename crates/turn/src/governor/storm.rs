@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::fallback::{Choice, Plan, Seat};
-use crate::profiles::{Book, Candidate, CooldownPolicy, failed};
+use crate::fallback::{Candidate, Choice, Plan};
+use crate::profiles::{CooldownPolicy, ProfileBook, ProfileCandidate, failed};
 use model::{AuthType, Failure, FailureKind};
 
 const TIME: i64 = 3_600_000;
@@ -37,7 +37,7 @@ struct World {
     level: i64,
     filled: i64,
     lane: Lane,
-    book: Book,
+    book: ProfileBook,
     plans: Vec<Plan>,
     requests: Vec<u32>,
     answered: usize,
@@ -50,11 +50,11 @@ struct World {
 
 impl World {
     fn new(server: Server, runs: usize, dice: u64) -> Self {
-        let seat = Seat {
+        let candidate = Candidate {
             provider: "p".to_owned(),
             model: "m".to_owned(),
             window: 100,
-            profiles: vec![Candidate { id: "a".to_owned(), kind: AuthType::ApiKey }],
+            profiles: vec![ProfileCandidate { id: "a".to_owned(), kind: AuthType::ApiKey }],
             explicit: false,
             missing: None,
         };
@@ -63,8 +63,8 @@ impl World {
             level: server.size * 1_000,
             filled: 0,
             lane: Lane::new(Duration::from_secs(60)),
-            book: Book::new(),
-            plans: vec![Plan::new(vec![seat], None); runs],
+            book: ProfileBook::new(),
+            plans: vec![Plan::new(vec![candidate], None); runs],
             requests: vec![0; runs],
             answered: 0,
             calls: BTreeMap::new(),

@@ -204,7 +204,7 @@ fn rung(policy: CooldownPolicy, failures: u32) -> i64 {
 
 /// A profile that may be chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub struct ProfileCandidate {
     /// The profile's name.
     pub id: String,
     /// What its key is.
@@ -212,23 +212,23 @@ pub struct Candidate {
 }
 
 /// The state of all profiles, by name.
-pub type Book = BTreeMap<String, ProfileUsage>;
+pub type ProfileBook = BTreeMap<String, ProfileUsage>;
 
 /// The candidates in the order they are asked in. `explicit`: theirs is kept, but for those that cool down, which come
 /// last, soonest first; else by type, and the one that was not used for the longest time first.
 pub(crate) fn order<'a>(
-    candidates: &'a [Candidate],
+    candidates: &'a [ProfileCandidate],
     explicit: bool,
-    book: &Book,
+    book: &ProfileBook,
     model: &str,
     now: i64,
-) -> Vec<&'a Candidate> {
+) -> Vec<&'a ProfileCandidate> {
     let rank = |kind: AuthType| match kind {
         AuthType::Oauth => 0,
         AuthType::Token => 1,
         AuthType::ApiKey | AuthType::Aws => 2,
     };
-    let mut ordered: Vec<&Candidate> = candidates.iter().collect();
+    let mut ordered: Vec<&ProfileCandidate> = candidates.iter().collect();
     // Stable: what is alike stays as it was given.
     ordered.sort_by_key(|candidate| {
         let usage = book.get(&candidate.id);

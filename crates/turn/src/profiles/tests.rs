@@ -141,7 +141,7 @@ fn what_is_nobodys_fault_cools_nothing() {
 
 #[test]
 fn the_order_is_the_hosts_or_by_type_and_age_and_the_cooled_come_last() {
-    let of = |id: &str, kind| Candidate { id: id.to_owned(), kind };
+    let of = |id: &str, kind| ProfileCandidate { id: id.to_owned(), kind };
     let all = [
         of("key-1", AuthType::ApiKey),
         of("token", AuthType::Token),
@@ -149,8 +149,8 @@ fn the_order_is_the_hosts_or_by_type_and_age_and_the_cooled_come_last() {
         of("oauth", AuthType::Oauth),
         of("key-3", AuthType::ApiKey),
     ];
-    let mut book = Book::new();
-    let ids = |explicit: bool, book: &Book| -> Vec<String> {
+    let mut book = ProfileBook::new();
+    let ids = |explicit: bool, book: &ProfileBook| -> Vec<String> {
         order(&all, explicit, book, "m", 100).into_iter().map(|it| it.id.clone()).collect()
     };
     assert_eq!(ids(false, &book), ["oauth", "token", "key-1", "key-2", "key-3"]);

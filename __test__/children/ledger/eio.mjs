@@ -1,0 +1,56 @@
+// Two turns with a tool on a ledger whose files fail at some moment, and then a look at them. Prints a line each, and is gone
+// at once at its end, so that nothing is written behind it; only where a truncation is to fail it closes the ledger. Arguments: file,
+// what fails.
+import { writeSync } from 'node:fs'
+import { context, scripted } from '../common.mjs'
+
+const [path, kind] = process.argv.slice(2)
+const print = (what) => writeSync(1, `${JSON.stringify(what)}\n`)
+/** Events that are written before the turn's next commit, by themselves: that waits for no disk. */
+const slow = (...texts) => ({ steps: texts.flatMap((text) => [{ delayMs: 40 }, { text }]) })
+const replies = [
+  { text: 'x'.repeat(70_000), toolCalls: [{ name: 'add', arguments: {} }] },
+  slow('o', 'ne'),
+  { toolCalls: [{ name: 'add', arguments: {} }] },
+  slow('t', 'wo'),
+]
+let runs = 0
+const add = {
+  name: 'add',
+  replay: 'pure',
+  run: () => `ran ${++runs}`,
+}
+let engine
+try {
+  engine = scripted(replies, { ledger: { path } }).engine
+} catch ({ code }) {
+  print({ open: code })
+}
+if (engine) {
+  for (const turn of ['first', 'second']) {
+    const run = engine.run(context({ tools: [add] }))
+    const ends = []
+    run.stream.onEvent((event) => {
+      if (event.type === 'stream_error' || (event.type === 'stream_end' && event.final))
+        ends.push(event)
+    })
+    const { turnId, stopReason, persisted, persistError, error, messages } = await run.result
+    const codes = [persistError?.code, error?.detail.code]
+    print({
+      turn,
+      turnId,
+      stopReason,
+      persisted,
+      codes,
+      ends: ends.length,
+      answer: messages.at(-1)?.content,
+    })
+  }
+  const looked = await engine.ledger.verify().then(
+    ({ ok, problems }) => (ok ? 'ok' : problems.map((problem) => problem.check)),
+    ({ code }) => code,
+  )
+  print({ looked })
+  if (kind === 'truncate') await engine.close()
+}
+process.kill(process.pid, 'SIGKILL')

@@ -1,0 +1,54 @@
+// Opens an engine on the ledger it is given, and prints as JSON what came of it: the code and message of the refusal, or
+// `opened`. With descriptors: first takes all that the process may have. Arguments: file, `descriptors` or nothing.
+import { closeSync, openSync, writeSync } from 'node:fs'
+import { context, scripted } from '../common.mjs'
+
+const [path, mode] = process.argv.slice(2)
+const taken = []
+/** Takes every descriptor that is left but `spare`. */
+const exhaust = (spare) => {
+  try {
+    for (;;) taken.push(openSync('/dev/null', 'r'))
+  } catch {
+    for (let left = 0; left < spare; left++) closeSync(taken.pop())
+  }
+}
+const free = () => {
+  for (const fd of taken.splice(0)) closeSync(fd)
+}
+const outcome = []
+const open = () => {
+  try {
+    const { engine } = scripted(['ok', 'ok', 'ok'], { ledger: { path } })
+    outcome.push({ code: 'opened' })
+    return engine
+  } catch ({ code, message }) {
+    outcome.push({ code, message })
+  }
+}
+if (mode === 'descriptors') {
+  // None at all, then one or a few: each step of opening is the one that lacks it.
+  for (let spare = 0; spare < 12; spare++) {
+    exhaust(spare)
+    const engine = open()
+    free()
+    await engine?.close()
+  }
+  const engine = open()
+  await engine.run(context()).result
+  exhaust(0)
+  // What needs a connection of its own, and what has all that it needs.
+  const { verify } = await engine.ledger.verify().then(
+    () => ({ verify: 'done' }),
+    ({ code }) => ({ verify: code }),
+  )
+  const { persisted } = await engine.run(context()).result
+  free()
+  const { ok } = await engine.ledger.verify()
+  outcome.push({ verify, persisted, ok })
+  await engine.close()
+} else {
+  await open()?.close()
+}
+writeSync(1, JSON.stringify(outcome))
+process.exit(0)

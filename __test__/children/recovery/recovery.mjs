@@ -1,0 +1,63 @@
+// One turn of a scripted tool loop whose tools have their effect at a counter over HTTP: run from the beginning, or resumed.
+// Arguments: file, the counter's address, `run` or `resume`, the turn to resume, and a JSON of what differs. Prints what
+// happens, a line each. It is killed from outside at any moment.
+import { writeSync } from 'node:fs'
+import { context, scripted } from '../common.mjs'
+
+const [file, url, mode, turnId, changes = '{}'] = process.argv.slice(2)
+const { replies, rounds = 2, stopAt, leaseMs, timeoutMs = 60_000 } = JSON.parse(changes)
+
+/** In one write, so that a kill leaves no half of a line. */
+const print = (line) => writeSync(1, `${line}\n`)
+
+const classes = ['pure', 'idempotent', 'reconcilable', 'unsafe']
+const round = (text) => ({
+  thinking: `think of ${text}`,
+  signature: 'c2ln',
+  text,
+  toolCalls: classes.map((name) => ({ name, arguments: { of: text } })),
+})
+const script = replies ?? [...['one', 'two'].slice(0, rounds).map(round), 'done']
+
+/** Posts to the counter; it answers when the effect has happened. */
+async function count(path) {
+  const answer = await fetch(`${url}/${path}`, { method: 'POST' })
+  return await answer.text()
+}
+
+/** Prints where it is; at `stopAt` it then waits to be killed. */
+async function at(stop) {
+  print(`at ${stop}`)
+  if (stop === stopAt) await new Promise(() => setInterval(() => {}, 1000))
+}
+
+const tools = classes.map((name) => ({
+  name,
+  replay: name,
+  async run({ of }, { idempotencyKey }) {
+    await at(`before ${name} ${of}`)
+    await count(`${name}/${idempotencyKey}`)
+    await at(`after ${name} ${of}`)
+    return `${name} ${of}`
+  },
+  async reconcile(idempotencyKey, { of }) {
+    const happened = (await count(`asked/${name}/${idempotencyKey}`)) === 'yes'
+    return happened ? { outcome: 'done', result: `${name} ${of}` } : { outcome: 'not_done' }
+  },
+}))
+
+// What a resumed turn has had of the script already.
+const skip = mode === 'resume' ? Number(process.env.SKIP ?? 0) : 0
+const { engine } = scripted(script.slice(skip), { ledger: { path: file, leaseMs } })
+const run =
+  mode === 'resume'
+    ? await engine.resume(turnId, { tools })
+    : engine.run(context({ tools, timeoutMs, sessionLabel: turnId ?? 'main' }))
+run.stream.onEvent((event) => {
+  if (event.type === 'stream_start') print('at stream_start')
+  if (event.type === 'stream_end') print(`at stream_end ${event.final}`)
+})
+const result = await run.result
+print(`result ${JSON.stringify(result)}`)
+await engine.close()
+print('closed')

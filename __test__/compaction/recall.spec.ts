@@ -1,0 +1,226 @@
+// The tool `recall`, through the public API: what a compaction left out of the context is found again, in its own thread.
+// It must never look at the engine's inside: what the model receives is read from the requests of a loopback server.
+
+import { beforeEach, expect, test } from 'vitest'
+import { AgentEngine, type AgentEngineOptions, type AgentTool } from '../../index.js'
+import { closing, folder, serving } from '../support/cleanup.js'
+import { context } from '../support/engine.js'
+import { refusal } from '../support/ledger/sqlite3.js'
+import { anthropic } from '../support/servers/anthropic.js'
+import { type Handler, sse, type TestServer } from '../support/servers/server.js'
+
+const SUMMARY = '## Goal\nKeep house.\n\n## Critical context\n(none)'
+/** 3,000 tokens for the prompt, and a summariser with room. */
+const models = [
+  { provider: 'test', id: 'small', contextWindow: 4_000, maxOutputTokens: 1_000 },
+  { provider: 'test', id: 'tiny', contextWindow: 100_000, maxOutputTokens: 2_000 },
+]
+/** About 420 tokens. */
+const long = (what: string) => `${what} ${'lorem ipsum '.repeat(140)}`
+
+let server: TestServer
+let file: string
+/** What the model answers, one after the other; `ok` where they are used up. */
+let replies: Handler[]
+beforeEach(async () => {
+  replies = []
+  file = folder().file
+  server = await serving((response, seen) => {
+    if (seen.body.model === 'tiny') return sse(anthropic.answer(SUMMARY))(response, seen)
+    return (replies.shift() ?? sse(anthropic.answer('ok')))(response, seen)
+  })
+})
+
+const open = (compaction: AgentEngineOptions['compaction'] = {}) =>
+  closing(
+    new AgentEngine({
+      providers: { test: { api: 'anthropic-messages', baseUrl: server.url } },
+      authProfiles: [{ id: 'p1', provider: 'test', key: 'sk-test-canary-0123456789' }],
+      models,
+      ledger: { path: file, synchronous: 'normal' },
+      contextGuard: { minWindow: 1_000 },
+      compaction: { model: 'tiny', provider: 'test', recall: true, ...compaction },
+    }),
+  )
+
+const calls = (...asked: [string, unknown][]) =>
+  sse(
+    anthropic.calls(
+      ...asked.map(([name, input], n): [string, string, unknown] => [`c${n}`, name, input]),
+    ),
+  )
+
+const read: AgentTool = { name: 'read', run: () => 'Shelf nine holds the amber flask.' }
+
+/** One turn; the last tool result of its last request, where there is one. */
+async function runTurn(engine: AgentEngine, content: string, sessionLabel = 's', tools = [read]) {
+  const asked = { role: 'user', content } as const
+  const run = engine.run(context({ model: 'small', currentMessage: asked, sessionLabel, tools }))
+  const result = await run.result
+  expect(result).toMatchObject({ stopReason: 'end_turn', persisted: true })
+  return result
+}
+
+/** The answer of the tool to a search of the model. */
+async function recalled(engine: AgentEngine, input: object, label = 's', question = 'And?') {
+  replies = [calls(['recall', input])]
+  const { toolCalls } = await runTurn(engine, question, label)
+  expect(toolCalls).toMatchObject([{ toolName: 'recall', status: 'completed' }])
+  const { content } = server.seen.at(-1)?.body.messages.at(-1) ?? {}
+  const recalledText = content[0].content
+  const text = typeof recalledText === 'string' ? recalledText : recalledText[0].text
+  expect(toolCalls[0]?.result).toBe(text)
+  return text as string
+}
+
+/** A session whose first two turns are gone from its context, with a secret in each. */
+async function compacted(engine: AgentEngine, label = 's') {
+  replies = [calls(['read', {}])]
+  const first = await runTurn(engine, long('The cellar opens with 4711-Zebra.'), label)
+  await runTurn(engine, long('The attic opens with 1234-Heron.'), label)
+  for (const n of [3, 4, 5]) await runTurn(engine, long(`question ${n}`), label)
+  expect(await engine.compact(label)).toMatchObject({ turnsSummarized: 2 })
+  return first
+}
+
+test('what a summary stands for is found again in its original words, with what tools answered', async () => {
+  const engine = open()
+  const { turnId } = await compacted(engine)
+  const recalledText = await recalled(engine, { query: 'cellar' })
+  const request = JSON.stringify(server.seen.at(-1)?.body.messages[0])
+  expect(request).toContain('[Previous conversation summary]:')
+  expect(request).not.toContain('Zebra')
+  expect(recalledText).toMatch(
+    new RegExp(
+      `^1 message that is no longer in your context, newest first:\n\n\\[\\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z\\] user, turn ${turnId}:\nThe cellar opens with 4711-Zebra. lorem`,
+    ),
+  )
+  const flask = await recalled(engine, { query: 'amber FLASK' })
+  expect(flask).toContain(`tool read, turn ${turnId}:\nShelf nine holds the amber flask.`)
+  // What it found before is in the answer again, and is no find of its own.
+  expect(flask).toMatch(/^1 message /)
+})
+
+test('the next process finds it too', async () => {
+  const engine = open()
+  await compacted(engine)
+  await engine.close()
+  expect(await recalled(open(), { query: 'attic' })).toContain('1234-Heron')
+})
+
+test('what is still in the context is not found, and after `uncompact` everything is', async () => {
+  const engine = open()
+  await compacted(engine)
+  expect(await recalled(engine, { query: 'question' })).toMatch(/^Nothing that is no longer/)
+  await engine.ledger.uncompact('s')
+  expect(await recalled(engine, { query: 'cellar' })).toBe(
+    'Nothing was left out so far: all that was said in this conversation is in your context.',
+  )
+})
+
+test('a sibling branch and another session are never found; the turns a fork began with are', async () => {
+  const engine = open()
+  await compacted(engine, 'other')
+  const { turnId } = await runTurn(engine, long('The cellar has a green door.'))
+  await engine.ledger.fork(turnId, 'side')
+  // Two branches of one thread, each with a word of its own, and each compacted.
+  for (const [label, word] of [
+    ['s', 'walrus'],
+    ['side', 'ostrich'],
+  ] as const) {
+    await runTurn(engine, long(`Behind the cellar lives a ${word}.`), label)
+    for (const n of [3, 4, 5]) await runTurn(engine, long(`question ${n}`), label)
+    expect(await engine.compact(label)).toMatchObject({ turnsSummarized: 2 })
+  }
+  const main = await recalled(engine, { query: 'cellar' })
+  expect(main).toMatch(/^2 messages that are .*walrus.*green door/s)
+  expect(main).not.toMatch(/ostrich|Zebra/)
+  const side = await recalled(engine, { query: 'cellar' }, 'side')
+  expect(side).toMatch(/^2 messages that are .*ostrich.*green door/s)
+  expect(side).not.toMatch(/walrus|Zebra/)
+  expect(await recalled(engine, { query: 'ostrich' })).toMatch(/^Nothing that is no longer/)
+})
+
+test('three compactions later the first turn is still found', async () => {
+  const engine = open()
+  await compacted(engine)
+  for (let round = 0; round < 2; round++) {
+    for (let n = 0; n < 3; n++) await runTurn(engine, long(`round ${round} question ${n}`))
+    expect(await engine.compact('s')).not.toBeNull()
+  }
+  expect(await recalled(engine, { query: 'cellar' })).toContain('4711-Zebra')
+  expect(await recalled(engine, { query: 'question 3' })).toContain('question 3 lorem')
+})
+
+test('words that no message holds together are found apart, those with the most first; `limit` is respected', async () => {
+  const engine = open()
+  await compacted(engine)
+  const recalledText = await recalled(engine, { query: 'Which code opens the cellar, please?' })
+  expect(recalledText).toMatch(
+    /^No message holds all of these words; some hold some. 3 messages .* best first:/,
+  )
+  expect(recalledText.indexOf('Zebra')).toBeLessThan(recalledText.indexOf('Heron'))
+  expect(recalledText.indexOf('Heron')).toBeLessThan(recalledText.indexOf('flask'))
+  const one = await recalled(engine, { query: 'opens', limit: 1 })
+  expect(one).toMatch(/^1 message that is .*Heron/s)
+  expect(one).not.toContain('Zebra')
+  expect(await recalled(engine, { query: 'zeppelin' })).toBe(
+    'Nothing that is no longer in your context holds a word of "zeppelin". Try other words.',
+  )
+  expect(await recalled(engine, { query: '?!' })).toMatch(/^Nothing that is no longer/)
+})
+
+test('an answer has a cap, and lists what it left out', async () => {
+  const engine = open({ strategies: ['hard_clear'] })
+  for (let n = 0; n < 24; n++) await runTurn(engine, long(`needle ${n}`))
+  await engine.compact('s')
+  const recalledText = await recalled(engine, { query: 'needle', limit: 50 })
+  // 30 % of the window, as every result of a tool.
+  expect(recalledText.length).toBeLessThanOrEqual(4_800)
+  expect(recalledText).toContain('needle 23')
+  expect(recalledText).toMatch(/\n\n\(\d+ more; ask for them with more words\.\)$/)
+})
+
+test('arguments are checked, and wrong ones are reported to the model', async () => {
+  const engine = open()
+  replies = [calls(['recall', { limit: 0 }])]
+  const { toolCalls } = await runTurn(engine, 'hi')
+  expect(toolCalls).toMatchObject([{ toolName: 'recall', status: 'failed' }])
+})
+
+test('it is offered from the first call on, after the host’s tools, and no later call changes that', async () => {
+  const engine = open()
+  await compacted(engine)
+  await recalled(engine, { query: 'cellar' })
+  const offered = server.seen
+    .filter(({ body }) => body.model === 'small')
+    .map(({ body }) => JSON.stringify([body.system, body.tools]))
+  expect(new Set(offered).size).toBe(1)
+  const { tools } = server.seen[0]?.body ?? {}
+  expect(tools.map(({ name }: { name: string }) => name)).toEqual(['read', 'recall'])
+  const asked = context({ model: 'small', tools: [] })
+  const { toolTokens } = await engine.countTokens(asked)
+  expect(toolTokens).toBeGreaterThan(0)
+  const { rows } = await engine.ledger.query('SELECT DISTINCT tools_available AS t FROM turns')
+  expect(rows).toContainEqual({ t: '["read","recall"]' })
+})
+
+test('without the option nothing is offered, and a tool of that name is the host’s own', async () => {
+  const engine = open({ recall: false })
+  const mine: AgentTool = { name: 'recall', run: () => 'mine' }
+  replies = [calls(['recall', {}])]
+  const { toolCalls } = await runTurn(engine, 'hi', 's', [mine])
+  expect(toolCalls).toMatchObject([{ result: 'mine' }])
+  const with_ = open()
+  const asked = context({ model: 'small', tools: [read, mine] })
+  const wrong = { code: 'invalid_tool', field: 'tools[1].name' }
+  expect(() => with_.run(asked)).toThrow(expect.objectContaining(wrong))
+  expect(await refusal(with_.countTokens(asked))).toEqual(wrong)
+})
+
+test('an engine without a ledger refuses the option', () => {
+  const without = () => new AgentEngine({ compaction: { recall: true } })
+  expect(without).toThrow(
+    expect.objectContaining({ code: 'invalid_options', field: 'compaction.recall' }),
+  )
+})

@@ -1,0 +1,70 @@
+// Owns the shape of a result at rest: what the types call required is there, with null where nothing is known.
+// It must never look at how a run got there.
+
+import { expect, test } from 'vitest'
+import { context, scriptedEngine } from '../support/engine.js'
+
+test('a plain result has every required field, null for a cost that nobody knows', async () => {
+  const { engine } = scriptedEngine([{ text: 'hello', usage: { inputTokens: 7, outputTokens: 2 } }])
+  const result = await engine.run(context({ runId: 'r' })).result
+  const { turnId, messages, durationMs, attempts, ...rest } = result
+  expect(messages.map(({ role, content }) => [role, content])).toEqual([
+    ['user', 'hi'],
+    ['assistant', 'hello'],
+  ])
+  expect([turnId, durationMs, attempts]).toEqual([
+    expect.stringMatching(/^[0-9A-Z]{26}$/),
+    expect.any(Number),
+    [
+      {
+        provider: 'test',
+        model: 'test-model',
+        ok: true,
+        status: 200,
+        ms: expect.any(Number),
+        usage: rest.usage,
+      },
+    ],
+  ])
+  expect(rest).toEqual({
+    runId: 'r',
+    blocks: [{ type: 'text', text: 'hello' }],
+    toolCalls: [],
+    usage: {
+      inputTokens: 7,
+      outputTokens: 2,
+      cachedInputTokens: 0,
+      cacheWriteTokens: 0,
+      reasoningTokens: 0,
+      totalTokens: 9,
+    },
+    usageEstimated: false,
+    contextTokens: 9,
+    tokenBudget: {
+      modelLimit: 200_000,
+      reserveResponse: 8_192,
+      reserveTools: 0,
+      available: 191_808,
+      used: 9,
+      remaining: 191_799,
+    },
+    cost: null,
+    stopReason: 'end_turn',
+    persisted: false,
+    undeliveredSteering: [],
+    warnings: [],
+    cacheBreaks: [],
+  })
+  await engine.close()
+})
+
+test('a run that asked nobody has a context of unknown size', async () => {
+  const { engine } = scriptedEngine([{ error: { status: 401 } }])
+  const { stopReason, contextTokens, undeliveredSteering } = await engine.run(context()).result
+  expect({ stopReason, contextTokens, undeliveredSteering }).toEqual({
+    stopReason: 'error',
+    contextTokens: null,
+    undeliveredSteering: [],
+  })
+  await engine.close()
+})

@@ -1,0 +1,88 @@
+// Owns what a day of use comes to: a host whose clock runs sixty times as fast, and a provider of which every twentieth answer
+// is a fault. `npm run proof:soak` is five hours and looks at the memory too; here are five minutes.
+
+import { expect, test } from 'vitest'
+import { afterwards, folder, serving } from '../support/cleanup.js'
+import { killable } from '../support/processes/killable.js'
+import { canPreload, library } from '../support/processes/preload.js'
+import { anthropic } from '../support/servers/anthropic.js'
+import { type Handler, type Seen, sse, sseThenHold, status } from '../support/servers/server.js'
+import { SUMMARY } from '../support/values/summary.js'
+
+const minutes = Number(process.env.SOAK_MINUTES ?? 5)
+const RATE = 60
+const MIB = 1024 * 1024
+
+const overloaded = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }
+const limited = { type: 'error', error: { type: 'rate_limit_error', message: 'Slow down' } }
+const half = anthropic.start() + anthropic.blockStart(0, { type: 'text', text: '' })
+const some = anthropic.delta(0, { type: 'text_delta', text: 'some' })
+
+const faults: Handler[] = [
+  status(429, limited, { 'retry-after': '1' }),
+  status(429, limited),
+  status(500, { type: 'error', error: { type: 'api_error', message: 'Internal server error' } }),
+  status(503, '<html><body>Service Unavailable</body></html>', { 'content-type': 'text/html' }),
+  status(529, overloaded),
+  (response) => response.destroy(),
+  (response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.write(half + some, () => response.destroy())
+  },
+  sse(half + some),
+  sse(half, anthropic.error('overloaded_error', 'Overloaded')),
+  sse('event: message_start\ndata: {"type":"message_start","message":{"id":\n\n'),
+  sseThenHold(half),
+]
+
+/** The text of a message as it was sent. */
+function textOf(message: { content: unknown }): string {
+  const { content } = message
+  return typeof content === 'string' ? content : JSON.stringify(content)
+}
+
+/** A tool call where the question has none yet, then its answer; a summary where one is requested. */
+function answer(seen: Seen): Handler {
+  const { messages, tools } = seen.body
+  if (tools === undefined) return sse(anthropic.answer(SUMMARY))
+  const question = messages.findLastIndex((message: { role: string; content: unknown }) =>
+    /<\d+:\d+>/.test(message.role === 'user' ? textOf(message) : ''),
+  )
+  const marker =
+    textOf(messages[question])
+      .match(/<\d+:\d+>/g)
+      ?.at(-1) ?? '<none>'
+  const n = Number(marker.match(/:(\d+)/)?.[1])
+  if (n % 2 === 0 && !textOf(messages.at(-1)).includes('looked at'))
+    return sse(anthropic.calls([`toolu_${marker.replace(/\D/g, '_')}`, 'look', { n }]))
+  return sse(anthropic.answer(`here is my answer to ${marker}`))
+}
+
+test.skipIf(!canPreload)(
+  'hours of turns with faults: none lost, doubled or wrong, and the memory stays (cc, Linux)',
+  { timeout: (minutes / RATE) * 60_000 * 3 + 120_000 },
+  async () => {
+    let asked = 0
+    let failed = 0
+    const server = await serving((response, seen) => {
+      server.seen.length = 0
+      const fault = ++asked % 20 === 7 ? faults[failed++ % faults.length] : undefined
+      return (fault ?? answer(seen))(response, seen)
+    })
+    const child = killable('node/soak.mjs', [folder().file, server.url, String(minutes)], {
+      LD_PRELOAD: library('fast-clock'),
+      CLOCK_RATE: String(RATE),
+      NODE_OPTIONS: '--expose-gc',
+    })
+    afterwards(() => child.kill())
+    expect(await child.ended).toBe(null)
+    const report = JSON.parse(child.lines.at(-1) ?? 'null')
+    console.log(`${minutes} minutes, ${asked} requests, ${failed} faults: ${child.lines.at(-1)}`)
+    expect(report.wrong).toEqual([])
+    expect(report.turns).toBeGreaterThan(minutes * 10)
+    expect(failed).toBeGreaterThan(minutes / 2)
+    expect(report.stops.end_turn).toBeGreaterThan(report.turns * 0.8)
+    // Caches fill for the first two hours; after four a slope means something.
+    if (minutes >= 240) expect(report.bytesPerHour).toBeLessThan(MIB)
+  },
+)

@@ -1,0 +1,77 @@
+// Owns the error of a reader for a row that is not as it was written: `ledger_corrupt`, with the row's name, and not a word of
+// what it holds. The row is changed by another SQLite, in a process of its own, as a bad disk would change it.
+
+import { execFileSync } from 'node:child_process'
+import { expect, test } from 'vitest'
+import { AgentEngine, salvageLedger } from '../../index.js'
+import { closing, folder } from '../support/cleanup.js'
+import { firstVersion, settle } from '../support/ledger/everything.js'
+import { rows, sqlite3 } from '../support/ledger/sqlite3.js'
+
+const reads: [string, string, string, (engine: AgentEngine, id: string) => Promise<unknown>][] = [
+  [
+    'a turn',
+    "UPDATE turns SET attempts_json = replace(attempts_json, 'first', 'fjrst') WHERE id = '{id}'",
+    "SELECT id FROM turns WHERE attempts_json LIKE '%first%' LIMIT 1",
+    (engine, id) => engine.ledger.turn(id),
+  ],
+  [
+    'a tool call',
+    "UPDATE tool_calls SET result_json = replace(result_json, 'hall', 'hell') WHERE id = '{id}'",
+    "SELECT id FROM tool_calls WHERE result_json LIKE '%hall%' ORDER BY id LIMIT 1",
+    (engine) => engine.ledger.toolCalls(),
+  ],
+  [
+    'the events of a run',
+    "UPDATE run_events SET events = replace(events, 'ndows', 'ndaws') WHERE log_id = {id}",
+    "SELECT log_id AS id FROM run_events WHERE events LIKE '%ndows%' LIMIT 1",
+    async (engine, id) => {
+      const [log] = (await engine.ledger.query('SELECT run_id FROM event_logs WHERE id = ?', [id]))
+        .rows
+      for await (const _ of engine.attach(String(log?.run_id)));
+    },
+  ],
+  [
+    'the context of an interrupted turn',
+    "UPDATE run_contexts SET context_json = replace(context_json, 'You are', 'You ate') WHERE '{id}' <> ''",
+    'SELECT turn_id AS id FROM open_turns',
+    (engine, id) => engine.resume(id),
+  ],
+  [
+    'the progress of an interrupted turn',
+    "UPDATE open_turns SET expected_head = 'x' WHERE turn_id = '{id}'",
+    'SELECT turn_id AS id FROM open_turns',
+    (engine, id) => engine.resume(id),
+  ],
+]
+
+test.skipIf(!sqlite3).each(reads)(
+  '%s that was changed is refused (sqlite3)',
+  async (what, change, find, read) => {
+    const { path, file } = folder()
+    firstVersion(file)
+    await settle(file)
+    const id = String(rows(file, find)[0]?.id)
+    execFileSync('sqlite3', [file, change.replaceAll('{id}', id)])
+    const engine = closing(new AgentEngine({ ledger: { path: file } }))
+    const error = await read(engine, id).then(
+      () => expect.fail('it was not refused'),
+      (error: { code: string; message: string }) => error,
+    )
+    expect(error.code).toBe('ledger_corrupt')
+    expect(error.message).toContain('written')
+    if (!what.startsWith('the events')) expect(error.message).toContain(id)
+    const { problems } = await engine.ledger.verify()
+    expect(problems.map(({ check }) => check)).toContain('checksum')
+    await engine.close()
+    // What can be read of it is saved and reported.
+    const saved = await salvageLedger(file, `${path}/saved.db`)
+    if (what === 'a turn' || what === 'a tool call') {
+      expect(saved.problems.map(({ message }) => message)).toContainEqual(
+        expect.stringMatching(`${id}. is not as it was written`),
+      )
+    }
+    const fresh = closing(new AgentEngine({ ledger: { path: `${path}/saved.db` } }))
+    expect((await fresh.ledger.verify()).problems).toEqual([])
+  },
+)

@@ -1,0 +1,465 @@
+// Owns what another SQLite finds in a ledger of everything: each table row for row, the broker interface's `threads`, what always holds,
+// and what the schema itself refuses. One turn in detail is ledger/rows.spec.ts. It must never write but to copies.
+
+import { spawnSync } from 'node:child_process'
+import { copyFileSync } from 'node:fs'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { AgentEngine, scriptedProvider, type TurnRow } from '../../index.js'
+import { context, tempDir } from '../support/engine.js'
+import { expectSound, INVARIANTS } from '../support/ledger/invariants.js'
+import { rows, sqlite3 } from '../support/ledger/sqlite3.js'
+import { killable } from '../support/processes/killable.js'
+import { counter } from '../support/servers/effect-counter.js'
+
+const SUMMARY = `## Goal\n${'Read the files. '.repeat(4)}`
+const model = { provider: 'test', id: 'test-model', contextWindow: 100_000, maxOutputTokens: 1_000 }
+const models = [model, { ...model, provider: 'small', id: 'tiny' }]
+const long = (what: string) => `${what} ${'lorem ipsum '.repeat(140)}`
+const userTurn = (content: string) => context({ currentMessage: { role: 'user', content } })
+
+let folder: ReturnType<typeof tempDir>
+/** The turns as the engine returns them, by id, and those that it lists as interrupted. */
+let turns: Map<string, TurnRow>
+let interrupted: string[]
+
+/** A ledger with every kind of turn: with tools, failed, aborted, compacted, forked, a broker's own, and one that a kill left. */
+async function everything(file: string): Promise<AgentEngine> {
+  const service = await counter()
+  const stopAt = JSON.stringify({ stopAt: 'after reconcilable one' })
+  const child = killable('recovery/recovery.mjs', [file, service.url, 'run', 'killed', stopAt])
+  await child.line('at after reconcilable one')
+  child.kill()
+  await child.ended
+  await service.close()
+  const refused = { error: { status: 400, code: 'bad', message: 'no such thing' } }
+  const provider = scriptedProvider([
+    {
+      thinking: 'hm',
+      signature: 'c2ln',
+      text: 'both',
+      toolCalls: [{ name: 'read' }, { name: 'breaks' }],
+    },
+    long('answer 1'),
+    { ...refused },
+    { text: 'so far', ...refused },
+    { steps: [{ text: 'half' }, { gate: 'never' }] },
+    long('answer 2'),
+    long('answer 3'),
+    long('answer 4'),
+    'after the summary',
+    'on the side',
+  ])
+  const engine = new AgentEngine({
+    providers: { test: provider, small: scriptedProvider([SUMMARY]) },
+    models,
+    ledger: { path: file },
+    compaction: { provider: 'small', model: 'tiny' },
+  })
+  const breaks = () => {
+    throw new Error('no such file')
+  }
+  const tools = [
+    { name: 'read', run: () => ({ content: 'grüße 🙂' }) },
+    { name: 'breaks', run: breaks },
+  ]
+  const first = await engine.run({ ...userTurn(long('question 1')), tools }).result
+  for (const question of ['refused', 'broken']) await engine.run(userTurn(question)).result
+  const aborted = engine.run(userTurn('stop'))
+  for await (const event of aborted) if (event.type === 'token') aborted.abort()
+  for (const n of [2, 3, 4]) await engine.run(userTurn(long(`question ${n}`))).result
+  expect(await engine.compact('agent:main:main')).not.toBeNull()
+  await engine.run(userTurn('go on')).result
+  await engine.ledger.fork(first.turnId, 'side')
+  await engine.run({ ...userTurn('elsewhere'), sessionLabel: 'side' }).result
+  await engine.ledger.writeTurn(context({ sessionLabel: 'broker' }), {
+    messages: [
+      { role: 'user', content: 'hi', id: 'q', sequence: 0, createdAt: 1 },
+      { role: 'assistant', content: 'ho', id: 'a', sequence: 1, createdAt: 2 },
+    ],
+    toolCalls: [],
+    usage: {
+      inputTokens: 1,
+      outputTokens: 2,
+      cachedInputTokens: 3,
+      cacheWriteTokens: 4,
+      reasoningTokens: 1,
+      totalTokens: 10,
+    },
+    stopReason: 'end_turn',
+    durationMs: 1,
+  })
+  return engine
+}
+
+/** Each table and view of the file but the index of words, which cannot be read row by row, with an expression that gives its row as a text without loss. */
+function tables(file: string): { name: string; sql: string }[] {
+  const names = rows(
+    file,
+    `SELECT name FROM sqlite_schema
+     WHERE type IN ('table', 'view') AND name NOT LIKE 'message_words%' ORDER BY name`,
+  )
+  return names.map(({ name }) => {
+    const columns = rows(file, `PRAGMA table_info("${name}")`).map(
+      (column) => `quote("${column.name}")`,
+    )
+    return {
+      name: String(name),
+      sql: `SELECT ${columns.join(" || ', ' || ")} AS row FROM "${name}" ORDER BY row`,
+    }
+  })
+}
+
+describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
+  /** The rows of every table as the engine reads them, and as another SQLite does while it has the file open. */
+  const engines = new Map<string, unknown[]>()
+  const whileOpen = new Map<string, unknown[]>()
+  beforeAll(async () => {
+    folder = tempDir()
+    const engine = await everything(folder.file)
+    const { rows: ids } = await engine.ledger.query('SELECT id FROM turns ORDER BY id')
+    const apiTurns = await Promise.all(
+      ids.map(async ({ id }) => await engine.ledger.turn(String(id))),
+    )
+    turns = new Map(apiTurns.flatMap((turn) => (turn === null ? [] : [[turn.id, turn]])))
+    interrupted = (await engine.recover()).map((turn) => turn.turnId)
+    for (const { name, sql } of tables(folder.file)) {
+      engines.set(name, (await engine.ledger.query(sql)).rows)
+      whileOpen.set(name, rows(folder.file, sql))
+    }
+    await engine.close()
+    return () => folder.remove()
+  })
+
+  test('the index of words gives both the same', async () => {
+    const { file, remove } = tempDir()
+    const engine = new AgentEngine({ ledger: { path: file } })
+    // So many that a search has some of them indexed.
+    const messages = Array.from({ length: 400 }, (_, n) => ({
+      role: 'user' as const,
+      content: `question ${n % 4}`,
+      id: `q${n}`,
+      sequence: n,
+      createdAt: n,
+    }))
+    await engine.ledger.writeTurn(context(), {
+      messages,
+      toolCalls: [],
+      usage: {
+        inputTokens: 1,
+        outputTokens: 0,
+        cachedInputTokens: 0,
+        cacheWriteTokens: 0,
+        reasoningTokens: 0,
+        totalTokens: 1,
+      },
+      stopReason: 'end_turn',
+      durationMs: 1,
+    })
+    expect((await engine.ledger.search('question')).items.length).toBe(100)
+    const FOUND =
+      "SELECT rowid FROM message_words WHERE message_words MATCH 'question AND 3' ORDER BY rowid"
+    const words = (await engine.ledger.query(FOUND)).rows
+    expect(words.length).toBe(64)
+    expect(rows(file, FOUND)).toEqual(words)
+    await engine.close()
+    expect(rows(file, FOUND)).toEqual(words)
+    expect(rows(file, 'PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }])
+    remove()
+  })
+
+  test('every table has the rows that the engine reads, byte for byte, while it is open and when it is closed', () => {
+    expect(whileOpen).toEqual(engines)
+    const closed = tables(folder.file).map(({ name, sql }) => [name, rows(folder.file, sql)])
+    expect(closed).toEqual([...engines])
+    const some = [...engines].map(([name, found]) => [name, found.length > 0])
+    expect(Object.fromEntries(some)).toMatchObject({
+      compactions: true,
+      messages: true,
+      open_turns: true,
+      run_contexts: true,
+      schema_meta: true,
+      session_history: true,
+      session_leases: true,
+      sessions: true,
+      threads: true,
+      tool_calls: true,
+      turns: true,
+    })
+  })
+
+  test('the ledger holds every kind of turn', () => {
+    const kinds = rows(
+      folder.file,
+      'SELECT turn_type, status, count(*) AS n FROM turns GROUP BY turn_type, status ORDER BY turn_type, status',
+    )
+    expect(kinds).toEqual([
+      { turn_type: 'compaction', status: 'completed', n: 1 },
+      { turn_type: 'normal', status: 'aborted', n: 1 },
+      { turn_type: 'normal', status: 'completed', n: 7 },
+      { turn_type: 'normal', status: 'failed', n: 2 },
+      { turn_type: 'normal', status: 'streaming', n: 1 },
+    ])
+    expect(rows(folder.file, 'SELECT turn_id FROM open_turns')).toEqual(
+      interrupted.map((turn_id) => ({ turn_id })),
+    )
+  })
+
+  test('every turn, message and call is as the API returns it', () => {
+    const messages = rows(
+      folder.file,
+      `SELECT turn_id, id, role, sequence, created_at, tool_call_id, is_error, content, thinking
+       FROM messages ORDER BY turn_id, sequence`,
+    )
+    const calls = rows(
+      folder.file,
+      `SELECT turn_id, id, provider_call_id, message_id, tool_name, status, started_at, completed_at, sequence, error,
+         params_json, result_json FROM tool_calls ORDER BY turn_id, sequence`,
+    )
+    const heads = rows(
+      folder.file,
+      'SELECT id, parent_turn_id, status, depth, total_tokens, thread_tokens, stop_reason, cost FROM turns ORDER BY id',
+    )
+    const all = [...turns.values()]
+    expect(heads).toEqual(
+      all.map((turn) => ({
+        id: turn.id,
+        parent_turn_id: turn.parentTurnId,
+        status: turn.status,
+        depth: turn.depth,
+        total_tokens: turn.usage.totalTokens,
+        thread_tokens: turn.threadTokens,
+        stop_reason: turn.stopReason,
+        cost: turn.cost,
+      })),
+    )
+    expect(messages).toEqual(
+      all.flatMap((turn) =>
+        turn.messages.map((message) => ({
+          turn_id: turn.id,
+          id: message.id,
+          role: message.role,
+          sequence: message.sequence,
+          created_at: message.createdAt,
+          tool_call_id: message.toolCallId ?? null,
+          is_error: message.isError === undefined ? null : Number(message.isError),
+          content: message.content,
+          thinking: message.thinking ?? null,
+        })),
+      ),
+    )
+    expect(
+      calls.map((call) => ({
+        ...call,
+        params_json: JSON.parse(String(call.params_json)),
+        result_json: call.result_json === null ? undefined : JSON.parse(String(call.result_json)),
+      })),
+    ).toEqual(
+      all.flatMap((turn) =>
+        turn.toolCalls.map((call) => ({
+          turn_id: turn.id,
+          id: call.callId,
+          provider_call_id: call.id,
+          message_id: call.messageId,
+          tool_name: call.toolName,
+          status: call.status,
+          started_at: call.startedAt,
+          completed_at: call.completedAt ?? null,
+          sequence: call.sequence,
+          error: call.error ?? null,
+          params_json: call.params,
+          result_json: call.result,
+        })),
+      ),
+    )
+    expect([messages.length, calls.length]).toEqual([27, 6])
+  })
+
+  test('threads is as the broker interface defines it: every turn that has ended, with all above it', () => {
+    const chain = (id: string | null): string[] => {
+      const turn = id === null ? undefined : turns.get(id)
+      return turn === undefined ? [] : [...chain(turn.parentTurnId), turn.id]
+    }
+    const ended = [...turns.values()].filter((turn) => turn.status !== 'streaming')
+    expect(rows(folder.file, 'SELECT * FROM threads ORDER BY turn_id')).toEqual(
+      ended.map((turn) => ({
+        turn_id: turn.id,
+        ancestry: JSON.stringify(chain(turn.id)),
+        total_tokens: chain(turn.id)
+          .map((id) => turns.get(id)?.usage.totalTokens ?? 0)
+          .reduce((sum, tokens) => sum + tokens, 0),
+        depth: chain(turn.id).length - 1,
+        persona_id: 'default',
+        thread_key: `${turn.sessionLabel}/${turn.id}`,
+      })),
+    )
+  })
+
+  test('what always holds, holds', () => expectSound(folder.file))
+
+  /** A copy that another SQLite has changed, without triggers, and with references and CHECKs not looked at. */
+  function changed(sql: string): string {
+    const copy = `${folder.path}/copy-${Math.random()}.db`
+    copyFileSync(folder.file, copy)
+    const triggers = rows(copy, "SELECT name FROM sqlite_schema WHERE type = 'trigger'")
+    const drop = triggers.map(({ name }) => `DROP TRIGGER "${name}";`).join('')
+    rows(copy, `PRAGMA ignore_check_constraints = ON; ${drop} ${sql}`)
+    return copy
+  }
+
+  const one =
+    "(SELECT max(id) FROM turns WHERE status = 'completed' AND turn_type = 'normal' AND depth > 0)"
+  const last = (table: string, where = '1') =>
+    `rowid = (SELECT max(rowid) FROM ${table} WHERE ${where})`
+  test.each([
+    [
+      'a turn is one deeper than its parent',
+      `UPDATE turns SET depth = depth + 1 WHERE id = ${one}`,
+    ],
+    [
+      'has_children is whether a turn has one',
+      `UPDATE turns SET has_children = NOT has_children WHERE id = ${one}`,
+    ],
+    [
+      'no turn follows one that runs',
+      `UPDATE turns SET parent_turn_id = (SELECT turn_id FROM open_turns) WHERE id = ${one}`,
+    ],
+    [
+      'the tokens of a thread are those of its turns',
+      `UPDATE turns SET thread_tokens = 0 WHERE id = ${one}`,
+    ],
+    [
+      'total_tokens is the sum of the four',
+      `UPDATE turns SET output_tokens = output_tokens + 1 WHERE id = ${one}`,
+    ],
+    ['what has ended says when and why', `UPDATE turns SET stop_reason = NULL WHERE id = ${one}`],
+    ['what has not ended is an open turn, and no other', 'DELETE FROM open_turns'],
+    [
+      'a failed turn says how, and no other',
+      "UPDATE turns SET error_kind = NULL WHERE status = 'failed'",
+    ],
+    [
+      'messages are numbered without a gap',
+      `UPDATE messages SET sequence = 99 WHERE ${last('messages')}`,
+    ],
+    [
+      'calls are numbered without a gap',
+      `UPDATE tool_calls SET sequence = 99 WHERE ${last('tool_calls')}`,
+    ],
+    [
+      'a turn that has ended counts its calls',
+      "UPDATE turns SET tool_call_count = 9 WHERE status = 'aborted'",
+    ],
+    [
+      'every call of a turn that has ended has ended',
+      `UPDATE tool_calls SET status = 'running' WHERE ${last('tool_calls', "status = 'completed'")}`,
+    ],
+    [
+      'a call that failed says why, and no other',
+      "UPDATE tool_calls SET error = NULL WHERE status = 'failed'",
+    ],
+    [
+      'every call of a turn that has ended is answered once',
+      `DELETE FROM messages WHERE ${last('messages', "role = 'tool'")}`,
+    ],
+    [
+      'a call stands in an answer of its turn',
+      `UPDATE tool_calls SET message_id = 'x' WHERE ${last('tool_calls')}`,
+    ],
+    [
+      'the ids of questions are messages of the user',
+      `UPDATE turns SET query_message_ids = '["x"]' WHERE id = ${one}`,
+    ],
+    [
+      'the id of the answer is the last answer',
+      `UPDATE turns SET response_message_id = NULL WHERE id = ${one}`,
+    ],
+    ['a compaction has its row, and no other turn', 'DELETE FROM compactions'],
+    [
+      'a session points at a turn that has ended',
+      "UPDATE sessions SET thread_id = (SELECT turn_id FROM open_turns) WHERE label = 'killed'",
+    ],
+    [
+      'a session is where it last moved to',
+      'DELETE FROM session_history WHERE id = (SELECT max(id) FROM session_history)',
+    ],
+    [
+      'a session is unseen only while its first turn is open',
+      "UPDATE sessions SET opening = 1 WHERE label = 'broker'",
+    ],
+    ['an open turn was opened under a lease there was', 'DELETE FROM session_leases'],
+    [
+      'threads has every turn that has ended, from its root',
+      'DROP VIEW threads; CREATE VIEW threads (turn_id, ancestry, total_tokens, depth, persona_id, thread_key) AS' +
+        " SELECT id, '[]', thread_tokens, depth, 'default', session_label || '/' || id FROM turns",
+    ],
+  ])('and where it does not, it is found: %s', (name, sql) => {
+    expect(rows(changed(sql), INVARIANTS[name] ?? '')).not.toEqual([])
+  })
+
+  test('each of them was tried', () => {
+    const tried = 23
+    expect(Object.keys(INVARIANTS)).toHaveLength(tried)
+  })
+
+  test.each([
+    [
+      'a turn one too deep',
+      "INSERT INTO turns (id, depth, thread_tokens, session_label, run_id, started_at) VALUES (1, 5, 0, 'side', 1, 1)",
+      /one deeper than its parent/,
+    ],
+    [
+      'a turn whose parent is not there',
+      "INSERT INTO turns (id, parent_turn_id, depth, thread_tokens, session_label, run_id, started_at) VALUES (1, 'x', 1, 0, 'side', 1, 1)",
+      /one deeper than its parent/,
+    ],
+    [
+      'a parent under its child',
+      'UPDATE turns SET parent_turn_id = (SELECT max(id) FROM turns), depth = depth WHERE depth = 0 AND has_children = 1',
+      /keeps its parent/,
+    ],
+    [
+      'a turn that is its own parent',
+      "INSERT INTO turns (id, parent_turn_id, depth, thread_tokens, session_label, run_id, started_at) VALUES ('x', 'x', 0, 0, 'side', 1, 1)",
+      /one deeper than its parent|CHECK/,
+    ],
+    [
+      'a parent that is none any more',
+      'UPDATE turns SET has_children = 0 WHERE has_children = 1',
+      /stays one/,
+    ],
+    ['a status of no kind', "UPDATE turns SET status = 'done'", /CHECK/],
+    ['a role of no kind', "UPDATE messages SET role = 'nobody'", /CHECK/],
+    ['two messages at one place', 'UPDATE messages SET sequence = 0', /UNIQUE/],
+    ['two calls at one place', 'UPDATE tool_calls SET sequence = 0', /UNIQUE/],
+    [
+      'a call of a message of another turn',
+      "UPDATE tool_calls SET message_id = 'a'",
+      /FOREIGN KEY/,
+    ],
+    ['a session at a turn that is not there', "UPDATE sessions SET thread_id = 'x'", /FOREIGN KEY/],
+    ['a session without a label', "UPDATE sessions SET label = '' WHERE label = 'broker'", /CHECK/],
+    ['a turn that is gone while it is needed', 'DELETE FROM turns', /FOREIGN KEY/],
+    [
+      'a text where a number is',
+      "UPDATE turns SET depth = 'deep'",
+      /cannot store TEXT|one deeper|keeps its parent/,
+    ],
+    ['JSON that is none', "UPDATE turns SET attempts_json = '['", /CHECK/],
+    [
+      'an epoch that goes back',
+      'UPDATE session_leases SET epoch = epoch - 1 WHERE epoch > 1; UPDATE session_leases SET epoch = 0',
+      /only grows|CHECK/,
+    ],
+    ['two identities', "INSERT INTO schema_meta VALUES (2, 'x', 1, '1', 0)", /CHECK/],
+  ])('the schema refuses %s', (_what, sql, why) => {
+    const copy = `${folder.path}/copy-${Math.random()}.db`
+    copyFileSync(folder.file, copy)
+    const tried = spawnSync('sqlite3', ['-bail', copy, `PRAGMA foreign_keys = ON; ${sql};`], {
+      encoding: 'utf8',
+    })
+    expect({ status: tried.status === 0, why: tried.stderr }).toEqual({
+      status: false,
+      why: expect.stringMatching(why),
+    })
+  })
+})

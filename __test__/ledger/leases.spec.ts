@@ -1,0 +1,198 @@
+// Owns several processes on one ledger: one runs a session at a time, the others wait; who lost it can write nothing.
+// It must never stop or kill anything but its own children.
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { AgentEngine } from '../../index.js'
+import { closing, folder } from '../support/cleanup.js'
+import { context, scriptedEngine } from '../support/engine.js'
+import { child, clean } from '../support/processes/child.js'
+import { type Killable, killable } from '../support/processes/killable.js'
+
+/** Processes that open a fresh path at once, so often; the full proof is `LEDGER_OPENS=100`. */
+const OPENS = Number(process.env.LEDGER_OPENS ?? 20)
+/** Messages of each of eight processes to one session; the full proof is `LEDGER_MESSAGES=500`. */
+const MESSAGES = Number(process.env.LEDGER_MESSAGES ?? 25)
+
+const results = (child: Killable) =>
+  child.lines
+    .filter((line) => line.startsWith('result '))
+    .map((line) => JSON.parse(line.slice('result '.length)))
+
+test('two processes on one session take turns: every turn is persisted, in one chain', {
+  timeout: 60_000,
+}, async () => {
+  const { file } = folder()
+  // Made before, so that neither has to.
+  await new AgentEngine({ ledger: { path: file } }).close()
+  const children = ['left', 'right'].map((name) => killable('ledger/lease.mjs', [file, name, '20']))
+  for (const each of children) expect(await each.ended).toBeNull()
+  const reported = children.flatMap(results)
+  expect(reported).toHaveLength(40)
+  expect(reported.filter((result) => !result.persisted)).toEqual([])
+  const engine = closing(new AgentEngine({ ledger: { path: file } }))
+  const head = (await engine.ledger.session('shared'))?.threadId
+  const { rows } = await engine.ledger.query('SELECT ancestry FROM threads WHERE turn_id = ?', [
+    head ?? '',
+  ])
+  const chain = JSON.parse(String(rows[0]?.ancestry))
+  expect([...chain].sort()).toEqual(reported.map((result) => result.turnId).sort())
+  // The messages of each are in its own order.
+  const prompts = (await engine.ledger.history('shared'))
+    .filter((message) => message.role === 'user')
+    .map((message) => message.content)
+  for (const name of ['left', 'right']) {
+    expect(prompts.filter((text) => text.startsWith(name))).toEqual(
+      Array.from({ length: 20 }, (_, turn) => `${name} ${turn}`),
+    )
+  }
+})
+
+test(`eight processes with ${MESSAGES} messages each for one session: a linear chain, none lost, none doubled, FIFO`, {
+  timeout: 60_000 + MESSAGES * 8 * 500,
+}, async () => {
+  const { file } = folder()
+  await new AgentEngine({ ledger: { path: file } }).close()
+  // Without the history before it, so that a message costs the same however long the chain has grown.
+  const changes = JSON.stringify({ atOnce: true, timeoutMs: 3_600_000, history: [] })
+  const names = Array.from({ length: 8 }, (_, n) => `p${n}`)
+  const children = names.map((name) =>
+    killable('ledger/lease.mjs', [file, name, `${MESSAGES}`, changes]),
+  )
+  for (const each of children) expect(await each.ended).toBeNull()
+  const reported = children.map(results)
+  expect(reported.flat().filter((result) => !result.persisted)).toEqual([])
+  const engine = closing(new AgentEngine({ ledger: { path: file } }))
+  const head = (await engine.ledger.session('shared'))?.threadId ?? ''
+  // From the head to the root by the parents, which is every turn there is: nothing stands beside the chain.
+  const chain = await engine.ledger.query(
+    `WITH RECURSIVE up (id, parent, depth, at) AS (
+       SELECT id, parent_turn_id, depth, 0 FROM turns WHERE id = ?
+       UNION ALL SELECT t.id, t.parent_turn_id, t.depth, at + 1 FROM up JOIN turns t ON t.id = up.parent)
+     SELECT up.id, up.depth, m.content FROM up JOIN messages m ON m.turn_id = up.id AND m.role = 'user'
+     ORDER BY at DESC`,
+    [head],
+  )
+  expect(chain.truncated).toBe(null)
+  const ids = chain.rows.map((row) => row.id)
+  expect(chain.rows.map((row) => row.depth)).toEqual(ids.map((_, depth) => depth))
+  const count =
+    'SELECT (SELECT count(*) FROM turns) AS turns, count(*) AS moves FROM session_history'
+  expect((await engine.ledger.query(count)).rows).toEqual([
+    { turns: 8 * MESSAGES, moves: 8 * MESSAGES },
+  ])
+  const moved = await engine.ledger.query('SELECT thread_id FROM session_history ORDER BY id')
+  expect(moved.rows.map((row) => row.thread_id)).toEqual(ids)
+  // Each process's messages, in its own order, under the ids of its results.
+  names.forEach((name, n) => {
+    const own = chain.rows.filter((row) => String(row.content).startsWith(`${name} `))
+    expect(own.map((row) => row.content)).toEqual(reported[n]?.map((_, turn) => `${name} ${turn}`))
+    expect(own.map((row) => row.id)).toEqual(reported[n]?.map((result) => result.turnId))
+  })
+  expect(reported.map((each) => each.length)).toEqual(names.map(() => MESSAGES))
+  expect(await engine.recover()).toEqual([])
+})
+
+test('a run waits for the process that runs its session, and no longer than its time', async () => {
+  const { file } = folder()
+  const first = killable('ledger/lease.mjs', [file, 'first', '1', JSON.stringify({ tool: true })])
+  first.process.stdin?.on('error', () => {})
+  await first.line('waiting')
+  const { engine } = scriptedEngine(['second', 'third'], { ledger: { path: file } })
+  closing(engine)
+  const asked = { sessionLabel: 'shared' }
+  const late = await engine.run(context({ ...asked, timeoutMs: 200 })).result
+  expect(late).toMatchObject({ stopReason: 'timeout', messages: [{ role: 'user' }] })
+  const waits = engine.run(context(asked))
+  first.process.stdin?.write('go on\n')
+  await first.ended
+  const [done] = results(first)
+  expect(done).toMatchObject({ persisted: true, stopReason: 'end_turn' })
+  const second = await waits.result
+  expect(second).toMatchObject({ persisted: true, stopReason: 'end_turn' })
+  expect((await engine.ledger.turn(second.turnId))?.parentTurnId).toBe(done.turnId)
+})
+
+test('a session of a process that was killed is free at once', async () => {
+  const { file } = folder()
+  const changes = JSON.stringify({ tool: true, leaseMs: 600_000 })
+  const first = killable('ledger/lease.mjs', [file, 'first', '1', changes])
+  await first.line('waiting')
+  first.kill()
+  await first.ended
+  const { engine } = scriptedEngine(['next'], { ledger: { path: file } })
+  closing(engine)
+  const next = await engine.run(context({ sessionLabel: 'shared' })).result
+  expect(next).toMatchObject({ persisted: true, stopReason: 'end_turn' })
+})
+
+test('a stopped process whose session was taken over can write nothing when it goes on', async () => {
+  const { file } = folder()
+  const changes = JSON.stringify({ tool: true, leaseMs: 400 })
+  const stopped = killable('ledger/lease.mjs', [file, 'stopped', '1', changes])
+  await stopped.line('waiting')
+  stopped.kill('SIGSTOP')
+  const { engine } = scriptedEngine(['taken over'], { ledger: { path: file } })
+  closing(engine)
+  const next = await engine.run(context({ sessionLabel: 'shared' })).result
+  expect(next).toMatchObject({ persisted: true, stopReason: 'end_turn' })
+  const before = (await engine.ledger.query('SELECT * FROM turns ORDER BY id')).rows
+  stopped.kill('SIGCONT')
+  stopped.process.stdin?.write('go on\n')
+  expect(await stopped.ended).toBeNull()
+  const [reported] = results(stopped)
+  expect(reported).toMatchObject({ persisted: false })
+  expect([reported.code, reported.persistCode]).toContain('stale_writer')
+  const { rows } = await engine.ledger.query('SELECT * FROM turns ORDER BY id')
+  expect(rows).toEqual(before)
+  expect((await engine.ledger.session('shared'))?.threadId).toBe(next.turnId)
+  expect((await engine.recover()).map((turn) => [turn.turnId, turn.resumable])).toEqual([
+    [reported.turnId, false],
+  ])
+})
+
+test('a lease is renewed by its heartbeat, however long a tool takes', async () => {
+  const { file } = folder()
+  const changes = JSON.stringify({ tool: true, leaseMs: 400 })
+  const first = killable('ledger/lease.mjs', [file, 'first', '1', changes])
+  await first.line('waiting')
+  const { engine } = scriptedEngine(['never asked'], { ledger: { path: file } })
+  closing(engine)
+  // Five times the lease: it would have been taken over.
+  const late = await engine.run(context({ sessionLabel: 'shared', timeoutMs: 2_000 })).result
+  expect(late.stopReason).toBe('timeout')
+  first.process.stdin?.write('go on\n')
+  await first.ended
+  expect(results(first)).toMatchObject([{ persisted: true, stopReason: 'end_turn' }])
+})
+
+test(`${OPENS} times six processes that open a fresh path at once make one ledger`, {
+  timeout: 60_000 + OPENS * 9_000,
+}, async () => {
+  const schemas = new Set<string>()
+  for (let round = 0; round < OPENS; round++) {
+    const path = mkdtempSync(join(tmpdir(), 'agent-engine-six-'))
+    const file = join(path, 'fresh.db')
+    const six = Array.from({ length: 6 }, (_, n) =>
+      child('ledger/session.mjs', [file, `${n}`, '1']),
+    )
+    const ended = await Promise.all(six)
+    expect(ended.map(({ code, signal, err }) => ({ code, signal, err }))).toEqual(
+      ended.map(() => ({ code: clean('').code, signal: null, err: '' })),
+    )
+    const engine = new AgentEngine({ ledger: { path: file } })
+    const { rows } = await engine.ledger.query(
+      'SELECT (SELECT count(*) FROM schema_meta) AS ledgers, (SELECT count(*) FROM turns) AS turns',
+    )
+    const schema = await engine.ledger.query(
+      'SELECT type, name, sql FROM sqlite_schema ORDER BY name',
+    )
+    await engine.close()
+    rmSync(path, { recursive: true, force: true })
+    expect(rows).toEqual([{ ledgers: 1, turns: 6 }])
+    schemas.add(JSON.stringify(schema.rows))
+    expect(schemas.size).toBe(1)
+  }
+})

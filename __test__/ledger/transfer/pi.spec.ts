@@ -1,0 +1,630 @@
+// Owns the sessions of pi: any version in, version 3 out, the tree, compactions and branch summaries as pi has them.
+// An oracle that walks pi's entries by pi's own rule computes the context of a session.
+
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import type { AgentEngine, ScriptedReply } from '../../../index.js'
+import { closing, folder } from '../../support/cleanup.js'
+import { context, scriptedEngine } from '../../support/engine.js'
+import { thinkingCall } from '../../support/ledger/scripted-ledger.js'
+import { refusal } from '../../support/ledger/sqlite3.js'
+
+type Entry = Record<string, any>
+
+function open(path: string, script: ScriptedReply[] = []): AgentEngine {
+  return closing(scriptedEngine(script, { ledger: { path } }).engine)
+}
+
+const header = (version?: number): Entry => ({
+  type: 'session',
+  ...(version === undefined ? {} : { version }),
+  id: 'd703a1a9-1b7b-4fb1-b512-c9738b1fe617',
+  timestamp: '2025-11-20T23:33:50.805Z',
+  cwd: '/work/space',
+})
+
+const usage = {
+  input: 3,
+  output: 191,
+  cacheRead: 10,
+  cacheWrite: 1684,
+  totalTokens: 1888,
+  cost: { input: 0.1, output: 0.2, cacheRead: 0, cacheWrite: 0, total: 0.3 },
+}
+
+const time = (n: number) => new Date(1763681630000 + n * 1000).toISOString()
+const user = (content: unknown, n: number) => ({
+  role: 'user',
+  content,
+  timestamp: 1763681630000 + n,
+})
+const assistant = (content: Entry[], n: number, changes: Entry = {}) => ({
+  role: 'assistant',
+  content,
+  api: 'anthropic-messages',
+  provider: 'anthropic',
+  model: 'claude-sonnet-4-5',
+  usage,
+  stopReason: content.some(({ type }) => type === 'toolCall') ? 'toolUse' : 'stop',
+  timestamp: 1763681630000 + n,
+  ...changes,
+})
+const toolResult = (toolCallId: string, text: string, n: number, isError = false) => ({
+  role: 'toolResult',
+  toolCallId,
+  toolName: 'read',
+  content: [{ type: 'text', text }],
+  details: { lines: 3, nested: { of: [1.5, null] } },
+  isError,
+  timestamp: 1763681630000 + n,
+})
+const text = (value: string, changes: Entry = {}) => ({ type: 'text', text: value, ...changes })
+const call = (id: string, changes: Entry = {}) => ({
+  type: 'toolCall',
+  id,
+  name: 'read',
+  arguments: { path: 'a.md', limit: 5 },
+  ...changes,
+})
+
+/** A session with everything that pi writes: a tool loop, a branch, two compactions, notes, odd roles. */
+function whole(): Entry[] {
+  const message = (id: string, parentId: string | null, message: Entry, n: number) => ({
+    type: 'message',
+    id,
+    parentId,
+    timestamp: time(n),
+    message,
+  })
+  return [
+    { ...header(3), parentSession: '/old.jsonl' },
+    {
+      type: 'model_change',
+      id: '00000001',
+      parentId: null,
+      timestamp: time(0),
+      provider: 'anthropic',
+      modelId: 'm',
+    },
+    message('00000002', '00000001', user('first question', 2), 2),
+    message(
+      '00000003',
+      '00000002',
+      assistant(
+        [
+          { type: 'thinking', thinking: 'hm', thinkingSignature: 'c2ln' },
+          text('reading'),
+          call('toolu_1'),
+          call('toolu_2'),
+        ],
+        3,
+      ),
+      3,
+    ),
+    message('00000004', '00000003', toolResult('toolu_1', 'of a', 4), 4),
+    message('00000005', '00000004', toolResult('toolu_2', 'no such file', 5, true), 5),
+    message('00000006', '00000005', assistant([text('the first answer')], 6), 6),
+    {
+      type: 'label',
+      id: '00000007',
+      parentId: '00000006',
+      timestamp: time(7),
+      targetId: '00000002',
+      label: 'start',
+    },
+    message(
+      '00000008',
+      '00000007',
+      user([text('look'), { type: 'image', data: 'aGk=', mimeType: 'image/png' }], 8),
+      8,
+    ),
+    message('00000009', '00000008', assistant([text('an image')], 9), 9),
+    // Another branch, from before the image.
+    {
+      type: 'branch_summary',
+      id: '0000000a',
+      parentId: '00000006',
+      timestamp: time(10),
+      fromId: '00000009',
+      summary: 'we looked',
+    },
+    message('0000000b', '0000000a', user('the other way', 11), 11),
+    message('0000000c', '0000000b', assistant([text('the other answer')], 12), 12),
+    {
+      type: 'custom',
+      id: '0000000d',
+      parentId: '0000000c',
+      timestamp: time(13),
+      customType: 'x',
+      data: { a: 1 },
+    },
+    message(
+      '0000000e',
+      '0000000d',
+      {
+        role: 'bashExecution',
+        command: 'ls',
+        output: 'a.md',
+        exitCode: 0,
+        cancelled: false,
+        truncated: false,
+        timestamp: 14,
+      },
+      14,
+    ),
+    {
+      type: 'custom_message',
+      id: '0000000f',
+      parentId: '0000000e',
+      timestamp: time(15),
+      customType: 'x',
+      content: 'from an extension',
+      display: true,
+    },
+    message('00000010', '0000000f', assistant([text('noted')], 16), 16),
+    {
+      type: 'compaction',
+      id: '00000011',
+      parentId: '00000010',
+      timestamp: time(17),
+      summary: 'what was said',
+      firstKeptEntryId: '0000000b',
+      tokensBefore: 900,
+      details: { readFiles: ['a'] },
+    },
+    message('00000012', '00000011', user('after it', 18), 18),
+    message(
+      '00000013',
+      '00000012',
+      assistant([text('still here')], 19, {
+        stopReason: 'aborted',
+        errorMessage: 'Request was aborted',
+      }),
+      19,
+    ),
+    {
+      type: 'session_info',
+      id: '00000014',
+      parentId: '00000013',
+      timestamp: time(20),
+      name: 'A name',
+    },
+  ]
+}
+
+function write(path: string, entries: (Entry | string)[]): string {
+  const lines = entries.map((entry) => (typeof entry === 'string' ? entry : JSON.stringify(entry)))
+  writeFileSync(path, `${lines.join('\n')}\n`)
+  return path
+}
+
+const read = (path: string): Entry[] =>
+  readFileSync(path, 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+
+/** What the model gets of an entry: its role and its text. */
+function spokenText(entry: Entry): [string, string] | null {
+  const words = (content: unknown) =>
+    typeof content === 'string'
+      ? content
+      : (content as Entry[]).map((part) => (part.type === 'text' ? part.text : '')).join('')
+  if (entry.type === 'branch_summary' && entry.summary) {
+    return ['user', `[Summary of another branch]:\n\n${entry.summary}`]
+  }
+  if (entry.type === 'custom_message') return ['user', words(entry.content)]
+  if (entry.type !== 'message') return null
+  const { role, content, command, output } = entry.message
+  if (role === 'bashExecution') return ['user', `The user ran \`${command}\`:\n\n${output}`]
+  if (role === 'toolResult') return ['tool', words(content)]
+  return [role === 'assistant' ? 'assistant' : 'user', words(content)]
+}
+
+/** The context of a session by pi's rule: the last compaction, what it leaves as it is, what came after it. */
+function oracle(entries: Entry[]): [string, string][] {
+  const byId = new Map(entries.slice(1).map((entry) => [entry.id, entry]))
+  const path: Entry[] = []
+  for (let at = entries.at(-1); at !== undefined; at = byId.get(at.parentId)) path.unshift(at)
+  const last = path.findLastIndex(({ type }) => type === 'compaction')
+  const compaction = path[last]
+  const firstKept = path.findIndex(({ id }) => id === compaction?.firstKeptEntryId)
+  const spoken = (list: Entry[]) =>
+    list.map(spokenText).filter((historyTexts) => historyTexts !== null)
+  if (compaction === undefined) return spoken(path)
+  return [
+    ['user', `[Previous conversation summary]:\n\n${compaction.summary}`],
+    ...spoken(firstKept < 0 ? [] : path.slice(firstKept, last)),
+    ...spoken(path.slice(last + 1)),
+  ]
+}
+
+async function historyOf(engine: AgentEngine, label: string): Promise<[string, string][]> {
+  return (await engine.ledger.history(label)).map(({ role, content }) => [role, content])
+}
+
+describe('a session of pi', () => {
+  test('has the context that pi gives it, its origin, and its turns', async () => {
+    const { path, file } = folder()
+    const engine = open(file)
+    const from = write(join(path, 'pi.jsonl'), whole())
+    const label = `pi:${header().id}`
+    expect(await engine.ledger.import(from, { format: 'pi' })).toMatchObject({
+      sessions: [label],
+      turns: 7,
+      messages: 16,
+      toolCalls: 2,
+      problems: [],
+      leftOut: {},
+    })
+    expect(await historyOf(engine, label)).toEqual(oracle(whole()))
+    expect(await engine.ledger.session(label)).toMatchObject({
+      origin: 'pi',
+      originSessionId: header().id,
+      createdAt: Date.parse(header().timestamp),
+    })
+    expect(await engine.ledger.verify()).toMatchObject({ ok: true, problems: [] })
+    const { rows } = await engine.ledger.query('SELECT id FROM turns WHERE depth = 0')
+    const first = await engine.ledger.turn(String(rows[0]?.id))
+    expect(first).toMatchObject({
+      status: 'completed',
+      stopReason: 'end_turn',
+      model: 'claude-sonnet-4-5',
+      provider: 'anthropic',
+      workspacePath: '/work/space',
+      usage: {
+        inputTokens: 6,
+        outputTokens: 382,
+        cachedInputTokens: 20,
+        cacheWriteTokens: 3368,
+        totalTokens: 3776,
+      },
+      cost: 0.6,
+      contextTokens: 1888,
+      toolCalls: [
+        {
+          id: 'toolu_1',
+          toolName: 'read',
+          params: { path: 'a.md', limit: 5 },
+          result: 'of a',
+          status: 'completed',
+        },
+        { id: 'toolu_2', error: 'no such file', status: 'failed' },
+      ],
+    })
+    expect(first?.messages[1]?.blocks[0]).toEqual({
+      type: 'thinking',
+      thinking: 'hm',
+      signature: 'c2ln',
+    })
+    const { rows: last } = await engine.ledger.query(
+      'SELECT t.status, t.stop_reason FROM sessions s JOIN turns t ON t.id = s.thread_id',
+    )
+    expect(last).toEqual([{ status: 'aborted', stop_reason: 'aborted' }])
+  })
+
+  test('goes on here, and what the model gets is what pi would have sent', async () => {
+    const { path, file } = folder()
+    const { engine, provider } = scriptedEngine(['on'], { ledger: { path: file } })
+    closing(engine)
+    await engine.ledger.import(write(join(path, 'pi.jsonl'), whole()), {
+      format: 'pi',
+      session: 'mine',
+    })
+    const { persisted } = await engine.run(context({ sessionLabel: 'mine' })).result
+    expect(persisted).toBe(true)
+    const asked = JSON.stringify(provider.requests[0])
+    for (const [, words] of oracle(whole()))
+      expect(asked).toContain(JSON.stringify(words).slice(1, -1))
+    expect(asked).not.toContain('first question')
+  })
+
+  test('comes out as it went in, entry by entry', async () => {
+    const { path, file } = folder()
+    const engine = open(file)
+    const entries = whole()
+    await engine.ledger.import(write(join(path, 'in.jsonl'), entries), {
+      format: 'pi',
+      session: 's',
+    })
+    const to = join(path, 'out.jsonl')
+    expect(await engine.ledger.export(to, { format: 'pi', session: 's' })).toMatchObject({
+      sessions: 1,
+      turns: 7,
+      lines: entries.length,
+      leftOut: {},
+      problems: [],
+    })
+    const out = read(to)
+    expect(out[0]).toEqual(entries[0])
+    const byId = (list: Entry[]) =>
+      Object.fromEntries(list.slice(1).map((entry) => [entry.id, entry]))
+    expect(byId(out)).toEqual(byId(entries))
+    expect(out.at(-1)).toEqual(entries.at(-1))
+    expect(oracle(out)).toEqual(oracle(entries))
+    // Each comes after the one it follows.
+    const seen = new Set([null])
+    for (const { id, parentId } of out.slice(1)) {
+      expect(seen.has(parentId)).toBe(true)
+      seen.add(id)
+    }
+  })
+
+  test('of version 1 is a line of entries without ids; of version 2 it has hook messages', async () => {
+    const { path, file } = folder()
+    const engine = open(file)
+    const v1: Entry[] = [
+      header(),
+      { type: 'message', timestamp: time(1), message: user('one', 1) },
+      { type: 'message', timestamp: time(2), message: assistant([text('two')], 2) },
+      { type: 'message', timestamp: time(3), message: user('three', 3) },
+      { type: 'message', timestamp: time(4), message: assistant([text('four')], 4) },
+      {
+        type: 'compaction',
+        timestamp: time(5),
+        summary: 'one and two',
+        firstKeptEntryIndex: 3,
+        tokensBefore: 9,
+      },
+      { type: 'message', timestamp: time(6), message: user('five', 6) },
+    ]
+    await engine.ledger.import(write(join(path, 'v1.jsonl'), v1), { format: 'pi', session: 'v1' })
+    expect((await historyOf(engine, 'v1')).map(([, words]) => words)).toEqual([
+      '[Previous conversation summary]:\n\none and two',
+      'three',
+      'four',
+      'five',
+    ])
+    const v2: Entry[] = [
+      header(2),
+      {
+        type: 'message',
+        id: 'aaaaaaa1',
+        parentId: null,
+        timestamp: time(1),
+        message: user('one', 1),
+      },
+      {
+        type: 'message',
+        id: 'aaaaaaa2',
+        parentId: 'aaaaaaa1',
+        timestamp: time(2),
+        message: {
+          role: 'hookMessage',
+          customType: 'x',
+          content: 'hooked',
+          display: true,
+          timestamp: 2,
+        },
+      },
+    ]
+    await engine.ledger.import(write(join(path, 'v2.jsonl'), v2), { format: 'pi', session: 'v2' })
+    expect(await historyOf(engine, 'v2')).toEqual([
+      ['user', 'one'],
+      ['user', 'hooked'],
+    ])
+    await engine.ledger.export(join(path, 'v3.jsonl'), { format: 'pi', session: 'v2' })
+    const [first, , hooked] = read(join(path, 'v3.jsonl'))
+    expect(first).toEqual(header(3))
+    expect(hooked?.message.role).toBe('custom')
+    await engine.ledger.export(join(path, 'v1-3.jsonl'), { format: 'pi', session: 'v1' })
+    expect(oracle(read(join(path, 'v1-3.jsonl'))).length).toBe(4)
+    expect(await engine.ledger.verify()).toMatchObject({ ok: true, problems: [] })
+  })
+
+  test('what other services sign stays on its part', async () => {
+    const { path, file } = folder()
+    const engine = open(file)
+    const item = JSON.stringify({
+      type: 'reasoning',
+      id: 'rs_1',
+      encrypted_content: 'gAAA',
+      summary: [],
+    })
+    const messages = [
+      user('q', 1),
+      assistant(
+        [{ type: 'thinking', thinking: '', thinkingSignature: item }, call('call_1|fc_1')],
+        2,
+        { api: 'openai-responses', provider: 'openai' },
+      ),
+      toolResult('call_1|fc_1', 'r', 3),
+      assistant(
+        [text('g', { textSignature: 'Zw==' }), call('c', { thoughtSignature: 'dA==' })],
+        4,
+        { api: 'google-generative-ai', provider: 'google' },
+      ),
+      toolResult('c', 'r', 5),
+      assistant(
+        [{ type: 'thinking', thinking: 'x', thinkingSignature: 'reasoning_content' }, text('d')],
+        6,
+        { api: 'openai-completions', provider: 'deepseek' },
+      ),
+      user('q2', 7),
+      assistant(
+        [
+          { type: 'thinking', thinking: '', thinkingSignature: 'ZGF0YQ==', redacted: true },
+          { type: 'odd', of: 1 },
+        ],
+        8,
+      ),
+    ]
+    const entries = [
+      header(3),
+      ...messages.map((message, n) => ({
+        type: 'message',
+        id: `0000000${n}`,
+        parentId: n === 0 ? null : `0000000${n - 1}`,
+        timestamp: time(n),
+        message,
+      })),
+    ]
+    await engine.ledger.import(write(join(path, 'in.jsonl'), entries), {
+      format: 'pi',
+      session: 's',
+    })
+    const blocks = (await engine.ledger.history('s')).map(({ blocks }) => blocks)
+    expect(blocks[1]?.[0]).toEqual({ type: 'thinking', thinking: '', providerData: item })
+    expect(blocks[3]).toMatchObject([
+      { type: 'text', text: 'g', providerData: '{"thoughtSignature":"Zw=="}' },
+      { type: 'tool_call', id: 'c', providerData: '{"thoughtSignature":"dA=="}' },
+    ])
+    expect(blocks[5]?.[0]).toEqual({ type: 'thinking', thinking: 'x' })
+    expect(blocks[7]).toEqual([{ type: 'redacted_thinking', data: 'ZGF0YQ==' }])
+    await engine.ledger.export(join(path, 'out.jsonl'), { format: 'pi', session: 's' })
+    expect(read(join(path, 'out.jsonl'))).toEqual(entries)
+  })
+
+  test('random trees have the context that pi gives them, and come out as they went in', async () => {
+    const { path, file } = folder()
+    const engine = open(file)
+    for (let seed = 1; seed <= 40; seed++) {
+      const entries = randomSession(seed)
+      const label = `s${seed}`
+      const from = write(join(path, `${seed}.jsonl`), entries)
+      const { problems } = await engine.ledger.import(from, { format: 'pi', session: label })
+      expect({ seed, problems, historyOf: await historyOf(engine, label) }).toEqual({
+        seed,
+        problems: [],
+        historyOf: oracle(entries),
+      })
+      const to = join(path, `${seed}-out.jsonl`)
+      await engine.ledger.export(to, { format: 'pi', session: label })
+      const sorted = (list: Entry[]) => list.slice(1).sort((a, b) => (a.id < b.id ? -1 : 1))
+      expect(sorted(read(to))).toEqual(sorted(entries))
+      expect({ seed, context: oracle(read(to)) }).toEqual({ seed, context: oracle(entries) })
+    }
+    expect(await engine.ledger.verify()).toMatchObject({ ok: true, problems: [] })
+  })
+})
+
+test('a session of ours goes to pi and back with the same history', async () => {
+  const { path, file } = folder()
+  const add = { name: 'add', run: () => 'done' }
+  const engine = open(file, [thinkingCall, 'answered', 'again', 'branched'])
+  const first = (await engine.run(context({ tools: [add] })).result).turnId
+  await engine.run(context()).result
+  await engine.ledger.fork(first, 'branch')
+  await engine.run(context({ sessionLabel: 'branch' })).result
+  for (const session of ['agent:main:main', 'branch']) {
+    const to = join(path, `${session.replaceAll(':', '-')}.jsonl`)
+    await engine.ledger.export(to, { format: 'pi', session })
+    const other = open(join(path, `${session.replaceAll(':', '-')}.db`))
+    const { problems } = await other.ledger.import(to, { format: 'pi', session })
+    expect(problems).toEqual([])
+    const historyTexts = async (engine: AgentEngine) =>
+      (await engine.ledger.history(session)).map(({ role, blocks, createdAt }) => ({
+        role,
+        blocks,
+        createdAt,
+      }))
+    expect(await historyTexts(other)).toEqual(await historyTexts(engine))
+    expect(await other.ledger.verify()).toMatchObject({ ok: true })
+  }
+})
+
+describe('damage', () => {
+  test('of any one line costs that line alone', async () => {
+    const { path, file } = folder()
+    const engine = open(file)
+    const entries = whole()
+    for (let at = 0; at < entries.length; at++) {
+      const lines: (Entry | string)[] = [...entries]
+      lines[at] = JSON.stringify(entries[at]).slice(0, 30)
+      const from = write(join(path, `${at}.jsonl`), lines)
+      const label = `s${at}`
+      const { problems } = await engine.ledger.import(from, { format: 'pi', session: label })
+      expect(problems[0]).toMatchObject({ line: at + 1, code: 'damaged_line' })
+      await engine.ledger.export(join(path, `${at}-out.jsonl`), { format: 'pi', session: label })
+      const left = new Set(
+        read(join(path, `${at}-out.jsonl`))
+          .slice(1)
+          .map(({ id }) => id),
+      )
+      expect({
+        at,
+        lost: entries
+          .slice(1)
+          .filter(({ id }) => !left.has(id))
+          .map(({ id }) => id),
+      }).toEqual({
+        at,
+        lost: at === 0 ? [] : [entries[at]?.id],
+      })
+    }
+    expect(await engine.ledger.verify()).toMatchObject({ ok: true, problems: [] })
+  })
+
+  test('what is no session of pi is refused, and so is a label that is taken', async () => {
+    const { path, file } = folder()
+    const { ledger } = open(file)
+    const none = { code: 'invalid_import', field: 'path' }
+    const pi = { format: 'pi' } as const
+    expect(await refusal(ledger.import(write(join(path, 'a'), ['no', 'json']), pi))).toEqual(none)
+    expect(
+      await refusal(ledger.import(write(join(path, 'b'), [{ ...header(), version: 4 }]), pi)),
+    ).toEqual(none)
+    const from = write(join(path, 'c'), whole())
+    await ledger.import(from, pi)
+    expect(await refusal(ledger.import(from, pi))).toEqual({ code: 'storage_constraint' })
+    expect(await refusal(ledger.import(from, { ...pi, session: 'a\nb' }))).toEqual({
+      code: 'invalid_label',
+      field: 'session',
+    })
+    expect(await ledger.stats()).toMatchObject({ sessions: 1 })
+  })
+})
+
+/** A random tree: questions, answers, tools, notes, branches from anywhere, compactions from anywhere. */
+function randomSession(seed: number): Entry[] {
+  let state = seed * 7919
+  const pick = (below: number) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
+    return Math.floor((state / 2 ** 32) * below)
+  }
+  const entries: Entry[] = [header(3)]
+  let leaf: string | null = null
+  const path = () => {
+    const ids: string[] = []
+    const byId = new Map(entries.slice(1).map((entry) => [entry.id, entry]))
+    for (let at = leaf; at !== null; at = byId.get(at)?.parentId ?? null) ids.push(at)
+    return ids
+  }
+  for (let n = 1; n <= 30; n++) {
+    const all = entries.slice(1).map(({ id }) => id)
+    if (all.length > 2 && pick(8) === 0) leaf = all[pick(all.length)]
+    const base: Entry = { id: n.toString(16).padStart(8, '0'), parentId: leaf, timestamp: time(n) }
+    const messageEntry = (message: Entry) => ({ type: 'message', ...base, message })
+    const kinds = [
+      () => messageEntry(user(`question ${n}`, n)),
+      () => messageEntry(user([text(`question ${n}`)], n)),
+      () => messageEntry(assistant([text(`answer ${n}`)], n)),
+      () => messageEntry(assistant([text(`asking ${n}`), call(`c${pick(3)}`)], n)),
+      () => messageEntry(toolResult(`c${pick(3)}`, `result ${n}`, n)),
+      () => ({ type: 'label', ...base, targetId: base.id, label: 'x' }),
+      () => ({ type: 'branch_summary', ...base, fromId: 'root', summary: `branch ${n}` }),
+      () => ({
+        type: 'custom_message',
+        ...base,
+        customType: 'x',
+        content: `custom ${n}`,
+        display: false,
+      }),
+      () => {
+        const above = path()
+        const firstKept = above[pick(above.length + 1)] ?? 'gone'
+        return {
+          type: 'compaction',
+          ...base,
+          summary: `summary ${n}`,
+          firstKeptEntryId: firstKept,
+          tokensBefore: n,
+        }
+      },
+    ]
+    entries.push((kinds[pick(kinds.length)] as () => Entry)())
+    leaf = base.id
+  }
+  return entries
+}

@@ -1,0 +1,82 @@
+// Owns the promise that types and code agree: every value that index.d.ts exports exists at run time, and
+// the other way round, for `require` and for named ESM imports. It never looks at what an export does.
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
+import { expect, test } from 'vitest'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const declarations = join(root, 'index.d.ts')
+
+/** What the types call a value: classes, functions, constants and enums, not interfaces and aliases. */
+function declaredValues(): string[] {
+  const program = ts.createProgram([declarations], {
+    strict: true,
+    noEmit: true,
+    types: [],
+    module: ts.ModuleKind.NodeNext,
+    moduleResolution: ts.ModuleResolutionKind.NodeNext,
+  })
+  const checker = program.getTypeChecker()
+  const source = program.getSourceFile(declarations)
+  const module = source && checker.getSymbolAtLocation(source)
+  if (!module) throw new Error('`index.d.ts` exports nothing')
+  return checker
+    .getExportsOfModule(module)
+    .map((symbol) =>
+      symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol,
+    )
+    .filter((symbol) => symbol.flags & ts.SymbolFlags.Value)
+    .map((symbol) => symbol.name)
+    .sort()
+}
+
+test('every value that the types export exists, and every export has a type', () => {
+  const exported = createRequire(import.meta.url)('../../index.js')
+  expect(Object.keys(exported).sort()).toEqual(declaredValues())
+})
+
+test('an ESM import by name sees what require sees', async () => {
+  const imported = Object.keys(await import('../../index.js'))
+  const names = imported.filter((name) => !['default', 'module.exports'].includes(name))
+  expect(names.sort()).toEqual(declaredValues())
+})
+
+test('the private binding is not part of what is exported', () => {
+  const text = readFileSync(declarations, 'utf8')
+  expect(text).not.toMatch(/binding/)
+})
+
+test.each([
+  ['linux', 'x64', '@nexus/agent-engine-linux-x64-'],
+  ['darwin', 'arm64', '@nexus/agent-engine-darwin-arm64'],
+  ['win32', 'x64', '@nexus/agent-engine-win32-x64-msvc'],
+])(
+  'without the package of %s %s the error names it and says what to do',
+  (platform, arch, name) => {
+    const folder = mkdtempSync(join(tmpdir(), 'agent-engine-alone-'))
+    try {
+      for (const part of ['index.js', 'package.json']) {
+        cpSync(join(root, part), join(folder, part), { recursive: true })
+      }
+      const script = `
+      Object.defineProperty(process, 'platform', { value: '${platform}' })
+      Object.defineProperty(process, 'arch', { value: '${arch}' })
+      try { require(${JSON.stringify(join(folder, 'index.js'))}) } catch (error) {
+        console.log(JSON.stringify([error.name, error.code, error.message, error.cause !== undefined]))
+      }`
+      const out = execFileSync(process.execPath, ['-e', script], { encoding: 'utf8' })
+      const [kind, code, message, caused] = JSON.parse(out)
+      expect([kind, code, caused]).toEqual(['AgentEngineError', 'addon_not_loaded', true])
+      expect(message).toContain(`\`${name}`)
+      expect(message).toContain('npm install --include=optional')
+      expect(message).not.toMatch(/wasm/)
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  },
+)

@@ -1,0 +1,58 @@
+// What an interrupted turn was begun with (its permissions, tools, model, prompt) lies in the ledger until it goes on. Another
+// SQLite that alters it meanwhile must not decide with what it goes on. It must never open the file beside an engine.
+
+import { expect, test } from 'vitest'
+import { AgentEngine } from '../../index.js'
+import { afterwards, folder } from '../support/cleanup.js'
+import { refusal, rows, sqlite3 } from '../support/ledger/sqlite3.js'
+import { killable } from '../support/processes/killable.js'
+import { counter } from '../support/servers/effect-counter.js'
+
+const interrupted = async () => {
+  const { file } = folder()
+  const service = await counter()
+  afterwards(() => service.close())
+  const changes = JSON.stringify({ stopAt: 'after pure one' })
+  const child = killable('recovery/recovery.mjs', [file, service.url, 'run', 'main', changes])
+  await child.line('at after pure one')
+  child.kill()
+  await child.ended
+  return file
+}
+
+test.skipIf(!sqlite3)(
+  'an altered context is listed as not resumable, and neither resumed nor believed',
+  async () => {
+    const file = await interrupted()
+    const granted = `json_set(context_json, '$.permissionsGranted', json('["everything"]'))`
+    rows(file, `UPDATE run_contexts SET context_json = ${granted}`)
+    const engine = new AgentEngine({ ledger: { path: file } })
+    const [turn] = await engine.recover()
+    expect(turn).toMatchObject({ sessionLabel: 'main', resumable: false })
+    const id = turn?.turnId ?? ''
+    expect(await refusal(engine.resume(id))).toEqual({ code: 'ledger_corrupt' })
+    const [turnRow] = (await engine.ledger.query('SELECT status, permissions_granted FROM turns'))
+      .rows
+    expect(turnRow).toEqual({ status: 'streaming', permissions_granted: '[]' })
+    // It can be closed, with what it had done.
+    await engine.discard(id)
+    expect(await engine.recover()).toEqual([])
+    const closed = await engine.ledger.turn(id)
+    expect(closed).toMatchObject({ status: 'failed', permissionsGranted: [] })
+    expect(closed?.toolCalls.map(({ toolName }) => toolName)).toContain('pure')
+    await engine.close()
+  },
+)
+
+test.skipIf(!sqlite3)(
+  'altered permissions in the turn’s own row: it is not resumable, and nothing of them is believed',
+  async () => {
+    const file = await interrupted()
+    rows(file, `UPDATE turns SET permissions_granted = '["everything"]'`)
+    const engine = new AgentEngine({ ledger: { path: file } })
+    const [turn] = await engine.recover()
+    expect(turn).toMatchObject({ resumable: false })
+    expect(JSON.stringify(turn)).not.toContain('everything')
+    await engine.close()
+  },
+)

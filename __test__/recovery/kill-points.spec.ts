@@ -1,0 +1,101 @@
+import { beforeAll, expect, test } from 'vitest'
+import { AgentEngine, type AgentResult, type InterruptedTurn } from '../../index.js'
+import { afterwards, folder } from '../support/cleanup.js'
+import {
+  acknowledged,
+  effectsOnce,
+  expectAccepted,
+  look,
+  resume,
+} from '../support/processes/interrupted.js'
+import { killable } from '../support/processes/killable.js'
+import { canPreload, library } from '../support/processes/preload.js'
+import { counter } from '../support/servers/effect-counter.js'
+
+/** With `KILL_POINTS=all` every write too: some hundreds of children. */
+const kinds = process.env.KILL_POINTS === 'all' ? ['sync', 'write'] : ['sync']
+
+let preload = ''
+beforeAll(() => {
+  if (canPreload) preload = library('kill-point')
+})
+
+const tools = ['pure', 'idempotent', 'reconcilable', 'unsafe']
+const rounds = { rounds: 1 }
+
+/** Where a turn stands, in a word: nothing of it, begun, the tool that runs, its result, or ended. */
+function standing(turn: InterruptedTurn | undefined, ended: boolean): string {
+  if (ended) return 'ended'
+  if (turn === undefined) return 'nothing'
+  if (turn.toolCalls.length === 0) return 'begun'
+  return turn.toolCalls.map((call) => call.status[0]).join('')
+}
+
+/** Kills a turn at `moment` of the `number`th operation, resumes it, and gives the state it was in; null where it had none. */
+async function killedAt(moment: string, kind: string, number: number): Promise<string | null> {
+  const { path, file } = folder()
+  const service = await counter()
+  afterwards(() => service.close())
+  await new AgentEngine({ ledger: { path: file } }).close()
+  const child = killable(
+    'recovery/recovery.mjs',
+    [file, service.url, 'run', 'main', JSON.stringify(rounds)],
+    {
+      LD_PRELOAD: preload,
+      KILL_FILE: `${path}/`,
+      KILL_AT: `${moment} ${kind} ${number}`,
+    },
+  )
+  const signal = await child.ended
+  const seen = await look(file)
+  const reported = acknowledged(child.lines)
+  // Acknowledged turns lost: none. A turn is seen whole, or not at all.
+  if (reported !== undefined) expect(seen.head?.id).toBe(reported.turnId)
+  const ended = seen.head !== null
+  const [open, ...more] = seen.listed
+  expect(more).toEqual([])
+  if (!ended) expect([seen.session, seen.history]).toEqual([null, []])
+  const where = standing(open, ended)
+  let result: Pick<AgentResult, 'turnId' | 'toolCalls' | 'messages'>
+  if (seen.head !== null) {
+    expect([seen.listed, seen.head.status]).toEqual([[], 'completed'])
+    result = { ...seen.head, turnId: seen.head.id }
+  } else if (open === undefined) {
+    // Killed before it had begun: there is nothing, and nothing has had an effect.
+    expect(service.effects.size).toBe(0)
+    return where
+  } else {
+    expect(open.resumable).toBe(true)
+    const resumed = await resume(file, service.url, open, rounds)
+    expect(resumed).toMatchObject({ turnId: open.turnId, stopReason: 'end_turn', persisted: true })
+    result = resumed
+  }
+  const after = await look(file)
+  expect([after.listed, after.head?.id]).toEqual([[], result.turnId])
+  expect(after.history.map(({ turnId: _, ...message }) => message)).toEqual(result.messages)
+  expect(result.toolCalls.map((call) => call.toolName)).toEqual(tools)
+  effectsOnce(service, result, 1)
+  expectAccepted(result.messages)
+  return signal === 'SIGKILL' ? where : null
+}
+
+for (const kind of kinds) {
+  for (const moment of kind === 'sync' ? ['before', 'after'] : ['before', 'torn']) {
+    test.skipIf(!canPreload)(
+      `killed ${moment} each ${kind} of a turn, it is whole or unseen, and goes on to its end (cc, Linux)`,
+      { timeout: 1_800_000 },
+      async () => {
+        const stood: string[] = []
+        for (let number = 1; ; number++) {
+          const where = await killedAt(moment, kind, number)
+          if (where === null) break
+          stood.push(where)
+        }
+        // Every state of a turn was among them.
+        const states = ['nothing', 'begun', 'rppp', 'crpp', 'ccrp', 'cccr', 'ended']
+        expect(states.filter((state) => stood.includes(state))).toEqual(states)
+        console.log(`${stood.length} kills ${moment} a ${kind}: ${stood.join(' ')}`)
+      },
+    )
+  }
+}

@@ -1,0 +1,600 @@
+// Owns what a reader of a run sees: the six events, their numbers and order, and every way to iterate.
+// Callbacks, aborts and the life of the process have files of their own. It must never assert on time.
+
+import { setImmediate as turn } from 'node:timers/promises'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import type { AgentRun, PlainTool, StreamEvent } from '../../index.js'
+import { closing, folder, serving } from '../support/cleanup.js'
+import { context, engineAt, readAll, scriptedEngine, textOf } from '../support/engine.js'
+import { anthropic } from '../support/servers/anthropic.js'
+import { gate, type Handler, sse, sseThenHold, status } from '../support/servers/server.js'
+
+const echo: PlainTool = { name: 'echo', run: (params) => params }
+
+/** The numbers of the events, merged ones included: 1, 2, 3, … without a gap. */
+function expectGapless(events: StreamEvent[]): void {
+  let last = 0
+  for (const event of events) {
+    const from = ('seqFrom' in event ? event.seqFrom : undefined) ?? event.seq
+    expect(from).toBe(last + 1)
+    expect(event.seq).toBeGreaterThanOrEqual(from)
+    last = event.seq
+  }
+}
+
+const isTerminal = (event: StreamEvent) =>
+  event.type === 'stream_error' || (event.type === 'stream_end' && event.final)
+
+/** A script whose answer comes as `count` deltas of one character. */
+function flood(count: number, character = 'x') {
+  return scriptedEngine([{ text: character.repeat(count), chunkSize: 1 }])
+}
+
+/** Holds this thread until the run has ended: nothing is drained meanwhile. */
+function spinUntilEnded(run: AgentRun): void {
+  while (run.stream.isStreaming());
+}
+
+test('a turn with thinking, text and a tool is emitted in order, each event with its number and its message', async () => {
+  const server = await serving(
+    sse(
+      anthropic.start() +
+        anthropic.thinking(0, 'Let me see.', 'c2ln') +
+        anthropic.text(1, 'One ', 'moment.') +
+        anthropic.toolUse(2, 'toolu_1', 'echo', { a: 1 }) +
+        anthropic.end('tool_use'),
+    ),
+    sse(anthropic.answer('Done.')),
+  )
+  const engine = closing(engineAt(server.url))
+  const run = engine.run(context({ runId: 'r1', target: { chat: 7 }, tools: [echo] }))
+  const events = await readAll(run)
+  const result = await run.result
+  const [first, second] = result.messages.filter((message) => message.role === 'assistant')
+  expect(events).toEqual([
+    {
+      type: 'stream_start',
+      runId: 'r1',
+      sessionLabel: 'agent:main:main',
+      target: { chat: 7 },
+      seq: 1,
+    },
+    { type: 'reasoning', text: 'Let me see.', messageId: first.id, seq: 2 },
+    { type: 'token', text: 'One ', messageId: first.id, seq: 3 },
+    { type: 'token', text: 'moment.', messageId: first.id, seq: 4 },
+    { type: 'stream_end', runId: 'r1', final: false, messageId: first.id, seq: 5 },
+    {
+      type: 'tool_status',
+      toolName: 'echo',
+      toolCallId: 'toolu_1',
+      status: 'started',
+      messageId: first.id,
+      seq: 6,
+    },
+    {
+      type: 'tool_status',
+      toolName: 'echo',
+      toolCallId: 'toolu_1',
+      status: 'completed',
+      summary: '{"a":1}',
+      messageId: first.id,
+      seq: 7,
+    },
+    { type: 'token', text: 'Done.', messageId: second.id, seq: 8 },
+    { type: 'stream_end', runId: 'r1', final: true, messageId: second.id, seq: 9 },
+  ])
+  expect(result).toMatchObject({ stopReason: 'end_turn', runId: 'r1' })
+})
+
+test('stream_start is delivered before the provider is asked', async () => {
+  const held = gate()
+  const server = await serving(
+    async (response, seen) => {
+      await held.wait
+      await sse(anthropic.answer('first'))(response, seen)
+    },
+    sse(anthropic.answer('second')),
+  )
+  const engine = closing(engineAt(server.url, { ledger: { path: folder().file } }))
+  const first = engine.run(context())
+  // Its session is held by the first run: it cannot have asked when its event is read.
+  const second = engine.run(context())
+  expect((await first.next()).value.type).toBe('stream_start')
+  expect((await second.next()).value.type).toBe('stream_start')
+  expect(server.seen.length).toBeLessThanOrEqual(1)
+  held.open()
+  expect(textOf(await readAll(second))).toBe('second')
+  expect(textOf(await readAll(first))).toBe('first')
+  expect(server.seen.length).toBe(2)
+})
+
+test('stream_start comes even when nobody can be asked', async () => {
+  const server = await serving(sse(anthropic.answer('never')))
+  const engine = closing(engineAt(server.url))
+  const run = engine.run(context({ abortSignal: AbortSignal.abort() }))
+  const events = await readAll(run)
+  expect(events.map((event) => event.type)).toEqual(['stream_start', 'stream_end'])
+  await engine.close()
+  expect(server.seen).toEqual([])
+})
+
+const ends: [string, Handler[], Partial<Parameters<typeof context>[0]>, object][] = [
+  ['end_turn', [sse(anthropic.answer('hi'))], {}, { type: 'stream_end', final: true }],
+  [
+    'max_tokens',
+    [sse(anthropic.start() + anthropic.text(0, 'cut') + anthropic.end('max_tokens'))],
+    {},
+    { type: 'stream_end', final: true },
+  ],
+  [
+    'tool_use',
+    [sse(anthropic.calls(['toolu_1', 'echo', {}]))],
+    { tools: [echo], maxIterations: 2 },
+    { type: 'stream_end', final: true },
+  ],
+  [
+    'error',
+    [
+      status(400, {
+        type: 'error',
+        error: { type: 'invalid_request_error', message: 'no such field' },
+      }),
+    ],
+    {},
+    { type: 'stream_error', partial: false },
+  ],
+  [
+    'error',
+    [
+      sse(
+        anthropic.start() +
+          anthropic.blockStart(0, { type: 'text', text: '' }) +
+          anthropic.delta(0, { type: 'text_delta', text: 'half' }),
+      ),
+    ],
+    {},
+    { type: 'stream_error', partial: true },
+  ],
+  [
+    'timeout',
+    [sseThenHold(anthropic.start())],
+    { timeoutMs: 200 },
+    { type: 'stream_error', partial: false },
+  ],
+  [
+    'timeout',
+    [
+      sseThenHold(
+        anthropic.start() +
+          anthropic.blockStart(0, { type: 'thinking', thinking: '', signature: '' }) +
+          anthropic.delta(0, { type: 'thinking_delta', thinking: 'hm' }),
+      ),
+    ],
+    { timeoutMs: 200 },
+    { type: 'stream_error', partial: true },
+  ],
+]
+test.each(ends)(
+  'a run that stops with %s has one terminal event, last (%#)',
+  async (stop, handlers, changes, terminal) => {
+    const server = await serving(...handlers)
+    const engine = closing(engineAt(server.url))
+    const run = engine.run(context(changes))
+    const events = await readAll(run)
+    expectGapless(events)
+    expect(events.filter(isTerminal)).toEqual([expect.objectContaining(terminal)])
+    expect(events.at(-1)).toMatchObject(terminal)
+    expect(await run.next()).toEqual({ value: undefined, done: true })
+    expect((await run.result).stopReason).toBe(stop)
+  },
+)
+
+test('the error event has the error of the result', async () => {
+  const body = { type: 'error', error: { type: 'invalid_request_error', message: 'bad field `x`' } }
+  const server = await serving(status(400, body))
+  const engine = closing(engineAt(server.url))
+  const run = engine.run(context())
+  const last = (await readAll(run)).at(-1)
+  const { error } = await run.result
+  expect(error?.message).not.toBe('')
+  expect(last).toEqual({ type: 'stream_error', error: error?.message, partial: false, seq: 2 })
+})
+
+test('a failure after the first answer is partial although its own answer had none', async () => {
+  const body = { type: 'error', error: { type: 'invalid_request_error', message: 'no' } }
+  const server = await serving(
+    sse(
+      anthropic.start() +
+        anthropic.text(0, 'Looking.') +
+        anthropic.toolUse(1, 'toolu_1', 'echo', {}) +
+        anthropic.end('tool_use'),
+    ),
+    status(400, body),
+  )
+  const engine = closing(engineAt(server.url))
+  const events = await readAll(engine.run(context({ tools: [echo] })))
+  expect(events.at(-1)).toMatchObject({ type: 'stream_error', partial: true })
+})
+
+test('after each message that goes on there is a stream_end that is not final', async () => {
+  const server = await serving(
+    sse(anthropic.calls(['a', 'echo', {}])),
+    sse(anthropic.calls(['b', 'echo', {}], ['c', 'echo', {}])),
+    sse(anthropic.answer('done')),
+  )
+  const engine = closing(engineAt(server.url))
+  const events = await readAll(engine.run(context({ tools: [echo] })))
+  expectGapless(events)
+  expect(
+    events.map((event) =>
+      event.type === 'stream_end'
+        ? `end:${event.final}`
+        : event.type === 'tool_status'
+          ? `${event.toolCallId}:${event.status}`
+          : event.type,
+    ),
+  ).toEqual([
+    'stream_start',
+    'end:false',
+    'a:started',
+    'a:completed',
+    'end:false',
+    'b:started',
+    'b:completed',
+    'c:started',
+    'c:completed',
+    'token',
+    'end:true',
+  ])
+})
+
+test.each(['end_turn', 'error', 'aborted'])(
+  'the terminal event of a run that ends %s is handed out after its commit and before the result',
+  async (stop) => {
+    const server = await serving(
+      stop === 'end_turn'
+        ? sse(anthropic.answer('hi'))
+        : stop === 'error'
+          ? status(400, { type: 'error', error: { type: 'invalid_request_error', message: 'no' } })
+          : sseThenHold(anthropic.start() + anthropic.text(0, 'half')),
+    )
+    const engine = closing(engineAt(server.url, { ledger: { path: folder().file } }))
+    const run = engine.run(context({ runId: 'the-run' }))
+    const order: string[] = []
+    let atTerminal: Promise<unknown> = Promise.resolve()
+    run.stream.onEvent((event) => {
+      if (!isTerminal(event)) return
+      order.push('listener')
+      atTerminal = engine.ledger.query('select run_id, stop_reason from turns')
+    })
+    const settled = run.result.then((result) => {
+      order.push('result')
+      return result
+    })
+    for await (const event of run) {
+      if (event.type === 'token' && stop === 'aborted') run.abort()
+      if (isTerminal(event)) order.push('iterator')
+    }
+    const result = await settled
+    // Where the reader was behind, the result does not wait for it: a paused one would hold it up for good.
+    expect(order[0]).toBe('listener')
+    expect(order.slice(1).sort()).toEqual(['iterator', 'result'])
+    expect(result).toMatchObject({ stopReason: stop, persisted: true })
+    expect(await atTerminal).toMatchObject({ rows: [{ run_id: 'the-run', stop_reason: stop }] })
+    expect((await engine.ledger.turn(result.turnId))?.stopReason).toBe(stop)
+  },
+)
+
+test('several next() at once get the events in order, and one that comes late gets the end', async () => {
+  const server = await serving(
+    sse(anthropic.start() + anthropic.text(0, 'a', 'b') + anthropic.end()),
+  )
+  const engine = closing(engineAt(server.url))
+  const run = engine.run(context())
+  const asked = Array.from({ length: 7 }, () => run.next())
+  const got = await Promise.all(asked)
+  expect(got.map(({ value, done }) => (done ? 'done' : `${value.seq}:${value.type}`))).toEqual([
+    '1:stream_start',
+    '2:token',
+    '3:token',
+    '4:stream_end',
+    'done',
+    'done',
+    'done',
+  ])
+  expect(await run.next()).toEqual({ value: undefined, done: true })
+})
+
+test('two loops over one run share its events and both end', async () => {
+  const { engine } = flood(2_000)
+  closing(engine)
+  const run = engine.run(context())
+  const [one, two] = await Promise.all([readAll(run), readAll(run)])
+  const all = [...one, ...two].sort((a, b) => a.seq - b.seq)
+  expectGapless(all)
+  expect(textOf(all).length).toBe(2_000)
+})
+
+test('break aborts: the socket closes, the result is aborted and holds the text', async () => {
+  const server = await serving(
+    sseThenHold(
+      anthropic.start() +
+        anthropic.blockStart(0, { type: 'text', text: '' }) +
+        anthropic.delta(0, { type: 'text_delta', text: 'half' }),
+    ),
+  )
+  const engine = closing(engineAt(server.url))
+  const run = engine.run(context())
+  for await (const event of run) if (event.type === 'token') break
+  await server.seen[0].closed
+  const result = await run.result
+  expect(result.stopReason).toBe('aborted')
+  expect(result.messages.at(-1)).toMatchObject({ role: 'assistant', content: 'half' })
+  expect(await run.next()).toEqual({ value: undefined, done: true })
+})
+
+test('a throw inside the loop reaches its author and aborts the run', async () => {
+  const server = await serving(sseThenHold(anthropic.start() + anthropic.text(0, 'half')))
+  const engine = closing(engineAt(server.url))
+  const run = engine.run(context())
+  const boom = new Error('boom')
+  await expect(
+    (async () => {
+      for await (const event of run) if (event.type === 'token') throw boom
+    })(),
+  ).rejects.toBe(boom)
+  await server.seen[0].closed
+  expect((await run.result).stopReason).toBe('aborted')
+})
+
+test('throw() of the iterator rejects with its argument and aborts the run', async () => {
+  const { engine } = scriptedEngine([{ gate: 'never', text: 'x' }])
+  const run = closing(engine).run(context())
+  const boom = new Error('boom')
+  await expect(run.throw?.(boom)).rejects.toBe(boom)
+  expect((await run.result).stopReason).toBe('aborted')
+})
+
+test('return() ends a next() that waits', async () => {
+  const { engine } = scriptedEngine([{ gate: 'never', text: 'x' }])
+  const run = closing(engine).run(context())
+  await run.next()
+  const waiting = run.next()
+  expect(await run.return?.('bye')).toEqual({ value: 'bye', done: true })
+  expect(await waiting).toEqual({ value: undefined, done: true })
+  expect((await run.result).stopReason).toBe('aborted')
+})
+
+test.each([true, false])('a detached run goes on after a break (coalesce %s)', async (coalesce) => {
+  const { engine, provider } = scriptedEngine([
+    { steps: [{ text: 'a' }, { gate: 'more' }, { text: 'x'.repeat(20_000) }], chunkSize: 1 },
+  ])
+  const run = closing(engine).run(context({ detached: true, coalesce }))
+  for await (const event of run) if (event.type === 'token') break
+  expect(run.stream.isStreaming()).toBe(true)
+  provider.open('more')
+  const result = await run.result
+  expect(result.stopReason).toBe('end_turn')
+  expect(result.messages.at(-1)?.content.length).toBe(20_001)
+})
+
+test.each([true, false])(
+  'a run nobody iterates ends, and its events can be read then (coalesce %s)',
+  async (coalesce) => {
+    const { engine } = flood(10_000, '😀')
+    const run = closing(engine).run(context({ coalesce }))
+    const result = await run.result
+    expect(result.stopReason).toBe('end_turn')
+    const events = await readAll(run)
+    expectGapless(events)
+    expect(textOf(events)).toBe('😀'.repeat(10_000))
+    expect(events.filter(isTerminal)).toEqual([events.at(-1)])
+    expect(events.length < 10_000).toBe(coalesce)
+  },
+)
+
+test('a reader far behind gets merged deltas and every character', async () => {
+  const { engine } = flood(20_000, 'é')
+  const run = closing(engine).run(context())
+  await run.next()
+  await run.result
+  const events = await readAll(run)
+  expect(events.length).toBeLessThan(10_000)
+  expect(events.some((event) => 'seqFrom' in event)).toBe(true)
+  expectGapless([{ type: 'stream_end', runId: '', final: false, seq: 1 }, ...events])
+  expect(textOf(events)).toBe('é'.repeat(20_000))
+})
+
+test('deltas merge only with their own kind and message, for the reader and for listeners', async () => {
+  const { engine } = scriptedEngine([
+    {
+      steps: [
+        { thinking: '上'.repeat(6_000) },
+        { text: '😀'.repeat(6_000) },
+        { toolCall: { name: 'echo' } },
+      ],
+      chunkSize: 1,
+    },
+    { text: 'z'.repeat(6_000), chunkSize: 1 },
+  ])
+  const run = closing(engine).run(context({ tools: [echo] }))
+  const types: string[] = []
+  const seen: StreamEvent[] = []
+  run.stream.onEvent((event) => {
+    seen.push(event)
+    if (types.at(-1) !== event.type) types.push(event.type)
+  })
+  await run.result
+  const events = await readAll(run)
+  for (const delivered of [seen, events]) {
+    expectGapless(delivered)
+    const text = (type: string) =>
+      delivered.map((event) => (event.type === type && 'text' in event ? event.text : '')).join('')
+    expect(text('reasoning')).toBe('上'.repeat(6_000))
+    expect(text('token')).toBe('😀'.repeat(6_000) + 'z'.repeat(6_000))
+    const ids = new Set(
+      delivered.flatMap((event) => (event.type === 'token' ? [event.messageId] : [])),
+    )
+    expect(ids.size).toBe(2)
+    for (const event of delivered)
+      if (event.type === 'token') expect(event.text).toMatch(/^(😀+|z+)$/u)
+  }
+  expect(types).toEqual([
+    'stream_start',
+    'reasoning',
+    'token',
+    'stream_end',
+    'tool_status',
+    'token',
+    'stream_end',
+  ])
+})
+
+test('a thread that was busy for the whole run loses nothing', async () => {
+  const { engine } = flood(50_000, '😀')
+  const run = closing(engine).run(context())
+  spinUntilEnded(run)
+  const events = await readAll(run)
+  expectGapless(events)
+  expect(textOf(events)).toBe('😀'.repeat(50_000))
+  expect(events.length).toBeLessThan(5_000)
+  expect(events.at(-1)).toMatchObject({ type: 'stream_end', final: true })
+})
+
+test('without merging the socket waits for a slow reader, and every delta is an event', async () => {
+  const total = 20_000
+  // Less text than an answer may have; with the comments, which are no text, more bytes than the sockets' buffers hold: a
+  // receive buffer grows to 32 MiB here while its reader is slow.
+  const text = 'y'.repeat(500)
+  const padding = `: ${'.'.repeat(4_000)}\n\n`
+  let sent = 0
+  let blocked = 0
+  const server = await serving(async (response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.write(anthropic.start() + anthropic.blockStart(0, { type: 'text', text: '' }))
+    const delta = padding + anthropic.delta(0, { type: 'text_delta', text })
+    while (sent < total) {
+      sent++
+      if (response.write(delta)) continue
+      blocked++
+      await new Promise((resolve) => response.once('drain', resolve))
+    }
+    response.end(anthropic.blockStop(0) + anthropic.end())
+  })
+  const engine = closing(engineAt(server.url))
+  const run = engine.run(context({ coalesce: false }))
+  let read = 0
+  let furthest = 0
+  let merged = 0
+  for await (const event of run) {
+    if (event.type !== 'token') continue
+    read++
+    if ('seqFrom' in event) merged++
+    furthest = Math.max(furthest, sent - read)
+    // The server has its turn before the next event is requested.
+    await turn()
+  }
+  expect({ read, merged }).toEqual({ read: total, merged: 0 })
+  expect(blocked).toBeGreaterThan(0)
+  // What the queue and the sockets hold, not the whole answer.
+  expect(furthest).toBeLessThan(total - 5_000)
+})
+
+test('without merging, many messages and tools never add up to a wait', async () => {
+  // Each round has records that are no events; were they counted as unread, the socket would wait for ever.
+  const rounds = 1_200
+  const { engine } = scriptedEngine([
+    ...Array.from({ length: rounds }, () => ({ text: 't', toolCalls: [{ name: 'echo' }] })),
+    { text: 'end' },
+  ])
+  const run = closing(engine).run(
+    context({ coalesce: false, tools: [echo], maxIterations: rounds + 1, timeoutMs: 120_000 }),
+  )
+  const events = await readAll(run)
+  expectGapless(events)
+  expect(textOf(events)).toBe(`${'t'.repeat(rounds)}end`)
+  expect((await run.result).stopReason).toBe('end_turn')
+})
+
+/** Ten milliseconds go by whenever anybody looks at the clock: every slice is over at its first check. */
+function everySliceIsOver(): void {
+  let now = performance.now()
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 10))
+  onTestFinished(() => clock.mockRestore())
+}
+
+/** Counts the turns of the event loop until `stop`. */
+function eventLoopTurns(): { stop: () => number } {
+  let turns = 0
+  let counting = true
+  const count = () => {
+    if (!counting) return
+    turns++
+    setImmediate(count)
+  }
+  setImmediate(count)
+  return {
+    stop: () => {
+      counting = false
+      return turns
+    },
+  }
+}
+
+test('a flood that is read as it comes gives way to the event loop every 256 buffered events', async () => {
+  const { engine } = flood(200_000)
+  const run = closing(engine).run(context())
+  everySliceIsOver()
+  const loop = eventLoopTurns()
+  const events = await readAll(run)
+  const turns = loop.stop()
+  // An event that the reader waited for came with a turn of its own; the others were in the buffer.
+  const buffered = events.length - turns
+  expect(turns).toBeGreaterThanOrEqual(Math.floor(buffered / 256))
+  expectGapless(events)
+})
+
+test('reading what is already there gives way to the event loop every 256 events', async () => {
+  const { engine } = flood(20_000)
+  const run = closing(engine).run(context({ coalesce: false }))
+  await run.result
+  everySliceIsOver()
+  const loop = eventLoopTurns()
+  const events = await readAll(run)
+  expect(loop.stop()).toBeGreaterThanOrEqual(Math.floor(events.length / 256))
+  expect(events.length).toBeGreaterThan(20_000)
+  expectGapless(events)
+})
+
+test('a flood and a short run beside it are both whole', async () => {
+  const { engine } = scriptedEngine([
+    { text: 'x'.repeat(100_000), chunkSize: 1 },
+    { text: 'short' },
+  ])
+  closing(engine)
+  const runs = ['long', 'short'].map((sessionLabel) => engine.run(context({ sessionLabel })))
+  const [long, short] = await Promise.all(runs.map(readAll))
+  for (const events of [long, short]) expectGapless(events)
+  expect(textOf([...long, ...short]).length).toBe(100_000 + 5)
+})
+
+test('five hundred runs at once each get their own events whole', async () => {
+  const server = await serving((response, seen) =>
+    sse(
+      anthropic.answer(
+        `you are ${seen.body.messages.at(-1).content[0]?.text ?? seen.body.messages.at(-1).content}`,
+      ),
+    )(response, seen),
+  )
+  const engine = closing(engineAt(server.url))
+  const answers = await Promise.all(
+    Array.from({ length: 500 }, async (_, n) => {
+      const currentMessage = { role: 'user' as const, content: `n${n}` }
+      const run = engine.run(context({ currentMessage, sessionLabel: `s${n}` }))
+      const events = await readAll(run)
+      expectGapless(events)
+      return textOf(events)
+    }),
+  )
+  expect(answers).toEqual(Array.from({ length: 500 }, (_, n) => `you are n${n}`))
+})

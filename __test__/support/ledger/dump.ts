@@ -1,0 +1,35 @@
+// A ledger as its tables hold it, through the API alone, so that two ledgers can be compared.
+// It must leave out only what the journal of running turns needs, and what a file makes anew.
+
+import type { AgentEngine } from '../../../index.js'
+
+const TABLES: Record<string, string> = {
+  sessions: 'SELECT * FROM sessions ORDER BY label',
+  log: 'SELECT session_label, thread_id, changed_at FROM session_history ORDER BY session_label, id',
+  turns: 'SELECT * FROM turns ORDER BY id',
+  messages: 'SELECT * FROM messages ORDER BY turn_id, sequence',
+  calls: `SELECT id, provider_call_id, turn_id, message_id, tool_name, status, spawned_session_label, started_at,
+    completed_at, sequence, error, params_json, result_json FROM tool_calls ORDER BY turn_id, sequence`,
+  compactions: 'SELECT * FROM compactions ORDER BY turn_id',
+}
+
+/** Every row of every table that a turn leaves. */
+export async function dump(engine: AgentEngine): Promise<Record<string, unknown[]>> {
+  const dumped: Record<string, unknown[]> = {}
+  for (const [name, sql] of Object.entries(TABLES)) {
+    const { rows, truncated } = await engine.ledger.query(sql)
+    if (truncated !== null) throw new Error(`\`${name}\` does not fit an answer`)
+    // It follows from the others, and from what a turn is moved under.
+    dumped[name] = rows.map(({ row_checksum: _, ...row }) => row)
+  }
+  return dumped
+}
+
+/** The history of every session, by its label. */
+export async function histories(engine: AgentEngine): Promise<Record<string, unknown[]>> {
+  const { rows } = await engine.ledger.query('SELECT label FROM sessions ORDER BY label')
+  const bySession: Record<string, unknown[]> = {}
+  for (const { label } of rows)
+    bySession[String(label)] = await engine.ledger.history(String(label))
+  return bySession
+}

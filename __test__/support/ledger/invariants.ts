@@ -1,0 +1,75 @@
+// What holds for every ledger at every moment, as SQL that finds the rows which break it.
+// Read by the sqlite3 command line, in a process of its own. It must never ask the engine: that is what is judged.
+
+import { expect } from 'vitest'
+import { rows } from './sqlite3.js'
+
+const finished = "t.status NOT IN ('pending', 'streaming')"
+
+/** Each finds what must not be there. */
+export const INVARIANTS: Record<string, string> = {
+  'a turn is one deeper than its parent': `SELECT t.id FROM turns t LEFT JOIN turns p ON p.id = t.parent_turn_id
+     WHERE t.depth IS NOT coalesce(p.depth + 1, 0)`,
+  'has_children is whether a turn has one': `SELECT t.id FROM turns t
+     WHERE t.has_children <> EXISTS (SELECT 1 FROM turns c WHERE c.parent_turn_id = t.id)`,
+  'no turn follows one that runs': `SELECT t.id FROM turns t JOIN turns p ON p.id = t.parent_turn_id
+     WHERE p.status IN ('pending', 'streaming')`,
+  'the tokens of a thread are those of its turns': `SELECT t.id FROM turns t LEFT JOIN turns p ON p.id = t.parent_turn_id
+     WHERE ${finished} AND t.thread_tokens <> coalesce(p.thread_tokens, 0) + t.total_tokens`,
+  'total_tokens is the sum of the four': `SELECT id FROM turns
+     WHERE total_tokens <> input_tokens + output_tokens + cached_input_tokens + cache_write_tokens`,
+  'what has ended says when and why': `SELECT t.id FROM turns t
+     WHERE ${finished} <> (t.completed_at IS NOT NULL) OR ${finished} <> (t.stop_reason IS NOT NULL)`,
+  'what has not ended is an open turn, and no other': `SELECT t.id FROM turns t LEFT JOIN open_turns o ON o.turn_id = t.id
+     WHERE (t.status = 'streaming') <> (o.turn_id IS NOT NULL)`,
+  'a failed turn says how, and no other': `SELECT id FROM turns
+     WHERE (status = 'failed') <> (error_kind IS NOT NULL)`,
+  'messages are numbered without a gap': `SELECT turn_id FROM messages GROUP BY turn_id
+     HAVING min(sequence) <> 0 OR max(sequence) <> count(*) - 1`,
+  'calls are numbered without a gap': `SELECT turn_id FROM tool_calls GROUP BY turn_id
+     HAVING min(sequence) <> 0 OR max(sequence) <> count(*) - 1`,
+  'a turn that has ended counts its calls': `SELECT t.id FROM turns t
+     WHERE ${finished} AND t.tool_call_count <> (SELECT count(*) FROM tool_calls c WHERE c.turn_id = t.id)`,
+  'every call of a turn that has ended has ended': `SELECT c.id FROM tool_calls c JOIN turns t ON t.id = c.turn_id
+     WHERE ${finished} AND (c.status NOT IN ('completed', 'failed') OR c.completed_at IS NULL)`,
+  'a call that failed says why, and no other': `SELECT id FROM tool_calls WHERE (status = 'failed') <> (error IS NOT NULL)`,
+  'every call of a turn that has ended is answered once': `SELECT t.id FROM turns t
+     WHERE ${finished} AND (SELECT count(*) FROM tool_calls c WHERE c.turn_id = t.id)
+       <> (SELECT count(*) FROM messages m WHERE m.turn_id = t.id AND m.role = 'tool')`,
+  'a call stands in an answer of its turn': `SELECT c.id FROM tool_calls c LEFT JOIN messages m
+     ON m.turn_id = c.turn_id AND m.id = c.message_id WHERE m.role IS NOT 'assistant'`,
+  'the ids of questions are messages of the user': `SELECT t.id FROM turns t, json_each(t.query_message_ids) q
+     LEFT JOIN messages m ON m.turn_id = t.id AND m.id = q.value WHERE m.role IS NOT 'user'`,
+  'the id of the answer is the last answer': `SELECT t.id FROM turns t WHERE ${finished} AND t.turn_type = 'normal'
+     AND t.response_message_id IS NOT (SELECT m.id FROM messages m WHERE m.turn_id = t.id AND m.role = 'assistant'
+       ORDER BY m.sequence DESC LIMIT 1)`,
+  'a compaction has its row, and no other turn': `SELECT t.id FROM turns t LEFT JOIN compactions c ON c.turn_id = t.id
+     WHERE (t.turn_type = 'compaction') <> (c.turn_id IS NOT NULL)`,
+  'a session points at a turn that has ended': `SELECT s.label FROM sessions s JOIN turns t ON t.id = s.thread_id
+     WHERE NOT (${finished})`,
+  'a session is where it last moved to': `SELECT s.label FROM sessions s WHERE s.thread_id IS NOT
+     (SELECT h.thread_id FROM session_history h WHERE h.session_label = s.label ORDER BY h.id DESC LIMIT 1)`,
+  'a session is unseen only while its first turn is open': `SELECT s.label FROM sessions s WHERE s.opening = 1 AND
+     (s.thread_id IS NOT NULL OR NOT EXISTS
+       (SELECT 1 FROM turns t JOIN open_turns o ON o.turn_id = t.id WHERE t.session_label = s.label))`,
+  'an open turn was opened under a lease there was': `SELECT o.turn_id FROM open_turns o JOIN turns t ON t.id = o.turn_id
+     LEFT JOIN session_leases l ON l.session_label = t.session_label WHERE l.epoch IS NULL OR l.epoch < o.epoch`,
+  'threads has every turn that has ended, from its root': `SELECT t.id FROM turns t LEFT JOIN threads v ON v.turn_id = t.id
+     WHERE ${finished} <> (v.turn_id IS NOT NULL)
+       OR v.turn_id IS NOT NULL AND (v.depth <> t.depth OR v.total_tokens <> t.thread_tokens
+         OR json_array_length(v.ancestry) <> t.depth + 1 OR json_extract(v.ancestry, '$[#-1]') <> t.id
+         OR json_extract(v.ancestry, '$[#-2]') IS NOT t.parent_turn_id
+         OR v.thread_key <> t.session_label || '/' || t.id)`,
+}
+
+/** That the file is whole by SQLite's own account, that every reference finds its row, and that every invariant holds. */
+export function expectSound(file: string): void {
+  const checks = Object.entries(INVARIANTS).map(
+    ([name, sql]) => `SELECT '${name}' AS broken, count(*) AS n FROM (${sql}) HAVING n > 0`,
+  )
+  expect({
+    integrity: rows(file, 'PRAGMA integrity_check'),
+    references: rows(file, 'PRAGMA foreign_key_check'),
+    broken: rows(file, checks.join('\nUNION ALL ')),
+  }).toEqual({ integrity: [{ integrity_check: 'ok' }], references: [], broken: [] })
+}

@@ -1,0 +1,28 @@
+// A scripted engine with a ledger in a folder of its own; both are gone after the test.
+
+import type { AgentEngineOptions, Ledger, ScriptedReply } from '../../../index.js'
+import { closing, folder } from '../cleanup.js'
+import { scriptedEngine } from '../engine.js'
+
+/** An engine that answers as the script says, its provider, its ledger and the ledger's file. */
+export function scriptedLedger(replies: ScriptedReply[] = [], options: AgentEngineOptions = {}) {
+  const { file } = folder()
+  const { engine, provider } = scriptedEngine(replies, { ledger: { path: file }, ...options })
+  closing(engine)
+  return {
+    engine,
+    provider,
+    file,
+    get ledger(): Ledger {
+      return engine.ledger
+    },
+  }
+}
+
+/** A reply that thinks, with a signature, and calls the tool `add`. */
+export const thinkingCall: ScriptedReply = {
+  thinking: 'hm',
+  signature: 'c2ln',
+  text: 'asking',
+  toolCalls: [{ id: 'c', name: 'add', arguments: { a: 1 } }],
+}

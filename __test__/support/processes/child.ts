@@ -1,0 +1,39 @@
+// Runs a script of __test__/children in a process of its own, and waits for its end.
+// It must never leave one behind: what does not end in time is killed and reported as such.
+
+import { spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+
+export interface Ended {
+  code: number | null
+  signal: NodeJS.Signals | null
+  out: string
+  err: string
+}
+
+/** Runs `name` with these arguments. `flags` are Node's own. */
+export function child(name: string, args: string[] = [], flags: string[] = []): Promise<Ended> {
+  const script = fileURLToPath(new URL(`../../children/${name}`, import.meta.url))
+  return new Promise((resolve, reject) => {
+    const { NODE_OPTIONS: _, ...env } = process.env
+    const spawned = spawn(process.execPath, [...flags, script, ...args], {
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: 55_000,
+      killSignal: 'SIGKILL',
+    })
+    let out = ''
+    let err = ''
+    spawned.stdout.on('data', (chunk) => {
+      out += chunk
+    })
+    spawned.stderr.on('data', (chunk) => {
+      err += chunk
+    })
+    spawned.on('error', reject)
+    spawned.on('close', (code, signal) => resolve({ code, signal, out, err }))
+  })
+}
+
+/** What a child that ended well comes to. */
+export const clean = (out: string): Ended => ({ code: 0, signal: null, out, err: '' })

@@ -1,0 +1,76 @@
+// A provider with a real token bucket: it counts requests, refuses those that are too many, and reports its level in its headers.
+// It must never refuse what its bucket has room for.
+
+import { serving } from '../cleanup.js'
+import { chat } from './chat.js'
+import type { Seen, TestServer } from './server.js'
+
+export interface Bucket {
+  server: TestServer
+  /** What was let in, in the order it came: the first user's text of each request, or `summary`. */
+  served: string[]
+  /** Requests that were refused. */
+  refused: number
+  /** Holds the answers that follow back until it is called again with nothing. */
+  hold(wait?: Promise<void>): void
+  /** Refuses the next request, whatever the bucket has, with this `retry-after`. */
+  refuseNext(retryAfterMs: number): void
+}
+
+const userText = ({ body }: Seen): string => {
+  const user = body.messages.findLast((message: { role: string }) => message.role === 'user')
+  const text = typeof user?.content === 'string' ? user.content : JSON.stringify(user?.content)
+  return text.length > 200 ? 'summary' : text
+}
+
+/** A bucket of `size` requests for each key, full again `fullMs` after it was empty. */
+export async function bucket(
+  size: number,
+  fullMs: number,
+  answer: (seen: Seen) => string = () => chat.answer('ok'),
+): Promise<Bucket> {
+  /** What each key's bucket had, and when. */
+  const levels = new Map<string, { level: number; at: number }>()
+  let gate: Promise<void> | undefined
+  let refusal: number | undefined
+  const served: string[] = []
+  const server = await serving(async (response, seen) => {
+    const now = performance.now()
+    const key = String(seen.headers.authorization)
+    const { level: before, at } = levels.get(key) ?? { level: size, at: now }
+    let level = Math.min(size, before + ((now - at) * size) / fullMs)
+    const refuse = refusal !== undefined || level < 1
+    if (!refuse) level -= 1
+    levels.set(key, { level, at: now })
+    const full = ((size - level) * fullMs) / size
+    const headers: Record<string, string> = {
+      'x-ratelimit-limit-requests': String(size),
+      'x-ratelimit-remaining-requests': String(Math.floor(level)),
+      'x-ratelimit-reset-requests': `${Math.ceil(full)}ms`,
+    }
+    if (refuse) {
+      it.refused++
+      headers['retry-after-ms'] = String(refusal ?? Math.max(500, Math.ceil(full / size)))
+      refusal = undefined
+      response.writeHead(429, { 'content-type': 'application/json', ...headers })
+      response.end(JSON.stringify({ error: { message: 'slow down', type: 'rate_limit_error' } }))
+      return
+    }
+    served.push(userText(seen))
+    await gate
+    response.writeHead(200, { 'content-type': 'text/event-stream', ...headers })
+    response.end(answer(seen))
+  })
+  const it: Bucket = {
+    server,
+    served,
+    refused: 0,
+    hold: (wait) => {
+      gate = wait
+    },
+    refuseNext: (retryAfterMs) => {
+      refusal = retryAfterMs
+    },
+  }
+  return it
+}

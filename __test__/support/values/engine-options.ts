@@ -1,0 +1,18 @@
+// The names of all options of an engine. A test that lists them again would miss a new one.
+
+export const ENGINE_OPTIONS = [
+  'providers',
+  'authProfiles',
+  'models',
+  'ledger',
+  'toolTimeoutMs',
+  'compaction',
+  'failover',
+  'rateGovernor',
+  'contextGuard',
+  'pruning',
+  'budgets',
+  'onRequest',
+  'recovery',
+  'toolsFor',
+]

@@ -1,0 +1,213 @@
+// The engine as its caller holds it: options in, runs out, one close.
+// It must never let a wrong option or context get further than this call.
+
+import type { NativeEngine } from '../../binding.d.ts'
+import type {
+  AgentEngineCallbacks,
+  AgentEngineOptions,
+  AssembledContext,
+  AttachOptions,
+  BudgetState,
+  CompactionResult,
+  CompactOptions,
+  AgentEngine as Declared,
+  InterruptedTurn,
+  LimitState,
+  ModelFilter,
+  ModelInfo,
+  OnRequest,
+  ProfileState,
+  RecoveredTurn,
+  ResumeOptions,
+  StreamEvent,
+  TokenCount,
+} from '../../index.d.ts'
+import { Ledger } from '../ledger/ledger.ts'
+import * as addon from '../native/addon.ts'
+import * as hub from '../native/hub.ts'
+import { requestWithHook } from '../native/request-hook.ts'
+import { contextJson, readCallbacks, readContext } from '../run/context.ts'
+import { abortSession, attach, steerSession } from '../run/follow.ts'
+import { AgentRun } from '../run/run.ts'
+import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
+import { toJson } from '../values/json.ts'
+import { type Fields, readFields, readName } from '../values/reader.ts'
+import { compact } from './compaction.ts'
+import { requestKey } from './key-functions.ts'
+import { readOptions } from './options.ts'
+import { readResumption, recoverAtOpen } from './recovery.ts'
+import { ScriptedProvider } from './scripted-provider.ts'
+
+class AgentEngine implements Declared {
+  #native: NativeEngine
+  #onRequest: OnRequest | undefined
+  #closing: Promise<void> | undefined
+  #ledger: Ledger | undefined
+  /** The number under which the native side asks for keys; 0 where no key is a function. */
+  #keys = 0
+  readonly recovered: Promise<RecoveredTurn[]>
+
+  constructor(options: AgentEngineOptions = {}) {
+    const { json, functions, onRequest, providers, recovery } = readOptions(options)
+    this.#onRequest = onRequest
+    if (functions.size > 0) {
+      this.#keys = hub.addKeySource((number, index, refused) => {
+        const get = functions.get(index)
+        if (get === undefined) return
+        requestKey(get, refused).then(({ key, expiresAt, error }) =>
+          this.#native.answerKey(number, key, expiresAt, error),
+        )
+      })
+    }
+    try {
+      this.#native = guarded(() => new addon.NativeEngine(hub.nativeHub(), json, this.#keys))
+    } catch (error) {
+      hub.removeKeySource(this.#keys)
+      throw error
+    }
+    for (const [name, provider] of Object.entries(providers)) {
+      if (ScriptedProvider.is(provider)) provider.attach(this.#native, name)
+    }
+    if (recovery.ledger) this.#ledger = new Ledger(this.#native)
+    this.recovered = recoverAtOpen(this, recovery)
+    // It need not be awaited: what failed is in its list, and a ledger that cannot be read fails the next call.
+    this.recovered.catch(() => {})
+  }
+
+  get ledger(): Ledger {
+    if (this.#ledger === undefined) {
+      throw new AgentEngineError(
+        'no_ledger',
+        'the engine has no ledger; pass `ledger: { path }`',
+        'ledger',
+      )
+    }
+    return this.#ledger
+  }
+
+  run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun {
+    return this.#begin(context, readCallbacks(callbacks), (number, json, aborted, hooked) =>
+      this.#native.run(number, json, aborted, hooked),
+    )
+  }
+
+  #begin(
+    context: unknown,
+    callbacks: AgentEngineCallbacks,
+    start: (number: number, json: string, aborted: boolean, hooked: boolean) => void,
+    drain?: () => void,
+  ): AgentRun {
+    const { fields, tools, signal, onRequest = this.#onRequest } = readContext(context)
+    const json = contextJson(fields)
+    const run = new AgentRun({
+      tools,
+      callbacks,
+      detached: fields.detached === true,
+      coalesce: fields.coalesce !== false,
+      signal,
+      onRequest,
+    })
+    const hooked = onRequest !== undefined
+    const native = (number: number, aborted: boolean) =>
+      guarded(() => start(number, json, aborted, hooked))
+    return run.begin(native, drain)
+  }
+
+  models(filter: ModelFilter = {}): ModelInfo[] {
+    const fields = readFields(filter, 'filter', 'invalid_options', 'filter.')
+    const json = toJson(fields, 'filter', () => 'invalid_options')
+    return JSON.parse(guarded(() => this.#native.models(json)))
+  }
+
+  budgets(): BudgetState[] {
+    return JSON.parse(guarded(() => this.#native.budgets()))
+  }
+
+  limits(): LimitState[] {
+    return JSON.parse(guarded(() => this.#native.limits()))
+  }
+
+  async countTokens(
+    context: AssembledContext,
+    options: { exact?: boolean } = {},
+  ): Promise<TokenCount> {
+    const { exact = false } = readFields(options, 'options', 'invalid_options')
+    if (typeof exact !== 'boolean') {
+      throw refusal('invalid_options', 'exact', 'is not true or false')
+    }
+    const { fields, onRequest = this.#onRequest } = readContext(context)
+    const json = contextJson(fields)
+    return requestWithHook(this.#native, onRequest, (id, hooked) =>
+      this.#native.countTokens(id, json, exact, hooked),
+    )
+  }
+
+  /** Compacts a session between its turns; see `compaction.ts`. */
+  async compact(label: string, options: CompactOptions = {}): Promise<CompactionResult | null> {
+    return compact(this.#native, label, options, this.#onRequest)
+  }
+
+  /** The state of the auth profiles. */
+  profiles(): Promise<ProfileState[]> {
+    return hub.request((id) => this.#native.profiles(id))
+  }
+
+  /** Forgets the failures of an auth profile. */
+  async resetProfile(profileId: string): Promise<void> {
+    readName(profileId, 'id', 'unknown_profile')
+    await hub.request((id) => this.#native.resetProfile(id, profileId))
+  }
+
+  /** The turns that a crash has interrupted. */
+  recover(): Promise<InterruptedTurn[]> {
+    return hub.request((id) => this.#native.recover(id))
+  }
+
+  /** Resumes an interrupted turn. A promise, because its context is loaded from the ledger first. */
+  async resume(turnId: string, options: ResumeOptions = {}): Promise<AgentRun> {
+    const { callbacks, fields } = readResumption(turnId, options)
+    const persisted = await hub.request<Fields>((id) => this.#native.interruptedContext(id, turnId))
+    const lastEvent = await hub.request<number>((id) => this.#native.lastEvent(id, turnId))
+    const start = (number: number, json: string, aborted: boolean, hooked: boolean) =>
+      this.#native.resume(number, turnId, lastEvent, json, aborted, hooked)
+    return this.#begin({ ...persisted, ...fields }, callbacks, start, hub.drainLater)
+  }
+
+  /** Closes an interrupted turn as failed. What it produced stays in the ledger. */
+  async discard(turnId: string): Promise<void> {
+    readName(turnId, 'turnId', 'invalid_context')
+    await hub.request((id) => this.#native.discard(id, turnId))
+  }
+
+  /** The events of a run, of this process or another, after one of them; see `../run/follow.ts`. */
+  attach(runId: string, options: AttachOptions = {}): AsyncIterableIterator<StreamEvent> {
+    return attach(this.#native, runId, options)
+  }
+
+  /** Aborts the run that is under way in a session, in whatever process. */
+  async abortSession(label: string): Promise<void> {
+    return abortSession(this.#native, label)
+  }
+
+  /** Passes a message to the run that is under way in a session, in whatever process. */
+  async steerSession(label: string, text: string): Promise<boolean> {
+    return steerSession(this.#native, label, text)
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= hub
+      .request<void>((id) => this.#native.close(id))
+      .finally(() => hub.removeKeySource(this.#keys))
+    return this.#closing
+  }
+}
+
+// `await using engine = …` where the runtime has it.
+if (Symbol.asyncDispose !== undefined) {
+  const dispose = function (this: AgentEngine): Promise<void> {
+    return this.close()
+  }
+  Object.assign(AgentEngine.prototype, { [Symbol.asyncDispose]: dispose })
+}
+
+export { AgentEngine }

@@ -1,0 +1,78 @@
+// Auth profiles whose key is a function: taken out of the options, called when a key is needed, and read.
+// It must never store, print or throw a key.
+
+import type { KeyRequest } from '../../index.d.ts'
+import { messageOf, refusal } from '../values/errors.ts'
+import { isObject, readFields, readList } from '../values/reader.ts'
+
+const CODE = 'invalid_options'
+/** Characters that a key may have: no header holds more. */
+const MAX_KEY = 65_536
+
+/** A function that gives the key of a profile. Nothing is known of what it returns. */
+interface KeyFunction {
+  get: (request: KeyRequest) => unknown
+  profileId: string
+}
+
+/** What a key function gave: a key, and when it ends, or why there is none. */
+interface KeyAnswer {
+  key?: string
+  expiresAt?: number
+  error?: string
+}
+
+/** The profiles as they cross, and the key functions among them by the index of their profile. */
+function readProfiles(given: unknown): {
+  profiles: unknown
+  functions: Map<number, KeyFunction>
+} {
+  const functions = new Map<number, KeyFunction>()
+  const list = readList(given, 'authProfiles', CODE)
+  if (list === undefined) return { profiles: given, functions }
+  const profiles = list.map((profile, index) => {
+    if (!isObject(profile)) return profile
+    const path = `authProfiles[${index}]`
+    const at = (field: string, message: string) => refusal(CODE, `${path}.${field}`, message)
+    const { refresh, ...fields } = readFields(profile, path, CODE, `${path}.`)
+    if ('hosted' in fields) throw at('hosted', 'is not known')
+    let get: unknown
+    if (refresh !== undefined) {
+      if (fields.type !== 'oauth') throw at('refresh', "is for `type: 'oauth'` only")
+      if (typeof refresh !== 'function') throw at('refresh', 'is not a function')
+      if (typeof fields.key === 'function') throw at('key', 'is a function; `refresh` is one too')
+      get = refresh
+    } else if (typeof fields.key === 'function') {
+      if (fields.type === 'oauth') throw at('refresh', 'is missing; pass the function as `refresh`')
+      get = fields.key
+      delete fields.key
+    }
+    if (get === undefined) return fields
+    // An id that is no string is refused by the native side, before any key is needed.
+    const profileId = fields.id as string
+    functions.set(index, { get: get as KeyFunction['get'], profileId })
+    return { ...fields, hosted: true }
+  })
+  return { profiles, functions }
+}
+
+/** Calls a key function. Never rejects. */
+async function requestKey({ get, profileId }: KeyFunction, refused: boolean): Promise<KeyAnswer> {
+  try {
+    const given = await get({ profileId, refused })
+    const { key, expiresAt }: { key?: unknown; expiresAt?: unknown } =
+      typeof given === 'string' ? { key: given } : (given ?? {})
+    if (typeof key !== 'string')
+      return { error: 'it gave no key; return one, or `{ key, expiresAt }`' }
+    if (key.length > MAX_KEY) return { error: 'its key is too long for a header' }
+    if (expiresAt === undefined || expiresAt === null) return { key }
+    if (typeof expiresAt !== 'number' || !Number.isFinite(expiresAt))
+      return { error: 'its `expiresAt` is not a time in milliseconds' }
+    return { key, expiresAt }
+  } catch (error) {
+    return { error: messageOf(error, 'it') }
+  }
+}
+
+export type { KeyFunction }
+export { readProfiles, requestKey }

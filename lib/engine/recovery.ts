@@ -1,0 +1,90 @@
+// What becomes of interrupted turns when an engine is opened, and what a host may change when one is resumed.
+// It must never run a tool by itself: a resumed turn is a run like any other.
+
+import type {
+  AgentEngine,
+  AgentEngineCallbacks,
+  AgentEngineOptions,
+  RecoveredTurn,
+  ResumeOptions,
+} from '../../index.d.ts'
+import { readCallbacks } from '../run/context.ts'
+import { refusal } from '../values/errors.ts'
+import { type Fields, readFields, readName } from '../values/reader.ts'
+
+const POLICIES: readonly unknown[] = ['list', 'resume', 'discard']
+/** The parts of a turn's context that may be given anew. The rest is as it began. */
+const CHANGES: readonly string[] = [
+  'tools',
+  'callbacks',
+  'headers',
+  'history',
+  'timeoutMs',
+  'toolTimeoutMs',
+  'abortSignal',
+] satisfies (keyof ResumeOptions)[]
+
+/** What an engine does with interrupted turns when it is opened. */
+type Recovery = Pick<AgentEngineOptions, 'recovery' | 'toolsFor'>
+
+/** The fields a host gives for a resumption, each checked by name. */
+function readResumption(
+  turnId: unknown,
+  options: unknown,
+): { callbacks: AgentEngineCallbacks; fields: Fields } {
+  readName(turnId, 'turnId', 'invalid_context')
+  const changes: Fields = {}
+  for (const [field, value] of Object.entries(readFields(options, 'options', 'invalid_context'))) {
+    if (!CHANGES.includes(field)) {
+      throw refusal('invalid_context', field, 'cannot be changed; a turn goes on as it began')
+    }
+    if (value !== undefined) changes[field] = value
+  }
+  const { callbacks, ...fields } = changes
+  // Functions are not persisted: without them the turn goes on without tools, and calls in doubt are reported as such.
+  return { callbacks: readCallbacks(callbacks), fields: { tools: [], ...fields } }
+}
+
+/** Checks the engine's `recovery` and `toolsFor`, and takes them out of what crosses. */
+function readRecovery(options: Fields): { recovery: Recovery; rest: Fields } {
+  const { recovery, toolsFor, ...rest } = options
+  if (recovery !== undefined && recovery !== null && !POLICIES.includes(recovery)) {
+    throw refusal('invalid_options', 'recovery', `is not one of ${POLICIES.join(', ')}`)
+  }
+  if (recovery === 'resume' && typeof toolsFor !== 'function') {
+    const why = "is not a function; `recovery: 'resume'` needs one that gives the tools of a turn"
+    throw refusal('invalid_options', 'toolsFor', why)
+  }
+  return { recovery: { recovery, toolsFor } as Recovery, rest }
+}
+
+/** Treats each interrupted turn as `recovery` decides, one after the other: they may be of one session. */
+async function recoverAtOpen(
+  engine: AgentEngine,
+  { ledger, recovery, toolsFor }: Recovery & { ledger: boolean },
+): Promise<RecoveredTurn[]> {
+  const recovered: RecoveredTurn[] = []
+  if (!ledger || (recovery !== 'resume' && recovery !== 'discard')) return recovered
+  for (const turn of await engine.recover()) {
+    try {
+      if (recovery === 'discard' || !turn.resumable) {
+        await engine.discard(turn.turnId)
+        recovered.push({ turn, outcome: 'discarded' })
+        continue
+      }
+      const options = await toolsFor?.(turn)
+      if (options === null || options === undefined) {
+        recovered.push({ turn, outcome: 'left' })
+        continue
+      }
+      const run = await engine.resume(turn.turnId, options)
+      recovered.push({ turn, outcome: 'resumed', run })
+    } catch (error) {
+      recovered.push({ turn, outcome: 'failed', error })
+    }
+  }
+  return recovered
+}
+
+export type { Recovery }
+export { readRecovery, readResumption, recoverAtOpen }

@@ -1,0 +1,20 @@
+// The public face of @nexus/agent-engine. It owns the list of exports and holds no logic; see the folders beside it.
+
+import type * as declared from '../index.d.ts'
+import { AgentEngine } from './engine/engine.ts'
+import { scriptedProvider } from './engine/scripted-provider.ts'
+import { parseSessionKey } from './engine/session-key.ts'
+import { salvageLedger } from './ledger/ledger.ts'
+import { AgentEngineError } from './values/errors.ts'
+
+export { AgentEngine, AgentEngineError, parseSessionKey, salvageLedger, scriptedProvider }
+
+/** Compiles only while each export is what `index.d.ts` declares. The error's constructor is not for callers. */
+export type Face = [
+  Conforms<typeof AgentEngine, typeof declared.AgentEngine>,
+  Conforms<AgentEngineError, declared.AgentEngineError>,
+  Conforms<typeof parseSessionKey, typeof declared.parseSessionKey>,
+  Conforms<typeof salvageLedger, typeof declared.salvageLedger>,
+  Conforms<typeof scriptedProvider, typeof declared.scriptedProvider>,
+]
+type Conforms<Made extends Declared, Declared> = Made

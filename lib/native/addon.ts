@@ -1,0 +1,67 @@
+// The addon of this platform: the file beside the package's own in a checkout, the package of the platform elsewhere.
+// Where none can be loaded, an error names the missing package and what to do. It must never load anything else.
+
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type * as binding from '../../binding.d.ts'
+import { AgentEngineError } from '../values/errors.ts'
+
+const PACKAGE = '@nexus/agent-engine'
+
+/** The names that npm gives the packages of this platform, the likelier first: only the one that fits can be loaded. */
+function candidates(): [likely: string, other?: string] {
+  const { platform, arch } = process
+  if (platform === 'linux') return [`linux-${arch}-gnu`, `linux-${arch}-musl`]
+  return [platform === 'win32' ? `win32-${arch}-msvc` : `${platform}-${arch}`]
+}
+
+/** What is read of the process report, which is text on some versions of Node.js. */
+interface Report {
+  header?: { glibcVersionRuntime?: string }
+}
+
+/** Whether this is musl's Linux. glibc names its version in the process report. */
+function isMusl(): boolean {
+  const report: Report | string | undefined = process.report?.getReport()
+  const { header }: Report = typeof report === 'string' ? JSON.parse(report) : (report ?? {})
+  return header?.glibcVersionRuntime === undefined
+}
+
+/** The error of an addon that could not be loaded, with what each attempt failed with. */
+function notLoaded(errors: Error[]): AgentEngineError {
+  const { platform, arch } = process
+  const musl = platform === 'linux' && isMusl()
+  const name = `${PACKAGE}-${candidates()[musl ? 1 : 0]}`
+  const manifest: { optionalDependencies?: Record<string, string> } = JSON.parse(
+    readFileSync(join(__dirname, 'package.json'), 'utf8'),
+  )
+  const supported = Object.keys(manifest.optionalDependencies ?? {})
+  const known = supported.length === 0 || supported.includes(name)
+  const libc = platform === 'linux' ? (musl ? ' with musl' : ' with glibc') : ''
+  const todo = known
+    ? `install again with optional dependencies (\`npm install --include=optional\`), on the platform where it runs, or add \`${name}\` in the version of \`${PACKAGE}\``
+    : `there is none for this platform; supported are ${supported.join(', ')}`
+  const error = new AgentEngineError(
+    'addon_not_loaded',
+    `the addon for ${platform} ${arch}${libc} could not be loaded; its package is \`${name}\`: ${todo}`,
+  )
+  error.cause = new AggregateError(errors, errors.map((each) => each.message).join('\n'))
+  return error
+}
+
+function load(): typeof binding {
+  const errors: Error[] = []
+  for (const name of candidates()) {
+    for (const path of [`./agent-engine.${name}.node`, `${PACKAGE}-${name}`]) {
+      try {
+        // Relative to the one file that all of this is joined into.
+        return require(path)
+      } catch (error) {
+        errors.push(error as Error)
+      }
+    }
+  }
+  throw notLoaded(errors)
+}
+
+export const { NativeEngine, NativeHub } = load()

@@ -1,0 +1,279 @@
+// The one queue between Rust and this JavaScript environment: woken, it drains every run in one crossing.
+// It must never throw into the wake, starve the event loop, or keep the process alive when nothing runs.
+
+import { performance } from 'node:perf_hooks'
+import type { NativeHub } from '../../binding.d.ts'
+import type { OutgoingRequest } from '../../index.d.ts'
+import {
+  AgentEngineError,
+  clip,
+  fromNative,
+  messageOf,
+  type NativeError,
+} from '../values/errors.ts'
+import * as addon from './addon.ts'
+
+const HEADER = 2
+const WIDTH = 5
+/** A drain that took longer gives way to timers and I/O. */
+const SLICE_MS = 8
+
+/** What takes the records of one run. */
+interface RecordTarget {
+  record(kind: number, seqFrom: number, seq: number, text: string, start: number, end: number): void
+  fail(error: unknown): void
+}
+
+/** A request that waits for its answer. */
+interface Waiting {
+  resolve(value: unknown): void
+  reject(error: unknown): void
+  /** It keeps the process alive. */
+  holds: boolean
+}
+
+/** Asks for the key of a profile: the question's number, the profile's index, and whether its last key was refused. */
+type KeySource = (number: number, index: number, refused: boolean) => void
+
+/** Calls `onRequest` for one request that the native side is about to send. */
+type Hook = (number: number, request: OutgoingRequest) => void
+
+/** The answer to a request. */
+interface Answer {
+  ok?: unknown
+  error?: NativeError
+}
+
+/** An answer, a question for a key, or a request for `onRequest`, as the native side writes it. */
+type Reply = Answer & {
+  id: number
+  keys?: number
+  number: number
+  place: number
+  refused: boolean
+  hook?: number
+  request: OutgoingRequest
+}
+
+const rows = new Uint32Array(HEADER + WIDTH * 4096)
+const runs = new Map<number, RecordTarget>()
+const requests = new Map<number, Waiting>()
+let nextRun = 1
+let nextRequest = 1
+const keySources = new Map<number, KeySource>()
+/** The `onRequest` of a compaction or a count, by the number of its request. */
+const hooks = new Map<number, Hook>()
+let nextKeys = 1
+let hub: NativeHub | undefined
+/** What keeps the process alive while something runs: a timer that never fires, referenced only then. */
+let keepAlive: NodeJS.Timeout | undefined
+let busy = 0
+let sliceStart = 0
+
+/** The queue, made at its first use. */
+function nativeHub(): NativeHub {
+  if (hub === undefined) {
+    hub = new addon.NativeHub(wake)
+    keepAlive = setInterval(() => {}, 2 ** 30)
+    keepAlive.unref()
+  }
+  return hub
+}
+
+/** Keeps the process alive until as many calls of `releaseProcess`. */
+function holdProcess(): void {
+  if (busy++ === 0) keepAlive?.ref()
+}
+
+function releaseProcess(): void {
+  if (--busy === 0) keepAlive?.unref()
+}
+
+/** Drains once the caller's code is done: the first events of a run come without a wake. */
+function drainSoon(): void {
+  queueMicrotask(wake)
+}
+
+/** Drains after the continuations of a promise: they may still add listeners. */
+function drainLater(): void {
+  setImmediate(wake)
+}
+
+function wake(): void {
+  sliceStart = performance.now()
+  drain()
+}
+
+function drain(): void {
+  for (;;) {
+    const text = takeRecords()
+    const count = rows[0]
+    const more = rows[1] !== 0
+    let start = 0
+    for (let i = 0, p = HEADER; i < count; i++, p += WIDTH) {
+      const end = rows[p + 4]
+      const number = rows[p]
+      if (text === undefined) failLost(number)
+      else if (number === 0) dispatch(text.slice(start, end))
+      else deliver(number, rows[p + 1], rows[p + 2], rows[p + 3], text, start, end)
+      start = end
+    }
+    if (!more) return
+    if (sliceOver()) {
+      setImmediate(wake)
+      return
+    }
+  }
+}
+
+/** The text of the next records; undefined where it cannot be had. */
+function takeRecords(): string | undefined {
+  rows[0] = 0
+  rows[1] = 0
+  try {
+    return hub?.drain(rows)
+  } catch {
+    // Their rows are there: each run of them ends, and the others go on.
+    return undefined
+  }
+}
+
+/** Delivers a record to its run. What goes wrong with one run ends that one. */
+function deliver(
+  number: number,
+  kind: number,
+  seqFrom: number,
+  seq: number,
+  text: string,
+  start: number,
+  end: number,
+): void {
+  const run = runs.get(number)
+  if (run === undefined) return
+  try {
+    run.record(kind, seqFrom, seq, text, start, end)
+  } catch (error) {
+    run.fail(error)
+  }
+}
+
+/** Fails the run whose record is lost, or, for number 0, every open request. */
+function failLost(number: number): void {
+  const error = new Error('its records could not be handed out')
+  if (number !== 0) {
+    runs.get(number)?.fail(error)
+    return
+  }
+  // It is not known whose answers they were.
+  for (const id of [...requests.keys()])
+    settle(id, { error: { code: 'internal', message: error.message } })
+}
+
+/** Whether this turn of the event loop has worked long enough. */
+function sliceOver(): boolean {
+  return performance.now() - sliceStart > SLICE_MS
+}
+
+function newSlice(): void {
+  sliceStart = performance.now()
+}
+
+/** Registers a run under a new number. */
+function addRun(run: RecordTarget): number {
+  let number = nextRun
+  while (runs.has(number) || number === 0) number = (number + 1) >>> 0
+  nextRun = (number + 1) >>> 0
+  runs.set(number, run)
+  return number
+}
+
+function removeRun(number: number): void {
+  runs.delete(number)
+}
+
+/** Sends a request to the native side; the answer comes through the queue. It holds the process unless it need not. */
+function request<Value>(send: (id: number) => void, holds = true): Promise<Value> {
+  nativeHub()
+  const id = nextRequest
+  nextRequest = nextRequest === 0xffffffff ? 1 : nextRequest + 1
+  return new Promise((resolve, reject) => {
+    requests.set(id, { resolve: resolve as Waiting['resolve'], reject, holds })
+    if (holds) holdProcess()
+    try {
+      send(id)
+    } catch (error) {
+      requests.delete(id)
+      if (holds) releaseProcess()
+      reject(fromNative(error))
+    }
+  })
+}
+
+/** Registers an engine's source of keys; gives the number under which the native side asks it. */
+function addKeySource(source: KeySource): number {
+  const keys = nextKeys++
+  keySources.set(keys, source)
+  return keys
+}
+
+function removeKeySource(keys: number): void {
+  keySources.delete(keys)
+}
+
+/** Registers the `onRequest` of request `id`. */
+function addHook(id: number, hook: Hook): void {
+  hooks.set(id, hook)
+}
+
+function removeHook(id: number): void {
+  hooks.delete(id)
+}
+
+/** Dispatches an answer to a request, a question for a key, or a request for `onRequest`. */
+function dispatch(json: string): void {
+  let reply: Reply
+  try {
+    reply = JSON.parse(json)
+  } catch (error) {
+    const message = `the answer cannot be read: ${clip(messageOf(error, 'it'))}`
+    // Its number comes first, whatever follows.
+    const id = Number(/^\{"id":(\d+)/.exec(json.slice(0, 32))?.[1])
+    settle(id, { error: { code: 'internal', message } })
+    return
+  }
+  const { id, keys, number, place: index, refused, hook, request } = reply
+  if (hook !== undefined) hooks.get(hook)?.(number, request)
+  else if (keys !== undefined) keySources.get(keys)?.(number, index, refused)
+  else settle(id, reply)
+}
+
+/** Settles the promise of request `id`. */
+function settle(id: number, { ok, error }: Answer): void {
+  const waiting = requests.get(id)
+  if (waiting === undefined) return
+  requests.delete(id)
+  if (waiting.holds) releaseProcess()
+  if (error) {
+    waiting.reject(new AgentEngineError(error.code, error.message, error.field, error.error))
+  } else {
+    waiting.resolve(ok)
+  }
+}
+
+export type { RecordTarget }
+export {
+  addHook,
+  addKeySource,
+  addRun,
+  drainLater,
+  drainSoon,
+  holdProcess,
+  nativeHub,
+  newSlice,
+  releaseProcess,
+  removeHook,
+  removeKeySource,
+  removeRun,
+  request,
+  sliceOver,
+}

@@ -1,0 +1,133 @@
+// What a caller passes for a turn, made ready to cross: JSON text, and beside it what JSON cannot hold.
+// It must never let a value that JSON would drop or change pass for one that was left out.
+
+import type { AgentEngineCallbacks, AssembledContext, OnRequest } from '../../index.d.ts'
+import { readTools, type Tool } from '../tools/tools.ts'
+import { type Code, refusal } from '../values/errors.ts'
+import { toJson } from '../values/json.ts'
+import {
+  type Fields,
+  isObject,
+  readFields,
+  readNamed,
+  refuseList,
+  refuseLost,
+} from '../values/reader.ts'
+import { readSignal, type Signal } from '../values/signals.ts'
+
+const CODE = 'invalid_context'
+
+/** Fields that JSON.stringify would leave out or turn into null where they are a function, a symbol, NaN or Infinity. */
+const OPTIONAL: readonly (keyof AssembledContext)[] = [
+  'history',
+  'fallbacks',
+  'authProfileId',
+  'thinkingConfig',
+  'toolChoice',
+  'parallelToolCalls',
+  'responseFormat',
+  'stopSequences',
+  'promptCache',
+  'metadata',
+  'headers',
+  'providerTools',
+  'maxResponseTokens',
+  'temperature',
+  'tokenBudget',
+  'timeoutMs',
+  'parentTurnId',
+  'sourceEventId',
+  'maxIterations',
+  'toolTimeoutMs',
+  'coalesce',
+  'detached',
+]
+/** Fields that are objects: native parsing would read a list as their fields in order. */
+const OBJECTS: readonly (keyof AssembledContext)[] = [
+  'thinkingConfig',
+  'tokenBudget',
+  'responseFormat',
+  'promptCache',
+  'metadata',
+  'headers',
+]
+/** What users, tools and models wrote. Half a surrogate pair in there must not lose the turn: it becomes U+FFFD. */
+const CONTENT = /^(?:context\.)?(?:systemPrompt|currentMessage|history|tools|target)\b|^result\b/
+/** Except what identifies something. */
+const IDENTIFIERS = new Set<string | number | undefined>([
+  'id',
+  'name',
+  'toolCallId',
+  'toolName',
+  'callId',
+  'turnId',
+  'runId',
+])
+const CALLBACKS = [
+  'onPartialReply',
+  'onReasoningStream',
+  'onToolResult',
+  'onAgentEvent',
+  'onToolUpdate',
+] as const satisfies readonly (keyof AgentEngineCallbacks)[]
+
+/** A context that was read: what crosses, and what stays in this process. */
+interface ReadContext {
+  fields: Fields
+  tools: Map<string, Tool>
+  signal: Signal | undefined
+  onRequest: OnRequest | undefined
+}
+
+/** A context as it crosses, without functions and signals, and the tools by their names. */
+function readContext(context: unknown): ReadContext {
+  const { abortSignal, onRequest, tools, ...rest } = readFields(context, 'context', CODE)
+  const signal = readSignal(abortSignal, 'abortSignal', CODE)
+  for (const field of OPTIONAL) refuseLost(rest[field], field, CODE)
+  for (const field of OBJECTS) refuseList(rest[field], field, CODE)
+  const { definitions, byName } = readTools(tools)
+  return {
+    fields: { ...rest, tools: definitions },
+    tools: byName,
+    signal,
+    onRequest: readHook(onRequest, CODE),
+  }
+}
+
+/** The caller's `onRequest`, where there is one. */
+function readHook(hook: unknown, code: Code): OnRequest | undefined {
+  if (hook === undefined || hook === null) return undefined
+  if (typeof hook === 'function') return hook as OnRequest
+  throw refusal(code, 'onRequest', 'is not a function')
+}
+
+/** The callbacks of a run, each read once: nothing of the caller's is read while events are delivered. */
+function readCallbacks(callbacks: unknown): AgentEngineCallbacks {
+  const given: Fields = {}
+  if (callbacks === undefined || callbacks === null) return given
+  if (!isObject(callbacks)) throw refusal(CODE, 'callbacks', 'is not an object')
+  const read = readNamed(callbacks, CALLBACKS, 'callbacks', CODE, 'callbacks.')
+  for (const [name, callback] of Object.entries(read)) {
+    if (callback === undefined || callback === null) continue
+    if (typeof callback !== 'function') {
+      throw refusal(CODE, `callbacks.${name}`, 'is not a function')
+    }
+    given[name] = callback
+  }
+  return given
+}
+
+/** The JSON of a context, or of a turn that a broker writes itself. */
+function contextJson(value: unknown, root = 'context'): string {
+  return toJson(value, root, codeAt, (path, key) => CONTENT.test(path) && !IDENTIFIERS.has(key))
+}
+
+/** The code of a refusal at a path of a context. */
+function codeAt(path: string): Code {
+  const field = path.replace(/^context\./, '')
+  if (field.startsWith('tools[')) return 'invalid_tool'
+  return field === 'sessionLabel' ? 'invalid_label' : CODE
+}
+
+export type { ReadContext }
+export { contextJson, readCallbacks, readContext, readHook }

@@ -1,0 +1,194 @@
+// Iterators over persisted events: of one run, and of all runs of a session. Each requests the next page when the last is read.
+// It must never request a page that nobody waits for, or leave a request behind.
+
+import type { NativeEngine } from '../../binding.d.ts'
+import type { AttachOptions, SessionEvent, StreamEvent } from '../../index.d.ts'
+import * as hub from '../native/hub.ts'
+import { AgentEngineError, refusal } from '../values/errors.ts'
+import { toJson } from '../values/json.ts'
+import { readFields, readName } from '../values/reader.ts'
+
+const CODE = 'invalid_options'
+/** Events delivered between two looks at the clock. */
+const CHECK_EVERY = 256
+
+const DONE = Object.freeze({ value: undefined, done: true as const })
+
+/** A page of events, and where the next one begins. */
+interface Page<Item> {
+  events: Item[]
+  over?: boolean
+  turnId?: string
+  last?: number
+  cursor?: unknown
+}
+
+/** Requests what follows `page`, or the beginning. */
+type Send<Item> = (id: number, page?: Page<Item>) => void
+
+/** Pages of events as an async iterator. */
+class Pages<Item> implements AsyncIterableIterator<Item> {
+  #native: NativeEngine
+  #send: Send<Item>
+  /** A request of it keeps the process alive. */
+  #holds: boolean
+  #buffer: Item[] = []
+  #head = 0
+  #page: Page<Item> | undefined
+  #over = false
+  #served = 0
+  #request: number | undefined
+  /** One `next()` after the other: several may be called at once. */
+  #turn: Promise<void> = Promise.resolve()
+
+  constructor(native: NativeEngine, send: Send<Item>, holds: boolean) {
+    this.#native = native
+    this.#send = send
+    this.#holds = holds
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  next(): Promise<IteratorResult<Item>> {
+    const next = this.#turn.then(() => this.#next())
+    this.#turn = next.then(
+      () => {},
+      () => {},
+    )
+    return next
+  }
+
+  async #next(): Promise<IteratorResult<Item>> {
+    while (this.#head === this.#buffer.length) {
+      if (this.#over) return DONE
+      try {
+        const page = await hub.request<Page<Item> | null>((id) => {
+          this.#request = id
+          this.#send(id, this.#page)
+        }, this.#holds)
+        this.#take(page)
+      } catch (error) {
+        this.#over = true
+        throw error
+      } finally {
+        this.#request = undefined
+      }
+    }
+    if (++this.#served % CHECK_EVERY === 0 && hub.sliceOver()) {
+      // As for a run: a reader of ready events lets timers and I/O have their turn.
+      await new Promise((resolve) => setImmediate(resolve))
+      hub.newSlice()
+      if (this.#head === this.#buffer.length) return DONE
+    }
+    return { value: this.#buffer[this.#head++] as Item, done: false }
+  }
+
+  #take(page: Page<Item> | null): void {
+    if (this.#over) return
+    if (page === null) {
+      throw new AgentEngineError('engine_closed', 'the engine is closed; make a new one')
+    }
+    this.#page = page
+    this.#buffer = page.events
+    this.#head = 0
+    this.#over = page.over === true
+  }
+
+  /** @internal Requests the first page before anybody reads. */
+  begin(): this {
+    this.#turn = hub
+      .request<Page<Item> | null>((id) => {
+        this.#request = id
+        this.#send(id)
+      }, this.#holds)
+      .then((page) => this.#take(page))
+      .finally(() => {
+        this.#request = undefined
+      })
+    // The first `next()` rejects with it.
+    this.#turn.catch(() => {})
+    return this
+  }
+
+  return(value?: unknown): Promise<IteratorReturnResult<unknown>> {
+    this.#over = true
+    this.#buffer = []
+    this.#head = 0
+    if (this.#request !== undefined) this.#native.leave(this.#request)
+    return Promise.resolve({ value, done: true })
+  }
+
+  throw(error?: unknown): Promise<never> {
+    this.return()
+    return Promise.reject(error)
+  }
+}
+
+/** The events of a run after `afterSeq`. */
+function attach(
+  native: NativeEngine,
+  runId: unknown,
+  options: AttachOptions,
+): AsyncIterableIterator<StreamEvent> {
+  if (typeof runId !== 'string' || runId === '') {
+    throw refusal(CODE, 'runId', 'is not the id of a run')
+  }
+  readName(runId, 'runId', CODE)
+  const { afterSeq = 0, ...rest } = readFields(options, 'options', CODE)
+  const [other] = Object.keys(rest)
+  if (other !== undefined) throw refusal(CODE, other, 'is not an option')
+  if (typeof afterSeq !== 'number' || !Number.isSafeInteger(afterSeq) || afterSeq < 0) {
+    throw refusal(CODE, 'afterSeq', 'is not the number of an event; pass 0 or more')
+  }
+  const send: Send<StreamEvent> = (id, page) => {
+    const from =
+      page === undefined ? { runId, afterSeq } : { turnId: page.turnId, afterSeq: page.last }
+    native.attach(
+      id,
+      toJson(from, 'options', () => CODE),
+    )
+  }
+  return new Pages(native, send, true)
+}
+
+/** The events of a session's runs, from those under way on. */
+function watch(native: NativeEngine, label: string): AsyncIterableIterator<SessionEvent> {
+  const send: Send<SessionEvent> = (id, page) =>
+    native.watch(
+      id,
+      toJson({ label, cursor: page?.cursor }, 'arguments', () => CODE),
+    )
+  return new Pages(native, send, false).begin()
+}
+
+/** Aborts or steers the run of a session, in whatever process. */
+function command<Value>(native: NativeEngine, label: string, message?: string): Promise<Value> {
+  // A message is what a user wrote: half a surrogate pair in it becomes U+FFFD.
+  const json = toJson(
+    { label, message },
+    'arguments',
+    () => CODE,
+    (path) => path === 'message',
+  )
+  return hub.request((id) => native.command(id, json))
+}
+
+function sessionLabel(label: unknown): string {
+  return readName(label, 'label', 'invalid_label')
+}
+
+async function abortSession(native: NativeEngine, label: unknown): Promise<void> {
+  await command(native, sessionLabel(label))
+}
+
+async function steerSession(native: NativeEngine, given: unknown, text: unknown): Promise<boolean> {
+  const label = sessionLabel(given)
+  if (typeof text !== 'string' || text === '') {
+    throw refusal(CODE, 'text', 'is not a message')
+  }
+  return command(native, label, text)
+}
+
+export { abortSession, attach, steerSession, watch }

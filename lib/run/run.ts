@@ -1,0 +1,419 @@
+// One run as its caller holds it: an async iterator of stream events, a result, a stream handle.
+// It must never lose an event, hand one out twice, or let a throw of the caller's code reach the process.
+
+import type { NativeHub } from '../../binding.d.ts'
+import type {
+  AgentEngineCallbacks,
+  AgentResult,
+  BrokerStreamHandle,
+  AgentRun as Declared,
+  OnRequest,
+  OutgoingRequest,
+  StreamEvent,
+} from '../../index.d.ts'
+import * as hub from '../native/hub.ts'
+import { callRequestHook } from '../native/request-hook.ts'
+import { toolController } from '../tools/signal.ts'
+import { runTool, type Tool, type ToolCall } from '../tools/tools.ts'
+import { AgentEngineError, clip, messageOf, refusal } from '../values/errors.ts'
+import * as signals from '../values/signals.ts'
+import {
+  DEFECT,
+  EVENT,
+  MESSAGE,
+  PHASE,
+  REASONING,
+  REQUEST,
+  RESULT,
+  TOKEN,
+  TOOL,
+  TOOL_CANCEL,
+  UNREADABLE,
+} from './record-kinds.ts'
+
+/** A reader this far behind gets merged deltas (docs/rules/turns-and-streams.md#coalescing). */
+const MERGE_ABOVE = 4096
+/** Events delivered between two looks at the clock. */
+const CHECK_EVERY = 256
+
+const DONE = Object.freeze({ value: undefined, done: true as const })
+
+/** What a run is made of. */
+interface RunOptions {
+  tools: Map<string, Tool>
+  callbacks: AgentEngineCallbacks
+  detached: boolean
+  coalesce: boolean
+  signal: signals.Signal | undefined
+  onRequest: OnRequest | undefined
+}
+
+type Delta = Extract<StreamEvent, { type: 'token' | 'reasoning' }>
+
+function isDelta(event: StreamEvent | undefined): event is Delta {
+  return event?.type === 'token' || event?.type === 'reasoning'
+}
+
+class AgentRun implements Declared, hub.RecordTarget {
+  readonly result: Promise<AgentResult>
+  readonly stream: BrokerStreamHandle
+  /** Its number in the queue; 0 until it has begun. */
+  #number = 0
+  #native: NativeHub = hub.nativeHub()
+  #tools: Map<string, Tool>
+  #callbacks: AgentEngineCallbacks
+  #detached: boolean
+  #coalesce: boolean
+  #signal: signals.Signal | undefined
+  #onRequest: OnRequest | undefined
+  #listeners: ((event: StreamEvent) => unknown)[] = []
+  #buffer: (StreamEvent | undefined)[] = []
+  #head = 0
+  #waiting: ((result: IteratorResult<StreamEvent>) => void)[] = []
+  #served = 0
+  #reading = true
+  /** `next()` was called. Before that the socket does not wait for a reader (docs/rules/turns-and-streams.md#backpressure). */
+  #read = false
+  /** Events in the buffer that are acknowledged to the native side as consumed. */
+  #acknowledged = 0
+  #ended = false
+  #aborted = false
+  #messageId = ''
+  /** The controllers of the tool calls under way, by execution. */
+  #executions = new Map<number, AbortController>()
+  /** What tools returned, by call. */
+  #values = new Map<string, unknown>()
+  #resolve!: (result: AgentResult) => void
+  #reject!: (error: unknown) => void
+  #warned = false
+
+  constructor({ tools, callbacks, detached, coalesce, signal, onRequest }: RunOptions) {
+    this.#tools = tools
+    this.#callbacks = callbacks
+    this.#detached = detached
+    this.#coalesce = coalesce
+    this.#signal = signal
+    this.#onRequest = onRequest
+    this.result = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+    // The result need not be awaited: a run that is only iterated is not an unhandled rejection.
+    this.result.catch(() => {})
+    this.stream = Object.freeze({
+      onEvent: (callback: (event: StreamEvent) => void) => this.#onEvent(callback),
+      abort: () => this.abort(),
+      steer: (message: string) => this.steer(message),
+      isStreaming: () => !this.#ended && this.#native.isStreaming(this.#number),
+      isCompacting: () => !this.#ended && this.#native.isCompacting(this.#number),
+    })
+  }
+
+  /** @internal Begins: `start(number, aborted)` makes the native run, `drain` delivers its first events. */
+  begin(start: (number: number, aborted: boolean) => void, drain = hub.drainSoon): this {
+    const signal = this.#signal
+    const at = ['abortSignal', 'invalid_context'] as const
+    // Before anything starts: a signal that cannot be used is a refusal.
+    const aborted = signal !== undefined && signals.isAborted(signal, ...at)
+    if (signal !== undefined && !aborted) signals.listen(signal, this, ...at)
+    this.#number = hub.addRun(this)
+    try {
+      // A signal may also have called while it was listened to.
+      start(this.#number, aborted || this.#aborted)
+    } catch (error) {
+      hub.removeRun(this.#number)
+      this.#unlisten()
+      throw error
+    } finally {
+      drain()
+    }
+    hub.holdProcess()
+    return this
+  }
+
+  /** @internal A record of the run cannot be read: it ends, and no other run with it. */
+  fail(error: unknown): void {
+    if (this.#ended) return
+    this.abort()
+    this.#end()
+    const why = `what came of the run cannot be read: ${clip(messageOf(error, 'it'))}`
+    this.#reject(new AgentEngineError('internal', why))
+  }
+
+  #unlisten(): void {
+    if (this.#signal === undefined) return
+    try {
+      signals.unlisten(this.#signal, this)
+    } catch (error) {
+      this.#warn(error)
+    }
+  }
+
+  abort(): void {
+    if (this.#ended) return
+    this.#aborted = true
+    // A signal may call while it is listened to, before there is a run.
+    if (this.#number !== 0) this.#native.abort(this.#number)
+  }
+
+  steer(message: string): boolean {
+    if (typeof message !== 'string' || message === '' || this.#ended) return false
+    return this.#native.steer(this.#number, message)
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  next(): Promise<IteratorResult<StreamEvent>> {
+    this.#read = true
+    if (this.#head < this.#buffer.length) {
+      const value = this.#take()
+      if (++this.#served % CHECK_EVERY === 0 && hub.sliceOver()) {
+        // A reader of ready events never leaves the microtask queue: timers and I/O get their turn here.
+        return new Promise((resolve) => {
+          setImmediate(() => {
+            hub.newSlice()
+            resolve({ value, done: false })
+          })
+        })
+      }
+      return Promise.resolve({ value, done: false })
+    }
+    if (this.#ended || !this.#reading) return Promise.resolve(DONE)
+    return new Promise((resolve) => this.#waiting.push(resolve))
+  }
+
+  return(value?: unknown): Promise<IteratorReturnResult<unknown>> {
+    this.#stopReading()
+    return Promise.resolve({ value, done: true })
+  }
+
+  throw(error?: unknown): Promise<never> {
+    this.#stopReading()
+    return Promise.reject(error)
+  }
+
+  #stopReading(): void {
+    if (!this.#reading) return
+    this.#reading = false
+    if (!this.#coalesce && !this.#ended) this.#native.consumed(this.#number, 0xffffffff)
+    this.#buffer = []
+    this.#head = 0
+    for (const resolve of this.#waiting.splice(0)) resolve(DONE)
+    if (!this.#detached) this.abort()
+  }
+
+  #take(): StreamEvent {
+    const value = this.#buffer[this.#head] as StreamEvent
+    this.#buffer[this.#head++] = undefined
+    if (this.#head === this.#buffer.length) {
+      this.#buffer = []
+      this.#head = 0
+    }
+    if (!this.#coalesce && !this.#ended) {
+      if (this.#acknowledged > 0) this.#acknowledged--
+      else this.#native.consumed(this.#number, 1)
+    }
+    return value
+  }
+
+  /** @internal One record of the queue. */
+  record(
+    kind: number,
+    seqFrom: number,
+    seq: number,
+    text: string,
+    start: number,
+    end: number,
+  ): void {
+    switch (kind) {
+      case TOKEN:
+        this.#delta('token', text.slice(start, end), seqFrom, seq)
+        break
+      case REASONING:
+        this.#delta('reasoning', text.slice(start, end), seqFrom, seq)
+        break
+      case MESSAGE:
+        this.#messageId = text.slice(start, end)
+        break
+      case EVENT:
+        this.#deliver(JSON.parse(text.slice(start, end)))
+        break
+      case PHASE:
+        this.#call('onAgentEvent', JSON.parse(text.slice(start, end)))
+        break
+      case RESULT:
+        this.#finish(JSON.parse(text.slice(start, end)))
+        break
+      case TOOL:
+        this.#runTool(JSON.parse(text.slice(start, end)))
+        break
+      case TOOL_CANCEL:
+        this.#cancelTool(Number(text.slice(start, end)))
+        break
+      case REQUEST:
+        this.#callHook(JSON.parse(text.slice(start, end)))
+        break
+      case DEFECT:
+        this.#end()
+        this.#reject(new AgentEngineError('internal', text.slice(start, end)))
+        break
+      case UNREADABLE: {
+        const { code, message } = JSON.parse(text.slice(start, end))
+        this.#end()
+        this.#reject(new AgentEngineError(code, message))
+        break
+      }
+    }
+  }
+
+  #delta(type: Delta['type'], text: string, seqFrom: number, seq: number): void {
+    const messageId = this.#messageId
+    const event: Delta =
+      seqFrom === seq ? { type, text, messageId, seq } : { type, text, messageId, seq, seqFrom }
+    if (type === 'token') this.#call('onPartialReply', { text, messageId })
+    else this.#call('onReasoningStream', { text })
+    this.#deliver(event)
+  }
+
+  #deliver(event: StreamEvent): void {
+    if (event.type === 'tool_status') {
+      const { toolCallId, toolName, status, summary } = event
+      this.#call('onToolResult', { toolCallId, toolName, status, summary })
+    }
+    for (const listener of this.#listeners) this.#invoke(listener, event)
+    if (!this.#reading) {
+      if (!this.#coalesce && !this.#ended) this.#native.consumed(this.#number, 1)
+      return
+    }
+    const resolve = this.#waiting.shift()
+    if (resolve !== undefined) {
+      if (!this.#coalesce) this.#native.consumed(this.#number, 1)
+      resolve({ value: event, done: false })
+      return
+    }
+    const last = this.#buffer[this.#buffer.length - 1]
+    if (
+      this.#coalesce &&
+      this.#buffer.length - this.#head > MERGE_ABOVE &&
+      isDelta(event) &&
+      isDelta(last) &&
+      last.type === event.type &&
+      last.messageId === event.messageId
+    ) {
+      this.#buffer[this.#buffer.length - 1] = {
+        ...last,
+        text: last.text + event.text,
+        seq: event.seq,
+        seqFrom: last.seqFrom ?? last.seq,
+      }
+      return
+    }
+    this.#buffer.push(event)
+    if (!this.#coalesce && !this.#read) {
+      this.#acknowledged++
+      this.#native.consumed(this.#number, 1)
+    }
+  }
+
+  #onEvent(callback: (event: StreamEvent) => void): void {
+    if (typeof callback !== 'function') {
+      throw refusal('invalid_options', 'callback', 'is not a function')
+    }
+    this.#listeners.push(callback)
+  }
+
+  #call<Name extends keyof AgentEngineCallbacks>(
+    name: Name,
+    payload: Parameters<NonNullable<AgentEngineCallbacks[Name]>>[0],
+  ): void {
+    const callback = this.#callbacks[name] as ((payload: unknown) => unknown) | undefined
+    if (callback !== undefined) this.#invoke(callback, payload)
+  }
+
+  /** Calls the caller's code. What it throws becomes a process warning, once a run, and harms nothing. */
+  #invoke<Payload>(callback: (payload: Payload) => unknown, payload: Payload): void {
+    try {
+      const returned = callback(payload) as PromiseLike<unknown> | null | undefined
+      if (typeof returned?.then === 'function')
+        returned.then(undefined, (error) => this.#warn(error))
+    } catch (error) {
+      this.#warn(error)
+    }
+  }
+
+  #warn(error: unknown): void {
+    if (this.#warned) return
+    this.#warned = true
+    const detail = clip(messageOf(error, 'it'))
+    process.emitWarning(`a callback of an agent run threw: ${detail}`, {
+      code: 'AGENT_ENGINE_CALLBACK',
+    })
+  }
+
+  #runTool(call: ToolCall): void {
+    // The request may have been on its way when the run was aborted: no tool begins after that.
+    if (this.#aborted) return
+    const { execution, callId, toolCallId, name } = call
+    const controller = toolController((error) => this.#warn(error))
+    this.#executions.set(execution, controller)
+    // Only while the call is awaited: after a time limit, an abort or the end its updates have no receiver.
+    const onUpdate = (partial: unknown) => {
+      if (!this.#executions.has(execution)) return
+      this.#call('onToolUpdate', { toolCallId, toolName: name, partial })
+    }
+    runTool(this.#tools.get(name), call, controller.signal, onUpdate)
+      .then(({ json, value }) => {
+        if (!this.#executions.delete(execution)) return
+        if (value !== undefined) this.#values.set(callId, value)
+        this.#native.answerTool(this.#number, execution, json)
+      })
+      .catch((error) => this.fail(error))
+  }
+
+  #callHook({ number, request }: { number: number; request: OutgoingRequest }): void {
+    const onRequest = this.#onRequest
+    // As for tools: no code of the caller's begins after an abort.
+    if (this.#aborted || onRequest === undefined) return
+    callRequestHook(onRequest, request)
+      .then(({ body, error }) => {
+        if (!this.#ended) this.#native.answerRequest(this.#number, number, body, error)
+      })
+      .catch((error) => this.fail(error))
+  }
+
+  #cancelTool(execution: number): void {
+    const controller = this.#executions.get(execution)
+    this.#executions.delete(execution)
+    controller?.abort()
+  }
+
+  #finish(result: AgentResult): void {
+    for (const call of result.toolCalls) {
+      // The caller gets back the very object its tool returned, with details that JSON cannot hold.
+      const value = this.#values.get(call.callId)
+      if (value !== undefined && call.result !== undefined)
+        call.result = value as typeof call.result
+    }
+    try {
+      this.#end()
+    } finally {
+      this.#resolve(result)
+    }
+  }
+
+  /** The run is over: releases what it holds, and ends the readers that wait for events. */
+  #end(): void {
+    this.#ended = true
+    this.#native.release(this.#number)
+    hub.removeRun(this.#number)
+    this.#unlisten()
+    for (const execution of [...this.#executions.keys()]) this.#cancelTool(execution)
+    this.#values.clear()
+    for (const resolve of this.#waiting.splice(0)) resolve(DONE)
+    hub.releaseProcess()
+  }
+}
+
+export { AgentRun }

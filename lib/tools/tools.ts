@@ -1,0 +1,139 @@
+// Tools that live in JavaScript: their definitions, which cross to the native side, and running them.
+// Whatever a tool does (throws, never answers, returns a circular object) becomes an answer for the model.
+
+import type { ToolCallInfo } from '../../index.d.ts'
+import { type AgentEngineError, messageOf, refusal } from '../values/errors.ts'
+import { isObject, readList, readNamed } from '../values/reader.ts'
+import { answer, failure, unknown } from './result.ts'
+
+const CODE = 'invalid_tool'
+
+const DEFINED = [
+  'name',
+  'description',
+  'parameters',
+  'executionMode',
+  'timeoutMs',
+  'replay',
+  'retries',
+] as const
+const CALLED = ['execute', 'run', 'reconcile'] as const
+
+/** A tool's functions, each read once, and the tool itself, on which they are called. */
+type Tool = Record<(typeof CALLED)[number], unknown> & { self: object }
+
+/** What the native side sends of a call. */
+interface ToolCall {
+  execution: number
+  callId: string
+  toolCallId: string
+  name: string
+  arguments: unknown
+  /** It asks what became of a call that a crash left in doubt. */
+  reconcile?: boolean
+}
+
+/** The JSON of an answer, and the value as the tool returned it. */
+interface ToolAnswer {
+  json: string
+  value?: unknown
+}
+
+type Callable = (...args: never[]) => unknown
+
+/** A tool's definition as it crosses. */
+type Definition = { name: string } & Record<string, unknown>
+
+/** Checks the tools of a context and returns what crosses to the native side, and a map to run them by. */
+function readTools(tools: unknown): { definitions: Definition[]; byName: Map<string, Tool> } {
+  const list = readList(tools, 'tools', 'invalid_context')
+  if (list === undefined) {
+    throw refusal('invalid_context', 'tools', 'is not an array; pass `[]` for none')
+  }
+  const byName = new Map<string, Tool>()
+  const definitions = list.map((given, index) => {
+    const { definition, tool } = readTool(given, `tools[${index}]`)
+    byName.set(definition.name, tool)
+    return definition
+  })
+  return { definitions, byName }
+}
+
+/** A tool's definition, and its functions, each read once. */
+function readTool(given: unknown, path: string): { definition: Definition; tool: Tool } {
+  if (!isObject(given)) throw refused(path, 'is not a tool object')
+  const at = `${path}.`
+  const { name, description, parameters, ...rest } = readNamed(given, DEFINED, path, CODE, at)
+  const functions = readNamed(given, CALLED, path, CODE, at)
+  if (name === undefined || name === null) throw refused(`${path}.name`, 'is missing')
+  if (typeof name !== 'string') throw refused(`${path}.name`, 'is not a string')
+  if (typeof functions.execute !== 'function' && typeof functions.run !== 'function') {
+    throw refused(
+      `${path}.execute`,
+      'is not a function; give `execute(toolCallId, params, signal, onUpdate)` or `run(params, call)`',
+    )
+  }
+  const definition: Definition = {
+    name,
+    description: description ?? '',
+    parameters: parameters ?? { type: 'object', properties: {} },
+    ...rest,
+  }
+  for (const [field, value] of Object.entries(definition)) {
+    const lost = typeof value === 'function' || typeof value === 'symbol'
+    if (lost) throw refused(`${path}.${field}`, `is a ${typeof value}`)
+    if (typeof value === 'number' && !Number.isFinite(value)) {
+      throw refused(`${path}.${field}`, 'is not a finite number; leave it out for the default')
+    }
+  }
+  return { definition, tool: { ...functions, self: given } }
+}
+
+function refused(field: string, why: string): AgentEngineError {
+  return refusal(CODE, field, why)
+}
+
+/** Runs one call and returns the JSON of its answer, and the value as the tool returned it. */
+async function runTool(
+  tool: Tool | undefined,
+  call: ToolCall,
+  signal: AbortSignal,
+  onUpdate: (partial: unknown) => void,
+): Promise<ToolAnswer> {
+  try {
+    const { toolCallId, callId: idempotencyKey, arguments: params } = call
+    const info = { toolCallId, idempotencyKey, signal, onUpdate }
+    if (tool === undefined) throw new Error(`there is no tool \`${call.name}\``)
+    if (call.reconcile) return await reconcile(tool, params, info)
+    const value: unknown = await (typeof tool.execute === 'function'
+      ? Reflect.apply(tool.execute, tool.self, [toolCallId, params, signal, onUpdate, info])
+      : Reflect.apply(tool.run as Callable, tool.self, [params, info]))
+    return { json: answer(value), value }
+  } catch (error) {
+    return { json: failure(messageOf(error, 'the tool')) }
+  }
+}
+
+/** Asks the tool for the outcome of a call that a crash left in doubt. A tool that does not know it is not run again. */
+async function reconcile(tool: Tool, params: unknown, info: ToolCallInfo): Promise<ToolAnswer> {
+  if (typeof tool.reconcile !== 'function') return { json: unknown() }
+  const report: { outcome?: unknown; result?: unknown } | null | undefined = await Reflect.apply(
+    tool.reconcile,
+    tool.self,
+    [info.idempotencyKey, params, info],
+  )
+  switch (report?.outcome) {
+    case 'done': {
+      const { result } = report
+      const value = result === undefined ? null : result
+      return { json: JSON.stringify({ ...JSON.parse(answer(value)), outcome: 'done' }), value }
+    }
+    case 'not_done':
+      return { json: JSON.stringify({ content: [], isError: false, outcome: 'not_done' }) }
+    default:
+      return { json: unknown() }
+  }
+}
+
+export type { Tool, ToolCall }
+export { readTools, runTool }

@@ -1,0 +1,208 @@
+// JSON of a value that anything may stand behind, written up to a bound: what is larger is cut, not walked.
+// It must never read a value twice, or more of it than the bound has room for.
+
+import { types } from 'node:util'
+
+const { isBoxedPrimitive, isNumberObject, isStringObject, isSymbolObject } = types
+/** `JSON.isRawJSON`, which the Node.js of this process may lack. */
+const { isRawJSON: isRawJson } = JSON as {
+  isRawJSON?: (value: unknown) => value is { rawJSON: string }
+}
+
+/** Values that are written before the rest is cut. */
+const MAX_VALUES = 200_000
+
+/** Levels that are written: a reader of the JSON must not run out of stack. */
+const MAX_DEPTH = 5_000
+
+/** Thrown where the room is used up; what was written so far stands. */
+const FULL = Symbol('full')
+
+/** A list or an object that is being written. `keys` is undefined for a list; `any`: something of it was written. */
+interface Frame {
+  value: Readonly<Record<string | number, unknown>>
+  keys: readonly string[] | undefined
+  length: number
+  next: number
+  any: boolean
+}
+
+class Writer {
+  out: string[] = []
+  #left: number
+  #values = MAX_VALUES
+  /** The lists and objects that are open, outermost first. */
+  #open: Frame[] = []
+  #ancestors = new Set<object>()
+
+  constructor(room: number) {
+    this.#left = room
+  }
+
+  /** Writes a value as JSON.stringify does; false where it has no JSON. It never recurses: the stack is not its bound. */
+  write(value: unknown): boolean {
+    if (!this.#value(value, '')) return false
+    for (let frame = this.#open.at(-1); frame !== undefined; frame = this.#open.at(-1)) {
+      if (frame.next < frame.length) this.#next(frame)
+      else this.#close(frame)
+    }
+    return true
+  }
+
+  /** One value; of a list or an object the beginning. */
+  #value(given: unknown, key: string | number): boolean {
+    if (--this.#values < 0) throw FULL
+    let value = given
+    if ((typeof value === 'object' && value !== null) || typeof value === 'bigint') {
+      if (ArrayBuffer.isView(value)) {
+        this.#view(value)
+        return true
+      }
+      const { toJSON } = value as { toJSON?: unknown }
+      if (typeof toJSON === 'function') value = Reflect.apply(toJSON, value, [String(key)])
+      if (isBoxedPrimitive(value)) value = unboxed(value)
+    }
+    switch (typeof value) {
+      case 'string':
+        this.#string(value)
+        return true
+      case 'number':
+        this.#put(Number.isFinite(value) ? String(value) : 'null')
+        return true
+      case 'boolean':
+        this.#put(value ? 'true' : 'false')
+        return true
+      case 'bigint':
+        throw new TypeError('Do not know how to serialize a BigInt')
+      case 'object':
+        if (value === null) this.#put('null')
+        else if (isRawJson?.(value)) this.#put(value.rawJSON)
+        else this.#begin(value)
+        return true
+      default:
+        return false
+    }
+  }
+
+  #begin(value: object): void {
+    if (this.#ancestors.has(value)) {
+      throw new TypeError('Converting circular structure to JSON')
+    }
+    if (this.#open.length >= MAX_DEPTH) {
+      throw new RangeError(`it is nested too deep: more than ${MAX_DEPTH} levels`)
+    }
+    const keys = Array.isArray(value) ? undefined : Object.keys(value)
+    const length = keys === undefined ? Number((value as unknown[]).length) : keys.length
+    this.#put(keys === undefined ? '[' : '{')
+    this.#ancestors.add(value)
+    this.#open.push({ value: value as Frame['value'], keys, length, next: 0, any: false })
+  }
+
+  #next(frame: Frame): void {
+    const index = frame.next++
+    const key = frame.keys === undefined ? index : frame.keys[index]
+    const mark = this.out.length
+    const left = this.#left
+    if (frame.any) this.#put(',')
+    if (typeof key === 'string') {
+      this.#string(key)
+      this.#put(':')
+    }
+    if (this.#value(frame.value[key], key)) {
+      frame.any = true
+    } else if (frame.keys === undefined) {
+      frame.any = true
+      this.#put('null')
+    } else {
+      this.out.length = mark
+      this.#left = left
+    }
+  }
+
+  #close(frame: Frame): void {
+    this.#put(frame.keys === undefined ? ']' : '}')
+    this.#ancestors.delete(frame.value)
+    this.#open.pop()
+  }
+
+  /** The items of a typed array, without a list of its keys; a Buffer as its `toJSON` has it. */
+  #view(value: ArrayBufferView): void {
+    const buffer = Buffer.isBuffer(value)
+    this.#put(buffer ? '{"type":"Buffer","data":[' : '{')
+    const items = value as unknown as ArrayLike<number | bigint>
+    const length = value instanceof DataView ? 0 : items.length
+    for (let index = 0; index < length; index++) {
+      if (--this.#values < 0) throw FULL
+      const item = items[index]
+      if (typeof item === 'bigint') throw new TypeError('Do not know how to serialize a BigInt')
+      const json = Number.isFinite(item) ? String(item) : 'null'
+      this.#put(`${index > 0 ? ',' : ''}${buffer ? '' : `"${index}":`}${json}`)
+    }
+    this.#put(buffer ? ']}' : '}')
+  }
+
+  /** Only what may have room is looked at. */
+  #string(text: string): void {
+    const json = JSON.stringify(text.length > this.#left ? text.slice(0, this.#left) : text)
+    if (json.length > this.#left || text.length > this.#left) {
+      this.out.push(json.slice(0, this.#left))
+      throw FULL
+    }
+    this.#put(json)
+  }
+
+  #put(json: string): void {
+    if (json.length > this.#left) throw FULL
+    this.#left -= json.length
+    this.out.push(json)
+  }
+}
+
+/** The primitive in a `Number`, `String`, `Boolean` or `BigInt` object. */
+function unboxed(value: object): unknown {
+  if (isNumberObject(value)) return Number(value)
+  if (isStringObject(value)) return String(value)
+  return isSymbolObject(value) ? value : value.valueOf()
+}
+
+/**
+ * The JSON of `value` in at most `room` characters. `cut`: it is the beginning of a longer text, and no JSON any more.
+ * `json` is undefined for what has no JSON. Throws what JSON.stringify would, and what the caller's code throws.
+ */
+function boundedJson(value: unknown, room: number): { json: string | undefined; cut: boolean } {
+  const writer = new Writer(room)
+  try {
+    const written = writer.write(value)
+    return { json: written ? writer.out.join('') : undefined, cut: false }
+  } catch (error) {
+    if (error !== FULL) throw error
+    return { json: writer.out.join(''), cut: true }
+  }
+}
+
+/** The longest beginning of `text` (or end) whose JSON has at most `room` characters. It never cuts through a character. */
+function fitting(text: string, room: number, end = false): string {
+  let length = Math.min(text.length, room)
+  for (;;) {
+    const part = whole(end ? text.slice(text.length - length) : text.slice(0, length), text, end)
+    const json = JSON.stringify(part).length
+    if (json <= room || length === 0) return part
+    // Every round takes what is over in proportion, and at least one character.
+    length = Math.max(0, Math.min(Math.floor((length * room) / json), length - 1))
+  }
+}
+
+/** A part of `text` without the half of a pair that a cut left. */
+function whole(part: string, text: string, end: boolean): string {
+  if (part.length === text.length || part === '') return part
+  if (end) return isLow(part.charCodeAt(0)) ? part.slice(1) : part
+  const last = part.charCodeAt(part.length - 1)
+  return last >= 0xd800 && last <= 0xdbff ? part.slice(0, -1) : part
+}
+
+/** Whether a UTF-16 unit is the second half of a surrogate pair. */
+function isLow(unit: number): boolean {
+  return unit >= 0xdc00 && unit <= 0xdfff
+}
+
+export { boundedJson, fitting }

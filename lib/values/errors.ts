@@ -1,0 +1,103 @@
+// The one error class of the package, and its making from what the native side throws.
+// It must never carry a value of the caller beyond a short name.
+
+import type { AgentEngineErrorCode, AgentError } from '../../index.d.ts'
+import { boundedJson } from './bounded-json.ts'
+
+/** The longest message of a caller's error that is passed on. */
+const MAX_MESSAGE = 65536
+/** Characters of one text of the caller that a message repeats; it repeats two at most. */
+const MAX_QUOTED = 100
+/** Characters of a path. */
+const MAX_FIELD = 200
+/** Characters of a message of ours, lists of names included. */
+const MAX_OWN = 4000
+
+type Code = AgentEngineErrorCode
+
+/** An error as it crosses from the native side. */
+interface NativeError {
+  code: Code
+  message: string
+  field?: string | null
+  error?: AgentError | null
+}
+
+/** A call was refused before anything was written or sent, or the ledger failed. `code` is stable. */
+class AgentEngineError extends Error {
+  override readonly name = 'AgentEngineError'
+  declare readonly code: Code
+  declare readonly field?: string
+  declare readonly error?: AgentError
+
+  constructor(code: Code, message: string, field?: string | null, error?: AgentError | null) {
+    super(clip(message, MAX_OWN))
+    this.code = code
+    if (field !== undefined && field !== null) this.field = field
+    if (error !== undefined && error !== null) this.error = error
+  }
+}
+
+/** At most `most` characters of a text, cut on a character boundary and marked. */
+function clip(text: string, most = MAX_QUOTED): string {
+  if (text.length <= most) return text
+  const last = text.charCodeAt(most - 2)
+  const half = last >= 0xd800 && last <= 0xdbff
+  return `${text.slice(0, half ? most - 2 : most - 1)}…`
+}
+
+/** A text of the caller in backticks, short, and without what would end them early. */
+function quote(text: string): string {
+  return `\`${clip(text).replaceAll('`', "'").toWellFormed()}\``
+}
+
+/** A refusal of the value at `path`. */
+function refusal(code: Code, path: string, why: string): AgentEngineError {
+  const field = clip(path, MAX_FIELD).toWellFormed()
+  return new AgentEngineError(code, `${quote(path)}: ${why}`, field)
+}
+
+/** The message of what was thrown, at most 65,536 characters; without one, a sentence about `who`. Never throws. */
+function messageOf(error: unknown, who: string): string {
+  try {
+    const message = readMessage(error)
+    return message === '' ? `${who} failed without a message` : message.slice(0, MAX_MESSAGE)
+  } catch {
+    return `${who} failed with an error that cannot be read`
+  }
+}
+
+function readMessage(error: unknown): string {
+  if (error === undefined || error === null) return ''
+  const { message } = error as { message?: unknown }
+  if (typeof message === 'string') return message
+  if (typeof error === 'object' && !(error instanceof Error)) {
+    return boundedJson(error, MAX_MESSAGE).json ?? ''
+  }
+  return String(error)
+}
+
+/** Turns what the native side threw (JSON in the message) into an AgentEngineError. */
+function fromNative(error: unknown): AgentEngineError {
+  if (error instanceof AgentEngineError) return error
+  try {
+    const parsed: NativeError = JSON.parse((error as Error).message)
+    return new AgentEngineError(parsed.code, parsed.message, parsed.field, parsed.error)
+  } catch {
+    return new AgentEngineError('internal', messageOf(error, 'the native side'))
+  }
+}
+
+/** Calls the native side; what it throws becomes an AgentEngineError with the caller's stack. */
+function guarded<Value>(call: () => Value): Value {
+  try {
+    return call()
+  } catch (error) {
+    const typed = fromNative(error)
+    Error.captureStackTrace?.(typed, guarded)
+    throw typed
+  }
+}
+
+export type { Code, NativeError }
+export { AgentEngineError, clip, fromNative, guarded, messageOf, refusal }

@@ -1,0 +1,128 @@
+// The one reader of what a caller passes: each value once, guardedly, and what cannot be read is refused at its path.
+// It must never let a throw of the caller's code through, or a value that JSON would drop or change.
+
+import { types } from 'node:util'
+import { type Code, clip, messageOf, refusal } from './errors.ts'
+
+const { isPromise } = types
+
+/** The fields of an object of the caller's: nothing is known of their values. */
+type Fields = Record<string, unknown>
+
+const UNREADABLE = 'cannot be read'
+/** Entries of a list that a caller passes. A length may be made up. */
+const MAX_ENTRIES = 100_000
+/** Why a text with half of a surrogate pair is refused. */
+const HALF = 'has half of a surrogate pair, as a cut through a character leaves it; pass whole text'
+
+/** Whether a value is an object that is no list, as far as that can be found out. */
+function isObject(value: unknown): value is Fields {
+  try {
+    return value !== null && typeof value === 'object' && !Array.isArray(value)
+  } catch {
+    // A revoked proxy: whatever is read of it is refused at its path.
+    return true
+  }
+}
+
+/** The own fields of an object, each read once, as a plain object. `root` is its path; its fields' begin with `prefix`. */
+function readFields(value: unknown, root: string, code: Code, prefix = ''): Fields {
+  if (!isObject(value)) throw refusal(code, root, 'is not an object')
+  const names = attempt(() => Object.keys(value), root, code)
+  const fields: Fields = {}
+  for (const name of names) {
+    // An own field of this name has no meaning here, and set here it would change the object itself.
+    if (name === '__proto__') continue
+    fields[name] = attempt(() => value[name], `${prefix}${name}`, code)
+  }
+  return fields
+}
+
+/** Some fields of an object, its prototype's as well, each read once. */
+function readNamed<Name extends string>(
+  value: unknown,
+  names: readonly Name[],
+  root: string,
+  code: Code,
+  prefix = '',
+): Record<Name, unknown> {
+  if (!isObject(value)) throw refusal(code, root, 'is not an object')
+  const fields = {} as Record<Name, unknown>
+  for (const name of names) {
+    fields[name] = attempt(() => value[name], `${prefix}${name}`, code)
+  }
+  return fields
+}
+
+/** The entries of a list, each read once. `undefined` where it is no list. */
+function readList(value: unknown, root: string, code: Code): unknown[] | undefined {
+  const length = attempt(() => (Array.isArray(value) ? value.length : undefined), root, code)
+  if (length === undefined) return undefined
+  const entries = value as unknown[]
+  if (!(length <= MAX_ENTRIES)) {
+    throw refusal(code, root, `has more than ${MAX_ENTRIES} entries`)
+  }
+  const list: unknown[] = []
+  for (let index = 0; index < length; index++) {
+    list.push(attempt(() => entries[index], `${root}[${index}]`, code))
+  }
+  return list
+}
+
+/** What `read` gives; what it throws is a refusal of the value at `path`. */
+function attempt<Value>(read: () => Value, path: string, code: Code): Value {
+  try {
+    return ignoreRejection(read())
+  } catch (error) {
+    throw refusal(code, path, `${UNREADABLE}: ${reason(error)}`)
+  }
+}
+
+/** A value of the caller's that is looked at and not waited for: a promise among them is no unhandled rejection of the process. */
+function ignoreRejection<Value>(value: Value): Value {
+  if (isPromise(value)) Reflect.apply(Promise.prototype.then, value, [undefined, () => {}])
+  return value
+}
+
+/** A string of the caller's that names something. */
+function readName(value: unknown, path: string, code: Code): string {
+  if (typeof value !== 'string') throw refusal(code, path, 'is not a string')
+  if (!value.isWellFormed()) throw refusal(code, path, HALF)
+  return value
+}
+
+/** Refuses what JSON would lose. */
+function refuseLost(value: unknown, field: string, code: Code): void {
+  const type = typeof value
+  if (type === 'function' || type === 'symbol' || (type === 'number' && !Number.isFinite(value))) {
+    const what = type === 'number' ? 'is not a finite number' : `is a ${type}`
+    throw refusal(code, field, `${what}; leave it out for the default`)
+  }
+}
+
+/** Refuses a list where an object belongs. */
+function refuseList(value: unknown, field: string, code: Code): void {
+  if (attempt(() => Array.isArray(value), field, code)) {
+    throw refusal(code, field, 'is a list, not an object')
+  }
+}
+
+/** The first line, short: V8 draws a circle in those that follow. */
+function reason(error: unknown): string {
+  return clip(messageOf(error, 'it').split('\n', 1)[0] ?? '', 80).toWellFormed()
+}
+
+export type { Fields }
+export {
+  attempt,
+  HALF,
+  ignoreRejection,
+  isObject,
+  readFields,
+  readList,
+  readName,
+  readNamed,
+  reason,
+  refuseList,
+  refuseLost,
+}

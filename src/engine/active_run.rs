@@ -1,0 +1,72 @@
+//! A run with what it shares and where its events go: what calls and compactions are made for.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::events::EventQueue;
+use super::limits::Payer;
+use super::shared::EngineShared;
+use super::state::{Run, Unfinished};
+use turn::calibration::Ratio;
+use turn::compact::Budget;
+use turn::machine::{Event, Interrupt, Machine, Step, Tick};
+
+/// A run that is under way.
+pub(crate) struct ActiveRun {
+    pub(crate) shared: Arc<EngineShared>,
+    pub(crate) run: Run,
+    pub(crate) queue: Arc<EventQueue>,
+}
+
+impl ActiveRun {
+    /// Waits for `work`, an abort, or the end of the run's time, whichever comes first.
+    pub(crate) async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, Interrupt> {
+        self.run.bounds.guard(work).await
+    }
+
+    /// As [`Self::guard`], for work that may fail.
+    pub(crate) async fn try_guard<T, E>(
+        &self,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, Unfinished<E>> {
+        self.run.bounds.try_guard(work).await
+    }
+
+    /// What is left of the run's time.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.run.bounds.remaining(&self.shared.clock)
+    }
+
+    /// Feeds an event to the run's machine.
+    pub(crate) fn feed(&self, machine: &mut Machine, event: Event) -> Step {
+        let clock = &self.shared.clock;
+        let mut tick = Tick {
+            now_ms: clock.now_ms(),
+            new_id: &mut || clock.new_id(),
+            remaining: self.remaining(),
+        };
+        machine.feed(event, &mut tick)
+    }
+
+    /// Who pays for the run's calls.
+    pub(crate) fn payer(&self) -> Payer<'_> {
+        Payer {
+            turn_id: Some(&self.run.turn_id),
+            session_label: &self.run.context.session_label,
+            follows: self.run.context.parent_turn_id.as_deref(),
+        }
+    }
+
+    /// How the run's model counts tokens.
+    pub(crate) fn ratio(&self) -> Ratio {
+        let target = &self.run.target;
+        self.shared.calibrations.of(&target.provider_name, &target.model_name)
+    }
+
+    /// How the window of the run's model is divided.
+    pub(crate) fn window_budget(&self) -> Budget {
+        let (run, guard) = (&self.run, &self.shared.guard);
+        super::context::window_budget(&run.context, &run.target.model, guard)
+    }
+}

@@ -1,0 +1,85 @@
+//! The outcome of one call.
+
+use std::time::Duration;
+
+use model::{Attempt, Completion, Failure, FailureKind, Stop, TokenUsage};
+use turn::machine::{Interrupt, Reply};
+
+/// How a call ended.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    Completed(Completion),
+    /// The number of tokens; `None` where the API cannot count.
+    Counted(Option<u64>),
+    Failed(Failure),
+    Interrupted(Interrupt),
+}
+
+/// A call that has ended.
+#[derive(Debug)]
+pub(crate) struct Called {
+    pub(crate) ending: Ending,
+    /// What was received, whole or cut; `None` where nothing was sent.
+    pub(crate) reply: Option<Reply>,
+    /// Whether a token of it was emitted.
+    pub(crate) emitted: bool,
+    /// `None` where nothing was sent.
+    pub(crate) attempt: Option<Attempt>,
+    /// US dollars; `None` where the price is unknown.
+    pub(crate) cost: Option<f64>,
+}
+
+/// The profile of a call was refused while the call waited for room: the caller chooses anew.
+#[derive(Debug)]
+pub(crate) struct Dismissed {
+    /// How long it was held back so far.
+    pub(crate) held: Duration,
+}
+
+/// The result of a call in its attempt row.
+pub(super) struct Verdict {
+    pub(super) ok: bool,
+    pub(super) status: Option<u16>,
+    pub(super) reason: Option<FailureKind>,
+}
+
+impl Called {
+    /// A call that ended before anything was sent.
+    pub(crate) fn unsent(ending: Ending) -> Self {
+        Self { ending, reply: None, emitted: false, attempt: None, cost: None }
+    }
+
+    /// The tokens it used.
+    pub(crate) fn tokens(&self) -> TokenUsage {
+        self.reply.as_ref().map(|reply| reply.usage).unwrap_or_default()
+    }
+
+    /// Whether some of its tokens are estimated.
+    pub(crate) fn is_estimated(&self) -> bool {
+        self.reply.as_ref().is_some_and(|reply| reply.usage_estimated)
+    }
+}
+
+impl Ending {
+    /// Whether the call was answered, with what status, and why it was not.
+    pub(super) fn verdict(&self) -> Verdict {
+        match self {
+            Self::Completed(completion) => {
+                let refused = matches!(completion.stop, Stop::Refusal | Stop::ContentFilter);
+                let reason = refused.then_some(FailureKind::Refusal);
+                Verdict { ok: true, status: Some(completion.status), reason }
+            }
+            Self::Counted(_) => Verdict { ok: true, status: Some(200), reason: None },
+            Self::Failed(failure) => {
+                Verdict { ok: false, status: failure.status, reason: Some(failure.kind) }
+            }
+            Self::Interrupted(cause) => {
+                let reason = match cause {
+                    Interrupt::Abort => FailureKind::Aborted,
+                    Interrupt::Timeout => FailureKind::Timeout,
+                };
+                Verdict { ok: false, status: None, reason: Some(reason) }
+            }
+        }
+    }
+}

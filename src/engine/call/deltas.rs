@@ -1,0 +1,96 @@
+//! One call's deltas on their way into the message, and to the reader where there is one.
+//!
+//! It owns what was received when a call is cut, because the call's own future is gone by then.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::engine::events::{EventQueue, RecordKind};
+use crate::engine::limits::RatePermit;
+use base::clock::Clock;
+use model::{AgentPhase, Delta, DeltaSink, Failure, RateLimits};
+use turn::Accumulator;
+
+/// The reader of a call's deltas.
+pub(super) struct Reader {
+    pub(super) queue: Arc<EventQueue>,
+    pub(super) clock: Clock,
+    pub(super) message_id: String,
+}
+
+/// Takes the deltas of one call.
+pub(super) struct CallDeltas {
+    /// `None` for a call whose answer nobody sees before it is whole.
+    reader: Option<Reader>,
+    accumulator: Accumulator,
+    emitted: bool,
+    /// Its share of the rate limits.
+    permit: RatePermit,
+}
+
+impl CallDeltas {
+    pub(super) fn new(reader: Option<Reader>, permit: RatePermit) -> Self {
+        Self { reader, accumulator: Accumulator::default(), emitted: false, permit }
+    }
+
+    /// Whether a token reached the reader: from then on the call is never repeated.
+    pub(super) fn emitted(&self) -> bool {
+        self.emitted
+    }
+
+    pub(super) fn into_parts(self) -> (Accumulator, RatePermit) {
+        (self.accumulator, self.permit)
+    }
+
+    fn emit(&mut self, kind: RecordKind, text: &str) {
+        let Some(reader) = self.reader.as_ref().filter(|_| !text.is_empty()) else { return };
+        if !self.emitted {
+            self.emitted = true;
+            reader.queue.phase(AgentPhase::Streaming, reader.clock.now_ms());
+            reader.queue.message(&reader.message_id);
+        }
+        reader.queue.delta(kind, text);
+    }
+}
+
+impl DeltaSink for CallDeltas {
+    fn answered(&mut self, status: u16, limits: &RateLimits) {
+        self.permit.answered(status, limits);
+    }
+
+    fn delta(&mut self, delta: Delta<'_>) {
+        if !self.accumulator.apply(&delta) {
+            return;
+        }
+        match &delta {
+            Delta::Text { text, .. } => self.emit(RecordKind::Token, text),
+            Delta::Thinking { text, .. } => self.emit(RecordKind::Reasoning, text),
+            // A provider without headers has begun to answer now.
+            Delta::Started { .. } => self.permit.answered(200, &RateLimits::default()),
+            Delta::BlockStart { .. }
+            | Delta::Signature { .. }
+            | Delta::Arguments { .. }
+            | Delta::CallIdentity { .. }
+            | Delta::BecameCall { .. }
+            | Delta::ProviderData { .. }
+            | Delta::OpaqueJson { .. }
+            | Delta::BlockStop { .. }
+            | Delta::Usage(_) => {}
+        }
+    }
+
+    fn withheld(&mut self, index: u32, bytes: usize) {
+        self.accumulator.withheld(index, bytes);
+    }
+
+    fn refusal(&self) -> Option<Failure> {
+        self.accumulator.refusal()
+    }
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &self.reader {
+            Some(reader) => reader.queue.poll_ready(cx),
+            None => Poll::Ready(()),
+        }
+    }
+}

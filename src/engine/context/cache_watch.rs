@@ -1,0 +1,109 @@
+//! The calls of a session, compared one by one: where a provider's prompt cache broke.
+//!
+//! What breaks is `turn/prefix`'s to decide. It must never compare what was projected anew on purpose: after a compaction,
+//! a pruning, or a switch of provider, model or profile.
+
+use std::sync::Arc;
+
+use super::cache_chain::{AnsweredCall, cache_ttl_ms, chain_of};
+use model::{Api, CacheBreak, CacheChain, CacheStep, CacheTtl};
+use turn::prefix::{self, Rules};
+
+/// The calls of a run, as its provider's cache has seen them.
+#[derive(Default)]
+pub(crate) struct CacheWatch {
+    /// The last call that was answered.
+    last: Option<Arc<CacheChain>>,
+    /// The chain in the ledger, or in memory where there is none.
+    stored: Option<Arc<CacheChain>>,
+    /// Whether `last` is a call of this run.
+    called: bool,
+    /// How often the run had projected the conversation anew at its last call.
+    reprojections: u32,
+    /// It was projected anew on purpose since.
+    pub(crate) explained: bool,
+    breaks: Vec<CacheBreak>,
+}
+
+impl CacheWatch {
+    pub(crate) fn of(stored: Option<Arc<CacheChain>>) -> Self {
+        Self { last: stored.clone(), stored, ..Self::default() }
+    }
+
+    /// Milliseconds since the last call; `None` where none is known.
+    pub(crate) fn idle_ms(&self, now: i64) -> Option<u64> {
+        let last = self.last.as_ref()?.called_at;
+        Some(u64::try_from(now.saturating_sub(last)).unwrap_or(0))
+    }
+
+    pub(crate) fn breaks(&self) -> &[CacheBreak] {
+        &self.breaks
+    }
+
+    /// The run reports a break.
+    pub(crate) fn add_break(&mut self, broken: CacheBreak) {
+        self.breaks.push(broken);
+    }
+
+    /// Compares what the provider has read for a call with what was in its cache. `reprojections` counts how often the run
+    /// has projected its conversation anew. The break has no attempt and no message yet.
+    pub(crate) fn observe(
+        &mut self,
+        call: &AnsweredCall<'_>,
+        reprojections: u32,
+    ) -> Option<CacheBreak> {
+        if call.reply.usage_estimated || call.reply.usage.total_tokens == 0 {
+            return None;
+        }
+        let mut chain = chain_of(call, self.last.as_deref());
+        let explained = std::mem::take(&mut self.explained) || self.reprojections != reprojections;
+        let last = self.last.take().filter(|last| {
+            last.who == chain.who && last.way == chain.way && last.base == chain.base
+        });
+        let mut broken = None;
+        if let Some(last) = last {
+            chain.told |= last.told;
+            let context = &call.run.context;
+            let rules = Rules {
+                explicit: match call.run.target.provider.api() {
+                    Api::AnthropicMessages | Api::BedrockConverse => true,
+                    Api::OpenaiChat
+                    | Api::OpenaiResponses
+                    | Api::GoogleGenerativeAi
+                    | Api::Scripted => false,
+                },
+                ttl_ms: cache_ttl_ms(context),
+                same_run: self.called,
+                hour: context.request.prompt_cache.ttl == Some(CacheTtl::Hour),
+                model: &call.run.target.model,
+            };
+            if !explained {
+                broken = prefix::judge(&last, &chain, &rules);
+            }
+        }
+        self.last = Some(Arc::new(chain));
+        self.called = true;
+        self.reprojections = reprojections;
+        broken
+    }
+
+    /// What the turn commits of the cache. `comparable` limits the links that a later run will project alike; `None` where
+    /// it will project all of them so.
+    pub(crate) fn step(&self, comparable: Option<usize>) -> Option<Box<CacheStep>> {
+        let chain = self.last.as_ref().filter(|_| self.called).map(|last| {
+            let comparable = comparable.map_or(last.links.len(), |most| most.min(last.links.len()));
+            match comparable == last.comparable {
+                true => Arc::clone(last),
+                false => Arc::new(CacheChain { comparable, ..last.as_ref().clone() }),
+            }
+        });
+        if chain.is_none() && self.breaks.is_empty() {
+            return None;
+        }
+        let known = chain.as_ref().zip(self.stored.as_ref()).map(|(chain, stored)| {
+            let same = chain.links.iter().zip(&stored.links).take_while(|(a, b)| a == b).count();
+            (stored.turn_id.clone(), same)
+        });
+        Some(Box::new(CacheStep { chain, known, breaks: self.breaks.clone() }))
+    }
+}

@@ -1,0 +1,218 @@
+//! A conversation as its provider will read it: encoded pieces that never change, and the open end.
+//!
+//! It owns the split between the two. Everything up to the last assistant message is encoded once; what follows
+//! (tool results, user messages) may still be merged with what comes, and is encoded for each call. It must never
+//! re-encode a piece: the request for call n+1 begins with the bytes of call n (docs/rules/compaction.md#prompt-cache-stability).
+
+use bytes::{Bytes, BytesMut};
+
+use model::{HistoryTurn, Message, Role};
+use provider::Provider;
+use turn::estimate;
+use turn::prefix::link;
+use turn::prune::{self, Pruned};
+use turn::transcript::{Dropped, Projector, Target, TranscriptError, join};
+
+/// The encoded conversation of one session with one model.
+#[derive(Debug, Clone)]
+pub(crate) struct Conversation {
+    projector: Projector,
+    pieces: Vec<Bytes>,
+    open: Vec<Message>,
+    tokens: u64,
+    /// Of them, those that servers count each in its own way.
+    uncertain: u64,
+    /// The pruned messages by their index, and a link for each message that is encoded.
+    pruned: Pruned,
+    links: Vec<u64>,
+    /// The compaction it began with; 0 for none.
+    base: u64,
+    /// So many links stood before the running turn.
+    before_turn: usize,
+    /// Where the request before the last answer ended: so many bytes before the end of the pieces, so many blocks ago.
+    earlier: Option<(usize, usize)>,
+}
+
+impl Conversation {
+    pub(crate) fn new(target: Target) -> Self {
+        Self::pruned(target, 0, Pruned::new())
+    }
+
+    /// One that begins with the compaction `base`, and has some of its results pruned.
+    pub(crate) fn pruned(target: Target, base: u64, pruned: Pruned) -> Self {
+        Self {
+            projector: Projector::new(target),
+            pieces: Vec::new(),
+            open: Vec::new(),
+            tokens: 0,
+            uncertain: 0,
+            pruned,
+            links: Vec::new(),
+            base,
+            before_turn: 0,
+            earlier: None,
+        }
+    }
+
+    /// What stands from here on is the running turn's.
+    pub(crate) fn turn_begins(&mut self) {
+        self.before_turn = self.links.len();
+    }
+
+    pub(crate) fn before_turn(&self) -> usize {
+        self.before_turn
+    }
+
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
+
+    pub(crate) fn pruning(&self) -> &Pruned {
+        &self.pruned
+    }
+
+    /// Where the last request ended, in bytes before the end of the encoded pieces, where that is so many blocks ago that
+    /// the provider may not find it, or where nothing since could be marked.
+    pub(crate) fn earlier_end(&self) -> Option<usize> {
+        /// Anthropic looks at 20 blocks, the marked one among them.
+        const LOOKED_AT: usize = 18;
+        let (back, blocks) = self.earlier?;
+        let open: usize = self.open.iter().map(|message| message.blocks.len()).sum();
+        (self.open.is_empty() || blocks + open > LOOKED_AT).then_some(back)
+    }
+
+    /// A link for each message of the next request.
+    pub(crate) fn links(&self) -> Vec<u64> {
+        let open = self.open.iter().map(|message| link(message, None));
+        self.links.iter().copied().chain(open).collect()
+    }
+
+    /// Whether it asks something, and so may be sent.
+    pub(crate) fn sendable(&self) -> Result<(), TranscriptError> {
+        self.projector.sendable()
+    }
+
+    /// What this model cannot be sent of it.
+    pub(crate) fn dropped(&self) -> Dropped {
+        self.projector.dropped()
+    }
+
+    /// Bytes held, for the cache's bound.
+    pub(crate) fn size(&self) -> usize {
+        self.pieces.iter().map(Bytes::len).sum::<usize>() + self.links.len() * size_of::<u64>()
+    }
+
+    /// An estimate of all its messages, as they are projected.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// Of [`Self::tokens`], those of text, which servers count about alike.
+    pub(crate) fn text_tokens(&self) -> u64 {
+        self.tokens.saturating_sub(self.uncertain)
+    }
+
+    /// Appends a finished turn.
+    pub(crate) fn push_turn(&mut self, turn: &HistoryTurn, provider: &dyn Provider) {
+        let projected = self.projector.project_history(turn);
+        self.append(projected, provider);
+    }
+
+    /// Appends a history without turns, as a host gives it.
+    pub(crate) fn push_flat(&mut self, messages: &[Message], provider: &dyn Provider) {
+        let projected = self.projector.project_flat(messages);
+        self.append(projected, provider);
+    }
+
+    /// Appends messages of the running turn.
+    pub(crate) fn push_current(&mut self, messages: &[Message], provider: &dyn Provider) {
+        let projected = self.projector.project_current(messages);
+        self.append(projected, provider);
+    }
+
+    /// Appends messages of the running turn that stood before a compaction.
+    pub(crate) fn push_edited(&mut self, messages: &[Message], provider: &dyn Provider) {
+        let projected = self.projector.project_edited(messages);
+        self.append(projected, provider);
+    }
+
+    fn append(&mut self, projected: Vec<Message>, provider: &dyn Provider) {
+        self.tokens = self.tokens.saturating_add(estimate::message_tokens(&projected));
+        for message in &projected {
+            let uncertain = estimate::uncertain_tokens(&message.blocks);
+            self.uncertain = self.uncertain.saturating_add(uncertain);
+        }
+        join(&mut self.open, projected);
+        let Some(last) = self.open.iter().rposition(|message| message.role == Role::Assistant)
+        else {
+            return;
+        };
+        let rest = self.open.split_off(last + 1);
+        let mut closed = std::mem::replace(&mut self.open, rest);
+        for message in &mut closed {
+            let index = (message.role == Role::Tool).then_some(self.links.len());
+            let level = index.and_then(|at| self.pruned.get(&at)).copied();
+            if let Some(level) = level {
+                let whole = estimate::block_tokens(&message.blocks);
+                *message = prune::apply(message, level);
+                let saved = whole.saturating_sub(estimate::block_tokens(&message.blocks));
+                self.tokens = self.tokens.saturating_sub(saved);
+            }
+            self.links.push(link(message, level));
+        }
+        // An answer is a message of its own, whatever stands around it: encoded alone, its bytes are the same.
+        let (asked, answer) = closed.split_at(last);
+        let ends = asked.last().is_some_and(|message| message.role != Role::Assistant);
+        let blocks: usize = answer.iter().map(|it| it.blocks.len()).sum();
+        let goes_on = asked.is_empty();
+        let [asked, answered] = [provider.encode_messages(asked), provider.encode_messages(answer)];
+        self.earlier = match self.earlier {
+            // An answer that paused and was continued: there is no new message since.
+            Some(earlier) if goes_on && answered.is_empty() => Some(earlier),
+            Some((back, before)) if goes_on => Some((back + answered.len() + 1, before + blocks)),
+            _ => (ends && !asked.is_empty() && !answered.is_empty())
+                .then(|| (answered.len() + 1, blocks)),
+        };
+        for piece in [asked, answered] {
+            if !piece.is_empty() {
+                self.push_piece(piece);
+            }
+        }
+    }
+
+    /// Appends a piece. Neighbours of like size are joined, so that there are few pieces however long the conversation, and
+    /// a byte is copied a logarithmic number of times over its life.
+    fn push_piece(&mut self, mut piece: Bytes) {
+        while let Some(last) = self.pieces.pop_if(|last| last.len() <= 2 * piece.len()) {
+            let mut joined = BytesMut::with_capacity(last.len() + 1 + piece.len());
+            joined.extend_from_slice(&last);
+            joined.extend_from_slice(b",");
+            joined.extend_from_slice(&piece);
+            piece = joined.freeze();
+        }
+        self.pieces.push(piece);
+    }
+
+    /// The pieces of a request, none empty.
+    #[cfg(test)]
+    pub(crate) fn pieces(&self, provider: &dyn Provider) -> Vec<Bytes> {
+        self.request_pieces(provider).0
+    }
+
+    /// The pieces of a request, none empty, and whether the last one is the open end.
+    pub(crate) fn request_pieces(&self, provider: &dyn Provider) -> (Vec<Bytes>, bool) {
+        let mut pieces = self.pieces.clone();
+        let mut open_end = false;
+        if !self.open.is_empty() {
+            let open = provider.encode_messages(&self.open);
+            if !open.is_empty() {
+                pieces.push(open);
+                open_end = true;
+            }
+        }
+        (pieces, open_end)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Reading a session for a run: its head, and the conversation that leads to it.
+//!
+//! It must never write: the head it read is what the opening and the commit compare.
+
+use std::sync::Arc;
+
+use super::cache_chain::{CacheChainStore, pruned_by, who};
+use super::cache_watch::CacheWatch;
+use super::conversation::Conversation;
+use super::prefix_cache::{PrefixCache, PrefixKey};
+use super::size::ContextSize;
+use super::summary_turn::base_of;
+use crate::engine::state::{Run, SessionHead};
+use model::{
+    AgentError, AgentErrorKind, CacheChain, ErrorDetail, FailureKind, HistoryBase, Journal,
+    StorageError, StorageErrorKind,
+};
+
+/// The session that a run continues.
+pub(crate) struct Session {
+    pub(crate) conversation: Conversation,
+    /// How its context fits the model's window.
+    pub(crate) size: ContextSize,
+    /// What its provider has in its cache.
+    pub(crate) watch: CacheWatch,
+    /// The head that `conversation` ends at, before this run's own messages, and where the run writes.
+    pub(crate) head: SessionHead,
+}
+
+impl Session {
+    fn new(
+        mut conversation: Conversation,
+        head: SessionHead,
+        chain: Option<Arc<CacheChain>>,
+    ) -> Self {
+        conversation.turn_begins();
+        let watch = CacheWatch::of(chain);
+        Self { conversation, size: ContextSize::default(), watch, head }
+    }
+}
+
+/// Where sessions are read from.
+pub(crate) struct SessionReader<'a> {
+    pub(crate) journal: Option<&'a Arc<dyn Journal>>,
+    pub(crate) prefixes: &'a PrefixCache,
+    pub(crate) chains: &'a CacheChainStore,
+}
+
+impl SessionReader<'_> {
+    /// The session of `run`, as its history is now.
+    pub(crate) async fn read(&self, run: &Run) -> Result<Session, StorageError> {
+        let Some(journal) = self.journal else {
+            let chain = self.chains.get(&run.context.session_label);
+            let parent = run.context.parent_turn_id.clone();
+            let conversation = given(run, chain.as_deref());
+            return Ok(Session::new(conversation, SessionHead::new(None, parent), chain));
+        };
+        let label = &run.context.session_label;
+        if run.context.history.is_some() {
+            let head = journal.head(label).await?;
+            let parent = parent_of(run, &head)?;
+            if head.is_none() && parent.is_some() {
+                // A session that begins at a turn of another one, which must be there before anything is sent.
+                journal.history(label, parent.as_deref(), None).await?;
+            }
+            let chain = self.chains.last(journal, label, head.as_deref()).await?;
+            let conversation = given(run, chain.as_deref());
+            return Ok(Session::new(conversation, SessionHead::new(head, parent), chain));
+        }
+        let cached = self.prefixes.take(&PrefixKey::of(run));
+        let known = cached.as_ref().map(|(head, _)| head.as_str());
+        let mut history = journal.history(label, None, known).await?;
+        let head = history.head.clone();
+        let parent = parent_of(run, &head)?;
+        if head.is_none() && parent.is_some() {
+            // A session that begins at a turn of another one.
+            history = journal.history(label, parent.as_deref(), None).await?;
+        }
+        let chain = self.chains.last(journal, label, head.as_deref()).await?;
+        let mut conversation = match (history.base, cached) {
+            (HistoryBase::Known, Some((_, conversation))) => conversation,
+            (HistoryBase::Known, None) | (HistoryBase::Root, _) => {
+                let summary = history.turns.first().filter(|_| history.summarised);
+                let base = base_of(summary);
+                let pruned = pruned_by(chain.as_deref(), who(&run.target), base);
+                Conversation::pruned(run.target.transcript(), base, pruned)
+            }
+        };
+        for turn in &history.turns {
+            conversation.push_turn(turn, run.target.provider.as_ref());
+        }
+        if let Some(head) = &head {
+            // Cached without this run's own messages: the next run reads those from the ledger.
+            self.prefixes.put(PrefixKey::of(run), head.clone(), conversation.clone());
+        }
+        Ok(Session::new(conversation, SessionHead::new(head, parent), chain))
+    }
+}
+
+/// The conversation of a history that the host gave.
+fn given(run: &Run, chain: Option<&CacheChain>) -> Conversation {
+    let pruned = pruned_by(chain, who(&run.target), 0);
+    let mut conversation = Conversation::pruned(run.target.transcript(), 0, pruned);
+    let history = run.context.history.as_deref().unwrap_or_default();
+    conversation.push_flat(history, run.target.provider.as_ref());
+    conversation
+}
+
+/// The turn this one follows: the session's head, which a given parent must agree with (docs/rules/sessions-and-ledger.md#pointer-write).
+fn parent_of(run: &Run, head: &Option<String>) -> Result<Option<String>, StorageError> {
+    match (&run.context.parent_turn_id, head) {
+        (None, head) => Ok(head.clone()),
+        (Some(given), None) => Ok(Some(given.clone())),
+        (Some(given), Some(head)) if given == head => Ok(Some(given.clone())),
+        (Some(given), Some(head)) => Err(StorageError::new(
+            StorageErrorKind::StaleHead,
+            format!(
+                "`parentTurnId` is `{given}`, but the session's head is `{head}`; read the head again, or fork"
+            ),
+        )),
+    }
+}
+
+/// An error of the ledger as a run's result has it.
+pub(crate) fn storage_error(error: &StorageError) -> AgentError {
+    AgentError {
+        kind: AgentErrorKind::Unknown,
+        message: error.message.clone(),
+        retryable: false,
+        detail: ErrorDetail {
+            kind: FailureKind::Storage,
+            status: None,
+            code: Some(error.kind.code().to_owned()),
+            retry_after_ms: None,
+            retry_after_source: None,
+        },
+    }
+}

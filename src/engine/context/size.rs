@@ -1,0 +1,219 @@
+//! How full a run's window is: the budget, and the estimate of what the next call sends (docs/rules/compaction.md#context-size).
+//!
+//! It must never take an estimate for what a provider has reported: the two are added, never mixed.
+
+use super::conversation::Conversation;
+use super::guard::ContextGuard;
+use model::{AssembledContext, Message, ModelInfo, Role, TokenBudget, ToolDefinition};
+use turn::calibration::Ratio;
+use turn::compact::{Budget, share, truncate_results};
+use turn::estimate;
+use turn::machine::Reply;
+
+/// The margin of an estimate that is compared with a limit, in percent.
+pub(crate) const MARGIN: u64 = 120;
+
+/// Whether a run still tries to compact.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum GaveUp {
+    /// It does.
+    #[default]
+    No,
+    /// There is nothing left to make room from.
+    NothingLeft,
+    /// A compaction has failed, for this reason.
+    Failed(String),
+}
+
+/// The last call whose provider has reported a size.
+#[derive(Debug, Clone, Copy)]
+struct Reported {
+    /// The tokens of the prompt and the answer.
+    tokens: u64,
+    /// The estimate of the conversation with the answer.
+    estimated: u64,
+}
+
+/// The size of a run's context, and what was done for it.
+#[derive(Debug, Default)]
+pub(crate) struct ContextSize {
+    /// The system prompt and the tools.
+    overhead: Option<u64>,
+    last: Option<Reported>,
+    pub(crate) gave_up: GaveUp,
+    /// Compactions after a refused prompt.
+    pub(crate) recoveries: u32,
+    /// Tool results of at least so many tokens are cut short.
+    pub(crate) truncate: Option<u64>,
+    /// So many messages of the running turn are in the summary, without its question.
+    pub(crate) summarised: usize,
+    /// The summary, where a part of the running turn is in it.
+    pub(crate) summary: Option<String>,
+    /// The guard has warned.
+    pub(crate) warned: bool,
+    /// How often the conversation was projected anew.
+    reprojections: u32,
+    /// How the run's model counts.
+    pub(crate) ratio: Ratio,
+}
+
+impl ContextSize {
+    /// A call was answered with `reply`.
+    pub(crate) fn replied(&mut self, reply: &Reply, conversation: &Conversation) {
+        let known = !reply.usage_estimated && reply.usage.total_tokens > 0;
+        let answer = estimate::block_tokens(&reply.blocks);
+        self.last = known.then(|| Reported {
+            tokens: reply.usage.total_tokens,
+            estimated: conversation.tokens().saturating_add(answer),
+        });
+    }
+
+    /// Another model reads it: its window is another one.
+    pub(crate) fn moved(&mut self) {
+        self.last = None;
+        self.gave_up = GaveUp::No;
+        self.recoveries = 0;
+        self.warned = false;
+    }
+
+    /// The conversation was projected anew: what was reported of the old one does not apply.
+    pub(crate) fn reprojected(&mut self) {
+        self.last = None;
+        self.reprojections += 1;
+    }
+
+    pub(crate) fn reprojections(&self) -> u32 {
+        self.reprojections
+    }
+
+    /// Some old results are shorter from here on.
+    pub(crate) fn pruned(&mut self) {
+        self.last = None;
+    }
+
+    /// Whether something is projected otherwise than a later run will project it.
+    pub(crate) fn shortened(&self) -> bool {
+        self.truncate.is_some() || self.summary.is_some()
+    }
+
+    /// The part of a request that is no conversation.
+    pub(crate) fn overhead(&mut self, context: &AssembledContext, tools: &[ToolDefinition]) -> u64 {
+        *self.overhead.get_or_insert_with(|| {
+            estimate::text_tokens(&context.system_prompt)
+                .saturating_add(tools_tokens(tools, context))
+        })
+    }
+
+    fn sum(&self, conversation: &Conversation, margin: u64, ratio: Ratio) -> u64 {
+        match self.last {
+            Some(Reported { tokens, estimated }) => {
+                let appended = conversation.tokens().saturating_sub(estimated);
+                tokens.saturating_add(share(ratio.apply(appended), margin))
+            }
+            None => share(ratio.apply(self.prompt(conversation)), margin),
+        }
+    }
+
+    /// The estimate of a whole prompt, without what was learnt of the model.
+    pub(crate) fn prompt(&self, conversation: &Conversation) -> u64 {
+        self.overhead.unwrap_or_default().saturating_add(conversation.tokens())
+    }
+
+    /// The same without what servers count each in its own way.
+    pub(crate) fn prompt_text(&self, conversation: &Conversation) -> u64 {
+        self.overhead.unwrap_or_default().saturating_add(conversation.text_tokens())
+    }
+
+    /// About what the next call sends.
+    pub(crate) fn estimate(&self, conversation: &Conversation) -> u64 {
+        self.sum(conversation, 100, self.ratio)
+    }
+
+    /// What the next call sends, as it is compared with a limit.
+    pub(crate) fn needed(&self, conversation: &Conversation) -> u64 {
+        self.sum(conversation, MARGIN, self.ratio)
+    }
+
+    /// The worst that the next call sends: what was learnt of a model makes it more, never less.
+    pub(crate) fn worst(&self, conversation: &Conversation) -> u64 {
+        self.needed(conversation).max(self.sum(conversation, MARGIN, Ratio::UNKNOWN))
+    }
+
+    /// A message as it is projected: whole, or with its large tool results cut short.
+    pub(crate) fn projected(&self, message: &Message) -> Message {
+        match self.truncate {
+            Some(least)
+                if message.role == Role::Tool
+                    && estimate::block_tokens(&message.blocks) >= least =>
+            {
+                truncate_results(message)
+            }
+            Some(_) | None => message.clone(),
+        }
+    }
+}
+
+/// An estimate without its margin.
+pub(crate) fn without_margin(tokens: u64) -> u64 {
+    share(tokens, 100 * 100 / MARGIN)
+}
+
+/// The tokens of an answer that a call asks for.
+pub(crate) fn max_tokens(context: &AssembledContext, model: &ModelInfo) -> u64 {
+    /// The cap where the host names none: long answers are rare, and the reservation counts against limits.
+    const DEFAULT_CAP: u64 = 32_000;
+    context.max_response_tokens.unwrap_or(DEFAULT_CAP).min(model.max_output_tokens).max(1)
+}
+
+/// An estimate of the tool definitions of a request.
+pub(crate) fn tools_tokens(tools: &[ToolDefinition], context: &AssembledContext) -> u64 {
+    let ours = tools.iter().map(|tool| {
+        let parts = [tool.name.as_str(), &tool.description, tool.parameters.get()];
+        parts.into_iter().map(estimate::text_tokens).sum::<u64>()
+    });
+    let theirs =
+        context.request.provider_tools.iter().map(|tool| estimate::text_tokens(tool.get()));
+    ours.chain(theirs).sum()
+}
+
+/// How the window of `model` is divided for a run.
+pub(crate) fn window_budget(
+    context: &AssembledContext,
+    model: &ModelInfo,
+    guard: &ContextGuard,
+) -> Budget {
+    let asked = &context.token_budget;
+    let window = model.context_window.min(asked.model_limit.unwrap_or(u64::MAX));
+    let most = guard.hard_limit.unwrap_or(u64::MAX).min(model.prompt_limit());
+    let reserve = asked
+        .reserve_response
+        .unwrap_or_else(|| max_tokens(context, model).min(window / 4))
+        .max(guard.min_available)
+        .max(window.saturating_sub(most));
+    Budget {
+        window,
+        reserve_response: reserve,
+        reserve_tools: asked.reserve_tools.unwrap_or_default(),
+    }
+}
+
+/// The budget with what the context uses.
+pub(crate) fn token_budget(budget: Budget, used: u64) -> TokenBudget {
+    let Budget { window, reserve_response, reserve_tools } = budget;
+    let available = budget.available();
+    TokenBudget {
+        model_limit: Some(window),
+        reserve_response: Some(reserve_response),
+        reserve_tools: Some(reserve_tools),
+        available: Some(available),
+        used: Some(used),
+        remaining: Some(available.saturating_sub(used)),
+    }
+}
+
+/// The budget of the last call, with what the provider reported of it where it did.
+pub(crate) fn settled_budget(budget: TokenBudget, reported: Option<u64>) -> TokenBudget {
+    let Some(used) = reported else { return budget };
+    let remaining = budget.available.map(|available| available.saturating_sub(used));
+    TokenBudget { used: Some(used), remaining, ..budget }
+}

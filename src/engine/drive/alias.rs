@@ -1,0 +1,36 @@
+//! The session that a run's label names (docs/rules/sessions-and-ledger.md#aliases): from here on the run is one of that session.
+//!
+//! It must never hold one session's lane while it waits for another's: two runs could wait for each other.
+
+use super::driver::Driver;
+use super::opening::{broken, interrupted};
+use crate::engine::state::LaneTicket;
+use turn::machine::Event;
+
+/// Follows an alias, in the order in which runs were started on it. The event is what the run ends with instead.
+pub(super) async fn follow_alias(
+    driver: &mut Driver,
+    ticket: Option<LaneTicket>,
+) -> Result<Option<LaneTicket>, Box<Event>> {
+    let active = &mut driver.active;
+    let (Some(journal), Some(ticket)) = (&active.shared.journal, ticket) else { return Ok(None) };
+    if active.run.resumes {
+        // It is a turn of a session, whatever its label names by now.
+        return Ok(Some(ticket));
+    }
+    let entered = active.guard(ticket.enter()).await;
+    // Also for a run that ended while it waited: its turn is written beside the session, not beside the alias.
+    let named = journal.session_named(&active.run.context.session_label).await;
+    let label = named.map_err(broken)?;
+    let ticket = if label == active.run.context.session_label {
+        entered.map(LaneTicket::from)
+    } else {
+        // Queued before the alias is free for the next run, so that it comes after this one.
+        let ticket = active.shared.lanes.queue(&label);
+        let run = &mut active.run;
+        run.context.session_label = label;
+        run.template.session_is(&run.context);
+        entered.map(|_| ticket)
+    };
+    ticket.map(Some).map_err(interrupted)
+}

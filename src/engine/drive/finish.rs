@@ -1,0 +1,179 @@
+//! The end of a run: the commit, then the terminal event, then the result (docs/rules/turns-and-streams.md#terminal-event).
+//!
+//! It must never emit an end that is not committed, or known not to be.
+
+use std::sync::Arc;
+
+use super::outcome::{self, Ended, TurnPosition, last_answer};
+use crate::engine::active_run::ActiveRun;
+use crate::engine::context::{Session, settled_budget};
+use crate::engine::events::RecordKind;
+use crate::engine::state::{JournalState, RunUsage, millis};
+use base::telemetry::{self, Instrument as _};
+use model::{
+    AgentPhase, AgentResult, Journal, StorageError, StorageErrorKind, StreamEvent, TurnCommit,
+    TurnStatus,
+};
+use turn::machine::{Machine, Outcome};
+
+/// Commits, then emits the end: the terminal event comes after the commit, the result after the event.
+pub(super) async fn finish(
+    active: &ActiveRun,
+    machine: Machine,
+    mut session: Option<Session>,
+    usage: RunUsage,
+    undelivered_steering: Vec<String>,
+) {
+    let (run, shared) = (&active.run, &active.shared);
+    let clock = &shared.clock;
+    let Some(outcome) = machine.outcome().cloned() else { return };
+    let ended = Ended {
+        turn_id: run.turn_id.clone(),
+        duration_ms: millis(clock.instant().saturating_duration_since(run.started)),
+        attempts: usage.attempts,
+        cost: usage.cost,
+        unseen: usage.unseen,
+        unseen_estimated: usage.unseen_estimated,
+        undelivered_steering,
+        warnings: usage
+            .warnings
+            .unwrap_or_default()
+            .into_iter()
+            .chain(usage.notes)
+            .chain(shared.journal.iter().flat_map(|journal| journal.warnings()))
+            .collect(),
+        compaction: usage.compaction,
+        cache_breaks: session.as_ref().map_or_else(Vec::new, |it| it.watch.breaks().to_vec()),
+        token_budget: usage.budget.map(|budget| settled_budget(budget, machine.usage().2)),
+    };
+    let stop = outcome.stop_reason;
+    let last = last_event(active, &machine, &outcome);
+    let whole = TurnStatus::of(stop) == TurnStatus::Completed;
+    let cache = session.as_ref().and_then(|session| {
+        // The links that a later run projects alike: none of a shortened conversation, and of a turn that is not whole
+        // only those before it.
+        let comparable = match (session.size.shortened(), whole) {
+            (true, _) => Some(0),
+            (false, false) => Some(session.conversation.before_turn()),
+            (false, true) => None,
+        };
+        session.watch.step(comparable)
+    });
+    let written = match &shared.journal {
+        Some(journal) => {
+            let mut commit =
+                commit_of(active, journal, &machine, &outcome, &ended, &mut session).await;
+            if let Ok(commit) = &mut commit {
+                commit.last_event = Some(last.clone());
+                commit.cache.clone_from(&cache);
+            }
+            let span = telemetry::commit_span(&run.turn_id);
+            let written = match commit {
+                Ok(commit) => journal.commit(Box::new(commit)).instrument(span).await,
+                Err(error) => Err(error),
+            };
+            if written.is_err() {
+                // The turn stays open, and so do its events: this end is delivered, and not stored.
+                active.queue.stop_storing();
+            }
+            Some(written)
+        }
+        None => None,
+    };
+    let at_turn = |head: &Option<String>| head.as_ref() == Some(&run.turn_id);
+    let stands = written
+        .as_ref()
+        .is_none_or(|written| written.as_ref().is_ok_and(|receipt| at_turn(&receipt.head)));
+    if let Some(chain) = cache.and_then(|cache| cache.chain).filter(|_| stands) {
+        shared.chains.put(&run.context.session_label, chain);
+    }
+    let mut result = outcome::result(&run.context, machine, outcome, ended);
+    match written {
+        Some(Ok(receipt)) => {
+            result.persist_error = receipt.stale_head.as_ref().map(outcome::persist_error);
+            result.persisted = receipt.stale_head.is_none();
+        }
+        Some(Err(error)) => result.persist_error = Some(outcome::persist_error(&error)),
+        None => {}
+    }
+    if let Some(error) = &result.persist_error {
+        telemetry::storage_failed(&error.code);
+    }
+    drop(session);
+    telemetry::run_ended(&run.turn_id, stop.as_str(), result.duration_ms);
+    emit_end(active, last, &result);
+}
+
+/// The commit that W4 writes.
+async fn commit_of(
+    active: &ActiveRun,
+    journal: &Arc<dyn Journal>,
+    machine: &Machine,
+    outcome: &Outcome,
+    ended: &Ended,
+    session: &mut Option<Session>,
+) -> Result<TurnCommit, StorageError> {
+    let run = &active.run;
+    let mut position = TurnPosition {
+        parent_turn_id: run.context.parent_turn_id.clone(),
+        began: session.is_some(),
+        started_at: run.started_ms,
+        completed_at: active.shared.clock.now_ms(),
+        ..TurnPosition::default()
+    };
+    match session {
+        Some(session) => {
+            position.parent_turn_id.clone_from(&session.head.parent_turn_id);
+            position.expected_head.clone_from(&session.head.expected_head);
+        }
+        // It was not taken over: it stays as it is.
+        None if run.resumes => {
+            return Err(StorageError::new(
+                StorageErrorKind::UnknownTurn,
+                format!("turn `{}` was not resumed, and stays as it was", run.turn_id),
+            ));
+        }
+        // It ended before the session was its own: its row is beside the session's history, which goes on.
+        None if position.parent_turn_id.is_none() => {
+            position.parent_turn_id =
+                journal.head(&run.context.session_label).await.unwrap_or_default();
+        }
+        None => {}
+    }
+    let mut commit = outcome::commit(&run.context, machine, outcome, ended, position);
+    match session.as_mut().map(|session| &mut session.head.journal) {
+        Some(JournalState::Open(recorder)) => {
+            recorder.settle().await;
+            let step = recorder.unwritten(machine, &[]);
+            commit.epoch = Some(recorder.epoch());
+            commit.messages = step.messages;
+            commit.tool_calls = step.calls.into_iter().map(|call| call.row).collect();
+        }
+        Some(JournalState::AtEnd | JournalState::Refused(_)) | None => {
+            commit.messages = machine.messages().to_vec();
+            commit.tool_calls = machine.calls().map(|call| call.row.clone()).collect();
+        }
+    }
+    Ok(commit)
+}
+
+/// The terminal event, without its number.
+fn last_event(active: &ActiveRun, machine: &Machine, outcome: &Outcome) -> StreamEvent {
+    if outcome::is_failure(outcome.stop_reason) {
+        let error = outcome.error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
+        return StreamEvent::StreamError { error, partial: active.queue.has_delta(), seq: 0 };
+    }
+    StreamEvent::StreamEnd {
+        run_id: active.run.context.run_id.clone(),
+        r#final: true,
+        message_id: last_answer(machine),
+        seq: 0,
+    }
+}
+
+fn emit_end(active: &ActiveRun, last: StreamEvent, result: &AgentResult) {
+    active.queue.phase(AgentPhase::End, active.shared.clock.now_ms());
+    active.queue.event(|seq| last.numbered(seq));
+    let json = serde_json::to_string(result).unwrap_or_default();
+    active.queue.host(RecordKind::Result, &json);
+}

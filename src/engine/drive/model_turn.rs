@@ -1,0 +1,247 @@
+//! The call that a run's machine asks for: with room made before it, and once more after a prompt that was refused.
+//!
+//! It must never decide what a failure means: that is `attempt`'s.
+
+use super::attempt_outcome::AttemptOutcome;
+use super::driver::Driver;
+use crate::engine::active_run::ActiveRun;
+use crate::engine::call::{
+    Called, Dismissed, Ending, ModelCall, PromptSize, call, request, run_hook, unsupported,
+};
+use crate::engine::compaction::{Compacted, compaction_failure, make_room, prune, recover};
+use crate::engine::context::{AnsweredCall, CompactionInput, Conversation, InputPosition, Session};
+use crate::engine::limits::{RateKey, priority_of};
+use crate::engine::state::{RunUsage, Unfinished};
+use base::telemetry;
+use model::{CacheBreak, CacheChange, CachePart, CallPurpose, FailureKind, StreamEvent};
+use turn::fallback::Choice;
+use turn::governor::Claim;
+use turn::machine::{Interrupt, Machine, Reply};
+use turn::transcript::Dropped;
+use turn::usage::Estimated;
+
+/// The result of asking the model.
+pub(super) enum Asked {
+    /// Model and profile are to be chosen anew.
+    ChooseAnew,
+    Called(Box<Called>),
+    /// What the run ends with instead of a call.
+    Ended(Box<AttemptOutcome>),
+}
+
+/// Asks the model; `tools_answered` says whether a tool of this run has answered.
+pub(super) async fn ask(
+    driver: &mut Driver,
+    machine: &Machine,
+    session: &mut Session,
+    tools_answered: bool,
+    usage: &mut RunUsage,
+) -> Asked {
+    let before = usage.compacted;
+    let (active, pruning) = (&driver.active, driver.pruning);
+    let compactor = driver.compactor.clone();
+    let compactor = compactor.as_deref();
+    session.size.ratio = active.ratio();
+    if let Err(cause) = prune(active, pruning, machine, session, usage).await {
+        return Asked::interrupted(cause);
+    }
+    match make_room(active, compactor, machine, session, usage).await {
+        Ok(()) => {}
+        Err(Unfinished::Interrupted(cause)) => return Asked::interrupted(cause),
+        Err(Unfinished::Failed(error)) => {
+            return Asked::Ended(Box::new(AttemptOutcome::Broken(*error)));
+        }
+    }
+    loop {
+        if usage.compacted != before {
+            choose_after_compaction(&mut driver.active, session);
+        }
+        let active = &driver.active;
+        if let Err(error) = session.conversation.sendable() {
+            let unsent = Called::unsent(Ending::Failed(error.to_failure()));
+            return Asked::Called(Box::new(unsent));
+        }
+        let sent_at = active.shared.clock.now_ms();
+        let next = model_call(active, session, tools_answered, usage);
+        let called = match call(&active.shared, next).await {
+            Ok(called) => called,
+            Err(Dismissed { held }) => {
+                usage.held = held;
+                return Asked::ChooseAnew;
+            }
+        };
+        if let Some(attempt) = &called.attempt {
+            usage.record(attempt.clone(), called.cost);
+        }
+        match (&called.ending, &called.reply) {
+            (Ending::Completed(_), Some(reply)) => {
+                learn(active, reply, session);
+                session.size.replied(reply, &session.conversation);
+                let answered = AnsweredCall {
+                    run: &active.run,
+                    conversation: &session.conversation,
+                    reply,
+                    tools_answered,
+                    sent_at,
+                };
+                let reprojections = session.size.reprojections();
+                if let Some(broken) = session.watch.observe(&answered, reprojections) {
+                    let attempt = usage.attempts.len();
+                    Box::pin(report_break(active, machine, session, broken, attempt)).await;
+                }
+                return Asked::Called(Box::new(called));
+            }
+            (Ending::Failed(failure), _)
+                if failure.kind == FailureKind::ContextOverflow && !called.emitted => {}
+            (
+                Ending::Completed(_)
+                | Ending::Counted(_)
+                | Ending::Failed(_)
+                | Ending::Interrupted(_),
+                _,
+            ) => return Asked::Called(Box::new(called)),
+        }
+        match recover(active, compactor, machine, session, usage).await {
+            Ok(Compacted::Made) => usage.count_unseen(called.tokens(), called.is_estimated()),
+            Ok(Compacted::Nothing) => return Asked::Called(Box::new(called)),
+            Err(Unfinished::Interrupted(cause)) => return Asked::interrupted(cause),
+            // A larger window needs no summary.
+            Err(Unfinished::Failed(_)) if active.run.plan.has_larger() => {
+                return Asked::Called(Box::new(called));
+            }
+            Err(Unfinished::Failed(why)) => {
+                let broken = AttemptOutcome::Broken(compaction_failure(&why));
+                return Asked::Ended(Box::new(broken));
+            }
+        }
+    }
+}
+
+impl Asked {
+    fn interrupted(cause: Interrupt) -> Self {
+        Self::Ended(Box::new(AttemptOutcome::interrupted(cause)))
+    }
+}
+
+/// The plan's next step. A session that has no profile yet gets one whose rate limits have room, where there is one.
+pub(super) fn choose(active: &ActiveRun, session: &Session) -> Choice {
+    let (shared, target) = (&active.shared, &active.run.target);
+    let tokens = session.size.estimate(&session.conversation);
+    let busy = |id: &str| {
+        let key = RateKey::new(&target.provider_name, Some(id), &target.model_name);
+        shared.governor.is_busy(&key, tokens)
+    };
+    shared.keys.choose(&active.run.plan, active.remaining(), &busy)
+}
+
+/// Uses a profile from here on.
+pub(super) fn use_profile(active: &mut ActiveRun, profile: Option<String>) {
+    let run = &mut active.run;
+    if let Some(id) = profile.as_deref().filter(|_| run.profile != profile) {
+        active.shared.keys.picked(id);
+    }
+    run.plan.using(profile.as_deref());
+    run.profile = profile;
+}
+
+/// The history was compacted: what the provider of a profile has cached of it is of no more use.
+fn choose_after_compaction(active: &mut ActiveRun, session: &Session) {
+    let run = &mut active.run;
+    run.plan.compacted();
+    active.shared.keys.stick(&run.context.session_label, &run.target.provider_name, None);
+    if let Choice::Use(profile) = choose(active, session) {
+        use_profile(active, profile);
+    }
+}
+
+/// The next call; what the request cannot express becomes a warning of the run.
+fn model_call<'a>(
+    active: &'a ActiveRun,
+    session: &Session,
+    tools_answered: bool,
+    usage: &mut RunUsage,
+) -> ModelCall<'a> {
+    let Session { conversation, size, .. } = session;
+    let run = &active.run;
+    let tools = run.tool_set.tools();
+    let request =
+        request(&run.template, &run.context, tools, &run.target, conversation, tools_answered);
+    if usage.warnings.is_none() {
+        usage.warnings = Some(unsupported(run, &request));
+    }
+    report_dropped(conversation);
+    ModelCall {
+        purpose: CallPurpose::Run,
+        target: &run.target,
+        profile: run.profile.as_deref(),
+        request,
+        prompt: PromptSize {
+            needed: size.needed(conversation),
+            worst: size.worst(conversation),
+            estimate: Estimated {
+                tokens: size.ratio.apply(size.prompt(conversation)),
+                text: size.prompt_text(conversation),
+            },
+        },
+        number: usage.next_attempt(),
+        claim: Claim {
+            priority: priority_of(&run.context.session_label),
+            last: run.plan.is_last_request(),
+        },
+        payer: Some(active.payer()),
+        hook: run_hook(run),
+        bounds: &run.bounds,
+        events: Some(&active.queue),
+        held: usage.held,
+    }
+}
+
+/// Learns from an answer how the model counts: what it reports of its prompt, beside our estimate.
+fn learn(active: &ActiveRun, reply: &Reply, session: &mut Session) {
+    // What a provider's own tools read is in its count, and in none of ours.
+    if reply.usage_estimated || !active.run.context.request.provider_tools.is_empty() {
+        return;
+    }
+    let reported = reply.usage.prompt_tokens();
+    let estimated = session.size.prompt(&session.conversation);
+    let target = &active.run.target;
+    let calibrations = &active.shared.calibrations;
+    calibrations.learn(&target.provider_name, &target.model_name, reported, estimated);
+    session.size.ratio = active.ratio();
+}
+
+/// Emits where the prompt cache broke, with the id of the message.
+async fn report_break(
+    active: &ActiveRun,
+    machine: &Machine,
+    session: &mut Session,
+    mut broken: CacheBreak,
+    attempt: usize,
+) {
+    broken.attempt = u32::try_from(attempt).unwrap_or(u32::MAX);
+    let is_there =
+        broken.part == Some(CachePart::Message) && broken.change != Some(CacheChange::Removed);
+    if let Some(at) = broken.index.filter(|_| is_there) {
+        let shared = &active.shared;
+        let (now, position) = (shared.clock.now_ms(), InputPosition::of(session));
+        let journal = shared.journal.as_ref();
+        let input = CompactionInput::read(&active.run, journal, position, now).await;
+        // Where the history cannot be read now, the id is null; the index is there all the same.
+        if let Ok(input) = input {
+            let messages = input.projected(&active.run, machine.messages());
+            let at = usize::try_from(at).unwrap_or(usize::MAX);
+            broken.message_id = messages.get(at).map(|message| message.id.clone());
+        }
+    }
+    telemetry::cache_broke(&active.run.turn_id, &broken);
+    let cache_break = Box::new(broken.clone());
+    active.queue.event(|seq| StreamEvent::CacheBreak { cache_break, seq });
+    session.watch.add_break(broken);
+}
+
+fn report_dropped(conversation: &Conversation) {
+    let Dropped { thinking, opaque, calls, results, other: _ } = conversation.dropped();
+    if thinking + opaque + calls + results > 0 {
+        telemetry::left_out(thinking, opaque, calls, results);
+    }
+}

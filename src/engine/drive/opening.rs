@@ -1,0 +1,148 @@
+//! The beginning of a run: its lane, the lease, W0; or an interrupted turn, taken over.
+//!
+//! It must never let a request be sent before the turn is on disk, where the engine journals (docs/rules/sessions-and-ledger.md#commit-points).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::driver::Driver;
+use crate::engine::active_run::ActiveRun;
+use crate::engine::context::{Session, storage_error};
+use crate::engine::shared::JournalMode;
+use crate::engine::state::{JournalState, LaneTicket, LeasedTurn, Recorder, RunUsage, Unfinished};
+use model::{Journal, OpenTurn, Opened, StorageError, StorageErrorKind};
+use turn::machine::{Event, Interrupt, Machine, Tick};
+
+/// How long a session that another process runs is left alone before it is tried again. Processes cannot wake each other;
+/// within one, nothing is polled.
+const BUSY: Duration = Duration::from_millis(25);
+
+/// Waits for the session, reads it and opens the turn. The event is what the run ends with instead.
+pub(super) async fn enter(
+    driver: &Driver,
+    ticket: Option<LaneTicket>,
+    machine: &mut Machine,
+    usage: &mut RunUsage,
+) -> Result<Session, Box<Event>> {
+    let active = &driver.active;
+    let lane = match ticket {
+        Some(ticket) => Some(active.guard(ticket.enter()).await.map_err(interrupted)?),
+        None => None,
+    };
+    let mut session = match (&active.shared.journal, active.shared.mode) {
+        (Some(journal), _) if active.run.resumes => {
+            take_over(driver, journal, machine, usage).await?
+        }
+        (Some(journal), JournalMode::Full) => open(driver, journal).await?,
+        (Some(_), JournalMode::Final) | (None, _) => read_session(driver).await?,
+    };
+    session.head.lane = lane;
+    Ok(session)
+}
+
+async fn read_session(driver: &Driver) -> Result<Session, Box<Event>> {
+    let active = &driver.active;
+    let reading = driver.session_reader();
+    let read = active.try_guard(reading.read(&active.run)).await;
+    read.map_err(|unfinished| match unfinished {
+        Unfinished::Interrupted(cause) => interrupted(cause),
+        Unfinished::Failed(error) => broken(error),
+    })
+}
+
+/// W0. Reads again what another process has moved, and waits for one that runs the session.
+async fn open(driver: &Driver, journal: &Arc<dyn Journal>) -> Result<Session, Box<Event>> {
+    let run = &driver.active.run;
+    let opening = run.opening();
+    loop {
+        let mut session = read_session(driver).await?;
+        let mut opening = opening.clone();
+        opening.turn.parent_turn_id.clone_from(&session.head.parent_turn_id);
+        opening.turn.expected_head.clone_from(&session.head.expected_head);
+        loop {
+            // Not under the guard: dropped, the turn would be open without an owner.
+            match journal.begin(Box::new(opening.clone())).await {
+                Ok(Opened::Leased(epoch)) => {
+                    let leased = LeasedTurn {
+                        turn_id: &run.turn_id,
+                        session_label: &run.context.session_label,
+                        epoch,
+                    };
+                    let recorder = Recorder::new(journal, &run.tool_set, leased, 1);
+                    session.head.journal = JournalState::Open(Box::new(recorder));
+                    return Ok(session);
+                }
+                Ok(Opened::Busy) => pause(&driver.active).await?,
+                Ok(Opened::Moved) => break,
+                Err(error) if error.kind == StorageErrorKind::UnknownTurn => {
+                    return Err(broken(error));
+                }
+                // The answer still reaches its reader (docs/rules/sessions-and-ledger.md#storage-errors).
+                Err(error) => {
+                    session.head.journal = JournalState::Refused(error);
+                    return Ok(session);
+                }
+            }
+        }
+    }
+}
+
+/// Takes an interrupted turn over, at its last commit point.
+async fn take_over(
+    driver: &Driver,
+    journal: &Arc<dyn Journal>,
+    machine: &mut Machine,
+    usage: &mut RunUsage,
+) -> Result<Session, Box<Event>> {
+    let active = &driver.active;
+    let run = &active.run;
+    let turn = loop {
+        match journal.reopen(&run.turn_id).await {
+            Ok(Opened::Leased(turn)) => break turn,
+            Ok(Opened::Busy | Opened::Moved) => pause(active).await?,
+            Err(error) => return Err(broken(error)),
+        }
+    };
+    let recorder = Recorder::resumed(journal, &run.tool_set, &turn);
+    if turn.moved {
+        return Err(broken(moved(&turn)));
+    }
+    let mut session = read_session(driver).await?;
+    // As the turn began; the commit finds a compaction that came between.
+    session.head.parent_turn_id.clone_from(&turn.parent_turn_id);
+    session.head.expected_head.clone_from(&turn.expected_head);
+    session.head.journal = JournalState::Open(Box::new(recorder));
+    *machine = Machine::restore(&turn, run.context.max_iterations);
+    usage.restore(&turn.progress);
+    let clock = &active.shared.clock;
+    let mut tick = Tick {
+        now_ms: clock.now_ms(),
+        new_id: &mut || clock.new_id(),
+        remaining: active.remaining(),
+    };
+    machine.settle_doubt(&turn, &mut tick);
+    Ok(session)
+}
+
+async fn pause(active: &ActiveRun) -> Result<(), Box<Event>> {
+    active.guard(tokio::time::sleep(BUSY)).await.map_err(interrupted)
+}
+
+pub(super) fn interrupted(cause: Interrupt) -> Box<Event> {
+    Box::new(Event::Interrupted { cause, partial: None })
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it stands where an error is mapped")]
+pub(super) fn broken(error: StorageError) -> Box<Event> {
+    Box::new(Event::Broken(storage_error(&error)))
+}
+
+fn moved(turn: &OpenTurn) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::StaleHead,
+        format!(
+            "session `{}` has gone on since turn `{}` was interrupted; discard the turn, and ask again",
+            turn.session_label, turn.turn_id
+        ),
+    )
+}

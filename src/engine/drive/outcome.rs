@@ -1,0 +1,152 @@
+//! The end of a turn: the result for the host and the commit for the ledger, from the same facts.
+//!
+//! It must never decide anything: the machine has.
+
+use model::{
+    AgentMessage, AgentResult, AssembledContext, Attempt, CacheBreak, CompactionResult,
+    OnStaleHead, PersistError, Role, RunWarning, StopReason, StorageError, TokenBudget, TokenUsage,
+    TurnCommit, TurnFacts, TurnStatus,
+};
+use turn::machine::{Machine, Outcome};
+
+/// The facts of an ended run that the machine does not hold.
+#[derive(Debug, Clone)]
+pub(crate) struct Ended {
+    pub(crate) turn_id: String,
+    pub(crate) duration_ms: u64,
+    pub(crate) attempts: Vec<Attempt>,
+    pub(crate) cost: Option<f64>,
+    /// Tokens that the machine has not seen.
+    pub(crate) unseen: TokenUsage,
+    /// Whether some of them are estimated.
+    pub(crate) unseen_estimated: bool,
+    pub(crate) undelivered_steering: Vec<String>,
+    pub(crate) warnings: Vec<RunWarning>,
+    pub(crate) compaction: Option<CompactionResult>,
+    pub(crate) token_budget: Option<TokenBudget>,
+    pub(crate) cache_breaks: Vec<CacheBreak>,
+}
+
+/// The position of an ended turn in its session.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TurnPosition {
+    pub(crate) parent_turn_id: Option<String>,
+    pub(crate) expected_head: Option<String>,
+    /// False for a run that ended before its session was its own: it moves no pointer.
+    pub(crate) began: bool,
+    pub(crate) started_at: i64,
+    pub(crate) completed_at: i64,
+}
+
+/// The commit of a turn that has ended. What of its messages and calls is written is the caller's to fill in.
+pub(crate) fn commit(
+    context: &AssembledContext,
+    machine: &Machine,
+    outcome: &Outcome,
+    ended: &Ended,
+    position: TurnPosition,
+) -> TurnCommit {
+    let Used { usage, usage_estimated, context_tokens } = used(machine, ended);
+    let facts = TurnFacts {
+        turn_id: ended.turn_id.clone(),
+        parent_turn_id: position.parent_turn_id,
+        expected_head: position.expected_head,
+        move_pointer: position.began && machine.moves_pointer(),
+        status: TurnStatus::of(outcome.stop_reason),
+        stop_reason: outcome.stop_reason,
+        started_at: position.started_at,
+        completed_at: position.completed_at,
+        usage,
+        usage_estimated,
+        context_tokens,
+        cost: ended.cost,
+        error: outcome.error.clone(),
+        attempts: ended.attempts.clone(),
+        // It was written when it was there: see `compaction`.
+        compaction: None,
+    };
+    let commit = TurnCommit::new(context, facts, machine.messages(), machine.calls().count());
+    TurnCommit { on_stale_head: OnStaleHead::Beside, ..commit }
+}
+
+/// The result of an ended run.
+pub(crate) fn result(
+    context: &AssembledContext,
+    machine: Machine,
+    outcome: Outcome,
+    ended: Ended,
+) -> AgentResult {
+    let Used { usage, usage_estimated, context_tokens } = used(&machine, &ended);
+    let (messages, tool_calls) = machine.into_parts();
+    let blocks = messages
+        .iter()
+        .rfind(|message| message.role == Role::Assistant)
+        .map(|message| message.blocks.clone())
+        .unwrap_or_default();
+    AgentResult {
+        turn_id: ended.turn_id,
+        run_id: context.run_id.clone(),
+        messages: messages.into_iter().map(AgentMessage::from).collect(),
+        blocks,
+        tool_calls,
+        usage,
+        usage_estimated,
+        context_tokens,
+        cost: ended.cost,
+        stop_reason: outcome.stop_reason,
+        duration_ms: ended.duration_ms,
+        error: outcome.error,
+        compaction: ended.compaction,
+        persisted: false,
+        persist_error: None,
+        attempts: ended.attempts,
+        undelivered_steering: ended.undelivered_steering,
+        token_budget: ended.token_budget,
+        warnings: ended.warnings,
+        cache_breaks: ended.cache_breaks,
+    }
+}
+
+/// The usage of a whole run.
+struct Used {
+    usage: TokenUsage,
+    usage_estimated: bool,
+    /// The context's size after the last call.
+    context_tokens: Option<u64>,
+}
+
+fn used(machine: &Machine, ended: &Ended) -> Used {
+    let (usage, estimated, context_tokens) = machine.usage();
+    Used {
+        usage: usage.plus(ended.unseen),
+        usage_estimated: estimated || ended.unseen_estimated,
+        context_tokens,
+    }
+}
+
+/// The public face of a commit that failed.
+pub(crate) fn persist_error(error: &StorageError) -> PersistError {
+    PersistError { code: error.kind.code().to_owned(), message: error.message.clone() }
+}
+
+/// The event that ends the stream: an error for `error` and `timeout`, else the final end (docs/rules/turns-and-streams.md#turn-status).
+pub(crate) fn is_failure(stop: StopReason) -> bool {
+    match stop {
+        StopReason::Timeout | StopReason::Error => true,
+        StopReason::EndTurn | StopReason::MaxTokens | StopReason::ToolUse | StopReason::Aborted => {
+            false
+        }
+    }
+}
+
+/// One line about a tool's outcome for `tool_status`, at most 200 characters.
+pub(crate) fn summary(text: &str) -> Option<String> {
+    let line = text.lines().find(|line| !line.trim().is_empty())?.trim();
+    Some(line.chars().take(200).collect())
+}
+
+/// The id of the newest assistant message.
+pub(super) fn last_answer(machine: &Machine) -> Option<String> {
+    let answer = machine.messages().iter().rfind(|message| message.role == Role::Assistant)?;
+    Some(answer.id.clone())
+}

@@ -1,0 +1,162 @@
+//! The loop of one run: does what the machine decides, and feeds back what happened.
+//!
+//! It owns the run's task. It must never decide: deciding is `turn/machine`.
+
+use std::time::Duration;
+
+use super::alias::follow_alias;
+use super::attempt::attempt;
+use super::driver::Driver;
+use super::finish::finish;
+use super::opening::enter;
+use super::outcome::last_answer;
+use super::tool_batch;
+use crate::engine::active_run::ActiveRun;
+use crate::engine::call::{NextCall, announce_wait};
+use crate::engine::context::Session;
+use crate::engine::state::{JournalState, LaneTicket, RunUsage};
+use model::{AgentPhase, CallPurpose, FailureKind, Role, RunWarning, StopReason, StreamEvent};
+use turn::machine::{Event, Interrupt, Machine, Step};
+
+/// Runs to the end: commit, terminal event, result. `ticket` is the run's in its session's queue, where there is one;
+/// `notes` are warnings from before the run.
+pub(crate) async fn drive(
+    mut driver: Driver,
+    ticket: Option<LaneTicket>,
+    mut notes: Vec<RunWarning>,
+) {
+    let run = &driver.active.run;
+    let mut usage = RunUsage::of(&run.target.model);
+    usage.notes.append(&mut notes);
+    let mut machine = Machine::new(run.context.current_message.clone(), run.context.max_iterations);
+    let entered = match follow_alias(&mut driver, ticket).await {
+        Ok(ticket) => enter(&driver, ticket, &mut machine, &mut usage).await,
+        Err(event) => Err(event),
+    };
+    let mut session = match entered {
+        Ok(session) => Some(session),
+        Err(event) => {
+            driver.active.feed(&mut machine, *event);
+            None
+        }
+    };
+    let mut undelivered = Vec::new();
+    if let Some(session) = &mut session {
+        undelivered = run_turn(&mut driver, &mut machine, session, &mut usage).await;
+    }
+    let active = &driver.active;
+    undelivered.extend(active.run.control.close());
+    active.shared.budgets.run_ended(&active.run.turn_id);
+    finish(active, machine, session, usage, undelivered).await;
+}
+
+/// The loop. Returns steered messages that no call will see.
+async fn run_turn(
+    driver: &mut Driver,
+    machine: &mut Machine,
+    session: &mut Session,
+    usage: &mut RunUsage,
+) -> Vec<String> {
+    let mut sent = 0;
+    let mut step = machine.step();
+    loop {
+        let active = &driver.active;
+        step = match step {
+            // A tool's limit may end with the run's: the next call would be sent for nothing.
+            Step::CallModel if active.remaining().is_zero() => {
+                interrupt(active, machine, Interrupt::Timeout)
+            }
+            Step::CallModel => {
+                let steered = active.run.control.take();
+                if !steered.is_empty() {
+                    active.feed(machine, Event::Steered(steered));
+                }
+                if let JournalState::Open(recorder) = &mut session.head.journal
+                    && recorder.is_due(machine)
+                {
+                    // W3, on its way to the disk while the request is on its way to the provider.
+                    recorder.record_in_background(machine).await;
+                }
+                let fresh = machine.messages().get(sent..).unwrap_or_default();
+                session.conversation.push_current(fresh, active.run.target.provider.as_ref());
+                sent = machine.messages().len();
+                let tools_answered = machine.messages().iter().any(|it| it.role == Role::Tool);
+                let outcome = attempt(driver, machine, session, tools_answered, usage).await;
+                let active = &driver.active;
+                let next = active.feed(machine, outcome.into_event());
+                if matches!(next, Step::RunTools(_) | Step::CallModel) {
+                    if let JournalState::Open(recorder) = &mut session.head.journal {
+                        recorder.count(&usage.progress(machine));
+                    }
+                    message_ended(active, machine);
+                }
+                next
+            }
+            Step::RunTools(calls) => {
+                active.queue.phase(AgentPhase::ToolUse, active.shared.clock.now_ms());
+                let journal = &mut session.head.journal;
+                tool_batch::run(driver, machine, journal, calls, &mut usage.notes).await
+            }
+            Step::Wait(delay) => {
+                if !delay.is_zero() {
+                    announce_retry(active, usage.next_attempt(), delay);
+                }
+                match active.guard(tokio::time::sleep(delay)).await {
+                    Ok(()) => active.feed(machine, Event::Waited),
+                    Err(cause) => interrupt(active, machine, cause),
+                }
+            }
+            // Every call of a batch is run to its end before the next step is asked for.
+            Step::AwaitTools => interrupt(active, machine, Interrupt::Abort),
+            Step::Done => {
+                let goes_on = machine.outcome().is_some_and(|outcome| {
+                    matches!(outcome.stop_reason, StopReason::EndTurn | StopReason::MaxTokens)
+                });
+                if !goes_on {
+                    return Vec::new();
+                }
+                let steered = active.run.control.take_or_close();
+                if steered.is_empty() {
+                    return Vec::new();
+                }
+                match active.feed(machine, Event::Steered(steered.clone())) {
+                    Step::Done => return steered,
+                    next => {
+                        message_ended(active, machine);
+                        next
+                    }
+                }
+            }
+        };
+    }
+}
+
+fn interrupt(active: &ActiveRun, machine: &mut Machine, cause: Interrupt) -> Step {
+    active.feed(machine, Event::Interrupted { cause, partial: None })
+}
+
+/// Emits that the same profile is called again after `delay`.
+fn announce_retry(active: &ActiveRun, attempt: u32, delay: Duration) {
+    let run = &active.run;
+    let next = NextCall {
+        purpose: CallPurpose::Run,
+        provider: &run.target.provider_name,
+        model: &run.target.model_name,
+        profile: run.profile.as_deref(),
+        attempt,
+    };
+    // An answer whose tool call could not be read is no failure of the plan's.
+    let reason = run.plan.last_failure().unwrap_or(FailureKind::ServerError);
+    announce_wait(&active.queue, next, reason, Some(delay), active.shared.clock.now_ms());
+}
+
+/// Emits the end of the newest answer, which is not the run's last.
+fn message_ended(active: &ActiveRun, machine: &Machine) {
+    let message_id = last_answer(machine);
+    active.queue.event(|seq| StreamEvent::StreamEnd {
+        run_id: active.run.context.run_id.clone(),
+        r#final: false,
+        message_id,
+        seq,
+    });
+}

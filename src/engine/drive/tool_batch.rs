@@ -1,0 +1,342 @@
+//! One batch of tool calls: all of one assistant message, in parallel where they may be.
+//!
+//! It owns the order of the batch and the skipping of calls that have not begun (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch). Running a
+//! tool is `tools`' work; that each call is answered once is the machine's.
+
+use std::future::{Future, pending, poll_fn};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::task::Poll;
+
+use base::telemetry::Instrument as _;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+use super::driver::Driver;
+use super::outcome;
+use super::tool_events::{Announcing, emit_status, unreadable};
+use crate::engine::active_run::ActiveRun;
+use crate::engine::context::{Recaller, storage_error};
+use crate::engine::state::{JournalState, Starting, needs_record};
+use crate::tools::{Ending, First, Gate, Invocation, Limits, Prepared, Ticket, ToolHost, run_call};
+use base::telemetry;
+use model::{Block, OUTCOME_UNKNOWN, RECALL, RunWarning, StorageError, ToolStatus};
+use turn::machine::{Event, Interrupt, Machine, PendingCall, Step, ToolFinish};
+
+/// What a skipped call answers (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch).
+const SKIPPED: &str = "Skipped due to queued user message.";
+
+/// Calls that were admitted and wait for their record (W2). Each begins when its sender fires; dropped, it never does.
+#[derive(Default)]
+struct Admitted {
+    starting: Vec<Starting>,
+    gates: Vec<oneshot::Sender<()>>,
+}
+
+/// A call's answer, and how many of its images no provider reads.
+struct Answered {
+    finish: ToolFinish,
+    unreadable_images: usize,
+}
+
+/// What wakes the batch.
+enum Next<'a> {
+    /// A call has its answer; none where the abort, which is seen next, ends it.
+    Finished(&'a PendingCall, Option<Answered>),
+    /// Nothing more happens by itself: what has happened is recorded, and admitted calls begin then.
+    Quiet,
+    /// A record is on disk, or is not.
+    Recorded(Result<(), StorageError>, Admitted),
+    /// Every call is answered.
+    Over,
+}
+
+/// Runs the batch to its end, or to the run's.
+pub(super) async fn run(
+    driver: &Driver,
+    machine: &mut Machine,
+    journal: &mut JournalState,
+    calls: Vec<PendingCall>,
+    notes: &mut Vec<RunWarning>,
+) -> Step {
+    let active = &driver.active;
+    let control = &active.run.control;
+    let skip = control.open_batch();
+    let gate = Gate::default();
+    let any = AtomicBool::new(false);
+    let admitted = Mutex::new(Admitted::default());
+    // Checked and queued in call order, which is the order of admission.
+    let mut queued = Vec::with_capacity(calls.len());
+    for call in &calls {
+        match active.guard(admit(active, &gate, call)).await {
+            Ok(prepared) => queued.push((call, prepared)),
+            Err(cause) => {
+                let step = interrupted(active, machine, cause, &calls);
+                control.close_batch();
+                return step;
+            }
+        }
+    }
+    let mut open: FuturesUnordered<_> = queued
+        .into_iter()
+        .map(|(call, prepared)| {
+            let (skip, any, admitted) = (&skip, &any, &admitted);
+            async move {
+                let started = AtomicBool::new(false);
+                let params = prepared.as_ref().ok().and_then(|(prepared, _)| params_of(prepared));
+                let begin = async {
+                    if any.swap(true, Ordering::AcqRel) && control.is_steered() {
+                        // One call of the batch goes first; when it begins, the others are skipped.
+                        pending::<()>().await;
+                    }
+                    started.store(true, Ordering::Release);
+                    let (go, begins) = oneshot::channel();
+                    {
+                        let mut admitted = admitted.lock().unwrap_or_else(PoisonError::into_inner);
+                        admitted.starting.push(Starting { call_id: call.call_id.clone(), params });
+                        admitted.gates.push(go);
+                    }
+                    let begins = begins.await.is_ok();
+                    if begins {
+                        control.batch_started();
+                    }
+                    begins
+                };
+                let finish = match prepared {
+                    Err(error) => Some(failed(error)),
+                    Ok((prepared, ticket)) => tokio::select! {
+                        biased;
+                        () = skipped(skip.cancelled(), &started) => Some(failed(SKIPPED.to_owned())),
+                        finish = run_one(driver, call, prepared, ticket, begin) => finish,
+                    },
+                };
+                (call, finish)
+            }
+        })
+        .collect();
+    let mut records = FuturesUnordered::new();
+    let mut step = Step::AwaitTools;
+    loop {
+        let due = match &*journal {
+            JournalState::Open(recorder) => recorder.is_due(machine),
+            JournalState::AtEnd | JournalState::Refused(_) => false,
+        };
+        let next = active
+            .guard(poll_fn(|cx| {
+                if let Poll::Ready(next) = open.poll_next_unpin(cx) {
+                    return Poll::Ready(match next {
+                        Some((call, finish)) => Next::Finished(call, finish),
+                        None => Next::Over,
+                    });
+                }
+                let waiting = |admitted: &Mutex<Admitted>| {
+                    !admitted.lock().unwrap_or_else(PoisonError::into_inner).gates.is_empty()
+                };
+                if due || waiting(&admitted) {
+                    return Poll::Ready(Next::Quiet);
+                }
+                match records.poll_next_unpin(cx) {
+                    Poll::Ready(Some((done, admitted))) => {
+                        Poll::Ready(Next::Recorded(done, admitted))
+                    }
+                    Poll::Ready(None) | Poll::Pending => Poll::Pending,
+                }
+            }))
+            .await;
+        match next {
+            Ok(Next::Finished(_, None)) => {}
+            Ok(Next::Finished(call, Some(Answered { finish, unreadable_images }))) => {
+                notes.extend(unreadable(call, unreadable_images));
+                let status =
+                    if finish.error.is_some() { ToolStatus::Failed } else { ToolStatus::Completed };
+                let text = finish.error.clone().or_else(|| first_text(&finish.content));
+                step = active
+                    .feed(machine, Event::ToolFinished { call_id: call.call_id.clone(), finish });
+                let summary = text.as_deref().and_then(outcome::summary);
+                emit_status(&active.queue, call, status, summary);
+            }
+            Ok(Next::Quiet) => {
+                let admitted =
+                    std::mem::take(&mut *admitted.lock().unwrap_or_else(PoisonError::into_inner));
+                match journal {
+                    JournalState::AtEnd => begin(active, machine, admitted),
+                    JournalState::Refused(error) => {
+                        let error = error.clone();
+                        if let Some(over) = unrecorded(active, machine, error, admitted, &calls) {
+                            step = over;
+                            break;
+                        }
+                    }
+                    JournalState::Open(recorder) if admitted.gates.is_empty() => {
+                        recorder.record_in_background(machine).await;
+                    }
+                    JournalState::Open(recorder) => {
+                        let record = recorder.record_before(machine, &admitted.starting).await;
+                        records.push(async move { (record.await, admitted) });
+                    }
+                }
+            }
+            Ok(Next::Recorded(Ok(()), admitted)) => begin(active, machine, admitted),
+            Ok(Next::Recorded(Err(error), admitted)) => {
+                if let JournalState::Open(recorder) = journal {
+                    recorder.write_all_again();
+                }
+                if let Some(over) = unrecorded(active, machine, error, admitted, &calls) {
+                    step = over;
+                    break;
+                }
+            }
+            Ok(Next::Over) => break,
+            Err(cause) => {
+                step = interrupted(active, machine, cause, &calls);
+                break;
+            }
+        }
+    }
+    control.close_batch();
+    step
+}
+
+/// Lets calls begin.
+fn begin(active: &ActiveRun, machine: &mut Machine, admitted: Admitted) {
+    for (starting, gate) in admitted.starting.into_iter().zip(admitted.gates) {
+        let Starting { call_id, params } = starting;
+        active.feed(machine, Event::ToolStarted { call_id, params });
+        // Its future may be gone: it was withdrawn before it began.
+        let _ = gate.send(());
+    }
+}
+
+/// Calls whose record could not be written: without effects they begin all the same, else the run ends here.
+fn unrecorded(
+    active: &ActiveRun,
+    machine: &mut Machine,
+    error: StorageError,
+    admitted: Admitted,
+    calls: &[PendingCall],
+) -> Option<Step> {
+    if !needs_record(&error, &active.run.tool_set, machine, &admitted.starting) {
+        begin(active, machine, admitted);
+        return None;
+    }
+    let event = Event::Broken(storage_error(&error));
+    Some(end_early(active, machine, event, "interrupted", calls))
+}
+
+/// The run is over: aborted, or out of time.
+fn interrupted(
+    active: &ActiveRun,
+    machine: &mut Machine,
+    cause: Interrupt,
+    calls: &[PendingCall],
+) -> Step {
+    let reason = match cause {
+        Interrupt::Abort => "aborted",
+        Interrupt::Timeout => "interrupted",
+    };
+    end_early(active, machine, Event::Interrupted { cause, partial: None }, reason, calls)
+}
+
+/// Ends the batch early. Calls that had begun are emitted as failed, so that every `started` has its end.
+fn end_early(
+    active: &ActiveRun,
+    machine: &mut Machine,
+    event: Event,
+    reason: &str,
+    calls: &[PendingCall],
+) -> Step {
+    let running: Vec<&PendingCall> =
+        calls.iter().filter(|call| machine.is_running(&call.call_id)).collect();
+    let step = active.feed(machine, event);
+    for call in running {
+        emit_status(&active.queue, call, ToolStatus::Failed, Some(reason.to_owned()));
+    }
+    step
+}
+
+/// Ready when the batch is skipped and the call has not begun; never otherwise.
+async fn skipped(cancelled: impl Future<Output = ()>, started: &AtomicBool) {
+    cancelled.await;
+    if started.load(Ordering::Acquire) {
+        pending::<()>().await;
+    }
+}
+
+/// Checks a call and queues it.
+async fn admit(
+    active: &ActiveRun,
+    gate: &Gate,
+    call: &PendingCall,
+) -> Result<(Prepared, Ticket), String> {
+    let tool_set = &active.run.tool_set;
+    let prepared = tool_set.prepare(&call.tool_name, &call.arguments_json).await?;
+    let mode =
+        tool_set.tools().get(prepared.index).map(|tool| tool.execution_mode).unwrap_or_default();
+    Ok((prepared, gate.queue(mode)))
+}
+
+/// The arguments as the result and the ledger have them.
+fn params_of(prepared: &Prepared) -> Option<Box<RawValue>> {
+    RawValue::from_string(prepared.arguments_json.clone()).ok()
+}
+
+/// Runs one call that was admitted. Nothing comes of one that the abort cut short: the run leaves it open, and closes it.
+async fn run_one(
+    driver: &Driver,
+    call: &PendingCall,
+    prepared: Prepared,
+    ticket: Ticket,
+    begin: impl Future<Output = bool> + Send,
+) -> Option<Answered> {
+    let active = &driver.active;
+    let run = &active.run;
+    let Some(tool) = run.tool_set.tools().get(prepared.index) else {
+        return Some(failed(format!("Tool {} not found", call.tool_name)));
+    };
+    // The run's own time is the batch's guard: a call that it ends is one the run leaves open (docs/rules/turns-and-streams.md#open-calls-at-the-end).
+    let limits = Limits::of(tool, driver.tool_timeout, None, Some(run.target.model.context_window));
+    let invocation = Invocation {
+        call_id: call.call_id.clone(),
+        provider_call_id: call.provider_call_id.clone(),
+        tool_name: call.tool_name.clone(),
+        arguments_json: prepared.arguments_json,
+    };
+    let abort = run.control.abort_token();
+    let span = telemetry::tool_span(&call.tool_name, &call.call_id);
+    let first = if call.reconcile { First::Reconcile } else { First::Run };
+    let asked = (invocation, first);
+    let own = recaller(driver, &call.tool_name);
+    let host: &dyn ToolHost = own.as_ref().map_or(driver.host.as_ref(), |own| own);
+    let host = Announcing::new(host, &active.queue, call);
+    let end = run_call(&host, asked, limits, ticket, &abort, begin).instrument(span).await;
+    let error = match end.ending {
+        // Not begun without an abort: its record was refused, and the batch ends for it.
+        Ending::Aborted | Ending::NotStarted => return None,
+        Ending::Unknown => Some(OUTCOME_UNKNOWN.to_owned()),
+        Ending::Completed | Ending::Failed | Ending::TimedOut => {
+            end.answer.is_error.then(|| end.answer.message())
+        }
+    };
+    let unreadable_images = end.unreadable_images;
+    let finish = ToolFinish { content: end.answer.content, result: end.answer.result_json, error };
+    Some(Answered { finish, unreadable_images })
+}
+
+/// The engine itself, where it answers a call of `tool`.
+fn recaller(driver: &Driver, tool: &str) -> Option<Recaller> {
+    let journal = driver.active.shared.journal.as_ref()?;
+    (driver.recalls && tool == RECALL).then(|| Recaller::new(journal, &driver.active.run))
+}
+
+/// A call that never began: the model reads the error.
+fn failed(error: String) -> Answered {
+    let content = vec![Block::text(&error)];
+    let finish = ToolFinish { content, result: None, error: Some(error) };
+    Answered { finish, unreadable_images: 0 }
+}
+
+fn first_text(content: &[Block]) -> Option<String> {
+    content.iter().find_map(Block::as_text).map(ToOwned::to_owned)
+}

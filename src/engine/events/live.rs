@@ -1,0 +1,39 @@
+//! A running turn as the journal and other processes reach it: its control, and its events that are not in the file yet.
+
+use std::sync::Arc;
+
+use super::queue::EventQueue;
+use crate::engine::state::RunControl;
+use model::{LiveRun, RunEvent};
+
+/// A run that others reach.
+pub(crate) struct ReachableRun {
+    pub(crate) control: Arc<RunControl>,
+    pub(crate) queue: Arc<EventQueue>,
+}
+
+impl LiveRun for ReachableRun {
+    fn abort(&self) {
+        self.control.abort();
+    }
+
+    fn steer(&self, text: &str) -> bool {
+        self.control.steer(text)
+    }
+
+    fn unstored(&self, after: u64) -> Vec<RunEvent> {
+        self.queue.unstored(after)
+    }
+
+    fn ack(&self, seq: u64) {
+        self.queue.ack(seq);
+    }
+
+    fn nack(&self) {
+        self.queue.nack();
+    }
+
+    fn stop_storing(&self) {
+        self.queue.stop_storing();
+    }
+}

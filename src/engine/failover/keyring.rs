@@ -1,0 +1,360 @@
+//! The keys of an engine's profiles, and the state that decides which of them may be used: in memory, and in the ledger where
+//! there is one, so that processes share it and a restart forgets nothing (docs/rules/failover.md#profile-state).
+//!
+//! It must never write a key anywhere, and never fail a run because the state could not be written.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use base::clock::Clock;
+use base::error::{EngineError, ErrorCode};
+use base::telemetry;
+use model::{
+    Failure, FailureKind, InputError, ProfileChange, ProfileState, ProfileStore, ProfileUsage,
+    quoted,
+};
+use provider::{Credential, KeyProfile};
+use turn::fallback::{Candidate, Choice, Plan};
+use turn::profiles::{self, CooldownPolicy, ProfileBook};
+
+/// What other processes write is read this often.
+const FRESH: Duration = Duration::from_millis(500);
+/// Sessions whose profile is remembered; past it, the half that was not used for the longest time is forgotten.
+const MOST_SESSIONS: usize = 10_000;
+
+#[derive(Default)]
+struct Sticky {
+    /// By session and provider: the profile, and when it was used, in order.
+    of: HashMap<(String, String), (String, u64)>,
+    uses: u64,
+}
+
+/// The book, in the wall time of its last reading.
+#[derive(Default)]
+struct BookState {
+    book: ProfileBook,
+    /// Both clocks at the last reading: their difference since is a step of the wall clock.
+    read_at: Option<(i64, Instant)>,
+}
+
+/// A step of the wall clock, and not the drift that a time server evens out.
+const STEP_MS: i64 = 1_000;
+
+impl BookState {
+    /// Takes the book to `now`: windows last as long as on the monotonic clock, wherever the wall clock is set to.
+    fn at(&mut self, now: i64, instant: Instant) {
+        let expected = self.read_at.map(|(wall, then)| {
+            let gone = instant.saturating_duration_since(then).as_millis();
+            wall.saturating_add(i64::try_from(gone).unwrap_or(i64::MAX))
+        });
+        let step = expected.map_or(0, |expected| now.saturating_sub(expected));
+        if step.saturating_abs() > STEP_MS {
+            self.book.values_mut().for_each(|usage| profiles::shift(usage, step));
+        }
+        // A drift below a step adds up until it is one.
+        if step.saturating_abs() > STEP_MS || self.read_at.is_none() {
+            self.read_at = Some((now, instant));
+        }
+        self.book.values_mut().for_each(|usage| profiles::settle(usage, now));
+    }
+}
+
+/// The profiles of an engine.
+pub(crate) struct Keyring {
+    profiles: Vec<(String, Arc<KeyProfile>)>,
+    book: Mutex<BookState>,
+    sticky: Mutex<Sticky>,
+    /// When the store was last read; held while it is, so that nobody chooses before.
+    read: tokio::sync::Mutex<Option<Instant>>,
+    /// Counts the beginnings and ends of writes: what was read across one may be older than what is known.
+    writes: AtomicU64,
+    store: Option<Arc<dyn ProfileStore>>,
+    policy: CooldownPolicy,
+    clock: Clock,
+}
+
+impl Keyring {
+    /// A keyring of these profiles, with their providers' names.
+    pub(crate) fn new(
+        profiles: Vec<(String, Arc<KeyProfile>)>,
+        store: Option<Arc<dyn ProfileStore>>,
+        policy: CooldownPolicy,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            profiles,
+            book: Mutex::default(),
+            sticky: Mutex::default(),
+            read: tokio::sync::Mutex::default(),
+            writes: AtomicU64::new(0),
+            store,
+            policy,
+            clock,
+        }
+    }
+
+    /// The book, and the wall time that it is to be read at.
+    fn book(&self) -> (MutexGuard<'_, BookState>, i64) {
+        let mut state = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now_ms();
+        state.at(now, self.clock.instant());
+        (state, now)
+    }
+
+    fn profile(&self, id: &str) -> Option<&Arc<KeyProfile>> {
+        self.profiles.iter().map(|(_, profile)| profile).find(|profile| profile.id == id)
+    }
+
+    /// Reads what other processes have written, where the last reading is not fresh.
+    pub(crate) async fn refresh(&self) {
+        if self.store.is_none() || self.profiles.is_empty() {
+            return;
+        }
+        let mut read = self.read.lock().await;
+        let now = self.clock.instant();
+        if !read.is_some_and(|at| now.saturating_duration_since(at) < FRESH) {
+            *read = self.read_all().await.then_some(now);
+        }
+    }
+
+    /// Reads the store. False where its answer may be old already.
+    async fn read_all(&self) -> bool {
+        let Some(store) = self.store.as_ref().filter(|_| !self.profiles.is_empty()) else {
+            return true;
+        };
+        let before = self.writes.load(Ordering::Acquire);
+        match store.usage().await {
+            Ok(rows) => {
+                let (mut state, _) = self.book();
+                if self.writes.load(Ordering::Acquire) != before {
+                    return false;
+                }
+                for (id, usage) in rows {
+                    if self.profile(&id).is_some() {
+                        put(&mut state.book, id, usage);
+                    }
+                }
+            }
+            Err(error) => telemetry::storage_failed(error.kind.code()),
+        }
+        true
+    }
+
+    /// What `plan` does next; `busy` is true for profiles that the call would wait for.
+    pub(crate) fn choose(
+        &self,
+        plan: &Plan,
+        remaining: Duration,
+        busy: &dyn Fn(&str) -> bool,
+    ) -> Choice {
+        let (state, now) = self.book();
+        plan.choose(&state.book, now, remaining, busy)
+    }
+
+    /// After how long the profile in use is called again; `None` where it is not.
+    pub(crate) fn retry(
+        &self,
+        plan: &mut Plan,
+        failure: &Failure,
+        emitted: bool,
+        remaining: Duration,
+    ) -> Option<Duration> {
+        let dice = self.clock.dice();
+        let (state, now) = self.book();
+        plan.retry(failure, emitted, &state.book, now, remaining, dice)
+    }
+
+    /// The profile in use is given up after `failure`: `plan` goes on.
+    ///
+    /// # Errors
+    /// The failure that ends the run.
+    pub(crate) fn give_up_profile(
+        &self,
+        plan: &mut Plan,
+        failure: &Failure,
+        emitted: bool,
+        remaining: Duration,
+    ) -> Result<(), Failure> {
+        let (state, now) = self.book();
+        plan.spent(failure, emitted, &state.book, now, remaining)
+    }
+
+    /// The profile that a session last used.
+    pub(crate) fn sticky(&self, session: &str, provider: &str) -> Option<String> {
+        let sticky = self.sticky.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (session.to_owned(), provider.to_owned());
+        sticky.of.get(&key).map(|(id, _)| id.clone())
+    }
+
+    /// The session is bound to this profile; with `None`, to none.
+    pub(crate) fn stick(&self, session: &str, provider: &str, id: Option<&str>) {
+        let mut sticky = self.sticky.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (session.to_owned(), provider.to_owned());
+        let Some(id) = id else {
+            sticky.of.remove(&key);
+            return;
+        };
+        sticky.uses = sticky.uses.wrapping_add(1);
+        let uses = sticky.uses;
+        sticky.of.insert(key, (id.to_owned(), uses));
+        if sticky.of.len() > MOST_SESSIONS {
+            let half = uses.saturating_sub((MOST_SESSIONS / 2) as u64);
+            sticky.of.retain(|_, (_, used)| *used > half);
+        }
+    }
+
+    /// Whether the profile's provider has more than one: only then their order is written.
+    fn has_others(&self, id: &str) -> bool {
+        let of = self.profiles.iter().find(|(_, profile)| profile.id == id);
+        of.is_some_and(|(of, _)| self.profiles.iter().filter(|(other, _)| other == of).count() > 1)
+    }
+
+    /// A profile was chosen: others go first from now on.
+    pub(crate) fn picked(&self, id: &str) {
+        let (mut state, now) = self.book();
+        state.book.entry(id.to_owned()).or_default().last_used_at = Some(now);
+        drop(state);
+        if let Some(store) = self.store.as_ref().filter(|_| self.has_others(id)) {
+            // A lost order does no harm.
+            store.used(id, now);
+        }
+    }
+
+    /// A profile has answered.
+    pub(crate) fn answered(&self, id: &str) {
+        let (refused, now) = {
+            let (mut state, now) = self.book();
+            let usage = state.book.entry(id.to_owned()).or_default();
+            let refused = usage.refusals > 0;
+            profiles::answered(usage, now);
+            (refused && usage.refusals == 0, now)
+        };
+        if let Some(store) = self.store.as_ref().filter(|_| refused) {
+            drop(store.change(id, Box::new(move |usage| profiles::answered(usage, now))));
+        }
+    }
+
+    /// A profile has failed with `model`: one transaction, with what other processes have written.
+    pub(crate) async fn failed(&self, id: &str, model: &str, failure: &Failure) {
+        if profiles::is_nobodys(failure.kind) {
+            return;
+        }
+        let policy = self.policy;
+        let now = {
+            let (mut state, now) = self.book();
+            let usage = state.book.entry(id.to_owned()).or_default();
+            profiles::failed(usage, policy, model, failure, now);
+            now
+        };
+        let (model, failure) = (model.to_owned(), failure.clone());
+        let change: ProfileChange =
+            Box::new(move |usage| profiles::failed(usage, policy, &model, &failure, now));
+        self.write(id, change).await;
+    }
+
+    async fn write(&self, id: &str, change: ProfileChange) {
+        let Some(store) = &self.store else { return };
+        self.writes.fetch_add(1, Ordering::AcqRel);
+        let written = store.change(id, change).await;
+        self.writes.fetch_add(1, Ordering::AcqRel);
+        match written {
+            Ok(usage) => put(&mut self.book().0.book, id.to_owned(), usage),
+            Err(error) => telemetry::storage_failed(error.kind.code()),
+        }
+    }
+
+    /// The key that a call with a profile is sent with.
+    ///
+    /// # Errors
+    /// The host's callback failed.
+    pub(crate) async fn credential(&self, id: &str) -> Result<Arc<Credential>, Failure> {
+        match self.profile(id) {
+            Some(profile) => profile.credential(&self.clock).await,
+            None => Err(no_profile(id)),
+        }
+    }
+
+    /// Whether the host gives another key for a refused one: then it is fetched.
+    pub(crate) async fn renews(&self, id: &str, refused: FailureKind) -> bool {
+        match self.profile(id) {
+            Some(profile) if refused == FailureKind::Auth => profile.renew().await,
+            Some(_) | None => false,
+        }
+    }
+
+    /// A profile of `candidate` that is free now; `None` for a server without keys.
+    ///
+    /// # Errors
+    /// No profile is free, or there is none.
+    pub(crate) async fn any(&self, candidate: Candidate) -> Result<Option<String>, Failure> {
+        self.refresh().await;
+        match self.choose(&Plan::new(vec![candidate], None), Duration::ZERO, &|_| false) {
+            Choice::Use(profile) => Ok(profile),
+            // One candidate, and no time: neither happens.
+            Choice::Wait(_) | Choice::Switch { .. } => Ok(None),
+            Choice::Fail(failure) => Err(failure),
+        }
+    }
+
+    /// The state of every profile, as the ledger has it now.
+    pub(crate) async fn states(&self) -> Vec<ProfileState> {
+        self.read_all().await;
+        let (state, now) = self.book();
+        let shown = |(provider, profile): &(String, Arc<KeyProfile>)| {
+            let mut usage = state.book.get(&profile.id).cloned().unwrap_or_default();
+            profiles::settle(&mut usage, now);
+            ProfileState {
+                id: profile.id.clone(),
+                provider: provider.clone(),
+                kind: profile.kind,
+                available: usage.windows.iter().all(|window| window.model.is_some()),
+                last_used_at: usage.last_used_at,
+                last_failure_at: usage.last_failure_at,
+                windows: usage.windows,
+            }
+        };
+        self.profiles.iter().map(shown).collect()
+    }
+
+    /// Forgets a profile's failures.
+    ///
+    /// # Errors
+    /// `unknown_profile`; any of storage.
+    pub(crate) async fn reset(&self, id: &str) -> Result<(), EngineError> {
+        let Some(profile) = self.profile(id) else {
+            let message = format!("{} is no auth profile of the engine", quoted(id));
+            return Err(EngineError::at(ErrorCode::UnknownProfile, InputError::new("id", message)));
+        };
+        profile.renew().await;
+        let clear = |usage: &mut ProfileUsage| {
+            *usage = ProfileUsage { last_used_at: usage.last_used_at, ..ProfileUsage::default() };
+        };
+        clear(self.book().0.book.entry(id.to_owned()).or_default());
+        if let Some(store) = &self.store {
+            self.writes.fetch_add(1, Ordering::AcqRel);
+            let usage = store.change(id, Box::new(clear)).await;
+            self.writes.fetch_add(1, Ordering::AcqRel);
+            let usage = usage?;
+            self.book().0.book.insert(id.to_owned(), usage);
+        }
+        Ok(())
+    }
+}
+
+/// Takes over a profile's state from the store. Not every use is written there: the later one counts.
+fn put(book: &mut ProfileBook, id: String, mut usage: ProfileUsage) {
+    let known = book.get(&id).and_then(|known| known.last_used_at);
+    usage.last_used_at = usage.last_used_at.max(known);
+    book.insert(id, usage);
+}
+
+/// A provider whose profiles are all left out of its order.
+pub(crate) fn no_profile(provider: &str) -> Failure {
+    let message =
+        format!("`{provider}` has no auth profile that may be used; see `failover.order`");
+    Failure { should_retry: Some(false), ..Failure::new(FailureKind::Auth, "missing_key", message) }
+}

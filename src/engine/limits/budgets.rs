@@ -1,0 +1,300 @@
+//! Budgets: hard limits in tokens and money per run, session, agent and day, held back before each call.
+//!
+//! It owns the limits, the accounts that a call pays from, and the worst case of a call. It must never let a call be sent
+//! without a hold, and never count one twice.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::value::RawValue;
+
+use base::clock::{self, Clock};
+use model::{
+    BudgetOptions, BudgetPer, BudgetState, Failure, FailureKind, InputError, Journal, ModelInfo,
+    SessionKey, SpentBy, StorageError, TokenUsage, typed,
+};
+use turn::spend::{Amount, Ceiling, Refusal, SpendBook, dollars, nanos};
+
+const DAY_MS: i64 = 86_400_000;
+
+/// What is spent under one limit by one run, session or agent, or on one day.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct BudgetAccount {
+    /// The limit's index in the options.
+    limit: usize,
+    /// The run's turn, the session's label, the agent's id, or the day's number.
+    key: String,
+}
+
+/// Where it is read what was spent before.
+#[derive(Clone, Copy)]
+pub(crate) struct SpendingRecord<'a> {
+    pub(crate) journal: Option<&'a Arc<dyn Journal>>,
+    pub(crate) clock: &'a Clock,
+}
+
+/// The most that a call may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WorstCase {
+    pub(crate) prompt_tokens: u64,
+    pub(crate) answer_tokens: u64,
+}
+
+/// The engine's budgets.
+#[derive(Debug, Default)]
+pub struct Budgets {
+    limits: Vec<BudgetOptions>,
+    book: Mutex<SpendBook<BudgetAccount>>,
+    /// Held while what was spent before is read, so that an account is opened once.
+    opening: tokio::sync::Mutex<()>,
+}
+
+/// Who pays for a call.
+#[derive(Debug, Clone)]
+pub(crate) struct Payer<'a> {
+    /// The turn; `None` for a compaction that was asked for.
+    pub(crate) turn_id: Option<&'a str>,
+    pub(crate) session_label: &'a str,
+    /// The turn that a new session goes on from.
+    pub(crate) follows: Option<&'a str>,
+}
+
+/// What is held back for one call. Dropped unsettled, the call counts as the worst it may have come to.
+pub(crate) struct Hold<'a> {
+    budgets: &'a Budgets,
+    accounts: Vec<BudgetAccount>,
+    worst: Amount,
+    settled: bool,
+}
+
+impl Hold<'_> {
+    /// The call has used so many tokens, and US dollars where they are known.
+    pub(crate) fn settle(mut self, tokens: u64, cost: Option<f64>) {
+        self.end(Amount::of(tokens, cost));
+    }
+
+    fn end(&mut self, used: Amount) {
+        if !std::mem::replace(&mut self.settled, true) && !self.accounts.is_empty() {
+            self.budgets.book().settle(&self.accounts, self.worst, used);
+        }
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.end(self.worst);
+    }
+}
+
+impl Budgets {
+    /// Reads `budgets` of the engine's options.
+    ///
+    /// # Errors
+    /// The first field that is wrong, by its path.
+    pub fn parse(raw: Option<&RawValue>) -> Result<Self, InputError> {
+        let limits: Vec<BudgetOptions> = match raw {
+            Some(raw) if raw.get() != "null" => typed("budgets", raw)?,
+            Some(_) | None => Vec::new(),
+        };
+        for (at, limit) in limits.iter().enumerate() {
+            let wrong = |field: &str, message: &str| {
+                Err(InputError {
+                    path: format!("budgets[{at}].{field}"),
+                    message: message.to_owned(),
+                })
+            };
+            if limit.max_tokens.is_none() && limit.max_cost.is_none() {
+                return wrong("maxTokens", "is missing, and so is `maxCost`; pass one of them");
+            }
+            if limit.max_cost.is_some_and(|most| !most.is_finite() || most < 0.0) {
+                return wrong("maxCost", "is no amount of US dollars; pass 0 or more");
+            }
+            if limit.only.is_some() && matches!(limit.per, BudgetPer::Run | BudgetPer::Day) {
+                return wrong("only", "is for budgets per session or per agent; leave it out");
+            }
+        }
+        Ok(Self { limits, ..Self::default() })
+    }
+
+    fn book(&self) -> MutexGuard<'_, SpendBook<BudgetAccount>> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The balance of every open account, by limit and key.
+    pub(crate) fn states(&self) -> Vec<BudgetState> {
+        let mut states: Vec<(BudgetAccount, BudgetState)> = self
+            .book()
+            .balances()
+            .filter_map(|(account, balance)| {
+                let limit = self.limits.get(account.limit)?;
+                let key = match limit.per {
+                    BudgetPer::Day => clock::date(account.key.parse::<i64>().ok()? * DAY_MS),
+                    BudgetPer::Run | BudgetPer::Session | BudgetPer::Agent => account.key.clone(),
+                };
+                let state = BudgetState {
+                    per: limit.per,
+                    key,
+                    max_tokens: limit.max_tokens,
+                    max_cost: limit.max_cost,
+                    used_tokens: balance.settled.tokens,
+                    used_cost: dollars(balance.settled.nanos.unwrap_or_default()),
+                    held_tokens: balance.reserved.tokens,
+                    held_cost: dollars(balance.reserved.nanos.unwrap_or_default()),
+                };
+                Some((account.clone(), state))
+            })
+            .collect();
+        states.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        states.into_iter().map(|(_, state)| state).collect()
+    }
+
+    /// A run has ended: its own accounts are closed.
+    pub(crate) fn run_ended(&self, turn_id: &str) {
+        if self.limits.iter().any(|limit| limit.per == BudgetPer::Run) {
+            let is_run =
+                |at: usize| self.limits.get(at).is_some_and(|limit| limit.per == BudgetPer::Run);
+            self.book().close(|account| is_run(account.limit) && account.key == turn_id);
+        }
+    }
+
+    /// The agent of `payer`'s session, where a budget is per agent: as the ledger has it, else as the label has it.
+    async fn agent(
+        &self,
+        record: SpendingRecord<'_>,
+        payer: &Payer<'_>,
+    ) -> Result<Option<String>, StorageError> {
+        if !self.limits.iter().any(|limit| limit.per == BudgetPer::Agent) {
+            return Ok(None);
+        }
+        let label = payer.session_label;
+        Ok(Some(match record.journal {
+            Some(journal) => journal.agent_of(label, payer.follows).await?,
+            None => SessionKey::parse(label).agent_id.unwrap_or_else(|| "default".to_owned()),
+        }))
+    }
+
+    /// The accounts that `payer` pays from now, each open.
+    async fn accounts(
+        &self,
+        record: SpendingRecord<'_>,
+        payer: &Payer<'_>,
+    ) -> Result<Vec<BudgetAccount>, StorageError> {
+        let now = record.clock.now_ms();
+        let day = now.div_euclid(DAY_MS);
+        let agent = self.agent(record, payer).await?;
+        let accounts: Vec<BudgetAccount> = self
+            .limits
+            .iter()
+            .enumerate()
+            .filter_map(|(at, limit)| {
+                let key = match limit.per {
+                    BudgetPer::Run => payer.turn_id?.to_owned(),
+                    BudgetPer::Session => payer.session_label.to_owned(),
+                    BudgetPer::Agent => agent.clone()?,
+                    BudgetPer::Day => day.to_string(),
+                };
+                let applies = limit.only.as_ref().is_none_or(|only| *only == key);
+                applies.then_some(BudgetAccount { limit: at, key })
+            })
+            .collect();
+        let is_open = || {
+            let book = self.book();
+            accounts.iter().all(|account| book.is_open(account))
+        };
+        if is_open() {
+            return Ok(accounts);
+        }
+        let _opening = self.opening.lock().await;
+        for account in &accounts {
+            if self.book().is_open(account) {
+                continue;
+            }
+            let Some(limit) = self.limits.get(account.limit) else { continue };
+            let by = match limit.per {
+                BudgetPer::Run => SpentBy::Turn(account.key.clone()),
+                BudgetPer::Session => SpentBy::Session(account.key.clone()),
+                BudgetPer::Agent => SpentBy::Agent(account.key.clone()),
+                BudgetPer::Day => SpentBy::Between(day * DAY_MS, (day + 1) * DAY_MS),
+            };
+            let before = match record.journal {
+                Some(journal) => journal.spent(by).await?,
+                None => Default::default(),
+            };
+            let ceiling = Ceiling { tokens: limit.max_tokens, nanos: limit.max_cost.map(nanos) };
+            let mut book = self.book();
+            if limit.per == BudgetPer::Day {
+                // Days that are over.
+                book.close(|other| other.limit == account.limit && other.key != account.key);
+            }
+            book.open(account.clone(), ceiling, Amount::of(before.tokens, Some(before.cost)));
+        }
+        Ok(accounts)
+    }
+
+    /// Holds the most that a call of `model` may use.
+    ///
+    /// # Errors
+    /// `budget_exceeded` where that would pass a limit; nothing is held then. The ledger's error where it cannot
+    /// tell what was spent before.
+    pub(crate) async fn hold<'a>(
+        &'a self,
+        record: SpendingRecord<'_>,
+        payer: &Payer<'_>,
+        model: &ModelInfo,
+        worst: WorstCase,
+    ) -> Result<Hold<'a>, Failure> {
+        if self.limits.is_empty() {
+            let worst = Amount::NOTHING;
+            return Ok(Hold { budgets: self, accounts: Vec::new(), worst, settled: false });
+        }
+        let accounts = self.accounts(record, payer).await.map_err(|error| {
+            Failure::new(FailureKind::Storage, error.kind.code(), error.message)
+        })?;
+        let WorstCase { prompt_tokens, answer_tokens } = worst;
+        let tokens = prompt_tokens.saturating_add(answer_tokens);
+        let worst = Amount::of(tokens, worst_cost(model, prompt_tokens, answer_tokens));
+        let reserved = self.book().reserve(&accounts, worst);
+        let reserved = reserved.map_err(|(account, why)| (account.limit, why));
+        match reserved {
+            Ok(()) => Ok(Hold { budgets: self, accounts, worst, settled: false }),
+            Err((at, why)) => Err(self.exceeded(at, why)),
+        }
+    }
+
+    fn exceeded(&self, at: usize, why: Refusal) -> Failure {
+        let per = self.limits.get(at).map_or("run", |limit| limit.per.as_str());
+        let (code, message) = match why {
+            Refusal::Tokens { wanted, left } => (
+                "budget_tokens",
+                format!(
+                    "the call may take `{wanted}` tokens, and the budget of the {per} has `{left}` left (`budgets[{at}].maxTokens`)"
+                ),
+            ),
+            Refusal::Cost { wanted, left } => (
+                "budget_cost",
+                format!(
+                    "the call may cost `{:.6}` US dollars, and the budget of the {per} has `{:.6}` left (`budgets[{at}].maxCost`)",
+                    dollars(wanted),
+                    dollars(left)
+                ),
+            ),
+            Refusal::NoPrice => (
+                "budget_no_price",
+                format!(
+                    "the model's price is unknown, and the {per} has a budget in money (`budgets[{at}].maxCost`); declare its `cost` in the engine's `models`"
+                ),
+            ),
+        };
+        Failure::new(FailureKind::BudgetExceeded, code, message)
+    }
+}
+
+/// The most that a call may cost: every token of its prompt written to the cache for an hour, or none of it cached.
+fn worst_cost(model: &ModelInfo, prompt: u64, most: u64) -> Option<f64> {
+    let plain = TokenUsage { input_tokens: prompt, output_tokens: most, ..TokenUsage::default() };
+    let written =
+        TokenUsage { cache_write_tokens: prompt, output_tokens: most, ..TokenUsage::default() };
+    let plain = model.cost_of(&plain, 0)?;
+    // Not every model has a price for what is written.
+    let written = [model.cost_of(&written, 0), model.cost_of(&written, prompt)];
+    Some(written.into_iter().flatten().fold(plain, f64::max))
+}

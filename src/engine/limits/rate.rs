@@ -1,0 +1,400 @@
+//! The rate governor: one for all runs of an engine. It holds calls back until their provider has room for them, and
+//! admits them in order.
+//!
+//! It does what `turn/governor` decides. It must never hold a lock while it waits, wait where nothing is known, or hold a
+//! call that its run has given up.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use base::clock::Clock;
+use model::{
+    Failure, FailureKind, InputError, LimitState, RateLimits, SessionKey, SessionKind, typed,
+};
+use turn::governor::{Claim, Lane, Next, Priority};
+use turn::profiles;
+use turn::retry::MAX_RETRY_AFTER;
+
+/// The most queues; past it, unused ones are dropped.
+const MOST_QUEUES: usize = 1_000;
+
+/// How calls are held back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GovernorOptions {
+    /// The longest that headers alone hold back the first in line.
+    pub max_wait: Duration,
+}
+
+impl GovernorOptions {
+    /// Reads `rateGovernor` of the engine's options: `None` where it is off.
+    ///
+    /// # Errors
+    /// The first field that is wrong, by its path.
+    pub fn parse(raw: Option<&RawValue>) -> Result<Option<Self>, InputError> {
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+        struct Fields {
+            max_wait_ms: Option<u64>,
+        }
+        let fields = match raw.map(RawValue::get) {
+            None | Some("null" | "true") => Fields::default(),
+            Some("false") => return Ok(None),
+            Some(text) if text.starts_with('{') => match raw {
+                Some(raw) => typed("rateGovernor", raw)?,
+                None => Fields::default(),
+            },
+            Some(_) => {
+                let message = "is neither true or false nor an object with `maxWaitMs`";
+                return Err(InputError::new("rateGovernor", message));
+            }
+        };
+        let max_wait = fields.max_wait_ms.map_or(MAX_RETRY_AFTER, Duration::from_millis);
+        if max_wait > MAX_RETRY_AFTER {
+            let most = MAX_RETRY_AFTER.as_millis();
+            return Err(InputError::new(
+                "rateGovernor.maxWaitMs",
+                format!("`{}` is too long; pass 0 to {most} milliseconds", max_wait.as_millis()),
+            ));
+        }
+        Ok(Some(Self { max_wait }))
+    }
+}
+
+/// What a provider's limits apply to. The order of the fields is the order of `states`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RateKey {
+    pub(crate) provider: String,
+    /// Empty for none.
+    pub(crate) profile: String,
+    pub(crate) model: String,
+}
+
+impl RateKey {
+    pub(crate) fn new(provider: &str, profile: Option<&str>, model: &str) -> Self {
+        Self {
+            provider: provider.to_owned(),
+            profile: profile.unwrap_or_default().to_owned(),
+            model: model.to_owned(),
+        }
+    }
+}
+
+struct Inner {
+    lane: Lane,
+    /// The calls that wait, by their number.
+    waiters: HashMap<u64, Arc<Notify>>,
+    /// The first call in line, and the time at which it looks again.
+    first: Option<(u64, i64)>,
+}
+
+/// The position of a call in its queue.
+enum Position {
+    /// It may be sent.
+    Admitted,
+    /// Its profile was refused.
+    Dismissed,
+    /// It is first: it looks again at this time, or when something changes.
+    First(i64),
+    Behind,
+}
+
+struct RateQueue {
+    inner: Mutex<Inner>,
+    clock: Clock,
+    epoch: Instant,
+}
+
+impl RateQueue {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> i64 {
+        let since = self.clock.instant().saturating_duration_since(self.epoch);
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// Queues a call. Returns its number, and its waker where it has to wait.
+    fn enqueue(&self, claim: Claim, input: u64) -> (u64, Option<Arc<Notify>>) {
+        let mut inner = self.lock();
+        let now = self.now();
+        let id = inner.lane.ask(claim, input, now);
+        inner.admit_ready(now);
+        if inner.lane.is_out(id) {
+            return (id, None);
+        }
+        let waiter = Arc::new(Notify::new());
+        inner.waiters.insert(id, Arc::clone(&waiter));
+        (id, Some(waiter))
+    }
+
+    fn position(&self, id: u64) -> Position {
+        let inner = self.lock();
+        match inner.first {
+            _ if inner.lane.is_out(id) => Position::Admitted,
+            _ if !inner.lane.is_waiting(id) => Position::Dismissed,
+            Some((first, until)) if first == id => Position::First(until),
+            Some(_) | None => Position::Behind,
+        }
+    }
+
+    /// Changes the lane, and admits the calls that may be sent then.
+    fn change<T>(&self, change: impl FnOnce(&mut Lane, i64) -> T) -> T {
+        let mut inner = self.lock();
+        // Read under the lock, so that a lane's time never goes back.
+        let now = self.now();
+        let done = change(&mut inner.lane, now);
+        inner.admit_ready(now);
+        done
+    }
+}
+
+impl Inner {
+    /// Admits every call that may be sent, and wakes the first in line at its time.
+    fn admit_ready(&mut self, now: i64) {
+        loop {
+            match self.lane.next(now) {
+                Next::Go(id) => {
+                    if let Some(waiter) = self.waiters.remove(&id) {
+                        waiter.notify_one();
+                    }
+                }
+                Next::Wait(id, until) => {
+                    if self.first != Some((id, until)) {
+                        self.first = Some((id, until));
+                        if let Some(waiter) = self.waiters.get(&id) {
+                            waiter.notify_one();
+                        }
+                    }
+                    return;
+                }
+                Next::Idle => {
+                    self.first = None;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// A call's position in line, and from then on its share of the limits. Dropped before the call is sent, it costs nothing;
+/// after, it counts as it was estimated.
+pub(crate) struct RatePermit {
+    queue: Option<Arc<RateQueue>>,
+    id: u64,
+    sent: bool,
+    /// How long it was held back.
+    pub(crate) held: Duration,
+}
+
+impl RatePermit {
+    fn free() -> Self {
+        Self { queue: None, id: 0, sent: false, held: Duration::ZERO }
+    }
+
+    /// The request goes out.
+    pub(crate) fn sent(&mut self) {
+        self.sent = true;
+    }
+
+    /// The server has begun to answer.
+    pub(crate) fn answered(&self, status: u16, limits: &RateLimits) {
+        if let Some(queue) = &self.queue {
+            let well = (200..300).contains(&status);
+            queue.change(|lane, now| lane.answered(self.id, well, limits, now));
+        }
+    }
+
+    /// The attempt failed. A refusal for the rate closes the lane: `keyed` says that its profile cools down for it.
+    pub(crate) fn failed(&self, failure: &Failure, keyed: bool) {
+        let Some(queue) = self.queue.as_ref().filter(|_| failure.kind == FailureKind::RateLimit)
+        else {
+            return;
+        };
+        let cooldown = Duration::from_millis(profiles::first_rung().unsigned_abs());
+        // A server that wants another try at once gets it.
+        let usual = (keyed && failure.should_retry != Some(true)).then_some(cooldown);
+        let wait = failure.retry_after.or(usual);
+        queue.change(|lane, now| lane.refused(wait, now));
+    }
+
+    /// The call has ended, and came to so many tokens, prompt and answer, where that is known.
+    pub(crate) fn settle(mut self, used: Option<(u64, u64)>) {
+        if let Some(queue) = self.queue.take() {
+            queue.change(|lane, now| lane.ended(self.id, used, now));
+        }
+    }
+}
+
+impl Drop for RatePermit {
+    fn drop(&mut self) {
+        let Some(queue) = self.queue.take() else { return };
+        queue.change(|lane, now| {
+            if self.sent {
+                lane.ended(self.id, None, now);
+            } else {
+                lane.withdrawn(self.id, now);
+            }
+        });
+        queue.lock().waiters.remove(&self.id);
+    }
+}
+
+/// The queues of an engine.
+pub(crate) struct Governor {
+    options: Option<GovernorOptions>,
+    queues: Mutex<HashMap<RateKey, Arc<RateQueue>>>,
+    clock: Clock,
+    epoch: Instant,
+}
+
+impl Governor {
+    pub(crate) fn new(options: Option<GovernorOptions>, clock: Clock) -> Self {
+        let epoch = clock.instant();
+        Self { options, queues: Mutex::default(), clock, epoch }
+    }
+
+    fn queues(&self) -> MutexGuard<'_, HashMap<RateKey, Arc<RateQueue>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn queue(&self, key: RateKey, options: GovernorOptions) -> Arc<RateQueue> {
+        let mut queues = self.queues();
+        if queues.len() >= MOST_QUEUES && !queues.contains_key(&key) {
+            queues.retain(|_, queue| Arc::strong_count(queue) > 1 || !queue.lock().lane.is_idle());
+        }
+        let queue = queues.entry(key).or_insert_with(|| {
+            let inner =
+                Inner { lane: Lane::new(options.max_wait), waiters: HashMap::new(), first: None };
+            let (clock, epoch) = (self.clock.clone(), self.epoch);
+            Arc::new(RateQueue { inner: Mutex::new(inner), clock, epoch })
+        });
+        Arc::clone(queue)
+    }
+
+    /// Waits until a call of about `input` tokens may be sent. `None`: its profile was refused meanwhile, so choose anew.
+    pub(crate) async fn permit(
+        &self,
+        key: RateKey,
+        claim: impl Into<Claim>,
+        input: u64,
+    ) -> Option<RatePermit> {
+        let Some(options) = self.options else { return Some(RatePermit::free()) };
+        let queue = self.queue(key, options);
+        let began = self.clock.instant();
+        let (id, waiter) = queue.enqueue(claim.into(), input);
+        let mut permit =
+            RatePermit { queue: Some(Arc::clone(&queue)), id, sent: false, held: Duration::ZERO };
+        let Some(waiter) = waiter else { return Some(permit) };
+        loop {
+            let at = match queue.position(id) {
+                Position::Admitted => break,
+                Position::Dismissed => return None,
+                Position::Behind => {
+                    waiter.notified().await;
+                    continue;
+                }
+                Position::First(until) => self.epoch + Duration::from_millis(until.unsigned_abs()),
+            };
+            if tokio::time::timeout_at(at, waiter.notified()).await.is_err() {
+                queue.change(|_, _| ());
+            }
+        }
+        permit.held = self.clock.instant().saturating_duration_since(began);
+        Some(permit)
+    }
+
+    /// Whether a call of about `input` tokens with this profile would wait.
+    pub(crate) fn is_busy(&self, key: &RateKey, input: u64) -> bool {
+        if self.options.is_none() {
+            return false;
+        }
+        let queue = self.queues().get(key).map(Arc::clone);
+        queue.is_some_and(|queue| queue.lock().lane.is_busy(input, queue.now()))
+    }
+
+    /// A profile has failed: the calls that wait for it choose anew, those of this model or, where the key is refused, all.
+    pub(crate) fn dismiss(&self, profile: &str, model: &str, failed: FailureKind) {
+        if profiles::is_nobodys(failed) {
+            return;
+        }
+        let any = profiles::refuses_key(failed);
+        for queue in self.queues_of(profile, |of| any || of == model) {
+            let mut inner = queue.lock();
+            let now = queue.now();
+            // There is room again soon, and a call that comes back would wait behind later ones.
+            if !any && inner.lane.is_briefly_closed(now) {
+                continue;
+            }
+            inner.first = None;
+            for id in inner.lane.dismiss() {
+                if let Some(waiter) = inner.waiters.remove(&id) {
+                    waiter.notify_one();
+                }
+            }
+        }
+    }
+
+    fn queues_of(&self, profile: &str, model: impl Fn(&str) -> bool) -> Vec<Arc<RateQueue>> {
+        let queues = self.queues();
+        let found = queues.iter().filter(|(key, _)| key.profile == profile && model(&key.model));
+        found.map(|(_, queue)| Arc::clone(queue)).collect()
+    }
+
+    /// Forgets the limits of a profile.
+    pub(crate) fn forget(&self, profile: &str) {
+        for queue in self.queues_of(profile, |_| true) {
+            queue.change(|lane, _| lane.reopen());
+        }
+    }
+
+    /// The state of every queue, by provider, profile and model.
+    pub(crate) fn states(&self) -> Vec<LimitState> {
+        let mut queues: Vec<(RateKey, Arc<RateQueue>)> =
+            self.queues().iter().map(|(key, queue)| (key.clone(), Arc::clone(queue))).collect();
+        queues.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let state = |(key, queue): (RateKey, Arc<RateQueue>)| {
+            let RateKey { provider, profile, model } = key;
+            let inner = queue.lock();
+            let now = queue.now();
+            let [requests, tokens, input, output] = inner.lane.limits(now);
+            let (in_flight, waiting, closed) = inner.lane.counts(now);
+            LimitState {
+                provider,
+                profile_id: (!profile.is_empty()).then_some(profile),
+                model,
+                requests,
+                tokens,
+                input,
+                output,
+                in_flight: small(in_flight),
+                waiting: small(waiting),
+                closed_for_ms: closed.unsigned_abs(),
+            }
+        };
+        queues.into_iter().map(state).collect()
+    }
+}
+
+/// The priority of a session's calls.
+pub(crate) fn priority_of(session_label: &str) -> Priority {
+    match SessionKey::parse(session_label).kind {
+        SessionKind::Worker | SessionKind::Subagent => Priority::Worker,
+        SessionKind::Main
+        | SessionKind::Dm
+        | SessionKind::Group
+        | SessionKind::Fork
+        | SessionKind::System
+        | SessionKind::Unknown => Priority::Interactive,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! What all runs of an engine share.
+//!
+//! It must never act: each part has its room.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::context::{CacheChainStore, Calibrations, ContextGuard, PrefixCache};
+use super::failover::Keyring;
+use super::limits::{Budgets, Governor};
+use super::state::SessionLanes;
+use base::clock::Clock;
+use base::error::{EngineError, ErrorCode};
+use model::Journal;
+
+/// How much of a run the journal gets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum JournalMode {
+    /// Every commit point: after a crash the turn is known, and its finished tools are not run again.
+    #[default]
+    Full,
+    /// The finished turn, as one transaction.
+    Final,
+}
+
+/// The parts that all runs of an engine use.
+pub(crate) struct EngineShared {
+    pub(crate) clock: Clock,
+    pub(crate) journal: Option<Arc<dyn Journal>>,
+    pub(crate) mode: JournalMode,
+    pub(crate) lanes: SessionLanes,
+    pub(crate) prefixes: PrefixCache,
+    pub(crate) chains: CacheChainStore,
+    pub(crate) calibrations: Calibrations,
+    pub(crate) guard: ContextGuard,
+    pub(crate) budgets: Budgets,
+    pub(crate) governor: Governor,
+    pub(crate) keys: Arc<Keyring>,
+    /// Cancelled when the engine closes: a count, which no run waits for, ends then.
+    pub(crate) closing: CancellationToken,
+}
+
+/// The error of an engine that is closed.
+pub(crate) fn engine_closed() -> EngineError {
+    EngineError::new(ErrorCode::EngineClosed, "the engine is closed; make a new one")
+}

@@ -1,0 +1,147 @@
+//! The handle's side of a run: abort, steer, status. The run's task owns everything else.
+//!
+//! It must never decide what an abort or a steered message means: it only carries them, and answers whether they came
+//! in time.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+#[derive(Default)]
+struct Steering {
+    /// True once the run takes no more messages.
+    closed: bool,
+    /// True while the context is compacted: no message is taken then.
+    compacting: bool,
+    queue: Vec<String>,
+    /// Skips the calls of the running batch that have not begun.
+    batch: Option<CancellationToken>,
+}
+
+/// Commands for one run. Shared by its handles and its task.
+#[derive(Default)]
+pub struct RunControl {
+    abort: CancellationToken,
+    steering: Mutex<Steering>,
+}
+
+impl RunControl {
+    /// Ends the run as aborted. Later calls change nothing.
+    pub fn abort(&self) {
+        self.abort.cancel();
+    }
+
+    pub(crate) fn abort_token(&self) -> CancellationToken {
+        self.abort.clone()
+    }
+
+    /// Queues a message for the next tool boundary. False when the run takes none any more: the message stays the caller's.
+    pub fn steer(&self, text: &str) -> bool {
+        let mut steering = self.lock();
+        if steering.closed || steering.compacting || self.abort.is_cancelled() {
+            return false;
+        }
+        steering.queue.push(text.to_owned());
+        if let Some(batch) = &steering.batch {
+            batch.cancel();
+        }
+        true
+    }
+
+    /// Whether the run still works on its answer.
+    pub fn is_streaming(&self) -> bool {
+        !self.lock().closed
+    }
+
+    /// Whether the context is being compacted.
+    pub fn is_compacting(&self) -> bool {
+        self.lock().compacting
+    }
+
+    pub(crate) fn set_compacting(&self, now: bool) {
+        self.lock().compacting = now;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Steering> {
+        self.steering.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A batch of tools begins; a message that comes now skips those that have not begun.
+    pub(crate) fn open_batch(&self) -> CancellationToken {
+        let token = CancellationToken::new();
+        self.lock().batch = Some(token.clone());
+        token
+    }
+
+    /// Whether a message waits for the next tool boundary.
+    pub(crate) fn is_steered(&self) -> bool {
+        !self.lock().queue.is_empty()
+    }
+
+    /// A tool of the batch began. Messages that came before the batch skip the others from here on (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch).
+    pub(crate) fn batch_started(&self) {
+        let steering = self.lock();
+        if !steering.queue.is_empty()
+            && let Some(batch) = &steering.batch
+        {
+            batch.cancel();
+        }
+    }
+
+    pub(crate) fn close_batch(&self) {
+        self.lock().batch = None;
+    }
+
+    /// Takes what was queued.
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().queue)
+    }
+
+    /// Takes what was queued; where that is nothing, takes no more from now on. One step, so that no message falls between.
+    pub(crate) fn take_or_close(&self) -> Vec<String> {
+        let mut steering = self.lock();
+        if steering.queue.is_empty() {
+            steering.closed = true;
+        }
+        std::mem::take(&mut steering.queue)
+    }
+
+    /// Takes no more, and returns what no call will see.
+    pub(crate) fn close(&self) -> Vec<String> {
+        let mut steering = self.lock();
+        steering.closed = true;
+        std::mem::take(&mut steering.queue)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RunControl;
+
+    #[test]
+    fn a_message_that_came_before_the_close_is_never_lost() {
+        let control = RunControl::default();
+        assert!(control.steer("first"));
+        assert_eq!(control.take_or_close(), ["first"]);
+        assert!(control.is_streaming());
+        assert_eq!(control.take_or_close(), Vec::<String>::new());
+        assert!(!control.is_streaming());
+        assert!(!control.steer("too late"));
+    }
+
+    #[test]
+    fn an_aborted_run_takes_no_message() {
+        let control = RunControl::default();
+        control.abort();
+        assert!(!control.steer("x"));
+    }
+
+    #[test]
+    fn a_message_during_a_batch_skips_what_has_not_begun() {
+        let control = RunControl::default();
+        let batch = control.open_batch();
+        assert!(!batch.is_cancelled());
+        assert!(control.steer("stop"));
+        assert!(batch.is_cancelled());
+    }
+}

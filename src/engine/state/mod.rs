@@ -1,0 +1,23 @@
+//! What a run holds: data that the other inner rooms read and change.
+//!
+//! It must never use another inner room.
+
+mod bounds;
+mod control;
+mod lanes;
+mod recorder;
+mod request_template;
+mod run;
+mod session_head;
+mod target;
+mod usage;
+
+pub(crate) use bounds::{Bounds, Unfinished, millis};
+pub use control::RunControl;
+pub(crate) use lanes::{LaneTicket, SessionLanes};
+pub(crate) use recorder::{JournalState, LeasedTurn, Recorder, Starting, needs_record};
+pub(crate) use request_template::RequestTemplate;
+pub(crate) use run::Run;
+pub(crate) use session_head::SessionHead;
+pub(crate) use target::ModelTarget;
+pub(crate) use usage::RunUsage;

@@ -1,0 +1,293 @@
+//! What of a running turn is recorded, and what is new: W1 to W3 of one run (docs/rules/sessions-and-ledger.md#commit-points).
+//!
+//! It decides what a write holds and who waits for it. It must never let a tool begin whose call is not on disk, unless
+//! that tool has no effect.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::tools::ToolSet;
+use model::{
+    CallStep, Journal, JournalFuture, Message, OpenTurn, Progress, ReplayClass, Role, StorageError,
+    StorageErrorKind, ToolCallStatus, TurnStep,
+};
+use turn::machine::Machine;
+
+/// A call that is about to begin.
+#[derive(Debug)]
+pub(crate) struct Starting {
+    pub(crate) call_id: String,
+    /// The arguments the tool gets.
+    pub(crate) params: Option<Box<RawValue>>,
+}
+
+/// How a run is recorded.
+pub(crate) enum JournalState {
+    /// At its end only, or nowhere.
+    AtEnd,
+    /// Its turn could not be opened: tools with effects do not begin.
+    Refused(StorageError),
+    /// Step by step.
+    Open(Box<Recorder>),
+}
+
+/// A turn that this process may write.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LeasedTurn<'a> {
+    pub(crate) turn_id: &'a str,
+    pub(crate) session_label: &'a str,
+    pub(crate) epoch: i64,
+}
+
+/// The journal of one run. Dropping it releases the session's lease, where no commit did.
+pub(crate) struct Recorder {
+    journal: Arc<dyn Journal>,
+    tools: Arc<ToolSet>,
+    turn_id: String,
+    session_label: String,
+    epoch: i64,
+    /// The number of messages, from the first on, that are written.
+    messages: usize,
+    /// The ids of later messages that are written.
+    written_ahead: HashSet<String>,
+    /// The status each call is written with.
+    calls: Vec<Option<ToolCallStatus>>,
+    /// What the run has counted, and whether that is written.
+    progress: Option<(String, bool)>,
+    /// A write in the background.
+    pending: Option<JournalFuture<'static, ()>>,
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.journal.release(&self.session_label, self.epoch);
+    }
+}
+
+impl Recorder {
+    /// The recorder of a turn that was just opened with `messages` messages.
+    pub(crate) fn new(
+        journal: &Arc<dyn Journal>,
+        tools: &Arc<ToolSet>,
+        turn: LeasedTurn<'_>,
+        messages: usize,
+    ) -> Self {
+        let LeasedTurn { turn_id, session_label, epoch } = turn;
+        Self {
+            journal: Arc::clone(journal),
+            tools: Arc::clone(tools),
+            turn_id: turn_id.to_owned(),
+            session_label: session_label.to_owned(),
+            epoch,
+            messages,
+            written_ahead: HashSet::new(),
+            calls: Vec::new(),
+            progress: None,
+            pending: None,
+        }
+    }
+
+    /// The recorder of a turn that was taken over.
+    pub(crate) fn resumed(
+        journal: &Arc<dyn Journal>,
+        tools: &Arc<ToolSet>,
+        turn: &OpenTurn,
+    ) -> Self {
+        let leased = LeasedTurn {
+            turn_id: &turn.turn_id,
+            session_label: &turn.session_label,
+            epoch: turn.epoch,
+        };
+        let mut recorder = Self::new(journal, tools, leased, 0);
+        recorder.written_ahead = turn.messages.iter().map(|message| message.id.clone()).collect();
+        recorder.calls = turn.calls.iter().map(|call| Some(call.row.status)).collect();
+        recorder
+    }
+
+    pub(crate) fn epoch(&self) -> i64 {
+        self.epoch
+    }
+
+    /// What the run has counted, for the next write.
+    pub(crate) fn count(&mut self, progress: &Progress) {
+        // Plain numbers and lists: serde_json has no error for them.
+        self.progress = serde_json::to_string(progress).ok().map(|json| (json, false));
+    }
+
+    fn class(&self, tool: &str) -> Option<ReplayClass> {
+        self.tools.tools().iter().find(|known| known.name == tool).map(|known| known.replay)
+    }
+
+    /// Whether something must be recorded soon: an answer of a tool with effects, or a message of the user.
+    pub(crate) fn is_due(&self, machine: &Machine) -> bool {
+        let is_new_request = |message: &Message| {
+            message.role == Role::User && !self.written_ahead.contains(&message.id)
+        };
+        machine.messages().iter().skip(self.messages).any(is_new_request)
+            || machine.calls().enumerate().skip(self.settled()).any(|(at, call)| {
+                call.answer.is_some()
+                    && self.calls.get(at).copied().flatten() != Some(call.row.status)
+                    && self.class(&call.row.tool_name) != Some(ReplayClass::Pure)
+            })
+    }
+
+    /// Calls at the front that can no longer change.
+    fn settled(&self) -> usize {
+        self.calls
+            .iter()
+            .position(|status| {
+                !matches!(status, Some(ToolCallStatus::Completed | ToolCallStatus::Failed))
+            })
+            .unwrap_or(self.calls.len())
+    }
+
+    /// What is not written yet, `starting` as running.
+    pub(crate) fn unwritten(&self, machine: &Machine, starting: &[Starting]) -> TurnStep {
+        let answers = machine.calls().skip(self.settled()).filter_map(|call| call.answer);
+        let fresh = machine.messages().iter().skip(self.messages);
+        let mut messages: Vec<Message> = Vec::new();
+        for message in fresh.chain(answers) {
+            if !self.written_ahead.contains(&message.id)
+                && !messages.iter().any(|other| other.id == message.id)
+            {
+                messages.push(message.clone());
+            }
+        }
+        let mut calls = Vec::new();
+        for (at, call) in machine.calls().enumerate().skip(self.settled()) {
+            let begins = starting.iter().find(|start| start.call_id == call.row.call_id);
+            let written = self.calls.get(at).copied().flatten();
+            if begins.is_none() && written == Some(call.row.status) {
+                continue;
+            }
+            let mut row = call.row.clone();
+            if let Some(begins) = begins {
+                row.status = ToolCallStatus::Running;
+                row.params = begins.params.clone().unwrap_or(row.params);
+            }
+            let begun = begins.is_some() || row.status == ToolCallStatus::Running;
+            calls.push(CallStep {
+                replay: self.class(&row.tool_name),
+                arguments_hash: begun.then(|| canonical_hash(&row.params)),
+                row,
+            });
+        }
+        TurnStep {
+            turn_id: self.turn_id.clone(),
+            session_label: self.session_label.clone(),
+            epoch: self.epoch,
+            messages,
+            calls,
+            progress: self
+                .progress
+                .as_ref()
+                .filter(|(_, written)| !written)
+                .map(|(json, _)| json.clone()),
+        }
+    }
+
+    /// Hands a step over; what it holds counts as written.
+    fn hand_over(
+        &mut self,
+        machine: &Machine,
+        starting: &[Starting],
+    ) -> JournalFuture<'static, ()> {
+        let step = self.unwritten(machine, starting);
+        if let Some((_, written)) = &mut self.progress {
+            *written = true;
+        }
+        self.messages = machine.messages().len();
+        let answers = machine.calls().filter_map(|call| call.answer);
+        let open = answers.filter(|answer| index(answer) >= self.messages);
+        self.written_ahead = open.map(|answer| answer.id.clone()).collect();
+        self.calls = machine
+            .calls()
+            .map(|call| {
+                let begins = starting.iter().any(|start| start.call_id == call.row.call_id);
+                Some(if begins { ToolCallStatus::Running } else { call.row.status })
+            })
+            .collect();
+        self.journal.record(Box::new(step))
+    }
+
+    /// A write has failed: the next one writes everything again.
+    pub(crate) fn write_all_again(&mut self) {
+        self.messages = 0;
+        self.written_ahead.clear();
+        self.calls.clear();
+        if let Some((_, written)) = &mut self.progress {
+            *written = false;
+        }
+    }
+
+    /// Writes what is new before `starting` begin: W1 and W2, and W3 of those before them.
+    pub(crate) async fn record_before(
+        &mut self,
+        machine: &Machine,
+        starting: &[Starting],
+    ) -> JournalFuture<'static, ()> {
+        self.settle().await;
+        self.hand_over(machine, starting)
+    }
+
+    /// Writes what is new in the background: W3. Its result is taken before the next write.
+    pub(crate) async fn record_in_background(&mut self, machine: &Machine) {
+        self.settle().await;
+        self.pending = Some(self.hand_over(machine, &[]));
+    }
+
+    /// Waits for the write in the background, which is nearly always done.
+    pub(crate) async fn settle(&mut self) {
+        if let Some(pending) = self.pending.take()
+            && pending.await.is_err()
+        {
+            // The next write repeats everything, and reports the failure itself if it persists.
+            self.write_all_again();
+        }
+    }
+}
+
+/// Whether calls may not begin without their record: the run was taken over, or one of them has effects.
+pub(crate) fn needs_record(
+    error: &StorageError,
+    tools: &ToolSet,
+    machine: &Machine,
+    starting: &[Starting],
+) -> bool {
+    error.kind == StorageErrorKind::StaleWriter
+        || machine.calls().any(|call| {
+            starting.iter().any(|start| start.call_id == call.row.call_id)
+                && !tools
+                    .tools()
+                    .iter()
+                    .any(|tool| tool.name == call.row.tool_name && tool.replay == ReplayClass::Pure)
+        })
+}
+
+fn index(message: &Message) -> usize {
+    usize::try_from(message.sequence).unwrap_or(usize::MAX)
+}
+
+/// The hash of arguments whatever their spaces and the order of their keys.
+fn canonical_hash(params: &RawValue) -> String {
+    let canonical = serde_json::from_str::<serde_json::Value>(params.get())
+        .map_or_else(|_| params.get().to_owned(), |value| value.to_string());
+    format!("{:032x}", xxh3_128(canonical.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::canonical_hash;
+
+    #[test]
+    fn the_hash_of_arguments_knows_neither_spaces_nor_the_order_of_keys() {
+        let hash = |json: &str| canonical_hash(&RawValue::from_string(json.to_owned()).unwrap());
+        assert_eq!(hash(r#"{"a":1,"b":[true]}"#), hash(r#"{ "b": [ true ], "a": 1 }"#));
+        assert_ne!(hash(r#"{"a":1}"#), hash(r#"{"a":2}"#));
+    }
+}

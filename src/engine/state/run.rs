@@ -1,0 +1,86 @@
+//! One run: what it was started with, and which model it calls now.
+//!
+//! It must never act: the rooms above read it, and `drive` changes it.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::bounds::Bounds;
+use super::control::RunControl;
+use super::request_template::RequestTemplate;
+use super::target::ModelTarget;
+use crate::tools::ToolSet;
+use model::{
+    AssembledContext, RunWarning, StopReason, TokenUsage, TurnCommit, TurnFacts, TurnOpening,
+    TurnStatus,
+};
+use turn::fallback::Plan;
+
+/// The data of one run.
+pub(crate) struct Run {
+    pub(crate) turn_id: String,
+    /// True where the turn is an interrupted one that is resumed.
+    pub(crate) resumes: bool,
+    /// Its `provider` and `model` are always those of `target`.
+    pub(crate) context: AssembledContext,
+    pub(crate) tool_set: Arc<ToolSet>,
+    pub(crate) template: RequestTemplate,
+    /// The model that is called now.
+    pub(crate) target: ModelTarget,
+    /// The profile in use.
+    pub(crate) profile: Option<String>,
+    /// Where the run is among its models and their profiles.
+    pub(crate) plan: Plan,
+    pub(crate) control: Arc<RunControl>,
+    /// Its abort and the end of its time.
+    pub(crate) bounds: Bounds,
+    pub(crate) started: Instant,
+    pub(crate) started_ms: i64,
+}
+
+impl Run {
+    /// Calls another model from here on. Returns warnings for what of the request was for the provider before it alone.
+    pub(crate) fn move_to(&mut self, target: ModelTarget) -> Vec<RunWarning> {
+        let mut left_out = Vec::new();
+        if self.context.provider != target.provider_name {
+            left_out = self.template.elsewhere(&mut self.context, &target.provider_name);
+        }
+        self.context.provider.clone_from(&target.provider_name);
+        self.context.model.clone_from(&target.model_name);
+        self.target = target;
+        // What the host has calculated was for the model it asked for.
+        let budget = &mut self.context.token_budget;
+        (budget.model_limit, budget.available) = (None, None);
+        (budget.used, budget.remaining) = (None, None);
+        left_out
+    }
+
+    /// The turn as it is written before its first request (W0); the session's head is the caller's to fill in.
+    pub(crate) fn opening(&self) -> TurnOpening {
+        let facts = TurnFacts {
+            turn_id: self.turn_id.clone(),
+            parent_turn_id: None,
+            expected_head: None,
+            move_pointer: false,
+            status: TurnStatus::Streaming,
+            stop_reason: StopReason::Error,
+            started_at: self.started_ms,
+            completed_at: self.started_ms,
+            usage: TokenUsage::default(),
+            usage_estimated: false,
+            context_tokens: None,
+            cost: None,
+            error: None,
+            attempts: Vec::new(),
+            compaction: None,
+        };
+        let query = vec![self.context.current_message.clone()];
+        let turn = TurnCommit::new(&self.context, facts, &query, 0);
+        TurnOpening {
+            turn: TurnCommit { messages: query, ..turn },
+            context: self.context.kept_json(),
+            target: self.context.target.as_ref().map(|target| target.get().to_owned()),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The options of an engine, as JSON has them.
+//!
+//! It must never accept an unknown field.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use ledger::Retention;
+use model::InputError;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Options<'a> {
+    #[serde(default)]
+    pub(super) ledger: Option<LedgerFields>,
+    #[serde(borrow, default)]
+    pub(super) providers: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) auth_profiles: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) models: Option<&'a RawValue>,
+    #[serde(default)]
+    pub(super) tool_timeout_ms: Option<u64>,
+    #[serde(borrow, default)]
+    pub(super) compaction: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) failover: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) rate_governor: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) context_guard: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) pruning: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) budgets: Option<&'a RawValue>,
+    /// What `lib/engine/options.ts` takes out before the rest crosses: named here so that an error lists every option.
+    #[serde(default)]
+    #[expect(dead_code, reason = "only its name matters")]
+    pub(super) on_request: Option<IgnoredAny>,
+    #[serde(default)]
+    #[expect(dead_code, reason = "only its name matters")]
+    pub(super) recovery: Option<IgnoredAny>,
+    #[serde(default)]
+    #[expect(dead_code, reason = "only its name matters")]
+    pub(super) tools_for: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct LedgerFields {
+    pub(super) path: String,
+    #[serde(default)]
+    pub(super) synchronous: Option<SynchronousName>,
+    #[serde(default)]
+    pub(super) journal: Option<JournalName>,
+    #[serde(default)]
+    pub(super) lease_ms: Option<u64>,
+    #[serde(default)]
+    pub(super) events: Option<EventFields>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum JournalName {
+    Full,
+    Final,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SynchronousName {
+    Full,
+    Normal,
+}
+
+/// `ledger.events` of the engine's options.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "false, or an object of `keepMs` and `keepTurns`")]
+pub(super) enum EventFields {
+    Switch(bool),
+    Keep(KeepFields),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct KeepFields {
+    #[serde(default)]
+    keep_ms: Option<u64>,
+    #[serde(default)]
+    keep_turns: Option<u32>,
+}
+
+impl EventFields {
+    pub(super) fn retention(
+        fields: Option<Self>,
+    ) -> std::result::Result<Option<Retention>, InputError> {
+        let retention = Retention::default();
+        match fields {
+            None | Some(Self::Switch(true)) => Ok(Some(retention)),
+            Some(Self::Switch(false)) => Ok(None),
+            Some(Self::Keep(KeepFields { keep_turns: Some(0), .. })) => Err(InputError {
+                path: "ledger.events.keepTurns".to_owned(),
+                message: "`0` keeps nothing; pass at least 1, or `events: false`".to_owned(),
+            }),
+            Some(Self::Keep(KeepFields { keep_ms, keep_turns })) => Ok(Some(Retention {
+                age: keep_ms.map_or(retention.age, Duration::from_millis),
+                turns: keep_turns,
+            })),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Owns the rooms inside rooms: each table of `ARCHITECTURE.md` under "Inner rooms of …" says which of a room's folders and
+//! files may use which.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use crate::circles::{Path, circles, uses};
+use crate::none;
+use crate::source::{root, sources, table, words};
+
+/// The most files and folders side by side.
+const MOST: usize = 20;
+
+/// The rooms that have a table of inner rooms, each with its table.
+fn tables() -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let headings = map.lines().filter_map(|line| line.strip_prefix("## Inner rooms of `"));
+    let rooms = headings.map(|rest| rest.trim_end().trim_end_matches('`'));
+    rooms.map(|room| (room.to_owned(), table(&format!("Inner rooms of `{room}`")))).collect()
+}
+
+#[test]
+fn an_inner_room_uses_only_the_inner_rooms_it_may() {
+    let uses = uses();
+    let mut bad = Vec::new();
+    for (room, may) in tables() {
+        let inner = |path: &Path| (path.first() == Some(&room)).then(|| path.get(1).cloned())?;
+        let mut seen = BTreeSet::new();
+        for (module, targets) in &uses {
+            let Some(from) = inner(module) else { continue };
+            seen.insert(from.clone());
+            let Some(allowed) = may.get(&from) else {
+                bad.push(format!("give `{from}` a row under \"Inner rooms of `{room}`\""));
+                continue;
+            };
+            for target in targets {
+                if let Some(to) = inner(target)
+                    && to != from
+                    && !allowed.contains(&to)
+                {
+                    let (file, target) = (module.join("/"), target.join("/"));
+                    bad.push(format!("src/{file}: `{from}` may not use `{to}` (`{target}`)"));
+                }
+            }
+        }
+        let gone = may.keys().filter(|name| !seen.contains(*name));
+        bad.extend(gone.map(|name| format!("`{room}` has no `{name}`: drop its row")));
+    }
+    bad.sort();
+    bad.dedup();
+    none(&bad);
+}
+
+#[test]
+fn inner_rooms_are_used_one_way_only() {
+    let mut bad = Vec::new();
+    for (room, may) in tables() {
+        let graph: BTreeMap<Path, BTreeSet<Path>> = may
+            .iter()
+            .map(|(from, to)| (vec![from.clone()], to.iter().map(|it| vec![it.clone()]).collect()))
+            .collect();
+        bad.extend(circles(&graph).iter().map(|circle| format!("`{room}`: {circle:?}")));
+    }
+    none(&bad);
+}
+
+#[test]
+fn a_mod_file_of_a_room_with_inner_rooms_only_hands_names_on() {
+    let rooms = tables();
+    let mut bad = Vec::new();
+    for source in sources().iter().filter(|source| rooms.contains_key(&source.room)) {
+        let is_mod = source.path.ends_with("/mod.rs") && !source.is_test;
+        let kinds = ["fn", "struct", "enum", "impl", "trait", "const", "static"];
+        if is_mod && kinds.iter().any(|kind| !words(&source.code, kind).is_empty()) {
+            bad.push(format!(
+                "{}: hand names on, and define them in files of their own",
+                source.path
+            ));
+        }
+    }
+    none(&bad);
+}
+
+#[test]
+fn few_files_are_side_by_side() {
+    let rooms = tables();
+    let mut folders: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for source in sources().iter().filter(|source| rooms.contains_key(&source.room)) {
+        let parts: Vec<&str> = source.path.split('/').collect();
+        for depth in 1..parts.len() {
+            let folder = parts[..depth].join("/");
+            folders.entry(folder).or_default().insert(parts[depth].to_owned());
+        }
+    }
+    let bad: Vec<String> = folders
+        .iter()
+        .filter(|(folder, names)| folder.matches('/').count() > 0 && names.len() > MOST)
+        .map(|(folder, names)| format!("{folder}: {} side by side, at most {MOST}", names.len()))
+        .collect();
+    none(&bad);
+}
