@@ -16,7 +16,7 @@ const PERMITS: u32 = 1 << 16;
 
 /// One per run. Cheap to make.
 #[derive(Debug, Clone)]
-pub struct Gate {
+pub(crate) struct Gate {
     permits: Arc<Semaphore>,
 }
 
@@ -30,7 +30,7 @@ impl Gate {
     /// Queues a call. The order of these calls is the order of admission, regardless of who awaits the tickets and when.
     /// Dropping a ticket gives its permits back.
     #[must_use]
-    pub fn queue(&self, mode: ExecutionMode) -> Ticket {
+    pub(crate) fn queue(&self, mode: ExecutionMode) -> Ticket {
         let permits = match mode {
             ExecutionMode::Sequential => PERMITS,
             ExecutionMode::Parallel => 1,
@@ -48,7 +48,7 @@ impl Gate {
 type Admission = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
 
 /// A position in the queue.
-pub struct Ticket {
+pub(crate) struct Ticket {
     admission: Admission,
 }
 

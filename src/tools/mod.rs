@@ -19,11 +19,11 @@ mod set;
 mod slow_check;
 mod validator;
 
-pub use cache::ToolSetCache;
-pub use gate::{Gate, Ticket};
-pub use result::{ToolAnswer, result_cap};
-pub use runtime::{
-    CallEnd, CallRequest, Ending, First, Invocation, Limits, ReconcileFuture, Reconciled,
-    ToolFuture, ToolHost, run_call,
+pub(crate) use cache::ToolSetCache;
+pub(crate) use gate::{Gate, Ticket};
+pub(crate) use result::{ToolAnswer, result_cap};
+pub(crate) use runtime::{
+    CallRequest, Ending, First, Invocation, Limits, ReconcileFuture, Reconciled, ToolFuture,
+    ToolHost, run_call,
 };
-pub use set::{Prepared, ToolSet};
+pub(crate) use set::{Prepared, ToolSet};

@@ -16,12 +16,10 @@ const CHARS_PER_TOKEN: u64 = 4;
 const UNREADABLE: &str = "[an image was left out: its data is not base64]";
 /// Room for the marker.
 const MARKER_CHARS: usize = 80;
-/// Characters of a summary (`tool_status`).
-const MAX_SUMMARY: usize = 200;
 
 /// What a tool answered.
 #[derive(Debug, Clone)]
-pub struct ToolAnswer {
+pub(crate) struct ToolAnswer {
     /// What the model reads: text and images.
     pub content: Vec<Block>,
     /// What the tool returned, whole: for the result and the ledger.
@@ -33,19 +31,19 @@ pub struct ToolAnswer {
 impl ToolAnswer {
     /// A success with text only.
     #[must_use]
-    pub fn text(text: impl Into<String>) -> Self {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Block::text(text)], result_json: None, is_error: false }
     }
 
     /// A failure, as the model reads it.
     #[must_use]
-    pub fn error(message: impl Into<String>) -> Self {
+    pub(crate) fn error(message: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(message) }
     }
 
     /// The text of the answer: for a failure, why.
     #[must_use]
-    pub fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         let mut out = String::new();
         for block in &self.content {
             if let Block::Text { text, .. } = block {
@@ -58,19 +56,10 @@ impl ToolAnswer {
         out
     }
 
-    /// The first line of text, at most 200 characters; `None` where there is none.
-    #[must_use]
-    pub fn summary(&self) -> Option<String> {
-        self.content.iter().filter_map(Block::as_text).find_map(|text| {
-            let line = text.trim_start().lines().next()?.trim_end();
-            (!line.is_empty()).then(|| line.chars().take(MAX_SUMMARY).collect())
-        })
-    }
-
     /// Cuts the content to `max_chars` characters of text and to what a request can carry of images. Anything but text
     /// and images does not belong in an answer and is left out, and so is an image that no provider reads; it reports how many of
     /// those there were. Capping twice is capping once.
-    pub fn cap(&mut self, max_chars: usize) -> usize {
+    pub(crate) fn cap(&mut self, max_chars: usize) -> usize {
         let total: usize = self
             .content
             .iter()
@@ -140,7 +129,7 @@ fn middle_cut(text: &str, chars: usize, room: usize, marker: &str) -> String {
 
 /// Characters of an answer that a model gets: 30 % of its window, and 400,000.
 #[must_use]
-pub fn result_cap(window_tokens: Option<u64>) -> usize {
+pub(crate) fn result_cap(window_tokens: Option<u64>) -> usize {
     window_tokens
         .map(|tokens| tokens.saturating_mul(CHARS_PER_TOKEN) / 10 * 3)
         .and_then(|chars| usize::try_from(chars).ok())
@@ -219,12 +208,5 @@ mod tests {
         let note = "[an image was left out: its data is not base64]";
         assert_eq!(texts(&answer), ["a", note, "image:4", note]);
         assert_eq!(answer.cap(200), 0);
-    }
-
-    #[test]
-    fn a_summary_is_the_first_line_of_at_most_200_characters() {
-        assert_eq!(ToolAnswer::text("\n one \ntwo").summary(), Some("one".into()));
-        assert_eq!(ToolAnswer::text("x".repeat(300)).summary(), Some("x".repeat(200)));
-        assert_eq!(ToolAnswer::text("").summary(), None);
     }
 }

@@ -17,7 +17,7 @@ use model::{OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition};
 
 /// One execution, as its host sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Invocation {
+pub(crate) struct Invocation {
     /// The engine's ULID of the call: the idempotency key, the same in every retry.
     pub call_id: String,
     /// The provider's id of the call.
@@ -29,11 +29,11 @@ pub struct Invocation {
 }
 
 /// An execution under way. Dropping it discards the answer.
-pub type ToolFuture = Pin<Box<dyn Future<Output = ToolAnswer> + Send>>;
+pub(crate) type ToolFuture = Pin<Box<dyn Future<Output = ToolAnswer> + Send>>;
 
 /// What a tool knows of a call that a crash left in doubt.
 #[derive(Debug, Clone)]
-pub enum Reconciled {
+pub(crate) enum Reconciled {
     /// It had its effect, and this is its answer.
     Done(ToolAnswer),
     /// It had none: it may run.
@@ -43,10 +43,10 @@ pub enum Reconciled {
 }
 
 /// A tool that is asked. Dropping it discards its answer.
-pub type ReconcileFuture = Pin<Box<dyn Future<Output = Reconciled> + Send>>;
+pub(crate) type ReconcileFuture = Pin<Box<dyn Future<Output = Reconciled> + Send>>;
 
 /// Who runs tools: JavaScript, or a script in tests.
-pub trait ToolHost: Send + Sync {
+pub(crate) trait ToolHost: Send + Sync {
     /// Runs one call. `cancel` is cancelled at the call's time limit and at the run's abort; a host that ignores it only
     /// loses its answer.
     fn execute(&self, invocation: Invocation, cancel: CancellationToken) -> ToolFuture;
@@ -60,7 +60,7 @@ pub trait ToolHost: Send + Sync {
 
 /// How a call begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum First {
+pub(crate) enum First {
     /// By running it.
     Run,
     /// By asking what became of it: it may have run before a crash.
@@ -69,7 +69,7 @@ pub enum First {
 
 /// A call to run, and how it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallRequest {
+pub(crate) struct CallRequest {
     /// What the tool gets.
     pub invocation: Invocation,
     /// How it begins.
@@ -78,7 +78,7 @@ pub struct CallRequest {
 
 /// What bounds a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Of one execution; `None` where only the deadline bounds it.
     pub timeout: Option<Duration>,
     /// When the run's time is up.
@@ -93,7 +93,7 @@ impl Limits {
     /// The tool's own limit, else the engine's, else the run's remaining time (docs/rules/turns-and-streams.md#tool-time-limits). Retries only where the tool
     /// declares that a second execution does no harm.
     #[must_use]
-    pub fn of(
+    pub(crate) fn of(
         tool: &ToolDefinition,
         engine_timeout: Option<Duration>,
         deadline: Option<Instant>,
@@ -113,7 +113,7 @@ impl Limits {
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// It answered.
     Completed,
     /// It failed, and the answer has the reason.
@@ -130,7 +130,7 @@ pub enum Ending {
 
 /// A call's one answer.
 #[derive(Debug, Clone)]
-pub struct CallEnd {
+pub(crate) struct CallEnd {
     /// How it ended.
     pub ending: Ending,
     /// What the model reads, capped; an error for every ending but [`Ending::Completed`].
@@ -147,7 +147,7 @@ impl CallEnd {
 
 /// Runs one call to its end. `begin` is awaited once, just before the side effect, and never for a call that does not
 /// start; false prevents the call from starting. Dropping the future before that withdraws the call without a trace.
-pub async fn run_call(
+pub(crate) async fn run_call(
     host: &dyn ToolHost,
     CallRequest { invocation, first }: CallRequest,
     limits: Limits,

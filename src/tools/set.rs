@@ -30,7 +30,7 @@ const MAX_NAMES: usize = 64;
 
 /// Tools with their schemas compiled, once per set and not per run or call.
 #[derive(Debug)]
-pub struct ToolSet {
+pub(crate) struct ToolSet {
     tools: Arc<[ToolDefinition]>,
     schemas: Vec<Schema>,
     by_name: HashMap<String, usize>,
@@ -38,7 +38,7 @@ pub struct ToolSet {
 
 /// A call that may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prepared {
+pub(crate) struct Prepared {
     /// The tool's index in [`ToolSet::tools`].
     pub index: usize,
     /// The arguments the tool gets: valid JSON text of an object. What the model wrote, byte for byte, unless a value
@@ -66,7 +66,7 @@ impl ToolSet {
     ///
     /// # Errors
     /// `tools[i].parameters`, where a schema is too large, is not JSON Schema, or refers to something outside itself.
-    pub fn compile(tools: &[ToolDefinition]) -> Result<Arc<Self>, InputError> {
+    pub(crate) fn compile(tools: &[ToolDefinition]) -> Result<Arc<Self>, InputError> {
         let schemas = tools
             .iter()
             .enumerate()
@@ -86,7 +86,7 @@ impl ToolSet {
 
     /// The tools in the order they were given.
     #[must_use]
-    pub fn tools(&self) -> &Arc<[ToolDefinition]> {
+    pub(crate) fn tools(&self) -> &Arc<[ToolDefinition]> {
         &self.tools
     }
 
@@ -95,7 +95,7 @@ impl ToolSet {
     /// # Errors
     /// What the model reads: which tool is missing, or which path failed and what was expected there; or that checking
     /// takes too long.
-    pub async fn prepare(
+    pub(crate) async fn prepare(
         self: &Arc<Self>,
         name: &str,
         arguments_json: &str,

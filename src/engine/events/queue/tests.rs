@@ -185,7 +185,7 @@ fn a_batch_is_bounded_in_bytes_and_a_record_that_is_longer_comes_alone() {
         assert!(round < 20, "the long record is never handed out");
         // There is always something small beside the large one, from a queue that gets in line as the hub lets it.
         short.delta(RecordKind::Token, "s");
-        if !queues.iter().any(|queue| queue.run() == 2) {
+        if !queues.iter().any(|queue| queue.run == 2) {
             queues.push(Arc::clone(&short));
         }
         let mut batch = Batch::default();
@@ -203,7 +203,7 @@ fn a_batch_is_bounded_in_bytes_and_a_record_that_is_longer_comes_alone() {
             }
             start = row[4] as usize;
         }
-        if !queues.iter().any(|queue| queue.run() == 1) {
+        if !queues.iter().any(|queue| queue.run == 1) {
             break;
         }
     }
