@@ -2067,7 +2067,7 @@ baseUrl?: string,
  */
 region?: string, 
 /**
- * The service it is (`vllm`, `azure`, …), where neither the host of `baseUrl` nor the provider's name tells.
+ * The service it is (`vllm`, `azure`, …), where neither the host of `baseUrl` nor the provider's name shows it.
  */
 flavor?: string, 
 /**
@@ -2721,7 +2721,7 @@ status?: number,
  */
 code?: string, 
 /**
- * What it says.
+ * Its text.
  */
 message?: string, 
 /**

@@ -1122,7 +1122,7 @@ baseUrl?: string,
  */
 region?: string, 
 /**
- * The service it is (`vllm`, `azure`, …), where neither the host of `baseUrl` nor the provider's name tells.
+ * The service it is (`vllm`, `azure`, …), where neither the host of `baseUrl` nor the provider's name shows it.
  */
 flavor?: string, 
 /**
@@ -1776,7 +1776,7 @@ status?: number,
  */
 code?: string, 
 /**
- * What it says.
+ * Its text.
  */
 message?: string, 
 /**

@@ -9,9 +9,9 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::ToolSet;
 use model::{InputError, ToolDefinition};
 
-/// Sets kept at most.
+/// Sets cached at most.
 const MAX_SETS: usize = 16;
-/// Bytes of text kept at most; compiled schemas grow with it.
+/// Bytes of text cached at most; compiled schemas grow with it.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// The least recently used sets are dropped first.
@@ -29,7 +29,7 @@ struct Entry {
 }
 
 impl ToolSetCache {
-    /// The set of `tools`, whose JSON text is `json`. A set that does not compile is not kept.
+    /// The set of `tools`, whose JSON text is `json`. A set that does not compile is not cached.
     ///
     /// # Errors
     /// See [`ToolSet::compile`].

@@ -38,11 +38,11 @@ pub enum Reconciled {
     Done(ToolAnswer),
     /// It had none: it may run.
     NotDone,
-    /// The tool cannot say.
+    /// The tool does not know.
     Unknown,
 }
 
-/// A tool that is asked. Dropping it discards what it says.
+/// A tool that is asked. Dropping it discards its answer.
 pub type ReconcileFuture = Pin<Box<dyn Future<Output = Reconciled> + Send>>;
 
 /// Who runs tools: JavaScript, or a script in tests.
@@ -65,6 +65,15 @@ pub enum First {
     Run,
     /// By asking what became of it: it may have run before a crash.
     Reconcile,
+}
+
+/// A call to run, and how it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallRequest {
+    /// What the tool gets.
+    pub invocation: Invocation,
+    /// How it begins.
+    pub first: First,
 }
 
 /// What bounds a call.
@@ -107,13 +116,13 @@ impl Limits {
 pub enum Ending {
     /// It answered.
     Completed,
-    /// It failed, and the answer says why.
+    /// It failed, and the answer has the reason.
     Failed,
     /// It took too long; it may have had its effect.
     TimedOut,
     /// The run was aborted while it ran; it may have had its effect.
     Aborted,
-    /// It had begun before a crash, and its tool cannot say what came of it.
+    /// It had begun before a crash, and its tool does not know what came of it.
     Unknown,
     /// The run was aborted, or its time was up, before it began: it had no effect.
     NotStarted,
@@ -137,16 +146,16 @@ impl CallEnd {
 }
 
 /// Runs one call to its end. `begin` is awaited once, just before the side effect, and never for a call that does not
-/// start; false keeps the call from starting. Dropping the future before that withdraws the call without a trace.
+/// start; false prevents the call from starting. Dropping the future before that withdraws the call without a trace.
 pub async fn run_call(
     host: &dyn ToolHost,
-    (invocation, first): (Invocation, First),
+    CallRequest { invocation, first }: CallRequest,
     limits: Limits,
     ticket: Ticket,
     abort: &CancellationToken,
     begin: impl Future<Output = bool> + Send,
 ) -> CallEnd {
-    let place = tokio::select! {
+    let permit = tokio::select! {
         biased;
         () = abort.cancelled() => {
             return CallEnd::failed(Ending::NotStarted, "Not run: the run was aborted.");
@@ -154,7 +163,7 @@ pub async fn run_call(
         () = until(limits.deadline) => {
             return CallEnd::failed(Ending::NotStarted, "Not run: the run's time is up.");
         }
-        place = ticket.admitted() => place,
+        permit = ticket.admitted() => permit,
     };
     if !begin.await {
         return CallEnd::failed(Ending::NotStarted, "Not run: the run is over.");
@@ -172,7 +181,7 @@ pub async fn run_call(
         }
     };
     // Held until the answer is there, and no longer: a host that ignores its time limit must not block the run.
-    drop(place);
+    drop(permit);
     end
 }
 
@@ -223,7 +232,7 @@ async fn attempt(
     abort: &CancellationToken,
 ) -> Attempt {
     let cancel = abort.child_token();
-    // Tells the host whenever nobody waits for it any more, also when this future is dropped.
+    // Notifies the host once its answer is not needed any more, also when this future is dropped.
     let unwanted = cancel.clone().drop_guard();
     let tool_name = invocation.tool_name.clone();
     // A host may panic when it is called, or later; either way it is the tool that failed.

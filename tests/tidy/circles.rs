@@ -10,7 +10,6 @@ use crate::source::{Source, paths, sources, words};
 
 /// How many files of each folder of a room are in a circle with another file. A folder that is not listed has none.
 const KNOWN: &[(&str, usize)] = &[
-    ("", 1),
     ("ledger", 1),
     ("ledger/events", 3),
     ("ledger/handle", 1),
@@ -24,18 +23,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("ledger/sqlite/guard", 1),
     ("ledger/transfer", 2),
     ("ledger/transfer/pi", 4),
-    ("model/data/catalogue", 2),
-    ("provider", 5),
-    ("provider/anthropic", 1),
-    ("provider/bedrock", 2),
-    ("provider/chat", 3),
-    ("provider/classify", 2),
-    ("provider/redact", 1),
-    ("provider/services", 1),
-    ("tools", 4),
-    ("turn", 2),
-    ("turn/fallback", 1),
-    ("turn/transcript", 2),
 ];
 
 /// A path as a file names it, made absolute: the modules and the item from the crate's root.

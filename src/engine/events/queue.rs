@@ -312,6 +312,14 @@ impl EventQueue {
         }
     }
 
+    /// Wakes the reader for records that would otherwise ride with a later event: none comes for a while.
+    pub fn flush(self: &Arc<Self>) {
+        let inner = self.lock();
+        if !inner.records.is_empty() {
+            self.notify(inner, true);
+        }
+    }
+
     /// Adds a record for the host: a tool to run, a call to give up, the result. One that is too long for any reader is
     /// replaced by an error.
     pub fn host(self: &Arc<Self>, kind: RecordKind, text: &str) {

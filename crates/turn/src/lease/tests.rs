@@ -148,10 +148,11 @@ proptest! {
                         prop_assert_eq!(lease(who).may_write(*epoch), newest);
                     }
                 }
-                Act::Beat(who) if !processes[who].dead => {
-                    if processes[who].running.is_some_and(|epoch| lease(who).may_write(epoch)) {
-                        (row.expires_at, row.heartbeat_at) = (ends_at(now, LEASE), now.ms);
-                    }
+                Act::Beat(who)
+                    if !processes[who].dead
+                        && processes[who].running.is_some_and(|it| lease(who).may_write(it)) =>
+                {
+                    (row.expires_at, row.heartbeat_at) = (ends_at(now, LEASE), now.ms);
                 }
                 Act::GiveBack(who) if !processes[who].dead => {
                     let given = processes[who].running;

@@ -293,3 +293,16 @@ fn a_stored_event_is_delivered_once_it_is_in_the_file_and_not_before() {
     queue.stop_storing();
     assert_eq!(texts(&queue), ["f"]);
 }
+
+#[test]
+fn a_phase_rides_with_the_next_event_unless_the_queue_is_flushed() {
+    let (queue, count) = queue(true);
+    queue.flush();
+    queue.phase(AgentPhase::ToolUse, 1);
+    assert_eq!(count.urgent.load(Ordering::Relaxed), 0);
+    queue.flush();
+    assert_eq!((count.first.load(Ordering::Relaxed), count.urgent.load(Ordering::Relaxed)), (1, 1));
+    let (rows, more) = read(&queue, 8);
+    assert_eq!((rows.len(), more), (1, false));
+    assert!(rows[0].text.contains("tool_use"), "{rows:?}");
+}

@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::thinking;
-use crate::{Api, ThinkingConfig, ThinkingEffort, TokenUsage};
+use super::thinking::{self, ThinkingCapability};
+use crate::{Api, ThinkingConfig, TokenUsage};
 
 /// One model at one provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -62,25 +62,6 @@ pub struct ModelInfo {
 pub enum Modality {
     Text,
     Image,
-}
-
-/// The ways a model may be asked to think.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ThinkingCapability {
-    /// It takes `adaptive`: the model decides.
-    #[serde(default)]
-    pub adaptive: bool,
-    /// It takes a budget in tokens.
-    #[serde(default)]
-    pub budget: bool,
-    /// The efforts it takes, weakest first; empty where it takes none.
-    #[serde(default)]
-    pub efforts: Vec<ThinkingEffort>,
-    /// Whether thinking can be switched off.
-    #[serde(default = "yes")]
-    pub can_disable: bool,
 }
 
 /// Prices in US dollars per million tokens. A price that is null is unknown.

@@ -20,7 +20,8 @@ mod thinking;
 
 pub use declare::ModelDeclaration;
 pub use filter::ModelFilter;
-pub use info::{CostTier, Modality, ModelCost, ModelInfo, ThinkingCapability};
+pub use info::{CostTier, Modality, ModelCost, ModelInfo};
+pub use thinking::ThinkingCapability;
 
 use names::{Name, alike, last_part};
 

@@ -3,11 +3,35 @@
 //! It must never ask a model for what its catalogue entry says it refuses. Where nothing is known, what was asked for goes
 //! out as it is.
 
-use super::ThinkingCapability;
+use serde::{Deserialize, Serialize};
+
 use crate::{ThinkingConfig, ThinkingEffort, ThinkingMode};
+
+/// The ways a model may be asked to think.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ThinkingCapability {
+    /// It takes `adaptive`: the model decides.
+    #[serde(default)]
+    pub adaptive: bool,
+    /// It takes a budget in tokens.
+    #[serde(default)]
+    pub budget: bool,
+    /// The efforts it takes, weakest first; empty where it takes none.
+    #[serde(default)]
+    pub efforts: Vec<ThinkingEffort>,
+    /// Whether thinking can be switched off.
+    #[serde(default = "may_be_disabled")]
+    pub can_disable: bool,
+}
 
 /// What is meant where the host names neither a budget nor an effort.
 const USUAL_EFFORT: ThinkingEffort = ThinkingEffort::Medium;
+
+fn may_be_disabled() -> bool {
+    true
+}
 
 /// What to ask of a model that can do `capability`, whose answer is capped at `max_tokens`; `None` to ask nothing.
 pub(super) fn fit(

@@ -1,6 +1,6 @@
 //! Patterns of property names that look around. `patternProperties` belongs to the validator, and so does
 //! `additionalProperties`, which reads the same patterns: neither can be given another engine. So each such pattern is tried
-//! on the names of the value, on ours, and the schema is built again with the names it took in its place.
+//! on the names of the value, on ours, and the schema is built again with the names it took instead.
 //!
 //! Rare. It must never change which names a pattern takes.
 
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::instance::Metered;
 use super::meter::charge;
 use super::pattern::Pattern;
-use super::schema::{Patterns, build};
+use super::validator::{Patterns, build};
 
 /// The keyword.
 const KEYWORD: &str = "patternProperties";
@@ -25,14 +25,14 @@ const PER_BYTE: u64 = 16;
 
 /// A schema with such patterns.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct NamePatterns {
     schema: Value,
     bytes: u64,
     looking: HashMap<String, Arc<Pattern>>,
     patterns: Arc<Patterns>,
 }
 
-impl Names {
+impl NamePatterns {
     /// What of a schema has to be built again; nothing where all patterns of names are linear.
     pub(super) fn of(schema: &Value, patterns: &Arc<Patterns>) -> Result<Option<Self>, String> {
         let mut looking = HashMap::new();
@@ -142,7 +142,7 @@ fn rewrite(
     }
 }
 
-/// A pattern of exactly these names; none where there are none. The index keeps two patterns apart that take the same.
+/// A pattern of exactly these names; none where there are none. The index separates two patterns that take the same.
 fn alternation<'a>(index: usize, names: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut all = String::new();
     for name in names {
