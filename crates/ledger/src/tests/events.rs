@@ -207,7 +207,7 @@ async fn a_run_that_ends_while_it_is_read_is_not_taken_for_one_that_nobody_runs(
     let reader = reader(&fixture.path());
     turn.last_event =
         Some(StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 });
-    fixture.ledger.commit(super::journal::ending(&turn, epoch, 1)).await.unwrap();
+    fixture.ledger.commit(super::ending(&turn, epoch, 1)).await.unwrap();
     drop(registration);
     let core = fixture.ledger.core().unwrap();
     let of = || Follows::Turn("t0".to_owned());

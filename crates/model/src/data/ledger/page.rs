@@ -92,3 +92,23 @@ impl<T, After> Page<T, After> {
         Self { items, next: next.filter(|_| more) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::PageOptions;
+
+    #[test]
+    fn a_page_has_1_to_1000_items_and_a_filter_only_the_fields_it_has() {
+        for (json, wrong) in [
+            (r#"{"limit": 0}"#, "1 to 1000"),
+            (r#"{"limit": 1001}"#, "1 to 1000"),
+            (r#"{"limit": 1.5}"#, "1 to 1000"),
+            (r#"{"limit": -1}"#, "1 to 1000"),
+            (r#"{"limt": 1}"#, "unknown field `limt`"),
+            (r#"{"after": 1}"#, "expected a string"),
+        ] {
+            let error = serde_json::from_str::<PageOptions>(json).unwrap_err().to_string();
+            assert!(error.contains(wrong), "{json}: {error}");
+        }
+    }
+}

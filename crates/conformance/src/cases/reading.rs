@@ -1,6 +1,7 @@
-//! Threads, lists, search and usage: what each says, page by page, and that none shows a turn that still runs.
+//! Lists, search and usage: what each says, page by page, and that none shows a turn that still runs.
 
-use super::*;
+use crate::store::Fixture;
+use crate::turns::{NOW, short_turn, turn};
 use model::{
     Page, PageOptions, SearchOptions, SessionFilter, StorageErrorKind, ToolCallFilter, UsageBy,
     UsageFilter,
@@ -11,14 +12,12 @@ fn options<T: serde::de::DeserializeOwned>(json: serde_json::Value) -> T {
 }
 
 /// A thread of four turns in `main`, and one in a fork at the second.
-async fn forked() -> Fixture {
-    let fixture = Fixture::new();
+async fn fork(fixture: &Fixture) {
     for (id, parent) in [("t1", None), ("t2", Some("t1")), ("t3", Some("t2")), ("t4", Some("t3"))] {
         fixture.commit(turn(id, "main", parent)).await.unwrap();
     }
-    fixture.ledger.fork("t2", Some("side")).await.unwrap();
+    fixture.ledger.admin.fork("t2", Some("side")).await.unwrap();
     fixture.commit(turn("t5", "side", Some("t2"))).await.unwrap();
-    fixture
 }
 
 fn keys<T, After>(
@@ -28,45 +27,47 @@ fn keys<T, After>(
     (page.items.iter().map(key).collect(), page.next)
 }
 
-#[tokio::test]
-async fn the_ancestry_goes_up_to_the_root_page_by_page() {
-    let fixture = forked().await;
+/// A case.
+pub async fn the_ancestry_goes_up_to_the_root_page_by_page(fixture: Fixture) {
+    fork(&fixture).await;
     let ledger = &fixture.ledger;
     let page = |after: Option<&str>| options(serde_json::json!({ "after": after, "limit": 2 }));
     let ids = |page| keys(page, |turn: &model::TurnSummary| turn.id.clone());
-    let first = ids(ledger.ancestry("t4".to_owned(), page(None)).await.unwrap());
+    let first = ids(ledger.read.ancestry("t4".to_owned(), page(None)).await.unwrap());
     assert_eq!(first, (vec!["t4".to_owned(), "t3".to_owned()], Some("t3".to_owned())));
-    let last = ids(ledger.ancestry("t4".to_owned(), page(Some("t3"))).await.unwrap());
+    let last = ids(ledger.read.ancestry("t4".to_owned(), page(Some("t3"))).await.unwrap());
     assert_eq!(last, (vec!["t2".to_owned(), "t1".to_owned()], None));
-    let whole = ids(ledger.ancestry("t5".to_owned(), PageOptions::default()).await.unwrap());
+    let whole = ids(ledger.read.ancestry("t5".to_owned(), PageOptions::default()).await.unwrap());
     assert_eq!(whole, (["t5", "t2", "t1"].map(String::from).to_vec(), None));
-    let error = ledger.ancestry("t4".to_owned(), page(Some("none"))).await.unwrap_err();
+    let error = ledger.read.ancestry("t4".to_owned(), page(Some("none"))).await.unwrap_err();
     assert_eq!(
         (error.kind, error.field.as_deref()),
         (StorageErrorKind::UnknownTurn, Some("page.after"))
     );
-    let error = ledger.ancestry("none".to_owned(), page(None)).await.unwrap_err();
+    let error = ledger.read.ancestry("none".to_owned(), page(None)).await.unwrap_err();
     assert_eq!((error.kind, error.field), (StorageErrorKind::UnknownTurn, None));
 }
 
-#[tokio::test]
-async fn the_children_of_a_turn_are_all_that_follow_it_in_whatever_session() {
-    let fixture = forked().await;
+/// A case.
+pub async fn the_children_of_a_turn_are_all_that_follow_it_in_whatever_session(fixture: Fixture) {
+    fork(&fixture).await;
     let ledger = &fixture.ledger;
     let page = |after: Option<&str>| options(serde_json::json!({ "after": after, "limit": 1 }));
     let ids = |page| keys(page, |turn: &model::TurnSummary| turn.id.clone());
-    let first = ids(ledger.children("t2".to_owned(), page(None)).await.unwrap());
+    let first = ids(ledger.read.children("t2".to_owned(), page(None)).await.unwrap());
     assert_eq!(first, (vec!["t3".to_owned()], Some("t3".to_owned())));
-    let last = ids(ledger.children("t2".to_owned(), page(Some("t3"))).await.unwrap());
+    let last = ids(ledger.read.children("t2".to_owned(), page(Some("t3"))).await.unwrap());
     assert_eq!(last, (vec!["t5".to_owned()], None));
-    assert_eq!(ids(ledger.children("t4".to_owned(), page(None)).await.unwrap()), (vec![], None));
-    let error = ledger.children("none".to_owned(), page(None)).await.unwrap_err();
+    assert_eq!(
+        ids(ledger.read.children("t4".to_owned(), page(None)).await.unwrap()),
+        (vec![], None)
+    );
+    let error = ledger.read.children("none".to_owned(), page(None)).await.unwrap_err();
     assert_eq!(error.kind, StorageErrorKind::UnknownTurn);
 }
 
-#[tokio::test]
-async fn a_session_is_seen_as_it_was_at_any_time() {
-    let fixture = Fixture::new();
+/// A case.
+pub async fn a_session_is_seen_as_it_was_at_any_time(fixture: Fixture) {
     let mut at = NOW;
     for (id, parent) in [("t1", None), ("t2", Some("t1")), ("t3", Some("t2"))] {
         let mut turn = turn(id, "main", parent);
@@ -77,7 +78,7 @@ async fn a_session_is_seen_as_it_was_at_any_time() {
     let ledger = &fixture.ledger;
     let mut pointed = Vec::new();
     for time in [NOW - 1, NOW, NOW + 999, NOW + 1_000, i64::MAX] {
-        let found = ledger.as_of("main".to_owned(), time).await.unwrap();
+        let found = ledger.read.as_of("main".to_owned(), time).await.unwrap();
         pointed.push(found.map(|found| found.thread_id));
     }
     // Of two moves in one millisecond, the later one.
@@ -85,26 +86,27 @@ async fn a_session_is_seen_as_it_was_at_any_time() {
     assert_eq!(pointed, expected.map(|id| id.map(String::from)));
     let turns = |page| keys(page, |moved: &model::SessionMove| moved.thread_id.clone());
     let page = |after: Option<String>| options(serde_json::json!({ "after": after, "limit": 2 }));
-    let (first, next) = turns(ledger.session_history("main".to_owned(), page(None)).await.unwrap());
+    let (first, next) =
+        turns(ledger.read.session_history("main".to_owned(), page(None)).await.unwrap());
     assert_eq!(first, ["t1", "t2"]);
-    let rest = ledger.session_history("main".to_owned(), page(next)).await.unwrap();
+    let rest = ledger.read.session_history("main".to_owned(), page(next)).await.unwrap();
     assert_eq!(turns(rest), (vec!["t3".to_owned()], None));
-    let wrong = ledger.session_history("main".to_owned(), page(Some("x".to_owned()))).await;
+    let wrong = ledger.read.session_history("main".to_owned(), page(Some("x".to_owned()))).await;
     let wrong = wrong.unwrap_err();
     let field = Some("page.after".to_owned());
     assert_eq!((wrong.kind, wrong.field), (StorageErrorKind::InvalidQuery, field));
-    let unknown = ledger.as_of("none".to_owned(), NOW).await.unwrap_err();
+    let unknown = ledger.read.as_of("none".to_owned(), NOW).await.unwrap_err();
     assert_eq!(unknown.kind, StorageErrorKind::UnknownSession);
 }
 
-#[tokio::test]
-async fn a_search_finds_what_was_said_newest_first_and_no_tool_results() {
-    let fixture = forked().await;
+/// A case.
+pub async fn a_search_finds_what_was_said_newest_first_and_no_tool_results(fixture: Fixture) {
+    fork(&fixture).await;
     let found = |text: &str, wanted: serde_json::Value| {
-        let (ledger, text) = (Arc::clone(&fixture.ledger), text.to_owned());
+        let (ledger, text) = (fixture.ledger.clone(), text.to_owned());
         let wanted: SearchOptions = options(wanted);
         async move {
-            let page = ledger.search(text, wanted).await.unwrap();
+            let page = ledger.read.search(text, wanted).await.unwrap();
             keys(page, |hit| format!("{} {}", hit.message_id, hit.excerpt))
         }
     };
@@ -124,9 +126,8 @@ async fn a_search_finds_what_was_said_newest_first_and_no_tool_results() {
     }
 }
 
-#[tokio::test]
-async fn usage_is_added_up_by_each_key_and_a_price_that_is_unknown_is_no_0() {
-    let fixture = Fixture::new();
+/// A case.
+pub async fn usage_is_added_up_by_each_key_and_a_price_that_is_unknown_is_no_0(fixture: Fixture) {
     let day = 86_400_000;
     for (id, label, started_at, model, cost) in [
         ("t1", "agent:a:main", 0, "m1", Some(0.25)),
@@ -140,9 +141,9 @@ async fn usage_is_added_up_by_each_key_and_a_price_that_is_unknown_is_no_0() {
         fixture.commit(turn).await.unwrap();
     }
     let used = |filter: serde_json::Value| {
-        let (ledger, filter) = (Arc::clone(&fixture.ledger), options::<UsageFilter>(filter));
+        let (ledger, filter) = (fixture.ledger.clone(), options::<UsageFilter>(filter));
         async move {
-            let page = ledger.usage(filter).await.unwrap();
+            let page = ledger.read.usage(filter).await.unwrap();
             keys(page, |row| {
                 let (turns, unpriced, total) =
                     (row.turns, row.unpriced_turns, row.usage.total_tokens);
@@ -201,19 +202,19 @@ async fn usage_is_added_up_by_each_key_and_a_price_that_is_unknown_is_no_0() {
     for (by, after) in [(UsageBy::Model, "none/such"), (UsageBy::Day, "1970-13-01")] {
         let mut filter: UsageFilter = options(serde_json::json!({ "by": "day", "after": after }));
         filter.by = by;
-        let error = fixture.ledger.usage(filter).await.unwrap_err();
+        let error = fixture.ledger.read.usage(filter).await.unwrap_err();
         let field = Some("filter.after".to_owned());
         assert_eq!((error.kind, error.field), (StorageErrorKind::InvalidQuery, field));
     }
 }
 
-#[tokio::test]
-async fn sessions_and_tool_calls_are_listed_by_what_is_asked_of_them() {
-    let fixture = forked().await;
+/// A case.
+pub async fn sessions_and_tool_calls_are_listed_by_what_is_asked_of_them(fixture: Fixture) {
+    fork(&fixture).await;
     let ledger = &fixture.ledger;
     fixture.commit(turn("t6", "agent:a:main", None)).await.unwrap();
     fixture.commit(turn("t7", "agent:a:dm:x", None)).await.unwrap();
-    ledger.set_archived("side".to_owned(), true).await.unwrap();
+    ledger.admin.set_archived("side".to_owned(), true).await.unwrap();
     for (filter, expected) in [
         (serde_json::json!({}), vec!["agent:a:dm:x", "agent:a:main", "main", "side"]),
         (serde_json::json!({ "agentId": "a" }), vec!["agent:a:dm:x", "agent:a:main"]),
@@ -229,7 +230,7 @@ async fn sessions_and_tool_calls_are_listed_by_what_is_asked_of_them() {
         (serde_json::json!({ "isSubagent": true }), vec![]),
         (serde_json::json!({ "parentSessionLabel": "main" }), vec![]),
     ] {
-        let page = ledger.sessions(options::<SessionFilter>(filter.clone())).await.unwrap();
+        let page = ledger.read.sessions(options::<SessionFilter>(filter.clone())).await.unwrap();
         assert_eq!(keys(page, |row| row.label.clone()).0, expected, "{filter}");
     }
     for (filter, expected, next) in [
@@ -246,7 +247,7 @@ async fn sessions_and_tool_calls_are_listed_by_what_is_asked_of_them() {
         (serde_json::json!({ "toolName": "write" }), vec![], None),
         (serde_json::json!({ "status": "failed" }), vec![], None),
     ] {
-        let page = ledger.tool_calls(options::<ToolCallFilter>(filter.clone())).await.unwrap();
+        let page = ledger.read.tool_calls(options::<ToolCallFilter>(filter.clone())).await.unwrap();
         let found = keys(page, |row| row.call.call_id.clone());
         assert_eq!(
             (found.0, found.1.as_deref()),
@@ -255,21 +256,6 @@ async fn sessions_and_tool_calls_are_listed_by_what_is_asked_of_them() {
         );
     }
     let wrong =
-        ledger.tool_calls(options(serde_json::json!({ "after": "none" }))).await.unwrap_err();
+        ledger.read.tool_calls(options(serde_json::json!({ "after": "none" }))).await.unwrap_err();
     assert_eq!(wrong.field.as_deref(), Some("filter.after"));
-}
-
-#[test]
-fn a_page_has_1_to_1000_items_and_a_filter_only_the_fields_it_has() {
-    for (json, wrong) in [
-        (r#"{"limit": 0}"#, "1 to 1000"),
-        (r#"{"limit": 1001}"#, "1 to 1000"),
-        (r#"{"limit": 1.5}"#, "1 to 1000"),
-        (r#"{"limit": -1}"#, "1 to 1000"),
-        (r#"{"limt": 1}"#, "unknown field `limt`"),
-        (r#"{"after": 1}"#, "expected a string"),
-    ] {
-        let error = serde_json::from_str::<PageOptions>(json).unwrap_err().to_string();
-        assert!(error.contains(wrong), "{json}: {error}");
-    }
 }

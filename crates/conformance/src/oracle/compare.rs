@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::*;
 use super::memory::Memory;
-use model::{AgentMessage, HistoryBase, OpenTurn, StorageErrorKind};
+use crate::store::{Contents, Fixture, Thread};
+use model::{AgentMessage, HistoryBase, Message, OpenTurn, Role, StorageErrorKind};
 
 type Compared = Result<(), TestCaseError>;
 
@@ -39,13 +39,13 @@ async fn session(fixture: &Fixture, memory: &Memory, label: &str) -> Compared {
     let ledger = &fixture.ledger;
     let seen = memory.seen(label);
     let head = seen.and_then(|session| session.head.clone());
-    let row = ledger.session(label).await.unwrap();
+    let row = ledger.read.session(label).await.unwrap();
     prop_assert_eq!(
         row.map(|row| (row.label, row.thread_id)),
         seen.map(|session| (label.to_owned(), session.head.clone()))
     );
-    prop_assert_eq!(Journal::head(ledger.as_ref(), label).await.unwrap(), memory.head(label));
-    let messages = ledger.messages(label).await.map_err(|error| error.kind);
+    prop_assert_eq!(ledger.journal.head(label).await.unwrap(), memory.head(label));
+    let messages = ledger.read.messages(label).await.map_err(|error| error.kind);
     prop_assert_eq!(
         messages.map(|messages| value(&messages)),
         seen.map(|_| said(memory, head.as_deref())).ok_or(StorageErrorKind::UnknownSession)
@@ -53,7 +53,7 @@ async fn session(fixture: &Fixture, memory: &Memory, label: &str) -> Compared {
     // Whatever the caller knows: nothing, any turn, or one that is not there.
     let known = memory.turns.keys().map(|id| Some(id.as_str()));
     for known in known.chain([None, Some("nowhere")]) {
-        let history = ledger.history(label, None, known).await.unwrap();
+        let history = ledger.journal.history(label, None, known).await.unwrap();
         prop_assert_eq!((history.exists, &history.head), (seen.is_some(), &head));
         told(&history, memory, head.as_deref(), known)?;
     }
@@ -95,7 +95,7 @@ fn told(
 async fn turn(fixture: &Fixture, memory: &Memory, id: &str) -> Compared {
     let ledger = &fixture.ledger;
     let kept = &memory.turns[id];
-    let row = ledger.turn(id).await.unwrap().unwrap();
+    let row = ledger.read.turn(id).await.unwrap().unwrap();
     prop_assert_eq!(
         (&row.parent_turn_id, row.status.as_str(), &row.session_label, row.depth, row.has_children),
         (
@@ -111,8 +111,9 @@ async fn turn(fixture: &Fixture, memory: &Memory, id: &str) -> Compared {
     prop_assert_eq!(value(&row.messages), shown(&kept.messages));
     let calls: Vec<_> = kept.calls.iter().map(|call| &call.row).collect();
     prop_assert_eq!(value(&row.tool_calls), value(&calls));
-    let history = ledger.history("elsewhere", Some(id), None).await.map_err(|error| error.kind);
-    let messages = ledger.messages(id).await.map_err(|error| error.kind);
+    let history =
+        ledger.journal.history("elsewhere", Some(id), None).await.map_err(|error| error.kind);
+    let messages = ledger.read.messages(id).await.map_err(|error| error.kind);
     if kept.open.is_some() {
         // It is there for who asks by its id, and in no history.
         prop_assert_eq!(row.stop_reason, None);
@@ -128,14 +129,14 @@ async fn turn(fixture: &Fixture, memory: &Memory, id: &str) -> Compared {
 
 async fn interrupted(fixture: &Fixture, memory: &Memory) -> Compared {
     let expected = memory.interrupted();
-    let listed = fixture.ledger.interrupted(None).await.unwrap();
+    let listed = fixture.ledger.journal.interrupted(None).await.unwrap();
     prop_assert_eq!(listed.iter().map(|turn| &turn.turn_id).collect::<Vec<_>>(), expected.clone());
     for turn in &listed {
         open_turn(turn, memory)?;
     }
     let expected: BTreeSet<_> = expected.into_iter().collect();
     for id in memory.turns.keys() {
-        let found = fixture.ledger.interrupted(Some(id)).await.unwrap();
+        let found = fixture.ledger.journal.interrupted(Some(id)).await.unwrap();
         prop_assert_eq!(found.len(), usize::from(expected.contains(id)));
     }
     Ok(())
@@ -145,7 +146,7 @@ async fn interrupted(fixture: &Fixture, memory: &Memory) -> Compared {
 async fn search(fixture: &Fixture, memory: &Memory) -> Compared {
     for word in ["ask", "done", "hm", "content"] {
         let options = serde_json::from_value(json!({ "limit": 1_000 })).unwrap();
-        let page = fixture.ledger.search(word.to_owned(), options).await.unwrap();
+        let page = fixture.ledger.read.search(word.to_owned(), options).await.unwrap();
         let mut found: Vec<_> =
             page.items.into_iter().map(|hit| (hit.turn_id, hit.message_id)).collect();
         found.sort();
@@ -185,68 +186,31 @@ pub(super) fn open_turn(turn: &OpenTurn, memory: &Memory) -> Compared {
     Ok(())
 }
 
-/// The rows themselves, by the ledger's own SQL.
+/// What the tables hold.
 async fn tables(fixture: &Fixture, memory: &Memory) -> Compared {
-    let rows = |sql: &'static str| async move {
-        serde_json::from_str::<Value>(&fixture.rows(sql).await).unwrap()
-    };
     let turns = memory.turns.values();
-    let open = turns.clone().filter(|turn| turn.open.is_some()).count();
-    prop_assert_eq!(
-        rows(
-            "SELECT (SELECT count(*) FROM turns) AS turns, (SELECT count(*) FROM open_turns) AS open,
-               (SELECT count(*) FROM messages) AS messages, (SELECT count(*) FROM tool_calls) AS calls,
-               (SELECT count(*) FROM compactions) AS compactions, (SELECT count(*) FROM sessions) AS sessions",
-        )
-        .await,
-        json!([{
-            "turns": turns.len(),
-            "open": open,
-            "messages": turns.clone().map(|turn| turn.messages.len()).sum::<usize>(),
-            "calls": turns.clone().map(|turn| turn.calls.len()).sum::<usize>(),
-            "compactions": turns.filter(|turn| turn.compaction.is_some()).count(),
-            "sessions": memory.sessions.len(),
-        }])
-    );
     let threads = memory.turns.iter().filter(|(_, turn)| turn.open.is_none());
-    let threads: Vec<_> = threads
-        .map(|(id, turn)| {
-            let chain = memory.chain(Some(id));
-            json!({
-                "turn_id": id,
-                "ancestry": value(&chain).to_string(),
-                "total_tokens": memory.tokens(id),
-                "depth": chain.len() - 1,
-                "persona_id": "default",
-                "thread_key": format!("{}/{id}", turn.session),
-            })
-        })
-        .collect();
-    prop_assert_eq!(rows("SELECT * FROM threads ORDER BY turn_id").await, value(&threads));
-    let moves = memory.moves.iter();
-    let moves: Vec<_> =
-        moves.map(|(label, to)| json!({"session_label": label, "thread_id": to})).collect();
-    prop_assert_eq!(
-        rows("SELECT session_label, thread_id FROM session_history ORDER BY id").await,
-        value(&moves)
-    );
-    // What is large stands once, is named, and is nothing else.
-    let large = memory.turns.values().flat_map(|turn| &turn.messages);
-    let large = large.filter(|message| message.content().len() > 65_536).count();
-    prop_assert_eq!(
-        rows(
-            "SELECT (SELECT count(*) FROM blobs) AS blobs,
-               (SELECT count(*) FROM blob_references WHERE message_id IS NOT NULL) AS named,
-               (SELECT count(*) FROM blob_references WHERE hash NOT IN (SELECT hash FROM blobs)) AS lost",
-        )
-        .await,
-        json!([{ "blobs": usize::from(large > 0), "named": large, "lost": 0 }])
-    );
-    let core = fixture.ledger.core().unwrap();
-    let check = core.readers.with(|connection| {
-        let mut statement = connection.prepare("PRAGMA foreign_key_check").unwrap();
-        Ok(statement.exists(()).unwrap())
+    let threads = threads.map(|(id, turn)| Thread {
+        turn_id: id.clone(),
+        ancestry: memory.chain(Some(id)),
+        total_tokens: memory.tokens(id),
+        session_label: turn.session.clone(),
     });
-    prop_assert!(!check.unwrap(), "a reference finds no row");
+    // What is large stands once, and is named by each message that has it.
+    let large = turns.clone().flat_map(|turn| &turn.messages);
+    let large = large.filter(|message| message.content().len() > 65_536).count();
+    let expected = Contents {
+        turns: memory.turns.len(),
+        open: turns.clone().filter(|turn| turn.open.is_some()).count(),
+        messages: turns.clone().map(|turn| turn.messages.len()).sum(),
+        calls: turns.clone().map(|turn| turn.calls.len()).sum(),
+        compactions: turns.filter(|turn| turn.compaction.is_some()).count(),
+        sessions: memory.sessions.len(),
+        threads: threads.collect(),
+        moves: memory.moves.clone(),
+        large_values: usize::from(large > 0),
+        large_names: large,
+    };
+    prop_assert_eq!(fixture.store.contents().await, expected);
     Ok(())
 }

@@ -1,8 +1,7 @@
 //! The ledger against a model of it in memory: random sequences of everything that writes, through the journal and beside
 //! it, with crashes in between, and every read compared.
 //!
-//! `LEDGER_CASES=2000 cargo test --no-default-features --lib ledger::tests::oracle` is the whole of it; the usual suite runs
-//! fewer. A crash is a copy of the files as they lie there, which another process goes on with. It must never sleep.
+//! `LEDGER_CASES` says how many sequences (`npm run proof:oracle`); the usual suite runs fewer. A crash is a copy of the files as they lie there, which another process goes on with. It must never sleep.
 
 mod compare;
 mod memory;
@@ -17,6 +16,8 @@ use proptest::test_runner::TestRunner;
 
 use replay::replay;
 use steps::any_step;
+
+use crate::store::{Doing, Fixture};
 
 /// Sequences in the usual suite.
 const CASES: u32 = 24;
@@ -41,9 +42,15 @@ const MANY: u32 = 200;
 const SELDOM: [&str; 5] =
     ["commit beside", "commit rebased", "commit with compaction", "end beside", "end rebased"];
 
-#[test]
+/// Runs the sequences, each on a fresh store; `block_on` runs a future to its end.
+///
+/// # Panics
+/// Where the store and the model differ.
 #[expect(clippy::disallowed_methods, reason = "a test's own switch, which no user sets")]
-fn the_ledger_agrees_with_a_model_in_memory() {
+pub fn agrees_with_a_model_in_memory(
+    fresh: impl Fn() -> Fixture,
+    block_on: impl Fn(Doing<'_, Result<(), TestCaseError>>) -> Result<(), TestCaseError>,
+) {
     let cases = std::env::var_os("LEDGER_CASES");
     let cases = cases.and_then(|cases| cases.to_str()?.parse().ok()).unwrap_or(CASES);
     let config = ProptestConfig {
@@ -52,10 +59,9 @@ fn the_ledger_agrees_with_a_model_in_memory() {
         max_shrink_iters: 2_000,
         ..ProptestConfig::default()
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let tally = RefCell::new(Tally::new());
     let outcome = TestRunner::new(config).run(&prop::collection::vec(any_step(), STEPS), |steps| {
-        runtime.block_on(replay(steps, &tally))
+        block_on(Box::pin(replay(fresh(), steps, &tally)))
     });
     if let Err(error) = outcome {
         panic!("{error}");

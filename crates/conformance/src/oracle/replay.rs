@@ -6,13 +6,15 @@ use std::cell::RefCell;
 
 use proptest::prelude::*;
 
-use super::super::commit::compaction;
-use super::super::journal::{opening, step};
-use super::super::*;
 use super::memory::{self, Leased, Memory, has_ended};
 use super::steps::{Ends, Place, Step};
 use super::{Tally, compare};
-use model::{CompactionStep, CompactionUsage, LedgerCheck, Opened, StorageErrorKind};
+use crate::store::{Fixture, ProcessEnd};
+use crate::turns::{compaction, opening, raw, step, turn};
+use model::{
+    Block, CommitReceipt, CompactionStep, CompactionUsage, LedgerCheck, LedgerPorts, Message,
+    Opened, StorageError, StorageErrorKind, ToolCallStatus, TurnCommit,
+};
 
 /// A run as the engine has it: also one whose lease is another's by now.
 struct Run {
@@ -34,12 +36,6 @@ fn pick<T>(all: &[T], number: usize) -> Option<&T> {
     all.get(number.checked_rem(all.len())?)
 }
 
-fn ledger_at(path: &Path) -> Arc<Ledger> {
-    let options =
-        LedgerOptions { synchronous: Synchronous::Normal, ..LedgerOptions::at(path.to_owned()) };
-    Ledger::open(&options, Clock::fixed(NOW)).unwrap()
-}
-
 /// The turn of an id; every seventh has values too large for a row, the same ones.
 fn made(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
     let mut made = turn(id, label, parent);
@@ -57,10 +53,11 @@ fn made(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
     made
 }
 
-pub(super) async fn replay(steps: Vec<Step>, tally: &RefCell<Tally>) -> Result<(), TestCaseError> {
-    let folder = tempfile::tempdir().unwrap();
-    let ledger = ledger_at(&folder.path().join("ledger.db"));
-    let fixture = Fixture { ledger, folder };
+pub(super) async fn replay(
+    fixture: Fixture,
+    steps: Vec<Step>,
+    tally: &RefCell<Tally>,
+) -> Result<(), TestCaseError> {
     let mut replay =
         Replay { fixture, memory: Memory::default(), runs: Vec::new(), turns: 0, done: Vec::new() };
     for step in steps {
@@ -69,10 +66,10 @@ pub(super) async fn replay(steps: Vec<Step>, tally: &RefCell<Tally>) -> Result<(
     compare::all(&replay.fixture, &replay.memory).await?;
     // Whatever was written, in whatever order: every row has the checksum of what is in it.
     // What the steps make up (counts of calls, what a compaction says) is none of the schema's business here.
-    let mut problems = replay.fixture.ledger.verify().await.unwrap().problems;
+    let mut problems = replay.fixture.ledger.admin.verify().await.unwrap().problems;
     problems.retain(|it| matches!(it.check, LedgerCheck::Checksum | LedgerCheck::Integrity));
     prop_assert_eq!(problems, []);
-    replay.next_process(true).await?;
+    replay.next_process(ProcessEnd::Killed).await?;
     for what in replay.done {
         *tally.borrow_mut().entry(what).or_default() += 1;
     }
@@ -100,7 +97,7 @@ impl Replay {
         }
     }
 
-    fn ledger(&self) -> &Arc<Ledger> {
+    fn ledger(&self) -> &LedgerPorts {
         &self.fixture.ledger
     }
 
@@ -144,7 +141,7 @@ impl Replay {
 
     /// The id of a summary's message is the ledger's to make.
     async fn learn_summary(&mut self, id: &str) {
-        let row = self.ledger().history("", Some(id), None).await.unwrap();
+        let row = self.ledger().journal.history("", Some(id), None).await.unwrap();
         let turn = self.memory.turns.get_mut(id).unwrap();
         turn.messages.clone_from(&row.turns[0].messages);
         let texts: Vec<_> = turn.messages.iter().map(Message::content).collect();
@@ -158,7 +155,7 @@ impl Replay {
             Step::Again { turn: again } => {
                 let Some(id) = self.turn_at(again) else { return Ok(()) };
                 let commit = turn(&id, "again", None);
-                let told = self.ledger().commit(Box::new(commit.clone())).await;
+                let told = self.ledger().journal.commit(Box::new(commit.clone())).await;
                 let expected = self.memory.commit(&commit, None).map(drop);
                 prop_assert_eq!(told.map(drop).map_err(|error| error.kind), expected);
                 Ok(())
@@ -169,7 +166,7 @@ impl Replay {
             Step::Compact { run, session, cut } => self.compact(run, session, cut).await,
             Step::Uncompact { session } => {
                 let label = format!("s{session}");
-                let told = self.ledger().uncompact(&label).await;
+                let told = self.ledger().admin.uncompact(&label).await;
                 let told = told.map(|row| row.and_then(|row| row.thread_id));
                 let expected = self.memory.uncompact(&label);
                 if matches!(expected, Ok(Some(_))) {
@@ -181,7 +178,7 @@ impl Replay {
             Step::Fork { turn, label } => {
                 let id = self.turn_at(turn).unwrap_or_else(|| "nowhere".to_owned());
                 let label = format!("s{label}");
-                let told = self.ledger().fork(&id, Some(&label)).await;
+                let told = self.ledger().admin.fork(&id, Some(&label)).await;
                 let told = told.map(|row| row.thread_id).map_err(|error| error.kind);
                 let expected = self.memory.fork(&id, &label);
                 self.did("fork", &expected);
@@ -191,19 +188,18 @@ impl Replay {
             Step::Release { run } => {
                 if let Some(run) = self.run_at(run).map(|place| &self.runs[place]) {
                     let label = run.turn.session_label.clone();
-                    self.fixture.ledger.release(&label, run.epoch);
+                    self.fixture.ledger.journal.release(&label, run.epoch);
                     self.memory.release(&label, run.epoch);
                 }
                 Ok(())
             }
             Step::Reopen { turn } => self.reopen(turn).await,
             Step::Index => {
-                let core = self.ledger().core().unwrap();
-                core.writer.submit(crate::search::search_indexer::slice).await.unwrap();
+                self.fixture.store.catch_up().await;
                 Ok(())
             }
-            Step::Close => self.next_process(false).await,
-            Step::Crash => self.next_process(true).await,
+            Step::Close => self.next_process(ProcessEnd::Closed).await,
+            Step::Crash => self.next_process(ProcessEnd::Killed).await,
         }
     }
 
@@ -224,10 +220,10 @@ impl Replay {
                 commit.compaction = Some(compaction(&through, &kept));
             }
         }
-        let told = self.ledger().commit(Box::new(commit.clone())).await;
+        let told = self.ledger().journal.commit(Box::new(commit.clone())).await;
         let mut made = None;
         if commit.compaction.is_some() && told.is_ok() {
-            made = self.ledger().turn(&commit.turn_id).await.unwrap().unwrap().parent_turn_id;
+            made = self.ledger().read.turn(&commit.turn_id).await.unwrap().unwrap().parent_turn_id;
         }
         let rebases = self.memory.head(&commit.session_label) != commit.expected_head;
         let expected = self.memory.commit(&commit, made.as_deref());
@@ -252,7 +248,7 @@ impl Replay {
         let mut written = self.make(Place { session, off: None, beside: None });
         let head = self.memory.head(&written.session_label);
         written.parent_turn_id = parent.and_then(|parent| self.turn_at(parent));
-        let told = self.ledger().write_turn(written.clone()).await;
+        let told = self.ledger().admin.write_turn(written.clone()).await;
         // It follows what it names, or the head; and what it follows has to be the head, where there is one.
         written.parent_turn_id = written.parent_turn_id.or_else(|| head.clone());
         written.expected_head = head.and(written.parent_turn_id.clone());
@@ -271,7 +267,7 @@ impl Replay {
         } else if let Ok(Leased::Epoch(_)) = expected {
             self.done.push("begin");
         }
-        let told = self.ledger().begin(opening).await;
+        let told = self.ledger().journal.begin(opening).await;
         if let Ok(Opened::Leased(epoch)) = &told {
             self.runs.push(Run { turn, epoch: *epoch, stage: 0 });
         }
@@ -294,7 +290,7 @@ impl Replay {
         if expected.is_ok() {
             run.stage = stage;
         }
-        let told = self.fixture.ledger.record(step).await;
+        let told = self.fixture.ledger.journal.record(step).await;
         self.did("record", &expected);
         if expected == Err(StorageErrorKind::StaleWriter) {
             self.done.push("record, stale");
@@ -321,7 +317,7 @@ impl Replay {
             Ok(_) if rebases && ends.moves => self.done.push("end rebased"),
             other => self.did("end", other),
         }
-        let told = self.ledger().commit(ended).await;
+        let told = self.ledger().journal.commit(ended).await;
         prop_assert_eq!(facts(told), expected);
         Ok(())
     }
@@ -349,7 +345,7 @@ impl Replay {
         let step = CompactionStep { id: id.clone(), turn: made, compaction, usage };
         let expected = self.memory.compact(&step);
         self.did(if place.is_some() { "compact in a run" } else { "compact" }, &expected);
-        let told = self.ledger().compact(Box::new(step)).await;
+        let told = self.ledger().journal.compact(Box::new(step)).await;
         prop_assert_eq!(told.map_err(|error| error.kind), expected);
         if expected.is_ok() {
             if let Some(run) = place.and_then(|place| self.runs.get_mut(place)) {
@@ -372,7 +368,7 @@ impl Replay {
         if let Ok(Leased::Epoch(_)) = expected {
             self.done.push("reopen");
         }
-        let told = self.ledger().reopen(&id).await;
+        let told = self.ledger().journal.reopen(&id).await;
         if let Ok(Opened::Leased(open)) = &told {
             compare::open_turn(open, &self.memory)?;
             let mut turn = made(&id, &open.session_label, open.parent_turn_id.as_deref());
@@ -395,33 +391,13 @@ impl Replay {
         Ok(())
     }
 
-    /// Another process goes on: with the file that was closed, or with the files as they lie there.
-    async fn next_process(&mut self, crash: bool) -> Result<(), TestCaseError> {
-        let mut path = self.fixture.path();
-        if crash {
+    /// Another process goes on: with what was closed, or with what lies there.
+    async fn next_process(&mut self, end: ProcessEnd) -> Result<(), TestCaseError> {
+        if end == ProcessEnd::Killed {
             // A release is handed over and not waited for: what is asked after it comes after it.
-            self.ledger().uncompact("nobody").await.unwrap_err();
-            let image = tempfile::tempdir().unwrap();
-            for file in ["ledger.db", "ledger.db-wal"] {
-                std::fs::copy(self.fixture.folder.path().join(file), image.path().join(file))
-                    .unwrap();
-            }
-            path = image.path().join("ledger.db");
-            self.ledger().close().await.unwrap();
-            self.fixture.folder = image;
-        } else {
-            self.ledger().close().await.unwrap();
+            self.ledger().admin.uncompact("nobody").await.unwrap_err();
         }
-        self.fixture.ledger = ledger_at(&path);
-        // The process that held them was this one, which lives: so that it does not.
-        let change = crate::sqlite::checksum::set(&[("pid", "2147483647")]);
-        let dead = format!("UPDATE session_leases SET {change} WHERE owner IS NOT NULL");
-        let core = self.ledger().core().unwrap();
-        let buried = core.writer.submit(move |connection| {
-            let done = connection.execute(&dead, ());
-            done.map(drop).map_err(|error| crate::sqlite::error::sqlite("bury", &error))
-        });
-        buried.await.unwrap();
+        self.fixture.next_process(end).await;
         self.memory.die();
         compare::all(&self.fixture, &self.memory).await
     }
