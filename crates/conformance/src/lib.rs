@@ -17,12 +17,13 @@ pub mod oracle;
 pub mod store;
 pub mod turns;
 
-/// A test for each case. `$fresh` is the path of a function that makes a [`store::Fixture`] of a fresh store.
+/// A test for each case: `cases!(crate::tests::fresh, tokio::test)`. The path is a function that makes a
+/// [`store::Fixture`] of a fresh store; the attribute runs a future to its end.
 #[macro_export]
 macro_rules! cases {
-    ($fresh:path) => {
+    ($fresh:path, $test:meta) => {
         $crate::cases! {
-            $fresh;
+            $fresh, $test;
             commit: a_stale_head_writes_nothing, a_second_commit_of_a_turn_doubles_nothing, a_commit_that_fails_at_its_last_row_leaves_nothing, an_unknown_parent_is_refused_by_name, a_compaction_becomes_the_head_even_when_its_run_failed, a_fork_is_one_session_and_inherits_its_persona, a_broker_commits_after_the_head_it_names_or_the_one_there_is;
             history: history_is_the_chain_of_parents_oldest_first, history_after_a_known_head_is_only_what_is_new, after_a_compaction_come_the_summary_the_kept_turns_and_the_new_ones, what_a_turn_said_before_its_own_compaction_is_told_apart_by_the_ids_of_its_answers, messages_are_read_by_session_or_by_turn;
             journal: a_failed_first_turn_shows_its_session_without_a_turn, a_head_that_a_host_moved_meanwhile_leaves_the_turn_beside, an_interrupted_turn_whose_session_went_on_says_so, what_is_open_and_runs_nowhere_is_interrupted_and_can_be_taken_over;
@@ -31,9 +32,9 @@ macro_rules! cases {
             transfer: what_is_closed_refuses_everything_and_is_there_for_the_next_process;
         }
     };
-    ($fresh:path; $($about:ident: $($case:ident),+;)+) => {
+    ($fresh:path, $test:meta; $($about:ident: $($case:ident),+;)+) => {
         $(mod $about {
-            $(#[tokio::test]
+            $(#[$test]
             async fn $case() {
                 $crate::cases::$about::$case($fresh()).await;
             })+

@@ -1,21 +1,23 @@
 //! The ledger against a model of it in memory: random sequences of everything that writes, through the journal and beside
 //! it, with crashes in between, and every read compared.
 //!
-//! `LEDGER_CASES` says how many sequences (`npm run proof:oracle`); the usual suite runs fewer. A crash is a copy of the files as they lie there, which another process goes on with. It must never sleep.
+//! A backend's test says how many sequences (`LEDGER_CASES` for SQLite: `npm run proof:oracle`); the usual suite runs few. It must
+//! never sleep.
 
 mod compare;
 mod memory;
 mod replay;
 mod steps;
+mod tally;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
 use replay::replay;
 use steps::any_step;
+use tally::Tally;
 
 use crate::store::{Doing, Fixture};
 
@@ -42,17 +44,16 @@ const MANY: u32 = 200;
 const SELDOM: [&str; 5] =
     ["commit beside", "commit rebased", "commit with compaction", "end beside", "end rebased"];
 
-/// Runs the sequences, each on a fresh store; `block_on` runs a future to its end.
+/// Runs so many sequences, or the usual number, each on a fresh store; `block_on` runs a future to its end.
 ///
 /// # Panics
 /// Where the store and the model differ.
-#[expect(clippy::disallowed_methods, reason = "a test's own switch, which no user sets")]
 pub fn agrees_with_a_model_in_memory(
+    cases: Option<u32>,
     fresh: impl Fn() -> Fixture,
     block_on: impl Fn(Doing<'_, Result<(), TestCaseError>>) -> Result<(), TestCaseError>,
 ) {
-    let cases = std::env::var_os("LEDGER_CASES");
-    let cases = cases.and_then(|cases| cases.to_str()?.parse().ok()).unwrap_or(CASES);
+    let cases = cases.unwrap_or(CASES);
     let config = ProptestConfig {
         cases,
         failure_persistence: None,
@@ -72,6 +73,3 @@ pub fn agrees_with_a_model_in_memory(
     let missed: Vec<_> = wanted.filter(|what| !tally.contains_key(**what)).collect();
     assert!(missed.is_empty(), "never reached: {missed:?}");
 }
-
-/// What a run of the proof did, by kind: so that it shows what was never reached.
-type Tally = BTreeMap<&'static str, usize>;

@@ -6,9 +6,10 @@ use std::cell::RefCell;
 
 use proptest::prelude::*;
 
+use super::compare;
 use super::memory::{self, Leased, Memory, has_ended};
 use super::steps::{Ends, Place, Step};
-use super::{Tally, compare};
+use super::tally::Tally;
 use crate::store::{Fixture, ProcessEnd};
 use crate::turns::{compaction, opening, raw, step, turn};
 use model::{

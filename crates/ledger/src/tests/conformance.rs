@@ -127,7 +127,7 @@ impl Store for File {
     }
 }
 
-::conformance::cases!(crate::tests::conformance::fresh);
+::conformance::cases!(crate::tests::conformance::fresh, tokio::test);
 
 #[tokio::test]
 async fn a_session_comes_back_from_its_file_once() {
@@ -135,7 +135,12 @@ async fn a_session_comes_back_from_its_file_once() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test's own switch, which no user sets")]
 fn the_ledger_agrees_with_a_model_in_memory() {
+    let cases = std::env::var_os("LEDGER_CASES");
+    let cases = cases.and_then(|cases| cases.to_str()?.parse().ok());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    ::conformance::oracle::agrees_with_a_model_in_memory(fresh, |case| runtime.block_on(case));
+    ::conformance::oracle::agrees_with_a_model_in_memory(cases, fresh, |case| {
+        runtime.block_on(case)
+    });
 }
