@@ -1,6 +1,6 @@
 //! Content blocks: the typed parts of a message, in order.
 //!
-//! What a provider sent and wants back (signatures, encrypted reasoning, provider-run tools) is kept as the text it
+//! What a provider sent and wants back (signatures, encrypted reasoning, provider-run tools) is stored as the text it
 //! came in. This file must never interpret those opaque values.
 
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ pub enum Block {
         tool_name: String,
         /// Text and image blocks.
         content: Vec<Block>,
-        /// True when the tool failed; the content then says why.
+        /// True when the tool failed; the content then gives the reason.
         is_error: bool,
     },
     /// A block of the provider that only the provider understands (a web search it ran); replayed verbatim.

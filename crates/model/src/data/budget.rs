@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the type's line says what each is")]
+#[expect(missing_docs, reason = "the type's line describes each")]
 pub enum BudgetPer {
     Run,
     Session,

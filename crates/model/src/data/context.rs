@@ -137,10 +137,10 @@ pub struct TokenBudget {
     /// The model's window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_limit: Option<u64>,
-    /// Kept free for the answer.
+    /// Reserved for the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserve_response: Option<u64>,
-    /// Kept free for tool definitions and results.
+    /// Reserved for tool definitions and results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserve_tools: Option<u64>,
     /// What is left for the context.
@@ -165,7 +165,7 @@ pub struct AssembledContext {
     pub current_message: Message,
     /// The tools on offer.
     pub tools: Vec<ToolDefinition>,
-    /// The JSON text they came as: what a compiled set is kept by.
+    /// The JSON text they came as: the key of a compiled set in the cache.
     pub tools_json: String,
     /// The model's id.
     pub model: String,
@@ -177,7 +177,7 @@ pub struct AssembledContext {
     pub auth_profile_id: Option<String>,
     /// How much to think.
     pub thinking_config: Option<ThinkingConfig>,
-    /// What the requests say beyond the conversation.
+    /// What the requests contain beside the conversation.
     pub request: Arc<RequestOptions>,
     /// Cap of one answer in tokens.
     pub max_response_tokens: Option<u64>,

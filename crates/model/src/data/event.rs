@@ -1,4 +1,4 @@
-//! What a run tells while it runs: the broker interface's six StreamEvents, each with `seq`, and the phases of `onAgentEvent`.
+//! The events of a run while it runs: the broker interface's six StreamEvents, each with `seq`, and the phases of `onAgentEvent`.
 //!
 //! Order and multiplicity are docs/rules/turns-and-streams.md#stream-start; this file only names the shapes.
 
@@ -64,7 +64,7 @@ pub enum StreamEvent {
         #[serde(skip_serializing_if = "Option::is_none")]
         seq_from: Option<u64>,
     },
-    /// Another model is asked from here on: the one before failed. Only where no token of a message was said yet.
+    /// Another model is called from here on: the one before failed. Only where no token of a message was delivered yet.
     ModelSwitch {
         /// The model that failed.
         from: ModelName,
@@ -99,7 +99,7 @@ pub enum StreamEvent {
         /// The event's number.
         seq: u64,
     },
-    /// The provider's prompt cache was of less use than it should have been: told after the answer that showed it.
+    /// The provider's prompt cache was of less use than it should have been: emitted after the answer that showed it.
     CacheBreak {
         /// What broke, and what it cost.
         cache_break: Box<CacheBreak>,
@@ -157,7 +157,7 @@ pub enum ToolStatus {
     Started,
     /// It answered.
     Completed,
-    /// It failed; the model is told why.
+    /// It failed; the model reads the reason.
     Failed,
 }
 

@@ -107,7 +107,7 @@ pub struct InterruptedTurn {
     pub session_label: String,
     /// The turn it follows; null for a root.
     pub parent_turn_id: Option<String>,
-    /// False: the session has gone on without it, so it can only be discarded; or what is kept of its context was altered
+    /// False: the session has gone on without it, so it can only be discarded; or its stored context was altered
     /// from outside, and it can only be left.
     pub resumable: bool,
     /// Unix milliseconds.
@@ -146,10 +146,10 @@ impl From<OpenTurn> for InterruptedTurn {
     }
 }
 
-/// A context as it is kept: field by field, the host's own JSON byte for byte.
+/// A context as it is stored: field by field, the host's own JSON byte for byte.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Kept<'a> {
+struct StoredContext<'a> {
     system_prompt: &'a str,
     tools: Option<&'a RawValue>,
     model: &'a str,
@@ -199,7 +199,7 @@ impl AssembledContext {
     #[must_use]
     pub fn kept_json(&self) -> String {
         let request = &self.request;
-        let kept = Kept {
+        let stored = StoredContext {
             system_prompt: &self.system_prompt,
             tools: serde_json::from_str(&self.tools_json).ok(),
             model: &self.model,
@@ -228,15 +228,15 @@ impl AssembledContext {
             detached: self.detached,
         };
         // Strings, numbers, and JSON that was read as such: serde_json has no error for them.
-        serde_json::to_string(&kept).unwrap_or_default()
+        serde_json::to_string(&stored).unwrap_or_default()
     }
 }
 
 impl OpenTurn {
-    /// The kept context with the run's own fields put back: what [`crate::parse_context`] reads.
+    /// The stored context with the run's own fields put back: what [`crate::parse_context`] reads.
     ///
     /// # Errors
-    /// A kept context that is no JSON object, or not the one that was written.
+    /// A stored context that is no JSON object, or not the one that was written.
     pub fn context_json(&self) -> Result<String, serde_json::Error> {
         if self.altered {
             return Err(serde::de::Error::custom("it is not the context that was written"));

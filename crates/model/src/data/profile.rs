@@ -91,7 +91,7 @@ pub struct ProfileWindow {
     pub until: i64,
 }
 
-/// What is kept of a profile.
+/// The stored state of a profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProfileUsage {

@@ -179,7 +179,7 @@ pub struct Attempt {
     pub held_ms: Option<u64>,
 }
 
-/// Something the engine did otherwise than the context asked, without failing for it. Told once a run.
+/// Something the engine did otherwise than the context asked, without failing for it. Reported once a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
@@ -290,11 +290,11 @@ pub struct AgentResult {
     /// Steered messages that no model call has seen, because the run ended first.
     #[serde(default)]
     pub undelivered_steering: Vec<String>,
-    /// The budget as it was after the last call: what the model takes, what is kept free, and what the context uses. Absent
+    /// The budget as it was after the last call: what the model takes, what is reserved, and what the context uses. Absent
     /// where no call was about to be made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_budget: Option<crate::TokenBudget>,
-    /// What the context asked for and the requests could not say; what the guard and a failed compaction have to say.
+    /// What the context asked for and the requests could not contain; warnings of the guard and of a failed compaction.
     #[serde(default)]
     pub warnings: Vec<RunWarning>,
     /// Where the provider's prompt cache was of less use than it should have been.

@@ -1,6 +1,6 @@
 //! Tools as the model and the ledger see them: name, description, schema and how they may run.
 //!
-//! It must never hold the function itself: that belongs to whoever hosts the tool.
+//! It must never hold the function itself: that belongs to the host of the tool.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -46,7 +46,7 @@ impl ReplayClass {
     }
 }
 
-/// The error of a call that a crash left in doubt and nobody can tell the outcome of.
+/// The error of a call that a crash left in doubt and whose outcome nobody knows.
 pub const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 
 /// What the model reads of such a call.

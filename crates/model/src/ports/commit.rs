@@ -7,7 +7,7 @@ use crate::{
     Message, ReplayClass, Role, StopReason, StorageError, StreamEvent, TokenUsage, TurnStatus,
 };
 
-/// A tool call with the ids the ledger keeps.
+/// A tool call with the ids that the ledger stores.
 pub type ToolCallRecord = AgentToolCall;
 
 /// What becomes of a turn whose session has moved on meanwhile.
@@ -15,7 +15,7 @@ pub type ToolCallRecord = AgentToolCall;
 pub enum OnStaleHead {
     /// It is refused and nothing is written.
     Refuse,
-    /// It is written beside the session's thread, and the receipt says so.
+    /// It is written beside the session's thread, and the receipt shows it.
     Beside,
 }
 
@@ -63,13 +63,13 @@ pub struct TurnCommit {
     /// The lease's epoch, where the turn was opened with [`crate::Journal::begin`] or [`crate::Journal::reopen`].
     pub epoch: Option<i64>,
     pub on_stale_head: OnStaleHead,
-    /// The run's terminal event, kept in the same transaction where its events are. Its number is the ledger's to give.
+    /// The run's terminal event, stored in the same transaction as its events. Its number is the ledger's to give.
     pub last_event: Option<StreamEvent>,
     /// What it leaves of the prompt cache.
     pub cache: Option<Box<CacheStep>>,
 }
 
-/// What a turn is besides what its context says.
+/// What a turn is besides its context.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the fields are those of `TurnCommit`")]
 pub struct TurnFacts {
@@ -212,9 +212,9 @@ pub struct TurnStep {
 pub struct CompactionStep {
     /// The ULID of the compaction's own turn.
     pub id: String,
-    /// The turn that needed it: its parent is what the compaction follows, and its epoch says whether it is open.
+    /// The turn that needed it: its parent is what the compaction follows, and its epoch shows whether it is open.
     pub turn: TurnCommit,
-    /// What was summarised and what is kept.
+    /// What was summarised and what was not.
     pub compaction: CompactionResult,
     /// What its calls came to.
     pub usage: CompactionUsage,

@@ -27,7 +27,7 @@ pub trait Journal: Send + Sync {
     /// The session's newest turn; `None` for a session without one, or for none.
     fn head<'a>(&'a self, session_label: &'a str) -> JournalFuture<'a, Option<String>>;
 
-    /// The chain of the session's last call, where one is kept.
+    /// The chain of the session's last call, where one is stored.
     fn cache_chain<'a>(
         &'a self,
         session_label: &'a str,
@@ -64,7 +64,7 @@ pub trait Journal: Send + Sync {
         Box::pin(std::future::ready(Ok(Recalled::default())))
     }
 
-    /// What tells this ledger from every other: handles of one file give the same.
+    /// The identity of this ledger: handles of one file give the same.
     fn id(&self) -> String;
 
     /// What a run's result should warn of, of where it is written.
@@ -72,7 +72,7 @@ pub trait Journal: Send + Sync {
         Vec::new()
     }
 
-    /// W0: leases the session and opens the turn in one transaction, or says why not and writes nothing. Leased, the
+    /// W0: leases the session and opens the turn in one transaction, or gives the reason and writes nothing. Leased, the
     /// epoch is the caller's until a commit with it, or [`Journal::release`].
     fn begin(&self, opening: Box<TurnOpening>) -> JournalFuture<'static, Opened<i64>>;
 
@@ -107,7 +107,7 @@ pub trait Journal: Send + Sync {
     /// `unknown_turn` for one that is not open; any of storage.
     fn reopen(&self, turn_id: &str) -> JournalFuture<'static, Opened<Box<OpenTurn>>>;
 
-    /// Makes a run that begins known to those who watch it and command it from elsewhere, and keeps its events. Nothing
+    /// Makes a run that begins known to those who watch it and command it from elsewhere, and stores its events. Nothing
     /// where the journal does neither.
     fn register(
         &self,

@@ -1,4 +1,4 @@
-//! What is kept of how a model counts tokens, and where.
+//! The stored ratios of how models count tokens, and their store.
 //!
 //! It must never hold what was counted: no prompt, no session.
 
@@ -19,11 +19,11 @@ pub struct KeptRatio {
     pub updated_at: i64,
 }
 
-/// Where ratios are kept; the ledger implements it.
+/// The store of ratios; the ledger implements it.
 pub trait RatioStore: Send + Sync {
-    /// All that are kept.
+    /// All stored ratios.
     fn ratios(&self) -> JournalFuture<'static, Vec<KeptRatio>>;
 
-    /// Keeps one, over the one before. Handed over when it is called: dropping the future undoes nothing.
+    /// Stores one, over the one before. Handed over when it is called: dropping the future undoes nothing.
     fn keep_ratio(&self, ratio: KeptRatio) -> JournalFuture<'static, ()>;
 }

@@ -98,7 +98,7 @@ fn cached_tokens(call: &CacheChain, rules: &Rules<'_>) -> u64 {
         return read.saturating_add(written);
     }
     let caches =
-        call.told || rules.model.cost.as_ref().is_some_and(|cost| cost.cache_read.is_some());
+        call.reported || rules.model.cost.as_ref().is_some_and(|cost| cost.cache_read.is_some());
     let prompt = input.saturating_add(read);
     if caches && prompt >= LEAST { prompt - prompt % STEP } else { 0 }
 }

@@ -1,6 +1,6 @@
-//! What is known of a session's prompt cache: the chain of hashes of its last call, and what is told when it broke.
+//! What is known of a session's prompt cache: the chain of hashes of its last call, and the report of a break.
 //!
-//! Plain data. It must never hold a text of the conversation: a hash names a block, and says nothing of it.
+//! Plain data. It must never hold a text of the conversation: a hash names a block, and reveals nothing of it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Role;
 
-/// How a prompt cache broke: told as an event, and kept in the result and in the ledger.
+/// How a prompt cache broke: emitted as an event, and stored in the result and in the ledger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
@@ -23,7 +23,7 @@ pub struct CacheBreak {
     pub change: Option<CacheChange>,
     /// The name of the tool or of the setting.
     pub name: Option<String>,
-    /// The place of the tool among the tools or of the message in the conversation as it is told, from 0.
+    /// The place of the tool among the tools or of the message in the conversation as it is sent, from 0.
     pub index: Option<u32>,
     /// The message's id; null for one that is not there any more.
     pub message_id: Option<String>,
@@ -65,7 +65,7 @@ pub enum CachePart {
     Tool,
     /// A message.
     Message,
-    /// Something else that some providers keep caches by: `thinkingConfig`, `toolChoice`.
+    /// Something else that is part of some providers' cache keys: `thinkingConfig`, `toolChoice`.
     Setting,
 }
 
@@ -74,7 +74,7 @@ pub enum CachePart {
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum CacheChange {
-    /// It says something else.
+    /// Its content differs.
     Changed,
     /// It was not there.
     Inserted,
@@ -84,7 +84,7 @@ pub enum CacheChange {
     Reordered,
 }
 
-/// The chain of a session's last call: a hash for each part of its request, and what its provider said of the cache.
+/// The chain of a session's last call: a hash for each part of its request, and what its provider reported of the cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CacheChain {
     /// The turn that made the call.
@@ -105,12 +105,12 @@ pub struct CacheChain {
     pub tools: Arc<[(String, u64)]>,
     /// A link for each message.
     pub links: Vec<u64>,
-    /// So many of them are told again as they were: fewer than all where the turn was interrupted, or told shortened.
+    /// So many of them are sent again unchanged: fewer than all where the turn was interrupted, or sent shortened.
     pub comparable: usize,
     /// Prompt tokens: neither read nor written, read, and written.
     pub tokens: [u64; 3],
-    /// Whether the provider has ever told of tokens in its cache.
-    pub told: bool,
+    /// Whether the provider has ever reported tokens in its cache.
+    pub reported: bool,
 }
 
 /// What a turn leaves of the cache.

@@ -123,7 +123,7 @@ impl<'de> Deserialize<'de> for ResponseFormat {
     }
 }
 
-/// How long the provider may keep the prompt.
+/// How long the provider may cache the prompt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 pub enum CacheTtl {
@@ -144,7 +144,7 @@ pub enum CacheTtl {
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PromptCache {
-    /// How long it is kept; `5m` where left out.
+    /// How long it is cached; default `5m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<CacheTtl>,
     /// What requests that share a prefix have in common, for APIs that route by it; derived from the session where left out.
@@ -157,7 +157,7 @@ pub struct PromptCache {
 pub struct RequestOptions {
     /// Whether the model must call tools; the provider's default (`auto`) where `None`.
     pub tool_choice: Option<ToolChoice>,
-    /// False: one call of a tool per answer, where the API can be told.
+    /// False: one call of a tool per answer, where the API has such a setting.
     pub parallel_tool_calls: Option<bool>,
     /// The form of the answer's text.
     pub response_format: Option<ResponseFormat>,
@@ -165,7 +165,7 @@ pub struct RequestOptions {
     pub stop_sequences: Vec<String>,
     /// The provider's prompt cache.
     pub prompt_cache: PromptCache,
-    /// What the provider keeps with the request: `user_id` goes where the API names its user.
+    /// What the provider stores with the request; `user_id` is sent in the field in which the API names its user.
     pub metadata: BTreeMap<String, String>,
     /// Headers for this turn's requests, besides the provider's.
     pub headers: BTreeMap<String, String>,

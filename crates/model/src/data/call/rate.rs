@@ -1,23 +1,23 @@
-//! What a provider says of its rate limits with each answer, and what a host is shown of them.
+//! The rate limits that a provider reports with each answer, and what a host can see of them.
 //!
 //! Neutral of the headers that it came in. It must never hold a key.
 
 use serde::Serialize;
 
-/// One limit, as an answer's headers tell it.
+/// One limit, as an answer's headers report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimit {
-    /// The most of it; `None` where it is not told.
+    /// The most of it; `None` where it is not reported.
     pub limit: Option<u64>,
     /// What is left of it.
     pub remaining: u64,
-    /// In so many milliseconds all of it is back; `None` where it is not told, or nonsense.
+    /// In so many milliseconds all of it is back; `None` where it is not reported, or nonsense.
     pub reset_ms: Option<u64>,
-    /// The reset is told to within so many milliseconds.
+    /// The precision of the reported reset, in milliseconds.
     pub slack_ms: u64,
 }
 
-/// The limits that an answer tells of.
+/// The limits that an answer reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RateLimits {
     /// Requests.

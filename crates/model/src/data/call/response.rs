@@ -39,7 +39,7 @@ pub enum Delta<'a> {
     Started {
         /// The provider's id of the response; empty where it gave none.
         response_id: &'a str,
-        /// The model that answers; empty where it is not told.
+        /// The model that answers; empty where it is not reported.
         model: &'a str,
     },
     /// A block begins.
@@ -77,7 +77,7 @@ pub enum Delta<'a> {
         /// The fragment.
         json: &'a str,
     },
-    /// What a late chunk tells of a call's id or name.
+    /// A call's id or name from a late chunk.
     CallIdentity {
         /// The block.
         index: u32,
@@ -96,7 +96,7 @@ pub enum Delta<'a> {
         /// The tool.
         name: &'a str,
     },
-    /// JSON text to keep with the block and replay: it replaces what was there.
+    /// JSON text to store with the block and replay: it replaces what was there.
     ProviderData {
         /// The block.
         index: u32,
@@ -142,7 +142,7 @@ pub trait DeltaSink: Send {
     }
 }
 
-/// Usage as the provider told it, normalised by the table of docs/rules/wire/usage.md#usage-mapping.
+/// Usage as the provider reported it, normalised by the table of docs/rules/wire/usage.md#usage-mapping.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReportedUsage {
     /// Prompt tokens outside the cache.
@@ -153,9 +153,9 @@ pub struct ReportedUsage {
     pub cached: u64,
     /// Written to the cache.
     pub cache_write: u64,
-    /// The part of `cache_write` that is kept for an hour: it has a price of its own.
+    /// The part of `cache_write` that is cached for an hour: it has a price of its own.
     pub cache_write_hour: u64,
-    /// The reasoning part of `output`, where told.
+    /// The reasoning part of `output`, where reported.
     pub reasoning: Option<u64>,
 }
 

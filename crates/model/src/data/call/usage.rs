@@ -17,7 +17,7 @@ pub struct TokenUsage {
     pub cached_input_tokens: u64,
     /// Prompt tokens written to the provider's cache.
     pub cache_write_tokens: u64,
-    /// The part of `outputTokens` that was reasoning; 0 where the provider does not tell.
+    /// The part of `outputTokens` that was reasoning; 0 where the provider does not report it.
     pub reasoning_tokens: u64,
     /// The sum of the first four.
     pub total_tokens: u64,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Catalogue, Modality, ModelCost, ModelInfo, ThinkingCapability, info::assumed_output};
 use crate::{Api, InputError, one_line};
 
-/// What a host says of a model. Fields left out keep what the catalogue knows of it.
+/// A model as a host declares it. Missing fields have the catalogue's values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -45,7 +45,7 @@ pub struct ModelDeclaration {
     /// False where the provider refuses a temperature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<bool>,
-    /// Prices; 0 says that it is free.
+    /// Prices; 0 for a free model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<ModelCost>,
     /// Other names of the same model.

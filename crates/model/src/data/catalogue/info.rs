@@ -1,4 +1,4 @@
-//! What the catalogue says of one model: limits, capabilities, prices, and the cost of a call.
+//! The catalogue's entry of one model: limits, capabilities, prices, and the cost of a call.
 //!
 //! It must never turn an unknown price into 0: a cost is known in full or it is `None` (docs/rules/abort-usage.md#cost).
 
@@ -58,7 +58,7 @@ pub struct ModelInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names describe them")]
 pub enum Modality {
     Text,
     Image,

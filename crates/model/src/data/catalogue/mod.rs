@@ -25,7 +25,7 @@ pub use thinking::ThinkingCapability;
 
 use names::{Name, alike, last_part};
 
-/// `models.json`, packed: 20 KB of the binary and not 151. A test says whether it is that file, and `UPDATE_CATALOGUE=1`
+/// `models.json`, packed: 20 KB of the binary and not 151. A test checks that it is that file, and `UPDATE_CATALOGUE=1`
 /// makes it anew.
 const PACKED: &[u8] = include_bytes!("models.json.lz4");
 
@@ -133,7 +133,7 @@ impl Catalogue {
     }
 
     /// As [`Self::resolve`]; a provider the catalogue does not know, or knows without this model, then gets what other
-    /// providers of the same API say of the model, the smallest window first. Such a model has no price.
+    /// providers of the same API have for the model, the smallest window first. Such a model has no price.
     #[must_use]
     pub fn resolve_for(&self, provider: &str, api: Api, id: &str) -> Option<Resolution> {
         self.resolve(provider, id).or_else(|| {

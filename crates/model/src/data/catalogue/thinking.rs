@@ -1,6 +1,6 @@
 //! How a model is asked to think: what the host wants, in the one way the model takes (docs/rules/wire/anthropic.md#thinking-options).
 //!
-//! It must never ask a model for what its catalogue entry says it refuses. Where nothing is known, what was asked for goes
+//! It must never request what the model refuses by its catalogue entry. Where nothing is known, what was asked for goes
 //! out as it is.
 
 use serde::{Deserialize, Serialize};

@@ -148,7 +148,7 @@ pub struct ErrorDetail {
     /// After how many milliseconds another run may be worth it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// Who says so; there where `retryAfterMs` is.
+    /// Who set that time; present where `retryAfterMs` is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_source: Option<RetryAfterSource>,
 }
@@ -160,7 +160,7 @@ pub struct ErrorDetail {
 pub enum RetryAfterSource {
     /// The provider asked for it.
     Provider,
-    /// The provider did not say: it is when the engine's own cooldown of the profile ends.
+    /// The provider gave no time: it is when the engine's own cooldown of the profile ends.
     Cooldown,
 }
 
@@ -214,9 +214,9 @@ pub enum StorageErrorKind {
     UnknownTurn,
     /// No such session.
     UnknownSession,
-    /// No run of that id, or none whose events were kept.
+    /// No run of that id, or none whose events were stored.
     UnknownRun,
-    /// The run's events are not kept any more.
+    /// The run's events were removed.
     EventsExpired,
     /// No run is under way in the session.
     NotRunning,
@@ -289,7 +289,7 @@ impl StorageError {
         Self { kind, message: message.into(), field: None }
     }
 
-    /// The same, told of an argument.
+    /// The same, for an argument.
     #[must_use]
     pub fn at(self, field: &str) -> Self {
         Self { field: Some(field.to_owned()), ..self }

@@ -1,4 +1,4 @@
-//! The failure of one attempt: what class, what was said, and how long to wait.
+//! The failure of one attempt: its class, its message, and how long to wait.
 //!
 //! Its message is redacted when it is made. It must never hold a header, a key or a prompt.
 
@@ -20,7 +20,7 @@ pub struct Failure {
     pub message: String,
     /// How long the provider asks to wait.
     pub retry_after: Option<Duration>,
-    /// How long the engine itself leaves the profile alone, where the provider did not say.
+    /// How long the engine itself leaves the profile alone, where the provider gave no time.
     pub cooldown: Option<Duration>,
     /// The provider's own word on retrying (`x-should-retry`).
     pub should_retry: Option<bool>,
@@ -49,7 +49,7 @@ impl Failure {
         AgentError {
             kind: self.kind.agent_kind(),
             message: self.message.clone(),
-            // What would fail again as it is (a certificate, a page in place of an answer) says so itself.
+            // What would fail again as it is (a certificate, a page in place of an answer) is marked by its maker.
             retryable: self.should_retry.unwrap_or_else(|| self.kind.is_retryable()),
             detail: ErrorDetail {
                 kind: self.kind,

@@ -301,7 +301,7 @@ pub fn typed<T: DeserializeOwned>(path: &str, raw: &RawValue) -> Parsed<T> {
     })
 }
 
-/// What serde says of the value at `path`, with the name of a missing field in the path.
+/// The error of serde for the value at `path`, with the name of a missing field in the path.
 pub fn input_error(path: String, error: &serde_json::Error) -> InputError {
     let text = plain(error);
     match text.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
@@ -316,7 +316,7 @@ const LONGEST_WORD: usize = 22;
 /// serde's sentence without the position, and without the value it quotes (it may be a secret).
 fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    // The position comes last; what is quoted may itself say " at line ".
+    // The position comes last; the quoted text may itself contain " at line ".
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
     let expected = text.rfind(", expected ").and_then(|at| text.get(at..)).unwrap_or_default();
     let names = |what: &str| text.strip_prefix(what).filter(|_| !expected.is_empty());
@@ -416,7 +416,7 @@ fn parent(path: &str, raw: Option<&RawValue>) -> Parsed<Option<String>> {
 fn permissions(raw: Option<&RawValue>) -> Parsed<Box<RawValue>> {
     let raw = raw.ok_or_else(|| missing("permissionsGranted"))?;
     if raw.get().starts_with('[') {
-        // Read for its depth only: what is kept and handed on must be readable again (docs/rules/faults.md#input-bounds).
+        // Read for its depth only: what is stored and passed on must be readable again (docs/rules/faults.md#input-bounds).
         value("permissionsGranted", raw)?;
         Ok(raw.to_owned())
     } else {

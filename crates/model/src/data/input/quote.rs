@@ -1,4 +1,4 @@
-//! A text of the caller inside a message of ours: short, on a character boundary, and told apart from our own words.
+//! A text of the caller inside a message of ours: short, on a character boundary, and distinguishable from our own words.
 //!
 //! It must never let a text grow a message beyond what a log line can hold.
 
@@ -46,9 +46,9 @@ fn push_within(out: &mut String, text: &str, left: &mut usize) {
         out.push_str(text);
         return;
     }
-    let kept = clip(text, QUOTED_CHARS.min(*left));
-    *left = left.saturating_sub(kept.chars().count());
-    out.push_str(&kept);
+    let clipped = clip(text, QUOTED_CHARS.min(*left));
+    *left = left.saturating_sub(clipped.chars().count());
+    out.push_str(&clipped);
 }
 
 /// A message that repeats at most 200 characters of the caller's texts. What stands between backticks may be one.

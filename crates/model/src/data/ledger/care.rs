@@ -21,21 +21,21 @@ pub enum LedgerCheck {
     Tree,
     /// 3. A turn's thread tokens are its parent's and its own.
     ThreadTokens,
-    /// 4. A turn says that it has children when it has some, and only then.
+    /// 4. A turn is marked as having children when it has some, and only then.
     Children,
-    /// 5. A session points at a turn that has ended, and the last entry of its log says the same.
+    /// 5. A session points at a turn that has ended, and the last entry of its log agrees.
     Pointer,
-    /// 6. The turns that run are those of the journal; every other has ended and says why. Leases end after they began.
+    /// 6. The turns that run are those of the journal; every other has ended, with its reason. Leases end after they began.
     OpenTurns,
     /// 7. What a turn names as its question and its answer are messages of it.
     Messages,
-    /// 8. A turn has as many tool calls as it says, with readable arguments and results.
+    /// 8. A turn has as many tool calls as it records, with readable arguments and results.
     ToolCalls,
-    /// 9. A compaction has its summary as a message, and what it keeps and summarises is of its own thread.
+    /// 9. A compaction has its summary as a message, and the turns that it refers to are of its own thread.
     Compactions,
     /// 10. Every blob has the content of its hash, is named by a row, and every name finds it.
     Blobs,
-    /// 11. The index of words has the words of every message it says it has.
+    /// 11. The index of words has the words of every message it lists.
     Search,
 }
 
@@ -179,6 +179,6 @@ pub struct LedgerStats {
 pub struct LedgerVacuum {
     /// The file's bytes before.
     pub bytes_before: u64,
-    /// The file's bytes after. A reader that is at work keeps the file as it was until the next checkpoint.
+    /// The file's bytes after. While a read is under way the file stays as it was until the next checkpoint.
     pub bytes_after: u64,
 }

@@ -26,7 +26,7 @@ pub struct EventPage {
     pub over: bool,
 }
 
-/// How far a session's runs were told: the newest one, and those of them that go on, each with its last event.
+/// How far the events of a session's runs were delivered: the newest run, and those that go on, each with its last event.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Cursor(pub i64, pub Vec<(i64, u64)>);
 
@@ -48,7 +48,7 @@ pub enum SessionCommand {
     Steer(String),
 }
 
-/// How long the events of a run are kept after its end.
+/// How long the events of a run stay after its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
     /// For so long at most.

@@ -56,9 +56,9 @@ pub struct HistoryTurn {
     pub id: String,
     /// How it ended: aborted and failed turns are projected differently (docs/rules/turns-and-streams.md#interrupted-turns-in-context).
     pub status: TurnStatus,
-    /// Whether a compaction came after it: what stood before it when it was said is no longer there (docs/rules/projection.md#thinking).
+    /// Whether a compaction came after it: what stood before it when it was written is no longer there (docs/rules/projection.md#thinking).
     pub edited: bool,
-    /// So many of its messages were said before the compaction that it follows: one that its own run made.
+    /// So many of its messages were written before the compaction that it follows: one that its own run made.
     pub edited_messages: usize,
     /// Its messages in order.
     pub messages: Vec<Message>,

@@ -1,6 +1,6 @@
 //! What a session's context no longer holds, as it is asked for and found again.
 //!
-//! It must never name another session's thread: whoever looks stays among the ancestors of the head.
+//! It must never name another session's thread: a search stays among the ancestors of the head.
 
 use crate::Role;
 
@@ -23,7 +23,7 @@ pub struct Recall {
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recalled {
-    /// Whether the context lacks anything that was said: without a compaction it lacks nothing.
+    /// Whether the context lacks anything of the conversation: without a compaction it lacks nothing.
     pub compacted: bool,
     /// Whether no message holds all the words, so that these hold some of them; those with the most stand first.
     pub loosely: bool,
@@ -42,7 +42,7 @@ pub struct RecalledMessage {
     pub tool_name: Option<String>,
     /// Its turn.
     pub turn_id: String,
-    /// When it was said: `2025-11-20T23:33:50.805Z`.
+    /// When it was written: `2025-11-20T23:33:50.805Z`.
     pub said_at: String,
     /// What stands around the first word that was found, `…` where something was left out.
     pub excerpt: String,

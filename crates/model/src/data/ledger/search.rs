@@ -34,7 +34,7 @@ pub struct SearchHit {
     pub turn_id: String,
     /// The session the turn was run in.
     pub session_label: String,
-    /// Who said it.
+    /// The role of its author.
     #[cfg_attr(feature = "testing", ts(type = "'user' | 'assistant' | 'system'"))]
     pub role: String,
     /// Unix milliseconds.

@@ -1,4 +1,4 @@
-//! What a session's label says, where it follows one of the grammars of docs/rules/sessions-and-ledger.md#label-grammars.
+//! The parts of a session's label, where it follows one of the grammars of docs/rules/sessions-and-ledger.md#label-grammars.
 //!
 //! A label stays an opaque key: nothing here may change one, and none is refused.
 
@@ -27,7 +27,7 @@ pub enum SessionKind {
     Unknown,
 }
 
-/// The parts of a session's label. What the label does not say is null.
+/// The parts of a session's label. Parts that the label lacks are null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
@@ -68,7 +68,7 @@ impl SessionKey {
     #[must_use]
     pub fn parse(label: &str) -> Self {
         Self::known(label).unwrap_or_else(|| {
-            // Still some agent's, whatever else it says.
+            // Still some agent's, whatever else it contains.
             let agent = label.strip_prefix("agent:").and_then(|rest| rest.split(':').next());
             Self { agent_id: agent.and_then(text), ..Self::of(SessionKind::Unknown) }
         })

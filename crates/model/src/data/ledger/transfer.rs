@@ -29,7 +29,7 @@ pub enum TransferCode {
     DamagedLine,
     /// The line is JSON, but not of a shape that the format has.
     InvalidLine,
-    /// The schema or the content refuses what the line says.
+    /// The schema or the content refuses the line.
     Refused,
     /// What it follows is lost; it follows the nearest that is left.
     Reattached,

@@ -225,7 +225,7 @@ fn tool_calls(raw: Raw<'_>) -> Parsed<Vec<ToolCallRecord>> {
     Ok(calls)
 }
 
-/// The broker interface's messages do not say which of them asked for a tool. A result follows its assistant message, so that one
+/// The broker interface's messages do not name which of them requested a tool. A result follows its assistant message, so that one
 /// gets the call (as a block too where it came without blocks: without it a provider would refuse the history), and
 /// the result gets the tool's name. Provider ids may repeat in a turn, so each call is used once, in order.
 fn link(messages: &mut [Message], bare: &HashSet<String>, calls: &mut [ToolCallRecord]) {
