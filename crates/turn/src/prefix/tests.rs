@@ -142,8 +142,8 @@ fn priced(cost: serde_json::Value) -> ModelInfo {
 }
 
 fn call(tokens: [u64; 3], at: i64, links: &[u64]) -> CacheChain {
-    let told = tokens[1] + tokens[2] > 0;
-    CacheChain { tokens, called_at: at, reported: told, ..chain("s", &[], links) }
+    let reported = tokens[1] + tokens[2] > 0;
+    CacheChain { tokens, called_at: at, reported, ..chain("s", &[], links) }
 }
 
 fn rules(model: &ModelInfo, explicit: bool) -> Rules<'_> {
