@@ -21,7 +21,7 @@ mod transfer;
 #[cfg(test)]
 mod tests;
 
-pub use self::events::commands::SessionCommand;
+pub use self::events::command_rows::SessionCommand;
 pub use self::events::follow::{Cursor, EventPage, Follows, SessionPage};
 pub use self::events::retention::Retention;
 pub use self::handle::ledger::Ledger;

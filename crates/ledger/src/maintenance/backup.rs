@@ -29,7 +29,7 @@ pub struct LedgerBackup {
     pub bytes: u64,
 }
 
-pub(super) fn backup(
+pub(crate) fn backup(
     from: &Path,
     to: &Path,
     clock: &Clock,

@@ -22,7 +22,7 @@ pub struct LedgerVacuum {
     pub bytes_after: u64,
 }
 
-pub(super) fn vacuum(connection: &Connection, path: &Path) -> Stored<LedgerVacuum> {
+pub(crate) fn vacuum(connection: &Connection, path: &Path) -> Stored<LedgerVacuum> {
     let failed = |error| sqlite("vacuum the ledger", &error);
     let size = || {
         std::fs::metadata(path)

@@ -56,7 +56,7 @@ pub struct LedgerReport {
     pub duration_ms: u64,
 }
 
-pub(super) fn verify(path: &Path, clock: &Clock, pool: &Readers) -> Stored<LedgerReport> {
+pub(crate) fn verify(path: &Path, clock: &Clock, pool: &Readers) -> Stored<LedgerReport> {
     let begun = clock.instant();
     let mut found = Found { problems: Vec::new(), truncated: false };
     let mut checked = LedgerChecked::default();

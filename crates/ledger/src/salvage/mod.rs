@@ -16,7 +16,6 @@ use serde::Serialize;
 use self::cells::Found;
 use self::pages::Pages;
 use self::tables::Tables;
-use crate::handle::ledger::Ledger;
 use crate::open::{draft, registry};
 use crate::sqlite::error::{self, Stored, sqlite};
 use crate::sqlite::{connection, file};
@@ -49,26 +48,11 @@ pub struct LedgerSalvage {
     pub truncated: bool,
 }
 
-impl Ledger {
-    /// Reads what can be read of the damaged ledger at `damaged` into a fresh one at `fresh`.
-    ///
-    /// # Errors
-    /// `invalid_import` where there is no file, or nothing of a ledger in it; `storage_exists` where `fresh` is there;
-    /// `ledger_in_use` while this process has the damaged one open; any of storage. Nothing is left at `fresh` then.
-    pub async fn salvage(damaged: &Path, fresh: &Path, clock: Clock) -> Stored<LedgerSalvage> {
-        let (damaged, fresh) = (damaged.to_owned(), fresh.to_owned());
-        tokio::task::spawn_blocking(move || salvage(&damaged, &fresh, &clock)).await.unwrap_or_else(
-            |_| {
-                Err(StorageError::new(
-                    StorageErrorKind::Io,
-                    "the salvage was cut off by the end of its runtime, or by a bug; try again",
-                ))
-            },
-        )
-    }
-}
-
-fn salvage(damaged: &Path, fresh: &Path, clock: &Clock) -> Stored<LedgerSalvage> {
+/// Writes what can be read of `damaged` to a fresh ledger at `fresh`. It blocks on the disk.
+///
+/// # Errors
+/// See [`Ledger::salvage`](crate::Ledger::salvage).
+pub(crate) fn salvage(damaged: &Path, fresh: &Path, clock: &Clock) -> Stored<LedgerSalvage> {
     if !fs::metadata(damaged).is_ok_and(|metadata| metadata.is_file()) {
         return Err(none(damaged, "is no file; pass the path of a damaged ledger"));
     }

@@ -25,13 +25,12 @@ use serde_json::Value;
 use self::lines::{Line, Lines};
 use self::own::Read;
 use self::pi::entries::Numbered;
-use crate::handle::ledger::Ledger;
+use crate::events::poller::Poller;
 use crate::open::draft;
-use crate::open::registry::Core;
 use crate::rows::row_types;
 use crate::sessions::pointers::{self, unknown_session};
 use crate::sqlite::error::{self, Stored};
-use crate::sqlite::readers;
+use crate::sqlite::writer::Writer;
 use base::clock::Clock;
 use model::{StorageError, StorageErrorKind, repair_surrogates, session_label};
 
@@ -46,81 +45,52 @@ const BATCH: usize = 256;
 /// Bytes of one transaction.
 const BATCH_BYTES: usize = 8 << 20;
 
-impl Ledger {
-    /// Writes a session, or with `ledger` all of them, to a new file at `path`, from one moment.
-    ///
-    /// # Errors
-    /// `storage_exists` where there is a file already; `unknown_session`; any of storage. No part of a file is left then.
-    pub async fn export(
-        &self,
-        path: &Path,
-        format: LedgerFormat,
-        label: Option<String>,
-    ) -> Stored<LedgerExport> {
-        let core = self.core()?;
-        let (to, ledger_id) = (path.to_owned(), core.ledger_id.clone());
-        let clock = self.clock.clone();
-        let write = move |connection: &rusqlite::Connection| {
-            if let Some(label) = &label
-                && pointers::visible_head(connection, label)?.is_none()
-            {
-                return Err(unknown_session(label));
-            }
-            let (path, out) = draft::write(&to, &clock, |draft| {
-                let mut out = Out::create(draft)?;
-                out.report.open_turns = tree::open_turns(connection, label.as_deref())?;
-                match format {
-                    LedgerFormat::Ledger => {
-                        own::export(connection, label.as_deref(), (&ledger_id, &clock), &mut out)?;
-                    }
-                    LedgerFormat::Pi | LedgerFormat::Myclaw => {
-                        foreign(
-                            connection,
-                            format,
-                            label.as_deref().unwrap_or_default(),
-                            &mut out,
-                        )?;
-                    }
-                }
-                out.finish()
-            })?;
-            Ok(LedgerExport { path: path.to_string_lossy().into_owned(), ..out })
-        };
-        core.readers.run(|connection| readers::snapshot(connection, write)).await
+/// Writes a session, or all of them without a label, to a new file, from one snapshot.
+pub(crate) fn export(
+    connection: &rusqlite::Connection,
+    to: &Path,
+    format: LedgerFormat,
+    label: Option<&str>,
+    (ledger_id, clock): (&str, &Clock),
+) -> Stored<LedgerExport> {
+    if let Some(label) = label
+        && pointers::visible_head(connection, label)?.is_none()
+    {
+        return Err(unknown_session(label));
     }
+    let (path, out) = draft::write(to, clock, |draft| {
+        let mut out = Out::create(draft)?;
+        out.report.open_turns = tree::open_turns(connection, label)?;
+        match format {
+            LedgerFormat::Ledger => own::export(connection, label, (ledger_id, clock), &mut out)?,
+            LedgerFormat::Pi | LedgerFormat::Myclaw => {
+                foreign(connection, format, label.unwrap_or_default(), &mut out)?;
+            }
+        }
+        out.finish()
+    })?;
+    Ok(LedgerExport { path: path.to_string_lossy().into_owned(), ..out })
+}
 
-    /// Takes the sessions of a file in. A line that cannot be taken is in the report; everything else is imported.
-    /// Importing a file again changes nothing.
-    ///
-    /// # Errors
-    /// `invalid_import` for what is no file of that format; any of storage. What was imported until then stays, unseen
-    /// until the import is done again.
-    pub async fn import(
-        &self,
-        path: &Path,
-        format: LedgerFormat,
-        label: Option<String>,
-    ) -> Stored<LedgerImport> {
-        let core = self.core()?;
-        let (path, clock) = (path.to_owned(), self.clock.clone());
-        let runtime = tokio::runtime::Handle::current();
-        let target = Target { core: Arc::clone(&core), clock, runtime };
-        core.readers
-            .beside(move || match format {
-                LedgerFormat::Ledger => import_own(&path, target),
-                LedgerFormat::Pi | LedgerFormat::Myclaw => {
-                    import_foreign(&path, format, label, &target)
-                }
-            })
-            .await
+/// Imports the sessions of a file. It blocks: on the disk, and on the writer.
+pub(crate) fn import(
+    path: &Path,
+    format: LedgerFormat,
+    label: Option<String>,
+    target: Target,
+) -> Stored<LedgerImport> {
+    match format {
+        LedgerFormat::Ledger => import_own(path, target),
+        LedgerFormat::Pi | LedgerFormat::Myclaw => import_foreign(path, format, label, &target),
     }
 }
 
 /// Where an import goes: the one writer, asked from a thread that may wait.
-struct Target {
-    core: Arc<Core>,
-    clock: Clock,
-    runtime: tokio::runtime::Handle,
+pub(crate) struct Target {
+    pub(crate) writer: Arc<Writer>,
+    pub(crate) poller: Arc<Poller>,
+    pub(crate) clock: Clock,
+    pub(crate) runtime: tokio::runtime::Handle,
 }
 
 impl Target {
@@ -139,8 +109,8 @@ impl Target {
             Ok(restore)
         };
         let before = done.turns;
-        *done = self.runtime.block_on(self.core.writer.submit(work))?;
-        self.core.pulse.ended(&self.core, done.turns - before);
+        *done = self.runtime.block_on(self.writer.submit(work))?;
+        self.poller.ended(done.turns - before);
         Ok(())
     }
 }
@@ -149,7 +119,7 @@ impl Target {
     fn is_taken(&self, label: &str) -> Stored<bool> {
         let label = label.to_owned();
         let there = move |connection: &rusqlite::Connection| pointers::head(connection, &label);
-        Ok(self.runtime.block_on(self.core.writer.submit(there))?.is_some())
+        Ok(self.runtime.block_on(self.writer.submit(there))?.is_some())
     }
 }
 
