@@ -6,9 +6,10 @@ use std::sync::LazyLock;
 
 use rusqlite::{Connection, params};
 
-use crate::journal::commit::parent_of;
-use crate::journal::write::{Again, Parent, Row, insert_message, insert_turn, integer};
+use crate::journal::write::{Again, Row, insert_message, insert_turn, integer};
 use crate::lease::claim::Claim;
+use crate::rows::turn_parents::Parent;
+use crate::rows::turn_parents::parent_of;
 use crate::sessions::pointers;
 use crate::sqlite::checksum::{insert, numbered, set};
 use crate::sqlite::error::{Stored, sqlite};

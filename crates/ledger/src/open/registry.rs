@@ -15,8 +15,8 @@ use crate::events::runs::Runs;
 use crate::lease::claim::{Claim, Held};
 use crate::lease::heartbeat::Heartbeat;
 use crate::lease::owner::Owner;
-use crate::open::draft;
 use crate::open::options::LedgerOptions;
+use crate::open::{draft, new_ledger};
 use crate::reading::query;
 use crate::rows::blobs;
 use crate::search::search_indexer;
@@ -91,7 +91,7 @@ pub(crate) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Open
     let found = match file::identify(&path)? {
         Some(found) => Some(found),
         None => {
-            connection::create(&path, clock)?;
+            new_ledger::create(&path, clock)?;
             file::identify(&path)?
         }
     };

@@ -3,14 +3,13 @@
 //! It reads no more than that: from the head back to the last compaction's first kept turn, or to the head that the
 //! caller knows. It must never repair or project a message; that is the transcript's work.
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension};
 
-use crate::journal::commit::unknown_turn;
-use crate::rows::blobs;
-use crate::rows::message_codec::{self, ColumnsRef};
+use crate::rows::message_rows;
+use crate::rows::turn_parents::unknown_turn;
 use crate::sessions::pointers;
 use crate::sqlite::error::{Stored, damaged, sqlite};
-use model::{HistoryBase, HistoryTurn, Message, Provenance, Role, SessionHistory, TurnStatus};
+use model::{HistoryBase, HistoryTurn, Message, Role, SessionHistory, TurnStatus};
 
 /// The history of `label`, or of the turn `at`; see [`model::Journal::history`].
 pub(crate) fn session_history(
@@ -40,7 +39,7 @@ pub(crate) fn session_history(
     let turns = links
         .into_iter()
         .map(|link| {
-            let messages = messages(connection, &link.id)?;
+            let messages = message_rows::messages(connection, &link.id)?;
             let follows = link.follows.as_deref();
             Ok(HistoryTurn {
                 edited_messages: follows.map_or(0, |compaction| said_before(&messages, compaction)),
@@ -186,87 +185,6 @@ fn status(name: &str) -> Option<TurnStatus> {
         "completed" => Some(TurnStatus::Completed),
         "aborted" => Some(TurnStatus::Aborted),
         "failed" => Some(TurnStatus::Failed),
-        _ => None,
-    }
-}
-
-/// The messages of a turn in order, each compared with its checksum.
-pub(crate) fn messages(connection: &Connection, turn_id: &str) -> Stored<Vec<Message>> {
-    let failed = |error| sqlite(&format!("read the messages of turn `{turn_id}`"), &error);
-    let mut statement = connection.prepare_cached(MESSAGES).map_err(failed)?;
-    let mut rows = statement.query((turn_id,)).map_err(failed)?;
-    let mut messages = Vec::new();
-    while let Some(row) = rows.next().map_err(failed)? {
-        messages.push(message(connection, row).map_err(failed)??);
-    }
-    Ok(messages)
-}
-
-/// In the order [`message`] reads.
-pub(crate) const MESSAGES: &str =
-    "SELECT id, role, sequence, created_at, tool_call_id, is_error, provider, api, model, response_id, stop_reason,
-       checksum, content, thinking, blocks_json, blobs_json
-     FROM messages WHERE turn_id = ?1 ORDER BY sequence";
-
-/// A row of [`MESSAGES`], with its blobs, compared with its checksum.
-pub(crate) fn message(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Stored<Message>> {
-    let id: String = row.get(0)?;
-    let role_name = row.get_ref(1)?.as_str()?;
-    let (sequence, created_at) = (row.get(2)?, row.get(3)?);
-    let text = |index: usize| Ok::<_, rusqlite::Error>(row.get_ref(index)?.as_str_or_null()?);
-    let provenance = [text(6)?, text(7)?, text(8)?, text(9)?, text(10)?];
-    let columns = ColumnsRef {
-        content: row.get_ref(12)?.as_str()?,
-        thinking: text(13)?,
-        blocks_json: text(14)?,
-        tool_call_id: text(4)?,
-        is_error: row.get(5)?,
-    };
-    let whole;
-    let columns = match text(15)? {
-        None => columns,
-        Some(names) => {
-            let of = format!("message `{id}`");
-            let mut read = |hash: &str| blobs::read(connection, hash, &of);
-            whole = match blobs::put_together(names, columns.by_name(), &of, &mut read) {
-                Ok(whole) => whole,
-                Err(error) => return Ok(Err(error)),
-            };
-            columns.with(&whole)
-        }
-    };
-    let Some(role) = role(role_name) else {
-        return Ok(Err(damaged(&format!("message `{id}` has no role"))));
-    };
-    if message_codec::checksum(role_name, columns, provenance) != row.get::<_, i64>(11)? {
-        return Ok(Err(damaged(&format!(
-            "message `{id}` does not have the content it was stored with"
-        ))));
-    }
-    let [provider, api, model, response_id, stop_reason] =
-        provenance.map(|value| value.map(ToOwned::to_owned));
-    Ok(message_codec::decode(columns).map(|blocks| Message {
-        id,
-        role,
-        blocks,
-        sequence,
-        created_at,
-        provenance: provider.zip(api).zip(model).map(|((provider, api), model)| Provenance {
-            provider,
-            api,
-            model,
-            response_id,
-        }),
-        provider_stop_reason: stop_reason,
-    }))
-}
-
-fn role(name: &str) -> Option<Role> {
-    match name {
-        "user" => Some(Role::User),
-        "assistant" => Some(Role::Assistant),
-        "system" => Some(Role::System),
-        "tool" => Some(Role::Tool),
         _ => None,
     }
 }

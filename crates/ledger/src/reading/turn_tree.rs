@@ -5,8 +5,8 @@
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
-use crate::journal::commit::{parent_of, unknown_turn};
 use crate::rows::page::{Page, PageOptions};
+use crate::rows::turn_parents::{parent_of, unknown_turn};
 use crate::sqlite::error::{Stored, sqlite};
 use model::{StorageError, StorageErrorKind, TokenUsage};
 

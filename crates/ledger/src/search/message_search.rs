@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::rows::blobs;
 use crate::rows::page::{Limit, Page};
-use crate::search::{search_indexer, tokenize};
+use crate::search::search_indexer;
 use crate::sqlite::error::{Stored, sqlite};
 use crate::sqlite::functions::words_of;
+use crate::sqlite::tokenize;
 
 /// Characters of a message around what was found.
 const EXCERPT: usize = 160;

@@ -12,7 +12,6 @@ mod pi;
 mod record;
 mod report;
 mod restore;
-pub(super) mod time;
 mod tree;
 
 use std::io::{BufWriter, Write};

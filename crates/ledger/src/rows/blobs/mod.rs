@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::rows::message_codec::ColumnsRef;
+use crate::rows::message_columns::{ColumnsRef, LARGE_COLUMNS};
 use crate::sqlite::error::{Stored, damaged, sqlite};
 use model::{Block, Message, StorageError, StorageErrorKind};
 
@@ -83,8 +83,6 @@ pub(crate) fn of_row(hash: &str, row: &Row<'_>) -> Option<String> {
     pack::unpack(hash, size, codec, row.get_ref(3).ok()?.as_blob().ok()?)
 }
 
-/// The names of a message's columns, in the order of [`of_message`].
-pub(crate) const MESSAGE: [&str; 3] = ["content", "thinking", "blocks_json"];
 /// Those of a tool call's.
 pub(crate) const TOOL_CALL: [&str; 2] = ["params_json", "result_json"];
 
@@ -95,7 +93,7 @@ pub(crate) fn of_message<'a>(message: &Message, columns: ColumnsRef<'a>) -> [Val
     if columns.content.len() > LARGE {
         lengths(&message.blocks, &mut texts);
     }
-    let [content, thinking, blocks] = MESSAGE;
+    let [content, thinking, blocks] = LARGE_COLUMNS;
     [
         Value { column: content, text: Some(columns.content), kind: Kind::Texts(texts) },
         Value { column: thinking, text: columns.thinking, kind: Kind::Texts(Vec::new()) },
@@ -157,7 +155,7 @@ pub(crate) fn said<'a>(
     let kept = row.get_ref(at).and_then(|kept| Ok(kept.as_str()?)).map_err(failed)?;
     let names = row.get_ref(at + 1).and_then(|it| Ok(it.as_str_or_null()?)).map_err(failed)?;
     let Some(names) = names else { return Ok(Cow::Borrowed(kept)) };
-    let [content, ..] = MESSAGE;
+    let [content, ..] = LARGE_COLUMNS;
     let mut read = |hash: &str| self::read(connection, hash, "a message");
     match put_together(names, [(content, Some(kept))], "a message", &mut read) {
         Ok([said]) => Ok(said.unwrap_or_default()),

@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::record::{MessageRecord, TurnRecord};
-use super::super::time;
 use super::content::{parts, pi_api_of};
 use super::entries::VERSION;
 use super::speech::entry_again;
+use crate::rows::iso_time;
 use crate::rows::row_types::SessionRow;
 use model::{Block, Role, TokenUsage};
 
@@ -51,7 +51,7 @@ pub(in super::super) fn export(
     let id = session.origin_session_id.clone().unwrap_or_else(|| session.label.clone());
     let mut header = file.header.take().unwrap_or_else(|| {
         let made = json!({
-            "id": id, "timestamp": time::format(session.created_at), "cwd": cwd,
+            "id": id, "timestamp": iso_time::format(session.created_at), "cwd": cwd,
         });
         made.as_object().cloned().unwrap_or_default()
     });
@@ -81,7 +81,7 @@ impl File<'_> {
             let id = self.id(&session.label, "head");
             self.entries.push(json!({
                 "type": "custom", "id": id, "parentId": head, "customType": "nexus.head",
-                "timestamp": time::format(session.updated_at),
+                "timestamp": iso_time::format(session.updated_at),
             }));
         }
     }
@@ -159,7 +159,7 @@ impl File<'_> {
         let kept = self.first.get(&compaction.first_kept_turn_id);
         object(json!({
             "type": "compaction",
-            "timestamp": time::format(turn.started_at),
+            "timestamp": iso_time::format(turn.started_at),
             "summary": compaction.summary,
             // One that comes later, or is not there, is kept by all who follow the compaction.
             "firstKeptEntryId": kept.cloned().unwrap_or_default(),
@@ -239,7 +239,9 @@ impl File<'_> {
                 })
             }
         };
-        Some(object(json!({ "type": "message", "timestamp": time::format(at), "message": inner })))
+        Some(object(
+            json!({ "type": "message", "timestamp": iso_time::format(at), "message": inner }),
+        ))
     }
 }
 

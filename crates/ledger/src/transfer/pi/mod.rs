@@ -20,7 +20,7 @@ use self::sums::Sums;
 use super::record::{MessageRecord, Moved, SessionRecord, TurnRecord};
 use super::report::{Problems, TransferCode};
 use super::restore::Record;
-use super::time;
+use crate::rows::iso_time;
 use crate::rows::row_types::SessionRow;
 use crate::sessions::persona;
 use crate::sqlite::functions::agent_of;
@@ -71,7 +71,7 @@ pub(super) fn records(
     let notes = notes(session, &places);
     let header = session.header.as_ref();
     let began = header
-        .and_then(|header| time::parse(header.get("timestamp")?.as_str()?))
+        .and_then(|header| iso_time::parse(header.get("timestamp")?.as_str()?))
         .or_else(|| entries.iter().find_map(time_of))
         .unwrap_or_else(|| clock.now_ms());
     let builder = Builder { entries, places: &places, turns: &turns, ids: &ids, answered, notes };
