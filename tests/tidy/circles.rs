@@ -11,9 +11,6 @@ use crate::source::{Source, paths, sources, words};
 /// How many files of each folder of a room are in a circle with another file. A folder that is not listed has none.
 const KNOWN: &[(&str, usize)] = &[
     ("", 1),
-    ("ledger", 1),
-    ("ledger/transfer", 2),
-    ("ledger/transfer/pi", 4),
     ("model", 6),
     ("model/catalogue", 2),
     ("provider", 5),

@@ -16,7 +16,7 @@ use crate::rows::row_types::SessionRow;
 use model::{Block, Role, TokenUsage};
 
 /// The lines of a session, the header first.
-pub(in super::super) fn export(
+pub(crate) fn export(
     session: &SessionRow,
     turns: &[TurnRecord],
     left: &mut BTreeMap<String, u64>,
