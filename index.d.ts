@@ -1023,7 +1023,7 @@ toolName: string,
  */
 content: Array<Block>, 
 /**
- * True when the tool failed; the content then says why.
+ * True when the tool failed; the content then gives the reason.
  */
 isError: boolean, } | { "type": "opaque", 
 /**
@@ -1142,11 +1142,11 @@ export type TokenBudget = {
  */
 modelLimit?: number, 
 /**
- * Kept free for the answer.
+ * Reserved for the answer.
  */
 reserveResponse?: number, 
 /**
- * Kept free for tool definitions and results.
+ * Reserved for tool definitions and results.
  */
 reserveTools?: number, 
 /**
@@ -1193,7 +1193,7 @@ strict?: boolean, };
  */
 export type PromptCache = { 
 /**
- * How long it is kept; `5m` where left out.
+ * How long it is cached; default `5m`.
  */
 ttl?: CacheTtl, 
 /**
@@ -1202,7 +1202,7 @@ ttl?: CacheTtl,
 key?: string, };
 
 /**
- * How long the provider may keep the prompt.
+ * How long the provider may cache the prompt.
  */
 export type CacheTtl = "off" | "5m" | "1h";
 
@@ -1465,12 +1465,12 @@ attempts: Array<Attempt>,
  */
 undeliveredSteering: Array<string>, 
 /**
- * The budget as it was after the last call: what the model takes, what is kept free, and what the context uses. Absent
+ * The budget as it was after the last call: what the model takes, what is reserved, and what the context uses. Absent
  * where no call was about to be made.
  */
 tokenBudget?: TokenBudget, 
 /**
- * What the context asked for and the requests could not say; what the guard and a failed compaction have to say.
+ * What the context asked for and the requests could not contain; warnings of the guard and of a failed compaction.
  */
 warnings: Array<RunWarning>, 
 /**
@@ -1562,7 +1562,7 @@ cachedInputTokens: number,
  */
 cacheWriteTokens: number, 
 /**
- * The part of `outputTokens` that was reasoning; 0 where the provider does not tell.
+ * The part of `outputTokens` that was reasoning; 0 where the provider does not report it.
  */
 reasoningTokens: number, 
 /**
@@ -1775,7 +1775,7 @@ code?: string,
  */
 retryAfterMs?: number, 
 /**
- * Who says so; there where `retryAfterMs` is.
+ * Who set that time; present where `retryAfterMs` is.
  */
 retryAfterSource?: RetryAfterSource, };
 
@@ -1803,7 +1803,7 @@ code: string,
 message: string, };
 
 /**
- * Something the engine did otherwise than the context asked, without failing for it. Told once a run.
+ * Something the engine did otherwise than the context asked, without failing for it. Reported once a run.
  */
 export type RunWarning = { 
 /**
@@ -1820,7 +1820,7 @@ field?: string,
 message: string, };
 
 /**
- * How a prompt cache broke: told as an event, and kept in the result and in the ledger.
+ * How a prompt cache broke: emitted as an event, and stored in the result and in the ledger.
  */
 export type CacheBreak = { 
 /**
@@ -1844,7 +1844,7 @@ change: CacheChange | null,
  */
 name: string | null, 
 /**
- * The place of the tool among the tools or of the message in the conversation as it is told, from 0.
+ * The place of the tool among the tools or of the message in the conversation as it is sent, from 0.
  */
 index: number | null, 
 /**
@@ -1958,7 +1958,7 @@ sessionLabel: string,
  */
 parentTurnId: string | null, 
 /**
- * False: the session has gone on without it, so it can only be discarded; or what is kept of its context was altered
+ * False: the session has gone on without it, so it can only be discarded; or its stored context was altered
  * from outside, and it can only be left.
  */
 resumable: boolean, 
@@ -2067,7 +2067,7 @@ baseUrl?: string,
  */
 region?: string, 
 /**
- * The service it is (`vllm`, `azure`, …), where neither the host of `baseUrl` nor the provider's name tells.
+ * The service it is (`vllm`, `azure`, …), where neither the host of `baseUrl` nor the provider's name shows it.
  */
 flavor?: string, 
 /**
@@ -2314,7 +2314,7 @@ remaining: number,
 fullInMs: number, };
 
 /**
- * What a host says of a model. Fields left out keep what the catalogue knows of it.
+ * A model as a host declares it. Missing fields have the catalogue's values.
  */
 export type ModelDeclaration = { 
 /**
@@ -2362,7 +2362,7 @@ thinking?: ThinkingCapability,
  */
 temperature?: boolean, 
 /**
- * Prices; 0 says that it is free.
+ * Prices; 0 for a free model.
  */
 cost?: ModelCost, 
 /**
@@ -2721,7 +2721,7 @@ status?: number,
  */
 code?: string, 
 /**
- * What it says.
+ * Its text.
  */
 message?: string, 
 /**
@@ -3286,7 +3286,7 @@ export type LedgerVacuum = {
  */
 bytesBefore: number, 
 /**
- * The file's bytes after. A reader that is at work keeps the file as it was until the next checkpoint.
+ * The file's bytes after. While a read is under way the file stays as it was until the next checkpoint.
  */
 bytesAfter: number, };
 
@@ -3577,7 +3577,7 @@ turnId: string,
  */
 sessionLabel: string, 
 /**
- * Who said it.
+ * The role of its author.
  */
 role: 'user' | 'assistant' | 'system', 
 /**
@@ -3856,7 +3856,7 @@ updatedAt: number, };
 export type SessionKind = "main" | "dm" | "group" | "worker" | "subagent" | "fork" | "system" | "unknown";
 
 /**
- * The parts of a session's label. What the label does not say is null.
+ * The parts of a session's label. Parts that the label lacks are null.
  */
 export type SessionKey = { 
 /**

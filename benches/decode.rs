@@ -7,9 +7,9 @@ use bytes::Bytes;
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 use model::{Api, Block, Message, Role};
-use provider::anthropic::AnthropicWire;
-use provider::sse::{SseParser, StreamReader};
-use provider::{Flow, ProviderSettings, Wire, parse_providers, wire_of};
+use provider::{
+    AnthropicWire, Flow, ProviderSettings, SseParser, StreamReader, Wire, parse_providers, wire_of,
+};
 use serde_json::value::RawValue;
 use turn::Accumulator;
 

@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 
 use base::clock::Clock;
 use divan::counter::ItemsCount;
-use ledger::{Ledger, LedgerOptions, SearchOptions, Synchronous};
+use ledger::{Ledger, LedgerOptions, Synchronous};
 use model::{
     AgentRole, Block, CallStep, CompactionResult, CompactionStep, CompactionUsage, Journal,
-    Message, OnStaleHead, Opened, Provenance, ReplayClass, Role, StopReason, TokenUsage,
-    ToolCallRecord, ToolCallStatus, TurnCommit, TurnOpening, TurnStatus, TurnStep,
+    Message, OnStaleHead, Opened, Provenance, ReplayClass, Role, SearchOptions, StopReason,
+    TokenUsage, ToolCallRecord, ToolCallStatus, TurnCommit, TurnOpening, TurnStatus, TurnStep,
 };
 use rusqlite::Connection;
 use serde_json::value::RawValue;
@@ -346,7 +346,7 @@ fn history_after_a_known_head(bencher: divan::Bencher<'_, '_>, messages: usize) 
     });
 }
 
-/// A session of 10,000 turns whose last compaction has kept the newest 50.
+/// A session of 10,000 turns whose last compaction left the newest 50.
 fn compacted(folder: &Path, runtime: &Runtime) -> Arc<Ledger> {
     let clock = Clock::default();
     let (ledger, [_, head]) = thread(folder, runtime, 9_950);
@@ -433,13 +433,13 @@ fn size() {
         mean(&took[..1_000]),
         mean(&took[TURNS - 1_000..])
     );
-    // What its turns have said is indexed behind them; a search has it done.
+    // The text of its turns is indexed behind them; a search has it done.
     let words = ledger.search("fox".to_owned(), SearchOptions::default());
     assert_eq!(runtime.block_on(words).unwrap().items.len(), 100);
     let texts = "coalesce(sum(length(CAST(content AS BLOB)) + coalesce(length(thinking), 0)), 0) FROM messages";
     let arguments = "coalesce(sum(length(params_json) + length(result_json)), 0) FROM tool_calls";
-    let said = format!("(SELECT {texts}) + (SELECT {arguments})");
-    // What the broker interface keep beside it, without the numbers.
+    let payload = format!("(SELECT {texts}) + (SELECT {arguments})");
+    // What the broker interface stores beside it, without the numbers.
     let ids = [
         (
             "turns",
@@ -456,10 +456,10 @@ fn size() {
         format!("(SELECT sum({}) FROM {table})", lengths.collect::<Vec<_>>().join(" + "))
     })
     .join(" + ");
-    let sql = format!("SELECT {said} AS said, {said} + {ids} AS kept");
+    let sql = format!("SELECT {payload} AS payload, {payload} + {ids} AS stored");
     let result = runtime.block_on(ledger.query(sql, "[]".to_owned(), Default::default())).unwrap();
     let rows = serde_json::to_value(&result.rows).unwrap();
-    let [said, kept] = ["said", "kept"].map(|column| rows[0][column].as_f64().unwrap());
+    let [payload, stored] = ["payload", "stored"].map(|column| rows[0][column].as_f64().unwrap());
     runtime.block_on(ledger.close()).unwrap();
     #[expect(clippy::cast_precision_loss, reason = "sizes far below 2^53")]
     let file = std::fs::metadata(folder.path().join("ledger.db")).unwrap().len() as f64;
@@ -468,9 +468,9 @@ fn size() {
          {:.2} of them with the ids and names",
         file / 1e6,
         file / TURNS as f64,
-        file / said,
-        said / 1e6,
-        file / kept
+        file / payload,
+        payload / 1e6,
+        file / stored
     );
 }
 

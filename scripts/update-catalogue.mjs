@@ -1,4 +1,4 @@
-// Makes crates/model/src/catalogue/models.json anew: one line per model, sorted.
+// Makes crates/model/src/data/catalogue/models.json anew: one line per model, sorted.
 //
 // Owns where the facts come from: the model tables of two npm packages (MIT; read as data, never as code to copy),
 // and catalogue-overrides.json for what those lack. It must never invent a price: what a table calls 0 is unknown.
@@ -15,7 +15,7 @@ import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const HERE = fileURLToPath(new URL('.', import.meta.url))
-const TARGET = join(HERE, '../crates/model/src/catalogue/models.json')
+const TARGET = join(HERE, '../crates/model/src/data/catalogue/models.json')
 const OVERRIDES = JSON.parse(readFileSync(join(HERE, 'catalogue-overrides.json'), 'utf8'))
 const NEWEST = '@earendil-works/pi-ai'
 const OLDER = { name: '@mariozechner/pi-ai', version: '0.73.1' }

@@ -1,18 +1,11 @@
 //! The TypeScript of the data types, from the Rust types themselves (tests only).
 //!
-//! Owns `types/model.d.ts`: a test fails while the file is not what the types say; `UPDATE_TYPES=1` writes it. It must
+//! Owns `types/model.d.ts`: a test fails while the file does not match the types; `UPDATE_TYPES=1` writes it. It must
 //! never hold a type of its own.
 
 use ts_rs::{Config, TS};
 
-use ledger::{
-    AliasRow, BlobCounts, HistoryMessage, LedgerBackup, LedgerCheck, LedgerChecked, LedgerExport,
-    LedgerFormat, LedgerImport, LedgerProblem, LedgerReport, LedgerSalvage, LedgerStats,
-    LedgerVacuum, PageOptions, PersonaRow, QueryResult, SearchHit, SearchOptions, SessionFilter,
-    SessionMove, SessionRow, SessionStatus, ToolCallFilter, ToolCallRow, TransferCode,
-    TransferProblem, Truncation, TurnCounts, TurnError, TurnRow, TurnSummary, UsageBy, UsageFilter,
-    UsageRow,
-};
+use ledger::LedgerSalvage;
 use model::*;
 use provider::*;
 
@@ -29,7 +22,7 @@ macro_rules! declarations {
 }
 
 #[test]
-fn the_typescript_declarations_are_what_the_rust_types_say() {
+fn the_typescript_declarations_match_the_rust_types() {
     let wanted = declarations![
         // Messages and context.
         Role,
@@ -159,6 +152,6 @@ fn the_typescript_declarations_are_what_the_rust_types_say() {
     let found = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         found == wanted,
-        "`types/model.d.ts` is not what the Rust types say; run `npm run types` and commit it"
+        "`types/model.d.ts` does not match the Rust types; run `npm run types` and commit it"
     );
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use base::clock::Clock;
 use ledger::{Ledger, LedgerOptions};
-use model::{AssembledContext, Defaults, parse_context};
+use model::{AssembledContext, Defaults, parse_context, parse_result};
 
 fn context(parent: Option<&str>) -> AssembledContext {
     let json = serde_json::json!({
@@ -60,7 +60,9 @@ async fn the_command_line_reads_what_was_committed() {
     let options = LedgerOptions::at(path.clone());
     let ledger = Ledger::open(&options, Clock::fixed(10)).unwrap();
     for (turn, parent) in [("t1", None), ("t2", Some("t1")), ("t3", Some("t2"))] {
-        let commit = ledger.turn_of(&context(parent), &result(turn)).unwrap();
+        let mut new_id = || "unused".to_owned();
+        let mut defaults = Defaults { new_id: &mut new_id, now_ms: 10 };
+        let commit = parse_result(&context(parent), &result(turn), &mut defaults).unwrap();
         ledger.write_turn(commit).await.unwrap();
     }
     let fork = ledger.fork("t1", Some("side")).await.unwrap();

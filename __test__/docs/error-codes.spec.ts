@@ -37,7 +37,7 @@ test('the table of errors has every code and no other', () => {
   )
   const made = new Set([
     ...rustCodes('crates/base/src/error.rs', 'pub fn as_str(self)'),
-    ...rustCodes('crates/model/src/error.rs', 'pub fn code(self)'),
+    ...rustCodes('crates/model/src/data/errors/error.rs', 'pub fn code(self)'),
     ...faceCodes(),
   ])
   expect(made.size).toBeGreaterThan(25)

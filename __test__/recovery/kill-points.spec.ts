@@ -1,3 +1,7 @@
+// Owns the kill at every commit point: before and after each sync that makes a commit durable, and, in the full proof, before
+// and in the middle of each write to the ledger's files. A small library, preloaded into the child, ends it at the chosen one.
+// It must never kill anything but its own children. Kills by what a tool has done, and at random, are in interrupted-turns.spec.ts.
+
 import { beforeAll, expect, test } from 'vitest'
 import { AgentEngine, type AgentResult, type InterruptedTurn } from '../../index.js'
 import { afterwards, folder } from '../support/cleanup.js'

@@ -253,7 +253,8 @@ test('runs whose every call has an evil pattern do not hold up a run beside them
 test('an abort ends the wait for a check: no call of the batch is judged after it', {
   timeout: 300_000,
 }, async () => {
-  const calls = Array.from({ length: 400 }, (): [string, unknown] => ['t', { s: VICTIM }])
+  // So many that a slow machine aborts before they are all checked.
+  const calls = Array.from({ length: 1_000 }, (): [string, unknown] => ['t', { s: VICTIM }])
   const { engine, provider } = scriptedEngine([callTools(...calls), 'done'])
   const run = engine.run(
     context({
@@ -269,7 +270,13 @@ test('an abort ends the wait for a check: no call of the batch is judged after i
   )
   const result = await run.result
   expect(result.stopReason).toBe('aborted')
-  expect(result.toolCalls.map((call) => call.error)).toEqual(calls.map(() => 'aborted'))
+  // Those that were judged before the abort, however many, and then aborted ones only.
+  const errors = result.toolCalls.map((call) => call.error)
+  const judged = errors.indexOf('aborted')
+  expect(errors.length).toBe(calls.length)
+  expect(judged).toBeGreaterThanOrEqual(0)
+  expect(errors.slice(judged).filter((error) => error !== 'aborted')).toEqual([])
+  expect(result.toolCalls.filter((call) => call.status !== 'failed').length).toBe(0)
   expect(provider.requests.length).toBe(1)
   await engine.close()
 })

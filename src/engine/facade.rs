@@ -45,7 +45,7 @@ struct Resolved<'a> {
 }
 
 /// Runs turns.
-pub struct Engine {
+pub(crate) struct Engine {
     shared: Arc<EngineShared>,
     providers: Providers,
     compaction: Option<CompactionOptions>,
@@ -60,7 +60,7 @@ pub struct Engine {
 impl Engine {
     /// An engine of these parts.
     #[must_use]
-    pub fn new(parts: EngineParts) -> Self {
+    pub(crate) fn new(parts: EngineParts) -> Self {
         let mut profiles: Vec<_> = parts
             .providers
             .iter()
@@ -104,7 +104,7 @@ impl Engine {
     /// # Errors
     /// The engine is closed, the provider or the model is unknown, or a tool's schema does not compile. Nothing was
     /// written or sent then.
-    pub fn start(
+    pub(crate) fn start(
         &self,
         context: AssembledContext,
         host: Arc<dyn ToolHost>,
@@ -295,7 +295,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::start`]; the future's: the ledger failed, or the provider did.
-    pub fn count_tokens(
+    pub(crate) fn count_tokens(
         &self,
         mut context: AssembledContext,
         exact: bool,
@@ -314,7 +314,7 @@ impl Engine {
     ///
     /// # Errors
     /// The session, the provider or the model is unknown; the summariser failed; the ledger did. The history is as it was.
-    pub async fn compact(
+    pub(crate) async fn compact(
         &self,
         asked: ManualCompaction,
         cancel: CancellationToken,
@@ -333,7 +333,7 @@ impl Engine {
     ///
     /// # Errors
     /// `no_ledger`; any of storage.
-    pub async fn recover(&self) -> Result<Vec<InterruptedTurn>, EngineError> {
+    pub(crate) async fn recover(&self) -> Result<Vec<InterruptedTurn>, EngineError> {
         recovery::list(&self.shared).await
     }
 
@@ -341,7 +341,7 @@ impl Engine {
     ///
     /// # Errors
     /// `unknown_turn` for one that is not interrupted; any of storage.
-    pub async fn interrupted_context(&self, turn_id: &str) -> Result<String, EngineError> {
+    pub(crate) async fn interrupted_context(&self, turn_id: &str) -> Result<String, EngineError> {
         recovery::context(&self.shared, turn_id).await
     }
 
@@ -350,7 +350,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::start`], and `no_ledger`. That the turn cannot be resumed any more is the run's result.
-    pub fn resume(
+    pub(crate) fn resume(
         &self,
         turn_id: String,
         context: AssembledContext,
@@ -365,18 +365,18 @@ impl Engine {
     ///
     /// # Errors
     /// `unknown_turn` for one that is not interrupted; any of storage.
-    pub async fn discard(&self, turn_id: &str) -> Result<(), EngineError> {
+    pub(crate) async fn discard(&self, turn_id: &str) -> Result<(), EngineError> {
         recovery::discard(&self.shared, turn_id).await
     }
 
     /// The models that the engine knows, by provider and name.
     #[must_use]
-    pub fn models(&self, filter: &ModelFilter) -> Vec<Arc<ModelInfo>> {
+    pub(crate) fn models(&self, filter: &ModelFilter) -> Vec<Arc<ModelInfo>> {
         self.providers.models(filter)
     }
 
     /// The state of the auth profiles, as the ledger has it now.
-    pub async fn profiles(&self) -> Vec<ProfileState> {
+    pub(crate) async fn profiles(&self) -> Vec<ProfileState> {
         self.shared.keys.states().await
     }
 
@@ -384,7 +384,7 @@ impl Engine {
     ///
     /// # Errors
     /// `unknown_profile`; any of storage.
-    pub async fn reset_profile(&self, id: &str) -> Result<(), EngineError> {
+    pub(crate) async fn reset_profile(&self, id: &str) -> Result<(), EngineError> {
         self.shared.keys.reset(id).await?;
         self.shared.governor.forget(id);
         Ok(())
@@ -392,31 +392,31 @@ impl Engine {
 
     /// The known rate limits, by provider, profile and model.
     #[must_use]
-    pub fn limits(&self) -> Vec<LimitState> {
+    pub(crate) fn limits(&self) -> Vec<LimitState> {
         self.shared.governor.states()
     }
 
     /// The balances of the budgets that something was spent of, in the order of the options.
     #[must_use]
-    pub fn budgets(&self) -> Vec<BudgetState> {
+    pub(crate) fn budgets(&self) -> Vec<BudgetState> {
         self.shared.budgets.states()
     }
 
     /// Takes no more runs and waits until the running ones have committed.
-    pub async fn close(&self) {
+    pub(crate) async fn close(&self) {
         self.refuse_runs();
         self.tasks.finished().await;
     }
 
     /// Closes the connections that are unused. Later requests open new ones.
-    pub fn disconnect(&self) {
+    pub(crate) fn disconnect(&self) {
         for (_, entry) in self.providers.entries() {
             entry.provider.disconnect();
         }
     }
 
     /// Takes no more runs, and ends the exact counts that are under way.
-    pub fn refuse_runs(&self) {
+    pub(crate) fn refuse_runs(&self) {
         self.closed.store(true, Ordering::Release);
         self.shared.closing.cancel();
     }

@@ -20,17 +20,17 @@ mod shared;
 mod state;
 mod tasks;
 
-pub use compaction::{CompactionOptions, ManualCompaction, Preset, PruningOptions, Strategy};
-pub use context::ContextGuard;
-pub use events::{Batch, EventQueue, MERGE_ABOVE, Notify, RECORD_BYTES, RecordKind};
-pub use facade::Engine;
-pub use failover::{FailoverOptions, Ladder};
-pub use limits::{Budgets, GovernorOptions};
-pub use parts::{EngineParts, RunHandles};
-pub use providers::ProviderEntry;
-pub use shared::JournalMode;
-pub use state::RunControl;
-pub use tasks::Tasks;
+pub(crate) use compaction::{CompactionOptions, ManualCompaction, PruningOptions};
+pub(crate) use context::ContextGuard;
+pub(crate) use events::{Batch, EventQueue, Notify, RECORD_BYTES, RecordKind};
+pub(crate) use facade::Engine;
+pub(crate) use failover::FailoverOptions;
+pub(crate) use limits::{Budgets, GovernorOptions};
+pub(crate) use parts::{EngineParts, RunHandles};
+pub(crate) use providers::ProviderEntry;
+pub(crate) use shared::JournalMode;
+pub(crate) use state::RunControl;
+pub(crate) use tasks::Tasks;
 
 #[cfg(test)]
 mod tests;

@@ -19,7 +19,7 @@ use super::tasks::Tasks;
 use crate::tools::ToolHost;
 
 /// What connects a run and its host.
-pub struct RunHandles {
+pub(crate) struct RunHandles {
     /// Runs its tools.
     pub host: Arc<dyn ToolHost>,
     /// Receives its events.
@@ -31,7 +31,7 @@ pub struct RunHandles {
 }
 
 /// Parts an engine is made of.
-pub struct EngineParts {
+pub(crate) struct EngineParts {
     /// Providers by the name a context uses.
     pub providers: HashMap<String, ProviderEntry>,
     /// The known models.

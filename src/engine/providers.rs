@@ -10,7 +10,7 @@ use model::{Api, Catalogue, InputError, ModelFilter, ModelInfo, quoted};
 use provider::{Provider, ProviderKeys};
 
 /// A provider the engine can call, and the keys it is called with.
-pub struct ProviderEntry {
+pub(crate) struct ProviderEntry {
     /// The provider.
     pub provider: Arc<dyn Provider>,
     /// Its auth profiles.

@@ -16,7 +16,7 @@ use model::Journal;
 
 /// How much of a run the journal gets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum JournalMode {
+pub(crate) enum JournalMode {
     /// Every commit point: after a crash the turn is known, and its finished tools are not run again.
     #[default]
     Full,

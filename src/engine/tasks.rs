@@ -17,7 +17,7 @@ const MAX_WORKERS: usize = 2;
 
 /// The tasks of one engine.
 #[derive(Debug, Clone)]
-pub struct Tasks {
+pub(crate) struct Tasks {
     handle: Handle,
     tracker: TaskTracker,
 }
@@ -28,7 +28,7 @@ impl Tasks {
     ///
     /// # Errors
     /// The system gives no threads, or no descriptors for them; the next call tries again.
-    pub fn shared() -> std::io::Result<Self> {
+    pub(crate) fn shared() -> std::io::Result<Self> {
         let mut shared = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
         let runtime = match shared.take() {
             Some(runtime) => runtime,
@@ -47,24 +47,24 @@ impl Tasks {
 
     /// Tasks on a given runtime.
     #[must_use]
-    pub fn on(handle: Handle) -> Self {
+    pub(crate) fn on(handle: Handle) -> Self {
         Self { handle, tracker: TaskTracker::new() }
     }
 
     /// Another set of tasks on the same runtime, waited for apart.
     #[must_use]
-    pub fn sibling(&self) -> Self {
+    pub(crate) fn sibling(&self) -> Self {
         Self::on(self.handle.clone())
     }
 
     /// Runs a task. Boxed, so that the runtime's part of it is compiled once and not for every kind of task.
-    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(task);
         self.tracker.spawn_on(task, &self.handle);
     }
 
     /// Waits until every task has ended. New ones may still be spawned; the caller closes the doors first.
-    pub async fn finished(&self) {
+    pub(crate) async fn finished(&self) {
         self.tracker.close();
         self.tracker.wait().await;
     }

@@ -1,6 +1,6 @@
 //! What the fuzzers run: one function per target, whose assertions hold for every input there is.
 //!
-//! Owns the properties. `fuzz/` feeds them with libFuzzer, `tests` with the kept corpus and seeded mutations of it on
+//! Owns the properties. `fuzz/` feeds them with libFuzzer, `tests` with the stored corpus and seeded mutations of it on
 //! every machine; they are built for these two only. It must never be a part of the engine.
 
 mod history;

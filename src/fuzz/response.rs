@@ -8,12 +8,9 @@ use std::time::Duration;
 
 use base::config::Environment;
 use model::{Api, Block};
-use provider::classify::http_failure;
-use provider::eventstream::FrameParser;
-use provider::sse::{SseParser, StreamReader};
 use provider::{
-    Completion, Decoder, Failure, Flow, ModelRequest, ProviderSettings, Wire, parse_providers,
-    wire_of,
+    Completion, Decoder, Failure, Flow, FrameParser, ModelRequest, ProviderSettings, SseParser,
+    StreamReader, Wire, http_failure, parse_providers, wire_of,
 };
 use turn::{Accumulated, Accumulator};
 
@@ -176,7 +173,7 @@ pub(super) fn reducer(api: Api, data: &[u8]) {
 }
 
 /// What every outcome has: blocks that the ledger gets back as they were, JSON where JSON is promised, and a failure that
-/// is short enough to be told.
+/// is short enough to be reported.
 fn check(outcome: &Outcome) {
     let blocks = &outcome.accumulated.blocks;
     let stored = serde_json::to_string(blocks).unwrap_or_default();
@@ -192,12 +189,12 @@ fn check(outcome: &Outcome) {
         };
         if let Some(json) = json {
             let parsed = serde_json::from_str::<&serde_json::value::RawValue>(json);
-            assert!(parsed.is_ok(), "`{json}` is kept as JSON");
+            assert!(parsed.is_ok(), "`{json}` is stored as JSON");
         }
     }
     if let Err(failure) = &outcome.result {
         assert!(failure.message.chars().count() <= 1_000, "`{}`", failure.message);
-        assert!(!failure.message.is_empty(), "a failure says what failed");
+        assert!(!failure.message.is_empty(), "a failure names what failed");
     }
 }
 
@@ -223,7 +220,7 @@ pub(super) fn retry_after(data: &[u8]) {
         let failure = http_failure(api, status, &header, content_type.as_deref(), body, now_ms);
         assert_eq!(failure.status, Some(status));
         assert!(failure.message.chars().count() <= 1_000, "`{}`", failure.message);
-        // A wait that is believed is one that a timer can keep (docs/rules/failover.md#retry-hints).
+        // A wait that is believed is one that a timer can measure (docs/rules/failover.md#retry-hints).
         let longest = Duration::from_millis(1 << 31);
         assert!(failure.retry_after.is_none_or(|wait| wait <= longest), "{failure:?}");
     }

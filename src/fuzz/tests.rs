@@ -1,6 +1,6 @@
-//! The fuzz targets without a fuzzer: the kept corpus, and seeded mutations of it, on every machine.
+//! The fuzz targets without a fuzzer: the stored corpus, and seeded mutations of it, on every machine.
 //!
-//! `NEXUS_FUZZ_RUNS` says how many mutations a target gets (2,000 where it is not set). A finding is kept as a file in
+//! `NEXUS_FUZZ_RUNS` sets how many mutations a target gets (2,000 where it is not set). A finding is stored as a file in
 //! the target's corpus, and so becomes a test. It must never depend on the time, nor write anything.
 
 use std::path::Path;

@@ -4,15 +4,14 @@
 //! through the hub.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::answers::RequestAnswers;
+use super::backend;
 use super::errors::js_error;
 use super::hub::{HubCore, NativeHub, RunEntry};
 use super::key_host::{JsKeyHost, KeyAnswers};
-use super::options::{EventFields, JournalName, Options, SynchronousName};
+use super::options::{JournalName, Options};
 use super::pending::{Compactions, Followers, end_all, followers};
 use super::reply::{Answer, json, reply};
 use super::request_host::{Asker, JsRequestHost};
@@ -23,13 +22,12 @@ use crate::engine::{
     Tasks,
 };
 use base::clock::Clock;
-use base::config::{Environment, LOG_BOUND_VARIABLE};
+use base::config::Environment;
 use base::error::{EngineError, ErrorCode};
 use base::telemetry;
-use ledger::{Ledger, LedgerOptions, Synchronous};
 use model::{
-    AssembledContext, Catalogue, Defaults, InputError, Journal, ModelDeclaration, ModelFilter,
-    ModelInfo, ProfileStore, RatioStore, input_error, parse_context, repair_surrogates, typed,
+    AssembledContext, Catalogue, Defaults, InputError, LedgerPorts, ModelDeclaration, ModelFilter,
+    ModelInfo, input_error, parse_context, repair_surrogates, typed,
 };
 use napi::Result;
 use napi_derive::napi;
@@ -38,9 +36,6 @@ use provider::{
     RequestHost, ScriptedProvider, parse_hosted_providers, wire_of,
 };
 
-/// Below, a heartbeat would be late by chance; above, nobody waits.
-const LEASES_MS: std::ops::RangeInclusive<u64> = 300..=600_000;
-
 /// An engine of one JavaScript environment.
 /// @internal
 #[napi]
@@ -48,7 +43,7 @@ pub struct NativeEngine {
     engine: Arc<Engine>,
     hub: Arc<HubCore>,
     tasks: Tasks,
-    pub(super) ledger: Option<Arc<Ledger>>,
+    pub(super) ledger: Option<LedgerPorts>,
     scripted: HashMap<String, Arc<ScriptedProvider>>,
     clock: Clock,
     pub(super) compactions: Compactions,
@@ -149,43 +144,14 @@ impl NativeEngine {
             Some(JournalName::Full) | None => JournalMode::Full,
         };
         // Last, so that a wrong option leaves no file behind.
-        let ledger = options
-            .ledger
-            .map(|fields| {
-                if fields.path.is_empty() {
-                    return Err(EngineError::option(InputError {
-                        path: "ledger.path".to_owned(),
-                        message: "is empty; pass the path of a file".to_owned(),
-                    }));
-                }
-                if fields.lease_ms.is_some_and(|lease| !LEASES_MS.contains(&lease)) {
-                    let (least, most) = (LEASES_MS.start(), LEASES_MS.end());
-                    return Err(EngineError::option(InputError {
-                        path: "ledger.leaseMs".to_owned(),
-                        message: format!("is not a lease; pass {least} to {most} milliseconds"),
-                    }));
-                }
-                let synchronous = match fields.synchronous {
-                    Some(SynchronousName::Normal) => Synchronous::Normal,
-                    Some(SynchronousName::Full) | None => Synchronous::Full,
-                };
-                let lease =
-                    fields.lease_ms.map_or(LedgerOptions::DEFAULT_LEASE, Duration::from_millis);
-                let path = PathBuf::from(fields.path);
-                let events = EventFields::retention(fields.events).map_err(EngineError::option)?;
-                let log_bound = environment
-                    .get(LOG_BOUND_VARIABLE)
-                    .and_then(|bytes| bytes.parse().ok())
-                    .unwrap_or(LedgerOptions::LOG_BOUND);
-                let options = LedgerOptions { path, synchronous, lease, events, log_bound };
-                Ledger::open(&options, clock.clone()).map_err(EngineError::from)
-            })
-            .transpose()?;
+        let ledger =
+            options.ledger.map(|fields| backend::open(fields, &environment, &clock)).transpose()?;
+        let port = ledger.as_ref();
         let tasks = hub.tasks().sibling();
         let engine = Engine::new(EngineParts {
             providers,
             catalogue,
-            journal: ledger.clone().map(|ledger| ledger as Arc<dyn Journal>),
+            journal: port.map(|ledger| Arc::clone(&ledger.journal)),
             journal_mode,
             clock: clock.clone(),
             tasks: tasks.sibling(),
@@ -196,8 +162,8 @@ impl NativeEngine {
             budgets,
             failover,
             governor,
-            profiles: ledger.clone().map(|ledger| ledger as Arc<dyn ProfileStore>),
-            ratios: ledger.clone().map(|ledger| ledger as Arc<dyn RatioStore>),
+            profiles: port.map(|ledger| Arc::clone(&ledger.profiles)),
+            ratios: port.map(|ledger| Arc::clone(&ledger.ratios)),
         });
         Ok(Self {
             engine: Arc::new(engine),
@@ -217,9 +183,13 @@ impl NativeEngine {
     pub(super) fn context(&self, json: &str) -> std::result::Result<AssembledContext, EngineError> {
         let repaired = repair_surrogates(json.as_bytes());
         let json = std::str::from_utf8(&repaired).unwrap_or(json);
+        self.with_defaults(|defaults| parse_context(json, defaults)).map_err(EngineError::context)
+    }
+
+    /// Reads what a host handed in, with ids and times of the engine's clock for those that it left out.
+    pub(super) fn with_defaults<T>(&self, read: impl FnOnce(&mut Defaults<'_>) -> T) -> T {
         let mut new_id = || self.clock.new_id();
-        let mut defaults = Defaults { new_id: &mut new_id, now_ms: self.clock.now_ms() };
-        parse_context(json, &mut defaults).map_err(EngineError::context)
+        read(&mut Defaults { new_id: &mut new_id, now_ms: self.clock.now_ms() })
     }
 
     /// The host that inspects the requests of JavaScript's request `id`, where it has an `onRequest`.
@@ -394,7 +364,7 @@ impl NativeEngine {
             asked.finished().await;
             engine.disconnect();
             let closed = match ledger {
-                Some(ledger) => ledger.close().await,
+                Some(ledger) => ledger.admin.close().await,
                 None => Ok(()),
             };
             reply(&hub, id, closed.map(|()| "null".to_owned()).map_err(EngineError::from));

@@ -13,8 +13,10 @@ use super::engine::NativeEngine;
 use super::errors::js_error;
 use super::reply::reply;
 use base::error::{EngineError, ErrorCode};
-use ledger::{Cursor, EventPage, Follows, Ledger, SessionCommand, SessionPage};
-use model::{repair_text, session_label};
+use model::{
+    Cursor, EventPage, Follows, LedgerPorts, SessionCommand, SessionPage, repair_text,
+    session_label,
+};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -63,7 +65,7 @@ impl NativeEngine {
             Ok((ledger, follows, after_seq))
         });
         let (ledger, follows, after) = ready.map_err(|error| js_error(&error))?;
-        self.wait(id, async move { Ok(event_page(&ledger.follow(follows, after).await?)) });
+        self.wait(id, async move { Ok(event_page(&ledger.read.follow(follows, after).await?)) });
         Ok(())
     }
 
@@ -76,8 +78,8 @@ impl NativeEngine {
         });
         let (ledger, label, cursor) = ready.map_err(|error| js_error(&error))?;
         self.wait(id, async move {
-            let label = ledger.resolve(label).await?;
-            session_page(&ledger.watch(&label, cursor).await?)
+            let label = ledger.read.resolve(label).await?;
+            session_page(&ledger.read.watch(&label, cursor).await?)
         });
         Ok(())
     }
@@ -95,7 +97,7 @@ impl NativeEngine {
     #[napi(catch_unwind)]
     pub fn last_event(&self, id: u32, turn: String) -> Result<()> {
         let ledger = self.known_ledger().map_err(|error| js_error(&error))?;
-        self.answer(id, async move { Ok(ledger.last_event(&turn).await?.to_string()) });
+        self.answer(id, async move { Ok(ledger.read.last_event(&turn).await?.to_string()) });
         Ok(())
     }
 
@@ -109,15 +111,15 @@ impl NativeEngine {
         });
         let (ledger, label, command) = ready.map_err(|error| js_error(&error))?;
         self.answer(id, async move {
-            let label = ledger.resolve(label).await?;
-            Ok(ledger.command(&label, command).await?.to_string())
+            let label = ledger.read.resolve(label).await?;
+            Ok(ledger.admin.command(&label, command).await?.to_string())
         });
         Ok(())
     }
 }
 
 impl NativeEngine {
-    fn known_ledger(&self) -> std::result::Result<Arc<Ledger>, EngineError> {
+    fn known_ledger(&self) -> std::result::Result<LedgerPorts, EngineError> {
         self.ledger.clone().ok_or_else(|| {
             EngineError::new(
                 ErrorCode::NoLedger,

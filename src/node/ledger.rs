@@ -11,14 +11,16 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use super::backend;
 use super::engine::NativeEngine;
 use super::errors::js_error;
 use super::hub::NativeHub;
 use super::reply::{json, reply};
-use base::clock::Clock;
 use base::error::{EngineError, ErrorCode};
-use ledger::{Ledger, LedgerFormat, QueryLimits};
-use model::{InputError, StorageError, StorageErrorKind, repair_surrogates, session_label};
+use model::{
+    InputError, LedgerFormat, LedgerPorts, QueryLimits, StorageError, StorageErrorKind, Supported,
+    parse_result, repair_surrogates, session_label,
+};
 
 #[derive(Deserialize)]
 struct Label {
@@ -73,6 +75,17 @@ fn at_path(field: &str, error: StorageError) -> EngineError {
     EngineError { field, ..EngineError::from(error) }
 }
 
+/// What was done, or that this ledger does not have it and what to use instead.
+fn done<T>(outcome: Supported<T>) -> std::result::Result<T, EngineError> {
+    match outcome {
+        Supported::Done(done) => Ok(done),
+        Supported::Unsupported(instead) => Err(EngineError::new(
+            ErrorCode::InvalidOptions,
+            format!("the engine's ledger does not have this; {instead}"),
+        )),
+    }
+}
+
 #[napi]
 impl NativeEngine {
     /// Asks the ledger; the answer comes for request `id`. A wrong argument is thrown here.
@@ -90,7 +103,7 @@ impl NativeHub {
         let hub = Arc::clone(self.core());
         self.tasks().spawn(async move {
             let (damaged, fresh) = (PathBuf::from(damaged), PathBuf::from(fresh));
-            let answer = Ledger::salvage(&damaged, &fresh, Clock::default()).await;
+            let answer = backend::salvage(&damaged, &fresh).await;
             let answer = answer.map_err(|error| match error.kind {
                 StorageErrorKind::Exists => at_path("fresh", error),
                 _ => at_path("damaged", error),
@@ -112,41 +125,42 @@ impl NativeEngine {
         match method {
             "session" => {
                 let Label { label } = arguments(args)?;
-                self.answer(id, async move { json(&ledger.session(&label).await?) });
+                self.answer(id, async move { json(&ledger.read.session(&label).await?) });
             }
             "history" => {
                 let Label { label } = arguments(args)?;
-                self.answer(id, async move { json(&ledger.messages(&label).await?) });
+                self.answer(id, async move { json(&ledger.read.messages(&label).await?) });
             }
             "turn" => {
                 let Id { id: turn } = arguments(args)?;
-                self.answer(id, async move { json(&ledger.turn(&turn).await?) });
+                self.answer(id, async move { json(&ledger.read.turn(&turn).await?) });
             }
             "uncompact" => {
                 let Label { label } = arguments(args)?;
-                self.answer(id, async move { json(&ledger.uncompact(&label).await?) });
+                self.answer(id, async move { json(&ledger.admin.uncompact(&label).await?) });
             }
             "query" => {
                 let Query { sql, params } = arguments(args)?;
                 self.answer(id, async move {
                     let params = params.get().to_owned();
-                    json(&ledger.query(sql, params, QueryLimits::default()).await?)
+                    json(&ledger.read.query(sql, params, QueryLimits::default()).await?)
                 });
             }
-            "verify" => self.answer(id, async move { json(&ledger.verify().await?) }),
-            "stats" => self.answer(id, async move { json(&ledger.stats().await?) }),
-            "vacuum" => self.answer(id, async move { json(&ledger.vacuum().await?) }),
+            "verify" => self.answer(id, async move { json(&ledger.admin.verify().await?) }),
+            "stats" => self.answer(id, async move { json(&ledger.admin.stats().await?) }),
+            "vacuum" => self.answer(id, async move { json(&done(ledger.admin.vacuum().await?)?) }),
             "backup" => {
                 let Target { path } = arguments(args)?;
                 self.answer(id, async move {
-                    json(&ledger.backup(&path).await.map_err(|error| at_path("path", error))?)
+                    let copied = ledger.admin.backup(&path).await;
+                    json(&done(copied.map_err(|error| at_path("path", error))?)?)
                 });
             }
             "export" => {
                 let Transfer { path, format, session } = arguments(args)?;
                 self.answer(id, async move {
-                    let done = ledger.export(&path, format, session).await;
-                    json(&done.map_err(|error| at_path("path", error))?)
+                    let report = ledger.admin.export(&path, format, session).await;
+                    json(&report.map_err(|error| at_path("path", error))?)
                 });
             }
             "import" => {
@@ -156,8 +170,8 @@ impl NativeEngine {
                         .map_err(|error| EngineError::at(ErrorCode::InvalidLabel, error))?;
                 }
                 self.answer(id, async move {
-                    let done = ledger.import(&path, format, session).await;
-                    json(&done.map_err(|error| at_path("path", error))?)
+                    let report = ledger.admin.import(&path, format, session).await;
+                    json(&report.map_err(|error| at_path("path", error))?)
                 });
             }
             "writeTurn" => self.write_turn(id, ledger, args)?,
@@ -169,13 +183,15 @@ impl NativeEngine {
     fn write_turn(
         &self,
         id: u32,
-        ledger: Arc<Ledger>,
+        ledger: LedgerPorts,
         args: &str,
     ) -> std::result::Result<(), EngineError> {
         let WriteTurn { context, result } = arguments(args)?;
         let context = self.context(context.get())?;
-        let turn = ledger.turn_of(&context, result.get()).map_err(EngineError::context)?;
-        self.answer(id, async move { json(&ledger.write_turn(turn).await?.turn_id) });
+        let turn = self
+            .with_defaults(|defaults| parse_result(&context, result.get(), defaults))
+            .map_err(EngineError::context)?;
+        self.answer(id, async move { json(&ledger.admin.write_turn(turn).await?.turn_id) });
         Ok(())
     }
 }

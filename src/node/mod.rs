@@ -4,6 +4,7 @@
 //! as JSON text; nothing is `async fn(&self)`, because a worker that ends frees what such a future borrows (docs/rules/node-boundary.md#no-borrowed-futures).
 
 mod answers;
+mod backend;
 mod compaction;
 mod engine;
 mod errors;

@@ -2,8 +2,6 @@
 //!
 //! It must never read or write on the JavaScript thread.
 
-use std::sync::Arc;
-
 use napi::Result;
 use napi_derive::napi;
 use serde::Deserialize;
@@ -13,8 +11,10 @@ use super::engine::NativeEngine;
 use super::errors::js_error;
 use super::reply::json;
 use base::error::{EngineError, ErrorCode};
-use ledger::{Ledger, PageOptions, SearchOptions, SessionFilter, ToolCallFilter, UsageFilter};
-use model::{SessionKey, StorageErrorKind, input_error, session_label};
+use model::{
+    LedgerPorts, PageOptions, SearchOptions, SessionFilter, SessionKey, StorageErrorKind,
+    ToolCallFilter, UsageFilter, input_error, session_label,
+};
 
 type Checked<T> = std::result::Result<T, EngineError>;
 
@@ -133,49 +133,52 @@ impl NativeEngine {
     pub(super) fn ask_more(
         &self,
         id: u32,
-        ledger: Arc<Ledger>,
+        ledger: LedgerPorts,
         method: &str,
         args: &str,
     ) -> Checked<()> {
         match method {
             "ancestry" => {
                 let OfTurn { turn_id, page } = checked(args)?;
-                self.answer(id, async move { json(&ledger.ancestry(turn_id, page).await?) });
+                self.answer(id, async move { json(&ledger.read.ancestry(turn_id, page).await?) });
             }
             "children" => {
                 let OfTurn { turn_id, page } = checked(args)?;
-                self.answer(id, async move { json(&ledger.children(turn_id, page).await?) });
+                self.answer(id, async move { json(&ledger.read.children(turn_id, page).await?) });
             }
             "sessionHistory" => {
                 let OfSession { label, page } = checked(args)?;
-                self.answer(id, async move { json(&ledger.session_history(label, page).await?) });
+                self.answer(
+                    id,
+                    async move { json(&ledger.read.session_history(label, page).await?) },
+                );
             }
             "asOf" => {
                 let AsOf { label, time } = checked(args)?;
-                self.answer(id, async move { json(&ledger.as_of(label, time).await?) });
+                self.answer(id, async move { json(&ledger.read.as_of(label, time).await?) });
             }
             "search" => {
                 let Search { text, options } = checked(args)?;
-                self.answer(id, async move { json(&ledger.search(text, options).await?) });
+                self.answer(id, async move { json(&ledger.read.search(text, options).await?) });
             }
             "usage" => {
                 let Filtered::<UsageFilter> { filter } = checked(args)?;
-                self.answer(id, async move { json(&ledger.usage(filter).await?) });
+                self.answer(id, async move { json(&ledger.read.usage(filter).await?) });
             }
             "sessions" => {
                 let Filtered::<SessionFilter> { filter } = checked(args)?;
-                self.answer(id, async move { json(&ledger.sessions(filter).await?) });
+                self.answer(id, async move { json(&ledger.read.sessions(filter).await?) });
             }
             "toolCalls" => {
                 let Filtered::<ToolCallFilter> { filter } = checked(args)?;
-                self.answer(id, async move { json(&ledger.tool_calls(filter).await?) });
+                self.answer(id, async move { json(&ledger.read.tool_calls(filter).await?) });
             }
             other => self.ask_of_names(id, ledger, other, args)?,
         }
         Ok(())
     }
 
-    fn ask_of_names(&self, id: u32, ledger: Arc<Ledger>, method: &str, args: &str) -> Checked<()> {
+    fn ask_of_names(&self, id: u32, ledger: LedgerPorts, method: &str, args: &str) -> Checked<()> {
         match method {
             "fork" => {
                 let Fork { turn_id, options: ForkOptions { label: name, at_tool_call } } =
@@ -185,39 +188,42 @@ impl NativeEngine {
                 }
                 self.answer(id, async move {
                     let call = at_tool_call.as_deref();
-                    json(&ledger.fork_at(&turn_id, name.as_deref(), call).await?)
+                    json(&ledger.admin.fork_at(&turn_id, name.as_deref(), call).await?)
                 });
             }
             "resolve" => {
                 let Label { label: name } = checked(args)?;
                 let name = label("label", &name)?;
-                self.answer(id, async move { json(&ledger.resolve(name).await?) });
+                self.answer(id, async move { json(&ledger.read.resolve(name).await?) });
             }
             "alias" => {
                 let Alias { alias, label: to } = checked(args)?;
                 let (alias, to) = (label("alias", &alias)?, label("label", &to)?);
-                self.answer(id, async move { json(&ledger.set_alias(alias, to).await?) });
+                self.answer(id, async move { json(&ledger.admin.set_alias(alias, to).await?) });
             }
             "removeAlias" => {
                 let OneAlias { alias } = checked(args)?;
-                self.answer(id, async move { json(&ledger.remove_alias(alias).await?) });
+                self.answer(id, async move { json(&ledger.admin.remove_alias(alias).await?) });
             }
             "aliases" => {
                 let Aliases { label, page } = checked(args)?;
-                self.answer(id, async move { json(&ledger.aliases(label, page).await?) });
+                self.answer(id, async move { json(&ledger.read.aliases(label, page).await?) });
             }
             "archive" | "unarchive" => {
                 let Label { label } = checked(args)?;
                 let archived = method == "archive";
-                self.answer(id, async move { json(&ledger.set_archived(label, archived).await?) });
+                self.answer(
+                    id,
+                    async move { json(&ledger.admin.set_archived(label, archived).await?) },
+                );
             }
             "persona" => {
                 let Persona { id: persona, .. } = checked(args)?;
-                self.answer(id, async move { json(&ledger.persona(persona).await?) });
+                self.answer(id, async move { json(&ledger.read.persona(persona).await?) });
             }
             "personas" => {
                 let Personas { page } = checked(args)?;
-                self.answer(id, async move { json(&ledger.personas(page).await?) });
+                self.answer(id, async move { json(&ledger.read.personas(page).await?) });
             }
             "putPersona" => {
                 let Persona { id: persona, options } = checked(args)?;
@@ -230,7 +236,10 @@ impl NativeEngine {
                         None
                     }
                 };
-                self.answer(id, async move { json(&ledger.put_persona(persona, main).await?) });
+                self.answer(
+                    id,
+                    async move { json(&ledger.admin.put_persona(persona, main).await?) },
+                );
             }
             other => {
                 return Err(EngineError::new(

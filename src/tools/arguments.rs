@@ -1,6 +1,6 @@
 //! From the model's text to a JSON object, strictly and within bounds (docs/rules/faults.md#input-bounds).
 //!
-//! It must never guess at broken JSON: what cannot be read is told to the model.
+//! It must never guess at broken JSON: what cannot be read is answered to the model.
 
 use std::borrow::Cow;
 

@@ -9,14 +9,14 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::ToolSet;
 use model::{InputError, ToolDefinition};
 
-/// Sets kept at most.
+/// Sets cached at most.
 const MAX_SETS: usize = 16;
-/// Bytes of text kept at most; compiled schemas grow with it.
+/// Bytes of text cached at most; compiled schemas grow with it.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// The least recently used sets are dropped first.
 #[derive(Debug, Default)]
-pub struct ToolSetCache {
+pub(crate) struct ToolSetCache {
     /// The most recently used first.
     sets: Mutex<Vec<Entry>>,
 }
@@ -29,11 +29,11 @@ struct Entry {
 }
 
 impl ToolSetCache {
-    /// The set of `tools`, whose JSON text is `json`. A set that does not compile is not kept.
+    /// The set of `tools`, whose JSON text is `json`. A set that does not compile is not cached.
     ///
     /// # Errors
     /// See [`ToolSet::compile`].
-    pub fn get_or_compile(
+    pub(crate) fn get_or_compile(
         &self,
         json: &str,
         tools: &[ToolDefinition],

@@ -150,7 +150,7 @@ fn branch(errors: &[ValidationError<'static>]) -> Option<Vec<Fix>> {
 
 /// ajv's table: the first of the wanted types that the value can become.
 fn scalar(value: &Value, kind: &TypeKind) -> Option<Value> {
-    // The set has no order of its own; numbers stand first, because they keep most of what was meant.
+    // The set has no order of its own; numbers stand first, because they preserve most of what was meant.
     const ORDER: [JsonType; 5] =
         [JsonType::Integer, JsonType::Number, JsonType::Boolean, JsonType::String, JsonType::Null];
     ORDER

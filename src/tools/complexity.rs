@@ -19,7 +19,7 @@ const MAX_ERRORS: usize = 20_000;
 pub(super) struct Cost {
     /// How many subschemas judge one and the same value at most, where none refers back to itself.
     fan: usize,
-    /// Where one does: the most alternatives at one place. Each level of a value tries all of the level above again.
+    /// Where one does: the most alternatives at one point. Each level of a value tries all of the level above again.
     recursive: Option<usize>,
 }
 
@@ -94,7 +94,7 @@ struct Walk<'a> {
     /// By address; `None` while a subschema is being measured.
     seen: HashMap<*const Value, Option<Size>>,
     recursive: bool,
-    /// The most alternatives at one place.
+    /// The most alternatives at one point.
     widest: usize,
 }
 

@@ -11,32 +11,32 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use model::ExecutionMode;
 
-/// All places: a sequential tool takes every one, a parallel tool one.
-const PLACES: u32 = 1 << 16;
+/// All permits: a sequential tool takes every one, a parallel tool one.
+const PERMITS: u32 = 1 << 16;
 
 /// One per run. Cheap to make.
 #[derive(Debug, Clone)]
-pub struct Gate {
-    places: Arc<Semaphore>,
+pub(crate) struct Gate {
+    permits: Arc<Semaphore>,
 }
 
 impl Default for Gate {
     fn default() -> Self {
-        Self { places: Arc::new(Semaphore::new(usize::try_from(PLACES).unwrap_or(1))) }
+        Self { permits: Arc::new(Semaphore::new(usize::try_from(PERMITS).unwrap_or(1))) }
     }
 }
 
 impl Gate {
-    /// Queues a call. The order of these calls is the order of admission, whoever awaits the tickets and when.
-    /// Dropping a ticket gives its place back.
+    /// Queues a call. The order of these calls is the order of admission, regardless of who awaits the tickets and when.
+    /// Dropping a ticket gives its permits back.
     #[must_use]
-    pub fn queue(&self, mode: ExecutionMode) -> Ticket {
-        let places = match mode {
-            ExecutionMode::Sequential => PLACES,
+    pub(crate) fn queue(&self, mode: ExecutionMode) -> Ticket {
+        let permits = match mode {
+            ExecutionMode::Sequential => PERMITS,
             ExecutionMode::Parallel => 1,
         };
         let mut admission: Admission =
-            Box::pin(Arc::clone(&self.places).acquire_many_owned(places));
+            Box::pin(Arc::clone(&self.permits).acquire_many_owned(permits));
         // The semaphore is fair from the first poll on, so the first poll happens here.
         match (&mut admission).now_or_never() {
             Some(admitted) => Ticket { admission: Box::pin(std::future::ready(admitted)) },
@@ -47,13 +47,13 @@ impl Gate {
 
 type Admission = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
 
-/// A place in the queue.
-pub struct Ticket {
+/// A position in the queue.
+pub(crate) struct Ticket {
     admission: Admission,
 }
 
 impl Ticket {
-    /// Waits for admission. The permit holds the place until it is dropped; `None` never comes, because the gate is
+    /// Waits for admission. The permit is held until it is dropped; `None` never comes, because the gate is
     /// never closed.
     pub(super) async fn admitted(self) -> Option<OwnedSemaphorePermit> {
         self.admission.await.ok()

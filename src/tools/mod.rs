@@ -3,7 +3,6 @@
 //! A tool's failure is an answer for the model. It must never end a run, and nothing here knows JavaScript.
 
 mod arguments;
-mod aside;
 mod cache;
 mod coerce;
 mod complexity;
@@ -11,18 +10,20 @@ mod explain;
 mod gate;
 mod instance;
 mod meter;
-mod names;
+mod name_patterns;
 mod pattern;
 mod result;
 mod runtime;
 mod schema;
 mod set;
+mod slow_check;
+mod validator;
 
-pub use cache::ToolSetCache;
-pub use gate::{Gate, Ticket};
-pub use result::{ToolAnswer, result_cap};
-pub use runtime::{
-    CallEnd, Ending, First, Invocation, Limits, ReconcileFuture, Reconciled, ToolFuture, ToolHost,
-    run_call,
+pub(crate) use cache::ToolSetCache;
+pub(crate) use gate::{Gate, Ticket};
+pub(crate) use result::{ToolAnswer, result_cap};
+pub(crate) use runtime::{
+    CallRequest, Ending, First, Invocation, Limits, ReconcileFuture, Reconciled, ToolFuture,
+    ToolHost, run_call,
 };
-pub use set::{Prepared, ToolSet};
+pub(crate) use set::{Prepared, ToolSet};

@@ -1,6 +1,6 @@
 //! What a tool answered, and how much of it the model gets (docs/rules/compaction.md#tool-result-cap).
 //!
-//! The cap cuts on character boundaries and says what it cut. It must never touch the full result that is kept beside.
+//! The cap cuts on character boundaries and marks what it cut. It must never touch the full result that is stored beside.
 
 use serde_json::value::RawValue;
 
@@ -12,40 +12,38 @@ const MAX_CHARS: usize = 400_000;
 const MAX_IMAGE_BYTES: usize = 16 * 1024 * 1024;
 /// Characters a token stands for (docs/rules/compaction.md#estimate).
 const CHARS_PER_TOKEN: u64 = 4;
-/// What the model reads in the place of an image that is none.
+/// What the model reads instead of an image that is none.
 const UNREADABLE: &str = "[an image was left out: its data is not base64]";
 /// Room for the marker.
 const MARKER_CHARS: usize = 80;
-/// Characters of a summary (`tool_status`).
-const MAX_SUMMARY: usize = 200;
 
 /// What a tool answered.
 #[derive(Debug, Clone)]
-pub struct ToolAnswer {
+pub(crate) struct ToolAnswer {
     /// What the model reads: text and images.
     pub content: Vec<Block>,
     /// What the tool returned, whole: for the result and the ledger.
     pub result_json: Option<Box<RawValue>>,
-    /// True when the tool failed; the content says why.
+    /// True when the tool failed; the content has the reason.
     pub is_error: bool,
 }
 
 impl ToolAnswer {
     /// A success with text only.
     #[must_use]
-    pub fn text(text: impl Into<String>) -> Self {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Block::text(text)], result_json: None, is_error: false }
     }
 
-    /// A failure, told to the model.
+    /// A failure, as the model reads it.
     #[must_use]
-    pub fn error(message: impl Into<String>) -> Self {
+    pub(crate) fn error(message: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(message) }
     }
 
     /// The text of the answer: for a failure, why.
     #[must_use]
-    pub fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         let mut out = String::new();
         for block in &self.content {
             if let Block::Text { text, .. } = block {
@@ -58,19 +56,10 @@ impl ToolAnswer {
         out
     }
 
-    /// The first line of text, at most 200 characters; `None` where there is none.
-    #[must_use]
-    pub fn summary(&self) -> Option<String> {
-        self.content.iter().filter_map(Block::as_text).find_map(|text| {
-            let line = text.trim_start().lines().next()?.trim_end();
-            (!line.is_empty()).then(|| line.chars().take(MAX_SUMMARY).collect())
-        })
-    }
-
     /// Cuts the content to `max_chars` characters of text and to what a request can carry of images. Anything but text
-    /// and images has no place in an answer and is left out, and so is an image that no provider reads; it says how many of
+    /// and images does not belong in an answer and is left out, and so is an image that no provider reads; it reports how many of
     /// those there were. Capping twice is capping once.
-    pub fn cap(&mut self, max_chars: usize) -> usize {
+    pub(crate) fn cap(&mut self, max_chars: usize) -> usize {
         let total: usize = self
             .content
             .iter()
@@ -89,29 +78,29 @@ impl ToolAnswer {
         });
         let mut image_room = MAX_IMAGE_BYTES;
         let mut unreadable = 0;
-        let mut kept = Vec::with_capacity(self.content.len());
+        let mut shown = Vec::with_capacity(self.content.len());
         for block in std::mem::take(&mut self.content) {
             match block {
                 Block::Text { text, .. } => {
                     let chars = text.chars().count();
                     if chars <= room {
                         room -= chars;
-                        kept.push(Block::text(text));
+                        shown.push(Block::text(text));
                     } else if let Some(marker) = marker.take() {
-                        kept.push(Block::text(middle_cut(&text, chars, room, &marker)));
+                        shown.push(Block::text(middle_cut(&text, chars, room, &marker)));
                         room = 0;
                     }
                 }
                 Block::Image { data, .. } if !is_base64(&data) => {
                     unreadable += 1;
-                    kept.push(Block::text(UNREADABLE));
+                    shown.push(Block::text(UNREADABLE));
                 }
                 Block::Image { mime_type, data } => match image_room.checked_sub(data.len()) {
                     Some(left) => {
                         image_room = left;
-                        kept.push(Block::Image { mime_type, data });
+                        shown.push(Block::Image { mime_type, data });
                     }
-                    None => kept.push(Block::text("[an image was left out: it is too large]")),
+                    None => shown.push(Block::text("[an image was left out: it is too large]")),
                 },
                 Block::Thinking { .. }
                 | Block::RedactedThinking { .. }
@@ -120,12 +109,12 @@ impl ToolAnswer {
                 | Block::Opaque { .. } => {}
             }
         }
-        self.content = kept;
+        self.content = shown;
         unreadable
     }
 }
 
-/// The head and a shorter tail of `text`, `room` characters together, with the marker between them: outputs say what
+/// The head and a shorter tail of `text`, `room` characters together, with the marker between them: outputs show what
 /// they are first and what went wrong last.
 fn middle_cut(text: &str, chars: usize, room: usize, marker: &str) -> String {
     let tail = room / 4;
@@ -140,7 +129,7 @@ fn middle_cut(text: &str, chars: usize, room: usize, marker: &str) -> String {
 
 /// Characters of an answer that a model gets: 30 % of its window, and 400,000.
 #[must_use]
-pub fn result_cap(window_tokens: Option<u64>) -> usize {
+pub(crate) fn result_cap(window_tokens: Option<u64>) -> usize {
     window_tokens
         .map(|tokens| tokens.saturating_mul(CHARS_PER_TOKEN) / 10 * 3)
         .and_then(|chars| usize::try_from(chars).ok())
@@ -175,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_in_the_middle_on_a_character_boundary_and_says_so() {
+    fn a_long_text_is_cut_in_the_middle_on_a_character_boundary_and_marked() {
         let mut answer = ToolAnswer::text("ä".repeat(300) + "end");
         answer.result_json = Some(RawValue::from_string("{\"full\":true}".to_owned()).unwrap());
         answer.cap(200);
@@ -192,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_share_the_cap_and_images_are_kept() {
+    fn blocks_share_the_cap_and_images_stay() {
         let image = Block::Image { mime_type: "image/png".into(), data: "AAAA".into() };
         let mut answer = ToolAnswer::text("a".repeat(100));
         answer.content.extend([image.clone(), Block::text("b".repeat(200)), Block::text("c")]);
@@ -219,12 +208,5 @@ mod tests {
         let note = "[an image was left out: its data is not base64]";
         assert_eq!(texts(&answer), ["a", note, "image:4", note]);
         assert_eq!(answer.cap(200), 0);
-    }
-
-    #[test]
-    fn a_summary_is_the_first_line_of_at_most_200_characters() {
-        assert_eq!(ToolAnswer::text("\n one \ntwo").summary(), Some("one".into()));
-        assert_eq!(ToolAnswer::text("x".repeat(300)).summary(), Some("x".repeat(200)));
-        assert_eq!(ToolAnswer::text("").summary(), None);
     }
 }

@@ -17,7 +17,7 @@ use model::{OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition};
 
 /// One execution, as its host sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Invocation {
+pub(crate) struct Invocation {
     /// The engine's ULID of the call: the idempotency key, the same in every retry.
     pub call_id: String,
     /// The provider's id of the call.
@@ -29,24 +29,24 @@ pub struct Invocation {
 }
 
 /// An execution under way. Dropping it discards the answer.
-pub type ToolFuture = Pin<Box<dyn Future<Output = ToolAnswer> + Send>>;
+pub(crate) type ToolFuture = Pin<Box<dyn Future<Output = ToolAnswer> + Send>>;
 
 /// What a tool knows of a call that a crash left in doubt.
 #[derive(Debug, Clone)]
-pub enum Reconciled {
+pub(crate) enum Reconciled {
     /// It had its effect, and this is its answer.
     Done(ToolAnswer),
     /// It had none: it may run.
     NotDone,
-    /// The tool cannot say.
+    /// The tool does not know.
     Unknown,
 }
 
-/// A tool that is asked. Dropping it discards what it says.
-pub type ReconcileFuture = Pin<Box<dyn Future<Output = Reconciled> + Send>>;
+/// A tool that is asked. Dropping it discards its answer.
+pub(crate) type ReconcileFuture = Pin<Box<dyn Future<Output = Reconciled> + Send>>;
 
 /// Who runs tools: JavaScript, or a script in tests.
-pub trait ToolHost: Send + Sync {
+pub(crate) trait ToolHost: Send + Sync {
     /// Runs one call. `cancel` is cancelled at the call's time limit and at the run's abort; a host that ignores it only
     /// loses its answer.
     fn execute(&self, invocation: Invocation, cancel: CancellationToken) -> ToolFuture;
@@ -60,16 +60,25 @@ pub trait ToolHost: Send + Sync {
 
 /// How a call begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum First {
+pub(crate) enum First {
     /// By running it.
     Run,
     /// By asking what became of it: it may have run before a crash.
     Reconcile,
 }
 
+/// A call to run, and how it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CallRequest {
+    /// What the tool gets.
+    pub invocation: Invocation,
+    /// How it begins.
+    pub first: First,
+}
+
 /// What bounds a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Of one execution; `None` where only the deadline bounds it.
     pub timeout: Option<Duration>,
     /// When the run's time is up.
@@ -84,7 +93,7 @@ impl Limits {
     /// The tool's own limit, else the engine's, else the run's remaining time (docs/rules/turns-and-streams.md#tool-time-limits). Retries only where the tool
     /// declares that a second execution does no harm.
     #[must_use]
-    pub fn of(
+    pub(crate) fn of(
         tool: &ToolDefinition,
         engine_timeout: Option<Duration>,
         deadline: Option<Instant>,
@@ -104,16 +113,16 @@ impl Limits {
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// It answered.
     Completed,
-    /// It failed, and the answer says why.
+    /// It failed, and the answer has the reason.
     Failed,
     /// It took too long; it may have had its effect.
     TimedOut,
     /// The run was aborted while it ran; it may have had its effect.
     Aborted,
-    /// It had begun before a crash, and its tool cannot say what came of it.
+    /// It had begun before a crash, and its tool does not know what came of it.
     Unknown,
     /// The run was aborted, or its time was up, before it began: it had no effect.
     NotStarted,
@@ -121,7 +130,7 @@ pub enum Ending {
 
 /// A call's one answer.
 #[derive(Debug, Clone)]
-pub struct CallEnd {
+pub(crate) struct CallEnd {
     /// How it ended.
     pub ending: Ending,
     /// What the model reads, capped; an error for every ending but [`Ending::Completed`].
@@ -137,16 +146,16 @@ impl CallEnd {
 }
 
 /// Runs one call to its end. `begin` is awaited once, just before the side effect, and never for a call that does not
-/// start; false keeps the call from starting. Dropping the future before that withdraws the call without a trace.
-pub async fn run_call(
+/// start; false prevents the call from starting. Dropping the future before that withdraws the call without a trace.
+pub(crate) async fn run_call(
     host: &dyn ToolHost,
-    (invocation, first): (Invocation, First),
+    CallRequest { invocation, first }: CallRequest,
     limits: Limits,
     ticket: Ticket,
     abort: &CancellationToken,
     begin: impl Future<Output = bool> + Send,
 ) -> CallEnd {
-    let place = tokio::select! {
+    let permit = tokio::select! {
         biased;
         () = abort.cancelled() => {
             return CallEnd::failed(Ending::NotStarted, "Not run: the run was aborted.");
@@ -154,7 +163,7 @@ pub async fn run_call(
         () = until(limits.deadline) => {
             return CallEnd::failed(Ending::NotStarted, "Not run: the run's time is up.");
         }
-        place = ticket.admitted() => place,
+        permit = ticket.admitted() => permit,
     };
     if !begin.await {
         return CallEnd::failed(Ending::NotStarted, "Not run: the run is over.");
@@ -172,7 +181,7 @@ pub async fn run_call(
         }
     };
     // Held until the answer is there, and no longer: a host that ignores its time limit must not block the run.
-    drop(place);
+    drop(permit);
     end
 }
 
@@ -223,7 +232,7 @@ async fn attempt(
     abort: &CancellationToken,
 ) -> Attempt {
     let cancel = abort.child_token();
-    // Tells the host whenever nobody waits for it any more, also when this future is dropped.
+    // Notifies the host once its answer is not needed any more, also when this future is dropped.
     let unwanted = cancel.clone().drop_guard();
     let tool_name = invocation.tool_name.clone();
     // A host may panic when it is called, or later; either way it is the tool that failed.

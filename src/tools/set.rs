@@ -10,21 +10,27 @@ use tokio_util::sync::CancellationToken;
 use super::instance::Instance;
 use super::meter::{Stopped, metered};
 use super::schema::{self, Schema};
-use super::{arguments, aside, coerce, complexity, explain};
+use super::{arguments, coerce, complexity, explain, slow_check};
 use model::{InputError, ToolDefinition};
 
 /// Arguments in bytes that are checked where they come in, and the steps for that: less than a millisecond.
 const SMALL: usize = 64 * 1024;
 const QUICK: u64 = 50_000;
+/// Steps of a check outside the threads of the runs: a tenth of a second on a slow machine. Each check ends by its steps, so
+/// that one that waits gets its turn.
+const STEPS: u64 = 10_000_000;
+
+const TOO_LONG: &str = "checking the arguments against the tool's schema takes too long; shorter or simpler values may pass";
+const FAILED: &str = "the arguments could not be checked against the tool's schema";
 const TOO_LARGE: &str =
     "does not match the tool's schema, and is too large or too deep to say where";
 
-/// Names told to the model when it asks for a tool that is not there.
+/// Names listed to the model when it asks for a tool that is not there.
 const MAX_NAMES: usize = 64;
 
 /// Tools with their schemas compiled, once per set and not per run or call.
 #[derive(Debug)]
-pub struct ToolSet {
+pub(crate) struct ToolSet {
     tools: Arc<[ToolDefinition]>,
     schemas: Vec<Schema>,
     by_name: HashMap<String, usize>,
@@ -32,12 +38,27 @@ pub struct ToolSet {
 
 /// A call that may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prepared {
-    /// The tool's place in [`ToolSet::tools`].
+pub(crate) struct Prepared {
+    /// The tool's index in [`ToolSet::tools`].
     pub index: usize,
     /// The arguments the tool gets: valid JSON text of an object. What the model wrote, byte for byte, unless a value
     /// had to be coerced.
     pub arguments_json: String,
+}
+
+/// Why a call may not run.
+#[derive(Debug)]
+enum Unchecked {
+    /// It is refused; the text is for the model.
+    Refused(String),
+    /// The check did not end.
+    Stopped(Stopped),
+}
+
+impl From<Stopped> for Unchecked {
+    fn from(stopped: Stopped) -> Self {
+        Self::Stopped(stopped)
+    }
 }
 
 impl ToolSet {
@@ -45,7 +66,7 @@ impl ToolSet {
     ///
     /// # Errors
     /// `tools[i].parameters`, where a schema is too large, is not JSON Schema, or refers to something outside itself.
-    pub fn compile(tools: &[ToolDefinition]) -> Result<Arc<Self>, InputError> {
+    pub(crate) fn compile(tools: &[ToolDefinition]) -> Result<Arc<Self>, InputError> {
         let schemas = tools
             .iter()
             .enumerate()
@@ -65,47 +86,61 @@ impl ToolSet {
 
     /// The tools in the order they were given.
     #[must_use]
-    pub fn tools(&self) -> &Arc<[ToolDefinition]> {
+    pub(crate) fn tools(&self) -> &Arc<[ToolDefinition]> {
         &self.tools
     }
 
     /// Checks a call: the tool exists, and its arguments parse, coerce and validate. Dropping the future ends the check.
     ///
     /// # Errors
-    /// What the model is told: which tool is missing, or which path failed and what was expected there; or that checking
+    /// What the model reads: which tool is missing, or which path failed and what was expected there; or that checking
     /// takes too long.
-    pub async fn prepare(
+    pub(crate) async fn prepare(
         self: &Arc<Self>,
         name: &str,
         arguments_json: &str,
     ) -> Result<Prepared, String> {
-        if arguments_json.len() <= SMALL
-            && let Ok(done) = self.check(name, arguments_json, QUICK, None)
-        {
-            return done;
+        if arguments_json.len() <= SMALL {
+            match self.check(name, arguments_json, QUICK, None) {
+                Ok(prepared) => return Ok(prepared),
+                Err(Unchecked::Refused(refusal)) => return Err(refusal),
+                Err(Unchecked::Stopped(_)) => {}
+            }
         }
-        aside::prepare(self, name, arguments_json).await
+        let (set, tool, text) = (Arc::clone(self), name.to_owned(), arguments_json.to_owned());
+        let checked =
+            slow_check::run(move |cancel| set.check(&tool, &text, STEPS, Some(cancel))).await;
+        checked.map_err(|unchecked| {
+            let why = match unchecked {
+                Unchecked::Refused(refusal) => return refusal,
+                Unchecked::Stopped(Stopped::Spent | Stopped::Cancelled) => TOO_LONG,
+                Unchecked::Stopped(Stopped::Panicked) => FAILED,
+            };
+            explain::unusable(name, why, arguments_json)
+        })
     }
 
     /// Checks a call within `steps`.
-    pub(super) fn check(
+    fn check(
         &self,
         name: &str,
         arguments_json: &str,
         steps: u64,
         cancel: Option<&CancellationToken>,
-    ) -> Result<Result<Prepared, String>, Stopped> {
+    ) -> Result<Prepared, Unchecked> {
         let Some((index, schema)) =
             self.by_name.get(name).and_then(|&index| Some((index, self.schemas.get(index)?)))
         else {
-            return Ok(Err(self.not_found(name)));
+            return Err(Unchecked::Refused(self.not_found(name)));
         };
         let arguments::Arguments { text, mut value } = match arguments::parse(arguments_json) {
             Ok(arguments) => arguments,
-            Err(why) => return Ok(Err(explain::unusable(name, &why, arguments_json))),
+            Err(why) => {
+                return Err(Unchecked::Refused(explain::unusable(name, &why, arguments_json)));
+            }
         };
         let unusable = |why: &str| Err(explain::unusable(name, why, arguments_json));
-        metered(steps, cancel, || {
+        let checked = metered(steps, cancel, || {
             let validator = match schema.validator(&value) {
                 Ok(validator) => validator,
                 Err(why) => return unusable(&format!("the tool's schema {why}")),
@@ -121,7 +156,8 @@ impl ToolSet {
                 None => Ok(Prepared { index, arguments_json: value.to_string() }),
                 Some(refusal) => Err(refusal),
             }
-        })
+        });
+        checked?.map_err(Unchecked::Refused)
     }
 
     fn not_found(&self, name: &str) -> String {

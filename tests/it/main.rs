@@ -7,7 +7,7 @@
     clippy::indexing_slicing,
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a helper of a test may fail it, and says on the terminal what it ran or skipped"
+    reason = "a helper of a test may fail it, and reports on the terminal what it ran or skipped"
 )]
 
 mod recorded;

@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 
 use base::config::Environment;
 use model::{Api, Block, FailureKind};
-use provider::eventstream::FrameParser;
-use provider::sse::{SseParser, StreamReader};
 use provider::{
-    Completion, Decoder, Failure, Flow, Framing, ModelRequest, ProviderSettings, Stop, Wire,
-    parse_providers, wire_of,
+    Completion, Decoder, Failure, Flow, FrameParser, Framing, ModelRequest, ProviderSettings,
+    SseParser, Stop, StreamReader, Wire, parse_providers, wire_of,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -230,7 +228,7 @@ pub(crate) fn replay_unasked(wire: &dyn Wire, case: &Case) -> Outcome {
     Outcome { accumulated: accumulator.finish(), result }
 }
 
-/// One event of a recorded stream: where it ends (its blank line included) and what it says.
+/// One event of a recorded stream: where it ends (its blank line included) and its data.
 pub(crate) struct Event {
     pub(crate) end: usize,
     pub(crate) name: String,
@@ -278,7 +276,8 @@ pub(crate) fn differences(api: Api, case: &Case, outcome: &Outcome) -> Vec<(&'st
     let found = Found::of(api, &outcome.accumulated);
     let mut out = Differences { ambiguous: &expected.ambiguous, found: Vec::new() };
 
-    // An answer that is a refusal or was filtered is an answer here, whose stop says so (docs/design/runs.md#is-a-refusal-an-answer-or-an-error).
+    // A refusal, or a filtered answer, is an answer here, as its stop shows
+    // (docs/design/runs.md#is-a-refusal-an-answer-or-an-error).
     out.compare(
         "complete",
         &(expected.complete && expected.error.is_none()),
@@ -294,15 +293,15 @@ pub(crate) fn differences(api: Api, case: &Case, outcome: &Outcome) -> Vec<(&'st
         out.compare("reasoning", &expected.reasoning_parts, &found.reasoning_parts);
         out.compare("server_tools", &expected.server_tools, &found.server_tools);
     }
-    out.compare("tool_calls", &expected.tool_calls, &found.calls_as_told(case));
+    out.compare("tool_calls", &expected.tool_calls, &found.calls_as_emitted(case));
     out.compare("opaque", &expected.opaque, &found.opaque);
     if expected.model.is_some() {
         out.compare("model", &expected.model, &outcome.accumulated.model);
     }
-    let id = |told: &Option<String>| told.clone().unwrap_or_default();
+    let id = |recorded: &Option<String>| recorded.clone().unwrap_or_default();
     out.compare("response_id", &id(&expected.response_id), &id(&outcome.accumulated.response_id));
 
-    let number = |told: u64| Some(i64::try_from(told).unwrap());
+    let number = |recorded: u64| Some(i64::try_from(recorded).unwrap());
     let usage = outcome.accumulated.usage.map(|usage| ExpectedUsage {
         input_uncached: number(usage.input),
         cache_read: number(usage.cached),
@@ -315,9 +314,9 @@ pub(crate) fn differences(api: Api, case: &Case, outcome: &Outcome) -> Vec<(&'st
 
     match (&expected.error, &outcome.result) {
         (Some(error), Err(failure)) => {
-            // What an error body alone says; the class of a status is the classifier's.
-            let told = case.meta.status == 200 || api == Api::AnthropicMessages;
-            if told && !is_of_class(failure.kind, &error.class) {
+            // The class of an error body alone; the class of a status is the classifier's.
+            let recorded = case.meta.status == 200 || api == Api::AnthropicMessages;
+            if recorded && !is_of_class(failure.kind, &error.class) {
                 out.add("error", &error.class, failure);
             }
         }
@@ -366,7 +365,7 @@ impl Expected {
     /// The stop reason the recording's word becomes, with what this engine decides where the corpus leaves it open.
     fn stop_agrees(&self, api: Api, stop: Stop) -> bool {
         match self.stop_reason.as_deref() {
-            // Calls win over a plain stop, and over none at all, where servers are known to say so.
+            // Calls win over a plain stop, and over none at all, where servers are known to report that.
             Some("end_turn" | "other") | None
                 if api == Api::OpenaiChat && !self.tool_calls.is_empty() =>
             {
@@ -374,7 +373,7 @@ impl Expected {
             }
             Some("end_turn") if !self.refusal.is_empty() => stop == Stop::Refusal,
             None => stop == Stop::Other,
-            Some(told) => told == stop_name(stop),
+            Some(recorded) => recorded == stop_name(stop),
         }
     }
 }
@@ -434,7 +433,7 @@ impl Found {
         found
     }
 
-    /// The opaque values in what a block keeps for its provider.
+    /// The opaque values in what a block stores for its provider.
     fn opaque_in(&mut self, api: Api, json: Option<&str>) {
         let Some(json) = json else { return };
         let value: Value = serde_json::from_str(json).unwrap();
@@ -443,8 +442,9 @@ impl Found {
                 for detail in value["reasoning_details"].as_array().into_iter().flatten() {
                     for kind in ["signature", "data"] {
                         let kind_here = format!("reasoning_details.{kind}");
-                        let told = detail[kind].as_str().filter(|told| !told.is_empty());
-                        self.opaque.extend(told.map(|told| opaque(&kind_here, told)));
+                        let recorded =
+                            detail[kind].as_str().filter(|recorded| !recorded.is_empty());
+                        self.opaque.extend(recorded.map(|recorded| opaque(&kind_here, recorded)));
                     }
                 }
             }
@@ -463,24 +463,24 @@ impl Found {
     }
 
     /// The calls, with the recording's own text for arguments that came as a JSON value and not as text: there
-    /// `arguments_raw` is the recorder's serialisation of it, and only the value can be compared. A call that was told
+    /// `arguments_raw` is the recorder's serialisation of it, and only the value can be compared. A call that was emitted
     /// without an id has one that we made.
-    fn calls_as_told(&self, case: &Case) -> Vec<ExpectedCall> {
-        let told = case.expected.tool_calls.iter().map(Some).chain(std::iter::repeat(None));
-        let adopt = |(call, told): (&ExpectedCall, Option<&ExpectedCall>)| {
+    fn calls_as_emitted(&self, case: &Case) -> Vec<ExpectedCall> {
+        let recorded = case.expected.tool_calls.iter().map(Some).chain(std::iter::repeat(None));
+        let adopt = |(call, recorded): (&ExpectedCall, Option<&ExpectedCall>)| {
             let mut call = call.clone();
-            if let Some(told) = told {
-                if told.arguments == call.arguments && !case.is_text_of_arguments() {
-                    call.arguments_raw.clone_from(&told.arguments_raw);
+            if let Some(recorded) = recorded {
+                if recorded.arguments == call.arguments && !case.is_text_of_arguments() {
+                    call.arguments_raw.clone_from(&recorded.arguments_raw);
                 }
-                if told.id.is_none() {
+                if recorded.id.is_none() {
                     assert_ne!(call.id.as_deref(), Some(""), "a call has an id");
                     call.id = None;
                 }
             }
             call
         };
-        self.calls.iter().zip(told).map(adopt).collect()
+        self.calls.iter().zip(recorded).map(adopt).collect()
     }
 }
 

@@ -3,8 +3,7 @@
 //! What holds for every API is in `recordings`. It must never accept a difference.
 
 use model::Block;
-use provider::Completion;
-use provider::anthropic::AnthropicWire;
+use provider::{AnthropicWire, Completion};
 
 use crate::recorded::{Case, Outcome, cases, complete_calls, event_ends, replay};
 

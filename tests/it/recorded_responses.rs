@@ -93,8 +93,9 @@ fn without_its_fragments_a_response_is_the_same() {
         let whole = replay(&ResponsesWire::default(), [case.body.as_slice()]);
         let without = |kinds: &[&str]| {
             let events = events(&case.body);
-            let kept = events.iter().filter(|event| !kinds.iter().any(|kind| event.contains(kind)));
-            replay(&ResponsesWire::default(), [kept.copied().collect::<String>().as_bytes()])
+            let remaining =
+                events.iter().filter(|event| !kinds.iter().any(|kind| event.contains(kind)));
+            replay(&ResponsesWire::default(), [remaining.copied().collect::<String>().as_bytes()])
         };
         let no_deltas =
             without(&[".delta\"", "_text.done\"", "arguments.done\"", "refusal.done\""]);
@@ -119,7 +120,7 @@ fn events_in_the_wrong_order_never_panic_nor_make_up_a_call() {
             assert!(complete_calls(&swapped.accumulated).len() <= begun, "{} at {at}", case.id);
             events.swap(at - 1, at);
         }
-        // The first event is then the last, which tells the whole response.
+        // The first event is then the last, which has the whole response.
         events.reverse();
         let reversed = replay(&ResponsesWire::default(), [events.concat().as_bytes()]);
         assert!(complete_calls(&reversed.accumulated).len() <= begun.max(2), "{}", case.id);

@@ -2,7 +2,7 @@
 //!
 //! Owns what differs between APIs, and every recording that is understood otherwise, with its reason. It must never
 //! accept a difference that is not named here. With `NEXUS_EVERY_CUT=1` every stream is cut at every byte; without it
-//! that is done for the small ones, and the large ones are cut in as many places as a share of the time allows.
+//! that is done for the small ones, and the large ones are cut at as many points as a share of the time allows.
 
 use model::Api;
 use provider::Failure;
@@ -78,19 +78,19 @@ const RESPONSES: [Otherwise; 6] = [
 const GOOGLE: [Otherwise; 1] = [(
     "vertexai-unary-success-empty-text-part-36d4bc",
     "*",
-    "a stop that said nothing is asked again, not taken for an answer (docs/rules/wire/google.md#finish-reasons)",
+    "a stop without content is asked again, not taken for an answer (docs/rules/wire/google.md#finish-reasons)",
 )];
 
 const BEDROCK: [Otherwise; 2] = [
     (
         "grounds-the-answer-with-web-citations-6dc6ab",
         "tool_calls",
-        "`nova_grounding` is a tool of the provider: its block is kept whole and never run here",
+        "`nova_grounding` is a tool of the provider: its block is stored whole and never run here",
     ),
     (
         "streams-grounded-turns-3ea398",
         "tool_calls",
-        "`nova_grounding` is a tool of the provider: its block is kept whole and never run here",
+        "`nova_grounding` is a tool of the provider: its block is stored whole and never run here",
     ),
 ];
 
@@ -107,20 +107,20 @@ fn is_terminal(api: Api, event: &Event) -> bool {
         return api == Api::OpenaiChat;
     }
     let Ok(event) = serde_json::from_slice::<Value>(data) else { return false };
-    let told = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
-    // Some servers tell the type in the event's name only.
+    let is_given = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+    // Some servers have the type in the event's name only.
     let kind = event["type"].as_str().unwrap_or(name);
     match api {
         Api::AnthropicMessages => kind == "message_stop",
         Api::OpenaiChat => event["choices"].as_array().into_iter().flatten().any(|choice| {
-            choice["index"].as_u64().unwrap_or(0) == 0 && told(&choice["finish_reason"])
+            choice["index"].as_u64().unwrap_or(0) == 0 && is_given(&choice["finish_reason"])
         }),
         Api::OpenaiResponses => {
             matches!(kind, "response.completed" | "response.incomplete" | "response.failed")
         }
         Api::GoogleGenerativeAi => {
-            told(&event["candidates"][0]["finishReason"])
-                || told(&event["promptFeedback"]["blockReason"])
+            is_given(&event["candidates"][0]["finishReason"])
+                || is_given(&event["promptFeedback"]["blockReason"])
         }
         Api::BedrockConverse => event.get("stopReason").is_some(),
         Api::Scripted => false,
@@ -143,24 +143,24 @@ fn cuts(body: &[u8], events: &[Event], terminal: Option<usize>) -> Vec<usize> {
         return (0..body.len()).collect();
     }
     let around = |at: usize| [at.saturating_sub(1), at, at + 1];
-    let mut places: Vec<usize> = terminal.map(around).into_iter().flatten().collect();
+    let mut cut_points: Vec<usize> = terminal.map(around).into_iter().flatten().collect();
     let mut state = u64::try_from(body.len()).unwrap();
     let mut next = |below: usize| {
-        // Knuth's MMIX generator: the same places on every machine.
+        // Knuth's MMIX generator: the same points on every machine.
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(state >> 33).unwrap() % below
     };
     let mut bytes = 0;
     while bytes < CUT_BUDGET {
-        places.extend(around(events[next(events.len())].end));
-        places.push(next(body.len()));
+        cut_points.extend(around(events[next(events.len())].end));
+        cut_points.push(next(body.len()));
         bytes += 2 * body.len();
     }
-    places.retain(|at| *at < body.len());
-    places.sort_unstable();
-    places.dedup();
-    places
+    cut_points.retain(|at| *at < body.len());
+    cut_points.sort_unstable();
+    cut_points.dedup();
+    cut_points
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test's own setting")]
@@ -254,7 +254,7 @@ fn a_cut_is_never_a_success(api: Api, folder: &str) {
             let outcome = replay(wire.as_ref(), [&body[..cut]]);
             let at = format!("{} cut at {cut}", case.id);
             let calls = complete_calls(&outcome.accumulated);
-            // No call is made of half of one: what is complete is what the whole stream says at that place.
+            // No call is made of half of one: what is complete is what the whole stream has at that point.
             // Those that run in parallel may be done in any order.
             assert!(calls.iter().all(|call| all_calls.contains(call)), "{at}: {calls:?}");
             match &outcome.result {
@@ -271,8 +271,8 @@ fn a_cut_is_never_a_success(api: Api, folder: &str) {
     println!("{tried} cuts of `{folder}`");
 }
 
-/// A call of a tool that was not offered is told all the same, at the end, where the provider brought no result.
-fn what_was_not_offered_is_told(api: Api, folder: &str) {
+/// A call of a tool that was not offered is emitted as well, at the end, where the provider brought no result.
+fn what_was_not_offered_is_emitted(api: Api, folder: &str) {
     let Some(wire) = wire(api) else { return };
     let mut calls = 0;
     for case in cases(folder) {
@@ -306,8 +306,8 @@ macro_rules! recordings {
             }
 
             #[test]
-            fn a_call_that_was_not_offered_is_told_all_the_same() {
-                what_was_not_offered_is_told($api, stringify!($name));
+            fn a_call_of_a_tool_that_was_not_offered_is_emitted() {
+                what_was_not_offered_is_emitted($api, stringify!($name));
             }
 
             #[test]

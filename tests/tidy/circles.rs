@@ -9,22 +9,7 @@ use crate::none;
 use crate::source::{Source, paths, sources, words};
 
 /// How many files of each folder of a room are in a circle with another file. A folder that is not listed has none.
-const KNOWN: &[(&str, usize)] = &[
-    ("", 1),
-    ("model", 6),
-    ("model/catalogue", 2),
-    ("provider", 5),
-    ("provider/anthropic", 1),
-    ("provider/bedrock", 2),
-    ("provider/chat", 3),
-    ("provider/classify", 2),
-    ("provider/redact", 1),
-    ("provider/services", 1),
-    ("tools", 4),
-    ("turn", 2),
-    ("turn/fallback", 1),
-    ("turn/transcript", 2),
-];
+const KNOWN: &[(&str, usize)] = &[];
 
 /// A path as a file names it, made absolute: the modules and the item from the crate's root.
 pub(crate) type Path = Vec<String>;

@@ -1,17 +1,22 @@
 //! Owns what every file must be: short, with a header, and without work left for later.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use crate::none;
 use crate::source::{files, line, relative, root, sources, without_prose, words};
+
+/// Files side by side in one folder.
+const MOST_FILES: usize = 20;
+/// Folders with more files than that, and how many. The list only shrinks.
+const FULL_FOLDERS: &[(&str, usize)] = &[("docs/guide", 23)];
 
 const LONGEST: usize = 800;
 const LONG: usize = 400;
 const MEDIAN: usize = 200;
 
 #[test]
-fn every_file_says_first_what_it_is_for() {
+fn every_file_begins_with_what_it_is_for() {
     let mut bad = Vec::new();
     for folder in ["src", "crates", "tests", "benches", "examples", "scripts", "__test__", "fuzz"] {
         for path in files(folder, &[".rs", ".js", ".mjs", ".cjs", ".ts", ".sh"]) {
@@ -51,6 +56,50 @@ fn files_are_short() {
     }
     let median = lengths[lengths.len() / 2].0;
     assert!(median <= MEDIAN, "half of the files have more than {median} lines");
+    none(&bad);
+}
+
+#[test]
+fn a_folder_is_read_at_a_glance() {
+    let mut count: BTreeMap<String, usize> = BTreeMap::new();
+    let source_folders = [
+        "src",
+        "crates",
+        "lib",
+        "tests",
+        "benches",
+        "examples",
+        "scripts",
+        "__test__",
+        "fuzz/fuzz_targets",
+        "docs/guide",
+        "docs/design",
+        "docs/rules",
+        "types",
+    ];
+    for folder in source_folders.into_iter().filter(|folder| root().join(folder).is_dir()) {
+        for path in files(folder, &[""]) {
+            *count.entry(relative(path.parent().unwrap())).or_default() += 1;
+        }
+    }
+    let known: BTreeMap<&str, usize> = FULL_FOLDERS.iter().copied().collect();
+    let mut bad = Vec::new();
+    for (folder, now) in &count {
+        let then = known.get(folder.as_str()).copied().unwrap_or(MOST_FILES);
+        if *now > then {
+            bad.push(format!(
+                "{folder}: {now} files side by side, not {then}: sort them into folders"
+            ));
+        }
+    }
+    for (folder, then) in FULL_FOLDERS {
+        let now = count.get(*folder).copied().unwrap_or_default();
+        if now < *then {
+            bad.push(format!(
+                "{folder}: {now} files now, not {then}: shorten the list in files.rs"
+            ));
+        }
+    }
     none(&bad);
 }
 

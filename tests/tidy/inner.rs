@@ -1,4 +1,4 @@
-//! Owns the rooms inside rooms: each table of `ARCHITECTURE.md` under "Inner rooms of …" says which of a room's folders and
+//! Owns the rooms inside rooms: each table of `ARCHITECTURE.md` under "Inner rooms of …" defines which of a room's folders and
 //! files may use which.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,6 @@
-//! Owns the shape of the house: which room and which inner room may use which (read from the tables in `ARCHITECTURE.md`), which files use each
-//! other, who may call what `clippy.toml` bans, how long a file may be, and that each says what it is for.
+//! Owns the shape of the house: which room and which inner room may use which (read from the tables in `ARCHITECTURE.md`),
+//! which files use each other, who may call what `clippy.toml` bans, how long a file may be, how many lie side by side, and
+//! that each begins with what it is for.
 //! It reads text and nothing else: it must never need the crate, a network, or a build of anything.
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Owns who may use what: rooms, crates and banned calls, as `ARCHITECTURE.md` and `clippy.toml` say.
+//! Owns who may use what: rooms, crates and banned calls, as `ARCHITECTURE.md` and `clippy.toml` define.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Time and ids: the one place that reads a clock.
+//! Time and ids: the one module that reads a clock.
 //!
 //! Wall time is for people and rows; limits and leases use the monotonic clock, so that a step of the wall clock
 //! harms nothing. Tests pause tokio's clock, or fix the wall clock.
@@ -25,7 +25,7 @@ enum Wall {
     Set(Arc<TestTimes>),
 }
 
-/// What a clock of [`Clock::set`] says, in milliseconds.
+/// The time of a clock of [`Clock::set`], in milliseconds.
 #[cfg(any(test, feature = "testing"))]
 #[derive(Debug, Default)]
 pub struct TestTimes {
@@ -42,7 +42,7 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// A clock that always tells the same wall time, in Unix milliseconds.
+    /// A clock with a fixed wall time, in Unix milliseconds.
     #[must_use]
     pub fn fixed(now_ms: i64) -> Self {
         Self { wall: Wall::Fixed(now_ms), ..Self::default() }
@@ -56,7 +56,7 @@ impl Clock {
         Self { wall: Wall::Following(now_ms, usual.instant()), ..usual }
     }
 
-    /// A clock that says what the test has set.
+    /// A clock that a test sets.
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn set(times: &Arc<TestTimes>) -> Self {
@@ -86,7 +86,7 @@ impl Clock {
         tokio::time::Instant::now()
     }
 
-    /// Milliseconds of a clock that all processes of the machine share and nobody sets: it began with the system, and
+    /// Milliseconds of a clock that all processes of the machine share and that cannot be set: it began with the system, and
     /// stands still while that sleeps. Where there is none, the wall clock's.
     #[must_use]
     pub fn shared_ms(&self) -> i64 {

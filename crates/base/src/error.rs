@@ -1,7 +1,7 @@
 //! The error at the edge: what a host's mistake, or a ledger that cannot be opened, looks like from outside.
 //!
 //! One type, a stable code each. It must never hold a key, a prompt or a value of the host beyond a short name: what it
-//! quotes is cut here, whoever wrote the message.
+//! quotes is cut here, whatever the origin of the message.
 
 use model::{
     AgentError, Failure, InputError, StorageError, StorageErrorKind, bounded, clipped_path,

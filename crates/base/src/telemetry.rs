@@ -59,7 +59,7 @@ pub fn cache_broke(turn_id: &str, broken: &model::CacheBreak) {
     tracing::event!(target: TARGET, Level::WARN, turn_id, ?cause, ?part, tokens, "agent.cache.broke");
 }
 
-/// What the request cannot tell of its conversation, in blocks: other models' thinking and blocks, unusable calls and
+/// What the request leaves out of its conversation, in blocks: other models' thinking and blocks, unusable calls and
 /// results.
 pub fn left_out(thinking: usize, opaque: usize, calls: usize, results: usize) {
     tracing::event!(target: TARGET, Level::DEBUG, thinking, opaque, calls, results, "agent.call.left_out");

@@ -1,83 +1,87 @@
-//! The vocabulary of the engine: ids, messages, tools, context, events, results, usage, errors.
+//! The vocabulary of the engine: its data, and the ports between its rooms.
 //!
 //! Owns the shapes that several rooms share. It must never do I/O, read a clock or know a provider's wire format.
 
-mod api;
-mod block;
-mod budget;
-mod cache;
-mod calibration;
-mod catalogue;
-mod context;
-mod error;
-mod event;
-mod failure;
-mod image;
-mod input;
-mod interrupted;
-mod journal;
-mod json;
-mod live;
-mod message;
-mod options;
-mod profile;
-mod quote;
-mod rate;
-mod recall;
-mod response;
-mod result;
+mod data;
+mod ports;
 #[cfg(any(test, feature = "testing"))]
 pub mod samples;
-mod session_key;
-mod tool;
-mod usage;
 
-pub use api::{Api, IdRule, TranscriptRules};
-pub use block::Block;
-pub use budget::{BudgetOptions, BudgetPer, BudgetState, Expense, SpentBy};
-pub use cache::{CacheBreak, CacheBreakCause, CacheChain, CacheChange, CachePart, CacheStep};
-pub use calibration::{KeptRatio, RatioStore};
-pub use catalogue::{
+pub use data::block::Block;
+pub use data::budget::{BudgetOptions, BudgetPer, BudgetState, Expense, SpentBy};
+pub use data::call::api::{Api, IdRule, TranscriptRules};
+pub use data::call::cache::{
+    CacheBreak, CacheBreakCause, CacheChain, CacheChange, CachePart, CacheStep,
+};
+pub use data::call::options::{CacheTtl, PromptCache, RequestOptions, ResponseFormat, ToolChoice};
+pub use data::call::rate::{LimitState, RateLimit, RateLimitState, RateLimits};
+pub use data::call::response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
+pub use data::call::usage::{TokenCount, TokenUsage};
+pub use data::catalogue::{
     Catalogue, CostTier, Matched, Modality, ModelCost, ModelDeclaration, ModelFilter, ModelInfo,
     Resolution, ThinkingCapability,
 };
-pub use context::{
+pub use data::context::{
     AgentRole, AssembledContext, ThinkingConfig, ThinkingEffort, ThinkingMode, TokenBudget,
 };
-pub use error::{
+pub use data::errors::error::{
     AgentError, AgentErrorKind, ErrorDetail, FailureKind, RetryAfterSource, StorageError,
     StorageErrorKind,
 };
-pub use event::{AgentPhase, StreamEvent, ToolStatus};
-pub use failure::Failure;
-pub use image::is_base64;
-pub use input::input_error;
-pub use input::{
+pub use data::errors::failure::Failure;
+pub use data::event::{AgentPhase, StreamEvent, ToolStatus};
+pub use data::image::is_base64;
+pub use data::input::context::input_error;
+pub use data::input::context::{
     Defaults, InputError, parse_agent_message, parse_context, parse_message, session_label,
 };
-pub use input::{one_line, optional, required, typed};
-pub use interrupted::{InterruptedCall, InterruptedTurn, OpenCall, OpenTurn, Progress};
-pub use journal::{
-    CallStep, CommitReceipt, CompactionStep, CompactionUsage, HistoryBase, HistoryTurn, Journal,
-    JournalFuture, OnStaleHead, Opened, SessionHistory, ToolCallRecord, TurnCommit, TurnFacts,
-    TurnOpening, TurnStatus, TurnStep, TurnType,
+pub use data::input::context::{one_line, optional, required, typed};
+pub use data::input::json::repair_surrogates;
+pub use data::input::json::repair_text;
+pub use data::input::quote::{bounded, clipped_path, quoted};
+pub use data::interrupted::{InterruptedCall, InterruptedTurn, OpenCall, OpenTurn, Progress};
+pub use data::ledger::care::{
+    BlobCounts, LedgerBackup, LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, LedgerStats,
+    LedgerVacuum, TurnCounts,
 };
-pub use json::repair_surrogates;
-pub use json::repair_text;
-pub use live::{LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration};
-pub use message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};
-pub use options::{CacheTtl, PromptCache, RequestOptions, ResponseFormat, ToolChoice};
-pub use profile::{
-    AuthType, ModelName, ProfileChange, ProfileState, ProfileStore, ProfileUsage, ProfileWindow,
+pub use data::ledger::events::{
+    Cursor, EventPage, Follows, Retention, SessionCommand, SessionPage,
 };
-pub use quote::{bounded, clipped_path, quoted};
-pub use rate::{LimitState, RateLimit, RateLimitState, RateLimits};
-pub use recall::{RECALL, Recall, Recalled, RecalledMessage};
-pub use response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
-pub use result::{
+pub use data::ledger::history::{HistoryBase, HistoryTurn, SessionHistory, TurnStatus, TurnType};
+pub use data::ledger::page::{Limit, Page, PageOptions};
+pub use data::ledger::query::{QueryLimits, QueryResult, QueryRow, Truncation};
+pub use data::ledger::recall::{RECALL, Recall, Recalled, RecalledMessage};
+pub use data::ledger::search::{SearchHit, SearchOptions};
+pub use data::ledger::session::{
+    AliasRow, PersonaRow, SessionFilter, SessionMove, SessionRow, SessionStatus,
+};
+pub use data::ledger::session_key::{SessionKey, SessionKind};
+pub use data::ledger::transfer::{
+    LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem,
+};
+pub use data::ledger::turn::{
+    HistoryMessage, ToolCallFilter, ToolCallRow, TurnError, TurnRow, TurnSummary,
+};
+pub use data::ledger::usage_report::{UsageBy, UsageFilter, UsageRow};
+pub use data::message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};
+pub use data::profile::{AuthType, ModelName, ProfileState, ProfileUsage, ProfileWindow};
+pub use data::result::{
     AgentResult, AgentToolCall, Attempt, CallPurpose, CompactionResult, PersistError, RunWarning,
     StopReason, ToolCallStatus,
 };
-pub use session_key::{SessionKey, SessionKind};
-pub use tool::{ExecutionMode, OUTCOME_UNKNOWN, OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition};
-pub use usage::{TokenCount, TokenUsage};
+pub use data::tool::{
+    ExecutionMode, OUTCOME_UNKNOWN, OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition,
+};
+pub use ports::broker_turn::parse_result;
+pub use ports::commit::{
+    CallStep, CommitReceipt, CompactionStep, CompactionUsage, OnStaleHead, Opened, ToolCallRecord,
+    TurnCommit, TurnFacts, TurnOpening, TurnStep,
+};
+pub use ports::future::JournalFuture;
+pub use ports::journal::Journal;
+pub use ports::ledger::LedgerPorts;
+pub use ports::ledger_admin::{LedgerAdmin, Supported};
+pub use ports::ledger_read::LedgerRead;
+pub use ports::live::{LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration};
+pub use ports::profiles::{ProfileChange, ProfileStore};
+pub use ports::ratios::{KeptRatio, RatioStore};

@@ -1,6 +1,6 @@
 //! For tests: the messages that wires, projections and compactions are given. It must never be built into the engine.
 
-use super::{Block, Message, Role};
+use crate::{Block, Message, Role};
 
 /// A message of this role.
 pub fn message(role: Role, blocks: Vec<Block>) -> Message {

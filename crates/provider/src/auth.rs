@@ -138,7 +138,7 @@ pub(crate) struct Profiles {
 }
 
 impl Profiles {
-    /// Reads a profile's key; `index` is its place in `authProfiles`.
+    /// Reads a profile's key; `index` is its index in `authProfiles`.
     pub(crate) fn add(
         &mut self,
         index: usize,
@@ -190,8 +190,8 @@ impl Profiles {
                     return Err(InputError::new(at("key"), "is an access key; pass a token"));
                 }
             };
-            let place = u32::try_from(index).unwrap_or(u32::MAX);
-            let hosted = Hosted::new(Arc::clone(host), place, first, profile.expires_at);
+            let position = u32::try_from(index).unwrap_or(u32::MAX);
+            let hosted = Hosted::new(Arc::clone(host), position, first, profile.expires_at);
             let source = KeySource::Hosted(hosted);
             let known = KeyProfile { id: profile.id, kind, source };
             self.given.push((profile.provider, Arc::new(known)));

@@ -1,4 +1,4 @@
-//! The host's look at a request before it is sent, and what it makes of the body.
+//! The request hook: the host inspects a request before it is sent, and may replace the body.
 //!
 //! It must never show a header: that is where the keys are.
 
@@ -11,8 +11,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Api, Failure};
-use model::{CallPurpose, FailureKind};
+use model::{Api, CallPurpose, Failure, FailureKind};
 
 /// What a host is shown of a request.
 #[derive(Debug, Serialize)]
@@ -38,17 +37,17 @@ pub struct OutgoingRequest<'a> {
     pub run_id: &'a str,
 }
 
-/// What came of a look: `None` sends the body as it is, a text is the JSON object to send instead; an error says why the
+/// The outcome of an inspection: `None` sends the body as it is, a text is the JSON object to send instead; an error gives the reason why the
 /// request must not go out.
 pub type Inspected = Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send>>;
 
 /// A host that inspects requests. Implemented where the host's code lives.
 pub trait RequestHost: Send + Sync {
-    /// Shows one request. Dropping the future means that nobody waits for the answer any more.
+    /// Shows one request. Dropping the future means that the answer is not needed any more.
     fn inspect(&self, request: &OutgoingRequest<'_>) -> Inspected;
 }
 
-/// A host, and what it is told beside the request.
+/// A host, and what it gets beside the request.
 #[derive(Clone)]
 pub struct RequestHook {
     /// The host that inspects.
@@ -63,6 +62,15 @@ pub struct RequestHook {
     pub purpose: CallPurpose,
 }
 
+/// The request that the hook applies to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HookedRequest<'a> {
+    pub(super) api: Api,
+    pub(super) model: &'a str,
+    /// Without keys.
+    pub(super) url: &'a str,
+}
+
 impl fmt::Debug for RequestHook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestHook").field("attempt", &self.attempt).finish_non_exhaustive()
@@ -70,13 +78,13 @@ impl fmt::Debug for RequestHook {
 }
 
 impl RequestHook {
-    /// The pieces to send: those given, or what the host put in their place.
+    /// The pieces to send: those given, or what the host replaced them by.
     ///
     /// # Errors
     /// `on_request_failed`, never retried: the host refused, or did not answer with a JSON object.
     pub(super) async fn apply(
         &self,
-        (api, model, url): (Api, &str, &str),
+        request: HookedRequest<'_>,
         pieces: Vec<Bytes>,
     ) -> Result<Vec<Bytes>, Failure> {
         let body = String::from_utf8(pieces.concat()).ok();
@@ -84,9 +92,9 @@ impl RequestHook {
         let body = body.ok_or_else(|| failed("the body is not JSON"))?;
         let inspected = self.host.inspect(&OutgoingRequest {
             provider: &self.provider,
-            model,
-            api,
-            url,
+            model: request.model,
+            api: request.api,
+            url: request.url,
             body: &body,
             purpose: self.purpose,
             attempt: self.attempt,

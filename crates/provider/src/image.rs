@@ -11,7 +11,7 @@ pub(crate) fn media_type(mime_type: &str) -> Option<&'static str> {
     known.into_iter().find(|known| essence.eq_ignore_ascii_case(known))
 }
 
-/// What stands in the place of any other image.
+/// What stands for any other image.
 pub(crate) const LEFT_OUT: &str =
     "[An image was left out: models take JPEG, PNG, GIF and WebP only.]";
 

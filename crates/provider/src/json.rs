@@ -1,4 +1,7 @@
 //! JSON at the byte level: what the provider formats share. It must never build a tree.
+//!
+//! The encoders write the keys of a message themselves and its values through these functions: they run over the whole
+//! conversation, whose stored JSON (arguments, schemas, opaque blocks) must be sent byte for byte as it came.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +9,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-pub use model::repair_surrogates;
+pub(crate) use model::repair_surrogates;
 
 #[cfg(test)]
 mod tests;
@@ -20,6 +23,16 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
 /// Splices JSON text. APIs refuse a body with lone surrogates, even though they may have sent them.
 pub(crate) fn write_raw(out: &mut Vec<u8>, json: &str) {
     out.extend_from_slice(&repair_surrogates(json.as_bytes()));
+}
+
+/// Splices the arguments of a call as an object. A call whose arguments were no object was answered with an error; its replay
+/// must still be an object.
+pub(crate) fn write_arguments(out: &mut Vec<u8>, json: &str) {
+    if is_object(json) {
+        write_raw(out, json);
+    } else {
+        out.extend_from_slice(b"{}");
+    }
 }
 
 /// A JSON list being written: puts the commas between its items.
@@ -71,6 +84,17 @@ pub(crate) fn fields_of(object: &str) -> Option<Vec<(Text<'_>, &RawValue)>> {
         }
     }
     serde_json::Deserializer::from_str(object).deserialize_map(Fields).ok()
+}
+
+/// An object of one field, whose value is JSON text that stays as it came.
+pub(crate) fn object_of(name: &str, value: &str) -> String {
+    let mut out = Vec::with_capacity(name.len() + value.len() + 5);
+    out.push(b'{');
+    write_string(&mut out, name);
+    out.push(b':');
+    out.extend_from_slice(value.as_bytes());
+    out.push(b'}');
+    String::from_utf8(out).unwrap_or_default()
 }
 
 /// An object's JSON with one field replaced or added, every other field as it came; `None` where the text is no object.

@@ -1,6 +1,6 @@
-//! An auth profile's key: fixed, or had from the host when it is needed, and kept until it expires or is refused.
+//! An auth profile's key: fixed, or had from the host when it is needed, and cached until it expires or is refused.
 //!
-//! It must never print a key, ask the host twice at once, or keep one that a header cannot hold.
+//! It must never print a key, ask the host twice at once, or accept one that a header cannot hold.
 
 use std::fmt;
 use std::future::Future;
@@ -20,7 +20,7 @@ use model::{AuthType, Failure, FailureKind};
 const MARGIN_MS: i64 = 60_000;
 /// How long a host is waited for.
 const HOST_LIMIT: Duration = Duration::from_secs(60);
-/// How much is told of a host's error.
+/// How much is shown of a host's error.
 const TOLD: usize = 300;
 
 /// A key as a host gives it.
@@ -31,17 +31,17 @@ pub struct HostKey {
     pub expires_at: Option<i64>,
 }
 
-/// What comes of asking a host; an error in its words, which are redacted before they are told.
+/// What comes of asking a host; an error in its words, which are redacted before they are shown.
 pub type KeyFuture = Pin<Box<dyn Future<Output = Result<HostKey, String>> + Send>>;
 
 /// A host that has keys. Implemented where the host's code lives.
 pub trait KeyHost: Send + Sync {
-    /// Asks for the key of the profile at `place` of `authProfiles`; `refused`: the last one was refused.
-    fn key(&self, place: u32, refused: bool) -> KeyFuture;
+    /// Asks for the key of the profile at `index` of `authProfiles`; `refused`: the last one was refused.
+    fn key(&self, index: u32, refused: bool) -> KeyFuture;
 }
 
 #[derive(Default)]
-struct Kept {
+struct KeyState {
     credential: Option<Arc<Credential>>,
     expires_at: Option<i64>,
     /// Attempts it was given to.
@@ -52,19 +52,19 @@ struct Kept {
 /// A key that the host has.
 pub(crate) struct Hosted {
     host: Arc<dyn KeyHost>,
-    place: u32,
-    kept: Mutex<Kept>,
+    index: u32,
+    state: Mutex<KeyState>,
 }
 
 impl Hosted {
     pub(crate) fn new(
         host: Arc<dyn KeyHost>,
-        place: u32,
+        index: u32,
         first: Option<Arc<Credential>>,
         expires_at: Option<i64>,
     ) -> Self {
-        let kept = Kept { credential: first, expires_at, ..Kept::default() };
-        Self { host, place, kept: Mutex::new(kept) }
+        let state = KeyState { credential: first, expires_at, ..KeyState::default() };
+        Self { host, index, state: Mutex::new(state) }
     }
 }
 
@@ -93,7 +93,7 @@ impl fmt::Debug for KeyProfile {
 pub struct ProviderKeys {
     /// In the order given; none for a server without keys.
     pub profiles: Vec<Arc<KeyProfile>>,
-    /// Why it cannot be asked: it answers nobody without a key, and has none.
+    /// Why it cannot be asked: it answers no request without a key, and has none.
     pub missing: Option<Failure>,
 }
 
@@ -114,18 +114,18 @@ impl KeyProfile {
             KeySource::Fixed(credential) => return Ok(Arc::clone(credential)),
             KeySource::Hosted(hosted) => hosted,
         };
-        let mut kept = hosted.kept.lock().await;
+        let mut state = hosted.state.lock().await;
         let soon = clock.now_ms().saturating_add(MARGIN_MS);
-        let good = kept.expires_at.is_none_or(|end| end > soon);
-        if let Some(credential) = kept.credential.clone().filter(|_| good) {
-            kept.uses = kept.uses.saturating_add(1);
+        let good = state.expires_at.is_none_or(|end| end > soon);
+        if let Some(credential) = state.credential.clone().filter(|_| good) {
+            state.uses = state.uses.saturating_add(1);
             return Ok(credential);
         }
-        let asked = hosted.host.key(hosted.place, kept.refused);
+        let asked = hosted.host.key(hosted.index, state.refused);
         let given = match tokio::time::timeout(HOST_LIMIT, asked).await {
             Ok(Ok(given)) => given,
             Ok(Err(why)) => {
-                let old = kept.credential.as_ref().map(|old| old.secret.expose_secret());
+                let old = state.credential.as_ref().map(|old| old.secret.expose_secret());
                 let why = clip(&redact(&why, old.as_slice()), TOLD);
                 return Err(self.failed(&format!("failed: {why}")));
             }
@@ -144,7 +144,7 @@ impl KeyProfile {
             bearer: matches!(self.kind, AuthType::Token | AuthType::Oauth),
             aws: None,
         });
-        *kept = Kept {
+        *state = KeyState {
             credential: Some(Arc::clone(&credential)),
             expires_at: given.expires_at,
             uses: 1,
@@ -156,11 +156,11 @@ impl KeyProfile {
     /// Lets a key that was refused go. True where the host may have another: one that it gave just now is its newest.
     pub async fn renew(&self) -> bool {
         let KeySource::Hosted(hosted) = &self.source else { return false };
-        let mut kept = hosted.kept.lock().await;
-        let had = kept.credential.take().is_some();
-        let given_before = kept.uses != 1;
-        kept.refused = true;
-        kept.uses = 0;
+        let mut state = hosted.state.lock().await;
+        let had = state.credential.take().is_some();
+        let given_before = state.uses != 1;
+        state.refused = true;
+        state.uses = 0;
         had && given_before
     }
 

@@ -1,6 +1,6 @@
-//! What a provider wrote into a block beside the members we know: kept as it came, and written back to whoever wrote it.
+//! What a provider wrote into a block beside the members we know: stored as it came, and written back to the same provider.
 //!
-//! A gateway may put what it needs again there (a signature, a cache handle). A member that is null says nothing, and is
+//! A gateway may put what it needs again there (a signature, a cache handle). A member that is null means nothing, and is
 //! not taken back everywhere. It must never hold a member of whose meaning a decoder decides.
 
 use std::fmt;
@@ -82,14 +82,14 @@ impl fmt::Debug for Members<'_> {
     }
 }
 
-/// Writes what was kept with a block, but for the members that the writer writes itself.
-pub(crate) fn write_kept(
+/// Writes what was stored with a block, but for the members that the writer writes itself.
+pub(crate) fn write_stored(
     out: &mut Vec<u8>,
     provider_data: Option<&str>,
     is_known: impl Fn(&str) -> bool,
 ) {
-    if let Some(kept) = provider_data {
-        Members::of(kept, is_known).write(out);
+    if let Some(stored) = provider_data {
+        Members::of(stored, is_known).write(out);
     }
 }
 

@@ -1,6 +1,6 @@
 //! How a service makes its URLs of the base URL, the API's path and the model, where it is not by joining them: Azure.
 //!
-//! One place for every wire: a wire names the path its API has everywhere. It must never see a body.
+//! One module for every wire: a wire names the path its API has everywhere. It must never see a body.
 
 use super::Api;
 use super::http::BaseUrl;
@@ -18,7 +18,7 @@ pub(crate) enum Paths {
     /// Azure OpenAI (docs/rules/wire/openai-chat.md#azure).
     Azure {
         /// What comes before the API's path.
-        place: AzurePlace,
+        deployment_url: AzureUrl,
         /// `api-version`, where one is sent and the base URL has none.
         version: Option<String>,
     },
@@ -26,7 +26,7 @@ pub(crate) enum Paths {
 
 /// Where a resource of Azure has an API.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum AzurePlace {
+pub(crate) enum AzureUrl {
     /// The base URL goes as far as it must.
     Base,
     /// `/openai/v1`: the model is named in the body.
@@ -70,49 +70,53 @@ impl Paths {
             return Err(InputError::new(at("deployment"), "has a control character; remove it"));
         }
         let path = base.path().trim_end_matches('/');
-        let said = version.as_deref().or(in_base.as_deref());
-        let dated = said.is_some_and(|said| said.starts_with(|first: char| first.is_ascii_digit()));
+        let given = version.as_deref().or(in_base.as_deref());
+        let dated =
+            given.is_some_and(|given| given.starts_with(|first: char| first.is_ascii_digit()));
         let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        let place = if parent.ends_with("/deployments") {
-            if said.is_none() {
+        let deployment_url = if parent.ends_with("/deployments") {
+            if given.is_none() {
                 let message = "is missing; pass one like `2024-10-21`";
                 return Err(InputError::new(at("apiVersion"), message));
             }
-            AzurePlace::Base
+            AzureUrl::Base
         } else if path.ends_with("/openai/v1") || path.ends_with("/models") {
-            AzurePlace::Base
+            AzureUrl::Base
         } else if dated {
             let root = if path.ends_with("/openai") { "" } else { "/openai" };
-            return Ok(Self::Azure { place: AzurePlace::Dated { deployment, root }, version });
+            return Ok(Self::Azure {
+                deployment_url: AzureUrl::Dated { deployment, root },
+                version,
+            });
         } else if path.ends_with("/openai") {
             let message = "ends with `/openai`; end it before that, or with `/openai/v1`";
             return Err(InputError::new(at("baseUrl"), message));
         } else {
-            AzurePlace::V1
+            AzureUrl::V1
         };
         if deployment.is_some() {
             let message = "is for a dated `apiVersion` with a `baseUrl` that names none; \
                            elsewhere the model is the deployment";
             return Err(InputError::new(at("deployment"), message));
         }
-        Ok(Self::Azure { place, version })
+        Ok(Self::Azure { deployment_url, version })
     }
 
     /// The path below the base URL for a wire's own `path`, with its query.
     pub(crate) fn shape(&self, api: Api, path: String, model: &str) -> String {
-        let Self::Azure { place, version } = self else { return path };
+        let Self::Azure { deployment_url, version } = self else { return path };
         // Anthropic's API is joined there too.
         if !matches!(api, Api::OpenaiChat | Api::OpenaiResponses) {
             return path;
         }
-        let mut out = match place {
-            AzurePlace::Base => path,
-            AzurePlace::V1 => format!("/openai/v1{path}"),
-            AzurePlace::Dated { deployment, root } if api == Api::OpenaiChat => {
+        let mut out = match deployment_url {
+            AzureUrl::Base => path,
+            AzureUrl::V1 => format!("/openai/v1{path}"),
+            AzureUrl::Dated { deployment, root } if api == Api::OpenaiChat => {
                 let deployment = segment(deployment.as_deref().unwrap_or(model));
                 format!("{root}/deployments/{deployment}{path}")
             }
-            AzurePlace::Dated { root, .. } => format!("{root}{path}"),
+            AzureUrl::Dated { root, .. } => format!("{root}{path}"),
         };
         if let Some(version) = version {
             out.push(if out.contains('?') { '&' } else { '?' });

@@ -1,10 +1,13 @@
-//! For tests of this room: the recorded cases, and a plain splitter of recorded streams.
+//! For tests of this room: the recorded cases, the project's own streams, a plain splitter of both, and a decoder's run
+//! over events.
 //!
 //! It must never be built into the engine. The engine's own parser is `sse`.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+
+use crate::{Completion, Decoder, DeltaSink, Failure, Flow};
 
 /// One recorded response.
 pub(crate) struct Case {
@@ -24,7 +27,7 @@ impl Case {
     }
 }
 
-/// The recorded cases of one API folder; `None`, said aloud, where the recordings are not here.
+/// The recorded cases of one API folder; `None`, with a line on the terminal, where the recordings are not here.
 pub(crate) fn cases(api: &str) -> Option<Vec<Case>> {
     #[expect(clippy::disallowed_methods, reason = "a test's own setting")]
     let root = std::env::var_os("NEXUS_FIXTURES").map_or_else(
@@ -77,4 +80,45 @@ pub(crate) fn events(body: &[u8]) -> Vec<Event> {
         }
     }
     events
+}
+
+/// Feeds events as the transport does: until the decoder is done, then the end.
+pub(crate) fn decode<'a>(
+    mut decoder: impl Decoder,
+    events: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    sink: &mut dyn DeltaSink,
+) -> Result<Completion, Failure> {
+    for (name, data) in events {
+        match decoder.event(name, data, sink)? {
+            Flow::More => {}
+            Flow::End => break,
+        }
+    }
+    decoder.end(sink)
+}
+
+/// One stream or body of `tests/fixtures`, with what it must decode to.
+pub(crate) struct Fixture {
+    pub(crate) name: String,
+    pub(crate) is_stream: bool,
+    pub(crate) body: Vec<u8>,
+    pub(crate) expected: Value,
+}
+
+/// The project's own streams and bodies of one API.
+pub(crate) fn fixtures(api: &str) -> Vec<Fixture> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures").join(api);
+    let paths = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| !path.to_string_lossy().ends_with(".expected.json"))
+        .map(|path| {
+            let expected = std::fs::read(path.with_extension("expected.json")).unwrap();
+            Fixture {
+                name: path.display().to_string(),
+                is_stream: path.extension().is_some_and(|ending| ending == "sse"),
+                body: std::fs::read(&path).unwrap(),
+                expected: serde_json::from_slice(&expected).unwrap(),
+            }
+        })
+        .collect()
 }

@@ -43,9 +43,9 @@ pub struct ModelRequest {
     pub system: String,
     /// The tools on offer, in a stable order.
     pub tools: Arc<[ToolDefinition]>,
-    /// The conversation: pieces of [`super::Provider::encode_messages`], in order, none empty.
+    /// The conversation: pieces of [`crate::Provider::encode_messages`], in order, none empty.
     pub messages: Vec<Bytes>,
-    /// Whether the last piece is the conversation's open end: what the user and the tools said since the last answer.
+    /// Whether the last piece is the conversation's open end: what the user and the tools contributed since the last answer.
     pub open_end: bool,
     /// Where the last request ended that somebody had asked, in bytes before the end of the pieces before the open end; only
     /// where so many blocks came since that a provider may not look back to it, or there is no open end.
@@ -56,7 +56,7 @@ pub struct ModelRequest {
     pub temperature: Option<f64>,
     /// How much to think.
     pub thinking: Option<ThinkingConfig>,
-    /// What the host asks beyond the conversation; each wire writes what its API has a place for.
+    /// What the host asks beyond the conversation; each wire writes what its API has a field for.
     pub options: Arc<RequestOptions>,
     /// Whether the run's tool choice demands a call. It stays true after the call was made, when `options` leaves the
     /// choice to the model: what a provider refuses beside such a choice is refused for the whole tool loop.
@@ -66,7 +66,7 @@ pub struct ModelRequest {
     pub cache_key: Option<String>,
     /// The turn's own headers.
     pub headers: TurnHeaders,
-    /// Who looks at the body before it is sent.
+    /// The hook that inspects the body before it is sent.
     pub hook: Option<RequestHook>,
     /// Whether the model reasons: Chat Completions then takes `max_completion_tokens` and `developer` prompts.
     pub reasoning_model: bool,
@@ -87,11 +87,11 @@ impl ModelRequest {
         pieces
     }
 
-    /// Where [`Self::earlier_end`] is: the piece, and the place in it.
-    pub(super) fn earlier_place(&self) -> Option<(usize, usize)> {
+    /// Where [`Self::earlier_end`] is: the piece, and the position in it.
+    pub(super) fn earlier_position(&self) -> Option<(usize, usize)> {
         let mut back = self.earlier_end?;
-        let kept = self.messages.len().saturating_sub(usize::from(self.open_end));
-        for (at, piece) in self.messages.get(..kept)?.iter().enumerate().rev() {
+        let closed = self.messages.len().saturating_sub(usize::from(self.open_end));
+        for (at, piece) in self.messages.get(..closed)?.iter().enumerate().rev() {
             if let Some(end) = piece.len().checked_sub(back) {
                 return Some((at, end));
             }
@@ -101,7 +101,7 @@ impl ModelRequest {
         None
     }
 
-    /// The tools it offers, for whoever reads the answer.
+    /// The tools it offers, for the reader of the answer.
     pub(super) fn offered(&self) -> OfferedTools {
         OfferedTools { by: Some((Arc::clone(&self.tools), Arc::clone(&self.options))) }
     }
@@ -112,7 +112,7 @@ impl ModelRequest {
     }
 }
 
-/// The tools a request offered: what tells a call of ours from a call that the provider runs itself. By default nothing is
+/// The tools a request offered: what distinguishes a call of ours from a call that the provider runs itself. By default nothing is
 /// known of the request, and every call is ours.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OfferedTools {

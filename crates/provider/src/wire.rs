@@ -5,7 +5,19 @@
 use bytes::Bytes;
 
 use super::{Api, Completion, DeltaSink, Failure, ModelRequest};
-use model::{Message, RunWarning, TranscriptRules};
+use model::{FailureKind, Message, RunWarning, TranscriptRules};
+
+/// The code of the failure that an event which cannot be read causes. At the end of a stream such an event was cut off.
+pub(crate) const MALFORMED_EVENT: &str = "malformed_event";
+
+/// The failure over a part of a response that cannot be read. To go on would lose a part of the answer.
+pub(crate) fn malformed(what: &str) -> Failure {
+    Failure::new(
+        FailureKind::ServerError,
+        MALFORMED_EVENT,
+        format!("the response has {what} that cannot be read; ask again"),
+    )
+}
 
 /// Whether a decoder wants more events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,16 +90,16 @@ pub trait Wire: Send + Sync {
     /// (the conversation) are shared, not copied.
     fn body(&self, request: &ModelRequest) -> Vec<Bytes>;
 
-    /// What [`Self::body`] leaves out of what `request` asks, because the API has no place for it: each option by its name
-    /// in the context. An option is written or told here, never silently dropped.
+    /// What [`Self::body`] leaves out of what `request` asks, because the API has no field for it: each option by its name
+    /// in the context. An option is written or reported here, never silently dropped.
     fn unsupported(&self, request: &ModelRequest) -> Vec<RunWarning>;
 
-    /// How to ask how many tokens a request would have, where the API can say.
+    /// How to ask how many tokens a request would have, where the API can count.
     fn count(&self, _request: &ModelRequest) -> Option<CountCall> {
         None
     }
 
-    /// The tokens that an answer to [`Self::count`] tells; `None` for anything that is no such answer.
+    /// The tokens that an answer to [`Self::count`] reports; `None` for anything that is no such answer.
     fn counted(&self, _body: &[u8]) -> Option<u64> {
         None
     }

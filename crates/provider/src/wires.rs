@@ -1,9 +1,8 @@
 //! Which wire each API has. It must never hold a difference between servers: that is data, in `services`.
 
-use super::{
-    AnthropicWire, Api, BedrockWire, ChatWire, GooglePath, GoogleWire, HttpSettings, ResponsesWire,
-    Wire,
-};
+use super::google::GooglePath;
+use super::http::HttpSettings;
+use super::{AnthropicWire, Api, BedrockWire, ChatWire, GoogleWire, ResponsesWire, Wire};
 
 /// The wire of an API at the server of `settings`; `None` for scripts, which have none.
 #[must_use]

@@ -13,7 +13,7 @@ pub struct Ratio {
 /// believing it would put a compaction off until the provider refuses.
 const LEAST: u64 = 250;
 const MOST: u64 = 4_000;
-/// Fewer estimated tokens say nothing: a frame around the prompt would be most of it.
+/// Fewer estimated tokens prove nothing: a frame around the prompt would be most of it.
 const ENOUGH: u64 = 500;
 /// The newest answer counts for a fifth at least.
 const MEMORY: u64 = 5;
@@ -22,8 +22,8 @@ impl Ratio {
     /// Nothing is known: the estimate as it is.
     pub const UNKNOWN: Self = Self { per_mille: 1_000, samples: 0 };
 
-    /// As it was kept; what nobody can have learnt is brought into bounds.
-    pub fn kept(per_mille: u32, samples: u32) -> Self {
+    /// As it was stored; what cannot have been learnt is brought into bounds.
+    pub fn stored(per_mille: u32, samples: u32) -> Self {
         Self { per_mille: bounded(u64::from(per_mille)), samples }
     }
 
@@ -38,7 +38,7 @@ impl Ratio {
     }
 
     /// Takes the prompt of an answered call into account: as it was reported, and as it was estimated without a ratio. False
-    /// where it says nothing.
+    /// where it has none.
     pub fn learn(&mut self, reported: u64, estimated: u64) -> bool {
         if estimated < ENOUGH || reported < estimated / (1_000 / LEAST) {
             return false;
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_answer_is_enough_and_a_small_one_says_nothing() {
+    fn one_answer_is_enough_and_a_small_one_changes_nothing() {
         let mut ratio = Ratio::UNKNOWN;
         assert!(!ratio.learn(2_000, ENOUGH - 1));
         assert!(!ratio.learn(0, 10_000));
@@ -129,10 +129,10 @@ mod tests {
             prop_assert!(ratio.apply(ratio.undo(tokens)) <= tokens || tokens == 0);
         }
 
-        /// A larger estimate is never told as a smaller one.
+        /// A larger estimate never becomes a smaller one.
         #[test]
-        fn applying_is_monotone(kept in any::<u32>(), one in any::<u64>(), other in any::<u64>()) {
-            let ratio = Ratio::kept(kept, 1);
+        fn applying_is_monotone(per_mille in any::<u32>(), one in any::<u64>(), other in any::<u64>()) {
+            let ratio = Ratio::stored(per_mille, 1);
             prop_assert!(ratio.apply(one.min(other)) <= ratio.apply(one.max(other)));
             prop_assert!(ratio.undo(one.min(other)) <= ratio.undo(one.max(other)));
         }

@@ -29,7 +29,7 @@ pub struct Facts {
     pub(crate) dice: f64,
 }
 
-/// The failure as it is told and acted on: a wait that is longer than we wait is a rate limit, whatever failed (docs/rules/failover.md#same-profile-retry).
+/// The failure as it is reported and acted on: a wait that is longer than we wait is a rate limit, whatever failed (docs/rules/failover.md#same-profile-retry).
 pub fn judged(failure: &Failure) -> Cow<'_, Failure> {
     if is_transient(failure.kind) && failure.retry_after.is_some_and(|wait| wait > MAX_RETRY_AFTER)
     {

@@ -40,7 +40,7 @@ pub fn dollars(nanos: u64) -> f64 {
     nanos / 1e9
 }
 
-/// What a purse may come to.
+/// The limit of an account.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ceiling {
     /// The most tokens; `None` for no limit.
@@ -49,7 +49,7 @@ pub struct Ceiling {
     pub nanos: Option<u64>,
 }
 
-/// What one purse stands at.
+/// The balance of one account.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Balance {
     pub(crate) ceiling: Ceiling,
@@ -76,56 +76,57 @@ pub enum Refusal {
         /// What is left.
         left: u64,
     },
-    /// Its price is unknown, and the purse is in money.
+    /// Its price is unknown, and the account is in money.
     NoPrice,
 }
 
 /// Purses by their keys.
 #[derive(Debug)]
 pub struct SpendBook<K> {
-    purses: HashMap<K, Balance>,
+    accounts: HashMap<K, Balance>,
 }
 
 impl<K> Default for SpendBook<K> {
     fn default() -> Self {
-        Self { purses: HashMap::new() }
+        Self { accounts: HashMap::new() }
     }
 }
 
 impl<K: std::hash::Hash + Eq + Clone> SpendBook<K> {
-    /// Opens a purse that had spent `before`; one that is open stays as it is.
+    /// Opens an account that had spent `before`; one that is open stays as it is.
     pub fn open(&mut self, key: K, ceiling: Ceiling, before: Amount) {
         let fresh = Balance { ceiling, settled: before, reserved: Amount::NOTHING };
-        self.purses.entry(key).or_insert(fresh);
+        self.accounts.entry(key).or_insert(fresh);
     }
 
     /// Whether an account of this key exists.
     pub fn is_open(&self, key: &K) -> bool {
-        self.purses.contains_key(key)
+        self.accounts.contains_key(key)
     }
 
-    /// Closes the purses that `gone` names and nothing is held back in.
+    /// Closes the accounts that `gone` names and nothing is reserved in.
     pub fn close(&mut self, gone: impl Fn(&K) -> bool) {
-        self.purses.retain(|key, balance| balance.reserved != Amount::NOTHING || !gone(key));
+        self.accounts.retain(|key, balance| balance.reserved != Amount::NOTHING || !gone(key));
     }
 
     /// Every account with its balance.
     pub fn balances(&self) -> impl Iterator<Item = (&K, &Balance)> {
-        self.purses.iter()
+        self.accounts.iter()
     }
 
-    /// Holds `worst` back in every purse of `keys`, or in none.
+    /// Reserves `worst` in every account of `keys`, or in none.
     ///
     /// # Errors
-    /// The first purse that it is too much for, and why.
+    /// The first account that it exceeds, and why.
     pub fn reserve<'k>(&mut self, keys: &'k [K], worst: Amount) -> Result<(), (&'k K, Refusal)> {
         for key in keys {
-            if let Some(refusal) = self.purses.get(key).and_then(|balance| balance.refuses(worst)) {
+            if let Some(refusal) = self.accounts.get(key).and_then(|balance| balance.refuses(worst))
+            {
                 return Err((key, refusal));
             }
         }
         for key in keys {
-            if let Some(balance) = self.purses.get_mut(key) {
+            if let Some(balance) = self.accounts.get_mut(key) {
                 balance.reserved = plus(balance.reserved, worst);
             }
         }
@@ -136,7 +137,7 @@ impl<K: std::hash::Hash + Eq + Clone> SpendBook<K> {
     /// the worst that was thought of: the next call sees it.
     pub fn settle(&mut self, keys: &[K], worst: Amount, used: Amount) {
         for key in keys {
-            if let Some(balance) = self.purses.get_mut(key) {
+            if let Some(balance) = self.accounts.get_mut(key) {
                 balance.reserved.tokens = balance.reserved.tokens.saturating_sub(worst.tokens);
                 balance.reserved.nanos = balance
                     .reserved
@@ -160,7 +161,7 @@ impl Balance {
         let ceiling = self.ceiling.nanos?;
         let Some(wanted) = worst.nanos else { return Some(Refusal::NoPrice) };
         let held = self.reserved.nanos.unwrap_or_default();
-        // What was spent at no known price cannot be counted; a purse in money lets none of it through itself.
+        // What was spent at no known price cannot be counted; an account in money lets none of it through itself.
         let left =
             ceiling.saturating_sub(self.settled.nanos.unwrap_or_default()).saturating_sub(held);
         (wanted > left).then_some(Refusal::Cost { wanted, left })
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_purse_keeps_its_balance_and_one_in_use_is_not_closed() {
+    fn an_open_account_has_its_balance_and_one_in_use_is_not_closed() {
         let mut book = SpendBook::default();
         book.open(1, ceiling(Some(10), None), Amount::NOTHING);
         book.reserve(&[1], amount(5, 0)).unwrap();
@@ -244,12 +245,12 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Act {
         Reserve(u64, u64),
-        /// The call at this place of those under way ends at so many percent of its worst.
+        /// The call at this index of those under way ends at so many percent of its worst.
         Settle(usize, u64),
     }
 
     proptest! {
-        /// Whatever calls come and end in whatever order: where each comes to no more than its worst, no purse ever
+        /// Whatever calls come and end in whatever order: where each comes to no more than its worst, no account ever
         /// passes its ceiling, and what is held back is what is under way.
         #[test]
         fn settled_and_reserved_never_pass_the_ceiling(

@@ -1,4 +1,4 @@
-//! Whether the usage that a provider reported can be what a call used, and what stands in its place where it cannot.
+//! Whether the usage that a provider reported can be what a call used, and what is used instead where it cannot.
 //!
 //! Servers report placeholders: zeros, or a constant 1, and a stream that is cut has only what its beginning announced.
 //! Prompt and answer are judged apart, so that a plausible part stays. Pure arithmetic: it must never make more of a report
@@ -6,7 +6,7 @@
 
 use model::ReportedUsage;
 
-/// Of fewer estimated tokens a quarter says nothing: a word more or less is as much, and a prompt has a frame around it that
+/// Of fewer estimated tokens a quarter proves nothing: a word more or less is as much, and a prompt has a frame around it that
 /// one server writes out and another does not.
 const ENOUGH_OF_A_PROMPT: u64 = 100;
 const ENOUGH_OF_AN_ANSWER: u64 = 32;
@@ -51,9 +51,9 @@ pub fn judge(
     }
     let mut usage = reported.unwrap_or_default();
     let cached = usage.cached.saturating_add(usage.cache_write);
-    let told = usage.input.saturating_add(cached);
+    let reported = usage.input.saturating_add(cached);
     let mut estimated = false;
-    if is_placeholder(told, prompt, ENOUGH_OF_A_PROMPT) {
+    if is_placeholder(reported, prompt, ENOUGH_OF_A_PROMPT) {
         usage.input = prompt.tokens.saturating_sub(cached);
         estimated = true;
     }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tiny_answer_may_be_told_as_one_token_and_never_as_none() {
+    fn a_tiny_answer_may_be_reported_as_one_token_and_never_as_none() {
         let tiny = |output, answer| {
             parts(judge(Some(reported(100, output)), text(100), text(answer), Ended::Whole))
         };

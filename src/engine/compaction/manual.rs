@@ -33,7 +33,7 @@ use turn::estimate;
 
 /// What a host asks for.
 #[derive(Debug, Clone, Default)]
-pub struct ManualCompaction {
+pub(crate) struct ManualCompaction {
     /// The session.
     pub session_label: String,
     /// What the summariser should mind; the options' where `None`.

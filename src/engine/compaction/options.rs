@@ -10,7 +10,7 @@ use model::{InputError, typed};
 /// A way to make room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Strategy {
+pub(crate) enum Strategy {
     /// A model writes down what the oldest turns came to.
     Summary,
     /// The oldest turns are left out; no model is asked.
@@ -24,7 +24,7 @@ pub enum Strategy {
 impl Strategy {
     /// The name used on every surface.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Summary => "summary",
             Self::SlidingWindow => "sliding_window",
@@ -37,7 +37,7 @@ impl Strategy {
 /// A known set of the options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Preset {
+pub(crate) enum Preset {
     /// The last 10 messages stay; the summary has no sections.
     Myclaw,
 }
@@ -45,7 +45,7 @@ pub enum Preset {
 /// How room is made in a full window.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct CompactionOptions {
+pub(crate) struct CompactionOptions {
     /// What is tried, in order.
     pub strategies: Vec<Strategy>,
     /// The summariser's provider; the run's where `None`.
@@ -84,7 +84,7 @@ impl CompactionOptions {
     ///
     /// # Errors
     /// The first field that is wrong, by its path.
-    pub fn parse(raw: Option<&RawValue>) -> Result<Option<Self>, InputError> {
+    pub(crate) fn parse(raw: Option<&RawValue>) -> Result<Option<Self>, InputError> {
         let options = match raw.map(RawValue::get) {
             None | Some("null" | "true") => return Ok(Some(Self::default())),
             Some("false") => return Ok(None),
@@ -115,7 +115,7 @@ impl CompactionOptions {
     ///
     /// # Errors
     /// `compaction.recall`.
-    pub fn without_ledger(&self) -> Result<(), InputError> {
+    pub(crate) fn without_ledger(&self) -> Result<(), InputError> {
         if !self.recall {
             return Ok(());
         }

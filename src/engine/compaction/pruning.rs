@@ -19,7 +19,7 @@ use turn::prune::{Shares, decide};
 /// When old tool results are pruned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct PruningOptions {
+pub(crate) struct PruningOptions {
     /// Milliseconds after the last call from which the cache counts as cold; by default the lifetime that the cache is asked for.
     pub idle_ms: Option<u64>,
     /// The share of the window from which large results are trimmed, 0 to 1.
@@ -33,7 +33,7 @@ impl PruningOptions {
     ///
     /// # Errors
     /// The first field that is wrong, by its path.
-    pub fn parse(raw: Option<&RawValue>) -> Result<Option<Self>, InputError> {
+    pub(crate) fn parse(raw: Option<&RawValue>) -> Result<Option<Self>, InputError> {
         let options: Self = match raw.map(|raw| (raw, raw.get())) {
             None | Some((_, "null" | "false")) => return Ok(None),
             Some((_, "true")) => return Ok(Some(Self::default())),

@@ -120,7 +120,7 @@ pub(crate) fn chain_of(call: &AnsweredCall<'_>, last: Option<&CacheChain>) -> Ca
         comparable: links.len(),
         links,
         tokens: [usage.input_tokens, usage.cached_input_tokens, usage.cache_write_tokens],
-        told: usage.cached_input_tokens + usage.cache_write_tokens > 0,
+        reported: usage.cached_input_tokens + usage.cache_write_tokens > 0,
     }
 }
 

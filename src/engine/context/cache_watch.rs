@@ -62,7 +62,7 @@ impl CacheWatch {
         });
         let mut broken = None;
         if let Some(last) = last {
-            chain.told |= last.told;
+            chain.reported |= last.reported;
             let context = &call.run.context;
             let rules = Rules {
                 explicit: match call.run.target.provider.api() {

@@ -69,7 +69,7 @@ impl Calibrations {
                     }
                     let known = ratios.entry((provider, model)).or_default();
                     if known.ratio.samples() == 0 || updated_at > known.updated_at {
-                        let ratio = Ratio::kept(per_mille, samples);
+                        let ratio = Ratio::stored(per_mille, samples);
                         *known = Known { ratio, stored: Some(ratio), updated_at };
                     }
                 }

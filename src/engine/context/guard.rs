@@ -12,7 +12,7 @@ use turn::compact::Guard;
 /// When a run gets a warning for its window, or is refused for it.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct ContextGuard {
+pub(crate) struct ContextGuard {
     /// The share of the window from which a run gets a warning, 0 to 1.
     pub warn_threshold: f64,
     /// The most tokens a prompt may have, whatever the window.
@@ -35,7 +35,7 @@ impl ContextGuard {
     ///
     /// # Errors
     /// The first field that is wrong, by its path.
-    pub fn parse(raw: Option<&RawValue>) -> Result<Self, InputError> {
+    pub(crate) fn parse(raw: Option<&RawValue>) -> Result<Self, InputError> {
         let Some(raw) = raw.filter(|raw| raw.get() != "null") else { return Ok(Self::default()) };
         let guard: Self = typed("contextGuard", raw)?;
         if !(guard.warn_threshold > 0.0 && guard.warn_threshold <= 1.0) {

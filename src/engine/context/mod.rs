@@ -20,7 +20,7 @@ pub(crate) use cache_chain::{AnsweredCall, CacheChainStore, cache_ttl_ms};
 pub(crate) use calibration::Calibrations;
 pub(crate) use compaction_input::{CompactionInput, InputPosition};
 pub(crate) use conversation::Conversation;
-pub use guard::ContextGuard;
+pub(crate) use guard::ContextGuard;
 pub(crate) use prefix_cache::{PrefixCache, PrefixKey};
 pub(crate) use recall::{Recaller, offer_recall};
 pub(crate) use session::{Session, SessionReader, storage_error};

@@ -4,6 +4,7 @@
 //! tool is `tools`' work; that each call is answered once is the machine's.
 
 use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
@@ -20,7 +21,9 @@ use super::tool_events::{Announcing, emit_status, unreadable};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{Recaller, storage_error};
 use crate::engine::state::{JournalState, Starting, needs_record};
-use crate::tools::{Ending, First, Gate, Invocation, Limits, Prepared, Ticket, ToolHost, run_call};
+use crate::tools::{
+    CallRequest, Ending, First, Gate, Invocation, Limits, Prepared, Ticket, ToolHost, run_call,
+};
 use base::telemetry;
 use model::{Block, OUTCOME_UNKNOWN, RECALL, RunWarning, StorageError, ToolStatus};
 use turn::machine::{Event, Interrupt, Machine, PendingCall, Step, ToolFinish};
@@ -70,7 +73,7 @@ pub(super) async fn run(
     // Checked and queued in call order, which is the order of admission.
     let mut queued = Vec::with_capacity(calls.len());
     for call in &calls {
-        match active.guard(admit(active, &gate, call)).await {
+        match active.guard(announced(active, admit(active, &gate, call))).await {
             Ok(prepared) => queued.push((call, prepared)),
             Err(cause) => {
                 let step = interrupted(active, machine, cause, &calls);
@@ -264,6 +267,20 @@ async fn skipped(cancelled: impl Future<Output = ()>, started: &AtomicBool) {
     }
 }
 
+/// Runs `check`; one that takes long must not hold back what the reader has not received yet.
+async fn announced<T>(active: &ActiveRun, check: impl Future<Output = T>) -> T {
+    let mut check = pin!(check);
+    let mut is_slow = false;
+    poll_fn(|cx| {
+        let polled = check.as_mut().poll(cx);
+        if polled.is_pending() && !std::mem::replace(&mut is_slow, true) {
+            active.queue.flush();
+        }
+        polled
+    })
+    .await
+}
+
 /// Checks a call and queues it.
 async fn admit(
     active: &ActiveRun,
@@ -306,11 +323,11 @@ async fn run_one(
     let abort = run.control.abort_token();
     let span = telemetry::tool_span(&call.tool_name, &call.call_id);
     let first = if call.reconcile { First::Reconcile } else { First::Run };
-    let asked = (invocation, first);
+    let request = CallRequest { invocation, first };
     let own = recaller(driver, &call.tool_name);
     let host: &dyn ToolHost = own.as_ref().map_or(driver.host.as_ref(), |own| own);
     let host = Announcing::new(host, &active.queue, call);
-    let end = run_call(&host, asked, limits, ticket, &abort, begin).instrument(span).await;
+    let end = run_call(&host, request, limits, ticket, &abort, begin).instrument(span).await;
     let error = match end.ending {
         // Not begun without an abort: its record was refused, and the batch ends for it.
         Ending::Aborted | Ending::NotStarted => return None,

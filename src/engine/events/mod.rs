@@ -6,4 +6,4 @@ mod live;
 mod queue;
 
 pub(crate) use live::ReachableRun;
-pub use queue::{Batch, EventQueue, MERGE_ABOVE, Notify, RECORD_BYTES, RecordKind};
+pub(crate) use queue::{Batch, EventQueue, Notify, RECORD_BYTES, RecordKind};

@@ -13,17 +13,17 @@ use self::log::Log;
 use model::{AgentPhase, RunEvent, RunEventKind, RunRegistration, StreamEvent};
 
 /// A reader this far behind gets merged deltas.
-pub const MERGE_ABOVE: usize = 4_096;
+pub(crate) const MERGE_ABOVE: usize = 4_096;
 
 /// Bytes of text that a reader takes at once. A record that is longer is delivered alone.
 const PIECE_BYTES: usize = 4 << 20;
 /// Bytes that one record may have: half of what a string of V8 holds. Nothing can read one that is longer.
-pub const RECORD_BYTES: usize = 256 << 20;
+pub(crate) const RECORD_BYTES: usize = 256 << 20;
 
 /// What a record is. The numbers are the wire of the JavaScript boundary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum RecordKind {
+pub(crate) enum RecordKind {
     /// Visible text of the current message.
     Token = 0,
     /// Reasoning of the current message.
@@ -58,7 +58,7 @@ struct Record {
 }
 
 /// Wakes the reader of a queue.
-pub trait Notify: Send + Sync {
+pub(crate) trait Notify: Send + Sync {
     /// The queue has records. `first` is false where the reader was notified before and has not drained since; `urgent` is
     /// false for deltas that may wait a few milliseconds for more.
     fn ready(&self, queue: &Arc<EventQueue>, first: bool, urgent: bool);
@@ -103,7 +103,7 @@ impl Inner {
 
 /// What a reader takes: records of several runs, and one text they point into by UTF-16 offsets.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub(crate) struct Batch {
     /// The texts of all records.
     pub text: String,
     /// Five numbers a record: run, kind, first seq, last seq, end of its text in UTF-16 units.
@@ -113,10 +113,10 @@ pub struct Batch {
 
 impl Batch {
     /// Numbers per record.
-    pub const WIDTH: usize = 5;
+    pub(crate) const WIDTH: usize = 5;
 
     /// Empties it and reuses its memory.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.rows.clear();
         self.units = 0;
@@ -125,7 +125,7 @@ impl Batch {
     /// Takes at most `capacity` records and 4 MiB of text from `queues`, in their order. What still has some stays in
     /// `queues`. One that was interrupted comes last: a flood never delays the others. One whose record had no room
     /// beside the others comes first: small records never delay a large one. Returns true when some are left.
-    pub fn fill(&mut self, queues: &mut Vec<Arc<EventQueue>>, capacity: usize) -> bool {
+    pub(crate) fn fill(&mut self, queues: &mut Vec<Arc<EventQueue>>, capacity: usize) -> bool {
         let mut blocked = Vec::new();
         let mut left = Vec::new();
         let mut interrupted = Vec::new();
@@ -147,7 +147,7 @@ impl Batch {
 }
 
 /// The queue of one run.
-pub struct EventQueue {
+pub(crate) struct EventQueue {
     run: u32,
     /// False: the socket waits for a slow reader instead of merging.
     coalesce: bool,
@@ -164,14 +164,8 @@ impl std::fmt::Debug for EventQueue {
 impl EventQueue {
     /// An empty queue for the reader's run number `run`.
     #[must_use]
-    pub fn new(run: u32, coalesce: bool, notify: Arc<dyn Notify>) -> Arc<Self> {
+    pub(crate) fn new(run: u32, coalesce: bool, notify: Arc<dyn Notify>) -> Arc<Self> {
         Arc::new(Self { run, coalesce, reader: notify, inner: Mutex::default() })
-    }
-
-    /// The reader's number of this run.
-    #[must_use]
-    pub fn run(&self) -> u32 {
-        self.run
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -179,7 +173,7 @@ impl EventQueue {
     }
 
     /// The run is one that was interrupted after event `seq`: the next one follows it.
-    pub fn goes_on_after(&self, seq: u64) {
+    pub(crate) fn goes_on_after(&self, seq: u64) {
         self.lock().seq = seq;
     }
 
@@ -235,7 +229,7 @@ impl EventQueue {
     }
 
     /// Announces the message that the next deltas belong to.
-    pub fn message(self: &Arc<Self>, id: &str) {
+    pub(crate) fn message(self: &Arc<Self>, id: &str) {
         let mut inner = self.lock();
         inner.fresh = true;
         if let Some(log) = &mut inner.log {
@@ -246,7 +240,7 @@ impl EventQueue {
     }
 
     /// Adds a delta of the current message.
-    pub fn delta(self: &Arc<Self>, kind: RecordKind, text: &str) {
+    pub(crate) fn delta(self: &Arc<Self>, kind: RecordKind, text: &str) {
         let mut inner = self.lock();
         inner.seq += 1;
         inner.has_delta = true;
@@ -283,7 +277,7 @@ impl EventQueue {
     }
 
     /// Adds a stream event, made with its number.
-    pub fn event(self: &Arc<Self>, make: impl FnOnce(u64) -> StreamEvent) {
+    pub(crate) fn event(self: &Arc<Self>, make: impl FnOnce(u64) -> StreamEvent) {
         let mut inner = self.lock();
         inner.seq += 1;
         let seq = inner.seq;
@@ -294,7 +288,7 @@ impl EventQueue {
     }
 
     /// Adds a phase of the run's life.
-    pub fn phase(self: &Arc<Self>, phase: AgentPhase, now_ms: i64) {
+    pub(crate) fn phase(self: &Arc<Self>, phase: AgentPhase, now_ms: i64) {
         let name = match phase {
             AgentPhase::Start => "start",
             AgentPhase::Streaming => "streaming",
@@ -312,9 +306,17 @@ impl EventQueue {
         }
     }
 
+    /// Wakes the reader for records that would otherwise ride with a later event: none comes for a while.
+    pub(crate) fn flush(self: &Arc<Self>) {
+        let inner = self.lock();
+        if !inner.records.is_empty() {
+            self.notify(inner, true);
+        }
+    }
+
     /// Adds a record for the host: a tool to run, a call to give up, the result. One that is too long for any reader is
     /// replaced by an error.
-    pub fn host(self: &Arc<Self>, kind: RecordKind, text: &str) {
+    pub(crate) fn host(self: &Arc<Self>, kind: RecordKind, text: &str) {
         let mut inner = self.lock();
         if text.len() > RECORD_BYTES {
             let bytes = text.len();
@@ -366,7 +368,7 @@ impl EventQueue {
     }
 
     /// Moves at most `room` records into `batch`, and no more text than it takes. Returns true when some are left.
-    pub fn drain(&self, batch: &mut Batch, room: usize) -> bool {
+    pub(crate) fn drain(&self, batch: &mut Batch, room: usize) -> bool {
         let mut inner = self.lock();
         let mut ahead = batch.text.len();
         let mut alone = batch.rows.is_empty();
@@ -426,7 +428,7 @@ impl EventQueue {
     }
 
     /// The reader has consumed `count` events (called only where `coalesce` is off).
-    pub fn consumed(&self, count: usize) {
+    pub(crate) fn consumed(&self, count: usize) {
         let mut inner = self.lock();
         inner.unread = inner.unread.saturating_sub(count);
         if inner.unread + inner.records.len() <= MERGE_ABOVE
@@ -437,12 +439,12 @@ impl EventQueue {
     }
 
     /// Whether the run has ever emitted a delta.
-    pub fn has_delta(&self) -> bool {
+    pub(crate) fn has_delta(&self) -> bool {
         self.lock().has_delta
     }
 
     /// Nobody reads any more: the socket must not wait, and records are dropped.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.closed = true;
         inner.records.clear();
@@ -454,7 +456,7 @@ impl EventQueue {
     }
 
     /// Ready while the reader keeps up, or where deltas may merge.
-    pub fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.coalesce {
             return Poll::Ready(());
         }

@@ -10,4 +10,4 @@ mod options;
 pub(crate) use chain::{FallbackChain, candidate, fallback_chain};
 pub(crate) use failure::{FailedCall, after_failure, blame};
 pub(crate) use keyring::Keyring;
-pub use options::{FailoverOptions, Ladder};
+pub(crate) use options::FailoverOptions;

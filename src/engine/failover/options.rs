@@ -13,7 +13,7 @@ use turn::profiles::CooldownPolicy;
 /// A ladder of cooldowns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ladder {
+pub(crate) enum Ladder {
     /// 30 seconds, 1 minute, 5 minutes.
     #[default]
     Default,
@@ -24,7 +24,7 @@ pub enum Ladder {
 /// How runs go on when a profile or a model fails.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct FailoverOptions {
+pub(crate) struct FailoverOptions {
     /// How long failed profiles cool down.
     pub ladder: Ladder,
     /// The first window after a billing failure, in milliseconds.
@@ -44,7 +44,7 @@ impl FailoverOptions {
     ///
     /// # Errors
     /// The first field that is wrong, by its path.
-    pub fn parse(raw: Option<&RawValue>) -> Result<Self, InputError> {
+    pub(crate) fn parse(raw: Option<&RawValue>) -> Result<Self, InputError> {
         const DAY_MS: i64 = 24 * 3_600_000;
         /// As long as a pause that a provider asks for.
         const MOST_WAIT_MS: i64 = 60_000;
@@ -78,7 +78,7 @@ impl FailoverOptions {
     ///
     /// # Errors
     /// The first name that is not there, by its path.
-    pub fn check<'a>(
+    pub(crate) fn check<'a>(
         &self,
         known: impl Fn(&str) -> Option<Vec<&'a str>>,
     ) -> Result<(), InputError> {

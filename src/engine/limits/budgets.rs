@@ -41,7 +41,7 @@ pub(crate) struct WorstCase {
 
 /// The engine's budgets.
 #[derive(Debug, Default)]
-pub struct Budgets {
+pub(crate) struct Budgets {
     limits: Vec<BudgetOptions>,
     book: Mutex<SpendBook<BudgetAccount>>,
     /// Held while what was spent before is read, so that an account is opened once.
@@ -90,7 +90,7 @@ impl Budgets {
     ///
     /// # Errors
     /// The first field that is wrong, by its path.
-    pub fn parse(raw: Option<&RawValue>) -> Result<Self, InputError> {
+    pub(crate) fn parse(raw: Option<&RawValue>) -> Result<Self, InputError> {
         let limits: Vec<BudgetOptions> = match raw {
             Some(raw) if raw.get() != "null" => typed("budgets", raw)?,
             Some(_) | None => Vec::new(),

@@ -5,7 +5,7 @@
 mod budgets;
 mod rate;
 
-pub use budgets::Budgets;
+pub(crate) use budgets::Budgets;
 pub(crate) use budgets::{Payer, SpendingRecord, WorstCase};
-pub use rate::GovernorOptions;
+pub(crate) use rate::GovernorOptions;
 pub(crate) use rate::{Governor, RateKey, RatePermit, priority_of};

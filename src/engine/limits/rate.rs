@@ -26,7 +26,7 @@ const MOST_QUEUES: usize = 1_000;
 
 /// How calls are held back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GovernorOptions {
+pub(crate) struct GovernorOptions {
     /// The longest that headers alone hold back the first in line.
     pub max_wait: Duration,
 }
@@ -36,7 +36,7 @@ impl GovernorOptions {
     ///
     /// # Errors
     /// The first field that is wrong, by its path.
-    pub fn parse(raw: Option<&RawValue>) -> Result<Option<Self>, InputError> {
+    pub(crate) fn parse(raw: Option<&RawValue>) -> Result<Option<Self>, InputError> {
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
         struct Fields {

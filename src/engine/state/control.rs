@@ -20,14 +20,14 @@ struct Steering {
 
 /// Commands for one run. Shared by its handles and its task.
 #[derive(Default)]
-pub struct RunControl {
+pub(crate) struct RunControl {
     abort: CancellationToken,
     steering: Mutex<Steering>,
 }
 
 impl RunControl {
     /// Ends the run as aborted. Later calls change nothing.
-    pub fn abort(&self) {
+    pub(crate) fn abort(&self) {
         self.abort.cancel();
     }
 
@@ -36,7 +36,7 @@ impl RunControl {
     }
 
     /// Queues a message for the next tool boundary. False when the run takes none any more: the message stays the caller's.
-    pub fn steer(&self, text: &str) -> bool {
+    pub(crate) fn steer(&self, text: &str) -> bool {
         let mut steering = self.lock();
         if steering.closed || steering.compacting || self.abort.is_cancelled() {
             return false;
@@ -49,12 +49,12 @@ impl RunControl {
     }
 
     /// Whether the run still works on its answer.
-    pub fn is_streaming(&self) -> bool {
+    pub(crate) fn is_streaming(&self) -> bool {
         !self.lock().closed
     }
 
     /// Whether the context is being compacted.
-    pub fn is_compacting(&self) -> bool {
+    pub(crate) fn is_compacting(&self) -> bool {
         self.lock().compacting
     }
 

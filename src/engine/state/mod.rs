@@ -13,7 +13,7 @@ mod target;
 mod usage;
 
 pub(crate) use bounds::{Bounds, Unfinished, millis};
-pub use control::RunControl;
+pub(crate) use control::RunControl;
 pub(crate) use lanes::{LaneTicket, SessionLanes};
 pub(crate) use recorder::{JournalState, LeasedTurn, Recorder, Starting, needs_record};
 pub(crate) use request_template::RequestTemplate;

@@ -81,7 +81,7 @@ struct Compiler {
     sets: Vec<Set>,
     /// Sets by how they are written: repeats write the same one often.
     known: HashMap<(String, bool), u32>,
-    /// Present where the pattern refers back; otherwise nobody asks what a group held.
+    /// Present where the pattern refers back; otherwise the text of a group is not needed.
     groups: Option<HashMap<*const Expr, u32>>,
     choices: u32,
     slots: u32,
@@ -187,12 +187,12 @@ impl Compiler {
         }
         if hi == usize::MAX {
             let split = self.split()?;
-            let kept = can_be_empty(child).then(|| self.slot());
-            if let Some(slot) = kept {
+            let start_slot = can_be_empty(child).then(|| self.slot());
+            if let Some(slot) = start_slot {
                 self.push(Inst::Save(slot))?;
             }
             self.expr(child, back)?;
-            if let Some(slot) = kept {
+            if let Some(slot) = start_slot {
                 self.push(Inst::Moved(slot))?;
             }
             let top = u32::try_from(split).map_err(|_| too_large())?;
@@ -291,8 +291,8 @@ impl Compiler {
     }
 
     fn set(&mut self, at: usize, inst: Inst) {
-        if let Some(place) = self.code.get_mut(at) {
-            *place = inst;
+        if let Some(instruction) = self.code.get_mut(at) {
+            *instruction = inst;
         }
     }
 

@@ -20,7 +20,7 @@ const NOWHERE: u32 = u32::MAX;
 enum Frame {
     /// Another way from here.
     Other { pc: u32, at: u32 },
-    /// A kept position as it was.
+    /// A recorded position as it was.
     Restore { slot: u32, was: u32 },
     /// A choice inside a look-around, whose outcome is open.
     Open { choice: u32, at: u32 },
@@ -179,13 +179,13 @@ impl Machine<'_> {
     }
 
     fn one(&self, set: u32, back: bool, at: &mut u32) -> bool {
-        let (place, then) = if back {
+        let (entry, then) = if back {
             let Some(before) = at.checked_sub(1) else { return false };
             (before, before)
         } else {
             (*at, *at + 1)
         };
-        let found = match (self.text.get(place as usize), self.program.sets.get(set as usize)) {
+        let found = match (self.text.get(entry as usize), self.program.sets.get(set as usize)) {
             (Some(c), Some(set)) => set.has(*c),
             _ => false,
         };
@@ -212,9 +212,9 @@ impl Machine<'_> {
     }
 
     fn save(&mut self, slot: u32, at: u32) {
-        if let Some(place) = self.slots.get_mut(slot as usize) {
-            self.stack.push(Frame::Restore { slot, was: *place });
-            *place = at;
+        if let Some(entry) = self.slots.get_mut(slot as usize) {
+            self.stack.push(Frame::Restore { slot, was: *entry });
+            *entry = at;
         }
     }
 
@@ -249,8 +249,8 @@ impl Machine<'_> {
             match self.stack.pop()? {
                 Frame::Other { pc, at } => return Some((pc, at)),
                 Frame::Restore { slot, was } => {
-                    if let Some(place) = self.slots.get_mut(slot as usize) {
-                        *place = was;
+                    if let Some(entry) = self.slots.get_mut(slot as usize) {
+                        *entry = was;
                     }
                 }
                 Frame::Open { .. } => {}
@@ -259,17 +259,17 @@ impl Machine<'_> {
         None
     }
 
-    /// Acceptance: the other ways above `base` are given up, what was kept stays so until it is undone from outside.
+    /// Acceptance: the other ways above `base` are given up, what was recorded stays so until it is undone from outside.
     fn settle(&mut self, base: usize) {
-        let mut kept = base;
+        let mut retained = base;
         for index in base..self.stack.len() {
             let Some(&frame) = self.stack.get(index) else { break };
             match frame {
                 Frame::Restore { .. } => {
-                    if let Some(place) = self.stack.get_mut(kept) {
-                        *place = frame;
+                    if let Some(entry) = self.stack.get_mut(retained) {
+                        *entry = frame;
                     }
-                    kept += 1;
+                    retained += 1;
                 }
                 Frame::Open { choice, at } => {
                     if let Some(memory) = &mut self.memory {
@@ -279,6 +279,6 @@ impl Machine<'_> {
                 Frame::Other { .. } => {}
             }
         }
-        self.stack.truncate(kept);
+        self.stack.truncate(retained);
     }
 }

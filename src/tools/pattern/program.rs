@@ -14,7 +14,7 @@ pub(super) struct Program {
     pub(super) sets: Vec<Set>,
     /// Places where there is a choice: each is entered once per position.
     pub(super) choices: u32,
-    /// Positions that are kept: of groups, where a pattern refers back, and of loops that may stand still.
+    /// Positions that are recorded: of groups, where a pattern refers back, and of loops that may stand still.
     pub(super) slots: u32,
     /// Whether the pattern neither looks around nor refers back.
     pub(super) is_regular: bool,
@@ -34,7 +34,7 @@ impl Program {
         u64::try_from(all).unwrap_or(u64::MAX)
     }
 
-    /// The places a match can be at.
+    /// The states a match can be in.
     pub(super) fn length(&self) -> u64 {
         u64::try_from(self.code.len()).unwrap_or(u64::MAX)
     }
@@ -64,7 +64,7 @@ pub(super) enum Inst {
     },
     /// Keeps the position.
     Save(u32),
-    /// Goes on only if the position moved since it was kept.
+    /// Goes on only if the position moved since it was recorded.
     Moved(u32),
     /// What the group of these two slots holds.
     Back {

@@ -12,7 +12,7 @@ fn found(pattern: &str, text: &str) -> Result<bool, Stopped> {
     metered(PLENTY, None, || pattern.is_match(text))
 }
 
-/// What our own engine says, also of a pattern that runs on the linear one.
+/// The result of our own engine, also for a pattern that runs on the linear one.
 fn by_program(pattern: &str, text: &str, steps: u64) -> Result<bool, Stopped> {
     let tree = fancy_regex::Expr::parse_tree(pattern).unwrap();
     let program = compile::program(&tree.expr).unwrap();
@@ -196,7 +196,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
-    fn our_engine_finds_what_the_definition_says_also_without_memory(
+    fn our_engine_finds_what_the_definition_finds_also_without_memory(
         pattern in any_pattern(), text in "[abc]{0,7}",
     ) {
         let translated = jsonschema_regex::to_rust_regex(&pattern).unwrap();

@@ -14,10 +14,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::Gate;
 use super::{
-    CallEnd, Ending, First, Invocation, Limits, ToolAnswer, ToolFuture, ToolHost, run_call,
+    CallEnd, CallRequest, Ending, First, Invocation, Limits, ToolAnswer, ToolFuture, ToolHost,
+    run_call,
 };
 use base::clock::Clock;
 use model::{ExecutionMode, ReplayClass, ToolDefinition};
+
+fn first_run(invocation: Invocation) -> CallRequest {
+    CallRequest { invocation, first: First::Run }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
@@ -27,7 +32,7 @@ enum Act {
     PanicAtOnce,
     /// Never answers and ignores the signal.
     Hang,
-    /// Answers with an error when told to stop.
+    /// Answers with an error when cancelled.
     Obey,
 }
 
@@ -146,7 +151,7 @@ async fn parallel_calls_overlap_and_sequential_ones_do_not() {
         .into_iter()
         .enumerate()
         .map(|(n, mode)| {
-            run_call(&host, (invocation(n), First::Run), LIMITS, gate.queue(mode), &abort, async {
+            run_call(&host, first_run(invocation(n)), LIMITS, gate.queue(mode), &abort, async {
                 true
             })
         })
@@ -166,8 +171,8 @@ async fn a_timeout_cancels_the_token_and_does_not_wait_for_the_host() {
     let hung = gate.queue(ExecutionMode::Sequential);
     let next = gate.queue(ExecutionMode::Sequential);
     let (first, second) = tokio::join!(
-        run_call(&host, (invocation(0), First::Run), LIMITS, hung, &abort, async { true }),
-        run_call(&host, (invocation(1), First::Run), LIMITS, next, &abort, async { true }),
+        run_call(&host, first_run(invocation(0)), LIMITS, hung, &abort, async { true }),
+        run_call(&host, first_run(invocation(1)), LIMITS, next, &abort, async { true }),
     );
     assert_eq!(ended(&first), (Ending::TimedOut, "Tool t timed out after 1000 ms.".to_owned()));
     assert!(first.answer.is_error);
@@ -196,7 +201,7 @@ async fn the_host_hears_of_a_timeout_an_abort_and_a_dropped_call_but_not_of_its_
     let call = |n, abort| {
         run_call(
             &host,
-            (invocation(n), First::Run),
+            first_run(invocation(n)),
             LIMITS,
             gate.queue(ExecutionMode::Parallel),
             abort,
@@ -233,8 +238,8 @@ async fn the_deadline_of_the_run_bounds_a_tool_without_a_limit_and_is_never_retr
     let ticket = gate.queue(ExecutionMode::Sequential);
     let waiting = gate.queue(ExecutionMode::Sequential);
     let (end, late) = tokio::join!(
-        run_call(&host, (invocation(0), First::Run), limits, ticket, &abort, async { true }),
-        run_call(&host, (invocation(0), First::Run), limits, waiting, &abort, async {
+        run_call(&host, first_run(invocation(0)), limits, ticket, &abort, async { true }),
+        run_call(&host, first_run(invocation(0)), limits, waiting, &abort, async {
             panic!("started")
         }),
     );
@@ -255,11 +260,11 @@ async fn an_abort_returns_at_once_and_starts_nothing_more() {
     let running = gate.queue(ExecutionMode::Sequential);
     let waiting = gate.queue(ExecutionMode::Sequential);
     let (first, second, ()) = tokio::join!(
-        run_call(&host, (invocation(0), First::Run), LIMITS, running, &abort, async {
+        run_call(&host, first_run(invocation(0)), LIMITS, running, &abort, async {
             started.notify_one();
             true
         }),
-        run_call(&host, (invocation(1), First::Run), LIMITS, waiting, &abort, async {
+        run_call(&host, first_run(invocation(1)), LIMITS, waiting, &abort, async {
             panic!("started")
         }),
         async {
@@ -312,7 +317,7 @@ async fn only_declared_tools_are_retried_with_the_same_key() {
             starts.fetch_add(1, Ordering::SeqCst);
             true
         };
-        let end = run_call(&host, (invocation(0), First::Run), limits, ticket, &abort, start).await;
+        let end = run_call(&host, first_run(invocation(0)), limits, ticket, &abort, start).await;
         assert_eq!((end.ending, end.answer.message().as_str()), expected);
         assert_eq!(host.0.load(Ordering::SeqCst), executions);
         assert_eq!(starts.load(Ordering::SeqCst), 1);
@@ -324,7 +329,7 @@ fn a_call_can_move_between_threads() {
     fn is_send<T: Send>(_: &T) {}
     let (host, abort) = (Script::default(), CancellationToken::new());
     let ticket = Gate::default().queue(ExecutionMode::Parallel);
-    is_send(&run_call(&host, (invocation(0), First::Run), LIMITS, ticket, &abort, async { true }));
+    is_send(&run_call(&host, first_run(invocation(0)), LIMITS, ticket, &abort, async { true }));
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -370,7 +375,7 @@ proptest! {
                         assert!(!alone || running.is_empty(), "{n} beside {running:?}");
                         true
                     };
-                    run_call(host, (invocation(n), First::Run), LIMITS, ticket, abort, on_start).await
+                    run_call(host, first_run(invocation(n)), LIMITS, ticket, abort, on_start).await
                 }
             }).collect();
             let abort_it = async {

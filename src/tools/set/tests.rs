@@ -5,8 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value, json, value::RawValue};
 
-use super::{Prepared, ToolSet};
-use crate::tools::aside::STEPS;
+use super::{Prepared, STEPS, ToolSet, Unchecked};
 use model::{ExecutionMode, InputError, ReplayClass, ToolDefinition};
 
 fn tool(name: &str, schema: &str) -> ToolDefinition {
@@ -28,7 +27,10 @@ trait Checked {
 
 impl Checked for ToolSet {
     fn prepared(&self, name: &str, arguments_json: &str) -> Result<Prepared, String> {
-        self.check(name, arguments_json, STEPS, None).unwrap_or_else(|why| Err(format!("{why:?}")))
+        self.check(name, arguments_json, STEPS, None).map_err(|unchecked| match unchecked {
+            Unchecked::Refused(refusal) => refusal,
+            Unchecked::Stopped(why) => format!("{why:?}"),
+        })
     }
 }
 

@@ -9,19 +9,10 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::lease::claim::Claim;
 use crate::sqlite::checksum::{insert, numbered, set};
 use crate::sqlite::error::{Stored, sqlite};
-use model::{StorageError, StorageErrorKind};
+use model::{SessionCommand, StorageError, StorageErrorKind};
 
 /// Commands that nobody took away: who asked has ended.
 const FORGOTTEN_MS: i64 = 600_000;
-/// What is asked of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SessionCommand {
-    /// End as aborted.
-    Abort,
-    /// Take a message.
-    Steer(String),
-}
-
 /// A command that waits for its run.
 pub(crate) struct OpenCommand {
     pub(crate) id: i64,

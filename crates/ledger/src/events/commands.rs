@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::events::command_rows::{
-    OpenCommand, SessionCommand, answer, answer_of, ask, delete, not_running,
-};
+use crate::events::command_rows::{OpenCommand, answer, answer_of, ask, delete, not_running};
 use crate::events::poller::Poller;
 use crate::events::runs::Runs;
 use crate::lease::claim::Claim;
 use crate::sqlite::error::Stored;
 use crate::sqlite::readers::{self, Readers};
 use crate::sqlite::writer::Writer;
+use model::SessionCommand;
 
 /// How often a process that does not answer is looked for.
 const ALIVE: Duration = Duration::from_millis(250);

@@ -6,11 +6,10 @@ use std::sync::{Arc, LazyLock};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::events::retention::Retention;
 use crate::lease::owner::Owner;
 use crate::sqlite::checksum::{insert, is_whole, numbered, set};
 use crate::sqlite::error::{Stored, damaged, sqlite};
-use model::{RunEvent, RunEventKind, RunNames, StreamEvent};
+use model::{Retention, RunEvent, RunEventKind, RunNames, StreamEvent};
 
 /// A row is added to until it has so many bytes: about what a page of the file holds.
 const ROW: usize = 3_072;

@@ -13,44 +13,10 @@ use crate::events::runs::Runs;
 use crate::lease::claim::Claim;
 use crate::lease::owner::Owner;
 use crate::sqlite::error::{Stored, sqlite};
-use model::{RunEvent, StorageError, StorageErrorKind};
+use model::{Cursor, EventPage, Follows, RunEvent, SessionPage, StorageError, StorageErrorKind};
 
 /// Rows of one page.
 const ROWS: i64 = 64;
-/// What is followed.
-#[derive(Debug, Clone)]
-pub enum Follows {
-    /// The newest run with the host's id.
-    Run(String),
-    /// The turn.
-    Turn(String),
-}
-
-/// Events of one run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventPage {
-    /// The run's turn.
-    pub turn_id: String,
-    /// JSON of each event.
-    pub events: Vec<String>,
-    /// The number of the last one.
-    pub last: u64,
-    /// Nothing comes after these: the run has ended, or its process is gone.
-    pub over: bool,
-}
-
-/// How far a session's runs were told: the newest one, and those of them that go on, each with its last event.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Cursor(i64, Vec<(i64, u64)>);
-
-/// Events of a session's runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionPage {
-    /// Where the next page begins.
-    pub cursor: Cursor,
-    /// The run, its turn and the JSON of each event.
-    pub events: Vec<(String, String, String)>,
-}
 
 /// The log of a run.
 struct Log {

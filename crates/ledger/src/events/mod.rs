@@ -6,5 +6,4 @@ pub(crate) mod commands;
 pub(crate) mod event_log;
 pub(crate) mod follow;
 pub(crate) mod poller;
-pub(crate) mod retention;
 pub(crate) mod runs;

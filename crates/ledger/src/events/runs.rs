@@ -14,12 +14,12 @@ use tokio::time::Instant;
 
 use crate::events::event_log;
 use crate::events::poller::Poller;
-use crate::events::retention::Retention;
 use crate::lease::claim::{Claim, held};
 use crate::sqlite::error::Stored;
 use crate::sqlite::writer::{Job, Writer, caught};
 use model::{
-    LiveRun, RunEvent, RunNames, RunRegistration, StorageError, StorageErrorKind, StreamEvent,
+    LiveRun, Retention, RunEvent, RunNames, RunRegistration, StorageError, StorageErrorKind,
+    StreamEvent,
 };
 
 /// A delta waits so long for company, counted from the last batch (as the hub's).

@@ -6,15 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::handle::ledger::Ledger;
-use crate::maintenance::{
-    LedgerBackup, LedgerReport, LedgerStats, LedgerVacuum, backup, stats, vacuum, verify,
-};
+use crate::maintenance::{backup, stats, vacuum, verify};
 use crate::salvage::{self, LedgerSalvage};
 use crate::sqlite::error::Stored;
 use crate::sqlite::readers;
-use crate::transfer::{self, LedgerExport, LedgerFormat, LedgerImport, Target};
+use crate::transfer::{self, Target};
 use base::clock::Clock;
-use model::{StorageError, StorageErrorKind};
+use model::{
+    LedgerBackup, LedgerExport, LedgerFormat, LedgerImport, LedgerReport, LedgerStats,
+    LedgerVacuum, StorageError, StorageErrorKind,
+};
 
 impl Ledger {
     /// Reads the whole file and compares it with what must hold: SQLite's own integrity, every checksum, every

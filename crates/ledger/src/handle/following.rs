@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::events::command_rows::SessionCommand;
 use crate::events::commands::{self, CommandParts};
 use crate::events::event_log;
-use crate::events::follow::{self, Cursor, EventPage, Follows, Found, SessionPage};
+use crate::events::follow::{self, Found};
 use crate::handle::ledger::Ledger;
 use crate::sqlite::readers;
-use model::StorageError;
+use model::{Cursor, EventPage, Follows, SessionCommand, SessionPage, StorageError};
 
 /// How often a process that tells nothing is looked for: a killed one changes nothing.
 const ALIVE: Duration = Duration::from_millis(250);

@@ -1,4 +1,4 @@
-//! The engine's port (`model/journal`) over the writer, the readers and the leases.
+//! The engine's port (`model/ports`) over the writer, the readers and the leases.
 //!
 //! A write is handed over when it is asked for, not when it is awaited. It must never decide what may be written.
 

@@ -4,20 +4,20 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::journal::{commit, compaction, write_turn};
+use crate::journal::{commit, compaction};
 use crate::open::options::LedgerOptions;
 use crate::open::registry::{self, OpenLedger};
 use crate::reading::history;
-use crate::reading::query::{self, QueryLimits, QueryResult};
-use crate::rows::row_types::{self, HistoryMessage, SessionRow, TurnRow};
+use crate::reading::query;
+use crate::rows::row_types;
 use crate::sessions::pointers::unknown_session;
 use crate::sessions::{aliases, fork, pointers};
 use crate::sqlite::error::{Stored, closed};
 use crate::sqlite::readers;
 use base::clock::Clock;
 use model::{
-    self, AgentMessage, AssembledContext, CommitReceipt, InputError, StorageError,
-    StorageErrorKind, TurnCommit,
+    self, AgentMessage, CommitReceipt, HistoryMessage, QueryLimits, QueryResult, SessionRow,
+    StorageError, StorageErrorKind, TurnCommit, TurnRow,
 };
 
 /// A handle to an open ledger. Handles of one file share one writer and one set of readers.
@@ -183,19 +183,6 @@ impl Ledger {
             .queries
             .run(move |connection| query::run(connection, &sql, &params, limits, &clock))
             .await
-    }
-
-    /// What `writeTurn(context, result)` of a broker asks for, checked field by field; commit it with
-    /// [`Ledger::write_turn`].
-    ///
-    /// # Errors
-    /// The first field of `result` that is missing or wrong, by its path.
-    pub fn turn_of(
-        &self,
-        context: &AssembledContext,
-        result: &str,
-    ) -> Result<TurnCommit, InputError> {
-        write_turn::from_parts(context, result, &self.clock)
     }
 
     /// Commits the turn of a broker: it follows the context's parent, or the session's head where that names none.

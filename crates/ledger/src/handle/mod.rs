@@ -3,6 +3,7 @@
 pub(crate) mod engine_stores;
 pub(crate) mod files;
 pub(crate) mod following;
+pub(crate) mod host_impl;
 pub(crate) mod journal_impl;
 pub(crate) mod ledger;
 pub(crate) mod reading;

@@ -5,18 +5,19 @@
 use rusqlite::Connection;
 
 use crate::handle::ledger::Ledger;
-use crate::reading::lists::{self, SessionFilter, ToolCallFilter, ToolCallRow};
-use crate::reading::turn_tree::{self, SessionMove, TurnSummary};
-use crate::reading::usage::{self, UsageFilter, UsageRow};
-use crate::rows::page::{Page, PageOptions};
-use crate::rows::row_types::SessionRow;
-use crate::search::message_search::{self, SearchHit, SearchOptions};
+use crate::reading::lists;
+use crate::reading::turn_tree;
+use crate::reading::usage;
+use crate::search::message_search;
 use crate::search::search_indexer;
 use crate::sessions::aliases;
 use crate::sessions::pointers::{self, unknown_session};
 use crate::sqlite::error::Stored;
 use crate::sqlite::readers;
-use model::StorageError;
+use model::{
+    Page, PageOptions, SearchHit, SearchOptions, SessionFilter, SessionMove, SessionRow,
+    StorageError, ToolCallFilter, ToolCallRow, TurnSummary, UsageFilter, UsageRow,
+};
 
 impl Ledger {
     /// The turn and those above it, the turn first and the root last.

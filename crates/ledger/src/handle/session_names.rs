@@ -3,12 +3,11 @@
 //! It must never change a session's label, which is its key.
 
 use crate::handle::ledger::Ledger;
-use crate::rows::page::{Page, PageOptions};
-use crate::rows::row_types::{self, SessionRow};
-use crate::sessions::aliases::{self, AliasRow};
-use crate::sessions::persona::{self, PersonaRow};
+use crate::rows::row_types;
+use crate::sessions::aliases;
+use crate::sessions::persona;
 use crate::sessions::pointers::{self, unknown_session};
-use model::StorageError;
+use model::{AliasRow, Page, PageOptions, PersonaRow, SessionRow, StorageError};
 
 impl Ledger {
     /// The label of the session that a label or an alias names. A session need not be there: it is created on first use.

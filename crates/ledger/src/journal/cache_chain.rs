@@ -90,7 +90,7 @@ fn write_chain(
             input,
             read,
             write,
-            chain.told,
+            chain.reported,
             bytes(tail),
         ])
         .map(drop)
@@ -160,7 +160,7 @@ fn read_chain(connection: &Connection, label: &str) -> rusqlite::Result<Option<B
                 links: Vec::new(),
                 comparable: usize::try_from(size(10)?).unwrap_or(0),
                 tokens: [size(11)?, size(12)?, size(13)?],
-                told: row.get(14)?,
+                reported: row.get(14)?,
             };
             Ok((Box::new(chain), size(9)?, links(row.get_ref(15)?.as_blob()?)))
         })

@@ -9,13 +9,12 @@ use rusqlite::Connection;
 use crate::journal::write::{Again, Row, insert_message, insert_turn, write_tool_call};
 use crate::journal::{cache_chain, compaction, open_turns};
 use crate::lease::claim::Claim;
-use crate::rows::turn_parents::{is_compaction, parent_of};
+use crate::rows::turn_parents::{is_compacted, parent_of};
 use crate::sessions::pointers;
 use crate::sqlite::error::Stored;
 use base::clock::Clock;
-use model::{
-    CommitReceipt, CompactionUsage, OnStaleHead, StorageError, StorageErrorKind, TurnCommit,
-};
+use model::{CommitReceipt, CompactionUsage, StorageError, StorageErrorKind, TurnCommit};
+use turn::stale_head::{Ending, Landing};
 
 /// Writes the turn, its messages and tool calls, and moves the session's pointer as docs/rules/turns-and-streams.md#session-pointer says.
 ///
@@ -34,28 +33,25 @@ pub(crate) fn commit_turn(
     }
     let session = pointers::head(connection, &turn.session_label)?;
     let head = session.clone().flatten();
-    let mut moves = turn.move_pointer;
-    let mut stale_head = None;
-    let mut parent_id = turn.parent_turn_id.clone();
-    if (moves || turn.compaction.is_some()) && head != turn.expected_head {
-        let rebased = head
-            .as_deref()
-            .filter(|head| is_compaction(connection, head, turn.expected_head.as_deref()));
-        match (rebased, turn.on_stale_head) {
-            (Some(new_head), _) => {
-                if parent_id == turn.expected_head {
-                    parent_id = Some(new_head.to_owned());
-                }
-            }
-            (None, OnStaleHead::Beside) if turn.compaction.is_none() => {
-                moves = false;
-                stale_head = Some(stale(turn, head.as_deref(), "stands beside its thread"));
-            }
-            (None, OnStaleHead::Refuse | OnStaleHead::Beside) => {
-                return Err(stale(turn, head.as_deref(), "was not written; run it again"));
-            }
+    let ending = Ending {
+        head: head.as_deref(),
+        expected: turn.expected_head.as_deref(),
+        parent: turn.parent_turn_id.as_deref(),
+        moves: turn.move_pointer,
+        compacts: turn.compaction.is_some(),
+        on_stale_head: turn.on_stale_head,
+    };
+    let compacted = ending.is_stale() && is_compacted(connection, ending.head, ending.expected);
+    let (mut parent_id, moves, stale_head) = match ending.landing(compacted) {
+        Landing::InThread(parent) => (parent.map(ToOwned::to_owned), turn.move_pointer, None),
+        Landing::Beside(parent) => {
+            let stale_head = stale(turn, ending.head, "stands beside its thread");
+            (parent.map(ToOwned::to_owned), false, Some(stale_head))
         }
-    }
+        Landing::Refused => {
+            return Err(stale(turn, ending.head, "was not written; run it again"));
+        }
+    };
     let mut parent = parent_id.as_deref().map(|id| parent_of(connection, id)).transpose()?;
     if session.is_none() {
         let (label, now) = (&turn.session_label, turn.completed_at);

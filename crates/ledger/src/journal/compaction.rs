@@ -8,8 +8,8 @@ use rusqlite::{Connection, params};
 
 use crate::journal::write::{Again, Row, insert_message, insert_turn, integer};
 use crate::lease::claim::Claim;
-use crate::rows::turn_parents::Parent;
-use crate::rows::turn_parents::parent_of;
+use crate::rows::context_rows;
+use crate::rows::turn_parents::{Parent, parent_of};
 use crate::sessions::pointers;
 use crate::sqlite::checksum::{insert, numbered, set};
 use crate::sqlite::error::{Stored, sqlite};
@@ -176,24 +176,10 @@ pub(crate) fn uncompact(
             format!("a turn of session `{label}` runs; wait until it has ended"),
         ));
     }
-    let failed = |error| sqlite(&format!("find the compaction of session `{label}`"), &error);
-    let mut next = pointers::head(connection, label)?.flatten();
-    while let Some(id) = next {
-        let (kind, parent) = connection
-            .prepare_cached("SELECT turn_type, parent_turn_id FROM turns WHERE id = ?1")
-            .and_then(|mut statement| {
-                statement.query_row((&id,), |row| {
-                    Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
-                })
-            })
-            .map_err(failed)?;
-        match (kind.as_str(), parent) {
-            ("compaction", Some(before)) => {
-                pointers::move_pointer(connection, label, &before, now)?;
-                return Ok(true);
-            }
-            (_, parent) => next = parent,
-        }
-    }
-    Ok(false)
+    let Some(head) = pointers::head(connection, label)?.flatten() else { return Ok(false) };
+    let Some(before) = context_rows::before_compaction(connection, &head)? else {
+        return Ok(false);
+    };
+    pointers::move_pointer(connection, label, &before, now)?;
+    Ok(true)
 }

@@ -8,4 +8,3 @@ pub(crate) mod compaction;
 pub(crate) mod open_turns;
 pub(crate) mod profiles;
 pub(crate) mod write;
-pub(crate) mod write_turn;

@@ -15,7 +15,7 @@ use crate::journal::write::{
 use crate::lease::claim::Claim;
 use crate::rows::row_types;
 use crate::rows::turn_parents::Parent;
-use crate::rows::turn_parents::{is_compaction, parent_of};
+use crate::rows::turn_parents::{is_compacted, parent_of};
 use crate::sessions::pointers;
 use crate::sqlite::checksum::{insert, is_whole, numbered, set};
 use crate::sqlite::error::{Stored, damaged, sqlite};
@@ -283,10 +283,10 @@ fn open_turns(connection: &Connection, turn_id: Option<&str>) -> Stored<Vec<Open
         turn.progress = row_types::json(progress, &turn.turn_id)?.unwrap_or_default();
         turn.messages = message_rows::messages(connection, &turn.turn_id)?;
         turn.calls = calls(connection, &turn.turn_id)?;
-        if turn.moved
-            && let Some(head) = head_of(connection, &turn.session_label)?
-        {
-            turn.moved = !is_compaction(connection, &head, turn.expected_head.as_deref());
+        if turn.moved {
+            let head = pointers::head(connection, &turn.session_label)?.flatten();
+            let expected = turn.expected_head.as_deref();
+            turn.moved = head.is_none() || !is_compacted(connection, head.as_deref(), expected);
         }
         turns.push(turn);
     }
@@ -315,10 +315,6 @@ fn open_turn(row: &rusqlite::Row<'_>) -> rusqlite::Result<(OpenTurn, Option<Stri
         epoch: row.get(12)?,
     };
     Ok((turn, row.get(10)?))
-}
-
-fn head_of(connection: &Connection, label: &str) -> Stored<Option<String>> {
-    Ok(pointers::head(connection, label)?.flatten())
 }
 
 fn calls(connection: &Connection, turn_id: &str) -> Stored<Vec<OpenCall>> {

@@ -13,6 +13,7 @@ use crate::sqlite::checksum::{columns, set};
 use crate::sqlite::error::{Stored, sqlite};
 use base::clock::Clock;
 use model::{StorageError, StorageErrorKind};
+use turn::lease::{Holder, Lease, Now, ends_at};
 
 /// The leases this process holds, by session: what its heartbeat renews.
 pub(crate) type Held = Arc<Mutex<HashMap<String, i64>>>;
@@ -28,7 +29,7 @@ pub(crate) struct Claim {
 }
 
 /// A lease as its row says.
-struct Lease {
+struct LeaseRow {
     epoch: i64,
     owner: Option<Owner>,
     expires_at: i64,
@@ -62,30 +63,34 @@ static GIVE_BACK: LazyLock<String> = LazyLock::new(|| {
 });
 
 impl Claim {
-    fn now(&self) -> i64 {
-        self.clock.shared_ms()
+    fn now(&self) -> Now {
+        // Where the shared clock is the wall clock, somebody may set it.
+        Now { ms: self.clock.shared_ms(), can_step: cfg!(not(unix)) }
     }
 
     /// Whether the session is run by somebody: another live process, or a run of this one.
     pub(crate) fn is_busy(&self, connection: &Connection, label: &str) -> Stored<bool> {
-        Ok(read(connection, label)?.is_some_and(|lease| self.is_live(label, &lease)))
+        let row = read(connection, label)?;
+        Ok(row.is_some_and(|row| self.lease(label, &row).is_live(self.now())))
     }
 
     /// Whether a turn that was opened under `epoch` still runs somewhere.
     pub(crate) fn runs(&self, connection: &Connection, label: &str, epoch: i64) -> Stored<bool> {
-        let lease = read(connection, label)?;
-        Ok(lease.is_some_and(|lease| lease.epoch == epoch && self.is_live(label, &lease)))
+        let row = read(connection, label)?;
+        Ok(row.is_some_and(|row| self.lease(label, &row).runs(epoch, self.now())))
     }
 
-    fn is_live(&self, label: &str, lease: &Lease) -> bool {
-        let Some(owner) = &lease.owner else { return false };
-        if owner.id == self.owner.id {
-            return held(&self.held).get(label) == Some(&lease.epoch);
-        }
-        let now = self.now();
-        // Where the shared clock may be set, the age of a heartbeat of the future is unknown.
-        let begun = cfg!(unix) || lease.heartbeat_at <= now;
-        !self.owner.knows_dead(owner) && begun && lease.expires_at > now
+    /// The row as this process sees it.
+    fn lease(&self, label: &str, row: &LeaseRow) -> Lease {
+        let LeaseRow { epoch, owner, expires_at, heartbeat_at } = row;
+        let holder = match owner {
+            None => Holder::Nobody,
+            Some(owner) if owner.id == self.owner.id => {
+                Holder::Own { running: held(&self.held).get(label).copied() }
+            }
+            Some(owner) => Holder::Other { known_dead: self.owner.knows_dead(owner) },
+        };
+        Lease { epoch: *epoch, holder, expires_at: *expires_at, heartbeat_at: *heartbeat_at }
     }
 
     /// Takes the lease of a session that is not busy, under the next epoch.
@@ -102,8 +107,8 @@ impl Claim {
                         owner.pid_started,
                         owner.pid_space,
                         owner.boot_id,
-                        now.saturating_add(self.lease_ms),
-                        now,
+                        ends_at(now, self.lease_ms),
+                        now.ms,
                     ],
                     |row| row.get(0),
                 )
@@ -116,12 +121,8 @@ impl Claim {
     /// # Errors
     /// `stale_writer`.
     pub(crate) fn check(&self, connection: &Connection, label: &str, epoch: i64) -> Stored<()> {
-        let lease = read(connection, label)?;
-        let own = lease.filter(|lease| {
-            lease.epoch == epoch
-                && lease.owner.as_ref().is_some_and(|owner| owner.id == self.owner.id)
-        });
-        let Some(lease) = own else {
+        let lease = read(connection, label)?.map(|row| self.lease(label, &row));
+        let Some(lease) = lease.filter(|lease| lease.may_write(epoch)) else {
             return Err(StorageError::new(
                 StorageErrorKind::StaleWriter,
                 format!(
@@ -130,7 +131,7 @@ impl Claim {
                 ),
             ));
         };
-        if lease.expires_at.saturating_sub(self.now()) < self.lease_ms / 2 {
+        if lease.is_due(self.now(), self.lease_ms) {
             self.renew(connection, label, epoch)?;
         }
         Ok(())
@@ -145,8 +146,8 @@ impl Claim {
                  WHERE session_label = ?1 AND epoch = ?2 AND owner = ?3",
             )
             .and_then(|mut statement| {
-                let until = now.saturating_add(self.lease_ms);
-                statement.execute(params![label, epoch, self.owner.id, until, now])
+                let until = ends_at(now, self.lease_ms);
+                statement.execute(params![label, epoch, self.owner.id, until, now.ms])
             })
             .map(drop)
             .map_err(|error| sqlite(&format!("renew the lease of session `{label}`"), &error))
@@ -166,7 +167,7 @@ pub(crate) fn held(held: &Held) -> MutexGuard<'_, HashMap<String, i64>> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn read(connection: &Connection, label: &str) -> Stored<Option<Lease>> {
+fn read(connection: &Connection, label: &str) -> Stored<Option<LeaseRow>> {
     connection
         .prepare_cached(
             "SELECT epoch, expires_at, owner, pid, pid_started, pid_space, boot_id, heartbeat_at
@@ -175,7 +176,7 @@ fn read(connection: &Connection, label: &str) -> Stored<Option<Lease>> {
         .and_then(|mut statement| {
             statement
                 .query_row((label,), |row| {
-                    Ok(Lease {
+                    Ok(LeaseRow {
                         epoch: row.get(0)?,
                         expires_at: row.get::<_, Option<i64>>(1)?.unwrap_or_default(),
                         owner: Owner::of_row(row, 2)?,

@@ -6,28 +6,16 @@
 use std::path::Path;
 
 use rusqlite::backup::{Backup, StepResult};
-use serde::Serialize;
 
 use crate::open::draft;
 use crate::sqlite::connection::{self, Purpose};
 use crate::sqlite::error::{self, Stored, sqlite};
 use crate::sqlite::readers::{self, Readers};
 use base::clock::Clock;
-use model::{StorageError, StorageErrorKind};
+use model::{LedgerBackup, StorageError, StorageErrorKind};
 
 /// Pages copied at once (docs/rules/faults.md#connection-settings).
 const PAGES: i32 = 256;
-
-/// What `ledger.backup(path)` wrote.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "camelCase")]
-pub struct LedgerBackup {
-    /// Where it stands, with links and folders resolved.
-    pub path: String,
-    /// Its size.
-    pub bytes: u64,
-}
 
 pub(crate) fn backup(
     from: &Path,

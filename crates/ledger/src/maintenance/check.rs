@@ -2,53 +2,7 @@
 //!
 //! It must never repair anything.
 
-use serde::Serialize;
-
-/// What was checked. The last eleven are the invariants of the schema, in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub enum LedgerCheck {
-    /// SQLite's own: pages, trees, indexes, types, the rules of the columns.
-    Integrity,
-    /// Every reference names a row that is there.
-    References,
-    /// 1. Every row is as it was written, every message has its content, and its blocks can be read.
-    Checksum,
-    /// 2. A turn is one deeper than its parent, a root has depth 0: no thread is a circle.
-    Tree,
-    /// 3. A turn's thread tokens are its parent's and its own.
-    ThreadTokens,
-    /// 4. A turn says that it has children when it has some, and only then.
-    Children,
-    /// 5. A session points at a turn that has ended, and the last entry of its log says the same.
-    Pointer,
-    /// 6. The turns that run are those of the journal; every other has ended and says why. Leases end after they began.
-    OpenTurns,
-    /// 7. What a turn names as its question and its answer are messages of it.
-    Messages,
-    /// 8. A turn has as many tool calls as it says, with readable arguments and results.
-    ToolCalls,
-    /// 9. A compaction has its summary as a message, and what it keeps and summarises is of its own thread.
-    Compactions,
-    /// 10. Every blob has the content of its hash, is named by a row, and every name finds it.
-    Blobs,
-    /// 11. The index of words has the words of every message it says it has.
-    Search,
-}
-
-/// Something that does not hold.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "camelCase")]
-pub struct LedgerProblem {
-    /// What was checked.
-    pub check: LedgerCheck,
-    /// What names the row: a session's label, the id of a turn, message or call, a blob's hash, the name of a table; null where the file as a whole is meant.
-    pub subject: Option<String>,
-    /// What is wrong, without a word of any message.
-    pub message: String,
-}
+use model::LedgerCheck;
 
 /// The invariants that are statements: each gives a subject and what is wrong with it.
 pub(super) const CHECKS: [(LedgerCheck, &str); 10] = [

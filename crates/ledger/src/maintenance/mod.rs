@@ -9,9 +9,3 @@ mod shape;
 pub(crate) mod stats;
 pub(crate) mod vacuum;
 pub(crate) mod verify;
-
-pub use self::backup::LedgerBackup;
-pub use self::check::{LedgerCheck, LedgerProblem};
-pub use self::stats::{BlobCounts, LedgerStats, TurnCounts};
-pub use self::vacuum::LedgerVacuum;
-pub use self::verify::{LedgerChecked, LedgerReport};

@@ -5,86 +5,10 @@
 use std::path::Path;
 
 use rusqlite::Connection;
-use serde::Serialize;
 
 use crate::sqlite::error::{Stored, sqlite};
 use crate::sqlite::{file, schema};
-use model::TokenUsage;
-
-/// Turns by how they ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "camelCase")]
-pub struct TurnCounts {
-    /// Ended by themselves, or at a cap; without compactions.
-    pub completed: u64,
-    /// Aborted.
-    pub aborted: u64,
-    /// Failed or timed out.
-    pub failed: u64,
-    /// Running, or interrupted.
-    pub open: u64,
-    /// Summaries of earlier turns.
-    pub compactions: u64,
-}
-
-/// Values over 64 KiB, which stand apart from their rows, each distinct one once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "camelCase")]
-pub struct BlobCounts {
-    /// How many there are.
-    pub count: u64,
-    /// Their bytes as texts.
-    pub bytes: u64,
-    /// The bytes that the file has of them: compressed where that saves a tenth.
-    pub stored_bytes: u64,
-    /// What the file would have more of if each stood in every row that names it, in bytes.
-    pub saved_bytes: u64,
-}
-
-/// The answer of `ledger.stats()`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "camelCase")]
-pub struct LedgerStats {
-    /// The ledger's own ULID.
-    pub ledger_id: String,
-    /// When it was created, in Unix milliseconds.
-    pub created_at: i64,
-    /// The version of the package that created it.
-    pub engine_version: String,
-    /// The version of its schema.
-    pub schema_version: u64,
-    /// Where it is, with links and folders resolved.
-    pub path: String,
-    /// The file's bytes, without its log.
-    pub file_bytes: u64,
-    /// The bytes of the log beside it.
-    pub log_bytes: u64,
-    /// What [`super::Ledger::vacuum`] would give back, in bytes.
-    pub free_bytes: u64,
-    /// Sessions that readers see.
-    pub sessions: u64,
-    /// Turns by how they ended.
-    pub turns: TurnCounts,
-    /// Messages of turns that have ended.
-    pub messages: u64,
-    /// Tool calls of turns that have ended.
-    pub tool_calls: u64,
-    /// What is over 64 KiB: texts, arguments, results, images.
-    pub blobs: BlobCounts,
-    /// The sum over all turns that have ended, compactions too.
-    pub usage: TokenUsage,
-    /// US dollars, over the turns whose price is known.
-    pub cost: f64,
-    /// Turns that used tokens at a price nobody knows.
-    pub unpriced_turns: u64,
-    /// When the first turn began, in Unix milliseconds; null without a turn.
-    pub first_turn_at: Option<i64>,
-    /// When the last turn began; null without a turn.
-    pub last_turn_at: Option<i64>,
-}
+use model::{BlobCounts, LedgerStats, TokenUsage, TurnCounts};
 
 const TURNS: &str = "SELECT
     count(*) FILTER (WHERE turn_type = 'normal' AND status = 'completed'),

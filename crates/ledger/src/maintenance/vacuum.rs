@@ -7,20 +7,9 @@ use std::path::Path;
 use rusqlite::Connection;
 use rusqlite::limits::Limit;
 use rusqlite::wal::CheckpointMode;
-use serde::Serialize;
 
 use crate::sqlite::error::{self, Stored, sqlite};
-
-/// What `ledger.vacuum()` did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "camelCase")]
-pub struct LedgerVacuum {
-    /// The file's bytes before.
-    pub bytes_before: u64,
-    /// The file's bytes after. A reader that is at work keeps the file as it was until the next checkpoint.
-    pub bytes_after: u64,
-}
+use model::LedgerVacuum;
 
 pub(crate) fn vacuum(connection: &Connection, path: &Path) -> Stored<LedgerVacuum> {
     let failed = |error| sqlite("vacuum the ledger", &error);

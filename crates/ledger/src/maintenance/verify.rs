@@ -7,9 +7,8 @@ use crate::rows::message_rows;
 use std::path::Path;
 
 use rusqlite::Connection;
-use serde::Serialize;
 
-use super::check::{CHECKS, LedgerCheck, LedgerProblem};
+use super::check::CHECKS;
 use super::{index, shape};
 use crate::rows::{blobs, row_types as told};
 use crate::sqlite::checksum::{TABLES, Table, is_whole};
@@ -17,44 +16,12 @@ use crate::sqlite::connection::{self, Purpose};
 use crate::sqlite::error::{Stored, in_check};
 use crate::sqlite::readers::{self, Readers};
 use base::clock::Clock;
-use model::{StorageError, StorageErrorKind};
+use model::{
+    LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, StorageError, StorageErrorKind,
+};
 
 /// Problems that a report names; more say nothing that these do not.
 const MOST: usize = 1_000;
-
-/// How much was looked at.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "camelCase")]
-pub struct LedgerChecked {
-    /// Sessions.
-    pub sessions: u64,
-    /// Turns, also those that run.
-    pub turns: u64,
-    /// Messages whose checksum was compared.
-    pub messages: u64,
-    /// Tool calls.
-    pub tool_calls: u64,
-    /// Values over 64 KiB, each of which stands once.
-    pub blobs: u64,
-}
-
-/// What `ledger.verify()` found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "camelCase")]
-pub struct LedgerReport {
-    /// True when nothing is wrong.
-    pub ok: bool,
-    /// What is wrong, at most 1,000 entries.
-    pub problems: Vec<LedgerProblem>,
-    /// True when there is more than `problems` names.
-    pub truncated: bool,
-    /// How much was looked at.
-    pub checked: LedgerChecked,
-    /// How long it took, in milliseconds.
-    pub duration_ms: u64,
-}
 
 pub(crate) fn verify(path: &Path, clock: &Clock, pool: &Readers) -> Stored<LedgerReport> {
     let begun = clock.instant();

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::events::retention::Retention;
 use crate::sqlite::synchronous::Synchronous;
+use model::Retention;
 
 /// Where the ledger is and how it is written.
 #[derive(Debug, Clone)]

@@ -10,7 +10,6 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use crate::events::command_rows::OpenCommand;
 use crate::events::commands;
 use crate::events::poller::{Poller, PollerTasks};
-use crate::events::retention::Retention;
 use crate::events::runs::Runs;
 use crate::lease::claim::{Claim, Held};
 use crate::lease::heartbeat::Heartbeat;
@@ -28,7 +27,7 @@ use crate::sqlite::readers::Readers;
 use crate::sqlite::schema;
 use crate::sqlite::writer::Writer;
 use base::clock::Clock;
-use model::{StorageError, StorageErrorKind};
+use model::{Retention, StorageError, StorageErrorKind};
 
 /// Connections for our own reads.
 const READERS: usize = 4;

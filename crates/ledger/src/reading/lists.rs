@@ -6,66 +6,14 @@
 use std::sync::LazyLock;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use serde::{Deserialize, Serialize};
 
 use crate::reading::turn_tree::no_cursor;
-use crate::rows::page::{Limit, Page};
-use crate::rows::row_types::{self, SessionRow};
+use crate::rows::row_types;
 use crate::sqlite::checksum::is_whole;
 use crate::sqlite::error::{Stored, sqlite};
-use model::{AgentToolCall, ToolCallStatus};
-
-/// Which sessions.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct SessionFilter {
-    /// Those of an agent: see `SessionRow.agentId`.
-    #[serde(default)]
-    pub agent_id: Option<String>,
-    /// Those of a persona.
-    #[serde(default)]
-    pub persona_id: Option<String>,
-    /// Those that a session spawned.
-    #[serde(default)]
-    pub parent_session_label: Option<String>,
-    /// Those whose label begins so.
-    #[serde(default)]
-    pub prefix: Option<String>,
-    /// Those in use, or those that were archived.
-    #[serde(default)]
-    pub status: Option<SessionStatus>,
-    /// Only subagents' sessions, or only others.
-    #[serde(default)]
-    pub is_subagent: Option<bool>,
-    /// The `next` of the page before: a label.
-    #[serde(default)]
-    pub after: Option<String>,
-    /// Sessions at most: 1 to 1,000. Default 100.
-    #[serde(default)]
-    #[cfg_attr(feature = "testing", ts(as = "Option<u32>"))]
-    pub limit: Limit,
-}
-
-/// Whether a session is in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub enum SessionStatus {
-    /// In use.
-    Active,
-    /// Put away; a run brings it back.
-    Archived,
-}
-
-impl SessionStatus {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Archived => "archived",
-        }
-    }
-}
+use model::{
+    Page, SessionFilter, SessionRow, SessionStatus, ToolCallFilter, ToolCallRow, ToolCallStatus,
+};
 
 macro_rules! sessions {
     ($index:literal, $key:literal) => {
@@ -141,46 +89,6 @@ pub(crate) fn sessions(
         })
         .map_err(|error| sqlite("list the sessions", &error))?;
     Ok(Page::cut(read, filter.limit))
-}
-
-/// Which tool calls.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ToolCallFilter {
-    /// Those of a turn.
-    #[serde(default)]
-    pub turn_id: Option<String>,
-    /// Those of the turns that were run in a session.
-    #[serde(default)]
-    pub session_label: Option<String>,
-    /// Those of a tool.
-    #[serde(default)]
-    pub tool_name: Option<String>,
-    /// Those that ended so.
-    #[serde(default)]
-    pub status: Option<ToolCallStatus>,
-    /// The `next` of the page before: a call's `callId`.
-    #[serde(default)]
-    pub after: Option<String>,
-    /// Calls at most: 1 to 1,000. Default 100. A page also ends where its results come to 16 MiB.
-    #[serde(default)]
-    #[cfg_attr(feature = "testing", ts(as = "Option<u32>"))]
-    pub limit: Limit,
-}
-
-/// A tool call, with where it was made.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "camelCase")]
-pub struct ToolCallRow {
-    /// The turn.
-    pub turn_id: String,
-    /// The session the turn was run in.
-    pub session_label: String,
-    /// The call.
-    #[serde(flatten)]
-    pub call: AgentToolCall,
 }
 
 /// Bytes of arguments and results on one page.

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use crate::reading::history;
 use crate::rows::blobs;
+use crate::rows::context_rows;
 use crate::rows::iso_time;
 use crate::search::{message_search, search_indexer};
 use crate::sessions::pointers;
@@ -43,7 +43,7 @@ pub(crate) fn recall(connection: &Connection, asked: &Recall) -> Stored<Recalled
     let Some(head) = head.or_else(|| asked.parent_turn_id.clone()) else {
         return Ok(Recalled::default());
     };
-    let Some(newest) = history::newest_left_out(connection, &head)? else {
+    let Some(newest) = context_rows::newest_left_out(connection, &head)? else {
         return Ok(Recalled::default());
     };
     let turns = thread(connection, &newest)?;

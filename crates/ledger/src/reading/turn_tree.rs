@@ -3,72 +3,12 @@
 //! A turn that still runs is in none of them. It must never walk further than the page it was asked for.
 
 use rusqlite::{Connection, OptionalExtension, Row};
-use serde::Serialize;
 
-use crate::rows::page::{Page, PageOptions};
 use crate::rows::turn_parents::{parent_of, unknown_turn};
 use crate::sqlite::error::{Stored, sqlite};
-use model::{StorageError, StorageErrorKind, TokenUsage};
-
-/// A turn without its messages and tool calls; `ledger.turn(id)` has them.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "camelCase")]
-pub struct TurnSummary {
-    /// The turn's ULID.
-    pub id: String,
-    /// The turn it follows; null for a root.
-    pub parent_turn_id: Option<String>,
-    /// A run, or a summary of earlier turns.
-    #[cfg_attr(feature = "testing", ts(type = "'normal' | 'compaction'"))]
-    pub turn_type: String,
-    /// How it ended.
-    #[cfg_attr(feature = "testing", ts(type = "'completed' | 'aborted' | 'failed'"))]
-    pub status: String,
-    /// The session it was run in.
-    pub session_label: String,
-    /// The host's id of the run.
-    pub run_id: String,
-    /// Turns above it: 0 for a root.
-    pub depth: i64,
-    /// True when a turn follows it.
-    pub has_children: bool,
-    /// Unix milliseconds.
-    pub started_at: i64,
-    /// Unix milliseconds.
-    pub completed_at: Option<i64>,
-    /// The model.
-    pub model: Option<String>,
-    /// The provider.
-    pub provider: Option<String>,
-    /// The part the agent played.
-    #[cfg_attr(feature = "testing", ts(type = "AgentRole"))]
-    pub role: String,
-    /// The sum over the turn's calls of the provider.
-    pub usage: TokenUsage,
-    /// US dollars; null where a price is unknown.
-    pub cost: Option<f64>,
-    /// How many tool calls it has.
-    pub tool_call_count: i64,
-    /// Why the agent stopped.
-    #[cfg_attr(feature = "testing", ts(type = "StopReason | null"))]
-    pub stop_reason: Option<String>,
-}
-
-/// A session's pointer, as it was moved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "camelCase")]
-pub struct SessionMove {
-    /// Its number in the ledger.
-    pub id: i64,
-    /// The session.
-    pub session_label: String,
-    /// The turn it pointed at from then on.
-    pub thread_id: String,
-    /// Unix milliseconds.
-    pub changed_at: i64,
-}
+use model::{
+    Page, PageOptions, SessionMove, StorageError, StorageErrorKind, TokenUsage, TurnSummary,
+};
 
 macro_rules! summary {
     ($rest:literal) => {

@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::sqlite::error::{Stored, sqlite};
 use model::{StorageError, StorageErrorKind};
+use turn::stale_head::Rebase;
 
 /// What of the parent a child continues.
 pub(crate) struct Parent {
@@ -13,33 +14,31 @@ pub(crate) struct Parent {
     pub(crate) thread_tokens: i64,
 }
 
-/// Whether the head is a compaction (of a compaction …) of the head the run began from: the one case of docs/rules/sessions-and-ledger.md#pointer-write in
-/// which a run may go on.
-pub(crate) fn is_compaction(connection: &Connection, head: &str, expected: Option<&str>) -> bool {
-    let mut at = head.to_owned();
-    loop {
+/// Whether only compactions came after the head that a run knew; not where that cannot be read.
+pub(crate) fn is_compacted(
+    connection: &Connection,
+    head: Option<&str>,
+    expected: Option<&str>,
+) -> bool {
+    let mut rebase = Rebase::new(head, expected);
+    while let Some(id) = rebase.wanted() {
         let row = connection
-            .prepare_cached("SELECT turn_type, parent_turn_id FROM turns WHERE id = ?1")
+            .prepare_cached(
+                "SELECT turn_type = 'compaction', parent_turn_id FROM turns WHERE id = ?1",
+            )
             .and_then(|mut statement| {
-                statement.query_row((&at,), |row| {
-                    Ok((row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?))
-                })
+                statement.query_row((id,), |row| Ok((row.get(0)?, row.get(1)?)))
             });
-        match row {
-            Ok((kind, parent)) if kind == "compaction" => {
-                if parent.as_deref() == expected {
-                    return true;
-                }
-                match parent {
-                    Some(parent) => at = parent,
-                    None => return false,
-                }
-            }
-            Ok(_) | Err(_) => return false,
-        }
+        let (compaction, parent) = row.unwrap_or((false, None));
+        rebase.turn(compaction, parent);
     }
+    rebase.is_compacted()
 }
 
+/// What a child of the turn continues.
+///
+/// # Errors
+/// `unknown_turn`, also for one that has not ended.
 pub(crate) fn parent_of(connection: &Connection, id: &str) -> Stored<Parent> {
     connection
         .prepare_cached(

@@ -14,9 +14,9 @@ use super::tables::Tables;
 use crate::open::{draft, registry};
 use crate::sqlite::error::{self, Stored, sqlite};
 use crate::sqlite::{connection, file};
-use crate::transfer::{Problems, Restore, TransferProblem};
+use crate::transfer::{Problems, Restore};
 use base::clock::Clock;
-use model::{StorageError, StorageErrorKind};
+use model::{StorageError, StorageErrorKind, TransferProblem};
 
 /// What `salvageLedger(damaged, fresh)` could save.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

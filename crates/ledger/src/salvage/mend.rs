@@ -7,9 +7,11 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::value::RawValue;
 
 use super::tables::{Columns, Tables};
-use crate::rows::row_types::TurnError;
-use crate::transfer::{MessageRecord, Problems, Record, SessionRecord, TransferCode, TurnRecord};
-use model::{AgentToolCall, Block, CompactionResult, Message, Role, TokenUsage, ToolCallStatus};
+use crate::transfer::{MessageRecord, Problems, Record, SessionRecord, TurnRecord};
+use model::{
+    AgentToolCall, Block, CompactionResult, Message, Role, TokenUsage, ToolCallStatus,
+    TransferCode, TurnError,
+};
 
 /// Where turns go whose row is lost, and with it their session.
 const NOWHERE: &str = "salvaged";

@@ -9,13 +9,12 @@ use super::cells::{Row, Value};
 use crate::rows::blobs;
 use crate::rows::message_codec;
 use crate::rows::message_columns::ColumnsRef;
-use crate::rows::row_types::SessionRow;
 use crate::sessions::persona;
 use crate::sqlite::checksum;
 use crate::sqlite::error::damaged;
 use crate::sqlite::functions::agent_of;
 use crate::transfer::{MessageRecord, Moved};
-use model::{CompactionResult, Message, Provenance, Role};
+use model::{CompactionResult, Message, Provenance, Role, SessionRow};
 
 /// Where a message has its `blobs_json`, and the columns that it speaks of.
 const MESSAGE_BLOBS: usize = 19;

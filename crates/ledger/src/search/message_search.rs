@@ -3,54 +3,16 @@
 //! What tools answered and what was thought is not in it. It must never show a turn that still runs.
 
 use rusqlite::{Connection, Row};
-use serde::{Deserialize, Serialize};
 
 use crate::rows::blobs;
-use crate::rows::page::{Limit, Page};
 use crate::search::search_indexer;
 use crate::sqlite::error::{Stored, sqlite};
 use crate::sqlite::functions::words_of;
 use crate::sqlite::tokenize;
+use model::{Page, SearchHit, SearchOptions};
 
 /// Characters of a message around what was found.
 const EXCERPT: usize = 160;
-
-/// What of the search is asked for.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct SearchOptions {
-    /// Only messages of turns that were run in this session.
-    #[serde(default)]
-    pub session_label: Option<String>,
-    /// The `next` of the page before.
-    #[serde(default)]
-    pub after: Option<i64>,
-    /// Hits at most: 1 to 1,000. Default 100.
-    #[serde(default)]
-    #[cfg_attr(feature = "testing", ts(as = "Option<u32>"))]
-    pub limit: Limit,
-}
-
-/// A message that holds every word that was searched for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "camelCase")]
-pub struct SearchHit {
-    /// The message.
-    pub message_id: String,
-    /// Its turn.
-    pub turn_id: String,
-    /// The session the turn was run in.
-    pub session_label: String,
-    /// Who said it.
-    #[cfg_attr(feature = "testing", ts(type = "'user' | 'assistant' | 'system'"))]
-    pub role: String,
-    /// Unix milliseconds.
-    pub created_at: i64,
-    /// What stands around the first word that was found: at most 160 characters, `…` where something was left out.
-    pub excerpt: String,
-}
 
 /// Newest first, from the index.
 pub(crate) const FOUND: &str =

@@ -5,30 +5,13 @@
 use std::sync::LazyLock;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use serde::Serialize;
 
-use crate::rows::page::{Page, PageOptions};
 use crate::sqlite::checksum::{self, insert};
 use crate::sqlite::error::{Stored, sqlite};
-use model::{StorageError, StorageErrorKind};
+use model::{AliasRow, Page, PageOptions, StorageError, StorageErrorKind};
 
 /// Aliases on the way to a session at most.
 const MAX_CHAIN: usize = 8;
-
-/// Another name of a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "camelCase")]
-pub struct AliasRow {
-    /// The name.
-    pub alias: String,
-    /// The session's label, or another alias.
-    pub session_label: String,
-    /// Unix milliseconds.
-    pub created_at: i64,
-    /// Unix milliseconds.
-    pub updated_at: i64,
-}
 
 pub(crate) const STATUS: &str = "SELECT status FROM sessions WHERE label = ?1";
 pub(crate) const TARGET: &str = "SELECT session_label FROM session_aliases WHERE alias = ?1";

@@ -5,30 +5,13 @@
 use std::sync::LazyLock;
 
 use rusqlite::{Connection, OptionalExtension, Row};
-use serde::Serialize;
 
-use crate::rows::page::{Page, PageOptions};
 use crate::sqlite::checksum::{insert, set};
 use crate::sqlite::error::{Stored, sqlite};
-use model::{SessionKey, StorageError, StorageErrorKind};
+use model::{Page, PageOptions, PersonaRow, SessionKey, StorageError, StorageErrorKind};
 
 /// The persona of a session that inherits none.
 pub(crate) const DEFAULT: &str = "default";
-
-/// An identity with its main session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "camelCase")]
-pub struct PersonaRow {
-    /// The persona.
-    pub id: String,
-    /// The label of its main session, which may not be there yet.
-    pub main_session_label: String,
-    /// Unix milliseconds.
-    pub created_at: i64,
-    /// Unix milliseconds.
-    pub updated_at: i64,
-}
 
 pub(crate) const PERSONA: &str =
     "SELECT id, main_session_label, created_at, updated_at FROM personas WHERE id = ?1";

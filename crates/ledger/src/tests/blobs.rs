@@ -5,8 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::sqlite::error::sqlite;
-use crate::{LedgerCheck, LedgerFormat, LedgerReport, SearchOptions};
-use model::StorageErrorKind;
+use model::{LedgerCheck, LedgerFormat, LedgerReport, SearchOptions, StorageErrorKind};
 
 fn file() -> String {
     "Some \"line\" of a file\n".repeat(50_000)
@@ -93,7 +92,7 @@ async fn forks_exports_and_copies_have_them_too() {
     fixture.ledger.fork_at("t1", Some("side"), Some("t1-c0")).await.unwrap();
     let side = fixture.ledger.messages("side").await.unwrap();
     let main = fixture.ledger.messages("main").await.unwrap();
-    let contents = |of: &[crate::HistoryMessage]| -> Vec<String> {
+    let contents = |of: &[model::HistoryMessage]| -> Vec<String> {
         of.iter().map(|it| it.message.content.clone()).collect()
     };
     assert_eq!(contents(&side), contents(&main[..3]));
@@ -138,7 +137,7 @@ async fn a_blob_that_is_damaged_is_named_and_takes_nothing_else_with_it() {
     assert_eq!(error.kind, StorageErrorKind::Corrupt);
     assert!(error.message.contains("message `t1-m2`") && error.message.contains(hash));
     let sql = "SELECT whole_text('content', content, blobs_json) FROM messages WHERE id = 't1-m2'";
-    let limits = crate::QueryLimits::default();
+    let limits = model::QueryLimits::default();
     let refused = fixture.ledger.query(sql.to_owned(), "[]".to_owned(), limits).await.unwrap_err();
     assert_eq!(refused.kind, StorageErrorKind::Corrupt);
     // The others are told and found.

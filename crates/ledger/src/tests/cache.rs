@@ -18,7 +18,7 @@ fn chain(turn_id: &str, links: usize, seed: u64) -> CacheChain {
         links: (0..links).map(|n| n as u64 * 3 + u64::MAX / 2 + seed).collect(),
         comparable: links / 2,
         tokens: [10, 20, 30],
-        told: true,
+        reported: true,
     }
 }
 

@@ -9,9 +9,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::events::{event_log, follow};
 use crate::lease::owner::Owner;
-use crate::{Follows, Retention, SessionCommand};
 use model::{
-    LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration, StorageErrorKind, StreamEvent,
+    Follows, LiveRun, Retention, RunEvent, RunEventKind, RunNames, RunRegistration, SessionCommand,
+    StorageErrorKind, StreamEvent,
 };
 
 fn told(seq: u64, kind: RunEventKind, message: &str, text: &str) -> RunEvent {
@@ -207,7 +207,7 @@ async fn a_run_that_ends_while_it_is_read_is_not_taken_for_one_that_nobody_runs(
     let reader = reader(&fixture.path());
     turn.last_event =
         Some(StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 });
-    fixture.ledger.commit(super::journal::ending(&turn, epoch, 1)).await.unwrap();
+    fixture.ledger.commit(super::ending(&turn, epoch, 1)).await.unwrap();
     drop(registration);
     let core = fixture.ledger.core().unwrap();
     let of = || Follows::Turn("t0".to_owned());

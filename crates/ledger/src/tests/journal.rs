@@ -3,65 +3,13 @@
 use std::sync::Arc;
 
 use super::*;
-use model::{
-    CallStep, Journal, OnStaleHead, OpenTurn, Opened, ReplayClass, StorageErrorKind, TurnOpening,
-    TurnStep,
-};
-
-/// W0 of `turn`: its first message, and nothing of its end.
-pub(super) fn opening(turn: &TurnCommit) -> Box<TurnOpening> {
-    let mut begun = turn.clone();
-    begun.status = TurnStatus::Streaming;
-    begun.messages.truncate(1);
-    begun.tool_calls.clear();
-    begun.tool_call_count = 0;
-    begun.usage = TokenUsage::default();
-    let context = r#"{"systemPrompt":"s","maxIterations":25}"#.to_owned();
-    Box::new(TurnOpening { turn: begun, context, target: Some(r#"{"to":1}"#.to_owned()) })
-}
+use model::{Journal, Opened, StorageErrorKind};
 
 pub(super) async fn begin(ledger: &Arc<Ledger>, turn: &TurnCommit) -> i64 {
     match ledger.begin(opening(turn)).await.unwrap() {
         Opened::Leased(epoch) => epoch,
         other => panic!("{other:?}"),
     }
-}
-
-/// A step of `turn`: so many of its messages, and its call with this status.
-pub(super) fn step(
-    turn: &TurnCommit,
-    epoch: i64,
-    messages: std::ops::Range<usize>,
-    status: ToolCallStatus,
-) -> Box<TurnStep> {
-    let mut row = turn.tool_calls[0].clone();
-    row.status = status;
-    let ended = matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
-    if !ended {
-        (row.result, row.completed_at) = (None, None);
-    }
-    Box::new(TurnStep {
-        turn_id: turn.turn_id.clone(),
-        session_label: turn.session_label.clone(),
-        epoch,
-        messages: turn.messages[messages].to_vec(),
-        calls: vec![CallStep {
-            row,
-            replay: Some(ReplayClass::Idempotent),
-            arguments_hash: (status != ToolCallStatus::Pending).then(|| "hash".to_owned()),
-        }],
-        progress: Some(r#"{"iterations":1}"#.to_owned()),
-    })
-}
-
-/// W4 of `turn`, with what is left to write.
-pub(super) fn ending(turn: &TurnCommit, epoch: i64, written: usize) -> Box<TurnCommit> {
-    let mut ended = turn.clone();
-    ended.messages.drain(..written);
-    ended.tool_calls.clear();
-    ended.epoch = Some(epoch);
-    ended.on_stale_head = OnStaleHead::Beside;
-    Box::new(ended)
 }
 
 #[tokio::test]
@@ -142,16 +90,6 @@ async fn no_reader_sees_a_turn_before_its_end() {
 }
 
 #[tokio::test]
-async fn a_failed_first_turn_shows_its_session_without_a_turn() {
-    let fixture = Fixture::new();
-    let mut failed = short_turn("t1", "main", None);
-    (failed.move_pointer, failed.status) = (false, TurnStatus::Failed);
-    let epoch = begin(&fixture.ledger, &failed).await;
-    fixture.ledger.commit(ending(&failed, epoch, 1)).await.unwrap();
-    assert_eq!(fixture.ledger.session("main").await.unwrap().unwrap().thread_id, None);
-}
-
-#[tokio::test]
 async fn a_turn_begins_only_on_the_head_it_has_read() {
     let fixture = Fixture::new();
     fixture.commit(turn("t1", "main", None)).await.unwrap();
@@ -166,20 +104,6 @@ async fn a_turn_begins_only_on_the_head_it_has_read() {
         fixture.rows("SELECT (SELECT count(*) FROM sessions) AS s, (SELECT count(*) FROM turns) AS t, (SELECT count(*) FROM session_leases) AS l").await,
         r#"[{"s":1,"t":1,"l":0}]"#
     );
-}
-
-#[tokio::test]
-async fn a_head_that_a_host_moved_meanwhile_leaves_the_turn_beside() {
-    let fixture = Fixture::new();
-    fixture.commit(turn("t1", "main", None)).await.unwrap();
-    let second = turn("t2", "main", Some("t1"));
-    let epoch = begin(&fixture.ledger, &second).await;
-    fixture.commit(turn("t3", "main", Some("t1"))).await.unwrap();
-    let receipt = fixture.ledger.commit(ending(&second, epoch, 1)).await.unwrap();
-    assert_eq!(receipt.head.as_deref(), Some("t3"));
-    assert_eq!(receipt.stale_head.map(|error| error.kind), Some(StorageErrorKind::StaleHead));
-    let row = fixture.ledger.turn("t2").await.unwrap().unwrap();
-    assert_eq!((row.status.as_str(), row.parent_turn_id.as_deref()), ("completed", Some("t1")));
 }
 
 #[tokio::test]
@@ -210,61 +134,4 @@ async fn contexts_are_shared_and_old_ones_go() {
         r#"[{"few":1,"oldest":1}]"#,
         "those of open turns stay, and of the others the newest"
     );
-}
-
-#[tokio::test]
-async fn what_is_open_and_runs_nowhere_is_interrupted_and_can_be_taken_over() {
-    let fixture = Fixture::new();
-    let ledger = &fixture.ledger;
-    fixture.commit(turn("t1", "main", None)).await.unwrap();
-    let second = turn("t2", "main", Some("t1"));
-    let epoch = begin(ledger, &second).await;
-    ledger.record(step(&second, epoch, 1..2, ToolCallStatus::Running)).await.unwrap();
-    assert!(ledger.interrupted(None).await.unwrap().is_empty(), "it runs");
-    assert_eq!(ledger.begin(opening(&turn("t3", "main", Some("t1")))).await.unwrap(), Opened::Busy);
-    assert!(matches!(ledger.reopen("t2").await.unwrap(), Opened::Busy));
-    ledger.release("main", epoch);
-    let listed = ledger.interrupted(None).await.unwrap();
-    let facts = |turn: &OpenTurn| {
-        let call = &turn.calls[0];
-        (
-            (turn.turn_id.clone(), turn.expected_head.clone(), turn.moved, turn.messages.len()),
-            (turn.progress.iterations, turn.target.clone(), turn.context.clone()),
-            (call.row.status, call.replay, call.begun),
-        )
-    };
-    assert_eq!(
-        listed.iter().map(facts).collect::<Vec<_>>(),
-        [(
-            ("t2".to_owned(), Some("t1".to_owned()), false, 2),
-            (
-                1,
-                Some(r#"{"to":1}"#.to_owned()),
-                r#"{"systemPrompt":"s","maxIterations":25}"#.to_owned()
-            ),
-            (ToolCallStatus::Running, ReplayClass::Idempotent, true),
-        )]
-    );
-    let Opened::Leased(taken) = ledger.reopen("t2").await.unwrap() else { panic!() };
-    assert_eq!(taken.epoch, epoch + 1);
-    assert!(ledger.interrupted(None).await.unwrap().is_empty());
-    let error = ledger.commit(ending(&second, epoch, 2)).await.unwrap_err();
-    assert_eq!(error.kind, StorageErrorKind::StaleWriter);
-    ledger.commit(ending(&second, taken.epoch, 2)).await.unwrap();
-    let error = ledger.reopen("t2").await.unwrap_err();
-    assert_eq!(error.kind, StorageErrorKind::UnknownTurn, "it has ended");
-}
-
-#[tokio::test]
-async fn an_interrupted_turn_whose_session_went_on_says_so() {
-    let fixture = Fixture::new();
-    fixture.commit(turn("t1", "main", None)).await.unwrap();
-    let second = turn("t2", "main", Some("t1"));
-    let epoch = begin(&fixture.ledger, &second).await;
-    fixture.ledger.release("main", epoch);
-    let third = turn("t3", "main", Some("t1"));
-    let epoch = begin(&fixture.ledger, &third).await;
-    fixture.ledger.commit(ending(&third, epoch, 1)).await.unwrap();
-    let listed = fixture.ledger.interrupted(Some("t2")).await.unwrap();
-    assert_eq!(listed.iter().map(|turn| turn.moved).collect::<Vec<_>>(), [true]);
 }

@@ -1,8 +1,8 @@
 //! A ledger of schema version 1, as the first release wrote it: it opens, comes up to date in one step, and says the same.
 
 use super::*;
-use crate::SearchOptions;
 use crate::sqlite::schema;
+use model::SearchOptions;
 
 /// Made by version 0.1.0: a session of three turns (the last failed), one forked from it, and one a host wrote.
 const VERSION_1: &[u8] = include_bytes!("fixtures/version-1.db");
@@ -21,7 +21,7 @@ async fn a_ledger_of_version_1_opens_says_the_same_and_goes_on() {
         fixture.counts().await,
         r#"[{"turns":5,"messages":11,"calls":1,"sessions":3,"moves":5}]"#
     );
-    let texts = |messages: Vec<crate::HistoryMessage>| -> Vec<String> {
+    let texts = |messages: Vec<model::HistoryMessage>| -> Vec<String> {
         messages.into_iter().map(|message| message.message.content).collect()
     };
     assert_eq!(

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::search::search_indexer;
-use crate::{QueryLimits, QueryResult, Truncation};
-use model::StorageErrorKind;
+use model::{QueryLimits, QueryResult, StorageErrorKind, Truncation};
 
 async fn query(fixture: &Fixture, sql: &str, params: &str) -> Result<QueryResult, StorageError> {
     fixture.ledger.query(sql.to_owned(), params.to_owned(), QueryLimits::default()).await

@@ -1,6 +1,5 @@
 //! What a context no longer holds: found in its own thread, before the first turn that the last compaction kept.
 
-use super::commit::compaction;
 use super::*;
 use model::{Recall, Recalled};
 

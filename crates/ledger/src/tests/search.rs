@@ -5,8 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::search::search_indexer;
 use crate::sqlite::error::{Stored, sqlite};
-use crate::{Page, SearchHit};
-use model::{Opened, TurnOpening};
+use model::{Opened, Page, SearchHit, TurnOpening};
 
 async fn page(ledger: &Ledger, text: &str, options: serde_json::Value) -> Page<SearchHit, i64> {
     ledger.search(text.to_owned(), serde_json::from_value(options).unwrap()).await.unwrap()

@@ -1,10 +1,11 @@
 //! `export`: one snapshot to a new file, whole or not at all.
 
+use model::{LedgerExport, LedgerFormat, TransferCode};
 use std::io::Write;
 use std::path::Path;
 
 use super::out::Out;
-use super::report::{LedgerExport, LedgerFormat, TransferCode};
+
 use super::{myclaw, own, pi, tree};
 use crate::open::draft;
 use crate::rows::row_types;

@@ -3,9 +3,9 @@
 //! It must never let a turn in that `verify()` would reject.
 
 use super::record::TurnRecord;
-use super::report::{Problems, TransferCode};
+use super::report::Problems;
 use crate::sqlite::error::Stored;
-use model::{Role, StorageError, StorageErrorKind};
+use model::{Role, StorageError, StorageErrorKind, TransferCode};
 
 /// The turn without what it names and does not have.
 ///

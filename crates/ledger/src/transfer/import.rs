@@ -10,15 +10,18 @@ use serde_json::Value;
 use super::lines::{Line, Lines};
 use super::own::Read;
 use super::pi::entries::Numbered;
-use super::report::{LedgerFormat, LedgerImport, Problems, TransferCode};
+use super::report::Problems;
 use super::restore::{Record, Restore};
 use super::{myclaw, own, pi};
 use crate::events::poller::Poller;
-use crate::sessions::pointers::{self};
+use crate::sessions::pointers;
 use crate::sqlite::error::Stored;
 use crate::sqlite::writer::Writer;
 use base::clock::Clock;
-use model::{StorageError, StorageErrorKind, repair_surrogates, session_label};
+use model::{
+    LedgerFormat, LedgerImport, StorageError, StorageErrorKind, TransferCode, repair_surrogates,
+    session_label,
+};
 
 /// Lines of one transaction: what others wait for is short.
 const BATCH: usize = 256;

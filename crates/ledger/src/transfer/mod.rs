@@ -22,5 +22,3 @@ pub(crate) use self::import::{Target, import};
 pub(crate) use self::record::{MessageRecord, Moved, SessionRecord, TurnRecord};
 pub(crate) use self::report::Problems;
 pub(crate) use self::restore::{Record, Restore};
-
-pub use self::report::{LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem};

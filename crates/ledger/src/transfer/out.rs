@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::report::{LedgerExport, Problems};
+use super::report::Problems;
 use crate::sqlite::error::{self, Stored};
-use model::{StorageError, StorageErrorKind};
+use model::{LedgerExport, StorageError, StorageErrorKind};
 
 /// The file that an export writes.
 pub(super) struct Out<W: Write> {

@@ -10,13 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use super::out::Out;
 use super::record::{Moved, SessionRecord, TurnRecord};
-use super::report::TransferCode;
 use super::restore::Record;
 use super::tree;
 use crate::rows::row_types;
 use crate::sqlite::error::{Stored, sqlite};
 use base::clock::Clock;
-use model::{StorageError, StorageErrorKind};
+use model::{StorageError, StorageErrorKind, TransferCode};
 
 /// What the header names.
 const FORMAT: &str = "nexus-agent-ledger";

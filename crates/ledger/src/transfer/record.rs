@@ -6,8 +6,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::rows::row_types::{SessionRow, TurnError, TurnRow};
-use model::{AgentToolCall, Attempt, CompactionResult, Message, TokenUsage};
+use model::{
+    AgentToolCall, Attempt, CompactionResult, Message, SessionRow, TokenUsage, TurnError, TurnRow,
+};
 
 /// A session with the log of its pointer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::fitted::fitted;
 use super::insert::{insert, note};
 use super::record::{SessionRecord, TurnRecord};
-use super::report::{Problems, TransferCode};
+use super::report::Problems;
 use crate::journal::compaction;
 use crate::journal::write::{Again, insert_message, write_tool_call};
 use crate::rows::turn_parents::Parent;
@@ -21,7 +21,7 @@ use crate::sqlite::checksum;
 use crate::sqlite::error::{Stored, sqlite};
 use crate::sqlite::functions::agent_of;
 use base::clock::Clock;
-use model::{CompactionResult, StorageError, StorageErrorKind};
+use model::{CompactionResult, StorageError, StorageErrorKind, TransferCode};
 
 /// A line of a file, read.
 #[derive(Debug, Clone)]

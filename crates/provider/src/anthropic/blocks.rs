@@ -6,10 +6,10 @@ use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
-use super::failure;
 use super::wire::{ContentBlock, DeltaBody, Kind};
 use crate::json::{is_object, with_field};
 use crate::members::Members;
+use crate::wire::malformed;
 use crate::{BlockStart, Delta, DeltaSink, Failure, OfferedTools};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,8 +81,8 @@ impl Blocks {
         raw: &RawValue,
         sink: &mut dyn DeltaSink,
     ) -> Result<(), Failure> {
-        let malformed = |_| failure::malformed("a content block");
-        let kind = serde_json::from_str::<Kind<'_>>(raw.get()).map_err(malformed)?.kind;
+        let unreadable = |_| malformed("a content block");
+        let kind = serde_json::from_str::<Kind<'_>>(raw.get()).map_err(unreadable)?.kind;
         let (kind, content) = match kind.as_str() {
             "text" => (BlockKind::Text, Some(raw)),
             "thinking" => (BlockKind::Thinking, Some(raw)),
@@ -92,7 +92,7 @@ impl Blocks {
         };
         let is_result = content.is_none() && kind_is_result(raw);
         let content = content.map(|raw| serde_json::from_str::<ContentBlock<'_>>(raw.get()));
-        let content = content.transpose().map_err(malformed)?.unwrap_or_default();
+        let content = content.transpose().map_err(unreadable)?.unwrap_or_default();
         let name = content.name.as_str();
         let kind = match kind {
             BlockKind::ToolUse if !name.is_empty() && !self.offered.has(name) => {
@@ -117,7 +117,7 @@ impl Blocks {
     }
 
     /// More of a block. Text for a block that never began begins it; fragments of a call's arguments do not, because
-    /// without the call's start nobody knows what came before them.
+    /// without the call's start it is not known what came before them.
     pub(super) fn delta(
         &mut self,
         wire_index: u64,
@@ -363,7 +363,7 @@ fn kind_is_result(raw: &RawValue) -> bool {
 }
 
 /// What a block has beside the members that its kind is known by; it goes back with it. That the model itself made a call
-/// is what no member says too.
+/// is the same as no member.
 fn beside(kind: BlockKind, raw: &str) -> Members<'_> {
     let known: &[&str] = match kind {
         BlockKind::Text => &["type", "text", "citations"],

@@ -9,7 +9,7 @@ use super::blocks::Blocks;
 use super::failure;
 use super::wire::{DeltaBody, Event, Kind, Kinds, MessageBody, WireUsage, canonical_delta};
 use crate::json::{Text, repair};
-use crate::sse::MALFORMED_EVENT;
+use crate::wire::{MALFORMED_EVENT, malformed};
 use crate::{
     Completion, Decoder, Delta, DeltaSink, Failure, Flow, OfferedTools, ReportedUsage, Stop,
 };
@@ -105,15 +105,14 @@ impl AnthropicDecoder {
                 }
             }
             "content_block_start" => {
-                let block =
-                    event.content_block.ok_or_else(|| failure::malformed("a block start"))?;
+                let block = event.content_block.ok_or_else(|| malformed("a block start"))?;
                 self.blocks.start(index, block, sink)?;
             }
             "content_block_stop" => self.blocks.stop(index, sink),
             "message_start" => {
                 let body = event.message.map_or("{}", RawValue::get);
                 let message = serde_json::from_str::<MessageBody<'_>>(body)
-                    .map_err(|_| failure::malformed("a `message_start`"))?;
+                    .map_err(|_| malformed("a `message_start`"))?;
                 self.started(&message, sink)?;
             }
             "message_delta" => self.message_delta(event.delta.as_ref(), event.usage, sink),
@@ -153,7 +152,7 @@ impl AnthropicDecoder {
                 _ => name.is_empty() || is_known_event(name),
             },
         };
-        if known { Err(failure::malformed("an event")) } else { Ok(Flow::More) }
+        if known { Err(malformed("an event")) } else { Ok(Flow::More) }
     }
 
     /// The message begins. The first beginning counts; a second one that is another message is never joined to it.
@@ -208,7 +207,7 @@ impl AnthropicDecoder {
 }
 
 fn error_of(event: &Event<'_>) -> Failure {
-    event.error.map_or_else(|| failure::malformed("an error event"), failure::from_error)
+    event.error.map_or_else(|| malformed("an error event"), failure::from_error)
 }
 
 fn is_known_event(kind: &str) -> bool {

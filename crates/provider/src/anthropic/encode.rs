@@ -5,9 +5,10 @@
 
 use bytes::Bytes;
 
-use super::{AnthropicServer, options};
-use crate::json::{List, is_object, write_raw, write_string};
-use crate::members::write_kept;
+use super::options;
+use super::server::AnthropicServer;
+use crate::json::{List, is_object, write_arguments, write_raw, write_string};
+use crate::members::write_stored;
 use crate::{ModelRequest, image};
 use model::{Block, Message, ThinkingConfig, ThinkingMode};
 
@@ -33,7 +34,7 @@ impl Purpose {
 }
 
 /// The body in pieces: what stands before the messages, the shared messages, and the settings that may differ from call to
-/// call. A breakpoint on the last block is spliced between pieces, so that no kept byte ever has one.
+/// call. A breakpoint on the last block is spliced between pieces, so that no stored byte ever has one.
 pub(super) fn body(
     request: &ModelRequest,
     server: AnthropicServer,
@@ -79,12 +80,12 @@ fn block_end(piece: &Bytes, end: usize) -> Option<usize> {
     ended.then(|| end - LAST_BLOCK_ENDS.len())
 }
 
-/// The piece, and the place in it, of the breakpoint where the request before this one ended. It is the fourth, which is all
+/// The piece, and the position in it, of the breakpoint where the request before this one ended. It is the fourth, which is all
 /// the API takes: where the host has marked a tool of its own there is none.
 fn earlier_end(request: &ModelRequest) -> Option<(usize, usize)> {
     let provided = &request.options.provider_tools;
     let marked = provided.iter().any(|tool| tool.get().contains("\"cache_control\""));
-    let (at, end) = request.earlier_place().filter(|_| !marked)?;
+    let (at, end) = request.earlier_position().filter(|_| !marked)?;
     Some((at, block_end(request.messages.get(at)?, end)?))
 }
 
@@ -208,9 +209,9 @@ fn tail(request: &ModelRequest, server: AnthropicServer, purpose: Purpose) -> By
     Bytes::from(out)
 }
 
-/// The messages as JSON objects joined by commas. What the user and the tools say between two answers becomes one message,
+/// The messages as JSON objects joined by commas. What the user and the tools contribute between two answers becomes one message,
 /// the results first, as the API asks; an answer stays a message of its own, also after one that paused, so that what was
-/// sent keeps its bytes.
+/// sent has the same bytes.
 pub(super) fn messages(messages: &[Message]) -> Bytes {
     let mut out = Vec::with_capacity(256 * messages.len());
     for group in messages.chunk_by(|a, b| !a.is_assistant() && !b.is_assistant()) {
@@ -288,12 +289,7 @@ fn write_block(list: &mut List<'_>, block: &Block) {
             out.extend_from_slice(b",\"name\":");
             write_string(out, name);
             out.extend_from_slice(b",\"input\":");
-            // A call whose arguments were no object was answered with an error; its replay must still be JSON.
-            if is_object(arguments_json) {
-                write_raw(out, arguments_json);
-            } else {
-                out.extend_from_slice(b"{}");
-            }
+            write_arguments(out, arguments_json);
             write_attached(out, provider_data.as_deref());
             out.push(b'}');
         }
@@ -339,7 +335,7 @@ fn write_result(out: &mut Vec<u8>, tool_call_id: &str, content: &[Block], is_err
 
 /// What else the provider wrote into a block; what it takes back is what it wrote.
 fn write_attached(out: &mut Vec<u8>, provider_data: Option<&str>) {
-    write_kept(out, provider_data, |name| {
+    write_stored(out, provider_data, |name| {
         matches!(
             name,
             "type" | "text" | "thinking" | "signature" | "data" | "id" | "name" | "input"

@@ -6,10 +6,10 @@ use super::wire::ErrorBody;
 use crate::Failure;
 use crate::classify::{ErrorPayload, payload_failure};
 use crate::json::Text;
-use crate::sse::MALFORMED_EVENT;
+use crate::wire::malformed;
 use model::FailureKind;
 
-/// The failure an `error` object tells of, in the stream or as a body.
+/// The failure that an `error` object describes, in the stream or as a body.
 pub(super) fn from_error(error: &RawValue) -> Failure {
     if let Ok(body) = serde_json::from_str::<ErrorBody<'_>>(error.get()) {
         return failure_from_error(&body);
@@ -46,15 +46,6 @@ pub(super) fn spliced() -> Failure {
         FailureKind::Network,
         "stream_spliced",
         "a second message began before the first had ended; ask again",
-    )
-}
-
-/// An event of a known type that cannot be read: to go on would lose a part of the answer.
-pub(super) fn malformed(what: &str) -> Failure {
-    Failure::new(
-        FailureKind::ServerError,
-        MALFORMED_EVENT,
-        format!("the response has {what} that cannot be read; ask again"),
     )
 }
 

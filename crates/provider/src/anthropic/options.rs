@@ -1,6 +1,6 @@
 //! What a context asks beyond the conversation, in Anthropic's words, and what the API has no word for.
 //!
-//! Each option is written or told in [`unsupported`]; it must never be dropped in silence.
+//! Each option is written, or reported in [`unsupported`]; it must never be dropped in silence.
 
 use crate::ModelRequest;
 use crate::json::write_string;
@@ -132,30 +132,30 @@ pub(super) fn write_user(out: &mut Vec<u8>, request: &ModelRequest) {
     }
 }
 
-/// What the API has no place for.
+/// What the API has no field for.
 pub(super) fn unsupported(request: &ModelRequest) -> Vec<RunWarning> {
     let options = &request.options;
-    let mut told = Vec::new();
-    let mut tell = |field: &str, why: &str| told.push(RunWarning::unsupported(field, why));
+    let mut warnings = Vec::new();
+    let mut warn = |field: &str, why: &str| warnings.push(RunWarning::unsupported(field, why));
     if matches!(options.response_format, Some(ResponseFormat::JsonObject)) {
-        tell("responseFormat", "Anthropic Messages takes a `json_schema` only");
+        warn("responseFormat", "Anthropic Messages takes a `json_schema` only");
     }
     if request.forces_tool && !request.has_tools() {
-        tell("toolChoice", "there is no tool to choose");
+        warn("toolChoice", "there is no tool to choose");
     }
     if request.forces_tool && request.thinking.as_ref().is_some_and(asks_to_think) {
-        tell("thinkingConfig", "Anthropic Messages refuses it where `toolChoice` forces a call");
+        warn("thinkingConfig", "Anthropic Messages refuses it where `toolChoice` forces a call");
     }
     if request.temperature.is_some() && thinks(request) {
-        tell("temperature", "Anthropic Messages takes none with thinking on");
+        warn("temperature", "Anthropic Messages takes none with thinking on");
     }
     if options.prompt_cache.key.is_some() {
-        tell("promptCache.key", "Anthropic Messages finds a prefix by its content");
+        warn("promptCache.key", "Anthropic Messages finds a prefix by its content");
     }
     for name in options.metadata.keys().filter(|name| *name != USER_ID) {
-        tell(&format!("metadata.{name}"), "Anthropic Messages takes `user_id` only");
+        warn(&format!("metadata.{name}"), "Anthropic Messages takes `user_id` only");
     }
-    told
+    warnings
 }
 
 #[cfg(test)]

@@ -271,7 +271,7 @@ fn a_stop_that_overtakes_its_reason_still_ends_the_response() {
 }
 
 #[test]
-fn a_provider_run_call_is_kept_with_the_input_that_came_in_deltas() {
+fn a_provider_run_call_is_stored_with_the_input_that_came_in_deltas() {
     let events = [
         START,
         r#"{"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"s","name":"web_search","input":{},"caller":{"type":"direct"}}}"#,
@@ -291,7 +291,7 @@ fn a_provider_run_call_is_kept_with_the_input_that_came_in_deltas() {
 }
 
 #[test]
-fn citations_and_callers_are_kept_for_the_replay() {
+fn citations_and_callers_are_stored_for_the_replay() {
     let events = [
         START,
         r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"","citations":[]}}"#,
@@ -367,9 +367,9 @@ fn noise_of_an_unknown_name_is_skipped_and_noise_of_a_known_one_fails() {
 
 #[test]
 fn an_error_keeps_its_stable_cause_and_a_bounded_message() {
-    let said = "word ".repeat(2_000);
+    let words = "word ".repeat(2_000);
     let error = format!(
-        r#"{{"type":"error","error":{{"type":"rate_limit_error","message":"{said}","details":{{"error_code":"enforced_spend_limit_reached"}}}}}}"#
+        r#"{{"type":"error","error":{{"type":"rate_limit_error","message":"{words}","details":{{"error_code":"enforced_spend_limit_reached"}}}}}}"#
     );
     let (_, outcome) = replay(&[&error]);
     let failure = outcome.unwrap_err();

@@ -70,7 +70,7 @@ pub(super) fn canonical_delta(data: &[u8]) -> Option<(u64, DeltaBody<'_>)> {
     Some((index, body))
 }
 
-/// The types alone: what tells an unknown event, which is skipped, from a known one that is broken.
+/// The types alone: they distinguish an unknown event, which is skipped, from a known one that is broken.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Kinds<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -182,7 +182,7 @@ struct OutputDetails {
 }
 
 impl WireUsage {
-    /// Overwrites what this tells of, by the table of docs/rules/wire/usage.md#usage-mapping.
+    /// Overwrites what this reports, by the table of docs/rules/wire/usage.md#usage-mapping.
     pub(super) fn update(&self, usage: &mut ReportedUsage) {
         let written = self.cache_creation_input_tokens.0.or_else(|| {
             let parts = self.cache_creation.as_ref()?;

@@ -1,7 +1,8 @@
 //! Bedrock's part of the options: its region, and who may be sent the usual keys. It must never print a key.
 
 use super::{REGION_VARIABLES, is_own_host, is_region, region_of_host};
-use crate::{HttpSettings, ProviderSettings};
+use crate::ProviderSettings;
+use crate::http::HttpSettings;
 use base::config::Environment;
 use model::{Api, InputError};
 
@@ -15,7 +16,7 @@ pub(crate) fn is_own(settings: &HttpSettings) -> bool {
         && is_own_host(settings.base.host())
 }
 
-/// An access key signs for a region, and for Bedrock alone. `index` is the profile's place in `authProfiles`.
+/// An access key signs for a region, and for Bedrock alone. `index` is the profile's index in `authProfiles`.
 pub(crate) fn check_signing(
     settings: Option<&ProviderSettings>,
     index: usize,
@@ -35,7 +36,7 @@ pub(crate) fn check_signing(
     }
 }
 
-/// The region of a Bedrock provider: what the options say, else its host, else the environment.
+/// The region of a Bedrock provider: the option, else its host, else the environment.
 pub(crate) fn region(
     path: &str,
     given: Option<&str>,

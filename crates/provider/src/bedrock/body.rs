@@ -33,7 +33,7 @@ pub(super) fn body(request: &ModelRequest) -> Vec<Bytes> {
     let point_at_end = point.as_ref().map(|point| [b",", point.json.as_bytes(), USER_END].concat());
     let point_at_end = point_at_end.map(Bytes::from);
     // The fourth: behind the system prompt, the tools and the open end.
-    let earlier = request.earlier_place().filter(|_| takes_status);
+    let earlier = request.earlier_position().filter(|_| takes_status);
     for (position, piece) in request.messages.iter().enumerate() {
         if position > 0 {
             pieces.push(Bytes::from_static(b","));
@@ -84,19 +84,19 @@ fn cache_point(request: &ModelRequest) -> Option<CachePoint> {
     Some(CachePoint { json, caching })
 }
 
-/// A piece without the failed results' status. The text of such a result says what failed.
+/// A piece without the failed results' status. The text of such a result names the failure.
 fn without_status(piece: &Bytes) -> Bytes {
     let mut out: Vec<u8> = Vec::new();
-    let mut kept = 0;
+    let mut copied = 0;
     for at in memmem::find_iter(piece, ERROR_STATUS) {
-        out.extend_from_slice(piece.get(kept..at).unwrap_or_default());
+        out.extend_from_slice(piece.get(copied..at).unwrap_or_default());
         out.extend_from_slice(TOOL_RESULT);
-        kept = at + ERROR_STATUS.len();
+        copied = at + ERROR_STATUS.len();
     }
-    if kept == 0 {
+    if copied == 0 {
         return piece.clone();
     }
-    out.extend_from_slice(piece.get(kept..).unwrap_or_default());
+    out.extend_from_slice(piece.get(copied..).unwrap_or_default());
     Bytes::from(out)
 }
 

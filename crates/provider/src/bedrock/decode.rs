@@ -6,7 +6,7 @@ use super::blocks::Blocks;
 use super::wire::{Answer, Event, read_usage};
 use crate::classify::{parse_error, payload_failure};
 use crate::json::repair;
-use crate::sse::MALFORMED_EVENT;
+use crate::wire::malformed;
 use crate::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, OfferedTools, Stop};
 use model::FailureKind;
 
@@ -153,7 +153,7 @@ impl ConverseDecoder {
     /// The stop reason over all providers (docs/rules/wire/bedrock.md#stop-reasons).
     fn stop(&self, reason: &str) -> Stop {
         match reason {
-            // Some models call a tool and say that they ended.
+            // Some models call a tool and report the end of the turn.
             "end_turn" if self.blocks.any_calls() => Stop::ToolUse,
             "end_turn" => Stop::EndTurn,
             "tool_use" => Stop::ToolUse,
@@ -166,13 +166,4 @@ impl ConverseDecoder {
             _ => Stop::Other,
         }
     }
-}
-
-/// An event of a known name that cannot be read: to go on would lose a part of the answer.
-pub(super) fn malformed(what: &str) -> Failure {
-    Failure::new(
-        FailureKind::ServerError,
-        MALFORMED_EVENT,
-        format!("the response has {what} that cannot be read; ask again"),
-    )
 }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::wire::Attached;
-use crate::json::{List, is_object, write_raw, write_string};
-use crate::members::write_kept;
+use crate::json::{List, is_object, write_arguments, write_raw, write_string};
+use crate::members::write_stored;
 use model::{Block, Message};
 
 /// What every user message ends with. It is found again at the end of a piece: inside a JSON string the quotes would be
@@ -98,13 +98,8 @@ fn write_block(list: &mut List<'_>, block: &Block) {
             out.extend_from_slice(b",\"name\":");
             write_string(out, name);
             out.extend_from_slice(b",\"input\":");
-            // A call whose arguments were no object was answered with an error; its replay must still be an object.
-            if is_object(arguments_json) {
-                write_raw(out, arguments_json);
-            } else {
-                out.extend_from_slice(b"{}");
-            }
-            write_kept(out, provider_data.as_deref(), |name| {
+            write_arguments(out, arguments_json);
+            write_stored(out, provider_data.as_deref(), |name| {
                 matches!(name, "toolUseId" | "name" | "input")
             });
             out.extend_from_slice(b"}}");

@@ -3,10 +3,12 @@
 //! Owns this API's encoding and decoding, pure on both sides. It must never do I/O or hold a key: framing is
 //! `eventstream`'s, signing `aws`'s.
 
+mod block;
 mod blocks;
 mod body;
 mod decode;
 mod encode;
+mod events;
 mod models;
 mod unsupported;
 mod wire;

@@ -33,7 +33,7 @@ const CLAUDE_WITHOUT_CACHE: [&str; 7] = [
     "claude-3-5-sonnet-20241022",
 ];
 
-/// Claude models that keep a prompt for five minutes only.
+/// Claude models that cache a prompt for five minutes only.
 const CLAUDE_WITHOUT_HOUR: [&str; 5] = [
     "claude-3-5-haiku",
     "claude-3-7",
@@ -42,7 +42,7 @@ const CLAUDE_WITHOUT_HOUR: [&str; 5] = [
     "claude-opus-4-1",
 ];
 
-/// The fields a model's reasoning is asked for with. An ARN of one's own tells nothing of the model; whoever asks one to
+/// The fields a model's reasoning is asked for with. A custom ARN does not name the model; a host that asks one to
 /// think has Claude behind it.
 pub(super) fn reasoning(model: &str) -> Reasoning {
     if is_claude(model) || model.starts_with("arn:") && !model.contains("amazon.nova") {

@@ -6,7 +6,7 @@ mod recordings;
 
 use crate::eventstream::{Frame, FrameParser};
 use crate::sse::StreamReader;
-use crate::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, Framing};
+use crate::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, Framing, recorded};
 use turn::{Accumulated, Accumulator};
 
 use super::BedrockWire;
@@ -36,7 +36,7 @@ pub(super) type Outcome = (Accumulated, Result<Completion, Failure>);
 fn ended(heard: Heard, ended: Result<Completion, Failure>) -> Outcome {
     let (text, reasoning) = (heard.text, heard.reasoning);
     let accumulated = heard.accumulator.finish();
-    // What was shown is what is kept.
+    // What was shown is what is stored.
     assert_eq!(joined(&accumulated, "text"), text);
     assert_eq!(joined(&accumulated, "thinking"), reasoning);
     (accumulated, ended)
@@ -72,15 +72,8 @@ pub(super) fn read<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
 /// Reads events: names and payloads.
 pub(super) fn stream(events: &[(&str, &str)]) -> Outcome {
     let mut heard = Heard::default();
-    let mut decoder = ConverseDecoder::default();
-    for (name, payload) in events {
-        match decoder.event(name, payload.as_bytes(), &mut heard) {
-            Ok(Flow::More) => {}
-            Ok(Flow::End) => break,
-            Err(failure) => return ended(heard, Err(failure)),
-        }
-    }
-    let completion = decoder.end(&mut heard);
+    let events = events.iter().map(|(name, payload)| (*name, payload.as_bytes()));
+    let completion = recorded::decode(ConverseDecoder::default(), events, &mut heard);
     ended(heard, completion)
 }
 

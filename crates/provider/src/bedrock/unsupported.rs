@@ -1,4 +1,4 @@
-//! What a context may ask and Converse has no place for: told, never dropped in silence.
+//! What a context may ask and Converse has no field for: reported, never dropped in silence.
 
 use super::{body, models};
 use crate::ModelRequest;
@@ -6,32 +6,32 @@ use model::{CacheTtl, ResponseFormat, RunWarning};
 
 pub(super) fn unsupported(request: &ModelRequest) -> Vec<RunWarning> {
     let options = &request.options;
-    let mut told = Vec::new();
-    let mut tell = |field: &str, why: &str| told.push(RunWarning::unsupported(field, why));
+    let mut warnings = Vec::new();
+    let mut warn = |field: &str, why: &str| warnings.push(RunWarning::unsupported(field, why));
     if matches!(options.response_format, Some(ResponseFormat::JsonObject)) {
-        tell("responseFormat", "Converse holds a model to a schema only");
+        warn("responseFormat", "Converse holds a model to a schema only");
     }
     if request.forces_tool && !request.has_tools() {
-        tell("toolChoice", "there is no tool to choose");
+        warn("toolChoice", "there is no tool to choose");
     }
     if options.parallel_tool_calls == Some(false) {
-        tell("parallelToolCalls", "Converse lets the model decide");
+        warn("parallelToolCalls", "Converse lets the model decide");
     }
     if options.prompt_cache.key.is_some() {
-        tell("promptCache.key", "Converse takes none");
+        warn("promptCache.key", "Converse takes none");
     }
     let hour = models::caching(&request.model).is_some_and(|caching| caching.hour);
     if options.prompt_cache.ttl == Some(CacheTtl::Hour) && !hour {
-        tell("promptCache.ttl", "the model is not known to keep a prompt for an hour");
+        warn("promptCache.ttl", "the model is not known to keep a prompt for an hour");
     }
     let sent = body::metadata(request);
     for name in options.metadata.keys().filter(|name| !sent.iter().any(|(sent, _)| sent == name)) {
-        tell(
+        warn(
             &format!("metadata.{name}"),
             "it is more than Converse takes, or has other characters",
         );
     }
-    told
+    warnings
 }
 
 #[cfg(test)]
@@ -42,7 +42,7 @@ mod tests {
     use model::{PromptCache, RequestOptions};
 
     #[test]
-    fn what_the_api_has_no_word_for_is_told_by_its_field() {
+    fn an_option_that_the_api_lacks_is_a_warning_with_its_field() {
         let options = RequestOptions {
             response_format: Some(ResponseFormat::JsonObject),
             parallel_tool_calls: Some(false),

@@ -151,7 +151,7 @@ pub(super) struct CitedText<'a> {
     pub(super) text: Text<'a>,
 }
 
-/// What a text block keeps besides its text.
+/// What a text block has besides its text.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Attached<'a> {
     #[serde(borrow, default)]
@@ -179,7 +179,7 @@ pub(super) fn read_usage(raw: &str) -> Option<ReportedUsage> {
         output: usage.output_tokens.0.unwrap_or(0),
         cached: usage.cache_read_input_tokens.0.unwrap_or(0),
         cache_write: usage.cache_write_input_tokens.0.unwrap_or(0),
-        // Converse does not tell it apart.
+        // Converse does not distinguish it.
         reasoning: None,
     })
 }

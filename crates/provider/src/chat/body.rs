@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 
+use super::effort::effort_of;
 use super::encode::{BRIDGE, TOOL_END, USER_START, string};
 use super::options;
 use super::quirks::{ChatQuirks, MaxTokensField, ReasoningField, SystemRole};
@@ -116,7 +117,7 @@ fn reasoning(
     let effort = effort_of(thinking);
     match field {
         ReasoningField::Effort => {
-            // Without an effort there is nothing this API can be told; "none" is not known to every model.
+            // Without an effort there is nothing to send to this API; "none" is not known to every model.
             if let Some(effort) = effort.filter(|_| reasoning_model) {
                 out.extend_from_slice(b",\"reasoning_effort\":");
                 string(out, effort);
@@ -144,12 +145,4 @@ fn reasoning(
             out.push(b'}');
         }
     }
-}
-
-/// The effort that a configuration comes to, where it names one or a budget.
-pub(super) fn effort_of(thinking: &ThinkingConfig) -> Option<&'static str> {
-    let of_budget = (thinking.mode == Some(ThinkingMode::Enabled))
-        .then(|| thinking.budget_tokens.map(ThinkingEffort::of_budget))
-        .flatten();
-    thinking.effort.or(of_budget).map(ThinkingEffort::as_str)
 }

@@ -26,7 +26,7 @@ pub(super) struct Call {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) arguments: String,
-    /// The provider runs it: it is kept whole, and is no call of ours.
+    /// The provider runs it: it is stored whole, and is no call of ours.
     pub(super) provider_run: bool,
     pub(super) kind: String,
     /// What the call has that is not known, and what its function has: the newest value of each member.
@@ -43,11 +43,11 @@ pub(super) struct Beside {
 impl Beside {
     /// Takes those of one fragment; false where it has none.
     pub(super) fn take(&mut self, call: &Members<'_>, function: &Members<'_>) -> bool {
-        for (kept, members) in [(&mut self.call, call), (&mut self.function, function)] {
+        for (stored, members) in [(&mut self.call, call), (&mut self.function, function)] {
             for (name, value) in members.iter() {
-                match kept.iter_mut().find(|(known, _)| known == name) {
+                match stored.iter_mut().find(|(known, _)| known == name) {
                     Some((_, newest)) => value.clone_into(newest),
-                    None => kept.push((name.to_owned(), value.to_owned())),
+                    None => stored.push((name.to_owned(), value.to_owned())),
                 }
             }
         }
@@ -106,7 +106,7 @@ impl Call {
 
 /// What a fragment is about.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum CallPosition {
     /// A call known before, by its position.
     Known(usize),
     /// A call that begins here.
@@ -157,48 +157,54 @@ impl Calls {
     }
 
     /// Where a fragment belongs.
-    pub(super) fn place(&self, index: Option<u64>, id: &str, name: &str, arguments: &str) -> Place {
+    pub(super) fn position_of(
+        &self,
+        index: Option<u64>,
+        id: &str,
+        name: &str,
+        arguments: &str,
+    ) -> CallPosition {
         if let Some(position) = self.ids.get(id).copied() {
             return self.same_or_next(position, name, arguments);
         }
         let numbered = index.and_then(|index| self.indexes.get(&index).copied());
         let candidate = match (index, numbered) {
             (_, Some(position)) => position,
-            // An index not seen before begins a call, if it says which; else it is the last call under a new number.
-            (Some(_), None) if !name.is_empty() || !id.is_empty() => return Place::New,
+            // An index not seen before begins a call, if it names one; else it is the last call under a new number.
+            (Some(_), None) if !name.is_empty() || !id.is_empty() => return CallPosition::New,
             (_, None) => match self.calls.len().checked_sub(1) {
                 Some(last) => last,
-                None => return Place::New,
+                None => return CallPosition::New,
             },
         };
-        let Some(call) = self.calls.get(candidate) else { return Place::New };
+        let Some(call) = self.calls.get(candidate) else { return CallPosition::New };
         if name.is_empty() {
             // Without a name nothing begins, even under a fresh id: some servers number every fragment anew.
-            return Place::Known(candidate);
+            return CallPosition::Known(candidate);
         }
         let other_id = !id.is_empty() && !call.id.is_empty();
         let other_name = !call.name.is_empty() && call.name != name;
         if other_id || other_name {
-            return Place::New;
+            return CallPosition::New;
         }
         if numbered.is_none() && !id.is_empty() {
-            return Place::New;
+            return CallPosition::New;
         }
         self.same_or_next(candidate, name, arguments)
     }
 
     /// A named fragment for a call known before: its name once more, the whole call once more, or a second call that
     /// shares its number.
-    fn same_or_next(&self, position: usize, name: &str, arguments: &str) -> Place {
-        let Some(call) = self.calls.get(position) else { return Place::New };
+    fn same_or_next(&self, position: usize, name: &str, arguments: &str) -> CallPosition {
+        let Some(call) = self.calls.get(position) else { return CallPosition::New };
         let begins_anew = !name.is_empty() && arguments.trim_start().starts_with('{');
         if !begins_anew || !call.is_whole() {
-            return Place::Known(position);
+            return CallPosition::Known(position);
         }
-        // With an id, the same call told again is one; two equal calls without ids are two.
+        // With an id, the same call sent again is one; two equal calls without ids are two.
         if call.name == name && call.arguments == arguments && !call.id.is_empty() {
-            return Place::Repeated;
+            return CallPosition::Repeated;
         }
-        Place::New
+        CallPosition::New
     }
 }

@@ -5,12 +5,11 @@
 
 use std::borrow::Cow;
 
-use super::calls::{Beside, Call, Calls, Place};
-use super::failure;
+use super::calls::{Beside, Call, CallPosition, Calls};
 use super::parse::{MALFORMED, read};
 use super::reasoning::Reasoning;
-use super::usage;
 use super::wire::{CallPiece, Choice, Chunk, Content, Piece};
+use super::{failure, stop, usage};
 use crate::classify::{ErrorPayload, parse_error, payload_failure};
 use crate::{BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, Flow, OfferedTools, Stop};
 use model::FailureKind;
@@ -63,7 +62,7 @@ impl Decoder for ChatDecoder {
             return Ok(Flow::More);
         }
         match read(data, |chunk| self.chunk(name, data, chunk, sink)) {
-            // What an error event says need not be JSON.
+            // The text of an error event need not be JSON.
             Err(failure) if name == "error" && failure.code.as_deref() == Some(MALFORMED) => {
                 return Err(failure::unnamed(data));
             }
@@ -88,7 +87,7 @@ impl Decoder for ChatDecoder {
             ));
         }
         let stop_raw = self.finish.clone().unwrap_or_default();
-        let stop = self.stop(&stop_raw);
+        let stop = stop::stop(&stop_raw, &self.calls, self.refused);
         if !self.ended {
             self.ended = true;
             self.close(stop, sink);
@@ -99,7 +98,7 @@ impl Decoder for ChatDecoder {
     fn unary(&mut self, body: &[u8], sink: &mut dyn DeltaSink) -> Result<Completion, Failure> {
         let body = body.trim_ascii();
         read(body, |chunk| {
-            if !chunk.choices.told || chunk.error.is_some() || &*chunk.object.0 == "error" {
+            if !chunk.choices.present || chunk.error.is_some() || &*chunk.object.0 == "error" {
                 return Err(match parse_error(body) {
                     Some(payload) => payload_failure(&payload),
                     None => Failure::new(
@@ -125,7 +124,7 @@ impl ChatDecoder {
         sink: &mut dyn DeltaSink,
     ) -> Result<(), Failure> {
         let is_error = chunk.error.is_some() || name == "error" || &*chunk.object.0 == "error";
-        if !chunk.choices.told || is_error {
+        if !chunk.choices.present || is_error {
             // After the finish reason the answer is whole: what fails then is not the answer.
             if self.finish.is_none() {
                 match parse_error(data) {
@@ -189,7 +188,12 @@ impl ChatDecoder {
             return Err(failure::stopped(&payload));
         }
         // Of several finish chunks the last one counts, but none makes a cut answer whole again.
-        let is_cut = |raw: &str| matches!(self.stop(raw), Stop::MaxTokens | Stop::ContextFull);
+        let is_cut = |raw: &str| {
+            matches!(
+                stop::stop(raw, &self.calls, self.refused),
+                Stop::MaxTokens | Stop::ContextFull
+            )
+        };
         if !finish.is_empty() && !self.finish.as_deref().is_some_and(is_cut) {
             self.finish = Some(finish.to_string());
         }
@@ -227,7 +231,7 @@ impl ChatDecoder {
             }
         }
         if !piece.refusal.is_empty() {
-            // A refusal is an answer people must see; `Stop::Refusal` says what it is.
+            // A refusal is an answer people must see; `Stop::Refusal` marks it.
             self.refused = true;
             self.show_text(&piece.refusal.0, sink);
         }
@@ -251,7 +255,7 @@ impl ChatDecoder {
         }
     }
 
-    /// Whether a call that begins is one of the provider's own tools, which the gateway tells us of: of none that was
+    /// Whether a call that begins is one of the provider's own tools, which the gateway reports: of none that was
     /// offered, and of a type or with an id that no tool of a client has.
     fn is_provider_run(&self, kind: &str, id: &str, name: &str) -> bool {
         let is_client_type = matches!(kind, "" | "function" | "custom" | "builtin_function");
@@ -267,10 +271,10 @@ impl ChatDecoder {
         if id.is_empty() && name.is_empty() && arguments.is_empty() && !has_more {
             return;
         }
-        let position = match self.calls.place(index, id, name, &arguments) {
-            Place::Repeated => return,
-            Place::Known(position) => position,
-            Place::New => {
+        let position = match self.calls.position_of(index, id, name, &arguments) {
+            CallPosition::Repeated => return,
+            CallPosition::Known(position) => position,
+            CallPosition::New => {
                 let provider_run = self.is_provider_run(&call.kind.0, id, name);
                 let start = if provider_run {
                     BlockStart::Opaque { raw_json: "{}" }
@@ -304,7 +308,7 @@ impl ChatDecoder {
             known.arguments.push_str(&arguments);
             sink.delta(Delta::Arguments { index: known.block, json: &arguments });
         }
-        // What is told of the type and the place in the list is the writer's.
+        // The type and the position in the list are the writer's.
         if known.beside.take(&call.more, &function.more) {
             let json = known.beside.object();
             sink.delta(Delta::ProviderData { index: known.block, json: &json });
@@ -373,37 +377,13 @@ impl ChatDecoder {
                 Stop::MaxTokens | Stop::ContextFull => {
                     self.latest != Some(position) && call.is_whole()
                 }
-                // `[DONE]` without a reason does not say that nothing was cut; the JSON does.
+                // `[DONE]` without a reason does not prove that nothing was cut; the JSON does.
                 _ if self.finish.is_none() => call.is_whole(),
                 _ => true,
             };
             if is_complete {
                 sink.delta(Delta::BlockStop { index: call.block });
             }
-        }
-    }
-
-    fn stop(&self, raw: &str) -> Stop {
-        match raw.to_ascii_lowercase().as_str() {
-            "length" | "max_tokens" | "max_output_tokens" => Stop::MaxTokens,
-            "model_length" | "model_context_window_exceeded" => Stop::ContextFull,
-            "content_filter" | "safety" | "sensitive" => Stop::ContentFilter,
-            "refusal" => Stop::Refusal,
-            "malformed_function_call" => Stop::MalformedToolCall,
-            "stop" | "tool_calls" | "function_call" | "tool_use" | "end_turn" | "eos"
-            | "completed" => {
-                // Calls win over a plain "stop" (Ollama, Gemini's compatible route); "tool_calls" without one is an end.
-                if !self.calls.is_empty() {
-                    Stop::ToolUse
-                } else if self.refused {
-                    Stop::Refusal
-                } else {
-                    Stop::EndTurn
-                }
-            }
-            "stop_sequence" => Stop::StopSequence,
-            "" if !self.calls.is_empty() && self.calls.ours().all(Call::is_whole) => Stop::ToolUse,
-            _ => Stop::Other,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Projected messages to chat messages, written straight into one buffer.
 //!
-//! Pure: the same messages give the same bytes. It must never send what the server did not say itself as its reasoning.
+//! Pure: the same messages give the same bytes. It must never send as reasoning what the server did not send itself.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::quirks::ChatQuirks;
 use crate::image;
 use crate::json::write_raw;
-use crate::members::write_kept;
+use crate::members::write_stored;
 use model::{Block, Message, Role};
 
 /// What stands between a tool's answer and a user message where a server refuses the two side by side.
@@ -148,13 +148,13 @@ impl Writer<'_> {
                     string(&mut self.out, name);
                     self.raw(",\"arguments\":");
                     self.arguments(arguments_json);
-                    let kept = provider_data.as_deref();
-                    let function = field(kept, "function");
-                    write_kept(&mut self.out, function.as_deref().map(RawValue::get), |name| {
+                    let stored = provider_data.as_deref();
+                    let function = field(stored, "function");
+                    write_stored(&mut self.out, function.as_deref().map(RawValue::get), |name| {
                         matches!(name, "name" | "arguments")
                     });
                     self.out.push(b'}');
-                    write_kept(&mut self.out, kept, |name| {
+                    write_stored(&mut self.out, stored, |name| {
                         matches!(name, "id" | "type" | "index" | "function")
                     });
                     self.out.push(b'}');
@@ -261,7 +261,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The images of tools and what the user says then, in one message: some servers refuse two of the user's.
+    /// The images of tools and the user's text after them, in one message: some servers refuse two of the user's.
     fn user_after_images(&mut self, images: &mut Vec<ToolImage<'_>>, blocks: &[Block]) {
         self.start_user();
         self.out.push(b'[');
@@ -320,7 +320,7 @@ fn texts(blocks: &[Block], separator: &str) -> String {
     out
 }
 
-/// One field of what was kept with a block, verbatim.
+/// One field of what was stored with a block, verbatim.
 fn field(provider_data: Option<&str>, name: &str) -> Option<Box<RawValue>> {
     let mut fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(provider_data?).ok()?;
     fields.remove(name)

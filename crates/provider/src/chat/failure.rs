@@ -4,14 +4,15 @@ use serde_json::value::RawValue;
 
 use crate::Failure;
 use crate::classify::{ErrorPayload, parse_error, payload_failure};
+use crate::json::object_of;
 use model::FailureKind;
 
 /// An `error` object or text beside a choice, as if it were a body.
 pub(super) fn wrapped(raw: &RawValue) -> ErrorPayload {
-    parse_error(format!("{{\"error\":{}}}", raw.get()).as_bytes()).unwrap_or_default()
+    parse_error(object_of("error", raw.get()).as_bytes()).unwrap_or_default()
 }
 
-/// The provider stopped its own answer: where it does not say why, the fault is its own.
+/// The provider stopped its own answer: without a reason, the fault is its own.
 pub(super) fn stopped(payload: &ErrorPayload) -> Failure {
     let failure = payload_failure(payload);
     match failure.kind {

@@ -5,22 +5,25 @@
 mod body;
 mod calls;
 mod decode;
+mod effort;
 mod encode;
 mod failure;
 mod options;
 mod parse;
 mod quirks;
 mod reasoning;
+mod stop;
 mod usage;
 mod wire;
 
 #[cfg(test)]
 mod tests;
 
-pub use quirks::{ChatQuirks, MaxTokensField, ReasoningField, SystemRole, UserField};
+pub(crate) use quirks::ChatQuirks;
 
 use bytes::Bytes;
 
+use super::services::Service;
 use super::{Api, Decoder, ModelRequest, Wire};
 use model::{Message, RunWarning, TranscriptRules};
 
@@ -35,6 +38,12 @@ impl ChatWire {
     #[must_use]
     pub fn new(quirks: ChatQuirks) -> Self {
         Self { quirks }
+    }
+
+    /// The API as the server at a base URL's host has it; the standard where the host is not known.
+    #[must_use]
+    pub fn for_host(host: &str) -> Self {
+        Self::new(Service::chat_at(host))
     }
 }
 

@@ -1,15 +1,15 @@
 //! What a context asks beyond the conversation, in the words of Chat Completions, and what a server has no word for.
 //!
-//! Each option is written or told in [`unsupported`]; it must never be dropped in silence.
+//! Each option is written, or reported in [`unsupported`]; it must never be dropped in silence.
 
-use super::body::effort_of;
+use super::effort::effort_of;
 use super::encode::string;
 use super::quirks::{ChatQuirks, ReasoningField, UserField};
 use crate::ModelRequest;
 use model::{CacheTtl, ResponseFormat, RunWarning, ThinkingMode, ToolChoice};
 
-/// The one name of `metadata` that is sent. OpenAI takes the others only with answers that it stores, which nobody has asked
-/// it to do.
+/// The one name of `metadata` that is sent. OpenAI takes the others only with answers that it stores, and these are not
+/// stored.
 const USER_ID: &str = "user_id";
 
 /// The options, each with a comma before it.
@@ -85,35 +85,35 @@ fn stops<'a>(request: &'a ModelRequest, quirks: &ChatQuirks) -> &'a [String] {
     }
 }
 
-/// What the server has no place for.
+/// What the server has no field for.
 pub(super) fn unsupported(request: &ModelRequest, quirks: &ChatQuirks) -> Vec<RunWarning> {
     let options = &request.options;
-    let mut told = Vec::new();
-    let mut tell = |field: &str, why: &str| told.push(RunWarning::unsupported(field, why));
+    let mut warnings = Vec::new();
+    let mut warn = |field: &str, why: &str| warnings.push(RunWarning::unsupported(field, why));
     if request.forces_tool && !request.has_tools() {
-        tell("toolChoice", "there is no tool to choose");
+        warn("toolChoice", "there is no tool to choose");
     }
     if stops(request, quirks).len() < options.stop_sequences.len() {
-        tell("stopSequences", "OpenAI takes at most four, and none for a reasoning model");
+        warn("stopSequences", "OpenAI takes at most four, and none for a reasoning model");
     }
     if options.prompt_cache.key.is_some() && !quirks.prompt_cache_key {
-        tell("promptCache.key", "this server is not known to take one; see `promptCacheKey`");
+        warn("promptCache.key", "this server is not known to take one; see `promptCacheKey`");
     }
     if options.prompt_cache.ttl == Some(CacheTtl::Hour) {
-        tell("promptCache.ttl", "Chat Completions does not let a request choose how long");
+        warn("promptCache.ttl", "Chat Completions does not let a request choose how long");
     }
     for name in options.metadata.keys().filter(|name| *name != USER_ID) {
-        tell(&format!("metadata.{name}"), "Chat Completions takes `user_id` only");
+        warn(&format!("metadata.{name}"), "Chat Completions takes `user_id` only");
     }
     if let (ReasoningField::Effort, Some(thinking)) = (quirks.reasoning, &request.thinking) {
         let written = request.reasoning_model && effort_of(thinking).is_some();
         let asks = effort_of(thinking).is_some_and(|effort| effort != "none")
             || matches!(thinking.mode, Some(ThinkingMode::Enabled | ThinkingMode::Adaptive));
         if asks && !written {
-            tell("thinkingConfig", "Chat Completions takes an `effort`, of a reasoning model only");
+            warn("thinkingConfig", "Chat Completions takes an `effort`, of a reasoning model only");
         }
     }
-    told
+    warnings
 }
 
 #[cfg(test)]

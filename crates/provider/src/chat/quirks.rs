@@ -2,7 +2,6 @@
 //!
 //! The default is right for servers nothing is known of. It must never hold behaviour.
 
-use crate::services::Service;
 use model::{IdRule, TranscriptRules};
 
 /// Which field caps the answer.
@@ -130,10 +129,4 @@ impl ChatQuirks {
         },
         ..Self::COMPATIBLE
     };
-
-    /// What is known of a base URL's host; the default where nothing is.
-    #[must_use]
-    pub fn for_host(host: &str) -> Self {
-        Service::chat_at(host)
-    }
 }

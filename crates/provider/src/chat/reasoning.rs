@@ -1,6 +1,6 @@
 //! The reasoning of one response: which field it came in, and the details that must go back (docs/rules/wire/openai-chat.md#compatible-servers).
 //!
-//! Signatures and encrypted parts are kept as they came. It must never show them.
+//! Signatures and encrypted parts are stored as they came. It must never show them.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -74,7 +74,7 @@ impl Reasoning {
         }
     }
 
-    /// What to keep with the block: the field, and the details as one array.
+    /// What to store with the block: the field, and the details as one array. Spliced, because a detail must stay as it came.
     pub(super) fn provider_data(&self) -> String {
         let mut out = String::from("{");
         if let Some(field) = self.field {

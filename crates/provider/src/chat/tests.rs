@@ -5,7 +5,7 @@ mod encoding;
 mod recordings;
 mod servers;
 
-use crate::{BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, Flow, ReportedUsage};
+use crate::{BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, ReportedUsage, recorded};
 
 use super::decode::ChatDecoder;
 
@@ -102,20 +102,12 @@ impl DeltaSink for Heard {
     }
 }
 
-/// Feeds events as the transport does: until the decoder says it is enough, then the end.
+/// Feeds events as the transport does: until the decoder is done, then the end.
 pub(super) fn decode<'a>(
     events: impl IntoIterator<Item = (&'a str, &'a [u8])>,
 ) -> (Heard, Result<Completion, Failure>) {
     let mut heard = Heard::default();
-    let mut decoder = ChatDecoder::default();
-    for (name, data) in events {
-        match decoder.event(name, data, &mut heard) {
-            Ok(Flow::More) => {}
-            Ok(Flow::End) => break,
-            Err(failure) => return (heard, Err(failure)),
-        }
-    }
-    let ended = decoder.end(&mut heard);
+    let ended = recorded::decode(ChatDecoder::default(), events, &mut heard);
     (heard, ended)
 }
 

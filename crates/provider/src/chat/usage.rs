@@ -72,15 +72,16 @@ fn normalize(usage: &Usage) -> Option<ReportedUsage> {
     let prompt = prompt.unwrap_or(0);
     let completion = completion.unwrap_or(0);
     let details = usage.prompt_tokens_details.as_ref();
-    let told = |counts: [Option<Count>; 4]| counts.into_iter().flatten().find_map(|count| count.0);
-    let mut cached = told([
+    let first_reported =
+        |counts: [Option<Count>; 4]| counts.into_iter().flatten().find_map(|count| count.0);
+    let mut cached = first_reported([
         details.map(|details| details.cached_tokens),
         Some(usage.prompt_cache_hit_tokens),
         Some(usage.cached_tokens),
         Some(usage.cache_read_input_tokens),
     ])
     .unwrap_or(0);
-    let cache_write = told([
+    let cache_write = first_reported([
         details.map(|details| details.cache_write_tokens),
         Some(usage.cache_creation_input_tokens),
         None,
@@ -93,7 +94,7 @@ fn normalize(usage: &Usage) -> Option<ReportedUsage> {
     }
     let reasoning =
         usage.completion_tokens_details.as_ref().and_then(|details| details.reasoning_tokens.0);
-    // xAI counts reasoning beside the answer, not inside it; its total says so.
+    // xAI counts reasoning beside the answer, not inside it, as its total shows.
     let beside = reasoning.unwrap_or(0);
     let is_beside = beside > 0
         && usage.total_tokens.0 == Some(prompt.saturating_add(completion).saturating_add(beside));

@@ -35,7 +35,7 @@ pub(super) struct Chunk<'a> {
 #[derive(Debug, Default)]
 pub(super) struct FirstChoice<'a> {
     /// Whether the field was an array.
-    pub(super) told: bool,
+    pub(super) present: bool,
     pub(super) first: Option<Choice<'a>>,
 }
 
@@ -269,7 +269,7 @@ impl<'de> Visitor<'de> for FirstChoiceVisitor {
                 first = Some(choice);
             }
         }
-        Ok(FirstChoice { told: true, first })
+        Ok(FirstChoice { present: true, first })
     }
 }
 

@@ -1,14 +1,10 @@
-//! What the headers of an answer say of rate limits, whatever its status: neutral, and relative to now.
+//! The rate limits in the headers of an answer, whatever its status: neutral, and relative to now.
 //!
 //! It must never read a clock; a clock of ours that is wrong against the server's is put right by its `date`.
 
-use std::time::UNIX_EPOCH;
-
-use super::hints::reset_time;
+use super::times::{reset_time, server_now};
 use model::{RateLimit, RateLimits};
 
-/// Clocks that differ by less are the same.
-const SAME_MS: u64 = 2_000;
 /// A reset in whole seconds, and one in parts of them, is off by so much.
 const COARSE_MS: u64 = 1_000;
 const FINE_MS: u64 = 10;
@@ -43,7 +39,7 @@ const OUTPUT: &[Names] = &[[
     "anthropic-ratelimit-output-tokens-reset",
 ]];
 
-/// The limits that headers tell. What is no number counts as not told.
+/// The limits that headers report. What is no number counts as absent.
 pub(crate) fn rate_limits<'h>(header: &dyn Fn(&str) -> Option<&'h str>, now_ms: i64) -> RateLimits {
     let of = |families: &[Names]| families.iter().find_map(|names| one(header, *names, now_ms));
     RateLimits { requests: of(REQUESTS), tokens: of(TOKENS), input: of(INPUT), output: of(OUTPUT) }
@@ -72,14 +68,6 @@ fn one<'h>(
     })
 }
 
-/// The time at the server, by its `date` where that is another than ours.
-pub(super) fn server_now(date: Option<&str>, now_ms: i64) -> i64 {
-    let date = date
-        .and_then(|date| httpdate::parse_http_date(date).ok())
-        .and_then(|date| i64::try_from(date.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok());
-    date.filter(|date| date.abs_diff(now_ms) > SAME_MS).unwrap_or(now_ms)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,7 +83,7 @@ mod tests {
 
     #[test]
     fn limits_of_anthropic_are_absolute_times() {
-        let said = read(
+        let reported = read(
             &[
                 ("anthropic-ratelimit-requests-limit", "4000"),
                 ("anthropic-ratelimit-requests-remaining", "3999"),
@@ -113,7 +101,7 @@ mod tests {
             Some(RateLimit { limit: Some(limit), remaining, reset_ms, slack_ms: 1_000 })
         };
         assert_eq!(
-            said,
+            reported,
             RateLimits {
                 requests: limit(4_000, 3_999, Some(1_000)),
                 tokens: None,
@@ -126,7 +114,7 @@ mod tests {
 
     #[test]
     fn limits_of_openai_are_durations() {
-        let said = read(
+        let reported = read(
             &[
                 ("x-ratelimit-limit-requests", "5000"),
                 ("x-ratelimit-remaining-requests", "4999"),
@@ -147,7 +135,7 @@ mod tests {
         };
         let all =
             RateLimits { requests: Some(requests), tokens: Some(tokens), ..RateLimits::default() };
-        assert_eq!(said, all);
+        assert_eq!(reported, all);
     }
 
     #[test]
@@ -158,13 +146,13 @@ mod tests {
             ("anthropic-ratelimit-requests-reset", "2026-01-06T07:12:00Z"),
         ];
         for wrong in [NOW - 3_600_000, NOW + 3_600_000, NOW] {
-            let said = read(&headers, wrong).requests.unwrap();
-            assert_eq!((said.limit, said.reset_ms), (None, Some(5_000)));
+            let reported = read(&headers, wrong).requests.unwrap();
+            assert_eq!((reported.limit, reported.reset_ms), (None, Some(5_000)));
         }
     }
 
     #[test]
-    fn nonsense_is_not_told() {
+    fn nonsense_is_not_reported() {
         for (limit, remaining) in
             [("0", "0"), ("-1", "5"), ("unlimited", "5"), ("10", "-1"), ("10", "many"), ("10", "")]
         {

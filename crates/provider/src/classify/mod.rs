@@ -1,12 +1,13 @@
 //! Error classification: status, code and error payload to a failure kind (docs/rules/failover.md#classification).
 //!
-//! It must never read assistant prose or tool output, and never tell a key: every message here is redacted and cut.
+//! It must never read assistant prose or tool output, and never show a key: every message here is redacted and cut.
 
 mod hints;
 mod limits;
 mod pattern;
 mod payload;
 mod rules;
+mod times;
 
 #[cfg(test)]
 mod tests;
@@ -104,9 +105,9 @@ fn kind_of(
                     None
                 }
             };
-            let nothing_said = codes.is_empty() && text.trim().is_empty();
+            let no_reason = codes.is_empty() && text.trim().is_empty();
             by_text().or_else(other_text).unwrap_or_else(|| match status {
-                Some(400..=499) if nothing_said => FailureKind::Unknown,
+                Some(400..=499) if no_reason => FailureKind::Unknown,
                 // The status has spoken: a 400 is about the request, whatever type the body gives it.
                 Some(400..=499) => FailureKind::Format,
                 Some(_) | None => by_code(rules::WEAK_CODES).unwrap_or(FailureKind::Unknown),
@@ -170,7 +171,7 @@ pub fn http_failure(
     let mut code = stable_code(&payload);
     let message = match title {
         Some(title) => {
-            // A page is the gateway speaking, not the API: a 403 challenge says nothing about the key.
+            // A page comes from the gateway, not from the API: a 403 challenge does not concern the key.
             if matches!(status, 403 | 408) {
                 kind = FailureKind::ServerError;
             }
@@ -193,7 +194,7 @@ pub fn http_failure(
         message,
         retry_after: hints::from_headers(header, rate_limited, now_ms)
             .or_else(|| payload_wait(&payload))
-            .or_else(|| hints::reset_time(payload.reset.as_deref()?, now_ms)),
+            .or_else(|| times::reset_time(payload.reset.as_deref()?, now_ms)),
         cooldown: None,
         should_retry: header("x-should-retry")
             .and_then(|value| match value.trim() {
@@ -222,10 +223,10 @@ pub(crate) fn ok_but_not_stream(status: u16, content_type: Option<&str>, body: &
         )
     } else {
         let kind = clip(content_type.unwrap_or("no content type"), 60);
-        let said = clip(&redact(&text, &[]), 200);
+        let excerpt = clip(&redact(&text, &[]), 200);
         (
             "not_a_stream",
-            format!("the server answered `{status}` with `{kind}` that is no response: {said}"),
+            format!("the server answered `{status}` with `{kind}` that is no response: {excerpt}"),
         )
     };
     Failure { status: Some(status), ..Failure::new(FailureKind::ServerError, code, message) }
@@ -262,7 +263,7 @@ fn payload_wait(payload: &ErrorPayload) -> Option<std::time::Duration> {
     payload
         .retry_delay
         .as_deref()
-        .and_then(hints::delay)
+        .and_then(times::delay)
         .or_else(|| hints::from_text(&payload.message))
 }
 

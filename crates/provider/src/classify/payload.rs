@@ -4,14 +4,14 @@
 
 use serde_json::{Map, Value};
 
-/// What an error body says.
+/// The content of an error body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ErrorPayload {
     /// The provider's error type or status word.
     pub(crate) error_type: Option<String>,
     /// The provider's code; of several the most precise.
     pub(crate) code: Option<String>,
-    /// What it says to people.
+    /// The text for people.
     pub(crate) message: String,
     /// The HTTP status the body names (OpenRouter reports an upstream's inside a 200).
     pub(crate) status: Option<u16>,
@@ -58,7 +58,7 @@ fn from_object(body: &Map<String, Value>) -> Option<ErrorPayload> {
     let message = ["message", "Message", "detail", "errors", "error_description", "error_msg"]
         .iter()
         .find_map(|key| body.get(*key).and_then(text));
-    // The last is an answer of Ollama's own API: what the model says is never an error's text.
+    // The last is an answer of Ollama's own API: the model's text is never an error's text.
     let is_response = body.contains_key("choices")
         || body.contains_key("content")
         || body.get("message").is_some_and(|message| message.get("role").is_some());
@@ -99,7 +99,7 @@ fn from_error(error: &Map<String, Value>, around: &Map<String, Value>) -> ErrorP
     if payload.code.is_none() {
         payload.code = word(error.get("innererror").and_then(|inner| inner.get("code")));
     }
-    // OpenRouter: the upstream's class, and the upstream's own words, which say what "Provider returned error" does not.
+    // OpenRouter: the upstream's class, and the upstream's own text, which has what "Provider returned error" lacks.
     if let Some(Value::Object(metadata)) = error.get("metadata") {
         for key in ["errorType", "error_type"] {
             if let Some(kind) = word(metadata.get(key)) {

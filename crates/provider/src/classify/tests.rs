@@ -217,16 +217,16 @@ fn waits_are_believed_where_they_make_sense() {
     for (headers, expected) in cases {
         assert_eq!(wait(headers), *expected, "{headers:?}");
     }
-    let said = |text: &str| {
+    let wait_in = |text: &str| {
         failure(429, &[], &json!({"error": {"message": text}}).to_string()).retry_after
     };
-    assert_eq!(said("Please try again in 1.3s."), ms(1_300));
-    assert_eq!(said("Please try again in 11.054s. Visit the console."), ms(11_054));
-    assert_eq!(said("Please try again in 20ms."), ms(20));
-    assert_eq!(said("try again in 1m30s"), ms(90_000));
-    assert_eq!(said("Please retry after 30 seconds."), ms(30_000));
-    assert_eq!(said("try again in 5 minutes"), ms(300_000));
-    assert_eq!(said("try again in a while"), None);
+    assert_eq!(wait_in("Please try again in 1.3s."), ms(1_300));
+    assert_eq!(wait_in("Please try again in 11.054s. Visit the console."), ms(11_054));
+    assert_eq!(wait_in("Please try again in 20ms."), ms(20));
+    assert_eq!(wait_in("try again in 1m30s"), ms(90_000));
+    assert_eq!(wait_in("Please retry after 30 seconds."), ms(30_000));
+    assert_eq!(wait_in("try again in 5 minutes"), ms(300_000));
+    assert_eq!(wait_in("try again in a while"), None);
     let google = json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "m", "details": [
         {"@type": "QuotaFailure"}, {"@type": "RetryInfo", "retryDelay": "34.5s"}]}});
     assert_eq!(failure(429, &[], &google.to_string()).retry_after, ms(34_500));
@@ -240,7 +240,7 @@ fn waits_are_believed_where_they_make_sense() {
 }
 
 #[test]
-fn the_providers_own_word_on_retrying_is_kept() {
+fn the_providers_own_retry_decision_is_respected() {
     let word = |value: &str| failure(500, &[("x-should-retry", value)], "").should_retry;
     assert_eq!([word("true"), word("false"), word("maybe")], [Some(true), Some(false), None]);
 }
@@ -317,7 +317,7 @@ fn a_message_is_one_short_line_without_a_key() {
 }
 
 #[test]
-fn an_empty_error_says_its_status() {
+fn an_empty_error_names_its_status() {
     let failure = failure(502, &[], "");
     assert_eq!(
         (failure.kind, failure.status, failure.code, failure.message.as_str()),
@@ -384,12 +384,12 @@ fn agrees(class: &str, kind: FailureKind) -> bool {
     ours.contains(&kind)
 }
 
-/// Where we differ from a recorded class on purpose: what the error says, our kind, and why.
+/// Where we differ from a recorded class on purpose: the error's text, our kind, and why.
 const DIFFERENT: &[(&str, FailureKind, &str)] = &[
     ("too_many_prompt_tokens", FailureKind::ContextOverflow, "it is one, whatever its status"),
-    ("model_decommissioned", FailureKind::ModelNotFound, "a 400 that says the model is gone"),
-    ("model_not_found", FailureKind::ModelNotFound, "a 400 that says the model is not there"),
-    ("\"invalid_model\"", FailureKind::ModelNotFound, "a 400 that says the model is not there"),
+    ("model_decommissioned", FailureKind::ModelNotFound, "a 400 for a model that is gone"),
+    ("model_not_found", FailureKind::ModelNotFound, "a 400 for a model that is not there"),
+    ("\"invalid_model\"", FailureKind::ModelNotFound, "a 400 for a model that is not there"),
     ("The supported API model names", FailureKind::ModelNotFound, "as above, in words alone"),
     ("Model not found", FailureKind::ModelNotFound, "as above, in words alone"),
     ("model identifier is invalid", FailureKind::ModelNotFound, "as above, in words alone"),

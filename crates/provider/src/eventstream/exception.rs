@@ -1,4 +1,4 @@
-//! What a frame tells that is no event: exceptions with their payload, and errors without one. It must never read an
+//! What a frame holds that is no event: exceptions with their payload, and errors without one. It must never read an
 //! event's payload.
 
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! The headers of a frame: typed values, of which four are read. It must never copy one.
 
-/// What the headers of a frame say; empty where it has no such header.
+/// The headers of a frame; empty where it has no such header.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Headers<'a> {
     /// `:message-type`: `event`, `exception` or `error`.

@@ -9,7 +9,7 @@ mod headers;
 pub(crate) mod tests;
 
 pub(crate) use exception::exception_failure;
-pub use headers::Headers;
+pub(crate) use headers::Headers;
 
 use super::sse::{EVENT_COUNT_LIMIT, EVENT_LIMIT, STREAM_LIMIT};
 use super::{Failure, Flow};
@@ -25,14 +25,14 @@ const KEPT_CAPACITY: usize = 1 << 20;
 /// One whole frame whose checksums are right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What the headers say of it.
+    /// Its headers.
     pub headers: Headers<'a>,
     /// Its payload.
     pub payload: &'a [u8],
 }
 
 /// Who takes the frames.
-pub type OnFrame<'a> = &'a mut dyn FnMut(&Frame<'_>) -> Result<Flow, Failure>;
+pub(crate) type OnFrame<'a> = &'a mut dyn FnMut(&Frame<'_>) -> Result<Flow, Failure>;
 
 /// An incremental parser of one event stream.
 #[derive(Debug, Default)]

@@ -65,7 +65,7 @@ fn declarations(out: &mut Vec<u8>, request: &ModelRequest) {
             out.extend_from_slice(b",\"description\":");
             write_string(out, &tool.description);
         }
-        // The whole schema: `parameters` takes only a part of what a schema may say (docs/rules/wire/google.md#request).
+        // The whole schema: `parameters` takes only a part of what a schema may hold (docs/rules/wire/google.md#request).
         out.extend_from_slice(b",\"parametersJsonSchema\":");
         out.extend_from_slice(tool.parameters.get().as_bytes());
         out.push(b'}');
@@ -111,7 +111,7 @@ fn tail(request: &ModelRequest, vertex: bool) -> Bytes {
 
 fn tool_config(out: &mut Vec<u8>, request: &ModelRequest, vertex: bool) {
     let choice = request.options.tool_choice.as_ref().filter(|_| !request.tools.is_empty());
-    // With tools of both kinds the model's own must be told to show themselves, or their calls could not be sent back.
+    // With tools of both kinds the model's own must be asked to appear, or their calls could not be sent back.
     let shows_both =
         !vertex && !request.tools.is_empty() && has_builtin(&request.options.provider_tools);
     if choice.is_none() && !shows_both {

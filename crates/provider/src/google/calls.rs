@@ -20,7 +20,7 @@ pub(super) struct Calls {
 #[derive(Debug)]
 struct Call {
     id: String,
-    told: bool,
+    has_own_id: bool,
     name: String,
     args: String,
     block: u32,
@@ -32,7 +32,7 @@ struct Call {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Ours,
-    /// Of a tool that was not offered: the provider's where its result follows, else ours. With what is kept beside it.
+    /// Of a tool that was not offered: the provider's where its result follows, else ours. With what is stored beside it.
     Undecided(Option<String>),
     Provider,
 }
@@ -84,7 +84,7 @@ impl Calls {
     /// Whether this very call came before: a repeated chunk. Without an id of the provider two equal calls are two.
     pub(super) fn is_repeated(&self, id: &str, name: &str, args: &str) -> bool {
         let known = self.ids.get(id).and_then(|at| self.calls.get(*at));
-        known.is_some_and(|call| call.told && call.name == name && call.args == args)
+        known.is_some_and(|call| call.has_own_id && call.name == name && call.args == args)
     }
 
     /// The id of a call that begins now: the provider's where it gave one that is not taken.
@@ -109,7 +109,7 @@ impl Calls {
     pub(super) fn push(
         &mut self,
         id: String,
-        told: bool,
+        has_own_id: bool,
         name: &str,
         args: Option<&str>,
         block: u32,
@@ -121,7 +121,7 @@ impl Calls {
         if let Owner::Undecided(_) = &owner {
             self.undecided.entry(name.to_owned()).or_default().push_back(self.calls.len());
         }
-        self.calls.push(Call { id, told, name: name.to_owned(), args, block, whole, owner });
+        self.calls.push(Call { id, has_own_id, name: name.to_owned(), args, block, whole, owner });
     }
 
     /// The newest call is whole.

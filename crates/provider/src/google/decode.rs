@@ -1,17 +1,17 @@
 //! Google's chunks, one after the other, to deltas.
 //!
-//! Each part stays what it was: a signed part is never joined with another one, and what is not understood is kept as it
+//! Each part stays what it was: a signed part is never joined with another one, and what is not understood is stored as it
 //! came. A response ends well by a `finishReason` or a blocked prompt; it must never end well by its socket closing.
 
 use serde_json::value::RawValue;
 
+use super::attachment::{attach, attachment};
 use super::calls::{Calls, Owner};
 use super::parse::{read, reported, truncated};
 use super::partial::Partial;
 use super::usage;
 use super::wire::{Chunk, FunctionCall, FunctionResponse, Part};
-use crate::json::write_string;
-use crate::sse::MALFORMED_EVENT;
+use crate::wire::malformed;
 use crate::{BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, Flow, OfferedTools, Stop};
 use model::{FailureKind, repair_text};
 
@@ -26,7 +26,7 @@ pub(super) struct GoogleDecoder {
     blocks: u32,
     /// The text or thinking that the next unsigned part of its kind goes on with.
     open: Option<(Kind, u32)>,
-    /// What is kept beside the open block; empty for nothing.
+    /// What is stored beside the open block; empty for nothing.
     beside: String,
     calls: Calls,
     /// The call whose arguments are still coming.
@@ -109,7 +109,7 @@ impl Decoder for GoogleDecoder {
 
 impl GoogleDecoder {
     fn chunk(&mut self, mut chunk: Chunk<'_>, sink: &mut dyn DeltaSink) -> Result<(), Failure> {
-        // Even after a finish reason, which some servers repeat in every chunk: then it does not say that all is there.
+        // Even after a finish reason, which some servers repeat in every chunk: then it does not mean that all is there.
         if let Some(error) = chunk.error {
             return Err(reported(error));
         }
@@ -141,8 +141,8 @@ impl GoogleDecoder {
         // The last reason counts, but none makes a cut or stopped answer whole again.
         let reason = candidate.finish_reason.as_str();
         // What a server writes for "none yet" is none.
-        let is_told = !reason.is_empty() && reason != "FINISH_REASON_UNSPECIFIED";
-        if is_told && (self.finish.is_empty() || reason != "STOP") {
+        let is_given = !reason.is_empty() && reason != "FINISH_REASON_UNSPECIFIED";
+        if is_given && (self.finish.is_empty() || reason != "STOP") {
             reason.clone_into(&mut self.finish);
         }
         Ok(())
@@ -155,7 +155,7 @@ impl GoogleDecoder {
             // The list of parts was only skimmed: lone surrogates show here.
             Err(_) => {
                 repaired = repair_text(raw.get());
-                serde_json::from_str(&repaired).map_err(|_| malformed())?
+                serde_json::from_str(&repaired).map_err(|_| malformed("a part"))?
             }
         };
         let signature = part.thought_signature.as_str();
@@ -169,7 +169,7 @@ impl GoogleDecoder {
             if let Some(result) = part.more.get("functionResponse") {
                 self.answered(result, sink);
             }
-            self.keep(raw, sink);
+            self.store_part(raw, sink);
             return Ok(());
         };
         let text = text.as_str();
@@ -182,17 +182,17 @@ impl GoogleDecoder {
             }
             (_, true) if text.is_empty() => {
                 self.close_open(sink);
-                self.keep(raw, sink);
+                self.store_part(raw, sink);
             }
-            // What else it has is kept; pieces that have the same are one text.
+            // What else it has is stored; pieces that have the same are one text.
             (_, true) => {
                 let beside = part.more.object("").unwrap_or_default();
                 self.show_beside(kind, text, &beside, sink);
             }
-            // It says nothing, but the signature must come back on an empty text of its own.
+            // It has no text, but the signature must come back on an empty text of its own.
             (Kind::Text, false) if text.is_empty() => {
                 self.close_open(sink);
-                self.keep(raw, sink);
+                self.store_part(raw, sink);
             }
             (_, false) => {
                 self.close_open(sink);
@@ -261,7 +261,7 @@ impl GoogleDecoder {
     }
 
     /// Keeps a part that only the provider understands: code it ran, an image it drew, a signature alone.
-    fn keep(&mut self, raw: &RawValue, sink: &mut dyn DeltaSink) {
+    fn store_part(&mut self, raw: &RawValue, sink: &mut dyn DeltaSink) {
         if raw.get() == "{}" {
             return;
         }
@@ -299,19 +299,19 @@ impl GoogleDecoder {
         // A call that another one begins behind never got its end; it stays open, and is never run.
         self.partial = None;
         let id = self.calls.id_of(given, &self.response_id);
-        let told = id == given;
+        let has_own_id = id == given;
         let beside = call.more.object("").map(|json| format!("\"functionCall\":{json}"));
         let beside = beside.unwrap_or_default();
         if !in_pieces && !self.offered.has(name) {
             let index = self.begin(BlockStart::Opaque { raw_json: raw.get() }, sink);
             let owner = Owner::Undecided(attachment(part, &beside));
-            self.calls.push(id, told, name, Some(whole), index, owner);
+            self.calls.push(id, has_own_id, name, Some(whole), index, owner);
             return;
         }
         let index = self.begin(BlockStart::ToolCall { id: &id, name }, sink);
         attach(index, part, &beside, sink);
         if in_pieces {
-            self.calls.push(id, told, name, None, index, Owner::Ours);
+            self.calls.push(id, has_own_id, name, None, index, Owner::Ours);
             let mut partial = Partial::new(index);
             sink.withheld(index, partial.take(pieces));
             self.partial = Some(partial);
@@ -320,7 +320,7 @@ impl GoogleDecoder {
             }
         } else {
             sink.delta(Delta::Arguments { index, json: whole });
-            self.calls.push(id, told, name, Some(whole), index, Owner::Ours);
+            self.calls.push(id, has_own_id, name, Some(whole), index, Owner::Ours);
         }
     }
 
@@ -374,36 +374,4 @@ impl GoogleDecoder {
             _ => Stop::Other,
         }
     }
-}
-
-/// Tells what is kept beside a part, where there is anything.
-fn attach(index: u32, part: &Part<'_>, beside: &str, sink: &mut dyn DeltaSink) {
-    if let Some(json) = attachment(part, beside) {
-        sink.delta(Delta::ProviderData { index, json: &json });
-    }
-}
-
-/// What is kept beside a part: its signature, what a call has that is not known, and what the part has.
-fn attachment(part: &Part<'_>, beside: &str) -> Option<String> {
-    let signature = part.thought_signature.as_str();
-    let mut first = Vec::new();
-    if !signature.is_empty() {
-        first.extend_from_slice(b"\"thoughtSignature\":");
-        write_string(&mut first, signature);
-    }
-    if !beside.is_empty() {
-        if !first.is_empty() {
-            first.push(b',');
-        }
-        first.extend_from_slice(beside.as_bytes());
-    }
-    part.more.object(&String::from_utf8(first).ok()?)
-}
-
-fn malformed() -> Failure {
-    Failure::new(
-        FailureKind::ServerError,
-        MALFORMED_EVENT,
-        "the response has a part that cannot be read; ask again",
-    )
 }

@@ -3,11 +3,11 @@
 //! Pure: the same messages give the same bytes. A signature goes back on exactly the part it came on. It must never send
 //! thinking as text, nor an empty content, which the API refuses.
 
-use crate::json::{List, is_object, write_raw, write_string};
-use crate::members::{Members, write_kept};
+use crate::json::{List, is_object, write_arguments, write_raw, write_string};
+use crate::members::{Members, write_stored};
 use model::{Block, Message, Role};
 
-/// Said for a tool that said nothing.
+/// Stands for the output of a tool that had none.
 const NO_OUTPUT: &str = "(no output)";
 /// Said for a tool that answered with images alone.
 const IMAGE_FOLLOWS: &str = "(the image follows)";
@@ -83,7 +83,7 @@ fn model_part(list: &mut List<'_>, block: &Block) {
                 let out = list.item();
                 out.extend_from_slice(b"{\"text\":");
                 write_string(out, text);
-                write_kept(out, provider_data.as_deref(), is_written);
+                write_stored(out, provider_data.as_deref(), is_written);
                 out.push(b'}');
             }
         }
@@ -95,7 +95,9 @@ fn model_part(list: &mut List<'_>, block: &Block) {
             write_string(out, thinking);
             out.extend_from_slice(b",\"thought\":true,\"thoughtSignature\":");
             write_string(out, signature);
-            write_kept(out, provider_data.as_deref(), |name| is_written(name) || name == SIGNATURE);
+            write_stored(out, provider_data.as_deref(), |name| {
+                is_written(name) || name == SIGNATURE
+            });
             out.push(b'}');
         }
         Block::ToolCall { id, name, arguments_json, incomplete: false, provider_data } => {
@@ -105,20 +107,15 @@ fn model_part(list: &mut List<'_>, block: &Block) {
             out.extend_from_slice(b",\"name\":");
             write_string(out, name);
             out.extend_from_slice(b",\"args\":");
-            // A call whose arguments were no object was answered with an error; its replay must still be JSON.
-            if is_object(arguments_json) {
-                write_raw(out, arguments_json);
-            } else {
-                out.extend_from_slice(b"{}");
-            }
-            let kept = provider_data.as_deref().map(|json| Members::of(json, |_| false));
-            if let Some(beside) = kept.as_ref().and_then(|kept| kept.get(CALL)) {
-                write_kept(out, Some(beside.get()), |name| {
+            write_arguments(out, arguments_json);
+            let stored = provider_data.as_deref().map(|json| Members::of(json, |_| false));
+            if let Some(beside) = stored.as_ref().and_then(|stored| stored.get(CALL)) {
+                write_stored(out, Some(beside.get()), |name| {
                     matches!(name, "id" | "name" | "args" | "partialArgs" | "willContinue")
                 });
             }
             out.push(b'}');
-            write_kept(out, provider_data.as_deref(), is_written);
+            write_stored(out, provider_data.as_deref(), is_written);
             out.push(b'}');
         }
         Block::Opaque { raw_json } => {

@@ -2,6 +2,7 @@
 //!
 //! Gemini's API and Vertex speak the same wire below different paths; which one is [`GooglePath`]. It must never do I/O.
 
+mod attachment;
 mod body;
 mod calls;
 mod decode;
@@ -17,7 +18,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use path::GooglePath;
+pub(crate) use path::GooglePath;
 
 use bytes::Bytes;
 

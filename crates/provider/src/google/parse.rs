@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 use super::wire::Chunk;
 use crate::Failure;
 use crate::classify::{parse_error, payload_failure};
-use crate::json::repair_surrogates;
-use crate::sse::MALFORMED_EVENT;
+use crate::json::{object_of, repair_surrogates};
+use crate::wire::MALFORMED_EVENT;
 use model::FailureKind;
 
 /// Reads the chunks of a body: one, or a list of them (what the API sends where it was not asked for a stream).
@@ -59,10 +59,10 @@ fn try_read(data: &[u8]) -> Result<Vec<Chunk<'_>>, serde_json::Error> {
     }
 }
 
-/// The failure an `error` object tells of.
+/// The failure that an `error` object describes.
 pub(super) fn reported(error: &RawValue) -> Failure {
-    let wrapped = format!("{{\"error\":{}}}", error.get());
-    payload_failure(&parse_error(wrapped.as_bytes()).unwrap_or_default())
+    let body = object_of("error", error.get());
+    payload_failure(&parse_error(body.as_bytes()).unwrap_or_default())
 }
 
 /// The response ended before its protocol did.

@@ -38,8 +38,8 @@ impl Partial {
                 + piece.string_value.as_ref().map_or(0, |text| text.as_str().len())
                 + piece.number_value.map_or(0, |number| number.get().len());
             let put = steps(piece.json_path.as_str())
-                .and_then(|steps| place(&mut self.arguments, steps))
-                .is_some_and(|place| put(place, piece));
+                .and_then(|steps| target(&mut self.arguments, steps))
+                .is_some_and(|target| put(target, piece));
             self.broken |= !put;
         }
         bytes
@@ -51,10 +51,10 @@ impl Partial {
     }
 }
 
-/// Puts a value in its place: a string grows, everything else comes whole.
-fn put(place: &mut Value, piece: &PartialArg<'_>) -> bool {
+/// Puts a value at its path: a string grows, everything else comes whole.
+fn put(target: &mut Value, piece: &PartialArg<'_>) -> bool {
     let value = if let Some(text) = &piece.string_value {
-        if let Value::String(so_far) = place {
+        if let Value::String(so_far) = target {
             so_far.push_str(text.as_str());
             return true;
         }
@@ -68,26 +68,26 @@ fn put(place: &mut Value, piece: &PartialArg<'_>) -> bool {
         // `nullValue` is an enum of one word; null is also what nothing means.
         piece.bool_value.map_or(Value::Null, Value::Bool)
     };
-    *place = value;
+    *target = value;
     true
 }
 
-/// The place a path leads to, made where it is not there yet.
-fn place(root: &mut Value, steps: Vec<Step>) -> Option<&mut Value> {
-    let mut place = root;
+/// The value a path leads to, made where it is not there yet.
+fn target(root: &mut Value, steps: Vec<Step>) -> Option<&mut Value> {
+    let mut target = root;
     for step in steps {
-        place = match step {
+        target = match step {
             Step::Key(key) => {
-                if place.is_null() {
-                    *place = Value::Object(Map::new());
+                if target.is_null() {
+                    *target = Value::Object(Map::new());
                 }
-                place.as_object_mut()?.entry(key).or_insert(Value::Null)
+                target.as_object_mut()?.entry(key).or_insert(Value::Null)
             }
             Step::Index(index) => {
-                if place.is_null() {
-                    *place = Value::Array(Vec::new());
+                if target.is_null() {
+                    *target = Value::Array(Vec::new());
                 }
-                let items = place.as_array_mut()?;
+                let items = target.as_array_mut()?;
                 if items.len() <= index {
                     items.resize(index + 1, Value::Null);
                 }
@@ -95,10 +95,10 @@ fn place(root: &mut Value, steps: Vec<Step>) -> Option<&mut Value> {
             }
         };
     }
-    Some(place)
+    Some(target)
 }
 
-/// Reads `$.a[0]['b c']`; `None` for what is no path to one place below the root.
+/// Reads `$.a[0]['b c']`; `None` for what is no path to one value below the root.
 fn steps(path: &str) -> Option<Vec<Step>> {
     let mut rest = path.strip_prefix('$')?;
     let mut steps = Vec::new();

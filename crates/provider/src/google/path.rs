@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_keeps_its_own_path_and_a_model_cannot_leave_its_place() {
+    fn a_gateway_has_its_own_path_and_a_model_cannot_change_it() {
         assert_eq!(path("gate.example", "/g", "gemini-x"), "/g/v1beta/models/gemini-x:m");
         assert_eq!(path("127.0.0.1", "", "a/../b?key=x"), "/v1beta/models/a%2F..%2Fb%3Fkey%3Dx:m");
     }

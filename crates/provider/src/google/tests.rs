@@ -7,7 +7,7 @@ mod recordings;
 use serde_json::Value;
 
 use super::decode::GoogleDecoder;
-use crate::{BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, Flow, ReportedUsage};
+use crate::{BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, ReportedUsage, recorded};
 
 /// What a response came to, as a reader of its deltas hears it.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -29,7 +29,7 @@ pub(super) struct HeardBlock {
 }
 
 impl HeardBlock {
-    /// The signature of the part, wherever it is kept.
+    /// The signature of the part, wherever it is stored.
     pub(super) fn signature(&self) -> Option<String> {
         let of = |json: &str| {
             let value: Value = serde_json::from_str(json).ok()?;
@@ -119,20 +119,12 @@ impl DeltaSink for Heard {
     }
 }
 
-/// Feeds events as the transport does: until the decoder says it is enough, then the end.
+/// Feeds events as the transport does: until the decoder is done, then the end.
 pub(super) fn decode<'a>(
     events: impl IntoIterator<Item = (&'a str, &'a [u8])>,
 ) -> (Heard, Result<Completion, Failure>) {
     let mut heard = Heard::default();
-    let mut decoder = GoogleDecoder::default();
-    for (name, data) in events {
-        match decoder.event(name, data, &mut heard) {
-            Ok(Flow::More) => {}
-            Ok(Flow::End) => break,
-            Err(failure) => return (heard, Err(failure)),
-        }
-    }
-    let ended = decoder.end(&mut heard);
+    let ended = recorded::decode(GoogleDecoder::default(), events, &mut heard);
     (heard, ended)
 }
 

@@ -17,7 +17,7 @@ pub(super) fn config(model: &str, asked: &ThinkingConfig) -> String {
     if off {
         return match most {
             Some(_) => r#"{"includeThoughts":false,"thinkingBudget":0}"#.to_owned(),
-            // A model of levels always thinks a little; it can only be asked not to tell.
+            // A model of levels always thinks a little; it can only be asked not to show it.
             None => r#"{"includeThoughts":false}"#.to_owned(),
         };
     }

@@ -1,32 +1,32 @@
-//! What a context may ask and Google's API has no place for: told, never dropped in silence.
+//! What a context may ask and Google's API has no field for: reported, never dropped in silence.
 
 use crate::ModelRequest;
 use model::{CacheTtl, RunWarning};
 
-/// `is_label` says whether a note may travel as a label, which only Vertex has.
+/// `is_label` decides whether a note may travel as a label, which only Vertex has.
 pub(super) fn unsupported(
     request: &ModelRequest,
     is_label: impl Fn(&str, &str) -> bool,
 ) -> Vec<RunWarning> {
     let options = &request.options;
-    let mut told = Vec::new();
-    let mut tell = |field: &str, why: &str| told.push(RunWarning::unsupported(field, why));
+    let mut warnings = Vec::new();
+    let mut warn = |field: &str, why: &str| warnings.push(RunWarning::unsupported(field, why));
     if options.tool_choice.is_some() && request.tools.is_empty() {
-        tell("toolChoice", "there is no tool to choose");
+        warn("toolChoice", "there is no tool to choose");
     }
     if options.parallel_tool_calls == Some(false) {
-        tell("parallelToolCalls", "Google's API lets the model decide");
+        warn("parallelToolCalls", "Google's API lets the model decide");
     }
     if options.prompt_cache.key.is_some() {
-        tell("promptCache.key", "Google's API takes none");
+        warn("promptCache.key", "Google's API takes none");
     }
     if options.prompt_cache.ttl == Some(CacheTtl::Hour) {
-        tell("promptCache.ttl", "Google's implicit cache has a time of its own");
+        warn("promptCache.ttl", "Google's implicit cache has a time of its own");
     }
     for (name, _) in options.metadata.iter().filter(|(name, value)| !is_label(name, value)) {
-        tell(&format!("metadata.{name}"), "it is no label that Vertex takes");
+        warn(&format!("metadata.{name}"), "it is no label that Vertex takes");
     }
-    told
+    warnings
 }
 
 #[cfg(test)]
@@ -37,7 +37,7 @@ mod tests {
     use model::{PromptCache, RequestOptions, ToolChoice};
 
     #[test]
-    fn what_the_api_has_no_word_for_is_told_by_its_field() {
+    fn an_option_that_the_api_lacks_is_a_warning_with_its_field() {
         let options = RequestOptions {
             tool_choice: Some(ToolChoice::Required),
             parallel_tool_calls: Some(false),

@@ -1,6 +1,6 @@
 //! The shapes of a `GenerateContentResponse` on the wire, borrowed from the event's bytes.
 //!
-//! Only what is read is named; parts are kept raw, because what is not understood goes back as it came. It must never
+//! Only what is read is named; parts stay raw, because what is not understood goes back as it came. It must never
 //! decide what a field means.
 
 use serde::Deserialize;
@@ -88,7 +88,7 @@ pub(super) struct FunctionResponse<'a> {
     pub(super) name: Text<'a>,
 }
 
-/// A piece of streamed arguments: one value, or a piece of a string, at one place.
+/// A piece of streamed arguments: one value, or a piece of a string, at one path.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PartialArg<'a> {

@@ -1,4 +1,4 @@
-//! A sink that takes live keys out of what a server says beside the model's own words: ids, names, blocks only it
+//! A sink that takes live keys out of what a server sends beside the model's own text: ids, names, blocks only it
 //! understands. What the model writes is content, and passes as it is.
 
 use std::task::{Context, Poll};

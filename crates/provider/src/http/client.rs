@@ -49,7 +49,7 @@ impl HttpClient {
         Ok(client)
     }
 
-    /// Lets go of every connection: those that nobody uses are closed at once, the others once their answer is read. A
+    /// Lets go of every connection: idle ones are closed at once, the others once their answer is read. A
     /// later request opens new ones.
     pub(super) fn disconnect(&self) {
         self.built.lock().unwrap_or_else(PoisonError::into_inner).clear();

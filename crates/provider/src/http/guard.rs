@@ -17,7 +17,7 @@ use model::InputError;
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct BaseUrl {
     url: Url,
-    /// Scheme, host and port: all that an error may tell of it.
+    /// Scheme, host and port: all that an error may show of it.
     origin: String,
 }
 
@@ -188,7 +188,7 @@ impl Resolve for GuardedResolver {
     }
 }
 
-/// Link-local addresses, where clouds keep the machine's own credentials, and those they keep elsewhere.
+/// Link-local addresses, where clouds serve the machine's own credentials, and the other addresses they serve them at.
 fn is_refused(address: IpAddr) -> bool {
     const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
     const METADATA_V4: Ipv4Addr = Ipv4Addr::new(100, 100, 100, 200);

@@ -26,7 +26,7 @@ impl TurnHeaders {
         Ok(Self(headers))
     }
 
-    /// Puts them over `headers`: the turn's own say wins over the provider's.
+    /// Puts them over `headers`: the turn's own value wins over the provider's.
     pub(super) fn put_over(&self, headers: &mut HeaderMap) {
         for (name, value) in &self.0 {
             headers.insert(name.clone(), value.clone());

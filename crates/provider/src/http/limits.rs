@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The time limits; each can be set per provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timeouts {
+pub(crate) struct Timeouts {
     /// DNS, TCP and TLS together.
     pub connect: Duration,
     /// From the start of the attempt to the response's headers.

@@ -24,7 +24,7 @@ pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The names of an event's fields, and the beginning of a comment.
 const FIELDS: [&[u8]; 5] = [b"event:", b"data:", b"id:", b"retry:", b":"];
 
-/// What the first bytes of an answer say.
+/// What the first bytes of an answer show.
 pub(super) fn beginning(head: &[u8], framing: Framing) -> Beginning {
     if framing == Framing::AwsEventStream {
         // A frame begins with its length, whose first byte is zero up to 16 MiB.

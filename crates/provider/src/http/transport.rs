@@ -88,7 +88,7 @@ impl Exchange<'_> {
         let no_progress = self.last_delta + self.timeouts.no_progress;
         let deadline = idle.min(no_progress);
         let piece = std::future::poll_fn(|cx| {
-            // A fresh `chunk()` at each poll is sound: it keeps nothing between polls.
+            // A fresh `chunk()` at each poll is sound: it has no state between polls.
             if let Poll::Ready(outcome) = pin!(self.response.chunk()).poll(cx) {
                 return Poll::Ready(outcome.map_err(|error| body_failure(error, self.origin)));
             }
@@ -185,16 +185,16 @@ pub(super) struct Collected {
 /// Answers whose terminal event has come, but not yet their last byte.
 ///
 /// The connection can be used again only after that byte, which often comes a packet later. Waiting would delay the
-/// result; hanging up would cost the next call a handshake, or count as a reset stream in HTTP/2. So the answer is kept
+/// result; hanging up would cost the next call a handshake, or count as a reset stream in HTTP/2. So the answer is held
 /// until the next call.
 #[derive(Default)]
 pub(super) struct Remainders {
-    kept: Mutex<Vec<(Response, Instant)>>,
+    held: Mutex<Vec<(Response, Instant)>>,
 }
 
 impl Remainders {
     const MOST: usize = 256;
-    const KEPT_FOR: Duration = Duration::from_secs(10);
+    const HELD_FOR: Duration = Duration::from_secs(10);
 
     /// Takes an answer whose rest does not matter.
     pub(super) fn finish(&self, exchange: Exchange<'_>) {
@@ -202,16 +202,16 @@ impl Remainders {
         if ended(&mut response) {
             return;
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < Self::MOST {
-            kept.push((response, clock.instant()));
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.len() < Self::MOST {
+            held.push((response, clock.instant()));
         }
     }
 
     /// Lets go of those that have ended, and hangs up on those that do not.
     pub(super) fn sweep(&self, now: Instant) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain_mut(|(response, since)| now < *since + Self::KEPT_FOR && !ended(response));
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain_mut(|(response, since)| now < *since + Self::HELD_FOR && !ended(response));
     }
 }
 

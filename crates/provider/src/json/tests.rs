@@ -26,7 +26,7 @@ fn what_needs_no_repair_is_borrowed() {
 }
 
 #[test]
-fn an_object_is_told_from_everything_else() {
+fn an_object_is_distinguished_from_everything_else() {
     assert!(is_object(" {\"a\":[1,{}]} "));
     for text in ["", "[]", "\"{}\"", "{", "{\"a\":1}}", "{\"a\"", "null"] {
         assert!(!is_object(text), "{text}");

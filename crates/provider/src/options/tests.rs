@@ -275,7 +275,7 @@ fn a_known_service_needs_nothing_but_its_name() {
 }
 
 #[test]
-fn a_usual_key_goes_by_place_and_never_by_name_or_flavour() {
+fn a_usual_key_goes_by_host_and_never_by_name_or_flavour() {
     let environment = Environment::fixed([("GROQ_API_KEY", SECRET), ("AZURE_API_KEY", SECRET)]);
     let providers = r#"{
         "groq": {"baseUrl": "https://gateway.example/v1"},
@@ -293,7 +293,7 @@ fn a_usual_key_goes_by_place_and_never_by_name_or_flavour() {
 }
 
 #[test]
-fn a_service_is_told_by_flavour_then_host_then_name() {
+fn a_service_is_found_by_flavour_then_host_then_name() {
     let providers = r#"{
         "a": {"flavor": "mistral", "baseUrl": "https://api.deepseek.com"},
         "mistral": {"baseUrl": "https://api.deepseek.com"},

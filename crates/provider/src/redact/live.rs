@@ -7,9 +7,9 @@ use std::borrow::Cow;
 use memchr::memmem::Finder;
 use serde_json::Value;
 
-use super::{MARK, SHORTEST_KEY, forms, replace_all};
+use super::forms::{MARK, SHORTEST_KEY, forms, replace_all};
 
-/// Characters of a word that a server says in a field of its own, such as why it stopped.
+/// Characters of a word that a server sends in a field of its own, such as why it stopped.
 const MAX_WORD: usize = 200;
 
 /// The keys of one attempt, in every form they travel in.

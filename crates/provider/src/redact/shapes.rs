@@ -2,7 +2,7 @@
 //!
 //! One pass over the bytes, each looked at a bounded number of times. It must never know a particular key.
 
-use super::MARK;
+use super::forms::MARK;
 
 /// What keys begin with, and how many key characters must follow.
 const PREFIXES: &[(&str, usize)] = &[

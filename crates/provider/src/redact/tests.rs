@@ -1,4 +1,4 @@
-//! Redaction keeps no key, in any form, and leaves ordinary errors readable.
+//! Redaction leaves no key, in any form, and leaves ordinary errors readable.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};

@@ -5,18 +5,18 @@
 
 use serde_json::value::RawValue;
 
-use super::item::Place;
-use super::items::{Items, Of};
+use super::item::Slot;
+use super::output::{Items, Of};
 use super::wire::{Event, Kind, ResponseBody};
 use super::{failure, usage};
 use crate::json::repair;
-use crate::sse::MALFORMED_EVENT;
+use crate::wire::{MALFORMED_EVENT, malformed};
 use crate::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, OfferedTools, Stop};
 
 /// The state of one response.
 #[derive(Debug, Default)]
 pub(super) struct ResponsesDecoder {
-    /// The id of the first event that told one.
+    /// The id of the first event that had one.
     response_id: Option<String>,
     items: Items,
     /// Why it stopped, once the terminal event was seen.
@@ -83,9 +83,9 @@ impl ResponsesDecoder {
         sink: &mut dyn DeltaSink,
     ) -> Result<Flow, Failure> {
         let of = Of { output_index: event.output_index.0, item_id: event.item_id.as_str() };
-        let content = || Place::Content(event.content_index.0.unwrap_or(0));
-        let summary = || Place::Summary(event.summary_index.0.unwrap_or(0));
-        let reasoning = || Place::Reasoning(event.content_index.0.unwrap_or(0));
+        let content = || Slot::Content(event.content_index.0.unwrap_or(0));
+        let summary = || Slot::Summary(event.summary_index.0.unwrap_or(0));
+        let reasoning = || Slot::Reasoning(event.content_index.0.unwrap_or(0));
         let delta = event.delta.as_str();
         let kind = if event.kind.as_str().is_empty() { name } else { event.kind.as_str() };
         match kind {
@@ -95,10 +95,10 @@ impl ResponsesDecoder {
                 self.items.delta(of, content(), delta, sink);
             }
             "response.function_call_arguments.delta" => {
-                self.items.delta(of, Place::Arguments, delta, sink);
+                self.items.delta(of, Slot::Arguments, delta, sink);
             }
             "response.custom_tool_call_input.delta" => {
-                self.items.delta(of, Place::Input, delta, sink);
+                self.items.delta(of, Slot::Input, delta, sink);
             }
             "response.reasoning_summary_text.delta" => {
                 self.items.delta(of, summary(), delta, sink);
@@ -111,10 +111,10 @@ impl ResponsesDecoder {
                 self.items.text_done(of, content(), event.refusal.as_str(), sink)?;
             }
             "response.function_call_arguments.done" => {
-                self.items.text_done(of, Place::Arguments, event.arguments.as_str(), sink)?;
+                self.items.text_done(of, Slot::Arguments, event.arguments.as_str(), sink)?;
             }
             "response.custom_tool_call_input.done" => {
-                self.items.text_done(of, Place::Input, event.input.as_str(), sink)?;
+                self.items.text_done(of, Slot::Input, event.input.as_str(), sink)?;
             }
             "response.reasoning_summary_text.done" => {
                 self.items.text_done(of, summary(), event.text.as_str(), sink)?;
@@ -127,7 +127,7 @@ impl ResponsesDecoder {
             "response.created" => {
                 let response = response(event)?;
                 let id = response.id.as_str();
-                // A second response in the middle of the first is never joined to it. Only its beginning tells: some
+                // A second response in the middle of the first is never joined to it. Only its beginning shows it: some
                 // gateways give every event another id.
                 if self.items.any_begun() && self.response_id.as_deref() != Some(id) {
                     return Err(failure::spliced());
@@ -181,15 +181,15 @@ impl ResponsesDecoder {
                 _ => name.is_empty() || is_known(name),
             },
         };
-        let said = repaired.trim();
-        if name == "error" && !said.is_empty() && !said.starts_with('{') {
-            // What an error event says need not be JSON.
-            return Err(failure::reported(said.as_bytes()));
+        let error_text = repaired.trim();
+        if name == "error" && !error_text.is_empty() && !error_text.starts_with('{') {
+            // The text of an error event need not be JSON.
+            return Err(failure::reported(error_text.as_bytes()));
         }
-        if known { Err(failure::malformed("an event")) } else { Ok(Flow::More) }
+        if known { Err(malformed("an event")) } else { Ok(Flow::More) }
     }
 
-    /// The response begins, by the first event that tells of it.
+    /// The response begins, by the first event that describes it.
     fn started(&mut self, response: &ResponseBody<'_>, sink: &mut dyn DeltaSink) {
         if self.response_id.is_none() {
             let (response_id, model) = (response.id.as_str(), response.model.as_str());
@@ -204,7 +204,7 @@ impl ResponsesDecoder {
         }
     }
 
-    /// The response is over. Its status says how, whatever the event is called: some servers end every stream with a
+    /// The response is over. Its status decides how, whatever the event is called: some servers end every stream with a
     /// `response.completed`.
     fn over(
         &mut self,
@@ -260,12 +260,12 @@ impl ResponsesDecoder {
 }
 
 fn item<'a>(event: &Event<'a>) -> Result<&'a RawValue, Failure> {
-    event.item.ok_or_else(|| failure::malformed("an output item"))
+    event.item.ok_or_else(|| malformed("an output item"))
 }
 
 fn response<'a>(event: &Event<'a>) -> Result<ResponseBody<'a>, Failure> {
-    let malformed = || failure::malformed("a response object");
-    serde_json::from_str(event.response.ok_or_else(malformed)?.get()).map_err(|_| malformed())
+    let unreadable = || malformed("a response object");
+    serde_json::from_str(event.response.ok_or_else(unreadable)?.get()).map_err(|_| unreadable())
 }
 
 /// Whether an event carries a part of the answer, or its end.

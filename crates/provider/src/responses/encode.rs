@@ -3,7 +3,7 @@
 //! Pure: the same messages give the same bytes. It must never send reasoning that did not come from here, or an id whose
 //! reasoning does not go with it.
 
-use super::identity::{self, KeptText, kept_text};
+use super::identity::{self, StoredText, stored_text_of};
 use crate::json::{is_object, write_string};
 use model::{Block, Message, Role};
 
@@ -15,8 +15,8 @@ pub(super) fn encode(messages: &[Message]) -> Vec<u8> {
     let mut writer = Writer { out: Vec::with_capacity(estimate(messages)) };
     for message in messages {
         match message.role {
-            Role::User => writer.said("user", &message.blocks),
-            Role::System => writer.said("system", &message.blocks),
+            Role::User => writer.input_message("user", &message.blocks),
+            Role::System => writer.input_message("system", &message.blocks),
             Role::Assistant => writer.assistant(&message.blocks),
             Role::Tool => writer.results(&message.blocks),
         }
@@ -44,8 +44,8 @@ impl Writer {
         }
     }
 
-    /// What a user or the host says.
-    fn said(&mut self, role: &str, blocks: &[Block]) {
+    /// The message of a user or the host.
+    fn input_message(&mut self, role: &str, blocks: &[Block]) {
         let before = self.out.len();
         self.next();
         self.raw("{\"type\":\"message\",\"role\":");
@@ -58,7 +58,7 @@ impl Writer {
         }
     }
 
-    /// Text and images as content parts; tells whether there were any.
+    /// Text and images as content parts; true where there were any.
     fn parts(&mut self, blocks: &[Block]) -> bool {
         let mut any = false;
         for block in blocks {
@@ -93,11 +93,11 @@ impl Writer {
             rest = after;
             match block {
                 Block::Text { text, provider_data } if !text.is_empty() => {
-                    let kept = kept_text(provider_data.as_deref());
-                    let more = rest.iter().take_while(|next| is_same_message(kept, next)).count();
+                    let stored = stored_text_of(provider_data.as_deref());
+                    let more = rest.iter().take_while(|next| is_same_message(stored, next)).count();
                     let (same, after) = rest.split_at(more);
                     rest = after;
-                    self.message(block, same, kept, paired);
+                    self.message(block, same, stored, paired);
                 }
                 Block::Thinking { provider_data: Some(item), .. } => {
                     let before = self.out.len();
@@ -126,11 +126,11 @@ impl Writer {
     }
 
     /// One message of the model's: as it came where that is known, else its text.
-    fn message(&mut self, first: &Block, more: &[Block], kept: KeptText<'_>, paired: bool) {
+    fn message(&mut self, first: &Block, more: &[Block], stored: StoredText<'_>, paired: bool) {
         let texts = || std::iter::once(first).chain(more);
         self.next();
         self.raw("{\"type\":\"message\",\"role\":\"assistant\"");
-        let Some(item) = kept.item else {
+        let Some(item) = stored.item else {
             self.raw(",\"content\":");
             let text: String = texts().filter_map(text_of).map(|(text, _)| text).collect();
             self.string(&text);
@@ -139,15 +139,15 @@ impl Writer {
         };
         identity::write_message_fields(&mut self.out, item, paired);
         self.raw(",\"content\":[");
-        for (position, (text, kept)) in texts().filter_map(text_of).enumerate() {
+        for (position, (text, stored)) in texts().filter_map(text_of).enumerate() {
             self.raw(if position > 0 { "," } else { "" });
-            self.raw(if identity::is_refusal(kept) {
+            self.raw(if identity::is_refusal(stored) {
                 "{\"type\":\"refusal\",\"refusal\":"
             } else {
                 "{\"type\":\"output_text\",\"text\":"
             });
             self.string(text);
-            if let Some(part) = kept.part {
+            if let Some(part) = stored.part {
                 identity::write_part_fields(&mut self.out, part);
             }
             self.out.push(b'}');
@@ -164,8 +164,8 @@ impl Writer {
         self.raw(",\"arguments\":");
         // A call whose arguments were no object was answered with an error; its replay must still be one.
         self.string(if is_object(arguments) { arguments } else { "{}" });
-        if let Some(kept) = provider_data {
-            identity::write_call(&mut self.out, kept);
+        if let Some(stored) = provider_data {
+            identity::write_call(&mut self.out, stored);
         }
         self.out.push(b'}');
     }
@@ -192,10 +192,10 @@ impl Writer {
     }
 }
 
-fn text_of(block: &Block) -> Option<(&str, KeptText<'_>)> {
+fn text_of(block: &Block) -> Option<(&str, StoredText<'_>)> {
     match block {
         Block::Text { text, provider_data } if !text.is_empty() => {
-            Some((text, kept_text(provider_data.as_deref())))
+            Some((text, stored_text_of(provider_data.as_deref())))
         }
         Block::Text { .. }
         | Block::Image { .. }
@@ -207,12 +207,12 @@ fn text_of(block: &Block) -> Option<(&str, KeptText<'_>)> {
     }
 }
 
-/// Whether a block is another part of the message whose item is kept in `first`, or another text of which nothing is.
-fn is_same_message(first: KeptText<'_>, block: &Block) -> bool {
-    let item = |kept: KeptText<'_>| kept.item.map(|item| item.get().to_owned());
+/// Whether a block is another part of the message whose item is stored in `first`, or another text of which nothing is.
+fn is_same_message(first: StoredText<'_>, block: &Block) -> bool {
+    let item = |stored: StoredText<'_>| stored.item.map(|item| item.get().to_owned());
     match block {
         Block::Text { provider_data, .. } => {
-            item(first) == item(kept_text(provider_data.as_deref()))
+            item(first) == item(stored_text_of(provider_data.as_deref()))
         }
         Block::Image { .. }
         | Block::Thinking { .. }
@@ -225,13 +225,13 @@ fn is_same_message(first: KeptText<'_>, block: &Block) -> bool {
 
 fn estimate(messages: &[Message]) -> usize {
     fn block_size(block: &Block) -> usize {
-        let kept = |data: &Option<String>| data.as_ref().map_or(0, String::len);
+        let stored = |data: &Option<String>| data.as_ref().map_or(0, String::len);
         match block {
-            Block::Text { text, provider_data } => text.len() + kept(provider_data),
+            Block::Text { text, provider_data } => text.len() + stored(provider_data),
             Block::Image { data, .. } => data.len(),
-            Block::Thinking { provider_data, .. } => kept(provider_data),
+            Block::Thinking { provider_data, .. } => stored(provider_data),
             Block::ToolCall { arguments_json, provider_data, .. } => {
-                arguments_json.len() * 5 / 4 + kept(provider_data)
+                arguments_json.len() * 5 / 4 + stored(provider_data)
             }
             Block::ToolResult { content, .. } => content.iter().map(block_size).sum(),
             Block::Opaque { raw_json } => raw_json.len(),

@@ -1,11 +1,10 @@
-//! The failures of a response. It must never read what the model said.
+//! The failures of a response. It must never read the model's text.
 
 use crate::Failure;
 use crate::classify::{ErrorPayload, parse_error, payload_failure};
-use crate::sse::MALFORMED_EVENT;
 use model::FailureKind;
 
-/// The failure an `error` event tells of, or a body with an `error`.
+/// The failure that an `error` event describes, or a body with an `error`.
 pub(super) fn reported(data: &[u8]) -> Failure {
     let payload = parse_error(data).unwrap_or_else(|| ErrorPayload {
         message: String::from_utf8_lossy(data).into_owned(),
@@ -14,7 +13,7 @@ pub(super) fn reported(data: &[u8]) -> Failure {
     payload_failure(&payload)
 }
 
-/// The failure of a response that failed: the provider's fault, where it does not say whose.
+/// The failure of a response that failed: the provider's fault, where it does not name whose.
 pub(super) fn failed(data: &[u8]) -> Failure {
     let mut failure = payload_failure(&parse_error(data).unwrap_or_default());
     if failure.kind == FailureKind::Unknown {
@@ -50,16 +49,7 @@ pub(super) fn inconsistent() -> Failure {
     )
 }
 
-/// An event of a known type that cannot be read: to go on would lose a part of the answer.
-pub(super) fn malformed(what: &str) -> Failure {
-    Failure::new(
-        FailureKind::ServerError,
-        MALFORMED_EVENT,
-        format!("the response has {what} that cannot be read; ask again"),
-    )
-}
-
-/// A body that is no response: the error it tells of, if it does.
+/// A body that is no response: the error it describes, if it does.
 pub(super) fn not_a_response(body: &[u8]) -> Failure {
     parse_error(body).map_or_else(
         || {

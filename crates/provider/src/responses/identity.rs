@@ -1,7 +1,7 @@
-//! What of an item is kept beside its text, so that the item can go back as it came: its id, phase, status, annotations
+//! What of an item is stored beside its text, so that the item can go back as it came: its id, phase, status, annotations
 //! and whatever else the provider wrote, each field verbatim.
 //!
-//! Both directions are here, because they must agree. It must never keep what the block itself holds.
+//! Both directions are here, because they must agree. It must never store what the block itself holds.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -11,33 +11,33 @@ use crate::json::{Text, fields_of, write_raw, write_string};
 /// The longest `id` the API takes in an input item; those it gives may be longer (docs/rules/wire/openai-responses.md#ids).
 const MAX_ID: usize = 64;
 
-/// What is kept with a text: the fields of its message item, and those of its content part.
+/// What is stored with a text: the fields of its message item, and those of its content part.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
-pub(super) struct KeptText<'a> {
+pub(super) struct StoredText<'a> {
     #[serde(borrow)]
     pub(super) item: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) part: Option<&'a RawValue>,
 }
 
-/// Reads what was kept with a text. Other APIs' data has neither field.
-pub(super) fn kept_text(provider_data: Option<&str>) -> KeptText<'_> {
+/// Reads what was stored with a text. Other APIs' data has neither field.
+pub(super) fn stored_text_of(provider_data: Option<&str>) -> StoredText<'_> {
     provider_data.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default()
 }
 
 /// Whether a text was the model's refusal.
-pub(super) fn is_refusal(kept: KeptText<'_>) -> bool {
+pub(super) fn is_refusal(stored: StoredText<'_>) -> bool {
     #[derive(Deserialize)]
     struct Typed<'a> {
         #[serde(borrow, default, rename = "type")]
         kind: Text<'a>,
     }
-    let part = kept.part.and_then(|part| serde_json::from_str::<Typed<'_>>(part.get()).ok());
+    let part = stored.part.and_then(|part| serde_json::from_str::<Typed<'_>>(part.get()).ok());
     part.is_some_and(|part| part.kind.as_str() == "refusal")
 }
 
-/// What to keep with a text: the item without its content, the part without its text.
-pub(super) fn keep_text(item: &str, part: &str) -> String {
+/// What to store with a text: the item without its content, the part without its text.
+pub(super) fn stored_text(item: &str, part: &str) -> String {
     let mut out = b"{\"item\":{".to_vec();
     write_fields(&mut out, item, false, |name| !matches!(name, "type" | "role" | "content"));
     out.extend_from_slice(b"},\"part\":{");
@@ -47,15 +47,15 @@ pub(super) fn keep_text(item: &str, part: &str) -> String {
     text(out)
 }
 
-/// What to keep with a call beside its id, name and arguments (`namespace`, `caller`); `None` for nothing.
-pub(super) fn keep_call(item: &str) -> Option<String> {
+/// What to store with a call beside its id, name and arguments (`namespace`, `caller`); `None` for nothing.
+pub(super) fn stored_call(item: &str) -> Option<String> {
     let mut out = b"{".to_vec();
     let any = write_fields(&mut out, item, false, is_extra_of_call);
     out.push(b'}');
     any.then(|| text(out))
 }
 
-/// Writes what was kept with a call, each field after a comma.
+/// Writes what was stored with a call, each field after a comma.
 pub(super) fn write_call(out: &mut Vec<u8>, provider_data: &str) {
     write_fields(out, provider_data, true, is_extra_of_call);
 }
@@ -64,20 +64,20 @@ fn is_extra_of_call(name: &str) -> bool {
     !matches!(name, "type" | "id" | "call_id" | "name" | "arguments" | "input" | "status")
 }
 
-/// Writes the fields kept with a message, each after a comma. `with_id` where the reasoning before it goes back too: an
+/// Writes the fields stored with a message, each after a comma. `with_id` where the reasoning before it goes back too: an
 /// id alone makes the API ask for the reasoning it belongs to.
 pub(super) fn write_message_fields(out: &mut Vec<u8>, item: &RawValue, with_id: bool) {
     let with_id = with_id && has_short_id(item.get());
     write_fields(out, item.get(), true, |name| name != "id" || with_id);
 }
 
-/// Writes the fields kept with a content part, each after a comma; its type is the writer's.
+/// Writes the fields stored with a content part, each after a comma; its type is the writer's.
 pub(super) fn write_part_fields(out: &mut Vec<u8>, part: &RawValue) {
     write_fields(out, part.get(), true, |name| name != "type");
 }
 
-/// Writes a reasoning item as it came. What is encrypted says itself which item it is, and with `store: false` the API
-/// refuses the id of one it has not stored (docs/rules/wire/openai-responses.md#ids); reasoning in plain text keeps its id. Tells whether there was
+/// Writes a reasoning item as it came. What is encrypted names its own item, and with `store: false` the API
+/// refuses the id of one it has not stored (docs/rules/wire/openai-responses.md#ids); reasoning in plain text has its id. True where there was
 /// anything to write: a summary alone is nothing the model could take up again.
 pub(super) fn write_reasoning(out: &mut Vec<u8>, provider_data: &str) -> bool {
     #[derive(Deserialize)]

@@ -1,14 +1,14 @@
-//! One output item: what it is, and how much of it was told. It must never tell anything itself.
+//! One output item: what it is, and how much of it was emitted. It must never emit anything itself.
 
 use serde_json::value::RawValue;
 
-use super::failure;
 use super::wire::{ItemBody, Kind, PartBody};
 use crate::Failure;
+use crate::wire::malformed;
 
 /// Which text of an item a fragment belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Slot {
     /// A part of a message.
     Content(u64),
     /// A part of the summary of what was reasoned.
@@ -35,7 +35,7 @@ pub(super) enum ItemKind {
 /// One text of an item so far.
 #[derive(Debug)]
 pub(super) struct Part {
-    pub(super) place: Place,
+    pub(super) slot: Slot,
     pub(super) block: u32,
     pub text: String,
 }
@@ -49,7 +49,7 @@ pub(super) struct Item {
     pub(super) block: u32,
     pub(super) parts: Vec<Part>,
     pub(super) closed: bool,
-    /// A call of a tool that was not offered, while nobody knows whose it is.
+    /// A call of a tool that was not offered, while it is not known whose it is.
     pub(super) undecided: Option<Undecided>,
 }
 
@@ -69,20 +69,20 @@ impl Item {
     }
 
     /// Whether a fragment may belong to it.
-    pub(super) fn takes(&self, place: Place) -> bool {
-        match place {
-            Place::Content(_) => self.kind == ItemKind::Message,
-            Place::Summary(_) | Place::Reasoning(_) => self.kind == ItemKind::Reasoning,
-            Place::Arguments => self.kind == ItemKind::Call,
-            Place::Input => self.kind == ItemKind::CustomCall,
+    pub(super) fn takes(&self, slot: Slot) -> bool {
+        match slot {
+            Slot::Content(_) => self.kind == ItemKind::Message,
+            Slot::Summary(_) | Slot::Reasoning(_) => self.kind == ItemKind::Reasoning,
+            Slot::Arguments => self.kind == ItemKind::Call,
+            Slot::Input => self.kind == ItemKind::CustomCall,
         }
     }
 }
 
 /// An item's type, and what is in it.
 pub(super) fn read(raw: &RawValue) -> Result<(ItemKind, ItemBody<'_>), Failure> {
-    let malformed = |_| failure::malformed("an output item");
-    let kind = serde_json::from_str::<Kind<'_>>(raw.get()).map_err(malformed)?.kind;
+    let unreadable = |_| malformed("an output item");
+    let kind = serde_json::from_str::<Kind<'_>>(raw.get()).map_err(unreadable)?.kind;
     let kind = match kind.as_str() {
         "message" => ItemKind::Message,
         "reasoning" => ItemKind::Reasoning,
@@ -93,7 +93,7 @@ pub(super) fn read(raw: &RawValue) -> Result<(ItemKind, ItemBody<'_>), Failure> 
     let body = match kind {
         ItemKind::Other => ItemBody::identified(raw),
         ItemKind::Message | ItemKind::Reasoning | ItemKind::Call | ItemKind::CustomCall => {
-            serde_json::from_str(raw.get()).map_err(malformed)?
+            serde_json::from_str(raw.get()).map_err(unreadable)?
         }
     };
     Ok((kind, body))
@@ -103,5 +103,5 @@ pub(super) fn read(raw: &RawValue) -> Result<(ItemKind, ItemBody<'_>), Failure> 
 pub(super) fn parts_of<'a>(parts: Option<&[&'a RawValue]>) -> Result<Vec<PartBody<'a>>, Failure> {
     let parse = |raw: &&'a RawValue| serde_json::from_str::<PartBody<'a>>(raw.get());
     let parsed: Result<_, _> = parts.unwrap_or_default().iter().map(parse).collect();
-    parsed.map_err(|_| failure::malformed("a part of an output item"))
+    parsed.map_err(|_| malformed("a part of an output item"))
 }

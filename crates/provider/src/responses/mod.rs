@@ -1,6 +1,6 @@
 //! OpenAI Responses: what is sent and how its answers are read (docs/rules/wire/openai-responses.md).
 //!
-//! Nothing is kept at the provider (`store: false`): the whole conversation is sent each time, and what the model
+//! Nothing is stored at the provider (`store: false`): the whole conversation is sent each time, and what the model
 //! reasoned goes back encrypted. It must never do I/O.
 
 mod body;
@@ -10,6 +10,7 @@ mod failure;
 mod identity;
 mod item;
 mod items;
+mod output;
 mod unsupported;
 mod usage;
 mod wire;

@@ -34,7 +34,7 @@ fn thinking(item: &str) -> Block {
     Block::Thinking { thinking: "shown".to_owned(), signature: None, provider_data }
 }
 
-fn said(text: &str, provider_data: &str) -> Block {
+fn text_block(text: &str, provider_data: &str) -> Block {
     Block::Text { text: text.to_owned(), provider_data: Some(provider_data.to_owned()) }
 }
 
@@ -232,17 +232,17 @@ fn images_and_results_have_the_forms_of_the_api() {
 
 #[test]
 fn what_the_model_made_goes_back_as_it_came() {
-    let kept = r#"{"item":{"id":"msg_1","status":"completed","phase":"commentary","x": 1.0},"part":{"type":"output_text","annotations":[{"n": 1e2}]}}"#;
+    let stored = r#"{"item":{"id":"msg_1","status":"completed","phase":"commentary","x": 1.0},"part":{"type":"output_text","annotations":[{"n": 1e2}]}}"#;
     let other = r#"{"item":{"id":"msg_2","phase":"final_answer"},"part":{"type":"refusal"}}"#;
     let search = r#"{"id":"ws_1","type":"web_search_call", "action":{"query":"x"}}"#;
     let blocks = vec![
         thinking(
             r#"{"id":"rs_1","type":"reasoning","summary":[ ],"encrypted_content":"gA/+==","content":null}"#,
         ),
-        said("a", kept),
-        said("b", kept),
+        text_block("a", stored),
+        text_block("b", stored),
         Block::Opaque { raw_json: search.to_owned() },
-        said("no", other),
+        text_block("no", other),
         call(
             "call_1",
             "{\"n\": 1.50}",
@@ -276,20 +276,20 @@ fn an_id_goes_back_only_where_the_api_takes_it() {
     };
     let msg = |id| (json!("message"), json!(id));
     let reasoning = |id| (json!("reasoning"), id);
-    assert_eq!(ids(vec![said("a", &of("m"))]), [msg(Some("m"))]);
-    assert_eq!(ids(vec![said("a", &of(&long))]), [msg(None)]);
+    assert_eq!(ids(vec![text_block("a", &of("m"))]), [msg(Some("m"))]);
+    assert_eq!(ids(vec![text_block("a", &of(&long))]), [msg(None)]);
     assert_eq!(
-        ids(vec![thinking(encrypted), said("a", &of("m"))]),
+        ids(vec![thinking(encrypted), text_block("a", &of("m"))]),
         [reasoning(Value::Null), msg(Some("m"))]
     );
     assert_eq!(
-        ids(vec![thinking(plain), said("a", &of("m"))]),
+        ids(vec![thinking(plain), text_block("a", &of("m"))]),
         [reasoning(json!("rs")), msg(Some("m"))]
     );
     // What was reasoned cannot go back: then the id that asks for it may not either.
-    assert_eq!(ids(vec![thinking(summary), said("a", &of("m"))]), [msg(None)]);
+    assert_eq!(ids(vec![thinking(summary), text_block("a", &of("m"))]), [msg(None)]);
     let cut = Block::Thinking { thinking: "t".to_owned(), signature: None, provider_data: None };
-    assert_eq!(ids(vec![cut, said("a", &of("m"))]), [msg(None)]);
+    assert_eq!(ids(vec![cut, text_block("a", &of("m"))]), [msg(None)]);
     let opaque = |id: &str| Block::Opaque { raw_json: search(id) };
     let kind = json!("web_search_call");
     assert_eq!(
@@ -448,17 +448,19 @@ fn noise_of_an_unknown_name_is_skipped_and_noise_of_a_known_one_fails() {
     assert_eq!(failure.message, "upstream is gone");
 }
 
-fn any_said() -> impl Strategy<Value = String> {
+fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![3 => "[a-z \\n\"\\\\é🦀]{1,12}", 1 => Just("}],\"".to_owned())]
 }
 
 fn any_item() -> impl Strategy<Value = Value> {
-    let part = (any_said(), prop::bool::weighted(0.1)).prop_map(|(said, refused)| match refused {
-        true => json!({"type": "refusal", "refusal": said}),
-        false => json!({"type": "output_text", "annotations": [{"at": 1}], "text": said}),
-    });
+    let part =
+        (any_text(), prop::bool::weighted(0.1)).prop_map(|(text_block, refused)| match refused {
+            true => json!({"type": "refusal", "refusal": text_block}),
+            false => json!({"type": "output_text", "annotations": [{"at": 1}], "text": text_block}),
+        });
     let phase = prop::option::of(prop_oneof![Just("commentary"), Just("final_answer")]);
-    let summary = any_said().prop_map(|said| json!({"type": "summary_text", "text": said}));
+    let summary =
+        any_text().prop_map(|text_block| json!({"type": "summary_text", "text": text_block}));
     prop_oneof![
         (prop::collection::vec(part, 1..3), phase).prop_map(|(content, phase)| {
             let mut item = json!({
@@ -469,16 +471,16 @@ fn any_item() -> impl Strategy<Value = Value> {
             }
             item
         }),
-        (prop::collection::vec(summary, 0..3), any_said()).prop_map(|(summary, secret)| json!({
+        (prop::collection::vec(summary, 0..3), any_text()).prop_map(|(summary, secret)| json!({
             "type": "reasoning", "summary": summary, "encrypted_content": secret
         })),
-        (any_said(), prop::bool::ANY).prop_map(|(said, spaced)| {
-            let object = json!({"p": said}).to_string();
+        (any_text(), prop::bool::ANY).prop_map(|(text_block, spaced)| {
+            let object = json!({"p": text_block}).to_string();
             let arguments = if spaced { object.replace("{\"p\":", "{ \"p\": ") } else { object };
             json!({"type": "function_call", "name": "read", "arguments": arguments})
         }),
-        any_said().prop_map(|said| json!({
-            "type": "web_search_call", "status": "completed", "action": {"query": said}
+        any_text().prop_map(|text_block| json!({
+            "type": "web_search_call", "status": "completed", "action": {"query": text_block}
         })),
     ]
 }
@@ -525,13 +527,13 @@ proptest! {
     ) {
         let events = stream_of(&output, with_deltas);
         let stream: String = events.iter().map(|json| format!("data: {json}\r\n\r\n")).collect();
-        let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len())).collect();
-        places.sort_unstable();
+        let mut cut_points: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len())).collect();
+        cut_points.sort_unstable();
         let mut chunks = Vec::new();
         let mut start = 0;
-        for place in places {
-            chunks.push(&stream.as_bytes()[start..place]);
-            start = place;
+        for cut_point in cut_points {
+            chunks.push(&stream.as_bytes()[start..cut_point]);
+            start = cut_point;
         }
         chunks.push(&stream.as_bytes()[start..]);
         prop_assert_eq!(replay_bytes(&chunks), replay(&events));

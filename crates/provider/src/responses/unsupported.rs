@@ -1,25 +1,25 @@
-//! What a context may ask and the Responses API has no place for: told, never dropped in silence.
+//! What a context may ask and the Responses API has no field for: reported, never dropped in silence.
 
 use crate::ModelRequest;
 use model::{CacheTtl, RunWarning};
 
 pub(super) fn unsupported(request: &ModelRequest, takes_cache_key: bool) -> Vec<RunWarning> {
     let options = &request.options;
-    let mut told = Vec::new();
-    let mut tell = |field: &str, why: &str| told.push(RunWarning::unsupported(field, why));
+    let mut warnings = Vec::new();
+    let mut warn = |field: &str, why: &str| warnings.push(RunWarning::unsupported(field, why));
     if !options.stop_sequences.is_empty() {
-        tell("stopSequences", "the Responses API takes none");
+        warn("stopSequences", "the Responses API takes none");
     }
     if request.forces_tool && !request.has_tools() {
-        tell("toolChoice", "there is no tool to choose");
+        warn("toolChoice", "there is no tool to choose");
     }
     if options.prompt_cache.ttl == Some(CacheTtl::Hour) {
-        tell("promptCache.ttl", "it is not sent: the model's own time holds");
+        warn("promptCache.ttl", "it is not sent: the model's own time holds");
     }
     if options.prompt_cache.key.is_some() && !takes_cache_key {
-        tell("promptCache.key", "this server is not known to take one; see `promptCacheKey`");
+        warn("promptCache.key", "this server is not known to take one; see `promptCacheKey`");
     }
-    told
+    warnings
 }
 
 #[cfg(test)]
@@ -30,7 +30,7 @@ mod tests {
     use model::{PromptCache, RequestOptions};
 
     #[test]
-    fn what_the_api_has_no_word_for_is_told_by_its_field() {
+    fn an_option_that_the_api_lacks_is_a_warning_with_its_field() {
         let options = RequestOptions {
             stop_sequences: vec!["END".to_owned()],
             prompt_cache: PromptCache { ttl: Some(CacheTtl::Hour), key: None },

@@ -49,7 +49,7 @@ pub(super) fn read(raw: &str) -> Option<ReportedUsage> {
         cached = cached.saturating_sub(cache_write);
     }
     let reasoning = usage.output_tokens_details.and_then(|details| details.reasoning_tokens.0);
-    // Some servers count reasoning beside the answer, not inside it; their total says so.
+    // Some servers count reasoning beside the answer, not inside it, as their total shows.
     let beside = reasoning.unwrap_or(0);
     let is_beside = beside > 0
         && usage.total_tokens.0 == Some(prompt.saturating_add(output).saturating_add(beside));

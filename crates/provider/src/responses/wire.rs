@@ -72,12 +72,12 @@ pub(super) struct ResponseBody<'a> {
 }
 
 impl ResponseBody<'_> {
-    /// Why it is incomplete; empty where it does not say.
+    /// Why it is incomplete; empty where it gives no reason.
     pub(super) fn cut_by(&self) -> &str {
         self.incomplete_details.as_ref().map_or("", |details| details.reason.as_str())
     }
 
-    /// Whether it says why it is incomplete.
+    /// Whether it gives a reason for being incomplete.
     pub(super) fn is_cut(&self) -> bool {
         !self.cut_by().is_empty()
     }
@@ -159,8 +159,8 @@ impl PartBody<'_> {
         self.kind.as_str() == "refusal"
     }
 
-    /// What it says.
-    pub(super) fn said(&self) -> &str {
+    /// Its text.
+    pub(super) fn text(&self) -> &str {
         if self.is_refusal() { self.refusal.as_str() } else { self.text.as_str() }
     }
 }

@@ -36,11 +36,11 @@ pub struct ScriptedRequest<'a> {
 /// The last requests. The conversation's bytes are shared with the engine, not copied.
 #[derive(Default)]
 pub(super) struct Record {
-    kept: Mutex<Kept>,
+    recorded: Mutex<Recorded>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct Recorded {
     requests: VecDeque<(ModelRequest, Option<String>)>,
     bytes: usize,
 }
@@ -50,22 +50,22 @@ impl Record {
     const MOST_BYTES: usize = 64 * 1024 * 1024;
 
     pub(super) fn add(&self, request: &ModelRequest, profile_id: Option<&str>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.bytes += size(request);
-        kept.requests.push_back((request.clone(), profile_id.map(str::to_owned)));
-        while kept.requests.len() > Self::MOST
-            || (kept.bytes > Self::MOST_BYTES && kept.requests.len() > 1)
+        let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        recorded.bytes += size(request);
+        recorded.requests.push_back((request.clone(), profile_id.map(str::to_owned)));
+        while recorded.requests.len() > Self::MOST
+            || (recorded.bytes > Self::MOST_BYTES && recorded.requests.len() > 1)
         {
-            let Some((dropped, _)) = kept.requests.pop_front() else { break };
-            kept.bytes -= size(&dropped);
+            let Some((dropped, _)) = recorded.requests.pop_front() else { break };
+            recorded.bytes -= size(&dropped);
         }
     }
 
     /// The requests as a JSON array, oldest first.
     pub(super) fn to_json(&self) -> String {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = String::from("[");
-        for (request, profile_id) in &kept.requests {
+        for (request, profile_id) in &recorded.requests {
             if out.len() > 1 {
                 out.push(',');
             }

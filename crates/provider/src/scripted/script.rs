@@ -186,7 +186,7 @@ pub struct ScriptedError {
     pub status: Option<u16>,
     /// A stable code.
     pub code: Option<String>,
-    /// What it says.
+    /// Its text.
     pub message: Option<String>,
     /// How long it asks to wait, in milliseconds.
     pub retry_after_ms: Option<u64>,

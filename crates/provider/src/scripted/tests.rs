@@ -30,9 +30,9 @@ fn request() -> ModelRequest {
 
 /// Writes every delta as a word or two.
 #[derive(Default)]
-struct Told(String);
+struct Received(String);
 
-impl DeltaSink for Told {
+impl DeltaSink for Received {
     fn delta(&mut self, delta: Delta<'_>) {
         let out = &mut self.0;
         match delta {
@@ -56,9 +56,9 @@ impl DeltaSink for Told {
 }
 
 async fn ask(provider: &ScriptedProvider) -> (Result<Completion, Failure>, String) {
-    let mut told = Told::default();
-    let outcome = provider.stream(&request(), None, &mut told).await;
-    (outcome, told.0)
+    let mut received = Received::default();
+    let outcome = provider.stream(&request(), None, &mut received).await;
+    (outcome, received.0)
 }
 
 fn done(stop: Stop, raw: &str) -> Result<Completion, Failure> {
@@ -80,7 +80,7 @@ async fn the_parts_of_a_reply_come_in_a_fixed_order() {
 }
 
 #[tokio::test]
-async fn steps_keep_their_own_order_and_texts_in_a_row_are_one_block() {
+async fn steps_stay_in_order_and_texts_in_a_row_are_one_block() {
     let provider = provider(
         r#"[{"steps": [
             {"text": "a"}, {"usage": {"inputTokens": 1}}, {"text": "b"}, {"thinking": "c"},
@@ -101,13 +101,13 @@ async fn replies_are_used_once_each_unless_they_repeat() {
         (Some("script_exhausted"), "the script has `1` replies and this was call `2`", Some(false))
     );
     let again = provider(r#"{"replies": ["one", "two"], "repeat": true}"#);
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for _ in 0..3 {
-        told.push(ask(&again).await.1);
+        received.push(ask(&again).await.1);
     }
     let expected =
         ["scripted_1/m text0[<one>]", "scripted_2/m text0[<two>]", "scripted_3/m text0[<one>]"];
-    assert_eq!(told, expected);
+    assert_eq!(received, expected);
 }
 
 #[tokio::test]
@@ -119,17 +119,17 @@ async fn failures_come_before_or_after_text_with_their_kind_status_and_wait() {
             {"steps": [{"text": "cut"}, {"truncate": true}]}
         ]"#,
     );
-    let (outcome, told) = ask(&provider).await;
+    let (outcome, received) = ask(&provider).await;
     let failure = outcome.unwrap_err();
     assert_eq!(
-        (failure.kind, failure.status, failure.retry_after, told.as_str()),
+        (failure.kind, failure.status, failure.retry_after, received.as_str()),
         (FailureKind::RateLimit, Some(429), Some(Duration::from_millis(70)), "scripted_1/m")
     );
     let expected = Failure::new(FailureKind::Network, "reset", "the script fails here");
     assert_eq!(ask(&provider).await, (Err(expected), "scripted_2/m text0[<half>".to_owned()));
-    let (outcome, told) = ask(&provider).await;
+    let (outcome, received) = ask(&provider).await;
     assert_eq!(outcome.unwrap_err().code.as_deref(), Some("stream_truncated"));
-    assert_eq!(told, "scripted_3/m text0[<cut>");
+    assert_eq!(received, "scripted_3/m text0[<cut>");
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,8 +160,8 @@ async fn every_request_is_recorded_and_the_record_is_bounded() {
     for _ in 0..1_100 {
         ask(&provider).await.0.unwrap();
     }
-    let kept: Vec<serde_json::Value> = serde_json::from_str(&provider.requests_json()).unwrap();
-    assert_eq!(kept.len(), 1_000);
+    let recorded: Vec<serde_json::Value> = serde_json::from_str(&provider.requests_json()).unwrap();
+    assert_eq!(recorded.len(), 1_000);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn messages_are_encoded_as_their_json_joined_by_commas() {
 }
 
 #[test]
-fn a_script_that_says_two_things_at_once_is_refused() {
+fn a_script_with_two_meanings_at_once_is_refused() {
     let refused =
         |script: &str| serde_json::from_str::<Script>(script).err().map(|e| e.to_string());
     let cases = [

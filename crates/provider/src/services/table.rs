@@ -2,7 +2,7 @@
 //!
 //! A line costs nothing to add; what a service does differently in its Chat Completions is named in `chat/quirks`.
 
-use super::{KeyHeader, Service};
+use super::entry::{KeyHeader, Service};
 use crate::{Api, ChatQuirks};
 
 /// Chat Completions, and nothing else at the base URL.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::entry::Service;
+use super::lookup::is_host;
 use super::table::SERVICES;
-use super::{Service, is_host};
 use crate::http::BaseUrl;
 use crate::{Api, ChatQuirks};
 
@@ -123,7 +124,7 @@ fn keys_travel_in_the_header_of_the_service() {
 }
 
 #[test]
-fn a_host_tells_what_its_chat_completions_are_like() {
+fn a_host_decides_what_its_chat_completions_are_like() {
     let cases = [
         ("api.openai.com", ChatQuirks::OPENAI),
         ("gateway.example", ChatQuirks::STANDARD),
@@ -138,7 +139,7 @@ fn a_host_tells_what_its_chat_completions_are_like() {
         ("generativelanguage.googleapis.com", ChatQuirks::COMPATIBLE),
     ];
     for (host, expected) in cases {
-        assert_eq!(ChatQuirks::for_host(host), expected, "{host}");
+        assert_eq!(Service::chat_at(host), expected, "{host}");
     }
     let newest: Vec<&str> = SERVICES
         .iter()

@@ -7,7 +7,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-pub use reader::{MALFORMED_EVENT, StreamReader};
+pub use reader::StreamReader;
 
 use std::mem;
 
@@ -17,14 +17,14 @@ use super::{Failure, Flow};
 use model::FailureKind;
 
 /// The most bytes one line or one event may have.
-pub const EVENT_LIMIT: usize = 16 << 20;
+pub(crate) const EVENT_LIMIT: usize = 16 << 20;
 /// The most bytes one stream may have.
-pub const STREAM_LIMIT: u64 = 256 << 20;
+pub(crate) const STREAM_LIMIT: u64 = 256 << 20;
 /// The most events one stream may have.
-pub const EVENT_COUNT_LIMIT: u64 = 2_000_000;
+pub(crate) const EVENT_COUNT_LIMIT: u64 = 2_000_000;
 
 /// A buffer larger than this is given back once its event is out, so that one large event does not stay resident.
-const KEPT_CAPACITY: usize = 1 << 20;
+const RETAINED_CAPACITY: usize = 1 << 20;
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 /// An event that the end of the stream left without its blank line.
@@ -37,7 +37,7 @@ pub struct PendingEvent {
 }
 
 /// Who takes the events: the name (empty where there was none) and the data.
-pub type OnEvent<'a> = &'a mut dyn FnMut(&str, &[u8]) -> Result<Flow, Failure>;
+pub(crate) type OnEvent<'a> = &'a mut dyn FnMut(&str, &[u8]) -> Result<Flow, Failure>;
 
 /// An incremental parser of one event stream.
 #[derive(Debug, Default)]
@@ -122,7 +122,7 @@ impl SseParser {
             }
         }
         self.carry(rest)?;
-        self.keep(&open);
+        self.buffer_rest(&open);
         Ok(Flow::More)
     }
 
@@ -138,7 +138,7 @@ impl SseParser {
         if !self.line.is_empty() && self.end_carried_line(b"", &mut open).is_err() {
             return None;
         }
-        self.keep(&open);
+        self.buffer_rest(&open);
         self.has_data.then(|| PendingEvent {
             name: String::from_utf8_lossy(&self.name).into_owned(),
             data: self.data.get(self.data_start..).unwrap_or_default().to_vec(),
@@ -172,7 +172,7 @@ impl SseParser {
                 Ok(())
             }
             Field::Data(value) => {
-                self.keep(open);
+                self.buffer_rest(open);
                 open.data = None;
                 self.append_data(value)
             }
@@ -196,7 +196,7 @@ impl SseParser {
                 self.has_data = true;
             }
             Field::Data(value) => {
-                self.keep(open);
+                self.buffer_rest(open);
                 open.data = None;
                 self.append_data(value)?;
             }
@@ -230,7 +230,7 @@ impl SseParser {
     }
 
     /// Copies what of the open event lies in the chunk, because the chunk goes away before the event ends.
-    fn keep(&mut self, open: &InChunk<'_>) {
+    fn buffer_rest(&mut self, open: &InChunk<'_>) {
         if let Some(name) = open.name {
             self.name.clear();
             self.name.extend_from_slice(name);
@@ -245,8 +245,8 @@ impl SseParser {
 
     /// A blank line: the event is whole. One without data is none.
     fn dispatch(&mut self, open: InChunk<'_>, on_event: OnEvent<'_>) -> Result<Flow, Failure> {
-        let kept = if self.has_data { self.data.get(self.data_start..) } else { None };
-        let flow = match open.data.or(kept) {
+        let buffered = if self.has_data { self.data.get(self.data_start..) } else { None };
+        let flow = match open.data.or(buffered) {
             None => Flow::More,
             Some(data) => {
                 self.events += 1;
@@ -264,7 +264,7 @@ impl SseParser {
         self.data.clear();
         self.data_start = 0;
         self.has_data = false;
-        if self.data.capacity() > KEPT_CAPACITY {
+        if self.data.capacity() > RETAINED_CAPACITY {
             self.data = Vec::new();
         }
         Ok(flow)

@@ -4,10 +4,8 @@
 
 use super::SseParser;
 use crate::eventstream::{Frame, FrameParser, exception_failure};
+use crate::wire::MALFORMED_EVENT;
 use crate::{Completion, Decoder, DeltaSink, Failure, Flow, Framing};
-
-/// The code of a failure over an event that cannot be understood. At the end of the stream such an event was cut.
-pub const MALFORMED_EVENT: &str = "malformed_event";
 
 /// Reads one streamed response.
 pub struct StreamReader {

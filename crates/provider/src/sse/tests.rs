@@ -54,7 +54,7 @@ fn comments_ids_retries_and_unknown_fields_are_ignored() {
 }
 
 #[test]
-fn one_space_after_the_colon_is_dropped_and_the_rest_is_kept() {
+fn one_space_after_the_colon_is_dropped_and_the_rest_stays() {
     assert_eq!(parse(b"event:  e\ndata:  x: y \n\n"), events(&[(" e", " x: y ")]));
 }
 

@@ -1,4 +1,4 @@
-//! How much one answer may be, counted while it streams: what passes a limit is refused before it is kept.
+//! How much one answer may be, counted while it streams: what passes a limit is refused before it is stored.
 //!
 //! It must never count a piece twice, or take one that passes a limit.
 

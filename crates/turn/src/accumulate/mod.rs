@@ -17,11 +17,11 @@ use model::{Block, BlockStart, Delta, DeltaSink, Failure, ReportedUsage};
 pub struct Accumulated {
     /// The blocks, in the order they began. Text and thinking that stayed empty are left out.
     pub blocks: Vec<Block>,
-    /// The last usage that was told.
+    /// The last usage that was reported.
     pub usage: Option<ReportedUsage>,
     /// The provider's id of the response, where it gave one.
     pub response_id: Option<String>,
-    /// The model that answered, where it was told.
+    /// The model that answered, where it was reported.
     pub model: Option<String>,
 }
 
@@ -214,7 +214,7 @@ fn replace_unless_empty(old: &mut String, new: &str) {
     }
 }
 
-/// Whether a block says nothing at all.
+/// Whether a block has no content.
 fn is_empty(block: &Block) -> bool {
     match block {
         Block::Text { text, provider_data } => text.is_empty() && provider_data.is_none(),

@@ -75,7 +75,7 @@ fn a_whole_response_keeps_every_block_in_order() {
 }
 
 #[test]
-fn a_cut_response_keeps_text_and_thinking_marks_calls_and_drops_half_opaque_blocks() {
+fn a_cut_response_retains_text_and_thinking_marks_calls_and_drops_half_opaque_blocks() {
     let found = collect(&[
         begin(0, BlockStart::Thinking),
         Delta::Thinking { index: 0, text: "half" },
@@ -100,7 +100,7 @@ fn a_cut_response_keeps_text_and_thinking_marks_calls_and_drops_half_opaque_bloc
 }
 
 #[test]
-fn empty_text_and_thinking_are_left_out_but_a_signature_alone_is_kept() {
+fn empty_text_and_thinking_are_left_out_but_a_signature_alone_stays() {
     let found = collect(&[
         begin(0, BlockStart::Text),
         begin(1, BlockStart::Thinking),
@@ -155,7 +155,7 @@ fn refused(accumulator: &Accumulator) -> Option<String> {
 }
 
 #[test]
-fn a_text_that_passes_its_limit_is_refused_and_what_came_before_is_kept() {
+fn a_text_that_passes_its_limit_is_refused_and_what_came_before_stays() {
     let mut accumulator = Accumulator::new();
     assert!(accumulator.apply(&begin(0, BlockStart::Thinking)));
     let thinking = "t".repeat(ANSWER_BYTES / 2);

@@ -1,6 +1,6 @@
 //! How full a window may get, and where compaction aims (docs/rules/compaction.md#proactive-trigger).
 //!
-//! Arithmetic on tokens. It must never mix an estimate with a provider's own count: the caller says which it has.
+//! Arithmetic on tokens. It must never mix an estimate with a provider's own count: the caller names which it has.
 
 /// Why a compaction is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,9 +29,9 @@ impl Trigger {
 pub struct Budget {
     /// What the model takes in all.
     pub window: u64,
-    /// Kept free for the answer.
+    /// Reserved for the answer.
     pub reserve_response: u64,
-    /// Kept free for what tools will say.
+    /// Reserved for the output of tools.
     pub reserve_tools: u64,
 }
 
@@ -82,7 +82,7 @@ impl Default for Guard {
 /// A window below this is warned of.
 const SMALL_WINDOW: u64 = 32_000;
 
-/// What the guard says.
+/// The guard's decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardVerdict {
     /// Nothing.

@@ -1,6 +1,6 @@
 //! Parts of a conversation in chunks that fit the summariser (docs/rules/compaction.md#chunks).
 //!
-//! Order is kept and nothing falls between two chunks. It must never give a chunk more than the summariser can read.
+//! Order stays and nothing falls between two chunks. It must never give a chunk more than the summariser can read.
 
 use super::budget::share;
 use crate::estimate;

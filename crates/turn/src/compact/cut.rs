@@ -19,14 +19,14 @@ pub struct Size {
     pub truncated: u64,
 }
 
-/// What is summarised, and how the rest is kept.
+/// What is summarised, and how the rest stays.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cut {
     /// The first so many turns of the history are summarised.
     pub turns: usize,
     /// The first so many groups of the running turn are summarised too.
     pub groups: usize,
-    /// The tool results of what is kept are cut short.
+    /// The tool results of the turns that stay are cut short.
     pub truncate: bool,
 }
 
@@ -39,24 +39,24 @@ pub fn cut(turns: &[Size], groups: &[Size], fixed: u64, target: u64, limit: u64)
             sum.saturating_add(if truncate { size.truncated } else { size.tokens })
         })
     };
-    let kept = |turns: &[Size], keep: usize| turns.len().saturating_sub(keep);
-    let weight = |keep: usize, truncate: bool| {
-        let tail = turns.get(kept(turns, keep)..).unwrap_or_default();
+    let cut_at = |turns: &[Size], retain: usize| turns.len().saturating_sub(retain);
+    let weight = |retain: usize, truncate: bool| {
+        let tail = turns.get(cut_at(turns, retain)..).unwrap_or_default();
         sum(tail, truncate).saturating_add(sum(groups, truncate)).saturating_sub(fixed)
     };
-    let most = (0..=turns.len()).rev().find(|keep| weight(*keep, false) <= target);
+    let most = (0..=turns.len()).rev().find(|retain| weight(*retain, false) <= target);
     let least = LEAST_KEPT.min(turns.len());
     let chosen = match most {
-        Some(keep) if keep >= least => Some((keep, false)),
+        Some(retain) if retain >= least => Some((retain, false)),
         _ if weight(least, false) <= limit => Some((least, false)),
         _ if weight(least, true) <= limit => Some((least, true)),
         _ => (0..least)
             .rev()
-            .flat_map(|keep| [(keep, false), (keep, true)])
-            .find(|(keep, truncate)| weight(*keep, *truncate) <= limit),
+            .flat_map(|retain| [(retain, false), (retain, true)])
+            .find(|(retain, truncate)| weight(*retain, *truncate) <= limit),
     };
     let cut = match chosen {
-        Some((keep, truncate)) => Cut { turns: kept(turns, keep), groups: 0, truncate },
+        Some((retain, truncate)) => Cut { turns: cut_at(turns, retain), groups: 0, truncate },
         None => {
             // The running turn alone is too large: its oldest groups go too, but for the newest one.
             let summarised = (1..groups.len())

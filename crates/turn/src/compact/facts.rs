@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::serialise::said;
+use super::serialise::text_of;
 use model::{Block, Message};
 
 const MOST_FAILURES: usize = 8;
@@ -30,7 +30,7 @@ impl Facts {
                     facts.call(name, arguments_json);
                 }
                 Block::ToolResult { tool_name, content, is_error: true, .. } => {
-                    let text = said(content);
+                    let text = text_of(content);
                     let line: String = text
                         .split_whitespace()
                         .collect::<Vec<_>>()

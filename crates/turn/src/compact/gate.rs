@@ -33,7 +33,7 @@ pub enum Flaw {
         /// What it stands for.
         input: u64,
     },
-    /// A section is missing or says nothing.
+    /// A section is missing or empty.
     Section(&'static str),
     /// An identifier of a message that stays is not in it.
     Identifier(String),
@@ -72,7 +72,7 @@ pub struct Judged<'a> {
     pub input_tokens: u64,
     /// The text of the summarised messages.
     pub summarised: &'a str,
-    /// What the user says in messages that stay.
+    /// The user's text in messages that stay.
     pub asks: &'a str,
     /// Whether the sections are asked for.
     pub sections: bool,

@@ -1,7 +1,7 @@
 //! What the summariser reads: a conversation as plain text (docs/rules/compaction.md#summariser-input).
 //!
 //! No thinking, no details, no image bytes, no provider's own blocks. It must never hold more of a tool's answer than
-//! helps to know what it said.
+//! helps to know what it contained.
 
 use super::chunk::Part;
 use crate::estimate;
@@ -12,7 +12,7 @@ const RESULT_CHARS: usize = 2_000;
 /// The most characters of one call's arguments.
 const ARGUMENT_CHARS: usize = 1_000;
 
-/// A message as the summariser reads it, one part each; messages that say nothing are left out.
+/// A message as the summariser reads it, one part each; messages without content are left out.
 pub fn parts(messages: &[Message]) -> Vec<Part> {
     messages
         .iter()
@@ -35,8 +35,8 @@ fn text(message: &Message) -> String {
             }
             Block::ToolResult { tool_name, content, is_error, .. } => {
                 let failed = if *is_error { " failed" } else { "" };
-                let said = middle_cut(&said(content), RESULT_CHARS);
-                format!("[Tool {tool_name}{failed}]: {}", indented(&said))
+                let text_of = middle_cut(&text_of(content), RESULT_CHARS);
+                format!("[Tool {tool_name}{failed}]: {}", indented(&text_of))
             }
             Block::Thinking { .. } | Block::RedactedThinking { .. } | Block::Opaque { .. } => {
                 continue;
@@ -50,11 +50,11 @@ fn text(message: &Message) -> String {
     out
 }
 
-/// What a tool said, with all lines but the first set in: it could begin one as a speaker does, and speak for the user.
-fn indented(said: &str) -> String {
-    let mut out = String::with_capacity(said.len());
+/// The output of a tool, with all lines but the first indented: else a line of it could look like a message of the user.
+fn indented(text_of: &str) -> String {
+    let mut out = String::with_capacity(text_of.len());
     let mut breaks = false;
-    for c in said.chars() {
+    for c in text_of.chars() {
         // A line break of any kind; of CR LF, the last counts.
         let is_break =
             matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
@@ -76,8 +76,8 @@ fn speaker(role: Role) -> &'static str {
     }
 }
 
-/// What a tool's answer says, with images as a word.
-pub(super) fn said(content: &[Block]) -> String {
+/// The text of a tool's answer, with images as a word.
+pub(super) fn text_of(content: &[Block]) -> String {
     let mut out = String::new();
     for block in content {
         match block {
@@ -105,11 +105,11 @@ fn middle_cut(text: &str, limit: usize) -> String {
     format!("{head}\n[… {} characters left out …]\n{tail}", chars - 2 * half)
 }
 
-/// What a truncated result keeps of its beginning and of its end.
+/// What remains of a truncated result's beginning and end.
 const KEPT_HEAD: usize = 1_500;
 const KEPT_TAIL: usize = 1_500;
 
-/// A message with its tool results cut short; the ledger keeps them whole. Idempotent.
+/// A message with its tool results cut short; the ledger stores them whole. Idempotent.
 pub fn truncate_results(message: &Message) -> Message {
     let blocks = message
         .blocks

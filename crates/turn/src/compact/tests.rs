@@ -54,15 +54,15 @@ fn the_guard_refuses_small_windows_and_warns_of_full_ones() {
 #[test]
 fn turns_stay_up_to_the_target_and_at_least_three() {
     let turns = [size(100); 10];
-    let kept = |target, limit| {
+    let cut_of = |target, limit| {
         let cut = cut(&turns, &[], 50, target, limit);
         cut.map(|cut| (10 - cut.turns, cut.truncate))
     };
-    assert_eq!(kept(450, 1_000), Some((4, false)));
-    assert_eq!(kept(100, 1_000), Some((3, false)), "over the target, but three fit the limit");
-    assert_eq!(kept(100, 260), Some((2, false)), "three do not fit");
-    assert_eq!(kept(100, 90), Some((0, false)));
-    assert_eq!(kept(2_000, 2_000), None, "nothing to summarise");
+    assert_eq!(cut_of(450, 1_000), Some((4, false)));
+    assert_eq!(cut_of(100, 1_000), Some((3, false)), "over the target, but three fit the limit");
+    assert_eq!(cut_of(100, 260), Some((2, false)), "three do not fit");
+    assert_eq!(cut_of(100, 90), Some((0, false)));
+    assert_eq!(cut_of(2_000, 2_000), None, "nothing to summarise");
 }
 
 #[test]
@@ -236,7 +236,7 @@ proptest! {
     }
 
     #[test]
-    fn chunks_keep_every_part_in_order_and_fit_the_summariser(
+    fn chunks_hold_every_part_in_order_and_fit_the_summariser(
         sizes in proptest::collection::vec(1_u64..3_000, 0..60),
         window in 4_000_u64..100_000,
     ) {

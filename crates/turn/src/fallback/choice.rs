@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{Candidate, Choice, Pause, Plan};
+use super::plan::{Candidate, Choice, Pause, Plan, duration};
 use crate::profiles::{self, ProfileBook, ProfileCandidate, order};
 use model::{Failure, FailureKind, ProfileWindow};
 
@@ -44,7 +44,7 @@ impl Plan {
             return self.next(reason).unwrap_or_else(|| Choice::Fail(self.exhausted()));
         }
         if let Some(usable) = self.pick(candidate, book, now, busy) {
-            return Choice::Use(usable);
+            return usable;
         }
         let soonest = self.soonest(candidate, book, now);
         let next = self.next(self.reason(soonest.as_ref()));
@@ -52,7 +52,7 @@ impl Plan {
         let (longest, waited, most) = if elsewhere {
             (self.max_wait, self.waits, 1)
         } else {
-            // What others were refused is waited for as long as there is time: it says nothing of this call.
+            // What others were refused is waited for as long as there is time: it does not concern this call.
             let own = if self.tried.is_empty() { 0 } else { self.own_waits };
             (LONGEST_WAIT, own, MOST_WAITS)
         };
@@ -88,28 +88,29 @@ impl Plan {
         book: &ProfileBook,
         now: i64,
         busy: &dyn Fn(&str) -> bool,
-    ) -> Option<Option<String>> {
+    ) -> Option<Choice> {
         let through = |id: &str| self.tried.contains_key(id) || self.is_spent(id);
         if candidate.profiles.is_empty() {
             let free = self.keyless_until(now).is_none();
-            return (free && !through("")).then_some(None);
+            return (free && !through("")).then_some(Choice::Use(None));
         }
         let free = |profile: &ProfileCandidate| {
             !through(&profile.id) && window(book, &profile.id, &candidate.model, now).is_none()
         };
-        let kept = self.current.as_ref().and_then(|current| {
+        let in_use = self.current.as_ref().and_then(|current| {
             candidate.profiles.iter().find(|profile| profile.id == *current && free(profile))
         });
-        kept.or_else(|| {
-            let ordered =
-                order(&candidate.profiles, candidate.explicit, book, &candidate.model, now);
-            let mut usable = ordered.into_iter().filter(|profile| free(profile));
-            let first = usable.next()?;
-            // Its own order, but for those that have room now.
-            let roomy = std::iter::once(first).chain(usable).find(|profile| !busy(&profile.id));
-            Some(roomy.unwrap_or(first))
-        })
-        .map(|profile| Some(profile.id.clone()))
+        in_use
+            .or_else(|| {
+                let ordered =
+                    order(&candidate.profiles, candidate.explicit, book, &candidate.model, now);
+                let mut usable = ordered.into_iter().filter(|profile| free(profile));
+                let first = usable.next()?;
+                // Its own order, but for those that have room now.
+                let roomy = std::iter::once(first).chain(usable).find(|profile| !busy(&profile.id));
+                Some(roomy.unwrap_or(first))
+            })
+            .map(|profile| Choice::Use(Some(profile.id.clone())))
     }
 
     /// Whether a model ahead could be asked at once.
@@ -171,13 +172,6 @@ impl Plan {
         }
     }
 
-    /// The models after this one that would do.
-    pub(super) fn ahead(&self) -> impl Iterator<Item = (usize, &Candidate)> {
-        let from = self.at.saturating_add(1);
-        let ahead = self.candidates.iter().enumerate().skip(from);
-        ahead.filter(|(_, candidate)| candidate.window > self.larger_than)
-    }
-
     /// The next model that will do.
     fn next(&self, reason: FailureKind) -> Option<Choice> {
         self.ahead().next().map(|(to, _)| Choice::Switch { to, reason })
@@ -195,7 +189,7 @@ impl Plan {
         })
     }
 
-    /// The error of a model whose profiles are all left alone: what failed last, where that says it; else that they are.
+    /// The error of a model whose profiles are all left alone: what failed last, where that is the cause; else that they cool down.
     fn cooling(&self, candidate: &Candidate, book: &ProfileBook, now: i64) -> Failure {
         let windows: Vec<ProfileWindow> = candidate
             .profiles
@@ -228,8 +222,4 @@ impl Plan {
 
 fn window<'a>(book: &'a ProfileBook, id: &str, model: &str, now: i64) -> Option<&'a ProfileWindow> {
     profiles::cooled(book.get(id)?, model, now)
-}
-
-pub(super) fn duration(ms: i64) -> Duration {
-    Duration::from_millis(u64::try_from(ms).unwrap_or_default())
 }

@@ -1,10 +1,13 @@
 //! The plan against a made-up world: profiles, models, failures and a clock, and the exact order of what is tried.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::profiles::{CooldownPolicy, failed};
-use model::AuthType;
+use crate::profiles::{self, CooldownPolicy, ProfileBook, ProfileCandidate, failed};
+use crate::retry;
+use model::{AuthType, Failure, FailureKind};
 
 fn candidates(profiles: usize) -> Vec<Candidate> {
     [("m1", 100), ("m2", 50), ("m3", 200)]
@@ -219,7 +222,7 @@ fn refused_keys_are_never_waited_for_and_end_as_such() {
 }
 
 #[test]
-fn what_the_provider_says_is_final_is_neither_waited_for_nor_tried_again() {
+fn what_the_provider_calls_final_is_neither_waited_for_nor_tried_again() {
     let final_word = |kind| Failure { should_retry: Some(false), ..failure(kind) };
     let mut world = World::new();
     let one: Vec<Candidate> = candidates(1).into_iter().take(1).collect();
@@ -250,9 +253,9 @@ fn a_pinned_profile_is_never_rotated() {
 fn a_server_without_keys_is_retried_waited_for_and_left() {
     let mut keyless = candidates(0);
     let mut world = World::new();
-    let told =
+    let refusal =
         Failure { retry_after: Some(Duration::from_millis(20)), ..failure(FailureKind::RateLimit) };
-    let ended = world.call(&mut Plan::new(keyless.clone(), None), |_, _| Some(told.clone()));
+    let ended = world.call(&mut Plan::new(keyless.clone(), None), |_, _| Some(refusal.clone()));
     assert!(ended.is_err());
     let last = ["m3/", "wait 20", "m3/", "wait 20", "m3/"];
     let expected = ["m1/", "wait 20", "m1/", "m2/", "wait 20", "m2/"]
@@ -267,7 +270,7 @@ fn a_server_without_keys_is_retried_waited_for_and_left() {
 }
 
 #[test]
-fn nothing_is_tried_again_once_a_token_was_said() {
+fn nothing_is_tried_again_once_a_token_was_emitted() {
     let mut plan = Plan::new(candidates(3), None);
     plan.using(Some("p1"));
     let failure = failure(FailureKind::Network);
@@ -319,10 +322,11 @@ fn kinds() -> impl Strategy<Value = Option<FailureKind>> {
 fn a_profile_is_asked_three_times_at_most_and_the_waits_are_the_providers() {
     let asked = |retry_after: Option<u64>, kind| {
         let one: Vec<Candidate> = candidates(1).into_iter().take(1).collect();
-        let told = Failure { retry_after: retry_after.map(Duration::from_secs), ..failure(kind) };
+        let refusal =
+            Failure { retry_after: retry_after.map(Duration::from_secs), ..failure(kind) };
         let mut world = World::new();
         let mut plan = Plan::new(one, None);
-        let error = world.call(&mut plan, |_, _| Some(told.clone())).unwrap_err();
+        let error = world.call(&mut plan, |_, _| Some(refusal.clone())).unwrap_err();
         (world.log.join(" "), error.kind)
     };
     let thrice = "m1/p1 m1/p1 m1/p1".to_owned();
@@ -341,16 +345,16 @@ fn a_profile_is_asked_three_times_at_most_and_the_waits_are_the_providers() {
 
 /// Who can go elsewhere waits `maxWaitMs` at most, whatever a provider asks for; `maxWaitMs` moves the bound.
 #[test]
-fn with_another_model_nobody_waits_long() {
+fn with_another_model_no_call_waits_long() {
     let log = |max_wait: Option<i64>, wait: Option<u64>, kind| {
-        let told = Failure { retry_after: wait.map(Duration::from_millis), ..failure(kind) };
+        let refusal = Failure { retry_after: wait.map(Duration::from_millis), ..failure(kind) };
         let mut world = World::new();
         let plan = Plan::new(candidates(1), None);
         let mut plan = match max_wait {
             Some(max_wait) => plan.waiting_at_most(max_wait),
             None => plan,
         };
-        world.call(&mut plan, |model, _| (model == "m1").then(|| told.clone())).unwrap();
+        world.call(&mut plan, |model, _| (model == "m1").then(|| refusal.clone())).unwrap();
         world.log.join(" ")
     };
     let limited = FailureKind::RateLimit;
@@ -379,12 +383,12 @@ fn a_fallback_that_cools_down_is_not_gone_to_before_the_wait() {
     world.book.entry("p1".to_owned()).or_default().windows.push(window);
     let mut plan = Plan::new(candidates(1).into_iter().take(2).collect(), None);
     let mut limits = 1;
-    let told =
+    let refusal =
         Failure { retry_after: Some(Duration::from_secs(5)), ..failure(FailureKind::Overloaded) };
     world
         .call(&mut plan, |_, _| {
             limits -= 1;
-            (limits >= 0).then(|| told.clone())
+            (limits >= 0).then(|| refusal.clone())
         })
         .unwrap();
     assert_eq!(world.log, ["m1/p1", "m1/p1"]);

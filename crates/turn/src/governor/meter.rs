@@ -1,6 +1,6 @@
 //! One limit of a lane: what is left of it, and when so much is back.
 //!
-//! A bucket that fills evenly, which is how the providers that tell their limits describe them: `reset` is when it is full.
+//! A bucket that fills evenly, which is how the providers that report their limits describe them: `reset` is when it is full.
 //! Whole numbers throughout. It must never believe there is more than the server can have.
 
 use model::{RateLimit, RateLimitState};
@@ -9,10 +9,10 @@ use model::{RateLimit, RateLimitState};
 const UNIT: i128 = 1_000_000;
 /// A request may be on its way for so long. A full bucket gains nothing meanwhile, and must not be thought to.
 pub(super) const LAG: i64 = 250;
-/// Limits are per minute, where a provider has not shown another pace.
+/// Limits are per minute, unless a provider has shown another pace.
 const USUAL: i64 = 60_000;
 
-/// A limit as it is believed to stand.
+/// The estimate of one limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Meter {
     /// Its size.
@@ -21,7 +21,7 @@ pub(super) struct Meter {
     level: i128,
     /// From when on it fills: milliseconds.
     since: i64,
-    /// When all of it is back, by the last that was told, but for what was `taken` since.
+    /// When all of it is back, by the last report, but for what was `taken` since.
     full: i64,
     taken: i128,
     /// It gains `gain` in `over` milliseconds.
@@ -30,51 +30,54 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// By the first that is told of it. `None` for a limit of nothing, which no server means.
-    pub(super) fn of(said: RateLimit, others: u64, now: i64) -> Option<Self> {
-        let limit = i128::from(said.limit.unwrap_or(said.remaining).max(said.remaining));
+    /// By its first report. `None` for a limit of nothing, which no server means.
+    pub(super) fn of(reported: RateLimit, others: u64, now: i64) -> Option<Self> {
+        let limit =
+            i128::from(reported.limit.unwrap_or(reported.remaining).max(reported.remaining));
         if limit == 0 {
             return None;
         }
-        let level = (i128::from(said.remaining) - i128::from(others)) * UNIT;
+        let level = (i128::from(reported.remaining) - i128::from(others)) * UNIT;
         let limit = limit * UNIT;
         let (full, taken) = (i64::MAX, 0);
         let mut meter = Self { limit, level, since: now, full, taken, gain: limit, over: USUAL };
-        meter.pace(said);
-        meter.fills(said, others, now);
+        meter.pace(reported);
+        meter.fills(reported, others, now);
         Some(meter)
     }
 
-    /// Takes what is told of it. `asked` is when the call was sent; `others` what was sent since the last answer before
+    /// Takes a report of it. `asked` is when the call was sent; `others` what was sent since the last answer before
     /// that: the server may have seen it or not.
-    pub(super) fn told(&mut self, said: RateLimit, asked: i64, others: u64, now: i64) {
-        let remaining = i128::from(said.remaining) * UNIT;
-        if let Some(limit) = said.limit.filter(|limit| *limit > 0) {
+    pub(super) fn update(&mut self, reported: RateLimit, asked: i64, others: u64, now: i64) {
+        let remaining = i128::from(reported.remaining) * UNIT;
+        if let Some(limit) = reported.limit.filter(|limit| *limit > 0) {
             let limit = i128::from(limit) * UNIT;
             if limit != self.limit {
                 (self.limit, self.gain, self.over) = (limit, limit, USUAL);
             }
         }
         self.limit = self.limit.max(remaining);
-        self.pace(said);
+        self.pace(reported);
         let least = remaining - i128::from(others) * UNIT;
         let most = remaining.saturating_add(self.gained(now.saturating_sub(asked)));
         self.level = self.level(now).clamp(least, most);
         self.since = self.since.max(now);
-        self.fills(said, others, now);
+        self.fills(reported, others, now);
     }
 
-    fn fills(&mut self, said: RateLimit, others: u64, now: i64) {
-        let reset = said.reset_ms.map(|reset| reset.saturating_add(said.slack_ms));
+    fn fills(&mut self, reported: RateLimit, others: u64, now: i64) {
+        let reset = reported.reset_ms.map(|reset| reset.saturating_add(reported.slack_ms));
         self.full = reset.map_or(i64::MAX, |reset| now.saturating_add_unsigned(reset));
         self.taken = i128::from(others) * UNIT;
     }
 
-    /// How fast it fills: not outside of what the reset can mean. What is left is told in whole numbers, rounded down.
-    fn pace(&mut self, said: RateLimit) {
-        let gone = self.limit - i128::from(said.remaining) * UNIT;
-        let Some(reset) = said.reset_ms.and_then(|reset| i64::try_from(reset).ok()) else { return };
-        let slack = i64::try_from(said.slack_ms).unwrap_or(i64::MAX);
+    /// How fast it fills: not outside of what the reset can mean. What is left is reported in whole numbers, rounded down.
+    fn pace(&mut self, reported: RateLimit) {
+        let gone = self.limit - i128::from(reported.remaining) * UNIT;
+        let Some(reset) = reported.reset_ms.and_then(|reset| i64::try_from(reset).ok()) else {
+            return;
+        };
+        let slack = i64::try_from(reported.slack_ms).unwrap_or(i64::MAX);
         let faster = |(a, in_a): (i128, i64), (b, in_b): (i128, i64)| {
             a.saturating_mul(i128::from(in_b)) > b.saturating_mul(i128::from(in_a))
         };
@@ -116,13 +119,13 @@ impl Meter {
     }
 
     /// When there is enough for `cost`. What costs more than the whole goes when the whole is there.
-    pub(super) fn when(&self, cost: u64, now: i64) -> i64 {
+    pub(super) fn due(&self, cost: u64, now: i64) -> i64 {
         let wanted = (i128::from(cost) * UNIT).min(self.limit);
         let short = wanted - self.level(now);
         if short <= 0 {
             return now;
         }
-        // Saturates: what a server says is anything, and the wait has an end elsewhere.
+        // Saturates: a server may report any number, and the wait is bounded elsewhere.
         let gain = self.gain.max(1);
         let ms = short.saturating_mul(i128::from(self.over)).saturating_add(gain - 1) / gain;
         let ms = i64::try_from(ms).unwrap_or(i64::MAX);
@@ -140,7 +143,7 @@ impl Meter {
     pub(super) fn state(&self, now: i64) -> RateLimitState {
         let whole = |micro: i128| u64::try_from(micro.max(0) / UNIT).unwrap_or(u64::MAX);
         let limit = whole(self.limit);
-        let full_in = self.when(limit, now).saturating_sub(now);
+        let full_in = self.due(limit, now).saturating_sub(now);
         RateLimitState {
             limit,
             remaining: whole(self.level(now)),

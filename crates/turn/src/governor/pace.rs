@@ -1,7 +1,7 @@
-//! How fast calls go where refusals are all that is known of a limit: what was served between two of them.
+//! How fast calls are admitted where refusals are all that is known of a limit: by what was served between two of them.
 //!
 //! A bucket is empty at each refusal, so that what it served in between is what it gained, and it serves more between two
-//! of them the slower it is asked. Who refuses at random does not: there a pace only adds up. It must never guess before
+//! of them the slower it is asked. A server that refuses at random does not: there a pace only adds up. It must never guess before
 //! something was served.
 
 /// The longest pause between two calls, in microseconds: a server that refuses at random must not look like a slow one.
@@ -10,13 +10,13 @@ const SLOWEST: i64 = 250_000;
 const FASTEST: i64 = 500;
 /// The pause halves each time so many milliseconds pass without a refusal.
 const HALVING: i64 = 60_000;
-/// A pace has helped where half as many calls again were served before the next refusal, or so many of them that no chance
-/// is behind it.
+/// A pace has helped where half as many calls again were served before the next refusal, or so many of them that it cannot
+/// be chance.
 const MANY: i64 = 1_000;
 /// Calls that a late wake-up may catch up on.
 const CATCH_UP: i64 = 2;
 
-/// What was served since the last refusal, and the pace that is kept.
+/// What was served since the last refusal, and the pace in force.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pace {
     round: Option<Round>,
@@ -25,9 +25,9 @@ pub(super) struct Pace {
 
 #[derive(Debug, Clone)]
 struct Round {
-    /// When the refusal came that began it.
+    /// When the refusal that began it came.
     began: i64,
-    /// When the first call went after it.
+    /// When the first call was admitted after it.
     opened: Option<i64>,
     served: i64,
 }
@@ -37,9 +37,9 @@ struct Pause {
     /// In microseconds.
     between: i64,
     since: i64,
-    /// When the next call may go, in microseconds.
+    /// When the next call may be sent, in microseconds.
     next: i64,
-    /// What was served in the round that it was measured in.
+    /// What was served in the round in which it was measured.
     served: i64,
 }
 
@@ -51,8 +51,8 @@ impl Pause {
 }
 
 impl Pace {
-    /// When a call may go.
-    pub(super) fn when(&self, now: i64) -> i64 {
+    /// When a call may be sent.
+    pub(super) fn due(&self, now: i64) -> i64 {
         match &self.pause {
             Some(pause) if pause.between(now) >= FASTEST => {
                 now.max(pause.next.saturating_add(999) / 1_000)
@@ -61,8 +61,8 @@ impl Pace {
         }
     }
 
-    /// A call goes.
-    pub(super) fn went(&mut self, now: i64) {
+    /// A call is sent.
+    pub(super) fn admitted(&mut self, now: i64) {
         if let Some(round) = &mut self.round {
             round.opened.get_or_insert(now);
         }
@@ -80,12 +80,12 @@ impl Pace {
         }
     }
 
-    /// The last refusal said nothing of a limit: the pace is what it was.
-    pub(super) fn keep(&mut self, before: Self) {
+    /// The last refusal did not show a limit: the pace is what it was.
+    pub(super) fn restore(&mut self, before: Self) {
         self.pause = before.pause;
     }
 
-    /// Calls are refused from now on; the first refusal of its burst.
+    /// Calls are refused from now on; only the first refusal of a cohort counts.
     pub(super) fn refused(&mut self, now: i64) {
         let round = self.round.replace(Round { began: now, opened: None, served: 0 });
         let Some(Round { began, opened: Some(opened), served: served @ 1.. }) = round else {
@@ -104,7 +104,7 @@ impl Pace {
                 self.pause = None;
                 return;
             }
-            // What was served at a pace says little of a faster one: it is slower by steps.
+            // What was served at one pace shows little of a faster one, so the pace slows by steps.
             Some((between, _)) => {
                 measured.clamp(between.saturating_mul(5) / 4, between.saturating_mul(2))
             }
@@ -121,13 +121,13 @@ mod tests {
     #[test]
     fn nothing_is_held_before_something_was_served_between_two_refusals() {
         let mut pace = Pace::default();
-        pace.went(0);
+        pace.admitted(0);
         pace.served();
         pace.refused(10);
-        pace.went(500);
-        assert_eq!(pace.when(500), 500);
+        pace.admitted(500);
+        assert_eq!(pace.due(500), 500);
         pace.refused(600);
-        assert_eq!(pace.when(600), 600);
+        assert_eq!(pace.due(600), 600);
     }
 
     #[test]
@@ -135,22 +135,22 @@ mod tests {
         let mut pace = Pace::default();
         pace.refused(0);
         for at in 0..100 {
-            pace.went(200 + at);
+            pace.admitted(200 + at);
             pace.served();
         }
         // A hundred in half a second: one in 5 ms, and 6.25 ms from now on.
         pace.refused(500);
         let mut now = 1_000;
-        let mut went = 0;
+        let mut admitted = 0;
         while now < 2_000 {
-            if pace.when(now) <= now {
-                pace.went(now);
-                went += 1;
+            if pace.due(now) <= now {
+                pace.admitted(now);
+                admitted += 1;
             } else {
-                now = pace.when(now);
+                now = pace.due(now);
             }
         }
-        assert!((158..=164).contains(&went), "{went}");
+        assert!((158..=164).contains(&admitted), "{admitted}");
     }
 
     /// A pace after a hundred that were served in half a second, 6.25 ms, with `served` at that pace and a refusal after.
@@ -158,12 +158,12 @@ mod tests {
         let mut pace = Pace::default();
         pace.refused(0);
         for at in 0..100 {
-            pace.went(200 + at);
+            pace.admitted(200 + at);
             pace.served();
         }
         pace.refused(500);
         for at in 0..served {
-            pace.went(1_000 + at * 6);
+            pace.admitted(1_000 + at * 6);
             pace.served();
         }
         pace.refused(1_000 + served * 6);
@@ -172,9 +172,9 @@ mod tests {
 
     fn next_after_three(mut pace: Pace, at: i64) -> i64 {
         for _ in 0..3 {
-            pace.went(at);
+            pace.admitted(at);
         }
-        pace.when(at) - at
+        pace.due(at) - at
     }
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_with_nothing_served_between_them_say_nothing_of_the_pace() {
+    fn refusals_with_nothing_served_between_them_do_not_change_the_pace() {
         let mut pace = refused_again(200);
         for at in 0..40 {
             pace.refused(10_000 + at);

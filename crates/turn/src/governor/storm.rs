@@ -1,13 +1,16 @@
 //! Whole storms on a made-up clock: the plans of many runs, one lane and one profile, and a server that refuses.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::*;
+use super::call::Waiting;
+use super::lane::YIELDING;
+use super::{Claim, Lane, Next, Priority};
 use crate::fallback::{Candidate, Choice, Plan};
 use crate::profiles::{CooldownPolicy, ProfileBook, ProfileCandidate, failed};
-use model::{AuthType, Failure, FailureKind};
+use model::{AuthType, Failure, FailureKind, RateLimits};
 
 const TIME: i64 = 3_600_000;
 
@@ -94,7 +97,7 @@ impl World {
         self.plan.insert((at, self.order), what);
     }
 
-    /// After how long the server says to come again; `None` where it serves.
+    /// The wait that the server asks for; `None` where it serves.
     fn refuses(&mut self, now: i64) -> Option<i64> {
         let Server { storm, size, rate, margin } = self.server;
         self.level = (self.level + (now - self.filled) * rate).min(size * 1_000);
@@ -157,15 +160,15 @@ impl World {
         self.choose(run, now)
     }
 
-    /// Lets go whoever may. None goes for the last time before another that may be refused more often.
+    /// Sends every call that may go. None goes for the last time before another that may be refused more often.
     fn pump(&mut self, now: i64) {
         loop {
-            let aside = |it: &Waiting| it.claim.last && now < it.came + ASIDE;
+            let yields = |it: &Waiting| it.claim.last && now < it.queued_at + YIELDING;
             let before: Vec<(u64, bool)> =
-                self.lane.waiting.iter().map(|it| (it.id, aside(it))).collect();
+                self.lane.waiting.iter().map(|it| (it.id, yields(it))).collect();
             match self.lane.next(now) {
                 Next::Go(id) => {
-                    let last = before.iter().any(|(of, aside)| *of == id && *aside);
+                    let last = before.iter().any(|(of, yields)| *of == id && *yields);
                     assert!(!last || before.iter().all(|(_, it)| *it), "{before:?}");
                     let late = self.jitter(10);
                     self.requests[self.calls[&id]] += 1;

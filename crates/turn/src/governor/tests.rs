@@ -1,15 +1,19 @@
 //! The lane against a server that counts: never refused, whatever comes in whatever order.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::*;
-use model::RateLimit;
+use super::call::KINDS;
+use super::lane::{DISTRUST, OVERTAKEN, SETTLING};
+use super::meter::{self, Meter};
+use super::{Lane, Next, Priority};
+use model::{RateLimit, RateLimits};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A bucket as a server keeps it, in exact arithmetic: `cap` units, all back after `over` milliseconds.
+/// A bucket as a server has it, in exact arithmetic: `cap` units, all back after `over` milliseconds.
 struct Bucket {
     cap: i128,
     over: i128,
@@ -30,7 +34,7 @@ impl Bucket {
         self.at = now;
     }
 
-    /// Whether a request of `cost` is let in, and what its headers say.
+    /// Whether a request of `cost` is accepted, and its headers.
     fn asked(&mut self, cost: u64, now: i64) -> (bool, RateLimit) {
         self.fill(now);
         let cost = i128::from(cost) * self.over;
@@ -40,13 +44,13 @@ impl Bucket {
         }
         let missing = self.cap * self.over - self.level;
         let reset = (missing + self.cap - 1) / self.cap;
-        let said = RateLimit {
+        let reported = RateLimit {
             limit: Some(u64::try_from(self.cap).unwrap()),
             remaining: u64::try_from(self.level / self.over).unwrap(),
             reset_ms: Some(u64::try_from(reset).unwrap()).filter(|reset| *reset > 0),
             slack_ms: 1,
         };
-        (fits, said)
+        (fits, reported)
     }
 }
 
@@ -59,7 +63,7 @@ enum Happens {
     Look,
 }
 
-/// Lets go whoever may, and tells of the next look.
+/// Sends every call that may go, and gives the time of the next check.
 fn pump(lane: &mut Lane, now: i64) -> (Vec<u64>, Option<i64>) {
     let mut gone = Vec::new();
     loop {
@@ -72,8 +76,9 @@ fn pump(lane: &mut Lane, now: i64) -> (Vec<u64>, Option<i64>) {
 }
 
 fn requests(remaining: u64, limit: u64, reset_ms: u64) -> RateLimits {
-    let said = RateLimit { limit: Some(limit), remaining, reset_ms: Some(reset_ms), slack_ms: 1 };
-    RateLimits { requests: Some(said), ..RateLimits::default() }
+    let reported =
+        RateLimit { limit: Some(limit), remaining, reset_ms: Some(reset_ms), slack_ms: 1 };
+    RateLimits { requests: Some(reported), ..RateLimits::default() }
 }
 
 /// A lane that knows `remaining` of `limit` requests, with one call answered at 0.
@@ -108,35 +113,35 @@ proptest! {
         // The first call alone learns what the limits are.
         plan.insert((0, order.next().unwrap()), Happens::Ask(0, Priority::Interactive));
         let mut asked: BTreeMap<u64, usize> = BTreeMap::new();
-        for (place, (gap, .., priority)) in calls.iter().enumerate() {
+        for (position, (gap, .., priority)) in calls.iter().enumerate() {
             at += gap / 10;
-            let place = u64::try_from(place).unwrap();
-            plan.insert((at, order.next().unwrap()), Happens::Ask(place, *priority));
+            let position = u64::try_from(position).unwrap();
+            plan.insert((at, order.next().unwrap()), Happens::Ask(position, *priority));
         }
         let mut arrived = 0;
         while let Some(((now, _), what)) = plan.pop_first() {
             let call = |id: u64, asked: &BTreeMap<u64, usize>| calls[asked[&id]];
             match what {
-                Happens::Ask(place, priority) => {
-                    let place = usize::try_from(place).unwrap();
-                    let id = lane.ask(priority, calls[place].1, now);
-                    asked.insert(id, place);
+                Happens::Ask(position, priority) => {
+                    let position = usize::try_from(position).unwrap();
+                    let id = lane.ask(priority, calls[position].1, now);
+                    asked.insert(id, position);
                 }
                 Happens::Arrive(id, cost) => {
                     arrived += 1;
                     let (fits, first) = slots.asked(1, now);
                     let (also, second) = tokens.asked(cost, now);
                     prop_assert!(fits && also, "refused at {now}: {first:?} {second:?} {lane:?}");
-                    let said = RateLimits {
+                    let reported = RateLimits {
                         requests: Some(first),
                         input: Some(second),
                         ..RateLimits::default()
                     };
                     let then = now + call(id, &asked).3;
-                    plan.insert((then, order.next().unwrap()), Happens::Answer(id, true, said));
+                    plan.insert((then, order.next().unwrap()), Happens::Answer(id, true, reported));
                 }
-                Happens::Answer(id, well, said) => {
-                    lane.answered(id, well, &said, now);
+                Happens::Answer(id, well, reported) => {
+                    lane.answered(id, well, &reported, now);
                     let then = now + 50;
                     plan.insert((then, order.next().unwrap()), Happens::End(id, call(id, &asked).1));
                 }
@@ -165,36 +170,36 @@ proptest! {
         limit in 1u64..1_000, left in 0u64..1_000, more in 0u64..1_000,
         reset in 1u64..100_000, cost in 0u64..2_000, larger in 0u64..2_000, now in 0i64..100_000,
     ) {
-        let said = |remaining: u64| RateLimit {
+        let reported = |remaining: u64| RateLimit {
             limit: Some(limit), remaining: remaining.min(limit), reset_ms: None, slack_ms: 1,
         };
-        let poor = Meter::of(said(left), 0, 0).unwrap();
-        let rich = Meter::of(said(left + more), 0, 0).unwrap();
-        prop_assert!(rich.when(cost, now) <= poor.when(cost, now));
-        prop_assert!(poor.when(cost, now) <= poor.when(cost + larger, now));
-        let paced = Meter::of(RateLimit { reset_ms: Some(reset), ..said(left) }, 0, 0).unwrap();
-        prop_assert!(paced.when(cost, now) >= now);
-        prop_assert!(paced.when(cost, now) < i64::MAX);
+        let poor = Meter::of(reported(left), 0, 0).unwrap();
+        let rich = Meter::of(reported(left + more), 0, 0).unwrap();
+        prop_assert!(rich.due(cost, now) <= poor.due(cost, now));
+        prop_assert!(poor.due(cost, now) <= poor.due(cost + larger, now));
+        let paced = Meter::of(RateLimit { reset_ms: Some(reset), ..reported(left) }, 0, 0).unwrap();
+        prop_assert!(paced.due(cost, now) >= now);
+        prop_assert!(paced.due(cost, now) < i64::MAX);
     }
 
-    /// However many come with whatever priority, nobody is passed by more than so many that came after it.
+    /// However many come with whatever priority, no call is passed by more than so many that came after it.
     #[test]
     fn nobody_starves(crowd in prop::collection::vec(priority(), 1..120)) {
         let mut lane = lane(0, 1, 100);
-        let mut came: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut queued: BTreeMap<u64, usize> = BTreeMap::new();
         let mut crowd = crowd.into_iter().enumerate();
         let mut overtaken: BTreeMap<u64, u64> = BTreeMap::new();
         let mut now = 1;
         loop {
             // Two come for each that goes.
-            for (place, priority) in crowd.by_ref().take(2) {
-                came.insert(lane.ask(priority, 1, now), place);
+            for (position, priority) in crowd.by_ref().take(2) {
+                queued.insert(lane.ask(priority, 1, now), position);
             }
             match lane.next(now) {
                 Next::Go(id) => {
-                    let place = came.remove(&id).unwrap();
-                    for (other, its) in &came {
-                        if *its < place {
+                    let position = queued.remove(&id).unwrap();
+                    for (other, its) in &queued {
+                        if *its < position {
                             *overtaken.entry(*other).or_default() += 1;
                         }
                     }
@@ -206,10 +211,10 @@ proptest! {
             }
         }
         prop_assert!(overtaken.values().all(|times| *times <= OVERTAKEN), "{overtaken:?}");
-        prop_assert!(came.is_empty());
+        prop_assert!(queued.is_empty());
     }
 
-    /// Whatever a server says, whoever is first in line goes within the lane's patience of the last one.
+    /// Whatever a server reports, the first of the queue goes within the lane's patience of the last one.
     #[test]
     fn no_header_holds_the_line_for_ever(
         limit in prop::option::of(prop_oneof![Just(u64::MAX), 0u64..100]), remaining in 0u64..3,
@@ -220,7 +225,7 @@ proptest! {
         input in prop_oneof![Just(0), Just(u64::MAX), 0u64..1_000],
     ) {
         let one = RateLimit { limit, remaining, reset_ms, slack_ms };
-        let said = RateLimits {
+        let reported = RateLimits {
             requests: Some(one), tokens: Some(one), input: Some(one), output: Some(one),
         };
         let mut lane = Lane::new(PATIENCE);
@@ -228,20 +233,20 @@ proptest! {
         let mut now = 0;
         for _ in 0..20 {
             let id = lane.ask(Priority::Compaction, input, now);
-            let came = now;
+            let queued = now;
             while let Next::Wait(_, until) = lane.next(now) {
                 prop_assert!(until > now);
                 now = until;
             }
-            prop_assert!(now - came <= patience);
-            lane.answered(id, true, &said, now);
+            prop_assert!(now - queued <= patience);
+            lane.answered(id, true, &reported, now);
             lane.ended(id, Some((input, u64::MAX)), now);
         }
     }
 }
 
 #[test]
-fn what_nobody_limits_goes_at_once() {
+fn a_call_without_limits_goes_at_once() {
     let mut lane = Lane::new(PATIENCE);
     for _ in 0..1_000 {
         let id = lane.ask(Priority::Worker, u64::MAX, 7);
@@ -360,15 +365,15 @@ fn headers_that_an_answer_proves_wrong_are_not_believed() {
     let two = lane.ask(Priority::Interactive, 1, 60_200);
     assert_eq!(pump(&mut lane, 60_200).0, [two]);
     // Not for ever.
-    lane.answered(two, true, &requests(0, 1, 36_000_000), 60_100 + DISBELIEF);
-    let last = lane.ask(Priority::Interactive, 1, 60_100 + DISBELIEF);
-    assert!(pump(&mut lane, 60_100 + DISBELIEF).0.is_empty());
+    lane.answered(two, true, &requests(0, 1, 36_000_000), 60_100 + DISTRUST);
+    let last = lane.ask(Priority::Interactive, 1, 60_100 + DISTRUST);
+    assert!(pump(&mut lane, 60_100 + DISTRUST).0.is_empty());
     assert!(lane.is_waiting(last));
 }
 
 #[test]
 fn at_the_reset_all_is_back_but_for_what_was_taken_since() {
-    // Of a bucket of one nobody can tell how fast it fills.
+    // How fast a bucket of one fills cannot be known.
     let mut lane = lane(0, 1, 700);
     let [first, second] = [1, 1].map(|input| lane.ask(Priority::Interactive, input, 0));
     assert_eq!(pump(&mut lane, 0).1, Some(701));
@@ -383,9 +388,9 @@ fn a_reset_in_the_past_leaves_the_usual_pace() {
     let mut lane = Lane::new(PATIENCE);
     let id = lane.ask(Priority::Interactive, 10, 0);
     assert_eq!(pump(&mut lane, 0).0, [id]);
-    let said = RateLimit { limit: Some(60), remaining: 0, reset_ms: None, slack_ms: 1 };
-    let said = RateLimits { requests: Some(said), ..RateLimits::default() };
-    lane.answered(id, true, &said, 0);
+    let reported = RateLimit { limit: Some(60), remaining: 0, reset_ms: None, slack_ms: 1 };
+    let reported = RateLimits { requests: Some(reported), ..RateLimits::default() };
+    lane.answered(id, true, &reported, 0);
     lane.ask(Priority::Interactive, 10, 0);
     assert_eq!(pump(&mut lane, 0).1, Some(1_000));
 }
@@ -429,7 +434,7 @@ fn a_refusal_among_many_that_are_served_neither_narrows_the_door_nor_slows_the_p
 }
 
 #[test]
-fn limits_that_only_refusals_tell_of_end_with_a_call_that_is_served() {
+fn limits_that_only_refusals_report_end_with_a_call_that_is_served() {
     let mut lane = Lane::new(PATIENCE);
     let [one, two] = [1, 1].map(|input| lane.ask(Priority::Interactive, input, 0));
     assert_eq!(pump(&mut lane, 0).0, [one, two]);

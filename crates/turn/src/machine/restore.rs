@@ -1,8 +1,9 @@
 //! A turn that was interrupted, as a machine again: what is answered stays, what is in doubt is judged by its class.
 //!
-//! It must never let a call run again whose tool did not say that this does no harm (docs/rules/sessions-and-ledger.md#after-a-crash).
+//! It must never let a call run again whose tool did not declare that this does no harm (docs/rules/sessions-and-ledger.md#after-a-crash).
 
-use super::{Call, Machine, State, Tick};
+use super::protocol::Tick;
+use super::state::{Call, Machine, State};
 use model::{
     Block, Message, OUTCOME_UNKNOWN, OUTCOME_UNKNOWN_TEXT, OpenCall, OpenTurn, ReplayClass, Role,
     ToolCallStatus,
@@ -107,11 +108,11 @@ fn restored(open: &OpenCall, messages: &[Message]) -> Call {
 /// has ended without one is in doubt again.
 fn attach_answers(calls: &mut [Call], batch: usize, after: usize, messages: &mut Vec<Message>) {
     let answered = |at: usize, messages: &[Message]| {
-        let place = u32::try_from(after.saturating_add(at)).unwrap_or(u32::MAX);
+        let sequence = u32::try_from(after.saturating_add(at)).unwrap_or(u32::MAX);
         messages
             .iter()
             .skip(after)
-            .find(|message| message.role == Role::Tool && message.sequence == place)
+            .find(|message| message.role == Role::Tool && message.sequence == sequence)
             .cloned()
     };
     for (at, call) in calls.iter_mut().skip(batch).enumerate() {
@@ -132,7 +133,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::value::RawValue;
 
-    use super::super::{Event, Step, ToolFinish};
+    use super::super::protocol::{Event, Step, ToolFinish};
     use super::*;
     use model::{AgentToolCall, OUTCOME_UNKNOWN, Progress, ReplayClass::*, StopReason, TokenUsage};
 
@@ -175,8 +176,8 @@ mod tests {
                     content: vec![Block::text("before")],
                     is_error: *status == ToolCallStatus::Failed,
                 };
-                let place = u32::try_from(at + 2).unwrap();
-                messages.push(message(&format!("r{at}"), Role::Tool, place, vec![block]));
+                let sequence = u32::try_from(at + 2).unwrap();
+                messages.push(message(&format!("r{at}"), Role::Tool, sequence, vec![block]));
             }
             rows.push(OpenCall {
                 row: AgentToolCall {
@@ -301,7 +302,7 @@ mod tests {
             prop_assert_eq!(machine.progress().usage, TokenUsage::new(1, 2, 3, 4, 5));
         }
 
-        /// Closed instead, every open call says that it was, and what had begun counts as output (docs/rules/turns-and-streams.md#open-calls-at-the-end).
+        /// Closed instead, every open call records it, and what had begun counts as output (docs/rules/turns-and-streams.md#open-calls-at-the-end).
         #[test]
         fn a_cut_batch_can_be_closed(calls in proptest::collection::vec((classes(), statuses()), 1..6)) {
             let turn = turn(&calls);

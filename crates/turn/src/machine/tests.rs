@@ -4,8 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use serde_json::value::RawValue;
 
+use super::calls::INCOMPLETE;
 use super::*;
+use model::{
+    AgentToolCall, Block, Failure, FailureKind, Message, Provenance, Role, Stop, StopReason,
+    TokenUsage, ToolCallStatus,
+};
 
 struct World {
     ids: u32,
@@ -228,7 +234,7 @@ fn a_call_the_provider_could_not_read_is_asked_for_once_more() {
         let step = world.feed(&mut machine, malformed("a", vec![call("1")]));
         assert_eq!(step, Step::Wait(Duration::from_millis(500)));
         assert_eq!(world.feed(&mut machine, Event::Waited), Step::CallModel);
-        assert_eq!(machine.messages().len(), 1 + 2 * round, "nothing of the attempt is kept");
+        assert_eq!(machine.messages().len(), 1 + 2 * round, "nothing of the attempt remains");
         // An answer that can be read ends it: the next call may be asked for again too.
         let step = world.feed(&mut machine, replied("b", vec![call("2")], Stop::ToolUse));
         let Step::RunTools(calls) = step else { panic!("{step:?}") };

@@ -64,13 +64,13 @@ fn messages(before: &[u64], now: &[u64]) -> Option<Difference> {
     let at = parting(before, now)?;
     let (old, new) = (before.get(at..)?, now.get(at..)?);
     let change = kind(old, new);
-    // Of what is gone, the earlier request says whose it was.
+    // Of what is gone, the earlier request shows whose it was.
     let side = if change == CacheChange::Removed { old } else { new };
     let role = side.first().or_else(|| old.first()).map(|link| role_of(*link));
     Some(Difference { part: CachePart::Message, change, name: None, index: Some(at), role })
 }
 
-/// The first place of `before` that `now` has otherwise, or has not.
+/// The first index of `before` where `now` differs or ends.
 fn parting<T: PartialEq>(before: &[T], now: &[T]) -> Option<usize> {
     let same = before.iter().zip(now).take_while(|(old, new)| old == new).count();
     (same < before.len()).then_some(same)

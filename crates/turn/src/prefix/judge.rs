@@ -1,23 +1,23 @@
 //! Whether a call read from the provider's cache what it should have, and if not, why.
 //!
-//! A provider that never told of a cache has none to break. Where tokens are only read in steps, or a prompt was too short
-//! to be kept, nothing is missed.
+//! A provider that never reported a cache has none to break. Where tokens are only read in steps, or a prompt was too short
+//! to be cached, nothing is missed.
 
 use super::diff::difference;
 use model::{
     CacheBreak, CacheBreakCause, CacheChain, CacheChange, CachePart, ModelInfo, TokenUsage,
 };
 
-/// The least prompt that providers keep by themselves, and the steps they read it in (OpenAI).
+/// The least prompt that providers cache by themselves, and the steps they read it in (OpenAI).
 const LEAST: u64 = 1_024;
 const STEP: u64 = 128;
 
-/// How the provider of two calls keeps caches.
+/// How the provider of two calls caches.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
-    /// It writes what it is told to, and reports both writes and reads; others keep what they see fit.
+    /// It writes the marked prefixes, and reports both writes and reads; others cache what they choose.
     pub explicit: bool,
-    /// How long it keeps what is not read, in milliseconds.
+    /// How long it caches what is not read, in milliseconds.
     pub ttl_ms: u64,
     /// Whether both calls are one run's: a tool choice that changed then is the engine's own doing.
     pub same_run: bool,
@@ -52,7 +52,7 @@ pub fn judge(before: &CacheChain, now: &CacheChain, rules: &Rules<'_>) -> Option
         }
     };
     if let Some(first) = difference(before, now) {
-        let expected = kept(before, rules);
+        let expected = cached_tokens(before, rules);
         if paid_anew(expected) == 0 {
             return None;
         }
@@ -66,11 +66,11 @@ pub fn judge(before: &CacheChain, now: &CacheChain, rules: &Rules<'_>) -> Option
         });
     }
     if before.comparable < before.links.len() {
-        // What of the last call is still told is not known in tokens.
+        // What of the last call is still sent is not known in tokens.
         return None;
     }
     // Without a word of what was written, what was read before is all that is sure to be there.
-    let expected = if rules.explicit { kept(before, rules) } else { before.tokens[1] };
+    let expected = if rules.explicit { cached_tokens(before, rules) } else { before.tokens[1] };
     if paid_anew(expected) <= STEP {
         return None;
     }
@@ -92,13 +92,13 @@ pub fn judge(before: &CacheChain, now: &CacheChain, rules: &Rules<'_>) -> Option
 }
 
 /// The tokens that stood in the cache after a call.
-fn kept(call: &CacheChain, rules: &Rules<'_>) -> u64 {
+fn cached_tokens(call: &CacheChain, rules: &Rules<'_>) -> u64 {
     let [input, read, written] = call.tokens;
     if rules.explicit || written > 0 {
         return read.saturating_add(written);
     }
     let caches =
-        call.told || rules.model.cost.as_ref().is_some_and(|cost| cost.cache_read.is_some());
+        call.reported || rules.model.cost.as_ref().is_some_and(|cost| cost.cache_read.is_some());
     let prompt = input.saturating_add(read);
     if caches && prompt >= LEAST { prompt - prompt % STEP } else { 0 }
 }

@@ -1,7 +1,7 @@
 //! What a part of a request is known by: a hash of 64 bits of what decides its bytes.
 //!
 //! An encoder is pure, so a projected message stands for its bytes. A message's link has its role in the lowest two bits and
-//! how far it was pruned in the next two, so that a chain read back says both. It must never hold more of a text.
+//! how far it was pruned in the next two, so that a chain read back has both. It must never hold more of a text.
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 

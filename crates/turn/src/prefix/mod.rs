@@ -1,7 +1,7 @@
 //! The prefix of a session's requests as decisions: its chain of hashes, where two chains part, and what a provider should
 //! have read from its cache (docs/rules/compaction.md#prompt-cache-stability).
 //!
-//! Pure: it is told what was sent and what the provider reported. It must never call a cache broken that was never there.
+//! Pure: it gets what was sent and what the provider reported. It must never call a cache broken that was never there.
 
 mod diff;
 mod judge;

@@ -43,7 +43,7 @@ fn found(
 }
 
 #[test]
-fn a_difference_is_named_by_its_part_its_place_and_its_kind() {
+fn a_difference_is_named_by_its_part_its_position_and_its_kind() {
     use CacheChange::{Changed, Inserted, Removed, Reordered};
     use CachePart::{Message, System, Tool};
     let tools = [("a", 1), ("b", 2), ("c", 3)];
@@ -80,7 +80,7 @@ fn a_difference_is_named_by_its_part_its_place_and_its_kind() {
 }
 
 #[test]
-fn only_what_is_told_again_is_compared() {
+fn only_what_is_sent_again_is_compared() {
     let before = CacheChain { comparable: 2, ..chain("s", &[], &[10, 21, 32, 41]) };
     assert_eq!(difference(&before, &chain("s", &[], &[10, 21, 90])), None);
     assert!(difference(&before, &chain("s", &[], &[10, 90])).is_some());
@@ -102,12 +102,12 @@ proptest! {
             1 => { now.insert(at, 1 << 60); CacheChange::Inserted }
             _ => { now.remove(at); CacheChange::Removed }
         };
-        // Of a last message that is gone and followed by another nobody can tell that it was not changed.
+        // Of a last message that is gone and followed by another it cannot be known that it was not changed.
         let last = edit == 2 && at + 1 == length && grown > 0;
         now.extend((0..grown).map(|n| (n as u64 + 1) << 50));
-        let told = found(&chain("s", &[], &links), &chain("s", &[], &now));
+        let judged = found(&chain("s", &[], &links), &chain("s", &[], &now));
         let wanted = if last { CacheChange::Changed } else { wanted };
-        prop_assert_eq!(told, Some((CachePart::Message, wanted, None, Some(at))));
+        prop_assert_eq!(judged, Some((CachePart::Message, wanted, None, Some(at))));
     }
 }
 
@@ -143,7 +143,7 @@ fn priced(cost: serde_json::Value) -> ModelInfo {
 
 fn call(tokens: [u64; 3], at: i64, links: &[u64]) -> CacheChain {
     let told = tokens[1] + tokens[2] > 0;
-    CacheChain { tokens, called_at: at, told, ..chain("s", &[], links) }
+    CacheChain { tokens, called_at: at, reported: told, ..chain("s", &[], links) }
 }
 
 fn rules(model: &ModelInfo, explicit: bool) -> Rules<'_> {
@@ -156,9 +156,9 @@ fn a_changed_prefix_costs_what_was_not_read_at_the_price_it_was_paid_at() {
         priced(json!({ "input": 3.0, "output": 15.0, "cacheRead": 0.3, "cacheWrite": 3.75 }));
     let before = call([10, 0, 5_000], 0, &[10, 21]);
     let now = call([100, 1_000, 5_500], 1_000, &[92, 21, 30]);
-    let told = judge(&before, &now, &rules(&model, true)).unwrap();
+    let judged = judge(&before, &now, &rules(&model, true)).unwrap();
     assert_eq!(
-        (told.cause, told.part, told.change, told.index, told.role),
+        (judged.cause, judged.part, judged.change, judged.index, judged.role),
         (
             CacheBreakCause::Prefix,
             Some(CachePart::Message),
@@ -168,10 +168,10 @@ fn a_changed_prefix_costs_what_was_not_read_at_the_price_it_was_paid_at() {
         )
     );
     assert_eq!(
-        (told.expected_tokens, told.read_tokens, told.tokens, told.idle_ms),
+        (judged.expected_tokens, judged.read_tokens, judged.tokens, judged.idle_ms),
         (5_000, 1_000, 4_000, 1_000)
     );
-    assert!((told.cost.unwrap() - 0.015).abs() < 1e-12, "{:?}", told.cost);
+    assert!((judged.cost.unwrap() - 0.015).abs() < 1e-12, "{:?}", judged.cost);
     let unpriced = priced(json!(null));
     assert_eq!(judge(&before, &now, &rules(&unpriced, true)).unwrap().cost, None);
 }
@@ -181,7 +181,7 @@ fn a_drop_without_a_change_is_expired_or_unexplained_and_a_setting_is_named() {
     let model = priced(json!(null));
     let rules = rules(&model, true);
     let before = call([10, 3_000, 2_000], 0, &[10, 21]);
-    let cause = |now: &CacheChain| judge(&before, now, &rules).map(|told| told.cause);
+    let cause = |now: &CacheChain| judge(&before, now, &rules).map(|judged| judged.cause);
     assert_eq!(cause(&call([10, 5_000, 90], 1_000, &[10, 21, 30])), None);
     assert_eq!(cause(&call([10, 4_872, 218], 1_000, &[10, 21, 30])), None);
     let dropped = |at| call([10, 3_000, 2_090], at, &[10, 21, 30]);
@@ -189,7 +189,7 @@ fn a_drop_without_a_change_is_expired_or_unexplained_and_a_setting_is_named() {
     assert_eq!(cause(&dropped(300_001)), Some(CacheBreakCause::Expired));
     let named = |settings, same_run| {
         let now = CacheChain { settings, ..dropped(1_000) };
-        judge(&before, &now, &Rules { same_run, ..rules }).map(|told| told.name)
+        judge(&before, &now, &Rules { same_run, ..rules }).map(|judged| judged.name)
     };
     assert_eq!(named([1, 0], true), Some(Some("thinkingConfig".to_owned())));
     assert_eq!(named([0, 1], false), Some(Some("toolChoice".to_owned())));
@@ -197,30 +197,30 @@ fn a_drop_without_a_change_is_expired_or_unexplained_and_a_setting_is_named() {
 }
 
 #[test]
-fn nothing_is_missed_where_nothing_was_kept() {
+fn nothing_is_missed_where_nothing_was_cached() {
     let unpriced = priced(json!(null));
     let caching = priced(json!({ "input": 2.0, "output": 8.0, "cacheRead": 0.5 }));
-    // A provider that never told of a cache, whatever changes.
+    // A provider that never reported a cache, whatever changes.
     let silent = call([9_000, 0, 0], 0, &[10]);
     let changed = call([9_000, 0, 0], 1, &[90]);
     assert_eq!(judge(&silent, &changed, &rules(&unpriced, false)), None);
     assert_eq!(judge(&silent, &changed, &rules(&unpriced, true)), None);
     // One that is known to: 8,960 tokens would have been read in steps of 128.
-    let told = judge(&silent, &changed, &rules(&caching, false)).unwrap();
-    assert_eq!((told.expected_tokens, told.cost), (8_960, Some(0.017_92)));
-    // Below the least that is kept.
+    let judged = judge(&silent, &changed, &rules(&caching, false)).unwrap();
+    assert_eq!((judged.expected_tokens, judged.cost), (8_960, Some(0.017_92)));
+    // Below the least that is cached.
     let short = |links: &[u64]| call([1_000, 0, 0], 0, links);
     assert_eq!(judge(&short(&[10]), &short(&[90]), &rules(&caching, false)), None);
-    // A provider that keeps what it sees fit is held to what it has read before, in its steps.
+    // A provider that caches what it chooses is measured by what it has read before, in its steps.
     let read = call([200, 2_048, 0], 0, &[10]);
     let next = |cached| call([2_300 - cached, cached, 0], 1, &[10, 21]);
     assert_eq!(judge(&read, &next(2_048), &rules(&caching, false)), None);
     assert_eq!(judge(&read, &next(1_920), &rules(&caching, false)), None);
     assert_eq!(
-        judge(&read, &next(0), &rules(&caching, false)).map(|told| (told.cause, told.tokens)),
+        judge(&read, &next(0), &rules(&caching, false)).map(|judged| (judged.cause, judged.tokens)),
         Some((CacheBreakCause::Unexplained, 2_048))
     );
-    // What was told shortened, or interrupted, says nothing of tokens.
+    // What was sent shortened, or interrupted, gives no count of tokens.
     let cut = CacheChain { comparable: 0, ..call([10, 3_000, 2_000], 0, &[10, 21]) };
     assert_eq!(judge(&cut, &call([5_010, 0, 90], 1, &[90]), &rules(&unpriced, true)), None);
 }

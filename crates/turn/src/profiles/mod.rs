@@ -1,6 +1,6 @@
 //! The book of auth profiles: which may be asked for a model, in what order, and what a failure does to one (docs/rules/failover.md#cooldown).
 //!
-//! Pure: it is told the time. It must never know a key, and never move the end of a window that is running.
+//! Pure: it gets the time. It must never know a key, and never move the end of a window that is running.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ const SKEW: i64 = 5 * SECOND;
 /// The furthest reset time that is believed.
 const FURTHEST_RESET: i64 = 31 * DAY;
 
-/// What a failure says something about.
+/// What a failure concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Blame {
     /// The profile with this model.
@@ -67,12 +67,12 @@ fn blame(kind: FailureKind) -> Blame {
     }
 }
 
-/// Whether a failure says nothing of the profile.
+/// Whether a failure does not concern the profile.
 pub fn is_nobodys(kind: FailureKind) -> bool {
     blame(kind) == Blame::Nobody
 }
 
-/// Whether a window of this reason says that the key itself is refused: no wait makes it right.
+/// Whether a window of this reason means that the key itself is refused: no wait makes it right.
 pub fn refuses_key(reason: FailureKind) -> bool {
     matches!(blame(reason), Blame::Profile | Blame::Account)
 }
@@ -87,7 +87,7 @@ pub fn settle(usage: &mut ProfileUsage, now: i64) {
     usage.windows.retain_mut(|window| {
         let lead = window.from.saturating_sub(now);
         if lead > 0 {
-            // Its length is what it was: nobody waits longer than that.
+            // Its length is what it was: no call waits longer than that.
             shift_window(window, -lead);
         }
         lead <= SKEW && window.until > now
@@ -132,8 +132,8 @@ pub fn failed(
     settle(usage, now);
     usage.last_failure_at = Some(now);
     // An overloaded server asks for a pause; only a limit has a time at which it is over.
-    let told = failure.retry_after.filter(|_| failure.kind == FailureKind::RateLimit);
-    let reset = told
+    let named_wait = failure.retry_after.filter(|_| failure.kind == FailureKind::RateLimit);
+    let reset = named_wait
         .map(|wait| i64::try_from(wait.as_millis()).unwrap_or(FURTHEST_RESET).min(FURTHEST_RESET));
     let (scope, length) = match blame(failure.kind) {
         Blame::Nobody => return,
@@ -182,7 +182,7 @@ pub fn answered(usage: &mut ProfileUsage, now: i64) {
     }
 }
 
-/// The window that keeps a profile from `model` the longest, where one is running.
+/// The window that blocks a profile for `model` the longest, where one is running.
 pub(crate) fn cooled<'a>(
     usage: &'a ProfileUsage,
     model: &str,
@@ -214,7 +214,7 @@ pub struct ProfileCandidate {
 /// The state of all profiles, by name.
 pub type ProfileBook = BTreeMap<String, ProfileUsage>;
 
-/// The candidates in the order they are asked in. `explicit`: theirs is kept, but for those that cool down, which come
+/// The candidates in the order they are asked in. `explicit`: theirs stands, but for those that cool down, which come
 /// last, soonest first; else by type, and the one that was not used for the longest time first.
 pub(crate) fn order<'a>(
     candidates: &'a [ProfileCandidate],

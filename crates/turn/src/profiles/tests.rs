@@ -66,14 +66,14 @@ fn the_legacy_ladder_has_four_rungs() {
 #[test]
 fn a_reset_time_of_the_server_goes_before_the_ladder() {
     let mut usage = ProfileUsage::default();
-    let told = Failure {
+    let limited = Failure {
         retry_after: Some(Duration::from_secs(7)),
         ..Failure::new(FailureKind::RateLimit, "", "x")
     };
-    failed(&mut usage, CooldownPolicy::default(), "a", &told, 0);
+    failed(&mut usage, CooldownPolicy::default(), "a", &limited, 0);
     assert_eq!(until(&usage, "a", 0), Some(7_000));
     let mut usage = ProfileUsage::default();
-    let pause = Failure { kind: FailureKind::Overloaded, ..told };
+    let pause = Failure { kind: FailureKind::Overloaded, ..limited };
     failed(&mut usage, CooldownPolicy::default(), "a", &pause, 0);
     assert_eq!(until(&usage, "a", 0), Some(30_000));
 }
@@ -205,14 +205,14 @@ fn a_window_that_begins_in_the_future_is_dropped_and_a_little_lead_makes_none_lo
     settle(&mut behind, MONTH - SKEW);
     let lengths: Vec<_> = behind.windows.iter().map(|it| (it.from, it.until - it.from)).collect();
     assert_eq!(lengths, [(MONTH - SKEW, 30 * SECOND), (MONTH - SKEW, 10 * MINUTE)]);
-    // It was set back: nobody waits for a month.
+    // It was set back: no call waits for a month.
     assert_eq!(until(&usage, "a", 0), None);
     settle(&mut usage, 0);
     assert_eq!(usage, ProfileUsage { last_used_at: Some(0), ..ProfileUsage::default() });
 }
 
 proptest! {
-    /// Whatever the clock is set to between failures, nobody waits longer than a window is long.
+    /// Whatever the clock is set to between failures, no call waits longer than a window is long.
     #[test]
     fn no_wait_is_longer_than_its_window(
         steps in prop::collection::vec((-MONTH..MONTH, 0..KINDS.len()), 1..20),

@@ -1,6 +1,6 @@
-//! Pruning: which old tool results are told shorter once the provider's cache is cold (docs/rules/compaction.md#pruning).
+//! Pruning: which old tool results are sent shortened once the provider's cache is cold (docs/rules/compaction.md#pruning).
 //!
-//! Pure: it decides on projected messages and says how a pruned one reads. It must never touch anything but the results
+//! Pure: it decides on projected messages and writes how a pruned one reads. It must never touch anything but the results
 //! before the last three answers, and never take a result away from its call.
 
 use std::collections::BTreeMap;
@@ -12,13 +12,13 @@ use model::{Block, Message, Role};
 /// How far a result is pruned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Its beginning and its end are told.
+    /// Its beginning and its end are sent.
     Trimmed,
-    /// A line is told in its place.
+    /// A line is sent instead.
     Cleared,
 }
 
-/// Which messages of a conversation are pruned, by their place in it.
+/// Which messages of a conversation are pruned, by their index in it.
 pub type Pruned = BTreeMap<usize, Level>;
 
 /// When and how far.
@@ -30,9 +30,9 @@ pub struct Shares {
     pub clear: u64,
 }
 
-/// Characters of a result that is told whole.
+/// Characters of a result that is sent whole.
 const LARGE: usize = 4_000;
-/// Characters that a trimmed one keeps of its beginning, and of its end.
+/// Characters that remain of a trimmed one's beginning, and of its end.
 const KEPT: usize = 1_500;
 /// The last answers, from the first of which on nothing is touched.
 const UNTOUCHED: usize = 3;
@@ -70,7 +70,7 @@ pub fn decide(messages: &[Message], overhead: u64, window: u64, shares: Shares) 
     pruned
 }
 
-/// A message as it is told when it is pruned. What is no tool result stays as it is.
+/// A message as it is sent when it is pruned. What is no tool result stays as it is.
 pub fn apply(message: &Message, level: Level) -> Message {
     let mut message = message.clone();
     if message.role != Role::Tool {

@@ -68,13 +68,13 @@ proptest! {
         let whole = conversation(&results);
         let plan = decide(&whole, overhead, window, SHARES);
         prop_assert_eq!(&plan, &decide(&whole, overhead, window, SHARES));
-        let told = pruned(&whole, &plan);
+        let shown = pruned(&whole, &plan);
         let answers: Vec<usize> = whole.iter().enumerate()
             .filter(|(_, it)| it.role == Role::Assistant).map(|(at, _)| at).collect();
         let end = answers.len().checked_sub(3).and_then(|at| answers.get(at)).copied().unwrap_or(0);
         let sum = overhead + tokens(&whole);
         prop_assert!(sum > window * 30 / 100 || plan.is_empty());
-        for (at, (before, after)) in whole.iter().zip(&told).enumerate() {
+        for (at, (before, after)) in whole.iter().zip(&shown).enumerate() {
             if at >= end || before.role != Role::Tool {
                 prop_assert!(!plan.contains_key(&at));
                 prop_assert_eq!(before, after);
@@ -88,11 +88,11 @@ proptest! {
             let letter = texts(before).concat().chars().next();
             if plan.get(&at) == Some(&Level::Trimmed) {
                 let text = texts(after).concat();
-                let kept = text.chars().filter(|c| Some(*c) == letter && !c.is_ascii()).count();
-                prop_assert!(letter.is_some_and(|c| c.is_ascii()) || kept == 3_000, "{}", kept);
+                let left = text.chars().filter(|c| Some(*c) == letter && !c.is_ascii()).count();
+                prop_assert!(letter.is_some_and(|c| c.is_ascii()) || left == 3_000, "{}", left);
             }
         }
-        prop_assert!(tokens(&told) <= tokens(&whole));
+        prop_assert!(tokens(&shown) <= tokens(&whole));
         // Cleared only as far as it has to be, from the oldest on.
         let clears: Vec<usize> =
             plan.iter().filter(|(_, level)| **level == Level::Cleared).map(|(at, _)| *at).collect();
@@ -116,17 +116,20 @@ proptest! {
 }
 
 #[test]
-fn a_result_of_4000_characters_stays_and_one_more_is_told_by_its_ends_with_its_images() {
+fn a_result_of_4000_characters_stays_and_a_longer_one_is_cut_to_its_ends_with_its_images() {
     let image = Block::Image { mime_type: "image/png".to_owned(), data: "AA".to_owned() };
     let whole = result(0, vec![Block::text("x".repeat(4_000)), image.clone()]);
     assert_eq!(apply(&whole, Level::Trimmed), whole);
     let parts = vec![Block::text("ä".repeat(2_000)), image.clone(), Block::text("ö".repeat(2_000))];
-    let told = format!(
+    let shown = format!(
         "{}\n[… 1001 characters of this earlier result are left out …]\n{}",
         "ä".repeat(1_500),
         "ö".repeat(1_500)
     );
-    assert_eq!(apply(&result(0, parts), Level::Trimmed), result(0, vec![Block::text(told), image]));
+    assert_eq!(
+        apply(&result(0, parts), Level::Trimmed),
+        result(0, vec![Block::text(shown), image])
+    );
     let cleared = result(0, vec![Block::text(CLEARED)]);
     assert_eq!(apply(&whole, Level::Cleared), cleared);
     assert_eq!(apply(&cleared, Level::Cleared), cleared);

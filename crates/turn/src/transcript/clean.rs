@@ -1,21 +1,23 @@
 //! One message by itself: what of it the target may see.
 //!
 //! Owns the thinking rules and what counts as a usable call. It must never turn thinking into text, and never drop what
-//! a user said.
+//! a user wrote.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::piece::Piece;
 use super::report::Dropped;
-use super::{Piece, Target, provider_run, reasoning};
+use super::target::Target;
+use super::{provider_run, reasoning};
 use model::{Api, Block, Message, Role, is_base64, repair_text};
 
 /// The longest tool name all APIs take.
 const MAX_NAME: usize = 64;
-/// What stands before a host's message where the API has no place for one.
+/// What stands before a host's message where the API has no role for one.
 const SYSTEM_MARK: &str = "[System message]\n";
-/// What a tool said that said nothing: some servers refuse an empty result.
+/// Stands for the output of a tool that had none: some servers refuse an empty result.
 const NO_OUTPUT: &str = "(no output)";
 /// What stands before a failed result that must travel without its error flag.
 const ERROR_MARK: &str = "[The tool reported an error.]";
@@ -75,11 +77,11 @@ fn bare(message: &Message) -> Message {
 }
 
 /// Whether an assistant message is more than thinking: APIs refuse one that is not.
-pub(super) fn says_something(blocks: &[Block]) -> bool {
+pub(super) fn has_content(blocks: &[Block]) -> bool {
     blocks.iter().any(|block| match block {
         Block::Text { text, .. } => !text.trim().is_empty(),
         Block::ToolCall { .. } => true,
-        Block::Opaque { raw_json } => provider_run::says_something(raw_json),
+        Block::Opaque { raw_json } => provider_run::has_content(raw_json),
         Block::Image { .. }
         | Block::Thinking { .. }
         | Block::RedactedThinking { .. }
@@ -99,7 +101,7 @@ fn assistant(
     let thoughts = verbatim && !piece.is_edited();
     // A signature of a call is asked for whatever became of the turn; what names another block of it is not.
     let attached_to_calls = own && (verbatim || target.api == Api::GoogleGenerativeAi);
-    let keep = |block: &Block| match block {
+    let retain = |block: &Block| match block {
         Block::Text { text, provider_data } => {
             let provider_data = provider_data.clone().filter(|_| verbatim);
             let provider_data = match target.api {
@@ -111,7 +113,7 @@ fn assistant(
                 | Api::BedrockConverse
                 | Api::Scripted => provider_data,
             };
-            // A signature may stand on a part without text, and keeps its place.
+            // A signature may stand on a part without text, and stays in position.
             let signed = target.api == Api::GoogleGenerativeAi && provider_data.is_some();
             (signed || !text.trim().is_empty())
                 .then(|| Block::Text { text: text.clone(), provider_data })
@@ -137,14 +139,14 @@ fn assistant(
         }
         Block::Image { .. } | Block::ToolResult { .. } => None,
     };
-    let mut kept: Vec<Option<Block>> = message.blocks.iter().map(keep).collect();
-    reasoning::keep_pairs(target.api, &message.blocks, &mut kept);
-    for (block, kept) in message.blocks.iter().zip(&kept) {
-        if kept.is_none() {
+    let mut retained: Vec<Option<Block>> = message.blocks.iter().map(retain).collect();
+    reasoning::retain_pairs(target.api, &message.blocks, &mut retained);
+    for (block, retained) in message.blocks.iter().zip(&retained) {
+        if retained.is_none() {
             dropped.count(block);
         }
     }
-    let mut blocks: Vec<Block> = kept.into_iter().flatten().collect();
+    let mut blocks: Vec<Block> = retained.into_iter().flatten().collect();
     tidy_end(target.api, &mut blocks, dropped);
     blocks
 }

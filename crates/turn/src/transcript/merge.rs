@@ -14,7 +14,7 @@ use model::{Block, Message, Role};
 pub(crate) fn needs_merge(prev_last_role: Role, next_first_role: Role, api: Api) -> bool {
     let users = prev_last_role == Role::User && next_first_role == Role::User;
     match api {
-        // Tool results are the user's there, and what the user says comes after them in the same message.
+        // Tool results are the user's there, and the user's text comes after them in the same message.
         Api::AnthropicMessages | Api::GoogleGenerativeAi | Api::BedrockConverse => {
             users || (prev_last_role == Role::Tool && next_first_role == Role::User)
         }

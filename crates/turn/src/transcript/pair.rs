@@ -4,10 +4,12 @@
 
 use std::collections::HashSet;
 
-use super::clean::{fitted_name, says_something, tidy_end};
+use super::clean::{fitted_name, has_content, tidy_end};
 use super::ids::WireIds;
+use super::piece::Piece;
 use super::report::Dropped;
-use super::{Piece, Target, provider_run, signature};
+use super::target::Target;
+use super::{provider_run, signature};
 use model::{Api, Block, Message, Role};
 
 /// Told to the model for a call that has no result.
@@ -46,7 +48,7 @@ impl Pairs {
             }
         };
         let mut rest = messages.into_iter().enumerate().peekable();
-        while let Some((place, message)) = rest.next() {
+        while let Some((origin, message)) = rest.next() {
             match message.role {
                 Role::User | Role::System => {
                     self.waiting.clear();
@@ -55,21 +57,21 @@ impl Pairs {
                 // No assistant message before it asks for this.
                 Role::Tool => dropped.results += 1,
                 Role::Assistant => {
-                    // What follows up to the next assistant message: its results, and what was said meanwhile.
+                    // What follows up to the next assistant message: its results, and other messages between.
                     let mut results = Vec::new();
-                    let mut said = Vec::new();
+                    let mut others = Vec::new();
                     while let Some((_, next)) =
                         rest.next_if(|(_, next)| next.role != Role::Assistant)
                     {
                         if next.role == Role::Tool {
                             results.push(Some(next));
                         } else {
-                            said.push(next);
+                            others.push(next);
                         }
                     }
                     let mut assistant = message;
-                    if let Some(reachable) = reachable.get(place) {
-                        provider_run::keep_pairs(
+                    if let Some(reachable) = reachable.get(origin) {
+                        provider_run::retain_pairs(
                             &mut assistant.blocks,
                             &mut self.waiting,
                             |id| reachable.as_ref().is_none_or(|answered| answered.contains(id)),
@@ -78,10 +80,10 @@ impl Pairs {
                     }
                     self.answered(target, assistant, &mut results, piece, dropped, &mut out);
                     dropped.results += results.iter().flatten().count();
-                    if !said.is_empty() {
+                    if !others.is_empty() {
                         self.waiting.clear();
                     }
-                    out.extend(said);
+                    out.extend(others);
                 }
             }
         }
@@ -100,7 +102,7 @@ impl Pairs {
     ) {
         let mut answers = Vec::new();
         let own = target.wrote(assistant.provenance.as_ref());
-        let place = (assistant.id.clone(), assistant.sequence, assistant.created_at);
+        let origin = (assistant.id.clone(), assistant.sequence, assistant.created_at);
         assistant.blocks.retain_mut(|block| {
             let Block::ToolCall { id, name, .. } = block else { return true };
             let given =
@@ -124,11 +126,11 @@ impl Pairs {
             answers.push(match given {
                 Some(message) => Message { blocks: vec![result], ..message },
                 None => Message {
-                    id: format!("{}:{wire}", place.0),
+                    id: format!("{}:{wire}", origin.0),
                     role: Role::Tool,
                     blocks: vec![result],
-                    sequence: place.1,
-                    created_at: place.2,
+                    sequence: origin.1,
+                    created_at: origin.2,
                     provenance: None,
                     provider_stop_reason: None,
                 },
@@ -139,7 +141,7 @@ impl Pairs {
         // Where calls were left out, another block is the last one now.
         tidy_end(target.api, &mut assistant.blocks, dropped);
         signature::fill(target, &mut assistant.blocks);
-        if says_something(&assistant.blocks) {
+        if has_content(&assistant.blocks) {
             out.push(assistant);
             out.extend(answers);
         } else {

@@ -1,7 +1,7 @@
 //! Tools that the provider runs itself (Anthropic, Bedrock): a use and its result are refused without each other (docs/rules/wire/anthropic.md#order-of-messages).
 //!
 //! The result may stand in the next answer, where the provider paused or asked for a tool of ours in between. It must never
-//! change a block: each is kept as it came or left out.
+//! change a block: each stays as it came or is left out.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,7 +12,7 @@ use super::Target;
 use super::report::Dropped;
 use model::{Block, Message, Role};
 
-/// What tells a use from a result.
+/// What distinguishes a use from a result.
 #[derive(Deserialize)]
 struct Kind<'a> {
     #[serde(borrow, rename = "type", default)]
@@ -65,8 +65,8 @@ fn half(block: &Block) -> Option<Half> {
     }
 }
 
-/// Whether a block says something: a signature alone stands on an empty text.
-pub(super) fn says_something(raw_json: &str) -> bool {
+/// Whether a block has content: a signature alone stands on an empty text.
+pub(super) fn has_content(raw_json: &str) -> bool {
     #[derive(Deserialize)]
     struct Part<'a> {
         #[serde(borrow, default)]
@@ -77,7 +77,7 @@ pub(super) fn says_something(raw_json: &str) -> bool {
     part.and_then(|part| part.text).is_none_or(|text| !text.trim().is_empty())
 }
 
-/// For each answer, the uses whose results come in answers that follow with nothing said in between; `None` where such an
+/// For each answer, the uses whose results come in answers that follow with no other message in between; `None` where such an
 /// answer may still come.
 pub(super) fn reachable(
     target: &Target,
@@ -100,7 +100,7 @@ pub(super) fn reachable(
                 if calls || target.continues(message) {
                     later.clone_from(&next);
                 } else {
-                    // The answer is over: something is said before the next one.
+                    // The answer is over: another message precedes the next one.
                     next = Some(HashSet::new());
                 }
                 if let Some(next) = &mut next {
@@ -118,7 +118,7 @@ pub(super) fn reachable(
     found
 }
 
-/// The use a call says it was made by.
+/// The use that a call names as its caller.
 fn caller(provider_data: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Data<'a> {
@@ -135,10 +135,10 @@ fn caller(provider_data: &str) -> Option<String> {
     data.caller?.tool_id.map(Cow::into_owned)
 }
 
-/// Leaves out results nobody asked for and uses without a result; a call loses the name of a use that is not there.
-/// `waiting` are the uses of the answers before that stand without theirs, and then also those of this one; `later` tells
+/// Leaves out results without a call and uses without a result; a call loses the name of a use that is not there.
+/// `waiting` are the uses of the answers before that stand without theirs, and then also those of this one; `later` decides
 /// whether a use may go on waiting.
-pub(super) fn keep_pairs(
+pub(super) fn retain_pairs(
     blocks: &mut Vec<Block>,
     waiting: &mut HashSet<String>,
     later: impl Fn(&str) -> bool,

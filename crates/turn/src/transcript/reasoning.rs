@@ -9,39 +9,39 @@ use serde_json::value::RawValue;
 use model::{Api, Block};
 
 /// Drops reasoning whose item was dropped, and from a message that lost reasoning the provider's own items and the ids.
-/// `kept` is what is left of `blocks`, place by place.
-pub(super) fn keep_pairs(api: Api, blocks: &[Block], kept: &mut [Option<Block>]) {
+/// `retained` is what is left of `blocks`, index by index.
+pub(super) fn retain_pairs(api: Api, blocks: &[Block], retained: &mut [Option<Block>]) {
     if api != Api::OpenaiResponses {
         return;
     }
-    if !drop_halves(blocks, kept) {
+    if !drop_halves(blocks, retained) {
         return;
     }
-    for kept in kept.iter_mut() {
-        // Which of the provider's own items belonged to it, nobody knows.
-        if matches!(kept, Some(Block::Opaque { .. })) {
-            *kept = None;
+    for retained in retained.iter_mut() {
+        // Which of the provider's own items belonged to it is not known.
+        if matches!(retained, Some(Block::Opaque { .. })) {
+            *retained = None;
         }
-        if let Some(Block::Text { provider_data: Some(data), .. }) = kept {
+        if let Some(Block::Text { provider_data: Some(data), .. }) = retained {
             *data = without_id(std::mem::take(data));
         }
     }
-    drop_halves(blocks, kept);
+    drop_halves(blocks, retained);
 }
 
-/// Drops reasoning whose item is dropped; tells whether an item is left without its reasoning.
-fn drop_halves(blocks: &[Block], kept: &mut [Option<Block>]) -> bool {
+/// Drops reasoning whose item is dropped; true where an item is left without its reasoning.
+fn drop_halves(blocks: &[Block], retained: &mut [Option<Block>]) -> bool {
     let mut follower = None;
     let mut lost = false;
-    for (block, kept) in blocks.iter().zip(kept.iter_mut()).rev() {
+    for (block, retained) in blocks.iter().zip(retained.iter_mut()).rev() {
         if is_reasoning(block) {
             if follower != Some(true) {
-                *kept = None;
+                *retained = None;
             }
             // At the end of an answer that was cut there is no item to miss it.
-            lost |= kept.is_none() && follower.is_some();
+            lost |= retained.is_none() && follower.is_some();
         } else {
-            follower = Some(kept.is_some());
+            follower = Some(retained.is_some());
         }
     }
     lost
@@ -51,7 +51,7 @@ fn is_reasoning(block: &Block) -> bool {
     matches!(block, Block::Thinking { .. } | Block::RedactedThinking { .. })
 }
 
-/// What is kept with a text without its item's id; its phase stays.
+/// What is stored with a text without its item's id; its phase stays.
 pub(super) fn without_id(provider_data: String) -> String {
     type Fields = BTreeMap<String, Box<RawValue>>;
     let stripped = || {

@@ -13,9 +13,9 @@ pub struct Dropped {
     pub opaque: usize,
     /// Calls that did not end, or without a usable id or name; of an interrupted turn also those without a result.
     pub calls: usize,
-    /// Results nobody asked for, or given twice.
+    /// Results without a call, or given twice.
     pub results: usize,
-    /// Blank texts, and blocks where their role has no place for them.
+    /// Blank texts, and blocks that their role cannot have.
     pub other: usize,
 }
 

@@ -1,6 +1,6 @@
 //! Thought signatures that Gemini asks for and a transcript cannot have (docs/rules/wire/google.md#signatures).
 //!
-//! It must never put a value where a signature is: a real one is kept byte for byte.
+//! It must never put a value where a signature is: a real one stays byte for byte.
 
 use serde_json::Value;
 
@@ -31,9 +31,9 @@ pub(super) fn fill(target: &Target, blocks: &mut [Block]) {
     }
 }
 
-/// The escape value, beside what else is kept with the call.
-fn with_escape(kept: Option<&str>) -> String {
-    let beside = kept.map(str::trim).and_then(|json| json.strip_suffix('}'));
+/// The escape value, beside what else is stored with the call.
+fn with_escape(stored: Option<&str>) -> String {
+    let beside = stored.map(str::trim).and_then(|json| json.strip_suffix('}'));
     match beside.filter(|open| open.trim() != "{" && has_no_signature(open)) {
         Some(open) => {
             let escape = ESCAPE.strip_prefix('{').unwrap_or_default();

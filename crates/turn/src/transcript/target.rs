@@ -59,7 +59,7 @@ impl Target {
     }
 }
 
-/// Whether the provider stopped to be asked again with what it said so far (docs/rules/projection.md#answers-side-by-side).
+/// Whether the provider stopped to be asked again with its answer so far (docs/rules/projection.md#answers-side-by-side).
 pub(super) fn is_paused(answer: &Message) -> bool {
     answer.role == Role::Assistant
         && matches!(answer.provider_stop_reason.as_deref(), Some("pause_turn" | "CONTINUATION"))

@@ -176,7 +176,7 @@ fn thinking_and_opaque_blocks_stay_with_the_model_that_wrote_them() {
 }
 
 #[test]
-fn an_aborted_turn_keeps_what_was_said_and_answered() {
+fn an_aborted_turn_retains_texts_and_answered_calls() {
     let turns = [
         turn(
             TurnStatus::Aborted,
@@ -263,7 +263,7 @@ fn ids_and_calls_are_made_fit_for_the_api() {
 }
 
 #[test]
-fn users_are_merged_hosts_are_marked_and_images_are_kept() {
+fn users_are_merged_hosts_are_marked_and_images_stay() {
     let failed = message(
         Role::Tool,
         vec![Block::ToolResult {
@@ -334,8 +334,8 @@ fn a_transcript_that_asks_nothing_is_refused_before_it_is_sent() {
 #[test]
 fn thinking_from_before_a_compaction_is_left_out_and_an_open_loop_is_handed_over() {
     let mut projector = Projector::new(target(Api::AnthropicMessages));
-    let kept = [user("Hi"), assistant(vec![thinking("old"), Block::text("Hello")])];
-    let mut out = projector.project_turn(TurnStatus::Completed, true, &kept);
+    let turn_messages = [user("Hi"), assistant(vec![thinking("old"), Block::text("Hello")])];
+    let mut out = projector.project_turn(TurnStatus::Completed, true, &turn_messages);
     let before = [user("Read"), assistant(vec![thinking("old"), call("a")]), result("a", "one")];
     out.extend(projector.project_edited(&before));
     out.extend(projector.project_current(&[assistant(vec![thinking("new"), call("a")])]));
@@ -359,7 +359,7 @@ fn reasoning_and_its_item_go_together_or_the_item_loses_its_id() {
         signature: None,
         provider_data: Some("{}".to_owned()),
     };
-    let said = |text: &str| Block::Text {
+    let texts = |text: &str| Block::Text {
         text: text.to_owned(),
         provider_data: Some(
             r#"{"item":{"id":"msg_1","phase":"commentary"},"part":{"n":1.0}}"#.to_owned(),
@@ -384,15 +384,15 @@ fn reasoning_and_its_item_go_together_or_the_item_loses_its_id() {
     let with_id = r#"{"item":{"id":"msg_1","phase":"commentary"},"part":{"n":1.0}}"#;
     let without = r#"{"item":{"phase":"commentary"},"part":{"n":1.0}}"#;
     assert_eq!(
-        data(vec![reasoning(), said("one")]),
+        data(vec![reasoning(), texts("one")]),
         ["reasoning".to_owned(), format!("one {with_id}")]
     );
     // Cut after its reasoning: there is no item to miss it.
     assert_eq!(
-        data(vec![reasoning(), said("one"), reasoning()]),
+        data(vec![reasoning(), texts("one"), reasoning()]),
         ["reasoning".to_owned(), format!("one {with_id}")]
     );
-    // Its item cannot be told: it goes too, and who else belonged to it nobody knows.
+    // Its item cannot be identified: it goes too, and what else belonged to it is not known.
     let unusable = Block::ToolCall {
         id: "x".to_owned(),
         name: "not a name".to_owned(),
@@ -401,7 +401,7 @@ fn reasoning_and_its_item_go_together_or_the_item_loses_its_id() {
         provider_data: None,
     };
     let web = Block::Opaque { raw_json: "{\"type\":\"web_search_call\"}".to_owned() };
-    assert_eq!(data(vec![reasoning(), unusable, said("one"), web]), [format!("one {without}")]);
+    assert_eq!(data(vec![reasoning(), unusable, texts("one"), web]), [format!("one {without}")]);
 }
 
 #[test]
@@ -634,7 +634,7 @@ fn any_status() -> impl Strategy<Value = TurnStatus> {
     ]
 }
 
-/// Numbers what users and hosts say, so that a loss shows.
+/// Numbers the texts of users and hosts, so that a loss shows.
 fn number(messages: &mut [Message], from: &mut usize) {
     for message in messages {
         if !matches!(message.role, Role::User | Role::System) {
@@ -670,7 +670,7 @@ fn any_api() -> impl Strategy<Value = Api> {
 }
 
 /// The texts of users and hosts.
-fn said(messages: &[Message]) -> Vec<&str> {
+fn texts(messages: &[Message]) -> Vec<&str> {
     messages
         .iter()
         .filter(|message| matches!(message.role, Role::User | Role::System))
@@ -683,7 +683,7 @@ fn said(messages: &[Message]) -> Vec<&str> {
 }
 
 /// Whether anything of an answer is left when its thinking is not.
-fn says(answer: &Message) -> bool {
+fn has_content(answer: &Message) -> bool {
     answer.blocks.iter().any(|block| match block {
         Block::Text { text, .. } => !text.trim().is_empty(),
         Block::ToolCall { id, name, incomplete, .. } => {
@@ -702,7 +702,7 @@ fn pieces<'a>(target: &Target, current: &'a [Message]) -> Vec<&'a [Message]> {
         let at = rest
             .iter()
             .skip(1)
-            .position(|message| target.wrote(message.provenance.as_ref()) && says(message))
+            .position(|message| target.wrote(message.provenance.as_ref()) && has_content(message))
             .map_or(rest.len(), |at| at + 1);
         let (piece, more) = rest.split_at(at);
         out.push(piece);
@@ -729,10 +729,10 @@ proptest! {
         for projected in [&all, &at_once] {
             prop_assert_eq!(check(&target, projected), Ok(()), "\n{}", shape(projected));
             prop_assert_eq!(&flat(api, projected), projected, "not idempotent");
-            // What was said is there, in order.
-            let text: String = said(projected).join("\n");
+            // The texts are there, in order.
+            let text: String = texts(projected).join("\n");
             let mut at = 0;
-            for wanted in said(&everything) {
+            for wanted in texts(&everything) {
                 let found = text.get(at..).and_then(|rest| rest.find(wanted));
                 prop_assert!(found.is_some(), "{} is lost from\n{}", wanted, shape(projected));
                 at += found.unwrap() + wanted.len();
@@ -758,9 +758,9 @@ proptest! {
             .iter()
             .map(|turn| projector.project_turn(turn.status, turn.edited, &turn.messages))
             .collect();
-        // A kept place continues as the original would.
-        let mut kept = projector.clone();
-        let whole_turn = kept.project_current(&current);
+        // A clone continues as the original would.
+        let mut turn_messages = projector.clone();
+        let whole_turn = turn_messages.project_current(&current);
         for piece in pieces(&target, &current) {
             parts.push(projector.project_current(piece));
         }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use model::{Api, Block, Completion, DeltaSink, Failure, Provenance, TranscriptRules, TurnStatus};
-use provider::{AnthropicWire, Attempted, ChatQuirks, ChatWire, Credential, ModelRequest, Wire};
+use provider::{AnthropicWire, Attempted, ChatWire, Credential, ModelRequest, Wire};
 use turn::transcript::project_all;
 
 /// The encoding half of a provider.
@@ -35,7 +35,7 @@ impl Provider for Encoder {
 fn encoders() -> [Encoder; 2] {
     [
         Encoder(Box::new(AnthropicWire::default())),
-        Encoder(Box::new(ChatWire::new(ChatQuirks::for_host("api.openai.com")))),
+        Encoder(Box::new(ChatWire::for_host("api.openai.com"))),
     ]
 }
 

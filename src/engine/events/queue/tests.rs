@@ -185,7 +185,7 @@ fn a_batch_is_bounded_in_bytes_and_a_record_that_is_longer_comes_alone() {
         assert!(round < 20, "the long record is never handed out");
         // There is always something small beside the large one, from a queue that gets in line as the hub lets it.
         short.delta(RecordKind::Token, "s");
-        if !queues.iter().any(|queue| queue.run() == 2) {
+        if !queues.iter().any(|queue| queue.run == 2) {
             queues.push(Arc::clone(&short));
         }
         let mut batch = Batch::default();
@@ -203,7 +203,7 @@ fn a_batch_is_bounded_in_bytes_and_a_record_that_is_longer_comes_alone() {
             }
             start = row[4] as usize;
         }
-        if !queues.iter().any(|queue| queue.run() == 1) {
+        if !queues.iter().any(|queue| queue.run == 1) {
             break;
         }
     }
@@ -292,4 +292,17 @@ fn a_stored_event_is_delivered_once_it_is_in_the_file_and_not_before() {
     assert_eq!(texts(&queue), [""; 0], "from then on it is waited for again");
     queue.stop_storing();
     assert_eq!(texts(&queue), ["f"]);
+}
+
+#[test]
+fn a_phase_rides_with_the_next_event_unless_the_queue_is_flushed() {
+    let (queue, count) = queue(true);
+    queue.flush();
+    queue.phase(AgentPhase::ToolUse, 1);
+    assert_eq!(count.urgent.load(Ordering::Relaxed), 0);
+    queue.flush();
+    assert_eq!((count.first.load(Ordering::Relaxed), count.urgent.load(Ordering::Relaxed)), (1, 1));
+    let (rows, more) = read(&queue, 8);
+    assert_eq!((rows.len(), more), (1, false));
+    assert!(rows[0].text.contains("tool_use"), "{rows:?}");
 }

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::super::report::{Problems, TransferCode};
+use super::super::report::Problems;
+use model::TransferCode;
 
 /// The newest version.
 pub(super) const VERSION: u64 = 3;

@@ -12,8 +12,7 @@ use super::content::{parts, pi_api_of};
 use super::entries::VERSION;
 use super::speech::entry_again;
 use crate::rows::iso_time;
-use crate::rows::row_types::SessionRow;
-use model::{Block, Role, TokenUsage};
+use model::{Block, Role, SessionRow, TokenUsage};
 
 /// The lines of a session, the header first.
 pub(crate) fn export(

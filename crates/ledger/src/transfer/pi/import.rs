@@ -12,14 +12,15 @@ use super::entries::{Entry, Session};
 use super::speech::{Speech, metadata, speech, time_of};
 use super::sums::Sums;
 use crate::rows::iso_time;
-use crate::rows::row_types::SessionRow;
 use crate::sessions::persona;
 use crate::sqlite::functions::agent_of;
 use crate::transfer::record::{MessageRecord, Moved, SessionRecord, TurnRecord};
-use crate::transfer::report::{Problems, TransferCode};
+use crate::transfer::report::Problems;
 use crate::transfer::restore::Record;
 use base::clock::Clock;
-use model::{AgentToolCall, Block, CompactionResult, Role, ToolCallStatus};
+use model::{
+    AgentToolCall, Block, CompactionResult, Role, SessionRow, ToolCallStatus, TransferCode,
+};
 
 /// What a session becomes.
 pub(crate) struct Origin<'a> {

@@ -5,8 +5,7 @@
 use serde_json::Value;
 
 use super::speech::Speech;
-use crate::rows::row_types::TurnError;
-use model::{Role, TokenUsage};
+use model::{Role, TokenUsage, TurnError};
 
 /// What the answers of a turn come to.
 #[derive(Default)]

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::{AnthropicServer, AnthropicWire, ModelRequest, Wire};
+use crate::anthropic::AnthropicServer;
+use crate::{AnthropicWire, ModelRequest, Wire};
 use model::samples::message;
 use model::{
     Block, CacheTtl, Message, PromptCache, RequestOptions, ResponseFormat, Role, RunWarning,
@@ -20,7 +21,7 @@ fn raw(value: &Value) -> Box<RawValue> {
     RawValue::from_string(value.to_string()).unwrap()
 }
 
-fn said(role: Role, text: &str) -> Message {
+fn message_of(role: Role, text: &str) -> Message {
     message(role, vec![Block::text(text)])
 }
 
@@ -44,8 +45,8 @@ fn request(options: RequestOptions) -> ModelRequest {
         system: "Be brief.".to_owned(),
         tools: vec![tool("a"), tool("b")].into(),
         messages: vec![
-            piece(&[said(Role::User, "one"), said(Role::Assistant, "two")]),
-            piece(&[said(Role::User, "three")]),
+            piece(&[message_of(Role::User, "one"), message_of(Role::Assistant, "two")]),
+            piece(&[message_of(Role::User, "three")]),
         ],
         open_end: true,
         max_tokens: 64,
@@ -122,11 +123,14 @@ fn the_cache_can_last_an_hour_or_be_off() {
 }
 
 #[test]
-fn a_breakpoint_never_touches_a_kept_piece_and_only_the_open_end_has_one() {
+fn a_breakpoint_never_changes_a_stored_piece_and_only_the_open_end_has_one() {
     let mut request = request(RequestOptions::default());
-    let kept = request.messages[0].as_ptr();
+    let conversation = request.messages[0].as_ptr();
     let pieces = AnthropicWire::default().body(&request);
-    assert!(pieces.iter().any(|piece| piece.as_ptr() == kept), "the conversation is shared");
+    assert!(
+        pieces.iter().any(|piece| piece.as_ptr() == conversation),
+        "the conversation is shared"
+    );
     // A paused answer is continued: its conversation ends with the assistant's message, which may end in thinking.
     request.messages.pop();
     request.open_end = false;
@@ -143,8 +147,9 @@ fn a_breakpoint_never_touches_a_kept_piece_and_only_the_open_end_has_one() {
 fn the_messages_of_a_call_begin_those_of_the_next_but_for_the_breakpoint() {
     let wire = AnthropicWire::default();
     let first = request(RequestOptions::default());
-    let closed = wire.encode_messages(&[said(Role::User, "three"), said(Role::Assistant, "four")]);
-    let open = wire.encode_messages(&[said(Role::User, "five")]);
+    let closed = wire
+        .encode_messages(&[message_of(Role::User, "three"), message_of(Role::Assistant, "four")]);
+    let open = wire.encode_messages(&[message_of(Role::User, "five")]);
     let messages = vec![first.messages[0].clone(), closed, open];
     let second = ModelRequest { messages, ..first.clone() };
     for server in SERVERS {
@@ -165,15 +170,16 @@ fn the_messages_of_a_call_begin_those_of_the_next_but_for_the_breakpoint() {
 #[test]
 fn where_many_blocks_came_since_the_end_of_the_call_before_is_marked_too_whatever_the_pieces() {
     let wire = AnthropicWire::default();
-    let question = wire.encode_messages(&[said(Role::User, "three")]);
-    let answer = wire.encode_messages(&[said(Role::Assistant, "four")]);
-    let open = wire.encode_messages(&[said(Role::User, "five")]);
+    let question = wire.encode_messages(&[message_of(Role::User, "three")]);
+    let answer = wire.encode_messages(&[message_of(Role::Assistant, "four")]);
+    let open = wire.encode_messages(&[message_of(Role::User, "five")]);
     let joined = Bytes::from([&question[..], b",", &answer[..]].concat());
     let base = request(RequestOptions::default());
     let first = base.messages[0].clone();
     let back = Some(answer.len() + 1);
-    for kept in [vec![first.clone(), question.clone(), answer], vec![first.clone(), joined]] {
-        let messages = [kept, vec![open.clone()]].concat();
+    for conversation in [vec![first.clone(), question.clone(), answer], vec![first.clone(), joined]]
+    {
+        let messages = [conversation, vec![open.clone()]].concat();
         let marked = ModelRequest { messages, earlier_end: back, ..base.clone() };
         for server in SERVERS {
             let sent = text(server, &marked);
@@ -198,7 +204,7 @@ fn where_many_blocks_came_since_the_end_of_the_call_before_is_marked_too_whateve
 }
 
 #[test]
-fn every_option_has_its_place() {
+fn every_option_is_written() {
     let options = RequestOptions {
         tool_choice: Some(ToolChoice::Tool { name: "b".to_owned() }),
         parallel_tool_calls: Some(false),
@@ -286,7 +292,7 @@ fn a_provider_tool_that_the_host_marked_keeps_its_own_mark() {
 }
 
 #[test]
-fn what_has_no_place_is_told_by_its_name() {
+fn what_cannot_be_written_is_named_in_a_warning() {
     let options = RequestOptions {
         tool_choice: Some(ToolChoice::Required),
         response_format: Some(ResponseFormat::JsonObject),
@@ -303,9 +309,9 @@ fn what_has_no_place_is_told_by_its_name() {
         effort: None,
     };
     let forced = ModelRequest { thinking: Some(enabled.clone()), ..request(options) };
-    let fields = |told: Vec<RunWarning>| -> Vec<String> {
-        assert!(told.iter().all(|warning| warning.code == "unsupported_option"));
-        told.into_iter().filter_map(|warning| warning.field).collect()
+    let fields = |warnings: Vec<RunWarning>| -> Vec<String> {
+        assert!(warnings.iter().all(|warning| warning.code == "unsupported_option"));
+        warnings.into_iter().filter_map(|warning| warning.field).collect()
     };
     let wire = AnthropicWire::default();
     assert_eq!(
@@ -389,7 +395,7 @@ fn a_count_asks_for_the_prompt_and_nothing_about_the_answer() {
 fn an_image_that_no_provider_takes_becomes_a_line_of_text() {
     let image =
         |mime_type: &str| Block::Image { mime_type: mime_type.to_owned(), data: "aGk=".to_owned() };
-    let mut message = said(Role::User, "see");
+    let mut message = message_of(Role::User, "see");
     message.blocks.extend([image("image/jpg"), image("image/svg+xml")]);
     let encoded = AnthropicWire::default().encode_messages(&[message]);
     let sent: Value = serde_json::from_slice(&encoded).unwrap();

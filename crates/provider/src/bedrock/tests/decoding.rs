@@ -107,7 +107,7 @@ fn encrypted_reasoning_stays_byte_for_byte_and_its_pieces_become_one() {
 }
 
 #[test]
-fn what_the_provider_ran_is_kept_whole_and_is_no_call_of_ours() {
+fn what_the_provider_ran_is_stored_whole_and_is_no_call_of_ours() {
     let start = r#"{"contentBlockIndex":0,"start":{"toolUse":{"name":"nova_grounding","toolUseId":"s1","type":"server_tool_use"}}}"#;
     let result = r#"{"contentBlockIndex":1,"start":{"toolResult":{"status":"success","toolUseId":"s1","type":"nova_grounding_result"}}}"#;
     let cited = r#"{"citation":{"location":{"web":{"domain":"a"}}}}"#;
@@ -243,13 +243,13 @@ fn every_stop_reason_has_its_meaning_and_calls_win_over_a_plain_end() {
 #[test]
 fn the_stop_is_the_end_and_usage_is_waited_for_while_it_comes() {
     let text = delta(0, r#"{"text":"hi"}"#);
-    let said = [
+    let answer_events = [
         START,
         ("contentBlockDelta", text.as_str()),
         ("contentBlockStop", r#"{"contentBlockIndex":0}"#),
     ];
     let with = |more: &[(&'static str, &'static str)]| {
-        let mut events = said.to_vec();
+        let mut events = answer_events.to_vec();
         events.extend_from_slice(more);
         let (heard, ended) = stream(&events);
         assert_eq!(joined(&heard, "text"), "hi");

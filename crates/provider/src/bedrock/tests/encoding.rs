@@ -245,16 +245,16 @@ fn where_many_blocks_came_since_the_end_of_the_call_before_has_a_point_too_whate
     let answer = encode(&[message(Role::Assistant, vec![Block::text("two")])]);
     let joined = Bytes::from([&question[..], b",", &answer[..]].concat());
     let back = Some(answer.len() + 1);
-    for kept in [vec![question.clone(), answer], vec![joined]] {
+    for closed in [vec![question.clone(), answer], vec![joined]] {
         let given = |model: &str, earlier_end| ModelRequest {
-            messages: [kept.clone(), vec![open.clone()]].concat(),
+            messages: [closed.clone(), vec![open.clone()]].concat(),
             open_end: true,
             earlier_end,
             options: options(|_| {}),
             ..request(model, &[])
         };
         let point = json!({"cachePoint": {"type": "default"}});
-        let told = |model: &str, earlier_end| {
+        let sent = |model: &str, earlier_end| {
             let given = given(model, earlier_end);
             assert!(BedrockWire.body(&given).iter().all(|piece| !piece.is_empty()));
             body(&given)["messages"].clone()
@@ -269,10 +269,10 @@ fn where_many_blocks_came_since_the_end_of_the_call_before_has_a_point_too_whate
         };
         let (one, two) = (json!([{"text": "one"}, point]), json!([{"text": "two"}]));
         let (bare, three) = (json!([{"text": "one"}]), json!([{"text": "three"}, point]));
-        assert_eq!(told(CLAUDE, back), content([one, two.clone(), three.clone()]));
-        assert_eq!(told(CLAUDE, None), content([bare.clone(), two.clone(), three.clone()]));
-        assert_eq!(told(CLAUDE, Some(3)), content([bare.clone(), two.clone(), three]));
-        assert_eq!(told(LLAMA, back), content([bare, two, json!([{"text": "three"}])]));
+        assert_eq!(sent(CLAUDE, back), content([one, two.clone(), three.clone()]));
+        assert_eq!(sent(CLAUDE, None), content([bare.clone(), two.clone(), three.clone()]));
+        assert_eq!(sent(CLAUDE, Some(3)), content([bare.clone(), two.clone(), three]));
+        assert_eq!(sent(LLAMA, back), content([bare, two, json!([{"text": "three"}])]));
     }
 }
 
@@ -359,7 +359,7 @@ fn thinking_is_asked_for_in_each_makers_own_fields() {
 }
 
 #[test]
-fn a_tool_choice_is_said_and_none_offers_no_tool() {
+fn a_tool_choice_is_written_and_none_offers_no_tool() {
     let config = |choice: Option<ToolChoice>, tools: &[ToolDefinition], history: &[Message]| {
         let given = ModelRequest {
             tools: tools.into(),

@@ -76,9 +76,9 @@ fn differences(case: &Case, outcome: &Outcome) -> Vec<String> {
     let usage = heard.usage.map(|usage| {
         json!([usage.input, usage.cached, usage.cache_write, usage.output, usage.reasoning])
     });
-    let told = &expected["usage"];
+    let recorded = &expected["usage"];
     let theirs = ["input_uncached", "cache_read", "cache_write", "output_total", "reasoning"]
-        .map(|name| told[name].clone());
+        .map(|name| recorded[name].clone());
     check("usage", usage.into(), theirs.to_vec().into());
     match ended {
         Ok(completion) => {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::{ChatQuirks, ChatWire, ModelRequest, Wire};
+use crate::{ChatWire, ModelRequest, Wire};
 use model::{
     CacheTtl, PromptCache, RequestOptions, ResponseFormat, ThinkingConfig, ThinkingMode,
     ToolChoice, ToolDefinition,
@@ -17,7 +17,7 @@ fn raw(value: &Value) -> Box<RawValue> {
 }
 
 fn at(host: &str) -> ChatWire {
-    ChatWire::new(ChatQuirks::for_host(host))
+    ChatWire::for_host(host)
 }
 
 fn request(options: RequestOptions) -> ModelRequest {
@@ -75,7 +75,7 @@ fn all() -> RequestOptions {
 }
 
 #[test]
-fn every_option_has_its_place_at_openai_and_what_has_none_is_told() {
+fn every_option_is_written_at_openai_and_what_it_lacks_is_a_warning() {
     let request = ModelRequest { cache_key: Some("mine".to_owned()), ..request(all()) };
     let expected = json!({
         "model": "gpt-x",

@@ -34,25 +34,17 @@ fn summary(heard: &Heard, ended: &Result<Completion, Failure>) -> Value {
 
 #[test]
 fn the_projects_own_streams_are_understood() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/chat");
-    let mut ran = 0;
-    for entry in std::fs::read_dir(&folder).unwrap() {
-        let path = entry.unwrap().path();
-        let body = std::fs::read(&path).unwrap();
-        let (heard, ended) = match path.to_string_lossy() {
-            name if name.ends_with(".expected.json") => continue,
-            name if name.ends_with(".sse") => {
-                let events = recorded::events(&body);
-                decode(events.iter().map(|(name, data)| (name.as_str(), data.as_slice())))
-            }
-            _ => unary(&body),
+    let fixtures = recorded::fixtures("chat");
+    for fixture in &fixtures {
+        let (heard, ended) = if fixture.is_stream {
+            let events = recorded::events(&fixture.body);
+            decode(events.iter().map(|(name, data)| (name.as_str(), data.as_slice())))
+        } else {
+            unary(&fixture.body)
         };
-        let expected = std::fs::read(path.with_extension("expected.json")).unwrap();
-        let expected: Value = serde_json::from_slice(&expected).unwrap();
-        assert_eq!(summary(&heard, &ended), expected, "{}", path.display());
-        ran += 1;
+        assert_eq!(summary(&heard, &ended), fixture.expected, "{}", fixture.name);
     }
-    assert!(ran >= 16, "only {ran} fixtures");
+    assert!(fixtures.len() >= 16, "only {} fixtures", fixtures.len());
 }
 
 /// The calls of a stream whose deltas hold these `tool_calls`, ended by `finish`.
@@ -68,7 +60,7 @@ fn calls(pieces: &[Value], finish: &str) -> (Vec<String>, Stop) {
 }
 
 #[test]
-fn tool_calls_are_told_apart_over_the_numberings_of_all_servers() {
+fn tool_calls_are_distinguished_over_the_numberings_of_all_servers() {
     let f = |name: &str, arguments: &str| json!({"name": name, "arguments": arguments});
     let cases: Vec<(&str, Vec<Value>, Vec<&str>)> = vec![
         (
@@ -180,7 +172,7 @@ fn a_legacy_function_call_is_a_call_without_an_id() {
 }
 
 #[test]
-fn a_calls_own_extra_content_is_kept_verbatim() {
+fn a_calls_own_extra_content_is_stored_verbatim() {
     let (heard, _) = stream(&[
         r#"{"choices":[{"delta":{"tool_calls":[{"id":"1","function":{"name":"a","arguments":"{}"},"extra_content":{"google":{"thought_signature":"s/+=" }}}]}}]}"#,
     ]);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::chat::{ChatQuirks, ChatWire};
+use crate::chat::ChatWire;
 use crate::{ModelRequest, Wire};
 use model::samples::{call_of, message, result_of};
 use model::{
@@ -44,7 +44,7 @@ fn standard(messages: &[Message]) -> Value {
 }
 
 fn on(host: &str, messages: &[Message]) -> Value {
-    encoded(&ChatWire::new(ChatQuirks::for_host(host)), messages)
+    encoded(&ChatWire::for_host(host), messages)
 }
 
 fn request(messages: Vec<Bytes>) -> ModelRequest {
@@ -134,7 +134,7 @@ fn nothing_is_sent_of_what_is_not_there() {
 #[test]
 fn settings_follow_the_model_and_the_server() {
     let settings = |host: &str, reasoning_model: bool, thinking: Option<ThinkingConfig>| {
-        let wire = ChatWire::new(ChatQuirks::for_host(host));
+        let wire = ChatWire::for_host(host);
         let request = ModelRequest {
             reasoning_model,
             thinking,
@@ -307,9 +307,9 @@ fn reasoning_goes_back_in_the_field_it_came_in() {
     };
     assert_eq!(fields(standard(&with_call(&plain))), json!({"reasoning_content": "Hm."}));
     assert_eq!(fields(standard(&answer(&plain))), json!({}));
-    let kept = json!({"reasoning_details": [{"type": "reasoning.encrypted", "data": "s/+="}]});
-    assert_eq!(fields(standard(&with_call(&details))), kept);
-    assert_eq!(fields(standard(&answer(&details))), kept);
+    let expected = json!({"reasoning_details": [{"type": "reasoning.encrypted", "data": "s/+="}]});
+    assert_eq!(fields(standard(&with_call(&details))), expected);
+    assert_eq!(fields(standard(&answer(&details))), expected);
     let bytes = ChatWire::default().encode_messages(&answer(&details));
     let verbatim = br#"[{"type":"reasoning.encrypted", "data":"s/+="}]"#;
     assert!(bytes.windows(verbatim.len()).any(|window| window == verbatim));
@@ -342,7 +342,7 @@ fn what_came_with_a_call_goes_back_with_it() {
 
 #[test]
 fn mistral_gets_a_bridge_between_a_tool_and_a_user_within_and_across_pieces() {
-    let wire = ChatWire::new(ChatQuirks::for_host("api.mistral.ai"));
+    let wire = ChatWire::for_host("api.mistral.ai");
     let tool = result("1", vec![Block::text("one \"role\":\"tool\"}")]);
     let user = message(Role::User, vec![Block::text("x \"role\":\"tool\"}")]);
     let bridge = json!({"role": "assistant", "content": "Understood."});

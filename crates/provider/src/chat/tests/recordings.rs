@@ -92,13 +92,13 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
             usage.output,
             number(usage.reasoning)
         ]);
-        let told = &expected["usage"];
+        let recorded = &expected["usage"];
         let theirs = serde_json::json!([
-            told["input_uncached"],
-            told["cache_read"],
-            told["cache_write"],
-            told["output_total"],
-            told["reasoning"]
+            recorded["input_uncached"],
+            recorded["cache_read"],
+            recorded["cache_write"],
+            recorded["output_total"],
+            recorded["reasoning"]
         ]);
         check("usage", ours, theirs);
     } else {
@@ -247,8 +247,8 @@ fn a_stream_cut_before_its_end_is_never_a_success_and_closes_no_block() {
                 })
         };
         let end = events.iter().position(|(_, data)| ends(data)).unwrap_or(events.len());
-        for kept in 0..=end {
-            let (heard, ended) = feed(&events[..kept]);
+        for length in 0..=end {
+            let (heard, ended) = feed(&events[..length]);
             let failure = ended.expect_err(&case.name);
             assert_eq!(
                 (failure.kind, failure.code.as_deref()),

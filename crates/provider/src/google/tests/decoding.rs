@@ -26,25 +26,17 @@ fn summary(heard: &Heard, ended: &Result<Completion, Failure>) -> Value {
 
 #[test]
 fn the_projects_own_streams_are_understood() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/google");
-    let mut ran = 0;
-    for entry in std::fs::read_dir(&folder).unwrap() {
-        let path = entry.unwrap().path();
-        let body = std::fs::read(&path).unwrap();
-        let (heard, ended) = match path.to_string_lossy() {
-            name if name.ends_with(".expected.json") => continue,
-            name if name.ends_with(".sse") => {
-                let events = recorded::events(&body);
-                decode(events.iter().map(|(name, data)| (name.as_str(), data.as_slice())))
-            }
-            _ => unary(&body),
+    let fixtures = recorded::fixtures("google");
+    for fixture in &fixtures {
+        let (heard, ended) = if fixture.is_stream {
+            let events = recorded::events(&fixture.body);
+            decode(events.iter().map(|(name, data)| (name.as_str(), data.as_slice())))
+        } else {
+            unary(&fixture.body)
         };
-        let expected = std::fs::read(path.with_extension("expected.json")).unwrap();
-        let expected: Value = serde_json::from_slice(&expected).unwrap();
-        assert_eq!(summary(&heard, &ended), expected, "{}", path.display());
-        ran += 1;
+        assert_eq!(summary(&heard, &ended), fixture.expected, "{}", fixture.name);
     }
-    assert!(ran >= 12, "only {ran} fixtures");
+    assert!(fixtures.len() >= 12, "only {} fixtures", fixtures.len());
 }
 
 /// A stream of one chunk per list of parts, ended by `finish`.
@@ -133,7 +125,7 @@ fn arguments_in_pieces_are_put_together_and_a_call_without_its_end_is_never_whol
 }
 
 #[test]
-fn what_is_not_understood_is_kept_as_it_came() {
+fn what_is_not_understood_is_stored_as_it_came() {
     let raw = r#"{"executableCode" : {"language":"PYTHON","code":"1"}, "thoughtSignature":"s"}"#;
     let chunk = format!(
         r#"{{"candidates":[{{"content":{{"parts":[{raw},{{"toolCall":{{"x":1e400}}}},{{}}]}},"finishReason":"STOP"}}]}}"#

@@ -117,7 +117,7 @@ fn a_body_without_system_and_tools_has_neither() {
 }
 
 #[test]
-fn all_options_have_their_place() {
+fn all_options_are_written() {
     let options = RequestOptions {
         tool_choice: Some(ToolChoice::Tool { name: "look".to_owned() }),
         parallel_tool_calls: Some(false),
@@ -184,7 +184,7 @@ fn every_tool_choice_has_its_mode() {
 }
 
 #[test]
-fn a_tool_loop_goes_back_with_every_part_in_its_place() {
+fn a_tool_loop_is_sent_back_with_every_part_in_order() {
     let thought = |signature: Option<&str>| Block::Thinking {
         thinking: "hm".to_owned(),
         signature: signature.map(str::to_owned),
@@ -252,7 +252,7 @@ fn a_tool_loop_goes_back_with_every_part_in_its_place() {
 }
 
 #[test]
-fn what_has_nothing_to_say_is_left_out() {
+fn what_has_no_content_is_left_out() {
     let silent = message(Role::Assistant, vec![Block::text("")]);
     assert_eq!(text_of(std::slice::from_ref(&silent)), "");
     assert_eq!(encoded(&[user("a"), silent, user("b")]).as_array().unwrap().len(), 2);
@@ -289,10 +289,10 @@ fn a_call_begins_with_the_bytes_of_the_call_before() {
     }
 }
 
-/// The blocks a response becomes, as the engine keeps them.
-fn kept(heard: &Heard) -> Vec<Block> {
+/// The blocks a response becomes, as the engine stores them.
+fn stored_blocks(heard: &Heard) -> Vec<Block> {
     let data = |block: &HeardBlock| (!block.data.is_empty()).then(|| block.data.clone());
-    let keep = |block: &HeardBlock| match block.kind {
+    let stored = |block: &HeardBlock| match block.kind {
         "text" => Block::Text { text: block.text.clone(), provider_data: data(block) },
         "thinking" => Block::Thinking {
             thinking: block.text.clone(),
@@ -308,7 +308,7 @@ fn kept(heard: &Heard) -> Vec<Block> {
         },
         _ => Block::Opaque { raw_json: block.text.clone() },
     };
-    heard.blocks.iter().map(keep).collect()
+    heard.blocks.iter().map(stored).collect()
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn an_answer_goes_back_as_the_parts_it_came_in() {
     pieces.push(json!({ "candidates": [{ "finishReason": "STOP" }] }).to_string());
     let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
     for heard in [stream(&[&whole.to_string()]).0, stream(&pieces).0] {
-        let again = encoded(&[message(Role::Assistant, kept(&heard))]);
+        let again = encoded(&[message(Role::Assistant, stored_blocks(&heard))]);
         assert_eq!(again, json!([{ "role": "model", "parts": parts }]));
     }
 }

@@ -86,20 +86,20 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
     };
     check("text", heard.joined("text").into(), expected["text"].clone());
     check("reasoning", heard.joined("thinking").into(), expected["reasoning"].clone());
-    let told = expected["tool_calls"].as_array().unwrap();
+    let recorded = expected["tool_calls"].as_array().unwrap();
     let calls: Vec<Value> = heard
         .of("call")
         .enumerate()
         .map(|(position, call)| {
             // Where the API gave no id, ours is one of our making.
-            let given = told.get(position).is_some_and(|told| told["id"].is_string());
+            let given = recorded.get(position).is_some_and(|recorded| recorded["id"].is_string());
             let id = if given { call.id.as_str().into() } else { Value::Null };
             let arguments: Value = serde_json::from_str(&call.text).unwrap_or_default();
             json!([id, call.name, arguments])
         })
         .collect();
     let recorded: Vec<Value> =
-        told.iter().map(|call| json!([call["id"], call["name"], call["arguments"]])).collect();
+        recorded.iter().map(|call| json!([call["id"], call["name"], call["arguments"]])).collect();
     check("tool_calls", calls.into(), recorded.into());
     check("opaque", opaque(heard).into(), expected["opaque"].clone());
     let server_tools = heard
@@ -110,18 +110,18 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
     let usage = heard.usage.map_or(Value::Null, |usage| {
         json!([usage.input, usage.cached, usage.cache_write, usage.output, usage.reasoning])
     });
-    let told = &expected["usage"];
-    let theirs = if told.is_null() {
+    let recorded = &expected["usage"];
+    let theirs = if recorded.is_null() {
         Value::Null
     } else {
-        // The recordings tell the prompts of provider-run tools apart; they are input as well (docs/rules/wire/usage.md#usage-mapping).
-        let prompts = [&told["input_uncached"], &told["tool_use_prompt"]];
+        // The recordings report the prompts of provider-run tools apart; they are input as well (docs/rules/wire/usage.md#usage-mapping).
+        let prompts = [&recorded["input_uncached"], &recorded["tool_use_prompt"]];
         json!([
             prompts.into_iter().filter_map(Value::as_u64).sum::<u64>(),
-            told["cache_read"],
-            told["cache_write"],
-            told["output_total"],
-            told["reasoning"]
+            recorded["cache_read"],
+            recorded["cache_write"],
+            recorded["output_total"],
+            recorded["reasoning"]
         ])
     };
     check("usage", usage, theirs);
@@ -267,8 +267,8 @@ fn a_stream_cut_anywhere_before_its_end_is_never_a_success_and_closes_no_call() 
             .min()
             .unwrap_or(text.len());
         let step = (end / 400).max(1);
-        for kept in (0..end).step_by(step) {
-            let (heard, ended) = replay_bytes([&case.body[..kept]]);
+        for length in (0..end).step_by(step) {
+            let (heard, ended) = replay_bytes([&case.body[..length]]);
             let failure = ended.expect_err(&case.name);
             if !case.expected["error"].is_null() || case.expected["complete"] == false {
                 continue;
@@ -276,10 +276,10 @@ fn a_stream_cut_anywhere_before_its_end_is_never_a_success_and_closes_no_call() 
             assert_eq!(
                 (failure.kind, failure.code.as_deref()),
                 (FailureKind::Network, Some("stream_truncated")),
-                "{} cut at {kept}",
+                "{} cut at {length}",
                 case.name
             );
-            assert!(heard.of("call").all(|call| !call.closed), "{} cut at {kept}", case.name);
+            assert!(heard.of("call").all(|call| !call.closed), "{} cut at {length}", case.name);
             cuts += 1;
         }
         assert!(recorded::events(&case.body).iter().any(|(_, data)| ends(data)) || end > 0);
@@ -294,8 +294,8 @@ fn a_whole_body_cut_anywhere_is_never_a_success() {
         cases.iter().filter(|case| !is_stream(case) && replay(case).1.is_ok()).collect();
     for case in &whole {
         let body = case.body.trim_ascii();
-        for kept in (0..body.len()).step_by((body.len() / 100).max(1)) {
-            let failure = unary(&body[..kept]).1.expect_err(&case.name);
+        for length in (0..body.len()).step_by((body.len() / 100).max(1)) {
+            let failure = unary(&body[..length]).1.expect_err(&case.name);
             assert_eq!(failure.code.as_deref(), Some("stream_truncated"), "{}", case.name);
         }
     }

@@ -1,4 +1,4 @@
-//! Faults: each has its kind and code, keeps the partial text, and ends in bounded time and memory.
+//! Faults: each has its kind and code, delivers the partial text, and ends in bounded time and memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use super::server::{
-    KEY, Kept, STREAM, Server, WHOLE, ask, chat, chunked, completion, credential, fails, provider,
-    read_request, request, unbounded,
+    Captured, KEY, STREAM, Server, WHOLE, ask, chat, chunked, completion, credential, fails,
+    provider, read_request, request, unbounded,
 };
 use crate::{Api, Provider as _};
 use model::FailureKind::{self, Network, ServerError};
 
-fn told(
+fn failed_with(
     kind: FailureKind,
     code: &str,
     text: &str,
@@ -22,7 +22,7 @@ fn told(
     (kind, code.to_owned(), None, None, text.to_owned())
 }
 
-fn told_for_good(
+fn reported_for_good(
     kind: FailureKind,
     code: &str,
     status: Option<u16>,
@@ -31,9 +31,9 @@ fn told_for_good(
 }
 
 #[tokio::test]
-async fn a_whole_stream_completes_and_every_wait_for_the_reader_is_kept() {
+async fn a_whole_stream_completes_and_every_wait_for_the_reader_is_respected() {
     let server = Server::answering(unbounded(WHOLE)).await;
-    let mut sink = Kept::default();
+    let mut sink = Captured::default();
     let provider = chat(&server, "");
     let outcome = provider.stream(&request(), Some(&credential()), &mut sink).await;
     let text = sink.text.lock().unwrap().clone();
@@ -48,7 +48,7 @@ async fn the_transport_waits_for_the_reader_before_it_reads_on() {
         let _ = socket.write_all(b"event: last\ndata: stop\n\n").await;
     })
     .await;
-    let mut sink = Kept::default();
+    let mut sink = Captured::default();
     let provider = chat(&server, "");
     let outcome = provider.stream(&request(), None, &mut sink).await;
     assert_eq!((outcome, sink.waits), (Ok(completion()), 1));
@@ -59,13 +59,16 @@ async fn a_closed_port_is_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    assert_eq!(fails(&provider(&base, Api::OpenaiChat, "")).await, told(Network, "connect", ""));
+    assert_eq!(
+        fails(&provider(&base, Api::OpenaiChat, "")).await,
+        failed_with(Network, "connect", "")
+    );
 }
 
 #[tokio::test]
 async fn a_name_that_does_not_exist_is_a_dns_failure() {
     let provider = provider("https://nonexistent.invalid", Api::OpenaiChat, "");
-    assert_eq!(fails(&provider).await, told(Network, "dns", ""));
+    assert_eq!(fails(&provider).await, failed_with(Network, "dns", ""));
 }
 
 #[tokio::test]
@@ -76,7 +79,7 @@ async fn headers_that_never_come_meet_the_header_limit() {
         )
         .await;
     let provider = chat(&server, r#","headerTimeoutMs":80"#);
-    assert_eq!(fails(&provider).await, told(FailureKind::Timeout, "header_timeout", ""));
+    assert_eq!(fails(&provider).await, failed_with(FailureKind::Timeout, "header_timeout", ""));
 }
 
 #[tokio::test]
@@ -88,7 +91,7 @@ async fn a_stall_in_mid_stream_meets_the_idle_limit_and_the_partial_text_stays()
     })
     .await;
     let provider = chat(&server, r#","idleTimeoutMs":80"#);
-    assert_eq!(fails(&provider).await, told(FailureKind::Timeout, "idle_timeout", "hel"));
+    assert_eq!(fails(&provider).await, failed_with(FailureKind::Timeout, "idle_timeout", "hel"));
 }
 
 #[tokio::test]
@@ -103,7 +106,7 @@ async fn pings_for_ever_meet_the_progress_limit() {
     })
     .await;
     let provider = chat(&server, r#","noProgressTimeoutMs":150,"idleTimeoutMs":60000"#);
-    assert_eq!(fails(&provider).await, told(FailureKind::Timeout, "no_progress", "hel"));
+    assert_eq!(fails(&provider).await, failed_with(FailureKind::Timeout, "no_progress", "hel"));
 }
 
 #[tokio::test]
@@ -113,7 +116,7 @@ async fn a_reset_before_the_headers_is_a_network_failure() {
         socket.set_zero_linger().unwrap();
     })
     .await;
-    assert_eq!(fails(&chat(&server, "")).await, told(Network, "reset", ""));
+    assert_eq!(fails(&chat(&server, "")).await, failed_with(Network, "reset", ""));
 }
 
 #[tokio::test]
@@ -132,7 +135,7 @@ async fn a_reset_in_the_middle_of_an_event_is_a_network_failure() {
     })
     .await;
     let provider = chat(&server, "");
-    let mut sink = Kept::default();
+    let mut sink = Captured::default();
     let text = Arc::clone(&sink.text);
     let (request, credential) = (request(), credential());
     let watch = async {
@@ -150,7 +153,7 @@ async fn a_reset_in_the_middle_of_an_event_is_a_network_failure() {
 #[tokio::test]
 async fn a_clean_end_before_the_terminal_event_is_not_success() {
     let server = Server::answering(unbounded("event: text\ndata: hel\n\nevent: te")).await;
-    assert_eq!(fails(&chat(&server, "")).await, told(Network, "stream_truncated", "hel"));
+    assert_eq!(fails(&chat(&server, "")).await, failed_with(Network, "stream_truncated", "hel"));
 }
 
 #[tokio::test]
@@ -160,7 +163,10 @@ async fn a_cut_between_chunks_or_in_one_is_a_truncated_stream() {
     let in_a_length = format!("{STREAM}content-length: 999\r\n\r\n{event}");
     for bytes in [chunked(event), in_a_chunk, in_a_length] {
         let server = Server::answering(bytes).await;
-        assert_eq!(fails(&chat(&server, "")).await, told(Network, "stream_truncated", "hel"));
+        assert_eq!(
+            fails(&chat(&server, "")).await,
+            failed_with(Network, "stream_truncated", "hel")
+        );
     }
 }
 
@@ -201,7 +207,7 @@ async fn a_json_answer_over_16_mib_is_refused() {
         b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n".to_vec();
     bytes.resize(bytes.len() + 17 * 1024 * 1024, b' ');
     let server = Server::answering(bytes).await;
-    let expected = told_for_good(ServerError, "response_too_large", None);
+    let expected = reported_for_good(ServerError, "response_too_large", None);
     assert_eq!(fails(&chat(&server, "")).await, expected);
 }
 
@@ -209,7 +215,7 @@ async fn a_json_answer_over_16_mib_is_refused() {
 async fn a_content_encoding_is_refused_at_the_headers() {
     let server =
         Server::answering(format!("{STREAM}content-encoding: gzip\r\n\r\n\u{1f}\u{8b}")).await;
-    let expected = told_for_good(ServerError, "content_encoding", Some(200));
+    let expected = reported_for_good(ServerError, "content_encoding", Some(200));
     assert_eq!(fails(&chat(&server, "")).await, expected);
     let plain = format!("{STREAM}content-encoding: identity\r\nconnection: close\r\n\r\n{WHOLE}");
     let server = Server::answering(plain).await;
@@ -222,7 +228,7 @@ async fn a_redirect_is_refused_and_its_target_gets_nothing() {
     let moved =
         format!("HTTP/1.1 307 Moved\r\nlocation: {}/x\r\ncontent-length: 0\r\n\r\n", thief.url());
     let server = Server::answering(moved).await;
-    let expected = told_for_good(FailureKind::Format, "redirect_refused", Some(307));
+    let expected = reported_for_good(FailureKind::Format, "redirect_refused", Some(307));
     assert_eq!(fails(&chat(&server, "")).await, expected);
     assert_eq!((server.connections(), thief.connections()), (1, 0));
 }
@@ -234,7 +240,7 @@ async fn headers_over_the_limits_are_refused() {
     let noise = "\u{1}\u{2}\u{3} not http\r\n\r\n".to_owned();
     for bytes in [long, many, noise] {
         let server = Server::answering(bytes).await;
-        let expected = told_for_good(ServerError, "bad_response", None);
+        let expected = reported_for_good(ServerError, "bad_response", None);
         assert_eq!(fails(&chat(&server, "")).await, expected);
     }
 }
@@ -267,7 +273,7 @@ async fn an_endless_stream_is_cut_at_the_total_cap() {
 }
 
 #[tokio::test]
-async fn an_error_is_told_with_its_status_and_without_the_key_it_quotes() {
+async fn an_error_has_its_status_and_not_the_key_it_quotes() {
     let body = format!("no such key: {KEY}");
     let bytes = format!("HTTP/1.1 401 No\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     let server = Server::answering(bytes).await;
@@ -276,16 +282,16 @@ async fn an_error_is_told_with_its_status_and_without_the_key_it_quotes() {
 }
 
 #[tokio::test]
-async fn an_error_whose_body_never_ends_is_told_by_its_status() {
+async fn an_error_whose_body_never_ends_is_classified_by_its_status() {
     let sent = Arc::new(Notify::new());
-    let tell = Arc::clone(&sent);
+    let notifier = Arc::clone(&sent);
     let server = Server::start(move |mut socket| {
-        let tell = Arc::clone(&tell);
+        let notifier = Arc::clone(&notifier);
         async move {
             read_request(&mut socket).await;
             let part = "HTTP/1.1 503 Busy\r\ncontent-length: 999\r\n\r\nbus";
             socket.write_all(part.as_bytes()).await.unwrap();
-            tell.notify_one();
+            notifier.notify_one();
             read_request(&mut socket).await;
         }
     })
@@ -293,7 +299,7 @@ async fn an_error_whose_body_never_ends_is_told_by_its_status() {
     let provider = chat(&server, r#","headerTimeoutMs":86400000,"connectTimeoutMs":86400000"#);
     let later = async {
         sent.notified().await;
-        // From here on the clock jumps to the next timer whenever nobody has work.
+        // From here on the clock jumps to the next timer whenever no task has work.
         tokio::time::pause();
     };
     let ((outcome, _), ()) = tokio::join!(ask(&provider), later);

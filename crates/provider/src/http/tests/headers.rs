@@ -5,26 +5,27 @@ use std::sync::{Arc, Mutex};
 use tokio::io::AsyncWriteExt as _;
 
 use super::server::{
-    KEY, Kept, Server, WHOLE, completion, credential, provider, read_request, request, unbounded,
+    Captured, KEY, Server, WHOLE, completion, credential, provider, read_request, request,
+    unbounded,
 };
 use crate::{Api, Credential, Provider as _};
 
 /// Sends one request and returns what the server read, header lines sorted.
 async fn sent(api: Api, more: &str, credential: Option<&Credential>) -> (Vec<String>, String) {
     let seen = Arc::new(Mutex::new(String::new()));
-    let keep = Arc::clone(&seen);
+    let capture = Arc::clone(&seen);
     let server = Server::start(move |mut socket| {
-        let keep = Arc::clone(&keep);
+        let capture = Arc::clone(&capture);
         async move {
             let request = read_request(&mut socket).await;
-            *keep.lock().unwrap() = request;
+            *capture.lock().unwrap() = request;
             socket.write_all(unbounded(WHOLE).as_bytes()).await.unwrap();
         }
     })
     .await;
     let base = format!("{}/base/", server.url());
     let provider = provider(&base, api, more);
-    let outcome = provider.stream(&request(), credential, &mut Kept::default()).await;
+    let outcome = provider.stream(&request(), credential, &mut Captured::default()).await;
     assert_eq!(outcome, Ok(completion()));
     let text = seen.lock().unwrap().clone();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
@@ -80,7 +81,7 @@ async fn without_a_credential_no_key_header_is_sent() {
 
 #[test]
 fn a_credential_and_its_header_show_no_key() {
-    let (_, value) = super::super::credential_header(None, &credential()).unwrap();
+    let (_, value) = super::super::credential::credential_header(None, &credential()).unwrap();
     let shown = format!("{:?} {value:?}", credential());
     assert_eq!(shown, r#"Credential { profile_id: "test:key", .. } Sensitive"#);
 }

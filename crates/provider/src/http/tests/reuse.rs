@@ -27,15 +27,15 @@ async fn sequential_calls_share_a_connection() {
 #[tokio::test]
 async fn an_answer_whose_end_comes_late_neither_delays_the_result_nor_costs_the_connection() {
     let (answered, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (wait, tell) = (Arc::clone(&answered), Arc::clone(&ended));
+    let (wait, notifier) = (Arc::clone(&answered), Arc::clone(&ended));
     let server = Server::start(move |mut socket| {
-        let (wait, tell) = (Arc::clone(&wait), Arc::clone(&tell));
+        let (wait, notifier) = (Arc::clone(&wait), Arc::clone(&notifier));
         async move {
             while !read_request(&mut socket).await.is_empty() {
                 socket.write_all(chunked(WHOLE).as_bytes()).await.unwrap();
                 wait.notified().await;
                 socket.write_all(b"0\r\n\r\n").await.unwrap();
-                tell.notify_one();
+                notifier.notify_one();
             }
         }
     })
@@ -51,7 +51,7 @@ async fn an_answer_whose_end_comes_late_neither_delays_the_result_nor_costs_the_
     assert_eq!(server.connections(), 1);
 }
 
-/// Lets the connection's task see what the socket already holds; it tells nobody when it is done.
+/// Lets the connection's task see what the socket already holds; it gives no signal when it is done.
 async fn settle() {
     for _ in 0..256 {
         tokio::task::yield_now().await;

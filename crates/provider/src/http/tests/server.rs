@@ -1,4 +1,4 @@
-//! A loopback server with scripted bytes, a tiny wire API, and a sink that keeps what it gets.
+//! A loopback server with scripted bytes, a tiny wire API, and a sink that records what it gets.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -189,13 +189,13 @@ pub(super) fn completion() -> Completion {
 
 /// Keeps the text. Each delta may make the transport wait once.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct Captured {
     pub(super) text: Arc<Mutex<String>>,
     pub(super) waits: usize,
     owes_a_wait: bool,
 }
 
-impl DeltaSink for Kept {
+impl DeltaSink for Captured {
     fn delta(&mut self, delta: Delta<'_>) {
         if let Delta::Text { text, .. } = delta {
             self.text.lock().unwrap().push_str(text);
@@ -249,7 +249,7 @@ pub(super) fn request() -> ModelRequest {
 
 /// One attempt: its outcome and the text it brought.
 pub(super) async fn ask(provider: &HttpProvider) -> (Result<Completion, Failure>, String) {
-    let mut sink = Kept::default();
+    let mut sink = Captured::default();
     let outcome = provider.stream(&request(), Some(&credential()), &mut sink).await;
     let text = sink.text.lock().unwrap().clone();
     (outcome, text)

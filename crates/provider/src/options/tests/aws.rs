@@ -3,7 +3,8 @@
 use secrecy::ExposeSecret as _;
 
 use super::{SECRET, parse, shape};
-use crate::{Api, ProviderSet};
+use crate::Api;
+use crate::options::ProviderSet;
 use base::config::Environment;
 
 const ID: &str = "AKIDEXAMPLE";
@@ -34,7 +35,7 @@ fn refused(providers: &str, profile: &str, environment: &Environment) -> String 
 }
 
 #[test]
-fn bedrock_is_where_its_region_says_and_uses_the_usual_keys_there_alone() {
+fn bedrock_is_at_its_region_and_uses_the_usual_keys_there_alone() {
     let both = [
         ("AWS_REGION", "eu-west-1"),
         ("AWS_ACCESS_KEY_ID", ID),

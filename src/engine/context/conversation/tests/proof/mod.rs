@@ -76,7 +76,7 @@ fn anthropic() -> Server {
 }
 
 fn chat(host: &str, accepts: for<'a> fn(&[Value], Facts<'a>) -> Verdict) -> Server {
-    let wire = ChatWire::new(ChatQuirks::for_host(host));
+    let wire = ChatWire::for_host(host);
     Server { writer: 1, encoder: Encoder(Box::new(wire)), field: "messages", accepts }
 }
 

@@ -1,0 +1,216 @@
+//! Every read of the ledger against the model.
+//!
+//! It must never write.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::memory::Memory;
+use crate::store::{Contents, Fixture, Thread};
+use model::{AgentMessage, HistoryBase, Message, OpenTurn, Role, StorageErrorKind};
+
+type Compared = Result<(), TestCaseError>;
+
+fn value(of: &impl serde::Serialize) -> Value {
+    serde_json::to_value(of).unwrap()
+}
+
+fn shown(messages: &[Message]) -> Value {
+    value(&messages.iter().cloned().map(AgentMessage::from).collect::<Vec<_>>())
+}
+
+/// Every read that there is, of everything that there is.
+pub(super) async fn all(fixture: &Fixture, memory: &Memory) -> Compared {
+    let labels: Vec<String> = (0..6).map(|n| format!("s{n}")).chain(["again".to_owned()]).collect();
+    for label in &labels {
+        session(fixture, memory, label).await?;
+    }
+    for id in memory.turns.keys() {
+        turn(fixture, memory, id).await?;
+    }
+    interrupted(fixture, memory).await?;
+    search(fixture, memory).await?;
+    tables(fixture, memory).await
+}
+
+async fn session(fixture: &Fixture, memory: &Memory, label: &str) -> Compared {
+    let ledger = &fixture.ledger;
+    let seen = memory.seen(label);
+    let head = seen.and_then(|session| session.head.clone());
+    let row = ledger.read.session(label).await.unwrap();
+    prop_assert_eq!(
+        row.map(|row| (row.label, row.thread_id)),
+        seen.map(|session| (label.to_owned(), session.head.clone()))
+    );
+    prop_assert_eq!(ledger.journal.head(label).await.unwrap(), memory.head(label));
+    let messages = ledger.read.messages(label).await.map_err(|error| error.kind);
+    prop_assert_eq!(
+        messages.map(|messages| value(&messages)),
+        seen.map(|_| said(memory, head.as_deref())).ok_or(StorageErrorKind::UnknownSession)
+    );
+    // Whatever the caller knows: nothing, any turn, or one that is not there.
+    let known = memory.turns.keys().map(|id| Some(id.as_str()));
+    for known in known.chain([None, Some("nowhere")]) {
+        let history = ledger.journal.history(label, None, known).await.unwrap();
+        prop_assert_eq!((history.exists, &history.head), (seen.is_some(), &head));
+        told(&history, memory, head.as_deref(), known)?;
+    }
+    Ok(())
+}
+
+/// The messages of the context at `head`, as a host is told them.
+fn said(memory: &Memory, head: Option<&str>) -> Value {
+    let context = memory.context(head);
+    let messages = context.iter().flat_map(|(id, _)| {
+        memory.turns[id].messages.iter().map(move |message| {
+            let mut shown = value(&AgentMessage::from(message.clone()));
+            shown["turnId"] = json!(id);
+            shown
+        })
+    });
+    messages.collect()
+}
+
+fn told(
+    history: &model::SessionHistory,
+    memory: &Memory,
+    head: Option<&str>,
+    known: Option<&str>,
+) -> Compared {
+    let (base, turns) = memory.news(head, known);
+    let facts: Vec<_> = history.turns.iter().map(|turn| (turn.id.clone(), turn.edited)).collect();
+    prop_assert_eq!((history.base, facts), (base, turns));
+    let first = history.turns.first().map(|turn| memory.turns[&turn.id].compaction.is_some());
+    let summarised = base == HistoryBase::Root && first == Some(true);
+    prop_assert_eq!(history.summarised, summarised);
+    for turn in &history.turns {
+        let kept = &memory.turns[&turn.id];
+        prop_assert_eq!((turn.status, &turn.messages), (kept.status, &kept.messages));
+    }
+    Ok(())
+}
+
+async fn turn(fixture: &Fixture, memory: &Memory, id: &str) -> Compared {
+    let ledger = &fixture.ledger;
+    let kept = &memory.turns[id];
+    let row = ledger.read.turn(id).await.unwrap().unwrap();
+    prop_assert_eq!(
+        (&row.parent_turn_id, row.status.as_str(), &row.session_label, row.depth, row.has_children),
+        (
+            &kept.parent,
+            kept.status.as_str(),
+            &kept.session,
+            i64::try_from(memory.chain(Some(id)).len()).unwrap() - 1,
+            memory.has_children(id),
+        )
+    );
+    let kind = if kept.compaction.is_some() { "compaction" } else { "normal" };
+    prop_assert_eq!((row.turn_type.as_str(), &row.compaction), (kind, &kept.compaction));
+    prop_assert_eq!(value(&row.messages), shown(&kept.messages));
+    let calls: Vec<_> = kept.calls.iter().map(|call| &call.row).collect();
+    prop_assert_eq!(value(&row.tool_calls), value(&calls));
+    let history =
+        ledger.journal.history("elsewhere", Some(id), None).await.map_err(|error| error.kind);
+    let messages = ledger.read.messages(id).await.map_err(|error| error.kind);
+    if kept.open.is_some() {
+        // It is there for who asks by its id, and in no history.
+        prop_assert_eq!(row.stop_reason, None);
+        prop_assert_eq!(history.map(drop), Err(StorageErrorKind::UnknownTurn));
+        prop_assert_eq!(messages.map(drop), Err(StorageErrorKind::UnknownSession));
+    } else {
+        prop_assert_eq!(row.thread_tokens, memory.tokens(id));
+        told(&history.unwrap(), memory, Some(id), None)?;
+        prop_assert_eq!(value(&messages.unwrap()), said(memory, Some(id)));
+    }
+    Ok(())
+}
+
+async fn interrupted(fixture: &Fixture, memory: &Memory) -> Compared {
+    let expected = memory.interrupted();
+    let listed = fixture.ledger.journal.interrupted(None).await.unwrap();
+    prop_assert_eq!(listed.iter().map(|turn| &turn.turn_id).collect::<Vec<_>>(), expected.clone());
+    for turn in &listed {
+        open_turn(turn, memory)?;
+    }
+    let expected: BTreeSet<_> = expected.into_iter().collect();
+    for id in memory.turns.keys() {
+        let found = fixture.ledger.journal.interrupted(Some(id)).await.unwrap();
+        prop_assert_eq!(found.len(), usize::from(expected.contains(id)));
+    }
+    Ok(())
+}
+
+/// What users asked and assistants answered in turns that have ended, and nothing else.
+async fn search(fixture: &Fixture, memory: &Memory) -> Compared {
+    for word in ["ask", "done", "hm", "content"] {
+        let options = serde_json::from_value(json!({ "limit": 1_000 })).unwrap();
+        let page = fixture.ledger.read.search(word.to_owned(), options).await.unwrap();
+        let mut found: Vec<_> =
+            page.items.into_iter().map(|hit| (hit.turn_id, hit.message_id)).collect();
+        found.sort();
+        let ended = memory.turns.iter();
+        let ended = ended.filter(|(_, turn)| turn.open.is_none() && turn.compaction.is_none());
+        let said = ended.flat_map(|(id, turn)| {
+            let messages = turn.messages.iter().filter(|message| {
+                message.role != Role::Tool
+                    && message.content().split(|c: char| !c.is_alphanumeric()).any(|it| it == word)
+            });
+            messages.map(|message| (id.clone(), message.id.clone()))
+        });
+        let mut said: Vec<_> = said.collect();
+        said.sort();
+        prop_assert_eq!(found, said, "{}", word);
+    }
+    Ok(())
+}
+
+/// A turn under way as recovery is told it.
+pub(super) fn open_turn(turn: &OpenTurn, memory: &Memory) -> Compared {
+    let kept = &memory.turns[&turn.turn_id];
+    let open = kept.open.as_ref().unwrap();
+    let head = memory.head(&kept.session);
+    let moved = head != open.expected && !memory.rebased(head.as_deref(), open.expected.as_deref());
+    prop_assert_eq!(
+        (&turn.session_label, &turn.parent_turn_id, &turn.expected_head, turn.moved),
+        (&kept.session, &kept.parent, &open.expected, moved)
+    );
+    prop_assert_eq!((turn.epoch, turn.progress.iterations), (open.epoch, open.iterations));
+    prop_assert_eq!(&turn.messages, &kept.messages);
+    let calls: Vec<_> =
+        turn.calls.iter().map(|call| (value(&call.row), call.replay, call.begun)).collect();
+    let expected: Vec<_> =
+        kept.calls.iter().map(|call| (value(&call.row), call.replay, call.begun)).collect();
+    prop_assert_eq!(calls, expected);
+    Ok(())
+}
+
+/// What the tables hold.
+async fn tables(fixture: &Fixture, memory: &Memory) -> Compared {
+    let turns = memory.turns.values();
+    let threads = memory.turns.iter().filter(|(_, turn)| turn.open.is_none());
+    let threads = threads.map(|(id, turn)| Thread {
+        turn_id: id.clone(),
+        ancestry: memory.chain(Some(id)),
+        total_tokens: memory.tokens(id),
+        session_label: turn.session.clone(),
+    });
+    // What is large stands once, and is named by each message that has it.
+    let large = turns.clone().flat_map(|turn| &turn.messages);
+    let large = large.filter(|message| message.content().len() > 65_536).count();
+    let expected = Contents {
+        turns: memory.turns.len(),
+        open: turns.clone().filter(|turn| turn.open.is_some()).count(),
+        messages: turns.clone().map(|turn| turn.messages.len()).sum(),
+        calls: turns.clone().map(|turn| turn.calls.len()).sum(),
+        compactions: turns.filter(|turn| turn.compaction.is_some()).count(),
+        sessions: memory.sessions.len(),
+        threads: threads.collect(),
+        moves: memory.moves.clone(),
+        large_values: usize::from(large > 0),
+        large_names: large,
+    };
+    prop_assert_eq!(fixture.store.contents().await, expected);
+    Ok(())
+}

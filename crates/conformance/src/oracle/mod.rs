@@ -1,0 +1,75 @@
+//! The ledger against a model of it in memory: random sequences of everything that writes, through the journal and beside
+//! it, with crashes in between, and every read compared.
+//!
+//! A backend's test says how many sequences (`LEDGER_CASES` for SQLite: `npm run proof:oracle`); the usual suite runs few. It must
+//! never sleep.
+
+mod compare;
+mod memory;
+mod replay;
+mod steps;
+mod tally;
+
+use std::cell::RefCell;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+use replay::replay;
+use steps::any_step;
+use tally::Tally;
+
+use crate::store::{Doing, Fixture};
+
+/// Sequences in the usual suite.
+const CASES: u32 = 24;
+const STEPS: std::ops::Range<usize> = 30..70;
+
+/// What every run of the proof reaches, and what only one of many sequences does.
+const REACHED: [&str; 12] = [
+    "begin",
+    "begin, busy",
+    "commit",
+    "compact",
+    "compact in a run",
+    "end",
+    "fork",
+    "record",
+    "record, stale",
+    "reopen",
+    "uncompact",
+    "write a turn",
+];
+const MANY: u32 = 200;
+const SELDOM: [&str; 5] =
+    ["commit beside", "commit rebased", "commit with compaction", "end beside", "end rebased"];
+
+/// Runs so many sequences, or the usual number, each on a fresh store; `block_on` runs a future to its end.
+///
+/// # Panics
+/// Where the store and the model differ.
+pub fn agrees_with_a_model_in_memory(
+    cases: Option<u32>,
+    fresh: impl Fn() -> Fixture,
+    block_on: impl Fn(Doing<'_, Result<(), TestCaseError>>) -> Result<(), TestCaseError>,
+) {
+    let cases = cases.unwrap_or(CASES);
+    let config = ProptestConfig {
+        cases,
+        failure_persistence: None,
+        max_shrink_iters: 2_000,
+        ..ProptestConfig::default()
+    };
+    let tally = RefCell::new(Tally::new());
+    let outcome = TestRunner::new(config).run(&prop::collection::vec(any_step(), STEPS), |steps| {
+        block_on(Box::pin(replay(fresh(), steps, &tally)))
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+    let tally = tally.into_inner();
+    eprintln!("{cases} sequences: {tally:?}");
+    let wanted = REACHED.iter().chain(SELDOM.iter().filter(|_| cases >= MANY));
+    let missed: Vec<_> = wanted.filter(|what| !tally.contains_key(**what)).collect();
+    assert!(missed.is_empty(), "never reached: {missed:?}");
+}

@@ -1,0 +1,417 @@
+//! A sequence done to the ledger and to the model, with the answers compared; what they then hold is compared by `compare`.
+//!
+//! It must never let the model see what the ledger has answered, but for the ids that the ledger makes.
+
+use std::cell::RefCell;
+
+use proptest::prelude::*;
+
+use super::compare;
+use super::memory::{self, Leased, Memory, has_ended};
+use super::steps::{Ends, Place, Step};
+use super::tally::Tally;
+use crate::store::{Fixture, ProcessEnd};
+use crate::turns::{compaction, opening, raw, step, turn};
+use model::{
+    Block, CommitReceipt, CompactionStep, CompactionUsage, LedgerCheck, LedgerPorts, Message,
+    Opened, StorageError, StorageErrorKind, ToolCallStatus, TurnCommit,
+};
+
+/// A run as the engine has it: also one whose lease is another's by now.
+struct Run {
+    turn: TurnCommit,
+    epoch: i64,
+    /// How far it is written: 0 after W0, 3 after W3.
+    stage: usize,
+}
+
+struct Replay {
+    fixture: Fixture,
+    memory: Memory,
+    runs: Vec<Run>,
+    turns: usize,
+    done: Vec<&'static str>,
+}
+
+fn pick<T>(all: &[T], number: usize) -> Option<&T> {
+    all.get(number.checked_rem(all.len())?)
+}
+
+/// The turn of an id; every seventh has values too large for a row, the same ones.
+fn made(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
+    let mut made = turn(id, label, parent);
+    if !id.trim_start_matches('t').parse::<usize>().is_ok_and(|number| number % 7 == 3) {
+        return made;
+    }
+    let text = "\n\"row\" ".repeat(10_000);
+    made.messages[0].blocks.push(Block::text(text.clone()));
+    for block in made.messages.iter_mut().flat_map(|message| &mut message.blocks) {
+        if let Block::ToolResult { content, .. } = block {
+            *content = vec![Block::text(text.clone())];
+        }
+    }
+    made.tool_calls[0].result = Some(raw(&serde_json::json!([text]).to_string()));
+    made
+}
+
+pub(super) async fn replay(
+    fixture: Fixture,
+    steps: Vec<Step>,
+    tally: &RefCell<Tally>,
+) -> Result<(), TestCaseError> {
+    let mut replay =
+        Replay { fixture, memory: Memory::default(), runs: Vec::new(), turns: 0, done: Vec::new() };
+    for step in steps {
+        replay.step(step).await?;
+    }
+    compare::all(&replay.fixture, &replay.memory).await?;
+    // Whatever was written, in whatever order: every row has the checksum of what is in it.
+    // What the steps make up (counts of calls, what a compaction says) is none of the schema's business here.
+    let mut problems = replay.fixture.ledger.admin.verify().await.unwrap().problems;
+    problems.retain(|it| matches!(it.check, LedgerCheck::Checksum | LedgerCheck::Integrity));
+    prop_assert_eq!(problems, []);
+    replay.next_process(ProcessEnd::Killed).await?;
+    for what in replay.done {
+        *tally.borrow_mut().entry(what).or_default() += 1;
+    }
+    Ok(())
+}
+
+impl Replay {
+    /// A run by its number: mostly one that holds its session.
+    fn run_at(&self, number: usize) -> Option<usize> {
+        let holds = |place: &usize| {
+            let run = &self.runs[*place];
+            let session = &self.memory.sessions[&run.turn.session_label];
+            session.held && session.epoch == run.epoch
+        };
+        let mut places: Vec<_> = (0..self.runs.len()).collect();
+        if !number.is_multiple_of(4) {
+            places.retain(holds);
+        }
+        pick(&places, number / 4).copied()
+    }
+
+    fn did<T>(&mut self, what: &'static str, answer: &memory::Answer<T>) {
+        if answer.is_ok() {
+            self.done.push(what);
+        }
+    }
+
+    fn ledger(&self) -> &LedgerPorts {
+        &self.fixture.ledger
+    }
+
+    fn turn_at(&self, number: usize) -> Option<String> {
+        let ids: Vec<_> = self.memory.turns.keys().collect();
+        pick(&ids, number).map(|id| (*id).clone())
+    }
+
+    /// A turn at `at`, with an id of its own.
+    fn make(&mut self, at: Place) -> TurnCommit {
+        let label = format!("s{}", at.session);
+        let id = format!("t{:03}", self.turns);
+        self.turns += 1;
+        let head = self.memory.head(&label);
+        // Where it is not the head, mostly the one before it.
+        let before = head.as_ref().and_then(|head| self.memory.turns[head].parent.clone());
+        let expected = match at.off {
+            None => head,
+            Some(off) if off.is_multiple_of(4) => self.turn_at(off),
+            Some(_) => before,
+        };
+        let parent = at.beside.map_or_else(|| expected.clone(), |other| self.turn_at(other));
+        let mut made = made(&id, &label, parent.as_deref());
+        made.expected_head = expected;
+        made
+    }
+
+    /// What a compaction after `before` summarises and keeps; `next` is what it keeps where nothing before it is.
+    fn cut(&self, before: &str, cut: usize, next: Option<&str>) -> Option<(String, String)> {
+        if self.memory.turns.get(before).is_none_or(|turn| turn.open.is_some()) {
+            return None;
+        }
+        let context = self.memory.context(Some(before));
+        let mut turns = context.into_iter().map(|(id, _)| id);
+        let mut turns: Vec<_> =
+            turns.by_ref().filter(|id| self.memory.turns[id].compaction.is_none()).collect();
+        turns.extend(next.map(ToOwned::to_owned));
+        let place = cut.checked_rem(turns.len().checked_sub(1)?)?;
+        Some((turns[place].clone(), turns[place + 1].clone()))
+    }
+
+    /// The id of a summary's message is the ledger's to make.
+    async fn learn_summary(&mut self, id: &str) {
+        let row = self.ledger().journal.history("", Some(id), None).await.unwrap();
+        let turn = self.memory.turns.get_mut(id).unwrap();
+        turn.messages.clone_from(&row.turns[0].messages);
+        let texts: Vec<_> = turn.messages.iter().map(Message::content).collect();
+        assert_eq!(texts, ["[Previous conversation summary]:\n\nwhat was said"]);
+    }
+
+    async fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
+        match step {
+            Step::Commit { at, ends, compacts } => self.commit(at, ends, compacts).await,
+            Step::WriteTurn { session, parent } => self.write_turn(session, parent).await,
+            Step::Again { turn: again } => {
+                let Some(id) = self.turn_at(again) else { return Ok(()) };
+                let commit = turn(&id, "again", None);
+                let told = self.ledger().journal.commit(Box::new(commit.clone())).await;
+                let expected = self.memory.commit(&commit, None).map(drop);
+                prop_assert_eq!(told.map(drop).map_err(|error| error.kind), expected);
+                Ok(())
+            }
+            Step::Begin { at } => self.begin(at).await,
+            Step::Record { run, again } => self.record(run, again).await,
+            Step::End { run, ends } => self.end(run, ends).await,
+            Step::Compact { run, session, cut } => self.compact(run, session, cut).await,
+            Step::Uncompact { session } => {
+                let label = format!("s{session}");
+                let told = self.ledger().admin.uncompact(&label).await;
+                let told = told.map(|row| row.and_then(|row| row.thread_id));
+                let expected = self.memory.uncompact(&label);
+                if matches!(expected, Ok(Some(_))) {
+                    self.did("uncompact", &expected);
+                }
+                prop_assert_eq!(told.map_err(|error| error.kind), expected);
+                Ok(())
+            }
+            Step::Fork { turn, label } => {
+                let id = self.turn_at(turn).unwrap_or_else(|| "nowhere".to_owned());
+                let label = format!("s{label}");
+                let told = self.ledger().admin.fork(&id, Some(&label)).await;
+                let told = told.map(|row| row.thread_id).map_err(|error| error.kind);
+                let expected = self.memory.fork(&id, &label);
+                self.did("fork", &expected);
+                prop_assert_eq!(told, expected.map(|()| Some(id)));
+                Ok(())
+            }
+            Step::Release { run } => {
+                if let Some(run) = self.run_at(run).map(|place| &self.runs[place]) {
+                    let label = run.turn.session_label.clone();
+                    self.fixture.ledger.journal.release(&label, run.epoch);
+                    self.memory.release(&label, run.epoch);
+                }
+                Ok(())
+            }
+            Step::Reopen { turn } => self.reopen(turn).await,
+            Step::Index => {
+                self.fixture.store.catch_up().await;
+                Ok(())
+            }
+            Step::Close => self.next_process(ProcessEnd::Closed).await,
+            Step::Crash => self.next_process(ProcessEnd::Killed).await,
+        }
+    }
+
+    async fn commit(
+        &mut self,
+        at: Place,
+        ends: Ends,
+        compacts: Option<usize>,
+    ) -> Result<(), TestCaseError> {
+        let mut commit = self.make(at);
+        (commit.status, commit.move_pointer, commit.on_stale_head) =
+            (ends.status, ends.moves, ends.on_stale_head);
+        if let (Some(cut), Some(parent)) = (compacts, commit.parent_turn_id.clone()) {
+            let cut = self.cut(&parent, cut, Some(&commit.turn_id));
+            // Where the head has moved to a compaction of the parent, that is what is compacted: nothing the run has seen.
+            let rebases = self.memory.head(&commit.session_label) != commit.expected_head;
+            if let Some((through, kept)) = cut.filter(|_| !rebases) {
+                commit.compaction = Some(compaction(&through, &kept));
+            }
+        }
+        let told = self.ledger().journal.commit(Box::new(commit.clone())).await;
+        let mut made = None;
+        if commit.compaction.is_some() && told.is_ok() {
+            made = self.ledger().read.turn(&commit.turn_id).await.unwrap().unwrap().parent_turn_id;
+        }
+        let rebases = self.memory.head(&commit.session_label) != commit.expected_head;
+        let expected = self.memory.commit(&commit, made.as_deref());
+        match &expected {
+            Ok((_, true)) => self.done.push("commit beside"),
+            Ok(_) if commit.compaction.is_some() => self.done.push("commit with compaction"),
+            Ok(_) if rebases && commit.move_pointer => self.done.push("commit rebased"),
+            other => self.did("commit", other),
+        }
+        prop_assert_eq!(facts(told), expected);
+        if let Some(id) = made {
+            self.learn_summary(&id).await;
+        }
+        Ok(())
+    }
+
+    async fn write_turn(
+        &mut self,
+        session: usize,
+        parent: Option<usize>,
+    ) -> Result<(), TestCaseError> {
+        let mut written = self.make(Place { session, off: None, beside: None });
+        let head = self.memory.head(&written.session_label);
+        written.parent_turn_id = parent.and_then(|parent| self.turn_at(parent));
+        let told = self.ledger().admin.write_turn(written.clone()).await;
+        // It follows what it names, or the head; and what it follows has to be the head, where there is one.
+        written.parent_turn_id = written.parent_turn_id.or_else(|| head.clone());
+        written.expected_head = head.and(written.parent_turn_id.clone());
+        let expected = self.memory.commit(&written, None);
+        self.did("write a turn", &expected);
+        prop_assert_eq!(facts(told), expected);
+        Ok(())
+    }
+
+    async fn begin(&mut self, at: Place) -> Result<(), TestCaseError> {
+        let turn = self.make(at);
+        let opening = opening(&turn);
+        let expected = self.memory.begin(&opening);
+        if let Ok(Leased::Busy) = expected {
+            self.done.push("begin, busy");
+        } else if let Ok(Leased::Epoch(_)) = expected {
+            self.done.push("begin");
+        }
+        let told = self.ledger().journal.begin(opening).await;
+        if let Ok(Opened::Leased(epoch)) = &told {
+            self.runs.push(Run { turn, epoch: *epoch, stage: 0 });
+        }
+        prop_assert_eq!(told.map(leased).map_err(|error| error.kind), expected);
+        Ok(())
+    }
+
+    async fn record(&mut self, run: usize, again: bool) -> Result<(), TestCaseError> {
+        let Some(place) = self.run_at(run) else { return Ok(()) };
+        let run = &mut self.runs[place];
+        let stage = if again { run.stage } else { (run.stage + 1).min(3) };
+        let (messages, status) = match stage {
+            0 => return Ok(()),
+            1 => (0..2, ToolCallStatus::Pending),
+            2 => (1..2, ToolCallStatus::Running),
+            _ => (1..3, ToolCallStatus::Completed),
+        };
+        let step = step(&run.turn, run.epoch, messages, status);
+        let expected = self.memory.record(&step);
+        if expected.is_ok() {
+            run.stage = stage;
+        }
+        let told = self.fixture.ledger.journal.record(step).await;
+        self.did("record", &expected);
+        if expected == Err(StorageErrorKind::StaleWriter) {
+            self.done.push("record, stale");
+        }
+        prop_assert_eq!(told.map_err(|error| error.kind), expected);
+        Ok(())
+    }
+
+    async fn end(&mut self, run: usize, ends: Ends) -> Result<(), TestCaseError> {
+        let Some(place) = self.run_at(run) else { return Ok(()) };
+        let Run { turn, epoch, stage } = &self.runs[place];
+        let mut ended = Box::new(turn.clone());
+        ended.messages.drain(..[1, 2, 2, 3][*stage]);
+        if *stage == 3 {
+            ended.tool_calls.clear();
+        }
+        ended.epoch = Some(*epoch);
+        (ended.status, ended.move_pointer, ended.on_stale_head) =
+            (ends.status, ends.moves, ends.on_stale_head);
+        let rebases = self.memory.head(&ended.session_label) != ended.expected_head;
+        let expected = self.memory.commit(&ended, None);
+        match &expected {
+            Ok((_, true)) => self.done.push("end beside"),
+            Ok(_) if rebases && ends.moves => self.done.push("end rebased"),
+            other => self.did("end", other),
+        }
+        let told = self.ledger().journal.commit(ended).await;
+        prop_assert_eq!(facts(told), expected);
+        Ok(())
+    }
+
+    async fn compact(
+        &mut self,
+        run: Option<usize>,
+        session: usize,
+        cut: usize,
+    ) -> Result<(), TestCaseError> {
+        let place = run.and_then(|run| self.run_at(run));
+        // By nobody: mostly while a run goes on, whose turn then follows the summary.
+        let label = pick(&self.runs, cut).map(|run| run.turn.session_label.clone());
+        let session = label.map_or(session, |label| usize::from(label.ends_with('1')));
+        let mut made = self.make(Place { session, off: None, beside: None });
+        let id = format!("c{:03}", self.turns);
+        if let Some(run) = place.and_then(|place| self.runs.get(place)) {
+            made = TurnCommit { epoch: Some(run.epoch), ..run.turn.clone() };
+        }
+        let Some(before) = made.parent_turn_id.clone() else { return Ok(()) };
+        let next = made.epoch.map(|_| made.turn_id.as_str());
+        let Some((through, kept)) = self.cut(&before, cut, next) else { return Ok(()) };
+        let compaction = compaction(&through, &kept);
+        let usage = CompactionUsage::of_result(&compaction);
+        let step = CompactionStep { id: id.clone(), turn: made, compaction, usage };
+        let expected = self.memory.compact(&step);
+        self.did(if place.is_some() { "compact in a run" } else { "compact" }, &expected);
+        let told = self.ledger().journal.compact(Box::new(step)).await;
+        prop_assert_eq!(told.map_err(|error| error.kind), expected);
+        if expected.is_ok() {
+            if let Some(run) = place.and_then(|place| self.runs.get_mut(place)) {
+                run.turn.parent_turn_id = Some(id.clone());
+                run.turn.expected_head = Some(id.clone());
+            }
+            self.learn_summary(&id).await;
+        }
+        Ok(())
+    }
+
+    async fn reopen(&mut self, number: usize) -> Result<(), TestCaseError> {
+        let open: Vec<_> =
+            self.memory.turns.iter().filter(|(_, turn)| turn.open.is_some()).collect();
+        let id = match pick(&open, number) {
+            Some((id, _)) => (*id).clone(),
+            None => self.turn_at(number).unwrap_or_else(|| "nowhere".to_owned()),
+        };
+        let expected = self.memory.reopen(&id);
+        if let Ok(Leased::Epoch(_)) = expected {
+            self.done.push("reopen");
+        }
+        let told = self.ledger().journal.reopen(&id).await;
+        if let Ok(Opened::Leased(open)) = &told {
+            compare::open_turn(open, &self.memory)?;
+            let mut turn = made(&id, &open.session_label, open.parent_turn_id.as_deref());
+            turn.expected_head.clone_from(&open.expected_head);
+            let status = open.calls.first().map(|call| call.row.status);
+            let stage = match status {
+                None => 0,
+                Some(ToolCallStatus::Pending) => 1,
+                Some(status) if has_ended(status) => 3,
+                Some(_) => 2,
+            };
+            self.runs.push(Run { turn, epoch: open.epoch, stage });
+        }
+        let told = told.map(|opened| match opened {
+            Opened::Leased(open) => Leased::Epoch(open.epoch),
+            Opened::Busy => Leased::Busy,
+            Opened::Moved => Leased::Moved,
+        });
+        prop_assert_eq!(told.map_err(|error| error.kind), expected);
+        Ok(())
+    }
+
+    /// Another process goes on: with what was closed, or with what lies there.
+    async fn next_process(&mut self, end: ProcessEnd) -> Result<(), TestCaseError> {
+        if end == ProcessEnd::Killed {
+            // A release is handed over and not waited for: what is asked after it comes after it.
+            self.ledger().admin.uncompact("nobody").await.unwrap_err();
+        }
+        self.fixture.next_process(end).await;
+        self.memory.die();
+        compare::all(&self.fixture, &self.memory).await
+    }
+}
+
+fn leased(opened: Opened<i64>) -> Leased {
+    match opened {
+        Opened::Leased(epoch) => Leased::Epoch(epoch),
+        Opened::Busy => Leased::Busy,
+        Opened::Moved => Leased::Moved,
+    }
+}
+
+fn facts(told: Result<CommitReceipt, StorageError>) -> memory::Answer<(Option<String>, bool)> {
+    told.map(|receipt| (receipt.head, receipt.stale_head.is_some())).map_err(|error| error.kind)
+}

@@ -1,0 +1,109 @@
+//! What a backend gives to be tested: a store of its own for each case, which is opened, closed and left by its process.
+//!
+//! It must never show what only one backend has.
+
+use std::pin::Pin;
+
+use model::{CommitReceipt, LedgerPorts, StorageError, TurnCommit};
+
+/// The answer of a store; cases run on one thread.
+pub type Doing<'a, T = ()> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// How a process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProcessEnd {
+    /// It closes the store.
+    Closed,
+    /// It is killed in the middle of everything.
+    Killed,
+}
+
+/// A store of one case. Its clock stands at [`crate::turns::NOW`].
+pub trait Store {
+    /// Its ports, as the process of now has them.
+    fn ports(&self) -> LedgerPorts;
+
+    /// The process ends, and another one opens what it left. What it held is free: it is known to be gone.
+    fn next_process(&mut self, end: ProcessEnd) -> Doing<'_>;
+
+    /// Does what the backend does behind the commits, as a part of its index of words.
+    fn catch_up(&self) -> Doing<'_>;
+
+    /// What is in its tables. References that find no row are a failure of the case.
+    fn contents(&self) -> Doing<'_, Contents>;
+}
+
+/// A turn that has ended, with those above it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thread {
+    /// The turn.
+    pub turn_id: String,
+    /// From the root to the turn.
+    pub ancestry: Vec<String>,
+    /// The tokens of all of them.
+    pub total_tokens: i64,
+    /// The session that the turn was run in.
+    pub session_label: String,
+}
+
+/// What the tables of a store hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Turns, running ones too.
+    pub turns: usize,
+    /// Turns that have not ended.
+    pub open: usize,
+    /// Messages.
+    pub messages: usize,
+    /// Tool calls.
+    pub calls: usize,
+    /// Compactions.
+    pub compactions: usize,
+    /// Sessions, also those that nobody sees yet.
+    pub sessions: usize,
+    /// Turns that have ended, by their ids.
+    pub threads: Vec<Thread>,
+    /// Every move of every session, in order: the session, and the turn it pointed at from then on.
+    pub moves: Vec<(String, String)>,
+    /// Large values that stand apart from their rows, each once.
+    pub large_values: usize,
+    /// Names that messages have for them.
+    pub large_names: usize,
+}
+
+/// A store and its ports, as a case uses them.
+pub struct Fixture {
+    /// The store.
+    pub store: Box<dyn Store>,
+    /// Its ports.
+    pub ledger: LedgerPorts,
+}
+
+impl Fixture {
+    /// A fixture of a fresh store.
+    #[must_use]
+    pub fn new(store: Box<dyn Store>) -> Self {
+        let ledger = store.ports();
+        Self { store, ledger }
+    }
+
+    /// Another process goes on.
+    pub async fn next_process(&mut self, end: ProcessEnd) {
+        self.store.next_process(end).await;
+        self.ledger = self.store.ports();
+    }
+
+    /// Commits a turn.
+    ///
+    /// # Errors
+    /// Those of [`model::Journal::commit`].
+    pub async fn commit(&self, turn: TurnCommit) -> Result<CommitReceipt, StorageError> {
+        self.ledger.journal.commit(Box::new(turn)).await
+    }
+
+    /// How many rows there are: turns, messages, tool calls, sessions, moves.
+    pub async fn counts(&self) -> [usize; 5] {
+        let Contents { turns, messages, calls, sessions, moves, .. } = self.store.contents().await;
+        [turns, messages, calls, sessions, moves.len()]
+    }
+}

@@ -1,0 +1,229 @@
+//! Turns as the cases write them: whole ones, and their commit points one by one.
+//!
+//! Every time in them is [`NOW`] and a few milliseconds: a store's clock stands there.
+
+use model::{
+    AgentRole, Attempt, Block, CallPurpose, CallStep, CompactionResult, Message, OnStaleHead,
+    Provenance, ReplayClass, Role, StopReason, TokenUsage, ToolCallRecord, ToolCallStatus,
+    TurnCommit, TurnOpening, TurnStatus, TurnStep,
+};
+use serde_json::value::RawValue;
+
+/// What the clock of a store says: Unix milliseconds.
+pub const NOW: i64 = 1_780_000_000_000;
+
+/// A text that nothing makes smaller, the same each time.
+pub fn noise(characters: u32) -> String {
+    let mut state = 1_u64;
+    (0..characters)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            char::from_u32(0x4e00 + (state >> 40) as u32 % 0x3000).unwrap()
+        })
+        .collect()
+}
+
+/// JSON text as it stands.
+pub fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.to_owned()).unwrap()
+}
+
+/// A message of this id.
+pub fn message(id: &str, role: Role, sequence: u32, blocks: Vec<Block>) -> Message {
+    Message {
+        id: id.to_owned(),
+        role,
+        blocks,
+        sequence,
+        created_at: NOW + i64::from(sequence),
+        provenance: None,
+        provider_stop_reason: None,
+    }
+}
+
+/// A turn of four messages and one tool call, after `parent`, which is also the head it expects.
+pub fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
+    let provenance = Some(Provenance {
+        provider: "anthropic".to_owned(),
+        api: "anthropic-messages".to_owned(),
+        model: "claude".to_owned(),
+        response_id: Some(format!("resp-{id}")),
+    });
+    let mut asks = message(
+        &format!("{id}-m1"),
+        Role::Assistant,
+        1,
+        vec![
+            Block::Thinking {
+                thinking: "hm".to_owned(),
+                signature: Some("c2ln".to_owned()),
+                provider_data: None,
+            },
+            Block::text("I look."),
+            Block::ToolCall {
+                id: "call_0".to_owned(),
+                name: "read".to_owned(),
+                arguments_json: r#"{"path": "a"}"#.to_owned(),
+                incomplete: false,
+                provider_data: None,
+            },
+        ],
+    );
+    asks.provenance.clone_from(&provenance);
+    asks.provider_stop_reason = Some("tool_use".to_owned());
+    let mut answers =
+        message(&format!("{id}-m3"), Role::Assistant, 3, vec![Block::text(format!("done {id}"))]);
+    answers.provenance = provenance;
+    answers.provider_stop_reason = Some("end_turn".to_owned());
+    let result = Block::ToolResult {
+        tool_call_id: "call_0".to_owned(),
+        tool_name: "read".to_owned(),
+        content: vec![Block::text("content of a")],
+        is_error: false,
+    };
+    TurnCommit {
+        turn_id: id.to_owned(),
+        run_id: format!("run-{id}"),
+        session_label: label.to_owned(),
+        parent_turn_id: parent.map(ToOwned::to_owned),
+        expected_head: parent.map(ToOwned::to_owned),
+        move_pointer: true,
+        status: TurnStatus::Completed,
+        stop_reason: StopReason::EndTurn,
+        started_at: NOW,
+        completed_at: NOW + 10,
+        provider: "anthropic".to_owned(),
+        model: "claude".to_owned(),
+        role: AgentRole::Unified,
+        toolset_name: "full".to_owned(),
+        tools_available: vec!["read".to_owned()],
+        permissions_granted: r#"[{"fs": "read"}]"#.to_owned(),
+        usage: TokenUsage::new(100, 20, 3, 4, 5),
+        usage_estimated: false,
+        context_tokens: Some(127),
+        cost: Some(0.25),
+        query_message_ids: vec![format!("{id}-m0")],
+        response_message_id: Some(format!("{id}-m3")),
+        source_event_id: Some("event".to_owned()),
+        workspace_path: "/work".to_owned(),
+        error: None,
+        attempts: vec![Attempt {
+            purpose: CallPurpose::Run,
+            usage_estimated: false,
+            held_ms: None,
+            provider: "anthropic".to_owned(),
+            model: "claude".to_owned(),
+            profile_id: None,
+            ok: true,
+            status: Some(200),
+            reason: None,
+            ms: 12,
+            usage: Some(TokenUsage::new(100, 20, 3, 4, 5)),
+            cost: Some(0.25),
+        }],
+        messages: vec![
+            message(&format!("{id}-m0"), Role::User, 0, vec![Block::text(format!("ask {id}"))]),
+            asks,
+            message(&format!("{id}-m2"), Role::Tool, 2, vec![result]),
+            answers,
+        ],
+        tool_calls: vec![ToolCallRecord {
+            id: "call_0".to_owned(),
+            tool_name: "read".to_owned(),
+            params: raw(r#"{"path":"a"}"#),
+            result: Some(raw(r#""content of a""#)),
+            error: None,
+            status: ToolCallStatus::Completed,
+            started_at: NOW + 1,
+            completed_at: Some(NOW + 2),
+            sequence: 0,
+            spawned_session_label: None,
+            call_id: format!("{id}-c0"),
+            message_id: format!("{id}-m1"),
+        }],
+        tool_call_count: 1,
+        compaction: None,
+        epoch: None,
+        on_stale_head: OnStaleHead::Refuse,
+        last_event: None,
+        cache: None,
+    }
+}
+
+/// A turn of one question and one answer.
+pub fn short_turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
+    let mut short = turn(id, label, parent);
+    short.tool_calls.clear();
+    short.tool_call_count = 0;
+    short.messages.drain(1..3);
+    short
+}
+
+/// W0 of `turn`: its first message, and nothing of its end.
+pub fn opening(turn: &TurnCommit) -> Box<TurnOpening> {
+    let mut begun = turn.clone();
+    begun.status = TurnStatus::Streaming;
+    begun.messages.truncate(1);
+    begun.tool_calls.clear();
+    begun.tool_call_count = 0;
+    begun.usage = TokenUsage::default();
+    let context = r#"{"systemPrompt":"s","maxIterations":25}"#.to_owned();
+    Box::new(TurnOpening { turn: begun, context, target: Some(r#"{"to":1}"#.to_owned()) })
+}
+
+/// A step of `turn`: so many of its messages, and its call with this status.
+pub fn step(
+    turn: &TurnCommit,
+    epoch: i64,
+    messages: std::ops::Range<usize>,
+    status: ToolCallStatus,
+) -> Box<TurnStep> {
+    let mut row = turn.tool_calls[0].clone();
+    row.status = status;
+    let ended = matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
+    if !ended {
+        (row.result, row.completed_at) = (None, None);
+    }
+    Box::new(TurnStep {
+        turn_id: turn.turn_id.clone(),
+        session_label: turn.session_label.clone(),
+        epoch,
+        messages: turn.messages[messages].to_vec(),
+        calls: vec![CallStep {
+            row,
+            replay: Some(ReplayClass::Idempotent),
+            arguments_hash: (status != ToolCallStatus::Pending).then(|| "hash".to_owned()),
+        }],
+        progress: Some(r#"{"iterations":1}"#.to_owned()),
+    })
+}
+
+/// W4 of `turn`, with what is left to write.
+pub fn ending(turn: &TurnCommit, epoch: i64, written: usize) -> Box<TurnCommit> {
+    let mut ended = turn.clone();
+    ended.messages.drain(..written);
+    ended.tool_calls.clear();
+    ended.epoch = Some(epoch);
+    ended.on_stale_head = OnStaleHead::Beside;
+    Box::new(ended)
+}
+
+/// A compaction of everything through one turn, which keeps another and what follows it.
+pub fn compaction(through: &str, kept: &str) -> CompactionResult {
+    CompactionResult {
+        summary: "what was said".to_owned(),
+        summarized_through_turn_id: through.to_owned(),
+        first_kept_turn_id: kept.to_owned(),
+        turns_summarized: 1,
+        model: "small".to_owned(),
+        provider: "anthropic".to_owned(),
+        tokens_before: 1_000,
+        tokens_after: 300,
+        summary_tokens: 50,
+        summarization_input_tokens: 700,
+        summarization_output_tokens: 50,
+        duration_ms: 3,
+        trigger: "context_limit".to_owned(),
+        compaction_type: "summary".to_owned(),
+    }
+}

@@ -1,0 +1,157 @@
+//! How a model is asked to think: what the host wants, in the one way the model takes (docs/rules/wire/anthropic.md#thinking-options).
+//!
+//! It must never request what the model refuses by its catalogue entry. Where nothing is known, what was asked for goes
+//! out as it is.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ThinkingConfig, ThinkingEffort, ThinkingMode};
+
+/// The ways a model may be asked to think.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ThinkingCapability {
+    /// It takes `adaptive`: the model decides.
+    #[serde(default)]
+    pub adaptive: bool,
+    /// It takes a budget in tokens.
+    #[serde(default)]
+    pub budget: bool,
+    /// The efforts it takes, weakest first; empty where it takes none.
+    #[serde(default)]
+    pub efforts: Vec<ThinkingEffort>,
+    /// Whether thinking can be switched off.
+    #[serde(default = "may_be_disabled")]
+    pub can_disable: bool,
+}
+
+/// What is meant where the host names neither a budget nor an effort.
+const USUAL_EFFORT: ThinkingEffort = ThinkingEffort::Medium;
+
+fn may_be_disabled() -> bool {
+    true
+}
+
+/// What to ask of a model that can do `capability`, whose answer is capped at `max_tokens`; `None` to ask nothing.
+pub(super) fn fit(
+    asked: &ThinkingConfig,
+    capability: Option<&ThinkingCapability>,
+    max_tokens: u64,
+) -> Option<ThinkingConfig> {
+    let fitted = match capability {
+        None => asked.clone(),
+        Some(capability) => by_capability(asked, capability)?,
+    };
+    let by_budget = fitted.mode == Some(ThinkingMode::Enabled)
+        || (fitted.mode.is_none() && fitted.budget_tokens.is_some());
+    if !by_budget {
+        return Some(fitted);
+    }
+    // A budget is a part of the answer's tokens, and must leave some for the answer.
+    let room = max_tokens.saturating_sub(1);
+    if room < ThinkingEffort::LEAST_BUDGET {
+        return None;
+    }
+    let budget_tokens =
+        fitted.budget_tokens.map(|budget| budget.clamp(ThinkingEffort::LEAST_BUDGET, room));
+    Some(ThinkingConfig { budget_tokens, ..fitted })
+}
+
+fn by_capability(
+    asked: &ThinkingConfig,
+    capability: &ThinkingCapability,
+) -> Option<ThinkingConfig> {
+    let off = asked.mode == Some(ThinkingMode::Disabled)
+        || (asked.mode.is_none() && asked.effort == Some(ThinkingEffort::None));
+    if off {
+        return capability.can_disable.then(|| asked.clone());
+    }
+    let effort = asked.effort.and_then(|effort| nearest(effort, &capability.efforts));
+    let adaptive =
+        ThinkingConfig { mode: Some(ThinkingMode::Adaptive), budget_tokens: None, effort };
+    let budget = || ThinkingConfig {
+        mode: Some(ThinkingMode::Enabled),
+        budget_tokens: Some(
+            asked.budget_tokens.unwrap_or_else(|| asked.effort.unwrap_or(USUAL_EFFORT).budget()),
+        ),
+        effort,
+    };
+    let wants_budget = asked.mode == Some(ThinkingMode::Enabled)
+        || (asked.mode.is_none() && asked.budget_tokens.is_some());
+    let wants_effort = asked.mode.is_none() && asked.budget_tokens.is_none();
+    Some(match (capability.budget, capability.adaptive) {
+        (true, _) if wants_budget => budget(),
+        (false, true) if wants_budget => adaptive,
+        (true, false) if !wants_effort || (asked.effort.is_some() && effort.is_none()) => budget(),
+        (_, true) if !wants_effort => adaptive,
+        // An API of efforts alone: its wire turns a budget into one.
+        _ => ThinkingConfig { effort, ..asked.clone() },
+    })
+}
+
+/// The strongest effort on offer that is not above the one asked for, else the weakest that thinks.
+fn nearest(asked: ThinkingEffort, on_offer: &[ThinkingEffort]) -> Option<ThinkingEffort> {
+    let thinks = || on_offer.iter().copied().filter(|effort| *effort != ThinkingEffort::None);
+    thinks().filter(|effort| *effort <= asked).max().or_else(|| thinks().min())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ThinkingEffort as E;
+    use ThinkingMode as M;
+
+    fn config(mode: Option<M>, budget_tokens: Option<u64>, effort: Option<E>) -> ThinkingConfig {
+        ThinkingConfig { mode, budget_tokens, effort }
+    }
+
+    fn capability(adaptive: bool, budget: bool, efforts: &[E]) -> ThinkingCapability {
+        ThinkingCapability { adaptive, budget, efforts: efforts.to_vec(), can_disable: true }
+    }
+
+    #[test]
+    fn what_is_asked_takes_the_one_way_the_model_has() {
+        let new = capability(true, false, &[E::Low, E::Medium, E::High, E::Max]);
+        let old = capability(false, true, &[]);
+        let both = capability(true, true, &[E::Low, E::High]);
+        let efforts = capability(false, false, &[E::None, E::Low, E::High]);
+        let enabled = config(Some(M::Enabled), Some(4_096), None);
+        let adaptive = config(Some(M::Adaptive), None, Some(E::Xhigh));
+        let effort = config(None, None, Some(E::Medium));
+        let fit = |asked: &ThinkingConfig, capability| fit(asked, Some(capability), 20_000);
+        assert_eq!(fit(&enabled, &new), Some(config(Some(M::Adaptive), None, None)));
+        assert_eq!(fit(&enabled, &old), Some(enabled.clone()));
+        assert_eq!(fit(&enabled, &both), Some(enabled.clone()));
+        assert_eq!(fit(&enabled, &efforts), Some(enabled.clone()));
+        assert_eq!(fit(&adaptive, &new), Some(config(Some(M::Adaptive), None, Some(E::High))));
+        assert_eq!(fit(&adaptive, &old), Some(config(Some(M::Enabled), Some(19_999), None)));
+        assert_eq!(fit(&adaptive, &both), Some(config(Some(M::Adaptive), None, Some(E::High))));
+        assert_eq!(fit(&effort, &new), Some(effort.clone()));
+        assert_eq!(fit(&effort, &old), Some(config(Some(M::Enabled), Some(8_192), None)));
+        assert_eq!(fit(&effort, &efforts), Some(config(None, None, Some(E::Low))));
+    }
+
+    #[test]
+    fn thinking_is_switched_off_only_where_that_can_be() {
+        let off = config(Some(M::Disabled), None, None);
+        let can = capability(true, false, &[]);
+        let cannot = ThinkingCapability { can_disable: false, ..can.clone() };
+        assert_eq!(fit(&off, Some(&can), 9_999), Some(off.clone()));
+        assert_eq!(fit(&off, Some(&cannot), 9_999), None);
+        assert_eq!(fit(&config(None, None, Some(E::None)), Some(&cannot), 9_999), None);
+    }
+
+    #[test]
+    fn a_budget_leaves_room_for_the_answer_also_where_nothing_is_known() {
+        let asked = config(Some(M::Enabled), Some(10_000), None);
+        assert_eq!(fit(&asked, None, 4_000), Some(config(Some(M::Enabled), Some(3_999), None)));
+        assert_eq!(fit(&asked, None, 1_024), None);
+        assert_eq!(
+            fit(&config(None, Some(1), None), None, 4_000),
+            Some(config(None, Some(1_024), None))
+        );
+        let adaptive = config(Some(M::Adaptive), None, None);
+        assert_eq!(fit(&adaptive, None, 100), Some(adaptive.clone()));
+    }
+}

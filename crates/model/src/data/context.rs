@@ -1,0 +1,216 @@
+//! What the broker hands in: the broker interface's `AssembledContext`, parsed.
+//!
+//! It must never hold a function or a signal: those stay in the host.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{Message, ModelName, RequestOptions, ToolDefinition};
+
+/// Which part the agent plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum AgentRole {
+    /// Talks to the person and hands out work.
+    Manager,
+    /// Does a piece of work.
+    Worker,
+    /// Both.
+    Unified,
+}
+
+impl AgentRole {
+    /// The name used on every surface.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Manager => "manager",
+            Self::Worker => "worker",
+            Self::Unified => "unified",
+        }
+    }
+}
+
+/// How much the model may think. Exactly one way is used, by what the model supports.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ThinkingConfig {
+    /// `enabled` (with `budgetTokens`), `adaptive` or `disabled`.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub mode: Option<ThinkingMode>,
+    /// Tokens the model may think, at least 1,024.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_tokens: Option<u64>,
+    /// How hard to think, for models that take an effort.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<ThinkingEffort>,
+}
+
+/// The ways to ask for thinking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum ThinkingMode {
+    /// A fixed budget.
+    Enabled,
+    /// The model decides.
+    Adaptive,
+    /// None.
+    Disabled,
+}
+
+/// The effort levels of the providers' APIs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the levels are the providers' own words")]
+pub enum ThinkingEffort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    Xhigh,
+    Max,
+}
+
+impl ThinkingEffort {
+    /// The least budget in tokens that an API takes.
+    pub const LEAST_BUDGET: u64 = 1_024;
+
+    /// The providers' word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Xhigh => "xhigh",
+            Self::Max => "max",
+        }
+    }
+
+    /// What a budget in tokens comes to, for an API that only knows efforts.
+    #[must_use]
+    pub fn of_budget(tokens: u64) -> Self {
+        match tokens {
+            0..4_096 => Self::Low,
+            4_096..16_384 => Self::Medium,
+            _ => Self::High,
+        }
+    }
+
+    /// The budget in tokens that it comes to, for a model that only knows budgets.
+    #[must_use]
+    pub fn budget(self) -> u64 {
+        match self {
+            Self::None | Self::Minimal => Self::LEAST_BUDGET,
+            Self::Low => 2_048,
+            Self::Medium => 8_192,
+            Self::High => 16_384,
+            Self::Xhigh | Self::Max => 32_768,
+        }
+    }
+
+    /// The nearest of low, medium and high, for an API that knows no others.
+    #[must_use]
+    pub fn of_three(self) -> Self {
+        match self {
+            Self::None | Self::Minimal | Self::Low => Self::Low,
+            Self::Medium => Self::Medium,
+            Self::High | Self::Xhigh | Self::Max => Self::High,
+        }
+    }
+}
+
+/// The broker interface's budget, in tokens, as context assembly calculated it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
+#[serde(rename_all = "camelCase")]
+pub struct TokenBudget {
+    /// The model's window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_limit: Option<u64>,
+    /// Reserved for the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserve_response: Option<u64>,
+    /// Reserved for tool definitions and results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserve_tools: Option<u64>,
+    /// What is left for the context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub available: Option<u64>,
+    /// What the context uses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<u64>,
+    /// `available - used`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining: Option<u64>,
+}
+
+/// A parsed and checked context. Built by [`crate::parse_context`] only.
+#[derive(Debug, Clone)]
+pub struct AssembledContext {
+    /// Layer 1.
+    pub system_prompt: String,
+    /// Layer 2, where the host gave it; else the ledger's.
+    pub history: Option<Vec<Message>>,
+    /// Layer 3.
+    pub current_message: Message,
+    /// The tools on offer.
+    pub tools: Vec<ToolDefinition>,
+    /// The JSON text they came as: the key of a compiled set in the cache.
+    pub tools_json: String,
+    /// The model's id.
+    pub model: String,
+    /// The provider's name in the engine's options.
+    pub provider: String,
+    /// The models to go to when it fails; the engine's where `None`.
+    pub fallbacks: Option<Vec<ModelName>>,
+    /// The only profile of its provider that is used.
+    pub auth_profile_id: Option<String>,
+    /// How much to think.
+    pub thinking_config: Option<ThinkingConfig>,
+    /// What the requests contain beside the conversation.
+    pub request: Arc<RequestOptions>,
+    /// Cap of one answer in tokens.
+    pub max_response_tokens: Option<u64>,
+    /// Sampling temperature.
+    pub temperature: Option<f64>,
+    /// The budget context assembly calculated.
+    pub token_budget: TokenBudget,
+    /// Limit of the whole run in milliseconds.
+    pub timeout_ms: u64,
+    /// The host's id of the run.
+    pub run_id: String,
+    /// The session this turn belongs to.
+    pub session_label: String,
+    /// The turn this one follows; the session's head where `None`.
+    pub parent_turn_id: Option<String>,
+    /// The part the agent plays.
+    pub role: AgentRole,
+    /// The toolset's name, for the ledger.
+    pub toolset_name: String,
+    /// The permissions snapshot, for the ledger: JSON text.
+    pub permissions_granted: Box<RawValue>,
+    /// The event that triggered this.
+    pub source_event_id: Option<String>,
+    /// The workspace's root.
+    pub workspace_path: String,
+    /// Where the answer goes; handed through in `stream_start` as JSON text.
+    pub target: Option<Box<RawValue>>,
+    /// Model calls at most (docs/rules/turns-and-streams.md#iteration-limit; default 25).
+    pub max_iterations: u32,
+    /// Limit of one tool in milliseconds, where the tool names none.
+    pub tool_timeout_ms: Option<u64>,
+    /// False: the socket waits for a slow reader instead of merging deltas (docs/rules/turns-and-streams.md#coalescing).
+    pub coalesce: bool,
+    /// True: leaving the iterator does not abort the run.
+    pub detached: bool,
+}

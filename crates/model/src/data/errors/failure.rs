@@ -1,0 +1,64 @@
+//! The failure of one attempt: its class, its message, and how long to wait.
+//!
+//! Its message is redacted when it is made. It must never hold a header, a key or a prompt.
+
+use std::time::Duration;
+
+use crate::{AgentError, ErrorDetail, FailureKind, RetryAfterSource};
+
+/// Why an attempt failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// The class (docs/rules/failover.md#failure-kinds).
+    pub kind: FailureKind,
+    /// The HTTP status, where there was one.
+    pub status: Option<u16>,
+    /// A stable code: the provider's or ours (`stream_truncated`, `idle_timeout`, `connect`, …).
+    pub code: Option<String>,
+    /// What failed; redacted, at most a few hundred characters.
+    pub message: String,
+    /// How long the provider asks to wait.
+    pub retry_after: Option<Duration>,
+    /// How long the engine itself leaves the profile alone, where the provider gave no time.
+    pub cooldown: Option<Duration>,
+    /// The provider's own word on retrying (`x-should-retry`).
+    pub should_retry: Option<bool>,
+}
+
+impl Failure {
+    /// A failure with neither status nor hints.
+    #[must_use]
+    pub fn new(kind: FailureKind, code: &str, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            status: None,
+            code: (!code.is_empty()).then(|| code.to_owned()),
+            message: message.into(),
+            retry_after: None,
+            cooldown: None,
+            should_retry: None,
+        }
+    }
+
+    /// The public face of this failure.
+    #[must_use]
+    pub fn to_agent_error(&self) -> AgentError {
+        let asked = self.retry_after.map(|wait| (wait, RetryAfterSource::Provider));
+        let wait = asked.or(self.cooldown.map(|wait| (wait, RetryAfterSource::Cooldown)));
+        AgentError {
+            kind: self.kind.agent_kind(),
+            message: self.message.clone(),
+            // What would fail again as it is (a certificate, a page in place of an answer) is marked by its maker.
+            retryable: self.should_retry.unwrap_or_else(|| self.kind.is_retryable()),
+            detail: ErrorDetail {
+                kind: self.kind,
+                status: self.status,
+                code: self.code.clone(),
+                retry_after_ms: wait
+                    .map(|(wait, _)| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+                retry_after_source: wait.map(|(_, source)| source),
+            },
+        }
+    }
+}

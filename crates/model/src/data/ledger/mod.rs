@@ -1,0 +1,14 @@
+//! What the ledger stores and answers with, whichever backend it has.
+
+pub(crate) mod care;
+pub(crate) mod events;
+pub(crate) mod history;
+pub(crate) mod page;
+pub(crate) mod query;
+pub(crate) mod recall;
+pub(crate) mod search;
+pub(crate) mod session;
+pub(crate) mod session_key;
+pub(crate) mod transfer;
+pub(crate) mod turn;
+pub(crate) mod usage_report;

@@ -1,0 +1,151 @@
+//! Sessions as a host reads them: their rows and filters, where they pointed, their aliases and personas.
+//!
+//! These are public types of the package. They must never be written back.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Limit;
+
+/// A session: a label that points at a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct SessionRow {
+    /// The label, which is the key.
+    pub label: String,
+    /// The turn the next one follows; null until the first turn.
+    pub thread_id: Option<String>,
+    /// The persona; `default` where none was inherited.
+    pub persona_id: String,
+    /// The agent that the label names, else that of the turn it began at, else the persona: whose usage the session's is.
+    #[serde(default)]
+    pub agent_id: String,
+    /// True for the session of a subagent.
+    pub is_subagent: bool,
+    /// The session that spawned this one.
+    pub parent_session_label: Option<String>,
+    /// The turn in which it was spawned.
+    pub parent_turn_id: Option<String>,
+    /// The tool call that spawned it.
+    pub spawn_tool_call_id: Option<String>,
+    /// What the subagent was asked to do.
+    pub task_description: Option<String>,
+    /// How far the subagent is.
+    #[cfg_attr(
+        feature = "testing",
+        ts(type = "'pending' | 'running' | 'completed' | 'failed' | 'aborted' | null")
+    )]
+    pub task_status: Option<String>,
+    /// What routes messages here.
+    pub routing_key: Option<String>,
+    /// What made the session, where it was not a run.
+    pub origin: Option<String>,
+    /// The session's id in the system it came from.
+    pub origin_session_id: Option<String>,
+    /// Unix milliseconds.
+    pub created_at: i64,
+    /// Unix milliseconds.
+    pub updated_at: i64,
+    /// Whether it is in use.
+    #[cfg_attr(feature = "testing", ts(type = "'active' | 'archived'"))]
+    pub status: String,
+}
+
+/// Which sessions.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SessionFilter {
+    /// Those of an agent: see `SessionRow.agentId`.
+    #[serde(default)]
+    pub agent_id: Option<String>,
+    /// Those of a persona.
+    #[serde(default)]
+    pub persona_id: Option<String>,
+    /// Those that a session spawned.
+    #[serde(default)]
+    pub parent_session_label: Option<String>,
+    /// Those whose label begins so.
+    #[serde(default)]
+    pub prefix: Option<String>,
+    /// Those in use, or those that were archived.
+    #[serde(default)]
+    pub status: Option<SessionStatus>,
+    /// Only subagents' sessions, or only others.
+    #[serde(default)]
+    pub is_subagent: Option<bool>,
+    /// The `next` of the page before: a label.
+    #[serde(default)]
+    pub after: Option<String>,
+    /// Sessions at most: 1 to 1,000. Default 100.
+    #[serde(default)]
+    #[cfg_attr(feature = "testing", ts(as = "Option<u32>"))]
+    pub limit: Limit,
+}
+
+/// Whether a session is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum SessionStatus {
+    /// In use.
+    Active,
+    /// Put away; a run brings it back.
+    Archived,
+}
+
+impl SessionStatus {
+    /// The value of the column.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Archived => "archived",
+        }
+    }
+}
+
+/// A session's pointer, as it was moved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct SessionMove {
+    /// Its number in the ledger.
+    pub id: i64,
+    /// The session.
+    pub session_label: String,
+    /// The turn it pointed at from then on.
+    pub thread_id: String,
+    /// Unix milliseconds.
+    pub changed_at: i64,
+}
+
+/// Another name of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct AliasRow {
+    /// The name.
+    pub alias: String,
+    /// The session's label, or another alias.
+    pub session_label: String,
+    /// Unix milliseconds.
+    pub created_at: i64,
+    /// Unix milliseconds.
+    pub updated_at: i64,
+}
+
+/// An identity with its main session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct PersonaRow {
+    /// The persona.
+    pub id: String,
+    /// The label of its main session, which may not be there yet.
+    pub main_session_label: String,
+    /// Unix milliseconds.
+    pub created_at: i64,
+    /// Unix milliseconds.
+    pub updated_at: i64,
+}

@@ -1,0 +1,205 @@
+//! Turns as a host reads them: their rows with messages and tool calls, with the broker interface's columns as fields.
+//!
+//! These are public types of the package. They must never be written back.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{
+    AgentMessage, AgentToolCall, Attempt, CompactionResult, Limit, TokenUsage, ToolCallStatus,
+};
+
+/// A message of a session's history, with the turn it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryMessage {
+    /// The turn.
+    pub turn_id: String,
+    /// The message.
+    #[serde(flatten)]
+    pub message: AgentMessage,
+}
+
+/// Why a stored turn failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct TurnError {
+    /// The broker interface's kind.
+    #[cfg_attr(feature = "testing", ts(type = "AgentErrorKind"))]
+    pub kind: String,
+    /// What failed and what to do about it.
+    pub message: String,
+    /// Whether the run may be tried again.
+    pub retryable: bool,
+    /// The stable code: the provider's, or the engine's (`interrupted`, `run_timeout`, …); null where there is none.
+    pub code: Option<String>,
+}
+
+/// A turn with its messages and tool calls.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct TurnRow {
+    /// The turn's ULID.
+    pub id: String,
+    /// The turn it follows; null for a root.
+    pub parent_turn_id: Option<String>,
+    /// A run, or a summary of earlier turns.
+    #[cfg_attr(feature = "testing", ts(type = "'normal' | 'compaction'"))]
+    pub turn_type: String,
+    /// How it ended.
+    #[cfg_attr(
+        feature = "testing",
+        ts(type = "'pending' | 'streaming' | 'completed' | 'aborted' | 'failed'")
+    )]
+    pub status: String,
+    /// The session it was run in.
+    pub session_label: String,
+    /// The host's id of the run.
+    pub run_id: String,
+    /// Turns above it: 0 for a root.
+    pub depth: i64,
+    /// True when a turn follows it.
+    pub has_children: bool,
+    /// Unix milliseconds.
+    pub started_at: i64,
+    /// Unix milliseconds.
+    pub completed_at: Option<i64>,
+    /// The model.
+    pub model: Option<String>,
+    /// The provider.
+    pub provider: Option<String>,
+    /// The part the agent played.
+    #[cfg_attr(feature = "testing", ts(type = "AgentRole"))]
+    pub role: String,
+    /// The toolset's name.
+    pub toolset_name: Option<String>,
+    /// The names of the tools on offer.
+    pub tools_available: Vec<String>,
+    /// The permissions snapshot, as it was given.
+    #[cfg_attr(feature = "testing", ts(type = "unknown"))]
+    pub permissions_granted: Option<Box<RawValue>>,
+    /// The permissions that were used, where the host recorded them.
+    #[cfg_attr(feature = "testing", ts(type = "unknown"))]
+    pub permissions_used: Option<Box<RawValue>>,
+    /// The sum over the turn's calls of the provider.
+    pub usage: TokenUsage,
+    /// True when a part of it was estimated.
+    pub usage_estimated: bool,
+    /// The tokens of this turn and all above it.
+    pub thread_tokens: i64,
+    /// The size of the context after the last call; null while unknown.
+    pub context_tokens: Option<i64>,
+    /// US dollars; null where a price is unknown.
+    pub cost: Option<f64>,
+    /// The ids of the messages that asked.
+    pub query_message_ids: Vec<String>,
+    /// The id of the final assistant message.
+    pub response_message_id: Option<String>,
+    /// How many tool calls it has.
+    pub tool_call_count: i64,
+    /// The event that triggered it.
+    pub source_event_id: Option<String>,
+    /// The workspace's root.
+    pub workspace_path: Option<String>,
+    /// Why the agent stopped.
+    #[cfg_attr(feature = "testing", ts(type = "StopReason | null"))]
+    pub stop_reason: Option<String>,
+    /// Why it failed.
+    pub error: Option<TurnError>,
+    /// Every attempt at a provider.
+    pub attempts: Vec<Attempt>,
+    /// What a compaction turn summarised.
+    pub compaction: Option<CompactionResult>,
+    /// The messages, in order.
+    pub messages: Vec<AgentMessage>,
+    /// The tool calls, in order.
+    pub tool_calls: Vec<AgentToolCall>,
+}
+
+/// A turn without its messages and tool calls; `ledger.turn(id)` has them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct TurnSummary {
+    /// The turn's ULID.
+    pub id: String,
+    /// The turn it follows; null for a root.
+    pub parent_turn_id: Option<String>,
+    /// A run, or a summary of earlier turns.
+    #[cfg_attr(feature = "testing", ts(type = "'normal' | 'compaction'"))]
+    pub turn_type: String,
+    /// How it ended.
+    #[cfg_attr(feature = "testing", ts(type = "'completed' | 'aborted' | 'failed'"))]
+    pub status: String,
+    /// The session it was run in.
+    pub session_label: String,
+    /// The host's id of the run.
+    pub run_id: String,
+    /// Turns above it: 0 for a root.
+    pub depth: i64,
+    /// True when a turn follows it.
+    pub has_children: bool,
+    /// Unix milliseconds.
+    pub started_at: i64,
+    /// Unix milliseconds.
+    pub completed_at: Option<i64>,
+    /// The model.
+    pub model: Option<String>,
+    /// The provider.
+    pub provider: Option<String>,
+    /// The part the agent played.
+    #[cfg_attr(feature = "testing", ts(type = "AgentRole"))]
+    pub role: String,
+    /// The sum over the turn's calls of the provider.
+    pub usage: TokenUsage,
+    /// US dollars; null where a price is unknown.
+    pub cost: Option<f64>,
+    /// How many tool calls it has.
+    pub tool_call_count: i64,
+    /// Why the agent stopped.
+    #[cfg_attr(feature = "testing", ts(type = "StopReason | null"))]
+    pub stop_reason: Option<String>,
+}
+
+/// Which tool calls.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ToolCallFilter {
+    /// Those of a turn.
+    #[serde(default)]
+    pub turn_id: Option<String>,
+    /// Those of the turns that were run in a session.
+    #[serde(default)]
+    pub session_label: Option<String>,
+    /// Those of a tool.
+    #[serde(default)]
+    pub tool_name: Option<String>,
+    /// Those that ended so.
+    #[serde(default)]
+    pub status: Option<ToolCallStatus>,
+    /// The `next` of the page before: a call's `callId`.
+    #[serde(default)]
+    pub after: Option<String>,
+    /// Calls at most: 1 to 1,000. Default 100. A page also ends where its results come to 16 MiB.
+    #[serde(default)]
+    #[cfg_attr(feature = "testing", ts(as = "Option<u32>"))]
+    pub limit: Limit,
+}
+
+/// A tool call, with where it was made.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCallRow {
+    /// The turn.
+    pub turn_id: String,
+    /// The session the turn was run in.
+    pub session_label: String,
+    /// The call.
+    #[serde(flatten)]
+    pub call: AgentToolCall,
+}

@@ -1,0 +1,19 @@
+//! The data of the engine: what a host hands in and reads back, what a provider answers, what the ledger stores.
+//!
+//! Plain values and serde. It must never know a port, do I/O or read a clock.
+
+pub(crate) mod block;
+pub(crate) mod budget;
+pub(crate) mod call;
+pub(crate) mod catalogue;
+pub(crate) mod context;
+pub(crate) mod errors;
+pub(crate) mod event;
+pub(crate) mod image;
+pub(crate) mod input;
+pub(crate) mod interrupted;
+pub(crate) mod ledger;
+pub(crate) mod message;
+pub(crate) mod profile;
+pub(crate) mod result;
+pub(crate) mod tool;

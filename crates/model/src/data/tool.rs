@@ -1,0 +1,79 @@
+//! Tools as the model and the ledger see them: name, description, schema and how they may run.
+//!
+//! It must never hold the function itself: that belongs to the host of the tool.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// How a tool may run beside the others of the same message.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum ExecutionMode {
+    /// Alone.
+    #[default]
+    Sequential,
+    /// Together with other parallel tools.
+    Parallel,
+}
+
+/// What may be done with a call whose outcome is unknown after a crash.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum ReplayClass {
+    /// No side effect: run it again.
+    Pure,
+    /// Same key, same effect: run it again with the same idempotency key.
+    Idempotent,
+    /// The tool can be asked what happened.
+    Reconcilable,
+    /// Never run again.
+    #[default]
+    Unsafe,
+}
+
+impl ReplayClass {
+    /// The name used on every surface.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pure => "pure",
+            Self::Idempotent => "idempotent",
+            Self::Reconcilable => "reconcilable",
+            Self::Unsafe => "unsafe",
+        }
+    }
+}
+
+/// The error of a call that a crash left in doubt and whose outcome nobody knows.
+pub const OUTCOME_UNKNOWN: &str = "outcome_unknown";
+
+/// What the model reads of such a call.
+pub const OUTCOME_UNKNOWN_TEXT: &str = "outcome_unknown: the process ended while this tool ran, and whether it had \
+    its effect is not known. Find out before you call it again.";
+
+/// One tool on offer. `parameters` is JSON Schema (2020-12), passed to the model whole.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolDefinition {
+    /// `[A-Za-z0-9_-]{1,64}`.
+    pub name: String,
+    /// What the model reads.
+    #[serde(default)]
+    pub description: String,
+    /// The schema's JSON text.
+    pub parameters: Box<RawValue>,
+    /// How it may run beside others.
+    #[serde(default)]
+    pub execution_mode: ExecutionMode,
+    /// Limit of one execution in milliseconds; the run's remaining time where absent.
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+    /// What may be done after a crash.
+    #[serde(default)]
+    pub replay: ReplayClass,
+    /// How often a failed execution is tried again; only with `pure` or `idempotent`.
+    #[serde(default)]
+    pub retries: u32,
+}

@@ -1,0 +1,136 @@
+//! The port through which a host changes the ledger and cares for it: names of sessions, forks, turns of its own, commands
+//! to runs elsewhere, checks, copies, transfer.
+//!
+//! What only a file has may be [`Supported::Unsupported`]. It must never name a backend.
+
+use std::path::Path;
+
+use crate::{
+    AliasRow, CommitReceipt, JournalFuture, LedgerBackup, LedgerExport, LedgerFormat, LedgerImport,
+    LedgerReport, LedgerStats, LedgerVacuum, PersonaRow, SessionCommand, SessionRow, TurnCommit,
+};
+
+/// What came of an operation that not every backend has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Supported<T> {
+    /// It was done.
+    Done(T),
+    /// This backend does not have it: what to use instead, as half a sentence (`use pg_dump`).
+    Unsupported(&'static str),
+}
+
+/// Everything that a host can do with a ledger besides reading it and running turns. Every method may fail with any error
+/// of storage; those named at a method are its own.
+pub trait LedgerAdmin: Send + Sync {
+    /// A new session that begins at the turn `turn_id`; its label is `fork-<ulid>` where none is given.
+    ///
+    /// # Errors
+    /// See [`LedgerAdmin::fork_at`].
+    fn fork<'a>(
+        &'a self,
+        turn_id: &'a str,
+        label: Option<&'a str>,
+    ) -> JournalFuture<'a, SessionRow> {
+        self.fork_at(turn_id, label, None)
+    }
+
+    /// As [`LedgerAdmin::fork`]; with `call`, it begins where that tool call of the turn had its result.
+    ///
+    /// # Errors
+    /// `unknown_turn`; `unknown_tool_call`; `storage_constraint` for a label that is taken or not usable.
+    fn fork_at<'a>(
+        &'a self,
+        turn_id: &'a str,
+        label: Option<&'a str>,
+        call: Option<&'a str>,
+    ) -> JournalFuture<'a, SessionRow>;
+
+    /// Takes the session's last compaction back: its pointer goes to the turn before it, and every message is in the
+    /// context again. Turns that came after the compaction stay in the ledger, beside the thread. `None` where the thread
+    /// has no compaction.
+    ///
+    /// # Errors
+    /// `unknown_session`; `storage_locked` while a turn of it runs.
+    fn uncompact<'a>(&'a self, label: &'a str) -> JournalFuture<'a, Option<SessionRow>>;
+
+    /// Commits the turn of a broker: it follows the parent it names, or the session's head where it names none.
+    ///
+    /// # Errors
+    /// `stale_head` when the session is somewhere else; see [`crate::Journal::commit`].
+    fn write_turn(&self, turn: TurnCommit) -> JournalFuture<'_, CommitReceipt>;
+
+    /// Makes `alias` a name of `label`, or lets it lead there from now on.
+    ///
+    /// # Errors
+    /// `storage_constraint` for a label that a session in use has, for a cycle, and for a chain of more than 8.
+    fn set_alias(&self, alias: String, label: String) -> JournalFuture<'_, AliasRow>;
+
+    /// Removes an alias; false where there was none.
+    fn remove_alias(&self, alias: String) -> JournalFuture<'_, bool>;
+
+    /// Archives a session, or takes it out of the archive. Its turns stay as they are.
+    ///
+    /// # Errors
+    /// `unknown_session`; `storage_locked` while a turn of it runs; `storage_constraint` where an alias has its label by
+    /// now.
+    fn set_archived(&self, label: String, archived: bool) -> JournalFuture<'_, SessionRow>;
+
+    /// Creates a persona, or gives it another main session.
+    ///
+    /// # Errors
+    /// `storage_constraint` where another persona has that main session.
+    fn put_persona(&self, id: String, main: Option<String>) -> JournalFuture<'_, PersonaRow>;
+
+    /// Hands a command to the run that is under way in the session, in whatever process. False where it takes no message
+    /// any more, or compacts.
+    ///
+    /// # Errors
+    /// `not_running`.
+    fn command<'a>(&'a self, label: &'a str, command: SessionCommand) -> JournalFuture<'a, bool>;
+
+    /// Reads the whole ledger and compares it with what must hold. Runs go on meanwhile. What is wrong is in the report,
+    /// not an error.
+    fn verify(&self) -> JournalFuture<'_, LedgerReport>;
+
+    /// What is in the ledger, and how large it is.
+    fn stats(&self) -> JournalFuture<'_, LedgerStats>;
+
+    /// Copies the ledger, as it stands at one moment, to a new file at `path`. Runs go on and commit meanwhile.
+    ///
+    /// # Errors
+    /// `storage_exists` where there is a file already. No part of a copy is left then.
+    fn backup<'a>(&'a self, path: &'a Path) -> JournalFuture<'a, Supported<LedgerBackup>>;
+
+    /// Gives the room back that nothing uses.
+    ///
+    /// # Errors
+    /// `storage_locked`, `storage_full`. The ledger is as it was then.
+    fn vacuum(&self) -> JournalFuture<'_, Supported<LedgerVacuum>>;
+
+    /// Writes a session, or with [`LedgerFormat::Ledger`] all of them, to a new file at `path`, from one moment.
+    ///
+    /// # Errors
+    /// `storage_exists` where there is a file already; `unknown_session`. No part of a file is left then.
+    fn export<'a>(
+        &'a self,
+        path: &'a Path,
+        format: LedgerFormat,
+        label: Option<String>,
+    ) -> JournalFuture<'a, LedgerExport>;
+
+    /// Imports the sessions of a file. A line that cannot be taken is in the report; everything else is imported.
+    /// Importing a file again changes nothing.
+    ///
+    /// # Errors
+    /// `invalid_import` for what is no file of that format. What was imported until then stays, unseen until the import is
+    /// done again.
+    fn import<'a>(
+        &'a self,
+        path: &'a Path,
+        format: LedgerFormat,
+        label: Option<String>,
+    ) -> JournalFuture<'a, LedgerImport>;
+
+    /// Waits for what was handed over, and closes. Every later call is refused; a second `close` does nothing.
+    fn close(&self) -> JournalFuture<'_, ()>;
+}

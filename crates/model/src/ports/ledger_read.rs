@@ -1,0 +1,121 @@
+//! The port through which a host reads the ledger: rows, threads, lists, search, usage, and the events of runs.
+//!
+//! Each answer is one consistent view, and no list is without an end: see [`crate::Page`]. A turn that still runs is in no
+//! answer but that of [`LedgerRead::turn`]. It must never name a backend.
+
+use crate::{
+    AliasRow, Cursor, EventPage, Follows, HistoryMessage, JournalFuture, Page, PageOptions,
+    PersonaRow, QueryLimits, QueryResult, SearchHit, SearchOptions, SessionFilter, SessionMove,
+    SessionPage, SessionRow, ToolCallFilter, ToolCallRow, TurnRow, TurnSummary, UsageFilter,
+    UsageRow,
+};
+
+/// Everything that a host can read of a ledger. Every method may fail with any error of storage; those named at a method
+/// are its own.
+pub trait LedgerRead: Send + Sync {
+    /// The session of that label, or of that alias.
+    fn session<'a>(&'a self, label: &'a str) -> JournalFuture<'a, Option<SessionRow>>;
+
+    /// The label of the session that a label or an alias names. A session need not be there: it is created on first use.
+    fn resolve(&self, label: String) -> JournalFuture<'_, String>;
+
+    /// The sessions that a filter lets through, by their labels.
+    fn sessions(&self, filter: SessionFilter) -> JournalFuture<'_, Page<SessionRow>>;
+
+    /// The messages that a next call would see, of a session by its label or of a turn by its id, oldest first.
+    ///
+    /// # Errors
+    /// `unknown_session` when it is neither.
+    fn messages<'a>(&'a self, of: &'a str) -> JournalFuture<'a, Vec<HistoryMessage>>;
+
+    /// The turn of that id, with its messages and tool calls.
+    fn turn<'a>(&'a self, id: &'a str) -> JournalFuture<'a, Option<TurnRow>>;
+
+    /// The turn and those above it, the turn first and the root last.
+    ///
+    /// # Errors
+    /// `unknown_turn`.
+    fn ancestry(&self, turn_id: String, page: PageOptions) -> JournalFuture<'_, Page<TurnSummary>>;
+
+    /// The turns that follow a turn.
+    ///
+    /// # Errors
+    /// `unknown_turn`.
+    fn children(&self, turn_id: String, page: PageOptions) -> JournalFuture<'_, Page<TurnSummary>>;
+
+    /// Where a session has pointed, oldest first.
+    ///
+    /// # Errors
+    /// `unknown_session`; `invalid_query` for an `after` that is none.
+    fn session_history(
+        &self,
+        label: String,
+        page: PageOptions,
+    ) -> JournalFuture<'_, Page<SessionMove>>;
+
+    /// Where a session pointed at a time, in Unix milliseconds; `None` before its first turn.
+    ///
+    /// # Errors
+    /// `unknown_session`.
+    fn as_of(&self, label: String, time: i64) -> JournalFuture<'_, Option<SessionMove>>;
+
+    /// The tool calls that a filter lets through, by turn.
+    ///
+    /// # Errors
+    /// `invalid_query` for an `after` that is no call.
+    fn tool_calls(&self, filter: ToolCallFilter) -> JournalFuture<'_, Page<ToolCallRow>>;
+
+    /// The messages that hold every word of `text`, newest first.
+    fn search(
+        &self,
+        text: String,
+        options: SearchOptions,
+    ) -> JournalFuture<'_, Page<SearchHit, i64>>;
+
+    /// What turns have used, added up.
+    ///
+    /// # Errors
+    /// `invalid_query` for an `after` that is no key.
+    fn usage(&self, filter: UsageFilter) -> JournalFuture<'_, Page<UsageRow>>;
+
+    /// The aliases: all, or those that lead straight to `label`.
+    fn aliases(
+        &self,
+        label: Option<String>,
+        page: PageOptions,
+    ) -> JournalFuture<'_, Page<AliasRow>>;
+
+    /// The persona of that id.
+    fn persona(&self, id: String) -> JournalFuture<'_, Option<PersonaRow>>;
+
+    /// The personas, by id.
+    fn personas(&self, page: PageOptions) -> JournalFuture<'_, Page<PersonaRow>>;
+
+    /// One read-only statement in the backend's own SQL. `params` is the JSON text of an array.
+    ///
+    /// # Errors
+    /// `invalid_query` for everything that is not one valid read within `limits.time`.
+    fn query(
+        &self,
+        sql: String,
+        params: String,
+        limits: QueryLimits,
+    ) -> JournalFuture<'_, QueryResult>;
+
+    /// The events of a run after number `after`; waits until there are some, or it is known that none come.
+    ///
+    /// # Errors
+    /// `unknown_run`, `events_expired`.
+    fn follow(&self, of: Follows, after: u64) -> JournalFuture<'_, EventPage>;
+
+    /// The events of a session's runs after `cursor`, by run in order; waits until there are some. Without a cursor the
+    /// events of the runs under way come from their beginning.
+    fn watch<'a>(
+        &'a self,
+        label: &'a str,
+        cursor: Option<Cursor>,
+    ) -> JournalFuture<'a, SessionPage>;
+
+    /// The number of the newest stored event of a turn; 0 for none.
+    fn last_event<'a>(&'a self, turn_id: &'a str) -> JournalFuture<'a, u64>;
+}

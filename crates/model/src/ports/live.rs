@@ -1,0 +1,72 @@
+//! The port between a running turn and the ledger, which stores its events and delivers commands of other processes.
+//!
+//! The engine's run implements [`LiveRun`], the ledger [`RunRegistration`]. It must never decide how events are stored.
+
+use std::sync::Arc;
+
+/// The names of a run.
+#[derive(Debug, Clone)]
+pub struct RunNames {
+    /// The turn's ULID.
+    pub turn_id: String,
+    /// The host's id of the run.
+    pub run_id: String,
+    /// The session.
+    pub session_label: String,
+    /// True where the turn is an interrupted one that goes on: its events are another's until its lease is taken.
+    pub resumes: bool,
+}
+
+/// The kind of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunEventKind {
+    /// A piece of visible text.
+    Token,
+    /// A piece of shown reasoning.
+    Reasoning,
+    /// Any other, as the JSON of a [`crate::StreamEvent`].
+    Event,
+}
+
+/// One event of a run, as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunEvent {
+    /// The event's number.
+    pub seq: u64,
+    /// Its kind.
+    pub kind: RunEventKind,
+    /// The message that a delta belongs to.
+    pub message_id: Option<Arc<str>>,
+    /// The delta, or the event's JSON.
+    pub text: Arc<str>,
+}
+
+/// A running turn, as others reach it.
+pub trait LiveRun: Send + Sync {
+    /// Ends it as aborted.
+    fn abort(&self);
+
+    /// Hands it a message for its next tool boundary; false where it takes none.
+    fn steer(&self, text: &str) -> bool;
+
+    /// Its events after `after` that are not in the file, oldest first.
+    fn unstored(&self, after: u64) -> Vec<RunEvent>;
+
+    /// Its events up to `seq` are in the file: they may be delivered, and need not be returned again.
+    fn ack(&self, seq: u64);
+
+    /// Its events cannot be written now: they are delivered as they come, and returned again later.
+    fn nack(&self);
+
+    /// Its events are not stored any more.
+    fn stop_storing(&self);
+}
+
+/// A run among those that run now. Dropping it ends the registration.
+pub trait RunRegistration: Send + Sync {
+    /// Whether the run's events are stored.
+    fn stores_events(&self) -> bool;
+
+    /// The run has new events. `urgent` is false for deltas that may wait a few milliseconds for more.
+    fn notify(&self, urgent: bool);
+}

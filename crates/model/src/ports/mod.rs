@@ -1,0 +1,15 @@
+//! The ports between the engine, the shell for JavaScript and the backends of the ledger.
+//!
+//! A backend implements [`crate::Journal`], [`crate::ProfileStore`] and [`crate::RatioStore`] for the engine,
+//! and [`crate::LedgerRead`] and [`crate::LedgerAdmin`] for the host. It must never name one.
+
+pub(crate) mod broker_turn;
+pub(crate) mod commit;
+pub(crate) mod future;
+pub(crate) mod journal;
+pub(crate) mod ledger;
+pub(crate) mod ledger_admin;
+pub(crate) mod ledger_read;
+pub(crate) mod live;
+pub(crate) mod profiles;
+pub(crate) mod ratios;

@@ -1,0 +1,29 @@
+//! The stored ratios of how models count tokens, and their store.
+//!
+//! It must never hold what was counted: no prompt, no session.
+
+use crate::JournalFuture;
+
+/// How a model's count stands to the engine's estimate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptRatio {
+    /// The provider's name.
+    pub provider: String,
+    /// The model's id.
+    pub model: String,
+    /// Thousandths.
+    pub per_mille: u32,
+    /// From so many answers.
+    pub samples: u32,
+    /// Unix milliseconds.
+    pub updated_at: i64,
+}
+
+/// The store of ratios; the ledger implements it.
+pub trait RatioStore: Send + Sync {
+    /// All stored ratios.
+    fn ratios(&self) -> JournalFuture<'static, Vec<KeptRatio>>;
+
+    /// Stores one, over the one before. Handed over when it is called: dropping the future undoes nothing.
+    fn keep_ratio(&self, ratio: KeptRatio) -> JournalFuture<'static, ()>;
+}

@@ -1,0 +1,15 @@
+//! The options that name providers and keys: read once, checked field by field.
+
+mod check;
+mod fields;
+mod known_service;
+mod parse;
+mod set;
+#[cfg(test)]
+mod tests;
+
+pub use fields::ProviderOptions;
+pub use parse::{parse_hosted_providers, parse_providers};
+#[cfg(test)]
+use set::ProviderSet;
+pub use set::ProviderSettings;

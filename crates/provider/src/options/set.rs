@@ -1,0 +1,62 @@
+//! The providers and keys of an engine, checked. It must never open anything.
+
+use std::collections::BTreeMap;
+
+use crate::auth::Profiles;
+use crate::aws;
+use crate::http::HttpSettings;
+use crate::scripted::Script;
+use crate::services::Service;
+use crate::{Api, Failure, ProviderKeys};
+use model::FailureKind;
+
+/// What answers under a provider's name.
+pub enum ProviderSettings {
+    /// A service over HTTP.
+    Http {
+        /// The API it speaks.
+        api: Api,
+        /// Where and how.
+        settings: Box<HttpSettings>,
+    },
+    /// A script.
+    Scripted(Script),
+}
+
+/// The providers and keys of an engine.
+pub struct ProviderSet {
+    /// By name.
+    pub providers: BTreeMap<String, ProviderSettings>,
+    pub(super) profiles: Profiles,
+}
+
+impl ProviderSet {
+    /// The auth profiles of a provider; none for a server that needs no key, and `missing_key` where the provider is a
+    /// known service's own host, which answers no request without one.
+    #[must_use]
+    pub fn keys(&self, provider: &str) -> ProviderKeys {
+        let profiles = self.profiles.of(provider);
+        if !profiles.is_empty() {
+            return ProviderKeys { profiles, missing: None };
+        }
+        let variable = match self.providers.get(provider) {
+            Some(ProviderSettings::Http { settings, .. }) if aws::is_own(settings) => {
+                Some(aws::TOKEN_VARIABLE)
+            }
+            Some(ProviderSettings::Http { api, settings }) => {
+                Service::of_origin(&settings.base, *api)
+                    .and_then(|service| service.variables.first().copied())
+            }
+            Some(ProviderSettings::Scripted(_)) | None => None,
+        };
+        let missing = variable.map(|variable| Failure {
+            should_retry: Some(false),
+            ..Failure::new(
+                FailureKind::Auth,
+                "missing_key",
+                format!("`{provider}` has no key; pass one in `authProfiles`, or set `{variable}`"),
+            )
+        });
+        ProviderKeys { profiles, missing }
+    }
+}

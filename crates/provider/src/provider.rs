@@ -1,0 +1,58 @@
+//! The port of a model service: what the engine asks of it.
+//!
+//! One attempt is one complete response or one typed failure. It must never retry, or know turns or tools.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use bytes::Bytes;
+
+use crate::{Credential, ModelRequest};
+use model::{Api, Completion, DeltaSink, Failure, Message, RunWarning, TranscriptRules};
+
+/// The outcome of one attempt.
+pub type Attempted<'a> = Pin<Box<dyn Future<Output = Result<Completion, Failure>> + Send + 'a>>;
+
+/// The outcome of a count: `None` where the API has no way to ask.
+pub type Counted<'a> = Pin<Box<dyn Future<Output = Result<Option<u64>, Failure>> + Send + 'a>>;
+
+/// A model service that can be asked. Dropping the future of [`Provider::stream`] closes its socket.
+pub trait Provider: Send + Sync {
+    /// The API it speaks; decides projection (docs/rules/projection.md#passes) and provenance.
+    fn api(&self) -> Api;
+
+    /// What the server asks of transcripts beyond its API.
+    fn transcript_rules(&self) -> TranscriptRules {
+        TranscriptRules::default()
+    }
+
+    /// Writes projected messages as the API's JSON message objects, separated by commas, without brackets. Pure: the same
+    /// messages give the same bytes, so that a session's prefix can be reused (docs/rules/compaction.md#prompt-cache-stability).
+    fn encode_messages(&self, messages: &[Message]) -> Bytes;
+
+    /// Asks once. Everything received goes to `sink` as it comes; what the sink got before a failure stays valid.
+    fn stream<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        credential: Option<&'a Credential>,
+        sink: &'a mut dyn DeltaSink,
+    ) -> Attempted<'a>;
+
+    /// Closes the connections that stay open for the next request, and those that were opened for none: a server that
+    /// waits for its clients to leave would wait for them.
+    fn disconnect(&self) {}
+
+    /// What of `request` the API cannot express. See [`crate::Wire::unsupported`].
+    fn unsupported(&self, _request: &ModelRequest) -> Vec<RunWarning> {
+        Vec::new()
+    }
+
+    /// Asks how many tokens the prompt of `request` has.
+    fn count<'a>(
+        &'a self,
+        _request: &'a ModelRequest,
+        _credential: Option<&'a Credential>,
+    ) -> Counted<'a> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}

@@ -1,0 +1,155 @@
+//! Where one run stands in its fallback chain: the candidates, what was tried, and what may come next.
+//!
+//! Data and what is read from it. It must never decide; `choice` does, and `progress` records what happened.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::profiles::ProfileCandidate;
+use model::{Failure, FailureKind};
+
+/// The longest wait where another model can be asked, unless the host sets another, in milliseconds.
+pub const MAX_WAIT_MS: i64 = 2_000;
+
+/// A model of the chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// The provider's name.
+    pub provider: String,
+    /// The model's id.
+    pub model: String,
+    /// Its window in tokens.
+    pub window: u64,
+    /// The profiles it may be asked with; empty for a server without keys.
+    pub profiles: Vec<ProfileCandidate>,
+    /// Whether their order is the host's.
+    pub explicit: bool,
+    /// Why it cannot be asked at all: it needs a key and has none.
+    pub missing: Option<Failure>,
+}
+
+/// What to do for the next attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// Ask with this profile; `None` for a server without keys.
+    Use(Option<String>),
+    /// Wait, call [`Plan::waited`], and choose again.
+    Wait(Pause),
+    /// Go to this model of the chain: call [`Plan::switched`], and choose again.
+    Switch {
+        /// Its index in the chain.
+        to: usize,
+        /// Why the one before was left.
+        reason: FailureKind,
+    },
+    /// There is nothing left to try.
+    Fail(Failure),
+}
+
+/// A wait for a profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pause {
+    /// How long.
+    pub length: Duration,
+    /// Why the profile may not be asked before.
+    pub reason: FailureKind,
+    /// The profile that is free first; `None` for a server without keys.
+    pub profile: Option<String>,
+}
+
+/// Where a run stands in its chain.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub(super) candidates: Vec<Candidate>,
+    pub(super) at: usize,
+    /// The longest wait where another model can be asked, in milliseconds.
+    pub(super) max_wait: i64,
+    /// The profile in use.
+    pub(super) current: Option<String>,
+    /// Failed requests of this call by profile.
+    pub(super) failures: BTreeMap<String, u32>,
+    pub(super) waits: u32,
+    /// Those after a refusal of its own.
+    pub(super) own_waits: u32,
+    /// Profiles that are through with this call, until a wait, and why.
+    pub(super) tried: BTreeMap<String, FailureKind>,
+    /// Those of them that no wait makes better.
+    pub(super) barred: BTreeSet<String>,
+    /// The model will not answer this call, whatever the profile.
+    pub(super) left: bool,
+    /// Only a window larger than this will do.
+    pub(super) larger_than: u64,
+    /// When the limit of a server without keys was met, and until when it is left alone.
+    pub(super) keyless: Option<(i64, i64)>,
+    pub(super) failed_calls: u32,
+    pub(super) last: Option<Failure>,
+}
+
+impl Plan {
+    /// A plan over the chain, whose first is the model asked for. `sticky` is the profile that the session last used.
+    #[must_use]
+    pub fn new(candidates: Vec<Candidate>, sticky: Option<String>) -> Self {
+        Self {
+            candidates,
+            at: 0,
+            max_wait: MAX_WAIT_MS,
+            current: sticky,
+            failures: BTreeMap::new(),
+            waits: 0,
+            own_waits: 0,
+            tried: BTreeMap::new(),
+            barred: BTreeSet::new(),
+            left: false,
+            larger_than: 0,
+            keyless: None,
+            failed_calls: 0,
+            last: None,
+        }
+    }
+
+    /// The same with another bound for the waits where another model can be asked, in milliseconds.
+    #[must_use]
+    pub fn waiting_at_most(self, max_wait: i64) -> Self {
+        Self { max_wait, ..self }
+    }
+
+    /// Whether the model may be asked with one profile or another.
+    pub fn has_choice(&self) -> bool {
+        self.candidate().is_some_and(|candidate| candidate.profiles.len() > 1)
+    }
+
+    pub(super) fn candidate(&self) -> Option<&Candidate> {
+        self.candidates.get(self.at)
+    }
+
+    /// Whether the profile in use has not failed in this call yet.
+    #[must_use]
+    pub fn is_first_failure(&self) -> bool {
+        let current = self.current.as_deref().unwrap_or_default();
+        !self.failures.contains_key(current)
+    }
+
+    /// Why the last attempt of this call failed.
+    pub fn last_failure(&self) -> Option<FailureKind> {
+        self.last.as_ref().map(|last| last.kind)
+    }
+
+    /// Whether there is a model ahead with a larger window.
+    #[must_use]
+    pub fn has_larger(&self) -> bool {
+        let window = self.candidate().map_or(u64::MAX, |candidate| candidate.window);
+        self.candidates.iter().skip(self.at).any(|candidate| candidate.window > window)
+    }
+
+    /// The models after this one that would do.
+    pub(super) fn ahead(&self) -> impl Iterator<Item = (usize, &Candidate)> {
+        let from = self.at.saturating_add(1);
+        let ahead = self.candidates.iter().enumerate().skip(from);
+        ahead.filter(|(_, candidate)| candidate.window > self.larger_than)
+    }
+}
+
+/// Milliseconds as a duration; what is past is none.
+pub(super) fn duration(ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or_default())
+}

@@ -1,0 +1,183 @@
+//! What happens to a plan: attempts fail, waits end, models change, an answer comes.
+//!
+//! It must never go back to a model that was left, or go on once a token was emitted.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::choice::MOST_REQUESTS;
+use super::plan::{Choice, Plan, duration};
+use crate::profiles::{self, ProfileBook};
+use crate::retry;
+use model::{Failure, FailureKind};
+
+impl Plan {
+    /// The most failed calls of a run.
+    fn ceiling(&self) -> u32 {
+        let profiles: BTreeSet<&str> = self
+            .candidates
+            .iter()
+            .flat_map(|candidate| &candidate.profiles)
+            .map(|it| it.id.as_str())
+            .collect();
+        let profiles = u32::try_from(profiles.len()).unwrap_or(u32::MAX);
+        profiles.saturating_mul(8).saturating_add(24).clamp(32, 160)
+    }
+
+    /// Another model is asked from now on. A full window asks for a larger one once: what comes after is compacted first.
+    pub fn switched(&mut self, to: usize) {
+        self.at = to;
+        self.left = false;
+        self.larger_than = 0;
+        self.keyless = None;
+        if self.current.as_ref().is_some_and(|current| self.tried.contains_key(current)) {
+            self.current = None;
+        }
+        self.fresh();
+    }
+
+    fn fresh(&mut self) {
+        self.failures.clear();
+        self.waits = 0;
+        self.own_waits = 0;
+        self.tried.clear();
+        self.barred.clear();
+    }
+
+    /// The wait is over. All had cooled: the profile is chosen anew. A wait for what others were refused is not the call's
+    /// own: many at once would use up each other's.
+    pub fn waited(&mut self) {
+        self.current = None;
+        self.waits = self.waits.saturating_add(1);
+        if !self.tried.is_empty() {
+            self.own_waits = self.own_waits.saturating_add(1);
+        }
+        self.tried.clear();
+    }
+
+    /// This profile is asked.
+    pub fn using(&mut self, profile: Option<&str>) {
+        if self.current.as_deref() != profile {
+            self.current = profile.map(ToOwned::to_owned);
+        }
+    }
+
+    /// The call was answered: the next one begins anew, with the same model and profile.
+    pub fn answered(&mut self) {
+        self.last = None;
+        self.fresh();
+    }
+
+    /// The history was compacted: the profile is chosen anew.
+    pub fn compacted(&mut self) {
+        self.current = None;
+    }
+
+    /// Whether one more refusal ends the call after those that it has waited for: the profile in use is asked no more then,
+    /// and no other model is either.
+    pub fn is_last_request(&self) -> bool {
+        let current = self.current.as_deref().unwrap_or_default();
+        let spent = |failed: &u32| failed.saturating_add(1) >= MOST_REQUESTS;
+        let alone = self.own_waits > 0 && self.ahead().next().is_none();
+        alone && self.failures.get(current).is_some_and(spent)
+    }
+
+    /// So many calls of the run have failed, those that other plans have made among them.
+    pub fn has_failed(&mut self, calls: u32) {
+        self.failed_calls = self.failed_calls.max(calls);
+    }
+
+    /// Counts a failed attempt, and gives after how long the same profile is tried again; `None` where it is not.
+    #[must_use]
+    pub fn retry(
+        &mut self,
+        failure: &Failure,
+        emitted: bool,
+        book: &ProfileBook,
+        now: i64,
+        remaining: Duration,
+        dice: f64,
+    ) -> Option<Duration> {
+        let current = self.current.clone().unwrap_or_default();
+        let failed = self.failures.entry(current).or_default();
+        *failed = failed.saturating_add(1);
+        let failures = *failed;
+        self.failed_calls = self.failed_calls.saturating_add(1);
+        self.last = Some(failure.clone());
+        if self.failed_calls >= self.ceiling() {
+            return None;
+        }
+        let facts = retry::Facts { failures, emitted, remaining, dice };
+        let delay = retry::delay(failure, facts)?;
+        // A pause that the provider asks for is not sat out where another model can be asked meanwhile.
+        let long = failure.retry_after.is_some() && delay > duration(self.max_wait);
+        (!long || !self.has_usable(book, now)).then_some(delay)
+    }
+
+    /// The profile in use is through with this call, and the book has its failure: whether something else is tried, or
+    /// the error the run ends with.
+    pub fn spent(
+        &mut self,
+        failure: &Failure,
+        emitted: bool,
+        book: &ProfileBook,
+        now: i64,
+        remaining: Duration,
+    ) -> Result<(), Failure> {
+        self.last = Some(failure.clone());
+        let final_word = failure.should_retry == Some(false);
+        if emitted || self.failed_calls >= self.ceiling() {
+            return Err(failure.clone());
+        }
+        let current = self.current.clone().unwrap_or_default();
+        match failure.kind {
+            FailureKind::Format
+            | FailureKind::BudgetExceeded
+            | FailureKind::Aborted
+            | FailureKind::Storage => {
+                return Err(failure.clone());
+            }
+            FailureKind::ModelNotFound | FailureKind::Unknown | FailureKind::Refusal => {
+                self.left = true;
+            }
+            FailureKind::ContextOverflow => {
+                self.left = true;
+                self.larger_than = self.candidate().map_or(u64::MAX, |candidate| candidate.window);
+            }
+            FailureKind::Timeout
+            | FailureKind::Overloaded
+            | FailureKind::ServerError
+            | FailureKind::Network
+                if final_word =>
+            {
+                self.left = true;
+            }
+            FailureKind::RateLimit
+            | FailureKind::Auth
+            | FailureKind::AuthPermanent
+            | FailureKind::Billing
+            | FailureKind::Timeout
+            | FailureKind::Overloaded
+            | FailureKind::ServerError
+            | FailureKind::Network => {
+                if self.candidate().is_some_and(|candidate| candidate.profiles.is_empty())
+                    && failure.kind == FailureKind::RateLimit
+                {
+                    let wait = failure.retry_after.map_or_else(profiles::first_rung, |wait| {
+                        i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)
+                    });
+                    self.keyless = Some((now, now.saturating_add(wait)));
+                }
+                // Its retries are made: what still fails then is not waited for. A limit has a time at which it is over.
+                if final_word || failure.kind != FailureKind::RateLimit {
+                    self.barred.insert(current.clone());
+                }
+                self.tried.insert(current, failure.kind);
+            }
+        }
+        match self.choose(book, now, remaining, &|_| false) {
+            Choice::Use(_) | Choice::Wait(_) | Choice::Switch { .. } => Ok(()),
+            Choice::Fail(failure) => Err(failure),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Whether a lane admits calls after a refusal, and what the calls around the refusal show of it.
+//!
+//! It must never read a clock.
+
+use super::pace::Pace;
+
+/// A refusal is a lone one where so many of the calls that were under way with it were served for each that was refused.
+const LONE: u32 = 4;
+
+/// Whether a lane admits calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// As many as the limits have room for.
+    Open,
+    /// None before this time.
+    Closed(i64),
+    /// After a refusal: so many may be unanswered at once.
+    Probing(u32),
+}
+
+/// What came of the calls that were under way when one was refused. Where a limit is reached, those are refused as well.
+#[derive(Debug)]
+pub(super) struct Cohort {
+    pub(super) served: u32,
+    pub(super) refused: u32,
+    /// How many could be unanswered at once.
+    pub(super) width: u32,
+    /// The pace until then.
+    pub(super) pace: Pace,
+}
+
+impl Cohort {
+    /// Whether the refusal shows no limit: most of the others were served.
+    pub(super) fn is_lone(&self) -> bool {
+        self.served >= self.refused.saturating_mul(LONE)
+    }
+}

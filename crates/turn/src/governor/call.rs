@@ -1,0 +1,69 @@
+//! A call of a lane, waiting or under way, as plain data. It must never decide.
+
+/// Which calls are admitted first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// Somebody waits for the answer.
+    Interactive,
+    /// A worker's or a subagent's session.
+    Worker,
+    /// A summary.
+    Compaction,
+}
+
+/// What decides a call's position in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// Which of two waiting calls goes first.
+    pub priority: Priority,
+    /// One more refusal would end it.
+    pub last: bool,
+}
+
+impl From<Priority> for Claim {
+    fn from(priority: Priority) -> Self {
+        Self { priority, last: false }
+    }
+}
+
+/// What is counted: requests, tokens, tokens of prompts, tokens of answers.
+pub(super) const KINDS: usize = 4;
+pub(super) type Amounts = [u64; KINDS];
+
+/// A call that waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) id: u64,
+    pub(super) claim: Claim,
+    pub(super) input: u64,
+    pub(super) queued_at: i64,
+    /// Calls that were admitted before it was queued.
+    pub(super) admitted_before: u64,
+}
+
+/// A call that was admitted.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) cost: Amounts,
+    /// What the answers before it had settled.
+    pub(super) settled: Amounts,
+    pub(super) at: i64,
+    pub(super) answered: bool,
+    /// It was admitted although the limits, as the headers reported them, had no room.
+    pub(super) forced: bool,
+    /// It was admitted after a refusal, to see whether there is room again.
+    pub(super) probe: bool,
+    /// One more refusal would end it.
+    pub(super) last: bool,
+}
+
+/// What the queue does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// This call is admitted now; call [`super::Lane::next`] again.
+    Go(u64),
+    /// This call is first, and waits until this time, or for an answer.
+    Wait(u64, i64),
+    /// No call waits.
+    Idle,
+}

@@ -1,0 +1,128 @@
+//! Takes what happened and gives the next step.
+//!
+//! It must never let an event that comes too late change a finished turn.
+
+use super::protocol::{Event, Interrupt, PendingCall, Reply, Step, Tick};
+use super::state::{Machine, State};
+use model::{
+    AgentError, AgentErrorKind, Block, ErrorDetail, FailureKind, Message, Role, StopReason,
+    ToolCallStatus,
+};
+
+impl Machine {
+    /// Takes an event and gives the next step. Events that come too late (a tool that answers after an abort) change
+    /// nothing.
+    pub fn feed(&mut self, event: Event, tick: &mut Tick<'_>) -> Step {
+        match event {
+            Event::Replied { reply, stop, stop_raw } => self.replied(reply, stop, stop_raw, tick),
+            Event::AttemptFailed { failure, partial, emitted, again } => {
+                self.attempt_failed(&failure, partial, again.filter(|_| !emitted), tick);
+            }
+            Event::Waited => {
+                if matches!(self.state, State::Waiting(_)) {
+                    self.state = State::Ready;
+                }
+            }
+            Event::ToolStarted { call_id, params } => self.tool_started(&call_id, params, tick),
+            Event::ToolFinished { call_id, finish } => self.tool_finished(&call_id, finish, tick),
+            Event::Steered(texts) => self.steered(texts, tick),
+            Event::Interrupted { cause, partial } => self.interrupted(cause, partial, tick),
+            Event::Broken(error) => {
+                if !self.is_finished() {
+                    self.close_calls("interrupted", tick);
+                    self.finish(StopReason::Error, Some(error));
+                }
+            }
+        }
+        self.step()
+    }
+
+    /// What to do next.
+    #[must_use]
+    pub fn step(&self) -> Step {
+        match &self.state {
+            State::Ready => Step::CallModel,
+            State::Waiting(delay) => Step::Wait(*delay),
+            State::Tools => {
+                let pending: Vec<PendingCall> = self
+                    .open_batch()
+                    .filter(|call| {
+                        call.answer.is_none() && call.row.status == ToolCallStatus::Pending
+                    })
+                    .map(|call| PendingCall {
+                        call_id: call.row.call_id.clone(),
+                        message_id: call.row.message_id.clone(),
+                        provider_call_id: call.row.id.clone(),
+                        tool_name: call.row.tool_name.clone(),
+                        arguments_json: call.arguments_json.clone(),
+                        reconcile: call.reconcile,
+                    })
+                    .collect();
+                if pending.is_empty() { Step::AwaitTools } else { Step::RunTools(pending) }
+            }
+            State::Finished(_) => Step::Done,
+        }
+    }
+
+    fn steered(&mut self, texts: Vec<String>, tick: &mut Tick<'_>) {
+        let goes_on = match &self.state {
+            State::Ready => true,
+            // A message that came while the last answer was written goes on in the same turn; else it would be lost.
+            State::Finished(outcome) => {
+                !self.sealed
+                    && matches!(outcome.stop_reason, StopReason::EndTurn | StopReason::MaxTokens)
+                    && self.iterations < self.max_iterations
+            }
+            State::Waiting(_) | State::Tools => false,
+        };
+        if !goes_on || texts.is_empty() {
+            return;
+        }
+        for text in texts {
+            let message = Message {
+                id: (tick.new_id)(),
+                role: Role::User,
+                blocks: vec![Block::text(text)],
+                sequence: 0,
+                created_at: tick.now_ms,
+                provenance: None,
+                provider_stop_reason: None,
+            };
+            self.push(message);
+        }
+        self.state = State::Ready;
+    }
+
+    fn interrupted(&mut self, cause: Interrupt, partial: Option<Reply>, tick: &mut Tick<'_>) {
+        self.sealed = true;
+        if self.is_finished() {
+            return;
+        }
+        if let Some(partial) = partial {
+            self.count(&partial);
+            self.push_reply(partial, None, tick);
+        }
+        match cause {
+            Interrupt::Abort => {
+                self.close_calls("aborted", tick);
+                self.finish(StopReason::Aborted, None);
+            }
+            Interrupt::Timeout => {
+                self.close_calls("interrupted", tick);
+                let error = AgentError {
+                    kind: AgentErrorKind::Timeout,
+                    message: "the run reached `timeoutMs`; raise it, or ask for less".to_owned(),
+                    retryable: true,
+                    detail: ErrorDetail {
+                        kind: FailureKind::Timeout,
+                        status: None,
+                        code: Some("run_timeout".to_owned()),
+                        retry_after_ms: None,
+                        retry_after_source: None,
+                    },
+                };
+                self.finish(StopReason::Timeout, Some(error));
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Which backend a ledger has: the options of a SQLite file in, its ports out, and what is done to a file that no engine opens.
+//!
+//! Nothing else in this room names a backend. It must never leave a file behind for a wrong option.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::options::{EventFields, LedgerFields, SynchronousName};
+use base::clock::Clock;
+use base::config::{Environment, LOG_BOUND_VARIABLE};
+use base::error::EngineError;
+use ledger::{Ledger, LedgerOptions, LedgerSalvage, Synchronous};
+use model::{InputError, LedgerPorts, StorageError};
+
+/// Below, a heartbeat would be late by chance; above, nobody waits.
+const LEASES_MS: std::ops::RangeInclusive<u64> = 300..=600_000;
+
+/// Opens the ledger of these options.
+pub(super) fn open(
+    fields: LedgerFields,
+    environment: &Environment,
+    clock: &Clock,
+) -> Result<LedgerPorts, EngineError> {
+    if fields.path.is_empty() {
+        return Err(EngineError::option(InputError {
+            path: "ledger.path".to_owned(),
+            message: "is empty; pass the path of a file".to_owned(),
+        }));
+    }
+    if fields.lease_ms.is_some_and(|lease| !LEASES_MS.contains(&lease)) {
+        let (least, most) = (LEASES_MS.start(), LEASES_MS.end());
+        return Err(EngineError::option(InputError {
+            path: "ledger.leaseMs".to_owned(),
+            message: format!("is not a lease; pass {least} to {most} milliseconds"),
+        }));
+    }
+    let synchronous = match fields.synchronous {
+        Some(SynchronousName::Normal) => Synchronous::Normal,
+        Some(SynchronousName::Full) | None => Synchronous::Full,
+    };
+    let lease = fields.lease_ms.map_or(LedgerOptions::DEFAULT_LEASE, Duration::from_millis);
+    let path = PathBuf::from(fields.path);
+    let events = EventFields::retention(fields.events).map_err(EngineError::option)?;
+    let log_bound = environment
+        .get(LOG_BOUND_VARIABLE)
+        .and_then(|bytes| bytes.parse().ok())
+        .unwrap_or(LedgerOptions::LOG_BOUND);
+    let options = LedgerOptions { path, synchronous, lease, events, log_bound };
+    Ok(LedgerPorts::of(&Ledger::open(&options, clock.clone())?))
+}
+
+/// Reads what can be read of a damaged file into a fresh one.
+pub(super) async fn salvage(damaged: &Path, fresh: &Path) -> Result<LedgerSalvage, StorageError> {
+    Ledger::salvage(damaged, fresh, Clock::default()).await
+}
