@@ -9,21 +9,7 @@ use crate::none;
 use crate::source::{Source, paths, sources, words};
 
 /// How many files of each folder of a room are in a circle with another file. A folder that is not listed has none.
-const KNOWN: &[(&str, usize)] = &[
-    ("ledger", 1),
-    ("ledger/events", 3),
-    ("ledger/handle", 1),
-    ("ledger/journal", 3),
-    ("ledger/lease", 1),
-    ("ledger/open", 1),
-    ("ledger/reading", 1),
-    ("ledger/rows", 3),
-    ("ledger/search", 1),
-    ("ledger/sqlite", 1),
-    ("ledger/sqlite/guard", 1),
-    ("ledger/transfer", 2),
-    ("ledger/transfer/pi", 4),
-];
+const KNOWN: &[(&str, usize)] = &[];
 
 /// A path as a file names it, made absolute: the modules and the item from the crate's root.
 pub(crate) type Path = Vec<String>;

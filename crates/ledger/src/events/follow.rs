@@ -5,24 +5,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::events::event_log;
 use crate::events::runs::Runs;
-use crate::handle::ledger::Ledger;
 use crate::lease::claim::Claim;
 use crate::lease::owner::Owner;
-use crate::open::registry::Core;
 use crate::sqlite::error::{Stored, sqlite};
-use crate::sqlite::readers;
 use model::{Cursor, EventPage, Follows, RunEvent, SessionPage, StorageError, StorageErrorKind};
 
 /// Rows of one page.
 const ROWS: i64 = 64;
-/// How often a process that tells nothing is looked for: a killed one changes nothing.
-const ALIVE: Duration = Duration::from_millis(250);
 
 /// The log of a run.
 struct Log {
@@ -37,98 +31,7 @@ struct Log {
 const LOG: &str = "SELECT id, turn_id, run_id, ended_at IS NOT NULL, session_label, owner, pid, pid_started, pid_space,
      boot_id FROM event_logs";
 
-impl Ledger {
-    /// The events of a run after number `after`; waits until there are some, or it is known that none come.
-    ///
-    /// # Errors
-    /// `unknown_run`, `events_expired`; any of storage.
-    pub async fn follow(&self, of: Follows, after: u64) -> Result<EventPage, StorageError> {
-        let core = self.core()?;
-        let (mut follower, mut of, mut doubted) = (None, of, false);
-        loop {
-            let entry = match &of {
-                Follows::Turn(turn) => core.runs.entry(turn),
-                Follows::Run(run) => core.runs.of_run(run),
-            };
-            if let Some(entry) = &entry {
-                of = Follows::Turn(entry.names.turn_id.clone());
-            }
-            let begins = entry.as_ref().is_some_and(|entry| entry.keeps);
-            let mut told = entry.as_ref().map(|entry| entry.subscribe());
-            if let Some((entry, told)) = entry.zip(told.as_mut()) {
-                match entry.recent(after) {
-                    Some(recent) if recent.is_empty() => {
-                        // Dropped with the entry, it says so at once: the run has ended.
-                        drop(entry);
-                        let _ = tokio::time::timeout(ALIVE, told.changed()).await;
-                        continue;
-                    }
-                    Some(recent) => {
-                        let turn_id = entry.names.turn_id.clone();
-                        return Ok(page(turn_id, after, &recent, false));
-                    }
-                    None => {}
-                }
-            }
-            // Watched from before the read, so that nothing falls between.
-            let follower = follower.get_or_insert_with(|| core.pulse.follow(&core));
-            let read = events_after(&core, of.clone(), after);
-            match core.readers.run(|connection| readers::snapshot(connection, read)).await {
-                Ok(Found { page, .. }) if page.over || !page.events.is_empty() => return Ok(page),
-                // It was under way in what was read and is not now: it may have ended in between, and its end is not read.
-                Ok(found) if found.gone && !std::mem::replace(&mut doubted, true) => continue,
-                Ok(Found { page, gone: true }) => return Ok(EventPage { over: true, ..page }),
-                // A run that has just begun has told nothing that is in the file.
-                Err(error) if !(begins && is_unkept(&error)) => {
-                    return Err(error);
-                }
-                Ok(_) | Err(_) => {}
-            }
-            let _ = tokio::time::timeout(ALIVE, follower.changed()).await;
-        }
-    }
-
-    /// The events of a session's runs after `cursor`, by run in order; waits until there are some. Without a cursor the
-    /// runs under way are told from their beginning.
-    ///
-    /// # Errors
-    /// Any of storage.
-    pub async fn watch(
-        &self,
-        label: &str,
-        cursor: Option<Cursor>,
-    ) -> Result<SessionPage, StorageError> {
-        let core = self.core()?;
-        let mut follower = core.pulse.follow(&core);
-        let first = cursor.is_none();
-        let mut cursor = cursor;
-        loop {
-            let (label, from) = (label.to_owned(), cursor.take());
-            let read = move |connection: &Connection| session_after(connection, &label, from);
-            let page = core.readers.run(|connection| readers::snapshot(connection, read)).await?;
-            if first || !page.events.is_empty() {
-                return Ok(page);
-            }
-            cursor = Some(page.cursor);
-            follower.changed().await;
-        }
-    }
-
-    /// The number of the newest kept event of a turn; 0 for none.
-    ///
-    /// # Errors
-    /// Any of storage.
-    pub async fn last_event(&self, turn_id: &str) -> Result<u64, StorageError> {
-        let turn_id = turn_id.to_owned();
-        let read = move |connection: &mut Connection| {
-            let Some(log) = event_log::log_of(connection, &turn_id)? else { return Ok(0) };
-            Ok(event_log::tail(connection, log)?.map_or(0, |tail| tail.seq))
-        };
-        self.core()?.readers.run(read).await
-    }
-}
-
-fn page(turn_id: String, after: u64, told: &[RunEvent], over: bool) -> EventPage {
+pub(crate) fn page(turn_id: String, after: u64, told: &[RunEvent], over: bool) -> EventPage {
     EventPage {
         turn_id,
         events: told.iter().map(event_log::json).collect(),
@@ -145,11 +48,12 @@ pub(crate) struct Found {
 }
 
 pub(crate) fn events_after(
-    core: &Arc<Core>,
+    claim: &Claim,
+    runs: &Arc<Runs>,
     of: Follows,
     after: u64,
 ) -> impl FnOnce(&Connection) -> Stored<Found> + Send + 'static {
-    let (claim, runs) = (core.claim.clone(), Arc::clone(&core.runs));
+    let (claim, runs) = (claim.clone(), Arc::clone(runs));
     move |connection| {
         let Some(log) = find(connection, &of)? else { return Err(unkept(connection, &of)?) };
         let (told, whole) = event_log::read(connection, log.id, after, ROWS)?;
@@ -203,7 +107,7 @@ fn unkept(connection: &Connection, of: &Follows) -> Stored<StorageError> {
     })
 }
 
-fn is_unkept(error: &StorageError) -> bool {
+pub(crate) fn is_unkept(error: &StorageError) -> bool {
     matches!(error.kind, StorageErrorKind::UnknownRun | StorageErrorKind::EventsExpired)
 }
 
@@ -229,7 +133,8 @@ fn is_live(connection: &Connection, log: &Log, claim: &Claim, runs: &Runs) -> St
             .is_some_and(|owner| owner.id != claim.owner.id && !claim.owner.knows_dead(owner)))
 }
 
-fn session_after(
+/// The page of a session's runs after `cursor`.
+pub(crate) fn session_after(
     connection: &Connection,
     label: &str,
     cursor: Option<Cursor>,

@@ -1,6 +1,7 @@
 //! The events of runs: their log in the file, the runs of this process, who follows them here and elsewhere. It must never
 //! emit an event that is not in the file yet.
 
+pub(crate) mod command_rows;
 pub(crate) mod commands;
 pub(crate) mod event_log;
 pub(crate) mod follow;

@@ -1,8 +1,8 @@
-//! The ledger's look at the clock and at other processes: a thread that sleeps unless something waits for one of them.
+//! The poller: a thread that sleeps unless something waits for a time or for another process.
 //!
 //! While events wait for company, or words for the index, it wakes when their time has come. While somebody follows another
-//! process, or this one holds leases, it asks SQLite whether the file has changed, which reads shared memory only. It must
-//! never hold the ledger open, and never run while nothing waits.
+//! process, or this one holds leases, it asks SQLite whether the file has changed, which reads shared memory only. What is due is done by
+//! [`PollerTasks`]. It must never hold the ledger open, and never run while nothing waits.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,11 +14,10 @@ use rusqlite::Connection;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::events::commands;
-use crate::lease::claim::held;
-use crate::open::registry::Core;
-use crate::search::search_indexer;
+use crate::events::command_rows::{self, OpenCommand};
+use crate::lease::claim::{Claim, held};
 use crate::sqlite::error::Stored;
+use crate::sqlite::guard::Guard;
 
 /// How long what another process has written may go unseen.
 const LOOK: Duration = Duration::from_millis(20);
@@ -26,6 +25,17 @@ const LOOK: Duration = Duration::from_millis(20);
 const TURNS: u64 = 64;
 /// Between two slices of the index: under any load, the writer's time is the turns' first.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// What the poller has done when a time has come or another process has written. It is implemented where the ledger is
+/// opened, above everything that these calls reach.
+pub(crate) trait PollerTasks: Send + Sync {
+    /// Hands the waiting events to the writer.
+    fn flush_events(&self);
+    /// Hands a slice of the search index to the writer.
+    fn index_slice(&self);
+    /// Hands a command of another process to its run; false for a run that is not of this process, or not yet.
+    fn carry_out(&self, command: OpenCommand) -> bool;
+}
 
 /// Opens the connection that is asked.
 type Opener = Box<dyn Fn() -> Stored<Connection> + Send + Sync>;
@@ -39,9 +49,12 @@ struct State {
     stopping: bool,
 }
 
-/// The pulse of an open ledger.
-pub(crate) struct Pulse {
+/// The poller of an open ledger.
+pub(crate) struct Poller {
     open: Opener,
+    tasks: Weak<dyn PollerTasks>,
+    claim: Claim,
+    guard: Arc<Guard>,
     state: Mutex<State>,
     woken: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -51,10 +64,18 @@ pub(crate) struct Pulse {
     ended: AtomicU64,
 }
 
-impl Pulse {
-    pub(crate) fn new(open: impl Fn() -> Stored<Connection> + Send + Sync + 'static) -> Arc<Self> {
+impl Poller {
+    pub(crate) fn new(
+        tasks: Weak<dyn PollerTasks>,
+        claim: Claim,
+        guard: Arc<Guard>,
+        open: impl Fn() -> Stored<Connection> + Send + Sync + 'static,
+    ) -> Arc<Self> {
         Arc::new(Self {
             open: Box::new(open),
+            tasks,
+            claim,
+            guard,
             state: Mutex::default(),
             woken: Condvar::new(),
             thread: Mutex::default(),
@@ -67,60 +88,61 @@ impl Pulse {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wake(self: &Arc<Self>, core: &Arc<Core>, change: impl FnOnce(&mut State)) {
+    /// Changes the state and wakes the thread; false where the system gives none.
+    fn wake(self: &Arc<Self>, change: impl FnOnce(&mut State)) -> bool {
         change(&mut self.lock());
         self.woken.notify_all();
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
-            let (pulse, core) = (Arc::clone(self), Arc::downgrade(core));
+            let poller = Arc::clone(self);
             *thread = std::thread::Builder::new()
-                .name("ledger-pulse".to_owned())
-                .spawn(move || pulse.beat(&core))
+                .name("ledger-poller".to_owned())
+                .spawn(move || poller.run())
                 .ok();
         }
-        let stands = thread.is_none();
-        drop(thread);
-        if stands {
-            // Without a thread events do not wait for company.
-            core.runs.flush(core);
-        }
+        thread.is_some()
     }
 
-    /// Has the waiting events written at `due`.
-    pub(crate) fn flush_at(self: &Arc<Self>, core: &Arc<Core>, due: Instant) {
-        if self.lock().flush_at.is_none() {
-            self.wake(core, |state| state.flush_at = Some(due));
+    /// Has the waiting events written at `due`. False without a thread: events do not wait for company then.
+    pub(crate) fn flush_at(self: &Arc<Self>, due: Instant) -> bool {
+        if self.lock().flush_at.is_some() {
+            return true;
         }
+        let has_thread = self.wake(|state| state.flush_at = Some(due));
+        if !has_thread {
+            self.lock().flush_at = None;
+        }
+        has_thread
     }
 
     /// Turns have ended, whose words are to be indexed with others'.
-    pub(crate) fn ended(self: &Arc<Self>, core: &Arc<Core>, turns: u64) {
+    pub(crate) fn ended(self: &Arc<Self>, turns: u64) {
         if self.ended.fetch_add(turns, Ordering::Relaxed).saturating_add(turns) >= TURNS {
-            self.index_soon(core);
+            self.index_soon();
         }
     }
 
     /// Has a slice of the index made after a pause.
-    pub(crate) fn index_soon(self: &Arc<Self>, core: &Arc<Core>) {
+    pub(crate) fn index_soon(self: &Arc<Self>) {
         self.ended.store(0, Ordering::Relaxed);
         if self.lock().index_at.is_none() {
-            let due = core.claim.clock.instant() + PAUSE;
-            self.wake(core, |state| state.index_at = Some(due));
+            let due = self.claim.clock.instant() + PAUSE;
+            self.wake(|state| state.index_at = Some(due));
         }
     }
 
     /// This process holds leases: others may command its runs.
-    pub(crate) fn leased(self: &Arc<Self>, core: &Arc<Core>) {
+    pub(crate) fn leased(self: &Arc<Self>) {
         if !self.lock().leases {
-            self.wake(core, |state| state.leases = true);
+            self.wake(|state| state.leases = true);
         }
     }
 
     /// Somebody waits for changes, until the follower is dropped.
-    pub(crate) fn follow(self: &Arc<Self>, core: &Arc<Core>) -> Follower {
+    pub(crate) fn follow(self: &Arc<Self>) -> Follower {
         let changes = self.changes.subscribe();
-        self.wake(core, |state| state.followers += 1);
-        Follower { pulse: Arc::clone(self), changes }
+        self.wake(|state| state.followers += 1);
+        Follower { poller: Arc::clone(self), changes }
     }
 
     /// The file has changed by this process.
@@ -130,8 +152,8 @@ impl Pulse {
         }
     }
 
-    fn beat(&self, core: &Weak<Core>) {
-        let mut eye = Eye::default();
+    fn run(&self) {
+        let mut watcher = ChangeWatcher::default();
         let mut looked = None;
         let mut state = self.lock();
         while !state.stopping {
@@ -140,13 +162,13 @@ impl Pulse {
                 state = self.woken.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            let Some(core) = core.upgrade() else { return };
-            let now = core.claim.clock.instant();
+            let Some(tasks) = self.tasks.upgrade() else { return };
+            let now = self.claim.clock.instant();
             let look_at = looks.then(|| looked.map_or(now, |at: Instant| at + LOOK));
             let times = state.flush_at.into_iter().chain(state.index_at).chain(look_at);
             let due = times.min().unwrap_or(now);
             if due > now {
-                drop(core);
+                drop(tasks);
                 let pause = due.saturating_duration_since(now);
                 state =
                     self.woken.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
@@ -154,22 +176,25 @@ impl Pulse {
             }
             let flushes = state.flush_at.take_if(|at| *at <= now).is_some();
             let indexes = state.index_at.take_if(|at| *at <= now).is_some();
-            state.leases = state.leases && !held(&core.claim.held).is_empty();
+            state.leases = state.leases && !held(&self.claim.held).is_empty();
             drop(state);
             if flushes {
-                core.runs.flush(&core);
+                tasks.flush_events();
             }
             if indexes {
-                search_indexer::begin(&core);
+                tasks.index_slice();
             }
             if look_at.is_some_and(|at| at <= now) {
                 looked = Some(now);
-                if core.guard.is_sound() && eye.sees_change(&self.open) {
+                if self.guard.is_sound() && watcher.sees_change(&self.open) {
                     self.changed();
-                    eye.commands(&core);
+                    let leases = !held(&self.claim.held).is_empty();
+                    if leases {
+                        watcher.carry_out_commands(&*tasks);
+                    }
                 }
             }
-            drop(core);
+            drop(tasks);
             state = self.lock();
         }
     }
@@ -188,35 +213,35 @@ impl Pulse {
 
 /// Somebody who waits for changes of the file.
 pub(crate) struct Follower {
-    pulse: Arc<Pulse>,
+    poller: Arc<Poller>,
     changes: watch::Receiver<u64>,
 }
 
 impl Follower {
     /// Waits for a change since the last one that was seen here.
     pub(crate) async fn changed(&mut self) {
-        // The sender is the pulse's, which this holds.
+        // The sender is the poller's, which this holds.
         let _ = self.changes.changed().await;
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        let mut state = self.pulse.lock();
+        let mut state = self.poller.lock();
         state.followers = state.followers.saturating_sub(1);
     }
 }
 
 /// The connection that is asked whether the file has changed.
 #[derive(Default)]
-struct Eye {
+struct ChangeWatcher {
     connection: Option<Connection>,
     version: Option<i64>,
     /// Commands that were carried out, and whose answers are on their way.
     carried_out: HashSet<i64>,
 }
 
-impl Eye {
+impl ChangeWatcher {
     /// Where it cannot be told, there may have been a change.
     fn sees_change(&mut self, open: &Opener) -> bool {
         if self.connection.is_none() {
@@ -233,13 +258,10 @@ impl Eye {
         changed
     }
 
-    fn commands(&mut self, core: &Arc<Core>) {
-        if held(&core.claim.held).is_empty() {
-            return;
-        }
+    fn carry_out_commands(&mut self, tasks: &dyn PollerTasks) {
         let Some(connection) = &self.connection else { return };
         // A file that cannot be read now is read at its next change.
-        let Ok(open) = commands::open(connection) else {
+        let Ok(open) = command_rows::open(connection) else {
             self.version = None;
             return;
         };
@@ -249,7 +271,7 @@ impl Eye {
                 continue;
             }
             let id = command.id;
-            if commands::carry_out(core, command) {
+            if tasks.carry_out(command) {
                 self.carried_out.insert(id);
             } else {
                 // Another's, or of a run that is just being leased: looked at again.

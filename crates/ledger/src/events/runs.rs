@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -13,12 +13,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::events::event_log;
+use crate::events::poller::Poller;
 use crate::lease::claim::{Claim, held};
-use crate::open::registry::Core;
 use crate::sqlite::error::Stored;
-use crate::sqlite::writer::{Job, caught};
+use crate::sqlite::writer::{Job, Writer, caught};
 use model::{
-    LiveRun, RunEvent, RunNames, RunRegistration, StorageError, StorageErrorKind, StreamEvent,
+    LiveRun, Retention, RunEvent, RunNames, RunRegistration, StorageError, StorageErrorKind,
+    StreamEvent,
 };
 
 /// A delta waits so long for company, counted from the last batch (as the hub's).
@@ -198,28 +199,24 @@ struct State {
 /// The runs under way in this process that one ledger keeps.
 pub(crate) struct Runs {
     state: Mutex<State>,
-    core: OnceLock<Weak<Core>>,
     claim: Claim,
+    writer: Arc<Writer>,
+    poller: Arc<Poller>,
     keeps: bool,
 }
 
 impl Runs {
-    pub(crate) fn new(claim: Claim, keeps: bool) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), core: OnceLock::new(), claim, keeps })
-    }
-
-    /// Tells it whose it is.
-    pub(crate) fn belongs_to(&self, core: &Arc<Core>) {
-        // Set once, where the ledger is opened.
-        let _ = self.core.set(Arc::downgrade(core));
+    pub(crate) fn new(
+        claim: Claim,
+        writer: Arc<Writer>,
+        poller: Arc<Poller>,
+        keeps: bool,
+    ) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), claim, writer, poller, keeps })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn core(&self) -> Option<Arc<Core>> {
-        self.core.get()?.upgrade()
     }
 
     pub(crate) fn register(
@@ -264,12 +261,12 @@ impl Runs {
     }
 
     /// The run has its session's lease.
-    pub(crate) fn leased(&self, turn_id: &str, epoch: i64) {
+    pub(crate) fn leased(self: &Arc<Self>, turn_id: &str, epoch: i64) {
         let Some(entry) = self.entry(turn_id) else { return };
         entry.epoch.store(epoch, Ordering::Release);
         if entry.names.resumes {
             // What was told before could not be written.
-            self.news(&entry, true);
+            self.notify(&entry, true);
         }
     }
 
@@ -279,21 +276,20 @@ impl Runs {
         Some(Along { entry, claim: self.claim.clone(), page: Arc::default() })
     }
 
-    fn news(&self, entry: &Arc<Entry>, urgent: bool) {
+    fn notify(self: &Arc<Self>, entry: &Arc<Entry>, urgent: bool) {
         if !entry.writes() || entry.waits.load(Ordering::Acquire) {
             return;
         }
-        let Some(core) = self.core() else { return };
         let mut state = self.lock();
         if !entry.dirty.swap(true, Ordering::AcqRel) {
             state.dirty.push(Arc::clone(entry));
         }
         state.urgent |= urgent;
-        self.begin(&core, state);
+        self.begin(state);
     }
 
-    /// Hands a batch to the writer, or has it handed over when its time has come.
-    fn begin(&self, core: &Arc<Core>, mut state: MutexGuard<'_, State>) {
+    /// Hands a flush to the writer, or has it handed over when its time has come.
+    fn begin(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         if state.writing || state.dirty.is_empty() {
             return;
         }
@@ -301,31 +297,43 @@ impl Runs {
         let due = state.last.map(|last| last + WINDOW).filter(|due| *due > now && !state.urgent);
         if let Some(due) = due {
             drop(state);
-            core.pulse.flush_at(core, due);
+            if !self.poller.flush_at(due) {
+                self.flush();
+            }
             return;
         }
         state.writing = true;
         state.urgent = false;
         drop(state);
-        core.writer.post(Box::new(Batch {
-            core: Arc::downgrade(core),
+        self.writer.post(Box::new(EventFlush {
+            runs: Arc::downgrade(self),
             entries: Vec::new(),
             failed: None,
         }));
     }
 
     /// The time of what waits has come.
-    pub(crate) fn flush(&self, core: &Arc<Core>) {
+    pub(crate) fn flush(self: &Arc<Self>) {
         let mut state = self.lock();
         state.urgent = true;
-        self.begin(core, state);
+        self.begin(state);
     }
 
-    fn written(&self, core: &Arc<Core>) {
+    fn written(self: &Arc<Self>) {
         let mut state = self.lock();
         state.writing = false;
         state.last = Some(self.claim.clock.instant());
-        self.begin(core, state);
+        self.begin(state);
+    }
+
+    /// Hands the deletion of old events to the writer.
+    pub(crate) fn trim(&self, retention: &Retention) {
+        self.writer.post(Box::new(Trim {
+            writer: Arc::downgrade(&self.writer),
+            retention: retention.clone(),
+            claim: self.claim.clone(),
+            more: false,
+        }));
     }
 }
 
@@ -341,7 +349,7 @@ impl RunRegistration for Registered {
     }
 
     fn notify(&self, urgent: bool) {
-        self.runs.news(&self.entry, urgent);
+        self.runs.notify(&self.entry, urgent);
     }
 }
 
@@ -358,16 +366,16 @@ impl Drop for Registered {
 
 /// The events of all runs that have told something, in one transaction that does not wait for the disk: what is handed
 /// to the system survives the process.
-struct Batch {
-    core: Weak<Core>,
+struct EventFlush {
+    runs: Weak<Runs>,
     entries: Vec<(Arc<Entry>, Page)>,
     failed: Option<StorageError>,
 }
 
-impl Batch {
-    fn take(&mut self, core: &Core) {
+impl EventFlush {
+    fn take(&mut self, runs: &Runs) {
         if self.entries.is_empty() {
-            let dirty = std::mem::take(&mut core.runs.lock().dirty);
+            let dirty = std::mem::take(&mut runs.lock().dirty);
             for entry in dirty {
                 entry.dirty.store(false, Ordering::Release);
                 self.entries.push((entry, Page::default()));
@@ -376,13 +384,13 @@ impl Batch {
     }
 }
 
-impl Job for Batch {
+impl Job for EventFlush {
     fn run(&mut self, connection: &Connection) -> bool {
-        let Some(core) = self.core.upgrade() else { return true };
-        self.take(&core);
+        let Some(runs) = self.runs.upgrade() else { return true };
+        self.take(&runs);
         self.failed = None;
         for (entry, page) in &mut self.entries {
-            match entry.write(connection, &core.claim, None) {
+            match entry.write(connection, &runs.claim, None) {
                 Ok(written) => *page = written,
                 // Nothing of it was written; the others go on.
                 Err(error) if error.kind == StorageErrorKind::StaleWriter => {
@@ -404,10 +412,10 @@ impl Job for Batch {
 
     fn answer(mut self: Box<Self>, failure: Option<&StorageError>) {
         if failure.is_some()
-            && let Some(core) = self.core.upgrade()
+            && let Some(runs) = self.runs.upgrade()
         {
             // A transaction that was not to be had has taken nothing: those who wait are told all the same.
-            self.take(&core);
+            self.take(&runs);
         }
         for (entry, page) in self.entries {
             // The batch is of many runs: what goes wrong with one must not leave the others waiting.
@@ -416,32 +424,32 @@ impl Job for Batch {
                 Some(error) => caught(|| entry.failed(error)),
             };
         }
-        if let Some(core) = self.core.upgrade() {
-            core.runs.written(&core);
-            core.pulse.changed();
+        if let Some(runs) = self.runs.upgrade() {
+            runs.written();
+            runs.poller.changed();
         }
     }
 }
 
 /// Takes old events away, a few rows at a time.
-pub(crate) struct Trim {
-    pub(crate) core: Weak<Core>,
-    pub(crate) more: bool,
+struct Trim {
+    writer: Weak<Writer>,
+    retention: Retention,
+    claim: Claim,
+    more: bool,
 }
 
 impl Job for Trim {
     fn run(&mut self, connection: &Connection) -> bool {
         self.more = false;
-        if let Some(core) = self.core.upgrade()
-            && let Some(retention) = &core.retention
-        {
-            match event_log::trim(connection, retention, core.claim.clock.now_ms()) {
-                Ok(more) => self.more = more,
-                // Tried again at the end of the next run.
-                Err(_) => return false,
+        match event_log::trim(connection, &self.retention, self.claim.clock.now_ms()) {
+            Ok(more) => {
+                self.more = more;
+                true
             }
+            // Tried again at the end of the next run.
+            Err(_) => false,
         }
-        true
     }
 
     fn waits_for_disk(&self) -> bool {
@@ -449,8 +457,8 @@ impl Job for Trim {
     }
 
     fn answer(self: Box<Self>, failure: Option<&StorageError>) {
-        if let Some(core) = self.core.upgrade().filter(|_| failure.is_none() && self.more) {
-            core.writer.post(self);
+        if let Some(writer) = self.writer.upgrade().filter(|_| failure.is_none() && self.more) {
+            writer.post(self);
         }
     }
 }

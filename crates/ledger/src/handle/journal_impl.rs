@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::events::event_log;
-use crate::events::runs::{Along, Trim};
+use crate::events::runs::Along;
 use crate::handle::ledger::Ledger;
 use crate::journal::{cache_chain, commit, compaction, open_turns, profiles};
 use crate::lease::claim;
-use crate::open::registry::Core;
+use crate::open::registry::OpenLedger;
 use crate::reading::{expense, history, recall};
 use crate::sessions::{persona, pointers};
 use crate::sqlite::error::Stored;
@@ -146,9 +146,9 @@ impl Journal for Ledger {
             let (core, answer) = handed?;
             let opened = answer.await?;
             if let Opened::Leased(epoch) = &opened {
-                core.heart.hold(&core, &label, *epoch);
+                core.heartbeat.hold(&label, *epoch);
                 core.runs.leased(&turn_id, *epoch);
-                core.pulse.leased(&core);
+                core.poller.leased();
             }
             Ok(opened)
         })
@@ -200,12 +200,14 @@ impl Journal for Ledger {
         Box::pin(async move {
             let (core, answer) = handed?;
             let receipt = answer.await?;
-            core.pulse.ended(&core, 1);
+            core.poller.ended(1);
             if let Some(label) = leased {
                 claim::held(&core.claim.held).remove(&label);
             }
-            if trims.load(Ordering::Relaxed) {
-                core.writer.post(Box::new(Trim { core: Arc::downgrade(&core), more: false }));
+            if trims.load(Ordering::Relaxed)
+                && let Some(retention) = &core.retention
+            {
+                core.runs.trim(retention);
             }
             Ok(receipt)
         })
@@ -253,9 +255,9 @@ impl Journal for Ledger {
             let (core, answer) = handed?;
             let opened = answer.await?;
             if let Opened::Leased(turn) = &opened {
-                core.heart.hold(&core, &turn.session_label, turn.epoch);
+                core.heartbeat.hold(&turn.session_label, turn.epoch);
                 core.runs.leased(&taken, turn.epoch);
-                core.pulse.leased(&core);
+                core.poller.leased();
             }
             Ok(opened)
         })
@@ -267,7 +269,7 @@ impl Ledger {
     fn lease<T, F>(
         &self,
         mut work: F,
-    ) -> Stored<(Arc<Core>, impl Future<Output = Stored<T>> + Send + use<T, F>)>
+    ) -> Stored<(Arc<OpenLedger>, impl Future<Output = Stored<T>> + Send + use<T, F>)>
     where
         T: Send + 'static,
         F: FnMut(&rusqlite::Connection, &claim::Claim) -> Stored<T> + Send + 'static,
@@ -283,7 +285,7 @@ impl Ledger {
         &self,
         turn_id: &str,
         mut work: F,
-    ) -> Stored<(Arc<Core>, impl Future<Output = Stored<T>> + Send + use<T, F>)>
+    ) -> Stored<(Arc<OpenLedger>, impl Future<Output = Stored<T>> + Send + use<T, F>)>
     where
         T: Send + 'static,
         F: FnMut(&rusqlite::Connection, &claim::Claim, Option<&Along>) -> Stored<T>

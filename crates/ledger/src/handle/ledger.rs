@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::journal::{commit, compaction};
 use crate::open::options::LedgerOptions;
-use crate::open::registry::{self, Core};
+use crate::open::registry::{self, OpenLedger};
 use crate::reading::history;
 use crate::reading::query;
 use crate::rows::row_types;
@@ -22,7 +22,7 @@ use model::{
 
 /// A handle to an open ledger. Handles of one file share one writer and one set of readers.
 pub struct Ledger {
-    core: Mutex<Option<Arc<Core>>>,
+    core: Mutex<Option<Arc<OpenLedger>>>,
     pub(crate) clock: Clock,
 }
 
@@ -141,7 +141,7 @@ impl Ledger {
         };
         let core = self.core()?;
         let session = core.writer.submit(work).await?;
-        core.pulse.ended(&core, 1);
+        core.poller.ended(1);
         Ok(session)
     }
 
@@ -203,7 +203,7 @@ impl Ledger {
             commit::commit_turn(connection, &turn, &claim, &clock)
         };
         let receipt = core.writer.submit(work).await?;
-        core.pulse.ended(&core, 1);
+        core.poller.ended(1);
         Ok(receipt)
     }
 
@@ -222,11 +222,11 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn core(&self) -> Stored<Arc<Core>> {
+    pub(crate) fn core(&self) -> Stored<Arc<OpenLedger>> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(closed)
     }
 
-    fn take(&self) -> Option<Arc<Core>> {
+    fn take(&self) -> Option<Arc<OpenLedger>> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

@@ -85,7 +85,8 @@ impl Ledger {
         text: String,
         mut options: SearchOptions,
     ) -> Result<Page<SearchHit, i64>, StorageError> {
-        search_indexer::catch_up(&self.core()?).await?;
+        let core = self.core()?;
+        search_indexer::catch_up(&core.readers, &core.writer).await?;
         self.read(move |connection| {
             resolve(connection, &mut options.session_label)?;
             message_search::search(connection, &text, &options)

@@ -6,16 +6,16 @@ use std::sync::LazyLock;
 
 use rusqlite::Connection;
 
-use crate::handle::ledger::Ledger;
 use crate::sqlite::checksum::{numbered, replace};
 use crate::sqlite::error::{Stored, sqlite};
-use model::{JournalFuture, KeptRatio, RatioStore};
+use model::KeptRatio;
 
 static KEEP: LazyLock<String> = LazyLock::new(|| {
     replace("model_calibration", &numbered("provider, model, per_mille, samples, updated_at"))
 });
 
-fn all(connection: &Connection) -> Stored<Vec<KeptRatio>> {
+/// How every model counts.
+pub(crate) fn all(connection: &Connection) -> Stored<Vec<KeptRatio>> {
     let failed = |error| sqlite("read how models count tokens", &error);
     let mut statement = connection
         .prepare_cached(
@@ -36,7 +36,8 @@ fn all(connection: &Connection) -> Stored<Vec<KeptRatio>> {
     rows.map(|row| row.map_err(failed)).collect()
 }
 
-fn keep(connection: &Connection, ratio: &KeptRatio) -> Stored<()> {
+/// Stores how a model counts.
+pub(crate) fn store(connection: &Connection, ratio: &KeptRatio) -> Stored<()> {
     let KeptRatio { provider, model, per_mille, samples, updated_at } = ratio;
     connection
         .prepare_cached(&KEEP)
@@ -45,17 +46,4 @@ fn keep(connection: &Connection, ratio: &KeptRatio) -> Stored<()> {
         })
         .map_err(|error| sqlite("keep how a model counts tokens", &error))?;
     Ok(())
-}
-
-impl RatioStore for Ledger {
-    fn ratios(&self) -> JournalFuture<'static, Vec<KeptRatio>> {
-        let core = self.core();
-        Box::pin(async move { core?.readers.run(|connection| all(connection)).await })
-    }
-
-    fn keep_ratio(&self, ratio: KeptRatio) -> JournalFuture<'static, ()> {
-        let handed =
-            self.core().map(|core| core.writer.submit(move |connection| keep(connection, &ratio)));
-        Box::pin(async move { handed?.await })
-    }
 }

@@ -4,16 +4,17 @@
 //! is finished under its lease, any other is written whole. It must never write a part: every check stands before the
 //! first row, and an error after it undoes the job.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
-use crate::journal::write::{Again, Parent, Row, insert_message, insert_turn, write_tool_call};
+use crate::journal::write::{Again, Row, insert_message, insert_turn, write_tool_call};
 use crate::journal::{cache_chain, compaction, open_turns};
 use crate::lease::claim::Claim;
+use crate::rows::turn_parents::{is_compacted, parent_of};
 use crate::sessions::pointers;
-use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::error::Stored;
 use base::clock::Clock;
 use model::{CommitReceipt, CompactionUsage, StorageError, StorageErrorKind, TurnCommit};
-use turn::stale_head::{Ending, Landing, Rebase};
+use turn::stale_head::{Ending, Landing};
 
 /// Writes the turn, its messages and tool calls, and moves the session's pointer as docs/rules/turns-and-streams.md#session-pointer says.
 ///
@@ -126,51 +127,6 @@ fn stale(turn: &TurnCommit, head: Option<&str>, outcome: &str) -> StorageError {
             head.unwrap_or("no turn"),
             turn.turn_id
         ),
-    )
-}
-
-/// Whether only compactions came after the head that a run knew; not where that cannot be read.
-pub(crate) fn is_compacted(
-    connection: &Connection,
-    head: Option<&str>,
-    expected: Option<&str>,
-) -> bool {
-    let mut rebase = Rebase::new(head, expected);
-    while let Some(id) = rebase.wanted() {
-        let row = connection
-            .prepare_cached(
-                "SELECT turn_type = 'compaction', parent_turn_id FROM turns WHERE id = ?1",
-            )
-            .and_then(|mut statement| {
-                statement.query_row((id,), |row| Ok((row.get(0)?, row.get(1)?)))
-            });
-        let (compaction, parent) = row.unwrap_or((false, None));
-        rebase.turn(compaction, parent);
-    }
-    rebase.is_compacted()
-}
-
-pub(crate) fn parent_of(connection: &Connection, id: &str) -> Stored<Parent> {
-    connection
-        .prepare_cached(
-            "SELECT depth, thread_tokens FROM turns WHERE id = ?1 AND status NOT IN ('pending', 'streaming')",
-        )
-        .and_then(|mut statement| {
-            statement
-                .query_row((id,), |row| {
-                    Ok(Parent { depth: row.get(0)?, thread_tokens: row.get(1)? })
-                })
-                .optional()
-        })
-        .map_err(|error| sqlite("read the parent turn", &error))?
-        .ok_or_else(|| unknown_turn(id))
-}
-
-/// The refusal of a turn that is not there, or has not ended.
-pub(crate) fn unknown_turn(id: &str) -> StorageError {
-    StorageError::new(
-        StorageErrorKind::UnknownTurn,
-        format!("the ledger has no turn `{id}`; pass the id of a turn that has ended"),
     )
 }
 

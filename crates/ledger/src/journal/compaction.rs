@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 
 use rusqlite::{Connection, params};
 
-use crate::journal::commit::parent_of;
-use crate::journal::write::{Again, Parent, Row, insert_message, insert_turn, integer};
+use crate::journal::write::{Again, Row, insert_message, insert_turn, integer};
 use crate::lease::claim::Claim;
-use crate::reading::history;
+use crate::rows::context_rows;
+use crate::rows::turn_parents::{Parent, parent_of};
 use crate::sessions::pointers;
 use crate::sqlite::checksum::{insert, numbered, set};
 use crate::sqlite::error::{Stored, sqlite};
@@ -177,7 +177,9 @@ pub(crate) fn uncompact(
         ));
     }
     let Some(head) = pointers::head(connection, label)?.flatten() else { return Ok(false) };
-    let Some(before) = history::before_compaction(connection, &head)? else { return Ok(false) };
+    let Some(before) = context_rows::before_compaction(connection, &head)? else {
+        return Ok(false);
+    };
     pointers::move_pointer(connection, label, &before, now)?;
     Ok(true)
 }

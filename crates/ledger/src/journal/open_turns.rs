@@ -3,19 +3,19 @@
 //! To every reader but recovery the turn is not there before W4. It must never write without asking for the lease in the
 //! same transaction.
 
+use crate::rows::message_rows;
 use std::sync::LazyLock;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::journal::commit::{is_compacted, parent_of};
 use crate::journal::write::{
-    Again, Parent, Row, count, error_kind, insert_message, insert_turn, integer, json,
-    write_tool_call,
+    Again, Row, count, error_kind, insert_message, insert_turn, integer, json, write_tool_call,
 };
 use crate::lease::claim::Claim;
-use crate::reading::history;
 use crate::rows::row_types;
+use crate::rows::turn_parents::Parent;
+use crate::rows::turn_parents::{is_compacted, parent_of};
 use crate::sessions::pointers;
 use crate::sqlite::checksum::{insert, is_whole, numbered, set};
 use crate::sqlite::error::{Stored, damaged, sqlite};
@@ -281,7 +281,7 @@ fn open_turns(connection: &Connection, turn_id: Option<&str>) -> Stored<Vec<Open
     while let Some(row) = rows.next().map_err(failed)? {
         let (mut turn, progress) = open_turn(row).map_err(failed)?;
         turn.progress = row_types::json(progress, &turn.turn_id)?.unwrap_or_default();
-        turn.messages = history::messages(connection, &turn.turn_id)?;
+        turn.messages = message_rows::messages(connection, &turn.turn_id)?;
         turn.calls = calls(connection, &turn.turn_id)?;
         if turn.moved {
             let head = pointers::head(connection, &turn.session_label)?.flatten();

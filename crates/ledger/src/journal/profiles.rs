@@ -5,16 +5,12 @@
 use rusqlite::{Connection, OptionalExtension as _, Row};
 use serde::{Deserialize, Serialize};
 
-use crate::handle::ledger::Ledger;
 use crate::lease::claim::Claim;
 use crate::sqlite::checksum::{numbered, replace};
 use crate::sqlite::error::{Stored, damaged, sqlite};
 use crate::sqlite::writer::Job;
 use base::telemetry;
-use model::{
-    Attempt, CallPurpose, JournalFuture, ProfileChange, ProfileStore, ProfileUsage, ProfileWindow,
-    StorageError,
-};
+use model::{Attempt, CallPurpose, ProfileUsage, ProfileWindow, StorageError};
 
 const COLUMNS: &str = "profile_id, last_used_at, last_failure_at, failures, refusals, windows_json";
 
@@ -95,7 +91,7 @@ fn whole(
     Ok((id, ProfileUsage { windows, ..usage }))
 }
 
-fn all(connection: &Connection, claim: &Claim) -> Stored<Vec<(String, ProfileUsage)>> {
+pub(crate) fn all(connection: &Connection, claim: &Claim) -> Stored<Vec<(String, ProfileUsage)>> {
     let failed = |error| sqlite("read the auth profiles", &error);
     let mut statement = connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM auth_profile_usage"))
@@ -129,7 +125,7 @@ pub(crate) fn answered_with(
     Ok(last.and_then(|attempt| attempt.profile_id))
 }
 
-fn change(
+pub(crate) fn change(
     connection: &Connection,
     id: &str,
     claim: &Claim,
@@ -169,10 +165,16 @@ fn change(
 
 /// A profile's last use, as a job that never waits for the disk: it goes along with whatever is committed, and what a crash
 /// takes is the order of turns between keys.
-struct Used {
+pub(crate) struct Used {
     id: String,
     at_ms: i64,
     claim: Claim,
+}
+
+impl Used {
+    pub(crate) fn new(id: &str, at_ms: i64, claim: &Claim) -> Self {
+        Self { id: id.to_owned(), at_ms, claim: claim.clone() }
+    }
 }
 
 impl Job for Used {
@@ -191,30 +193,5 @@ impl Job for Used {
         if let Some(error) = failure {
             telemetry::storage_failed(error.kind.code());
         }
-    }
-}
-
-impl ProfileStore for Ledger {
-    fn usage(&self) -> JournalFuture<'static, Vec<(String, ProfileUsage)>> {
-        let core = self.core();
-        Box::pin(async move {
-            let core = core?;
-            let claim = core.claim.clone();
-            core.readers.run(move |connection| all(connection, &claim)).await
-        })
-    }
-
-    fn used(&self, id: &str, at_ms: i64) {
-        let Ok(core) = self.core() else { return };
-        core.writer.post(Box::new(Used { id: id.to_owned(), at_ms, claim: core.claim.clone() }));
-    }
-
-    fn change(&self, id: &str, mut apply: ProfileChange) -> JournalFuture<'static, ProfileUsage> {
-        let id = id.to_owned();
-        let handed = self.core().map(|core| {
-            let claim = core.claim.clone();
-            core.writer.submit(move |connection| change(connection, &id, &claim, &mut apply))
-        });
-        Box::pin(async move { handed?.await })
     }
 }

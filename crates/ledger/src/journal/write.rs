@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use rusqlite::{Connection, params};
 
+use crate::rows::turn_parents::Parent;
 use crate::rows::{blobs, message_codec};
 use crate::sqlite::checksum::{columns, insert, numbered, set};
 use crate::sqlite::error::{Stored, sqlite};
@@ -14,12 +15,6 @@ use model::{
     AgentErrorKind, Attempt, Message, ReplayClass, StopReason, TokenUsage, ToolCallRecord,
     TurnCommit, TurnStatus, TurnType,
 };
-
-/// What of the parent a child continues.
-pub(crate) struct Parent {
-    pub(crate) depth: i64,
-    pub(crate) thread_tokens: i64,
-}
 
 /// A row of `turns`; the compaction's and the run's differ only here.
 pub(crate) struct Row<'a> {

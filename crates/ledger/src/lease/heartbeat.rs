@@ -1,19 +1,22 @@
 //! The heartbeat: a thread that renews this process's leases while it holds any, in one job for all.
 //!
-//! It sleeps while there are none, and must never hold the ledger open.
+//! It sleeps while there are none, and must never take a lease that it was not handed.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::lease::claim::{Claim, held};
-use crate::open::registry::Core;
+use crate::sqlite::error::Stored;
+use crate::sqlite::writer::Writer;
 
 /// Beats in the life of a lease: two may fail.
 const BEATS: u64 = 3;
 
 /// The heartbeat of an open ledger.
-pub(crate) struct Heart {
+pub(crate) struct Heartbeat {
+    claim: Claim,
+    writer: Arc<Writer>,
     /// Set while leases are held, or the ledger closes.
     state: Mutex<State>,
     changed: Condvar,
@@ -26,9 +29,11 @@ struct State {
     stopping: bool,
 }
 
-impl Heart {
-    pub(crate) fn new() -> Arc<Self> {
+impl Heartbeat {
+    pub(crate) fn new(claim: Claim, writer: Arc<Writer>) -> Arc<Self> {
         Arc::new(Self {
+            claim,
+            writer,
             state: Mutex::default(),
             changed: Condvar::new(),
             thread: Mutex::default(),
@@ -36,8 +41,8 @@ impl Heart {
     }
 
     /// This process holds the lease from now on.
-    pub(crate) fn hold(self: &Arc<Self>, core: &Arc<Core>, label: &str, epoch: i64) {
-        held(&core.claim.held).insert(label.to_owned(), epoch);
+    pub(crate) fn hold(self: &Arc<Self>, label: &str, epoch: i64) {
+        held(&self.claim.held).insert(label.to_owned(), epoch);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.holding {
             return;
@@ -47,18 +52,18 @@ impl Heart {
         self.changed.notify_all();
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
-            let lease = u64::try_from(core.claim.lease_ms).unwrap_or_default();
+            let lease = u64::try_from(self.claim.lease_ms).unwrap_or_default();
             let pause = Duration::from_millis((lease / BEATS).max(1));
-            let (heart, core) = (Arc::clone(self), Arc::downgrade(core));
+            let heartbeat = Arc::clone(self);
             // Without a thread leases end after their time: the steps of a run still renew them.
             *thread = std::thread::Builder::new()
                 .name("ledger-leases".to_owned())
-                .spawn(move || heart.beat(&core, pause))
+                .spawn(move || heartbeat.beat(pause))
                 .ok();
         }
     }
 
-    fn beat(&self, core: &Weak<Core>, pause: Duration) {
+    fn beat(&self, pause: Duration) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while !state.stopping {
             if !state.holding {
@@ -71,16 +76,15 @@ impl Heart {
             if state.stopping || !waited.timed_out() {
                 continue;
             }
-            let Some(core) = core.upgrade() else { return };
-            let leases: Vec<(String, i64)> = held(&core.claim.held)
+            let leases: Vec<(String, i64)> = held(&self.claim.held)
                 .iter()
                 .map(|(label, epoch)| (label.clone(), *epoch))
                 .collect();
             state.holding = !leases.is_empty();
             if state.holding {
-                let claim = core.claim.clone();
+                let claim = self.claim.clone();
                 // Nobody waits for it: a beat that finds no room, or fails, is followed by the next.
-                drop(core.writer.submit(move |connection| renew(connection, &claim, &leases)));
+                drop(self.writer.submit(move |connection| renew(connection, &claim, &leases)));
             }
         }
     }
@@ -97,10 +101,6 @@ impl Heart {
     }
 }
 
-fn renew(
-    connection: &rusqlite::Connection,
-    claim: &Claim,
-    leases: &[(String, i64)],
-) -> crate::sqlite::error::Stored<()> {
+fn renew(connection: &rusqlite::Connection, claim: &Claim, leases: &[(String, i64)]) -> Stored<()> {
     leases.iter().try_for_each(|(label, epoch)| claim.renew(connection, label, *epoch))
 }

@@ -17,7 +17,7 @@ use model::{LedgerBackup, StorageError, StorageErrorKind};
 /// Pages copied at once (docs/rules/faults.md#connection-settings).
 const PAGES: i32 = 256;
 
-pub(super) fn backup(
+pub(crate) fn backup(
     from: &Path,
     to: &Path,
     clock: &Clock,

@@ -21,7 +21,7 @@ const TURNS: &str = "SELECT
     total(cost), count(*) FILTER (WHERE cost IS NULL AND total_tokens > 0), min(started_at), max(started_at)
   FROM turns";
 
-pub(super) fn stats(connection: &Connection, path: &Path) -> Stored<LedgerStats> {
+pub(crate) fn stats(connection: &Connection, path: &Path) -> Stored<LedgerStats> {
     let failed = |error| sqlite("count what is in the ledger", &error);
     let count = |sql: &str| {
         connection

@@ -11,7 +11,7 @@ use rusqlite::wal::CheckpointMode;
 use crate::sqlite::error::{self, Stored, sqlite};
 use model::LedgerVacuum;
 
-pub(super) fn vacuum(connection: &Connection, path: &Path) -> Stored<LedgerVacuum> {
+pub(crate) fn vacuum(connection: &Connection, path: &Path) -> Stored<LedgerVacuum> {
     let failed = |error| sqlite("vacuum the ledger", &error);
     let size = || {
         std::fs::metadata(path)

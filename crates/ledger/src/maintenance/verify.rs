@@ -3,13 +3,13 @@
 //! It must never stop at the first damage: what can be checked is checked. A page that a connection has cached says
 //! nothing about the disk, so no pooled connection is used.
 
+use crate::rows::message_rows;
 use std::path::Path;
 
 use rusqlite::Connection;
 
 use super::check::CHECKS;
 use super::{index, shape};
-use crate::reading::history;
 use crate::rows::{blobs, row_types as told};
 use crate::sqlite::checksum::{TABLES, Table, is_whole};
 use crate::sqlite::connection::{self, Purpose};
@@ -23,7 +23,7 @@ use model::{
 /// Problems that a report names; more say nothing that these do not.
 const MOST: usize = 1_000;
 
-pub(super) fn verify(path: &Path, clock: &Clock, pool: &Readers) -> Stored<LedgerReport> {
+pub(crate) fn verify(path: &Path, clock: &Clock, pool: &Readers) -> Stored<LedgerReport> {
     let begun = clock.instant();
     let mut found = Found { problems: Vec::new(), truncated: false };
     let mut checked = LedgerChecked::default();
@@ -177,13 +177,15 @@ fn checksums(connection: &Connection, table: &Table, found: &mut Found) -> Store
 
 fn messages(connection: &Connection, found: &mut Found, checked: &mut u64) -> Stored<()> {
     let failed = |error| in_check("read the ledger's messages", &error);
-    let sql = history::MESSAGES.replace("WHERE turn_id = ?1 ORDER BY sequence", "ORDER BY rowid");
+    let sql =
+        message_rows::MESSAGES.replace("WHERE turn_id = ?1 ORDER BY sequence", "ORDER BY rowid");
     let mut statement = connection.prepare(&sql).map_err(failed)?;
     let mut rows = statement.query(()).map_err(failed)?;
     while let Some(row) = rows.next().map_err(failed)? {
         *checked += 1;
         let id = row.get::<_, String>(0).ok();
-        let read = history::message(connection, row).unwrap_or_else(|error| Err(failed(error)));
+        let read =
+            message_rows::message(connection, row).unwrap_or_else(|error| Err(failed(error)));
         if let Err(error) = read {
             found.add(LedgerCheck::Checksum, id, error.message);
         }

@@ -5,15 +5,17 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
-use crate::events::poller::Pulse;
+use crate::events::command_rows::OpenCommand;
+use crate::events::commands;
+use crate::events::poller::{Poller, PollerTasks};
 use crate::events::runs::Runs;
 use crate::lease::claim::{Claim, Held};
-use crate::lease::heartbeat::Heart;
+use crate::lease::heartbeat::Heartbeat;
 use crate::lease::owner::Owner;
-use crate::open::draft;
 use crate::open::options::LedgerOptions;
+use crate::open::{draft, new_ledger};
 use crate::reading::query;
 use crate::rows::blobs;
 use crate::search::search_indexer;
@@ -33,26 +35,45 @@ const READERS: usize = 4;
 const QUERIES: usize = 2;
 
 /// An open ledger: its writer and its readers.
-pub(crate) struct Core {
+pub(crate) struct OpenLedger {
     id: FileId,
     /// Where it is, with links and folders resolved.
     pub(crate) path: PathBuf,
     pub(crate) ledger_id: String,
-    pub(crate) writer: Writer,
+    pub(crate) writer: Arc<Writer>,
     pub(crate) readers: Arc<Readers>,
     pub(crate) queries: Arc<Readers>,
     pub(crate) claim: Claim,
-    pub(crate) heart: Arc<Heart>,
+    pub(crate) heartbeat: Arc<Heartbeat>,
     pub(crate) runs: Arc<Runs>,
-    pub(crate) pulse: Arc<Pulse>,
+    pub(crate) poller: Arc<Poller>,
     pub(crate) guard: Arc<Guard>,
     pub(crate) reads: Arc<Reads>,
     /// How long events are kept; `None` where none are.
     pub(crate) retention: Option<Retention>,
 }
 
+impl PollerTasks for OpenLedger {
+    fn flush_events(&self) {
+        self.runs.flush();
+    }
+
+    fn index_slice(&self) {
+        let poller = Arc::downgrade(&self.poller);
+        search_indexer::begin(&self.writer, move |more| {
+            if let Some(poller) = poller.upgrade().filter(|_| more) {
+                poller.index_soon();
+            }
+        });
+    }
+
+    fn carry_out(&self, command: OpenCommand) -> bool {
+        commands::carry_out(&self.runs, &self.writer, command)
+    }
+}
+
 struct Entry {
-    core: Arc<Core>,
+    core: Arc<OpenLedger>,
     handles: usize,
 }
 
@@ -60,7 +81,7 @@ struct Entry {
 static OPEN: LazyLock<Mutex<HashMap<FileId, Entry>>> = LazyLock::new(Mutex::default);
 
 /// Opens the ledger at `path`, or shares the one that is open. Each call needs one [`release`].
-pub(crate) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Core>> {
+pub(crate) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<OpenLedger>> {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let path = file::resolve(&options.path)?;
     guard::check_file_system(&path)?;
@@ -69,7 +90,7 @@ pub(crate) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Core
     let found = match file::identify(&path)? {
         Some(found) => Some(found),
         None => {
-            connection::create(&path, clock)?;
+            new_ledger::create(&path, clock)?;
             file::identify(&path)?
         }
     };
@@ -96,36 +117,45 @@ pub(crate) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Core
     let unindexed =
         search_indexer::waiting(&connection).is_ok_and(|it| it > search_indexer::WAITING);
     let reader = path.clone();
-    let eye = path.clone();
+    let watched = path.clone();
     let claim = Claim {
         owner: Arc::new(Owner::this(clock)),
         held: Held::default(),
         clock: clock.clone(),
         lease_ms: i64::try_from(options.lease.as_millis()).unwrap_or(i64::MAX),
     };
-    let core = Arc::new(Core {
-        id: id.clone(),
-        path: path.clone(),
-        ledger_id,
-        writer: Writer::start(connection, options.synchronous, watches)?,
-        readers: Readers::new(READERS, watches, move || connection::open(&reader, Purpose::Read)),
-        queries: Readers::new(QUERIES, watches, move || {
-            let connection = connection::open(&path, Purpose::Read)?;
-            let large = path.clone();
-            blobs::add_whole_text(&connection, move || connection::open(&large, Purpose::Read))?;
-            query::guard(connection)
-        }),
-        runs: Runs::new(claim.clone(), options.events.is_some()),
-        claim,
-        heart: Heart::new(),
-        pulse: Pulse::new(move || connection::open(&eye, Purpose::Read)),
-        retention: options.events.clone(),
-        guard: Arc::clone(&guard),
-        reads: Arc::clone(&reads),
+    let writer = Arc::new(Writer::start(connection, options.synchronous, watches)?);
+    let readers = Readers::new(READERS, watches, move || connection::open(&reader, Purpose::Read));
+    let located = path.clone();
+    let queries = Readers::new(QUERIES, watches, move || {
+        let connection = connection::open(&path, Purpose::Read)?;
+        let large = path.clone();
+        blobs::add_whole_text(&connection, move || connection::open(&large, Purpose::Read))?;
+        query::guard(connection)
     });
-    core.runs.belongs_to(&core);
+    let core = Arc::new_cyclic(|open: &Weak<OpenLedger>| {
+        let tasks: Weak<dyn PollerTasks> = Weak::<OpenLedger>::clone(open);
+        let watch = move || connection::open(&watched, Purpose::Read);
+        let poller = Poller::new(tasks, claim.clone(), Arc::clone(&guard), watch);
+        let events = options.events.is_some();
+        OpenLedger {
+            id: id.clone(),
+            path: located,
+            ledger_id,
+            readers,
+            queries,
+            heartbeat: Heartbeat::new(claim.clone(), Arc::clone(&writer)),
+            runs: Runs::new(claim.clone(), Arc::clone(&writer), Arc::clone(&poller), events),
+            writer,
+            claim,
+            poller,
+            retention: options.events.clone(),
+            guard: Arc::clone(&guard),
+            reads: Arc::clone(&reads),
+        }
+    });
     if unindexed {
-        core.pulse.index_soon(&core);
+        core.poller.index_soon();
     }
     open.insert(id, Entry { core: Arc::clone(&core), handles: 1 });
     Ok(core)
@@ -179,13 +209,13 @@ pub(crate) fn copy_closed(from: &Path, to: &Path) -> Stored<()> {
 }
 
 /// Gives a handle back; the last one waits for pending jobs, checkpoints and closes the files.
-pub(crate) fn release(core: &Core) {
+pub(crate) fn release(core: &OpenLedger) {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(entry) = open.get_mut(&core.id) {
         entry.handles -= 1;
         if entry.handles == 0 {
-            core.heart.stop();
-            core.pulse.stop();
+            core.heartbeat.stop();
+            core.poller.stop();
             // Readers first: the writer's last checkpoint then empties the log.
             core.readers.stop();
             core.queries.stop();

@@ -3,18 +3,20 @@
 //!
 //! It must never look beside the thread: another session's turns and a sibling branch's are nobody's ancestors.
 
+use crate::rows::message_rows;
 use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use crate::reading::history;
 use crate::rows::blobs;
-use crate::search::tokenize::{Wanted, search_words};
-use crate::search::{message_search, search_indexer, tokenize};
+use crate::rows::context_rows;
+use crate::rows::iso_time;
+use crate::search::{message_search, search_indexer};
 use crate::sessions::pointers;
 use crate::sqlite::error::{Stored, sqlite};
 use crate::sqlite::functions::words_of;
-use crate::transfer::time;
+use crate::sqlite::tokenize;
+use crate::sqlite::tokenize::{Wanted, search_words};
 use model::{Block, Message, RECALL, Recall, Recalled, RecalledMessage, Role};
 
 /// Characters of a message around what was found.
@@ -41,7 +43,7 @@ pub(crate) fn recall(connection: &Connection, asked: &Recall) -> Stored<Recalled
     let Some(head) = head.or_else(|| asked.parent_turn_id.clone()) else {
         return Ok(Recalled::default());
     };
-    let Some(newest) = history::newest_left_out(connection, &head)? else {
+    let Some(newest) = context_rows::newest_left_out(connection, &head)? else {
         return Ok(Recalled::default());
     };
     let turns = thread(connection, &newest)?;
@@ -79,7 +81,7 @@ pub(crate) fn recall(connection: &Connection, asked: &Recall) -> Stored<Recalled
     found.truncate(asked.limit);
     for Found { turn, sequence, .. } in found {
         let Some(turn_id) = turns.get(turn) else { continue };
-        let messages = history::messages(connection, turn_id)?;
+        let messages = message_rows::messages(connection, turn_id)?;
         let said = messages.iter().find(|message| message.sequence == sequence);
         recalled.messages.extend(said.map(|message| told(message, turn_id, &asked.query)));
     }
@@ -175,7 +177,7 @@ fn tool_results(
             *partial = true;
             break;
         }
-        for message in history::messages(connection, id)? {
+        for message in message_rows::messages(connection, id)? {
             room = room.saturating_sub(size(&message.blocks));
             let Some((tool, text)) = result_of(&message) else { continue };
             let matched = if tool == RECALL { 0 } else { wanted.matched(&search_words(&text)) };
@@ -224,7 +226,7 @@ fn told(message: &Message, turn_id: &str, query: &str) -> RecalledMessage {
         role: message.role,
         tool_name,
         turn_id: turn_id.to_owned(),
-        said_at: time::format(message.created_at),
+        said_at: iso_time::format(message.created_at),
         excerpt: message_search::excerpt(&text, query, EXCERPT),
     }
 }

@@ -4,7 +4,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use crate::journal::commit::{parent_of, unknown_turn};
+use crate::rows::turn_parents::{parent_of, unknown_turn};
 use crate::sqlite::error::{Stored, sqlite};
 use model::{
     Page, PageOptions, SessionMove, StorageError, StorageErrorKind, TokenUsage, TurnSummary,

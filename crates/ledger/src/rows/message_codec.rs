@@ -5,34 +5,12 @@
 //! interface's columns can be read as they are, nothing is stored twice, and opaque values come back byte for byte.
 //! This file must never interpret those values.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::rows::blobs;
+use crate::rows::message_columns::{Columns, ColumnsRef};
 use crate::sqlite::error::{Stored, damaged};
 use model::{Block, Message};
-
-/// The columns of a message that hold its parts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Columns {
-    pub(crate) content: String,
-    pub(crate) thinking: Option<String>,
-    pub(crate) blocks_json: Option<String>,
-    pub(crate) tool_call_id: Option<String>,
-    pub(crate) is_error: Option<bool>,
-}
-
-/// The columns as a row lends them.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ColumnsRef<'a> {
-    pub(crate) content: &'a str,
-    pub(crate) thinking: Option<&'a str>,
-    pub(crate) blocks_json: Option<&'a str>,
-    pub(crate) tool_call_id: Option<&'a str>,
-    pub(crate) is_error: Option<bool>,
-}
 
 /// A block on its way into `blocks_json`.
 #[derive(Serialize)]
@@ -289,44 +267,6 @@ pub(crate) fn checksum(role: &str, columns: ColumnsRef<'_>, provenance: [Option<
     part(columns.is_error.map(|failed| if failed { "1" } else { "0" }));
     provenance.into_iter().for_each(part);
     hash.digest().cast_signed()
-}
-
-impl<'a> ColumnsRef<'a> {
-    /// Those that may be large, by their names.
-    pub(crate) fn by_name(&self) -> [(&'static str, Option<&'a str>); 3] {
-        let [content, thinking, blocks] = blobs::MESSAGE;
-        [(content, Some(self.content)), (thinking, self.thinking), (blocks, self.blocks_json)]
-    }
-
-    /// The same with these values for them, in that order.
-    pub(crate) fn with<'b>(
-        &self,
-        [content, thinking, blocks]: &'b [Option<Cow<'b, str>>; 3],
-    ) -> ColumnsRef<'b>
-    where
-        'a: 'b,
-    {
-        ColumnsRef {
-            content: content.as_deref().unwrap_or_default(),
-            thinking: thinking.as_deref(),
-            blocks_json: blocks.as_deref(),
-            tool_call_id: self.tool_call_id,
-            is_error: self.is_error,
-        }
-    }
-}
-
-impl Columns {
-    /// The same, lent.
-    pub(crate) fn lend(&self) -> ColumnsRef<'_> {
-        ColumnsRef {
-            content: &self.content,
-            thinking: self.thinking.as_deref(),
-            blocks_json: self.blocks_json.as_deref(),
-            tool_call_id: self.tool_call_id.as_deref(),
-            is_error: self.is_error,
-        }
-    }
 }
 
 #[cfg(test)]

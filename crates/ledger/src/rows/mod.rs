@@ -2,5 +2,10 @@
 //! written.
 
 pub(crate) mod blobs;
+pub(crate) mod context_rows;
+pub(crate) mod iso_time;
 pub(crate) mod message_codec;
+pub(crate) mod message_columns;
+pub(crate) mod message_rows;
 pub(crate) mod row_types;
+pub(crate) mod turn_parents;

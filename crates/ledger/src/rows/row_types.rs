@@ -2,11 +2,11 @@
 //!
 //! These are public types of the package. They must never be written back.
 
+use crate::rows::message_rows;
 use std::sync::LazyLock;
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use crate::reading::history;
 use crate::rows::blobs;
 use crate::sqlite::checksum::is_whole;
 use crate::sqlite::error::{Stored, damaged, sqlite};
@@ -79,7 +79,7 @@ pub(crate) fn turn(connection: &Connection, id: &str) -> Stored<Option<TurnRow>>
     let Some(turn) = found else { return Ok(None) };
     let mut turn = turn?;
     turn.messages =
-        history::messages(connection, id)?.into_iter().map(AgentMessage::from).collect();
+        message_rows::messages(connection, id)?.into_iter().map(AgentMessage::from).collect();
     turn.tool_calls = tool_calls(connection, id)?;
     if turn.turn_type == "compaction" {
         turn.compaction = compaction(connection, id)?;

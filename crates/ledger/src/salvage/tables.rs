@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::cells::{Row, Value};
 use crate::rows::blobs;
-use crate::rows::message_codec::{self, ColumnsRef};
+use crate::rows::message_codec;
+use crate::rows::message_columns::ColumnsRef;
 use crate::sessions::persona;
 use crate::sqlite::checksum;
 use crate::sqlite::error::damaged;

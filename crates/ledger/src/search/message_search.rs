@@ -5,9 +5,10 @@
 use rusqlite::{Connection, Row};
 
 use crate::rows::blobs;
-use crate::search::{search_indexer, tokenize};
+use crate::search::search_indexer;
 use crate::sqlite::error::{Stored, sqlite};
 use crate::sqlite::functions::words_of;
+use crate::sqlite::tokenize;
 use model::{Page, SearchHit, SearchOptions};
 
 /// Characters of a message around what was found.

@@ -2,4 +2,3 @@
 
 pub(crate) mod message_search;
 pub(crate) mod search_indexer;
-pub(crate) mod tokenize;

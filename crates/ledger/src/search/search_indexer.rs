@@ -2,17 +2,17 @@
 //!
 //! It must never be what a commit waits for, nor what a search needs: what is not indexed yet is looked through.
 
-use std::sync::{Arc, LazyLock, Weak};
+use std::sync::{Arc, LazyLock};
 
 use rusqlite::{Connection, OptionalExtension};
 use tokio::sync::oneshot;
 
-use crate::open::registry::Core;
 use crate::rows::blobs;
 use crate::sqlite::checksum::set;
 use crate::sqlite::error::{Stored, damaged, sqlite};
 use crate::sqlite::functions::words_of;
-use crate::sqlite::writer::Job;
+use crate::sqlite::readers::Readers;
+use crate::sqlite::writer::{Job, Writer};
 use model::StorageError;
 
 /// Messages of one transaction, and bytes of their words: what others wait for is short.
@@ -82,12 +82,19 @@ pub(crate) fn slice(connection: &Connection) -> Stored<bool> {
     Ok(last - through > WAITING)
 }
 
+/// Receives whether more messages wait than may; in the writer's thread.
+type Then = Box<dyn FnOnce(bool) + Send>;
+
 /// A slice as the writer's job, which does not wait for the disk: what a power cut takes is indexed again.
 struct Slice {
-    core: Weak<Core>,
     more: bool,
-    /// Who waits for it; where nobody does, the next one comes after a pause.
-    asked: Option<oneshot::Sender<bool>>,
+    then: Then,
+}
+
+impl Slice {
+    fn new(then: impl FnOnce(bool) + Send + 'static) -> Box<Self> {
+        Box::new(Self { more: false, then: Box::new(then) })
+    }
 }
 
 impl Job for Slice {
@@ -97,7 +104,7 @@ impl Job for Slice {
                 self.more = more;
                 true
             }
-            // Nothing is lost: a search looks through what is not indexed, and the next turns ask for a slice again.
+            // Nothing is lost: a search looks through what is not indexed, and the next turns request a slice again.
             Err(_) => {
                 self.more = false;
                 false
@@ -110,32 +117,27 @@ impl Job for Slice {
     }
 
     fn answer(self: Box<Self>, failure: Option<&StorageError>) {
-        let more = self.more && failure.is_none();
-        match self.asked {
-            // A search that was dropped no longer listens.
-            Some(asked) => drop(asked.send(more)),
-            None => {
-                if let Some(core) = self.core.upgrade().filter(|_| more) {
-                    core.pulse.index_soon(&core);
-                }
-            }
-        }
+        (self.then)(self.more && failure.is_none());
     }
 }
 
-/// Has a slice indexed, and those after it a while later each, so that the writer has time for turns.
-pub(crate) fn begin(core: &Arc<Core>) {
-    core.writer.post(Box::new(Slice { core: Arc::downgrade(core), more: false, asked: None }));
+/// Has a slice indexed. `then` receives whether more wait: the next slice comes after a pause, so that the writer has
+/// time for turns.
+pub(crate) fn begin(writer: &Writer, then: impl FnOnce(bool) + Send + 'static) {
+    writer.post(Slice::new(then));
 }
 
 /// Has all but the last few messages indexed. Where that cannot be done (a full disk, another process at work), the
 /// search looks through more.
-pub(crate) async fn catch_up(core: &Arc<Core>) -> Stored<()> {
-    let mut slices = core.readers.run(|connection| waiting(connection)).await?;
+pub(crate) async fn catch_up(readers: &Arc<Readers>, writer: &Writer) -> Stored<()> {
+    let mut slices = readers.run(|connection| waiting(connection)).await?;
     while slices > WAITING {
-        let (asked, told) = oneshot::channel();
-        core.writer.post(Box::new(Slice { core: Weak::new(), more: false, asked: Some(asked) }));
-        if !told.await.unwrap_or(false) {
+        let (done, more) = oneshot::channel();
+        // A search that was dropped no longer listens.
+        begin(writer, move |waits| {
+            let _ = done.send(waits);
+        });
+        if !more.await.unwrap_or(false) {
             break;
         }
         // Each takes one message at least, so this ends, however many come meanwhile.

@@ -5,7 +5,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::journal::commit::{parent_of, unknown_turn};
+use crate::rows::turn_parents::{parent_of, unknown_turn};
 use crate::sessions::{aliases, pointers};
 use crate::sqlite::checksum;
 use crate::sqlite::error::{Stored, sqlite};

@@ -9,8 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::open::draft;
-use crate::sqlite::error::{self, Stored, damaged, sqlite};
+use crate::sqlite::error::{Stored, damaged, sqlite};
 use crate::sqlite::synchronous::Synchronous;
 use crate::sqlite::{checksum, file, guard, schema};
 use base::clock::Clock;
@@ -185,22 +184,6 @@ fn ensure_wal(connection: &Connection) -> Stored<()> {
     }
 }
 
-/// Makes a whole new ledger under another name and moves it to `path`, so that nobody ever sees half of one. Another
-/// process may win; then its ledger stands there.
-pub(crate) fn create(path: &Path, clock: &Clock) -> Stored<()> {
-    file::check_no_orphan_log(path)?;
-    let draft = draft::name(path, clock);
-    let made = draft_ledger(&draft, clock).and_then(|()| {
-        file::move_into_place(&draft, path).map_err(|error| {
-            error::file(&format!("create the ledger `{}`", path.display()), &error)
-        })
-    });
-    if !matches!(made, Ok(true)) {
-        draft::remove(&draft);
-    }
-    made.map(drop)
-}
-
 /// Opens a new file that is nobody's yet, to be filled and moved into place.
 pub(crate) fn open_draft(draft: &Path) -> Stored<Connection> {
     let connection = open_raw(draft, Purpose::Write(Synchronous::Full))?;
@@ -215,12 +198,4 @@ pub(crate) fn fill_draft(draft: &Path, clock: &Clock) -> Stored<Connection> {
     schema::stamp(&connection, clock)?;
     ensure_wal(&connection)?;
     Ok(connection)
-}
-
-fn draft_ledger(draft: &Path, clock: &Clock) -> Stored<()> {
-    file::create_private(draft).map_err(|error| {
-        error::file(&format!("create the ledger `{}`", draft.display()), &error)
-    })?;
-    let connection = fill_draft(draft, clock)?;
-    connection.close().map_err(|(_, error)| sqlite("create the ledger", &error))
 }

@@ -5,8 +5,8 @@
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 
-use crate::search::tokenize::search_words;
 use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::tokenize::search_words;
 use model::SessionKey;
 
 /// The words of the longest message that are kept, in bytes of its text.

@@ -10,4 +10,5 @@ pub(crate) mod guard;
 pub(crate) mod readers;
 pub(crate) mod schema;
 pub(crate) mod synchronous;
+pub(crate) mod tokenize;
 pub(crate) mod writer;

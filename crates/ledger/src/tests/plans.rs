@@ -1,5 +1,6 @@
 //! Every statement the API runs finds its rows by an index.
 
+use crate::rows::message_rows;
 use rusqlite::{Connection, StatementStatus};
 
 use super::*;
@@ -32,7 +33,7 @@ fn no_statement_scans_a_table_or_sorts() {
                 &row_types::TURN,
                 &row_types::TOOL_CALLS,
                 row_types::COMPACTION,
-                history::MESSAGES,
+                message_rows::MESSAGES,
                 &open_turns::OPEN_TURN,
                 &event_log::READ,
                 "SELECT id FROM event_logs WHERE run_id = ?1 ORDER BY id DESC LIMIT 1",
@@ -61,8 +62,8 @@ fn no_statement_scans_a_table_or_sorts() {
                 search_indexer::SAID,
                 message_search::LATELY,
                 recall::LATELY,
-                blobs::READ,
-                blobs::THERE,
+                blobs::store::READ,
+                blobs::store::THERE,
                 lists::SESSIONS,
                 lists::SESSIONS_OF_PARENT,
                 lists::SESSIONS_OF_AGENT,
@@ -135,7 +136,7 @@ async fn a_statement_is_compiled_once_however_often_it_runs() {
         .readers
         .with(|connection| {
             history::session_history(connection, "main", None, None).unwrap();
-            let statement = connection.prepare_cached(history::MESSAGES).unwrap();
+            let statement = connection.prepare_cached(message_rows::MESSAGES).unwrap();
             assert_eq!(statement.get_status(StatementStatus::Run), 10);
             assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
             Ok(())

@@ -40,7 +40,7 @@ async fn what_stands_before_the_first_kept_turn_is_found_newest_first() {
     let asked = recall(&fixture, "main", "ask", 10).await;
     assert_eq!(places(&asked), ["t2 user", "t1 user"]);
     assert_eq!(asked.messages[1].excerpt, "ask t1");
-    assert_eq!(asked.messages[1].said_at, crate::transfer::time::format(NOW));
+    assert_eq!(asked.messages[1].said_at, crate::rows::iso_time::format(NOW));
     assert_eq!(places(&recall(&fixture, "main", "ask", 1).await), ["t2 user"]);
     assert_eq!(places(&recall(&fixture, "main", "content of", 10).await), ["t1 tool read"]);
     // What is thought is nobody's to find, nor is the summary.

@@ -7,7 +7,8 @@ use std::sync::LazyLock;
 use rusqlite::{Connection, params};
 
 use super::record::TurnRecord;
-use crate::journal::write::{Parent, count, integer, json};
+use crate::journal::write::{count, integer, json};
+use crate::rows::turn_parents::Parent;
 use crate::sqlite::checksum::{self, columns, numbered, set};
 use crate::sqlite::error::{Stored, sqlite};
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::record::TurnRecord;
-use super::time;
+use crate::rows::iso_time;
 use model::{Block, Role};
 
 /// A line as an entry of pi; `None` where it has no such shape.
@@ -20,7 +20,7 @@ pub(super) fn entry(mut line: Map<String, Value>) -> Option<Map<String, Value>> 
     };
     let meta = line.get("meta").cloned().unwrap_or_default();
     let stamp = line.get("timestamp").or_else(|| line.get("ts"));
-    let at = stamp.and_then(|at| at.as_i64().or_else(|| time::parse(at.as_str()?)));
+    let at = stamp.and_then(|at| at.as_i64().or_else(|| iso_time::parse(at.as_str()?)));
     let message = match line.get("role")?.as_str()? {
         "user" | "system" => json!({ "role": "user", "content": text, "timestamp": at }),
         "assistant" => {

@@ -8,9 +8,10 @@ use std::io::Write;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
+use super::out::Out;
 use super::record::{Moved, SessionRecord, TurnRecord};
 use super::restore::Record;
-use super::{Out, tree};
+use super::tree;
 use crate::rows::row_types;
 use crate::sqlite::error::{Stored, sqlite};
 use base::clock::Clock;

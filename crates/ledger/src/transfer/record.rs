@@ -13,79 +13,79 @@ use model::{
 /// A session with the log of its pointer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(in super::super) struct SessionRecord {
+pub(crate) struct SessionRecord {
     #[serde(flatten)]
-    pub(in super::super) session: SessionRow,
+    pub(crate) session: SessionRow,
     /// Where the session pointed, oldest first.
     #[serde(default)]
-    pub(in super::super) history: Vec<Moved>,
+    pub(crate) history: Vec<Moved>,
 }
 
 /// An entry of a session's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(in super::super) struct Moved {
-    pub(in super::super) turn_id: String,
-    pub(in super::super) changed_at: i64,
+pub(crate) struct Moved {
+    pub(crate) turn_id: String,
+    pub(crate) changed_at: i64,
 }
 
 /// A turn that has ended, with all that hangs on it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(in super::super) struct TurnRecord {
-    pub(in super::super) id: String,
-    pub(in super::super) parent_turn_id: Option<String>,
-    pub(in super::super) turn_type: String,
-    pub(in super::super) status: String,
-    pub(in super::super) session_label: String,
-    pub(in super::super) run_id: String,
+pub(crate) struct TurnRecord {
+    pub(crate) id: String,
+    pub(crate) parent_turn_id: Option<String>,
+    pub(crate) turn_type: String,
+    pub(crate) status: String,
+    pub(crate) session_label: String,
+    pub(crate) run_id: String,
     /// Turns above it where it was exported: what finds its place again when its parent's line is lost.
     #[serde(default)]
-    pub(in super::super) depth: i64,
-    pub(in super::super) started_at: i64,
-    pub(in super::super) completed_at: Option<i64>,
-    pub(in super::super) model: Option<String>,
-    pub(in super::super) provider: Option<String>,
-    pub(in super::super) role: String,
-    pub(in super::super) toolset_name: Option<String>,
+    pub(crate) depth: i64,
+    pub(crate) started_at: i64,
+    pub(crate) completed_at: Option<i64>,
+    pub(crate) model: Option<String>,
+    pub(crate) provider: Option<String>,
+    pub(crate) role: String,
+    pub(crate) toolset_name: Option<String>,
     #[serde(default)]
-    pub(in super::super) tools_available: Vec<String>,
-    pub(in super::super) permissions_granted: Option<Box<RawValue>>,
-    pub(in super::super) permissions_used: Option<Box<RawValue>>,
-    pub(in super::super) usage: TokenUsage,
+    pub(crate) tools_available: Vec<String>,
+    pub(crate) permissions_granted: Option<Box<RawValue>>,
+    pub(crate) permissions_used: Option<Box<RawValue>>,
+    pub(crate) usage: TokenUsage,
     #[serde(default)]
-    pub(in super::super) usage_estimated: bool,
-    pub(in super::super) context_tokens: Option<i64>,
-    pub(in super::super) cost: Option<f64>,
+    pub(crate) usage_estimated: bool,
+    pub(crate) context_tokens: Option<i64>,
+    pub(crate) cost: Option<f64>,
     #[serde(default)]
-    pub(in super::super) query_message_ids: Vec<String>,
-    pub(in super::super) response_message_id: Option<String>,
-    pub(in super::super) source_event_id: Option<String>,
-    pub(in super::super) workspace_path: Option<String>,
-    pub(in super::super) stop_reason: Option<String>,
-    pub(in super::super) error: Option<TurnError>,
+    pub(crate) query_message_ids: Vec<String>,
+    pub(crate) response_message_id: Option<String>,
+    pub(crate) source_event_id: Option<String>,
+    pub(crate) workspace_path: Option<String>,
+    pub(crate) stop_reason: Option<String>,
+    pub(crate) error: Option<TurnError>,
     #[serde(default)]
-    pub(in super::super) attempts: Vec<Attempt>,
-    pub(in super::super) compaction: Option<CompactionResult>,
-    pub(in super::super) messages: Vec<MessageRecord>,
+    pub(crate) attempts: Vec<Attempt>,
+    pub(crate) compaction: Option<CompactionResult>,
+    pub(crate) messages: Vec<MessageRecord>,
     #[serde(default)]
-    pub(in super::super) tool_calls: Vec<AgentToolCall>,
+    pub(crate) tool_calls: Vec<AgentToolCall>,
 }
 
 /// A message, with what its origin said beyond it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(in super::super) struct MessageRecord {
+pub(crate) struct MessageRecord {
     #[serde(flatten)]
-    pub(in super::super) message: Message,
+    pub(crate) message: Message,
     /// JSON text: what the format it was imported from said and no block holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(in super::super) metadata_json: Option<String>,
+    pub(crate) metadata_json: Option<String>,
 }
 
 impl TurnRecord {
     /// The turn as the ledger has it; `metadata` by message, in order.
-    pub(in super::super) fn of(row: TurnRow, metadata: Vec<Option<String>>) -> Self {
+    pub(crate) fn of(row: TurnRow, metadata: Vec<Option<String>>) -> Self {
         let mut metadata = metadata.into_iter();
         let messages = row
             .messages

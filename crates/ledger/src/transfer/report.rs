@@ -9,13 +9,13 @@ const MOST: usize = 1_000;
 
 /// The problems of a transfer, at most so many.
 #[derive(Debug, Clone, Default)]
-pub(in super::super) struct Problems {
-    pub(in super::super) list: Vec<TransferProblem>,
-    pub(in super::super) truncated: bool,
+pub(crate) struct Problems {
+    pub(crate) list: Vec<TransferProblem>,
+    pub(crate) truncated: bool,
 }
 
 impl Problems {
-    pub(in super::super) fn add(
+    pub(crate) fn add(
         &mut self,
         line: impl Into<Option<u64>>,
         code: TransferCode,

@@ -12,9 +12,10 @@ use super::fitted::fitted;
 use super::insert::{insert, note};
 use super::record::{SessionRecord, TurnRecord};
 use super::report::Problems;
-use crate::journal::commit::parent_of;
 use crate::journal::compaction;
-use crate::journal::write::{Again, Parent, insert_message, write_tool_call};
+use crate::journal::write::{Again, insert_message, write_tool_call};
+use crate::rows::turn_parents::Parent;
+use crate::rows::turn_parents::parent_of;
 use crate::sessions::pointers;
 use crate::sqlite::checksum;
 use crate::sqlite::error::{Stored, sqlite};
@@ -24,7 +25,7 @@ use model::{CompactionResult, StorageError, StorageErrorKind, TransferCode};
 
 /// A line of a file, read.
 #[derive(Debug, Clone)]
-pub(in super::super) enum Record {
+pub(crate) enum Record {
     Session(Box<SessionRecord>),
     Turn(Box<TurnRecord>),
 }
@@ -44,12 +45,12 @@ type Line = (Option<u64>, Box<SessionRecord>);
 
 /// What an import has done so far. Cloned by each transaction, because one may be done again.
 #[derive(Debug, Clone, Default)]
-pub(in super::super) struct Restore {
-    pub(in super::super) problems: Problems,
-    pub(in super::super) turns: u64,
-    pub(in super::super) messages: u64,
-    pub(in super::super) tool_calls: u64,
-    pub(in super::super) skipped_turns: u64,
+pub(crate) struct Restore {
+    pub(crate) problems: Problems,
+    pub(crate) turns: u64,
+    pub(crate) messages: u64,
+    pub(crate) tool_calls: u64,
+    pub(crate) skipped_turns: u64,
     /// The sessions that are this import's, with their line where that is not lost.
     sessions: BTreeMap<String, Option<Line>>,
     /// What a compaction names may come after it, so these are written last.
@@ -60,7 +61,7 @@ pub(in super::super) struct Restore {
 
 impl Restore {
     /// The labels of the sessions that are this import's.
-    pub(in super::super) fn labels(&self) -> Vec<String> {
+    pub(crate) fn labels(&self) -> Vec<String> {
         self.sessions.keys().cloned().collect()
     }
 
@@ -68,7 +69,7 @@ impl Restore {
     ///
     /// # Errors
     /// What is wrong with the disk or the ledger; what is wrong with the line is a problem.
-    pub(in super::super) fn take(
+    pub(crate) fn take(
         &mut self,
         connection: &Connection,
         line: Option<u64>,
@@ -236,7 +237,7 @@ impl Restore {
     }
 
     /// Writes what had to wait for every turn, and lets readers see the sessions.
-    pub(in super::super) fn finish(&mut self, connection: &Connection) -> Stored<()> {
+    pub(crate) fn finish(&mut self, connection: &Connection) -> Stored<()> {
         for (line, id, result) in std::mem::take(&mut self.compactions) {
             self.compaction(connection, line, &id, result)?;
         }

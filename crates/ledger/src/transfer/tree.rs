@@ -78,8 +78,8 @@ pub(super) fn thread(connection: &Connection, head: Option<&str>) -> Stored<Vec<
 
 /// A turn as it goes into a file.
 pub(super) fn turn(connection: &Connection, id: &str) -> Stored<TurnRecord> {
-    let row =
-        row_types::turn(connection, id)?.ok_or_else(|| crate::journal::commit::unknown_turn(id))?;
+    let row = row_types::turn(connection, id)?
+        .ok_or_else(|| crate::rows::turn_parents::unknown_turn(id))?;
     let metadata = connection
         .prepare_cached("SELECT metadata_json FROM messages WHERE turn_id = ?1 ORDER BY sequence")
         .and_then(|mut statement| {

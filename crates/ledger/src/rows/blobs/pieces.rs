@@ -11,7 +11,7 @@ use memchr::{memchr, memchr2};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use super::{LARGE, keep};
+use super::store::{LARGE, keep};
 use crate::sqlite::error::{Stored, damaged};
 
 /// What was taken out of a column.

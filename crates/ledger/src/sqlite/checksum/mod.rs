@@ -1,102 +1,10 @@
-//! The checksum of a row: what bit rot in a page would change without SQLite's noticing.
-//!
-//! It is the sum of one hash for each column, so an update changes it by what the update changes: damage that was in the
-//! row before stays visible. Two SQL functions compute it, on our own connections and nowhere else: no trigger, view or
-//! index may use them, because another SQLite does not have them.
+//! The sum that each row carries: the SQL functions that compute it, the statements that write it, the tables that have it.
+//! It must never give a damaged row a fresh sum.
 
 mod sql;
+mod sum_functions;
 mod tables;
 
-#[cfg(test)]
-mod tests;
-
-use rusqlite::Connection;
-use rusqlite::functions::{Context, FunctionFlags};
-use rusqlite::types::ValueRef;
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
-
-use crate::sqlite::error::{Stored, sqlite};
-
 pub(crate) use self::sql::{insert, is_whole, numbered, replace, seal, set};
+pub(crate) use self::sum_functions::{add, of_values};
 pub(crate) use self::tables::{TABLES, Table, columns};
-
-/// Adds `checksum_of(names, value…)`, and `checksum_after(before, names, old…, new…)` for an update of those columns.
-/// `names` lists the columns, separated by `, `.
-pub(crate) fn add(connection: &Connection) -> Stored<()> {
-    let flags = FunctionFlags::SQLITE_UTF8
-        | FunctionFlags::SQLITE_DETERMINISTIC
-        | FunctionFlags::SQLITE_INNOCUOUS;
-    connection
-        .create_scalar_function("checksum_of", -1, flags, |context| {
-            let names = text(context, 0)?;
-            expect(context, 1 + names.split(SEPARATOR).count())?;
-            Ok(sum(context, names, 1))
-        })
-        .and_then(|()| {
-            connection.create_scalar_function("checksum_after", -1, flags, |context| {
-                let names = text(context, 1)?;
-                let count = names.split(SEPARATOR).count();
-                expect(context, 2 + 2 * count)?;
-                let before = match context.get_raw(0) {
-                    ValueRef::Integer(before) => before,
-                    // A row without a checksum is damaged, and stays so.
-                    _ => return Ok(None),
-                };
-                let (old, new) = (sum(context, names, 2), sum(context, names, 2 + count));
-                Ok(Some(before.wrapping_sub(old).wrapping_add(new)))
-            })
-        })
-        .map_err(|error| sqlite("prepare the ledger's checksums", &error))
-}
-
-const SEPARATOR: &str = ", ";
-
-fn text<'a>(context: &'a Context<'_>, at: usize) -> rusqlite::Result<&'a str> {
-    if at < context.len() { Ok(context.get_raw(at).as_str()?) } else { Err(misused()) }
-}
-
-fn expect(context: &Context<'_>, arguments: usize) -> rusqlite::Result<()> {
-    if context.len() == arguments { Ok(()) } else { Err(misused()) }
-}
-
-fn misused() -> rusqlite::Error {
-    rusqlite::Error::UserFunctionError("a checksum needs one value for each column".into())
-}
-
-/// The sum of the columns `names`, whose values are the arguments from `first` on.
-fn sum(context: &Context<'_>, names: &str, first: usize) -> i64 {
-    names
-        .split(SEPARATOR)
-        .zip(first..)
-        .fold(0, |sum, (name, at)| sum.wrapping_add(column(name, context.get_raw(at))))
-}
-
-/// The checksum of a row whose columns `names` have these values.
-pub(crate) fn of_values<'a>(names: &str, values: impl Iterator<Item = ValueRef<'a>>) -> i64 {
-    let columns = names.split(SEPARATOR).zip(values);
-    columns.fold(0, |sum, (name, value)| sum.wrapping_add(column(name, value)))
-}
-
-/// What a column adds. NULL adds nothing, so that a column which a later schema adds changes no checksum.
-fn column(name: &str, value: ValueRef<'_>) -> i64 {
-    let seed = xxh3_64(name.as_bytes());
-    let hash = match value {
-        ValueRef::Null => return 0,
-        ValueRef::Integer(value) => xxh3_64_with_seed(&value.to_le_bytes(), seed ^ 1),
-        ValueRef::Real(value) => match whole(value) {
-            // A statement may give a whole number to a column of reals.
-            Some(value) => xxh3_64_with_seed(&value.to_le_bytes(), seed ^ 1),
-            None => xxh3_64_with_seed(&value.to_bits().to_le_bytes(), seed ^ 2),
-        },
-        ValueRef::Text(value) => xxh3_64_with_seed(value, seed ^ 3),
-        ValueRef::Blob(value) => xxh3_64_with_seed(value, seed ^ 4),
-    };
-    hash.cast_signed()
-}
-
-/// The integer that a real is, where it is one that both types hold.
-fn whole(value: f64) -> Option<i64> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
-    (value.fract() == 0.0 && value.abs() <= EXACT).then_some(value as i64)
-}

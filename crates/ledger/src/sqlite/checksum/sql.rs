@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 
 use rusqlite::{Connection, Params};
 
-use super::{SEPARATOR, columns};
+use super::sum_functions::SEPARATOR;
+use super::tables::columns;
 use crate::sqlite::error::{Stored, sqlite};
 
 /// Each of `names` with the parameter of its place, as [`insert`] and [`set`] take them.

@@ -42,7 +42,8 @@ fn lists(list: &str, pid: u32, inode: u64) -> bool {
     })
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     #[test]
     fn a_lock_is_its_process_s_and_its_file_s() {

@@ -13,22 +13,22 @@ use model::TransferCode;
 pub(super) const VERSION: u64 = 3;
 
 /// A line with its number; `None` for one that is damaged.
-pub(in super::super) type Numbered = (u64, Option<Map<String, Value>>);
+pub(crate) type Numbered = (u64, Option<Map<String, Value>>);
 
 /// A session's entries.
-pub(in super::super) struct Session {
+pub(crate) struct Session {
     /// The first line, where it can be read.
-    pub(in super::super) header: Option<Map<String, Value>>,
-    pub(in super::super) entries: Vec<Entry>,
+    pub(crate) header: Option<Map<String, Value>>,
+    pub(crate) entries: Vec<Entry>,
 }
 
 /// An entry.
-pub(in super::super) struct Entry {
-    pub(in super::super) line: u64,
-    pub(in super::super) id: String,
+pub(crate) struct Entry {
+    pub(crate) line: u64,
+    pub(crate) id: String,
     /// The place of the one it follows.
-    pub(in super::super) parent: Option<usize>,
-    pub(in super::super) raw: Map<String, Value>,
+    pub(crate) parent: Option<usize>,
+    pub(crate) raw: Map<String, Value>,
 }
 
 impl Entry {
@@ -45,10 +45,7 @@ impl Entry {
 ///
 /// # Errors
 /// A version that is not known yet.
-pub(in super::super) fn read(
-    lines: Vec<Numbered>,
-    problems: &mut Problems,
-) -> Result<Session, u64> {
+pub(crate) fn read(lines: Vec<Numbered>, problems: &mut Problems) -> Result<Session, u64> {
     let mut session = Session { header: None, entries: Vec::new() };
     // Version 1 has no ids, and names an entry by its place in the file.
     let mut places: Vec<Option<usize>> = Vec::with_capacity(lines.len());

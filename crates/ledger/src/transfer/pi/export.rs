@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::record::{MessageRecord, TurnRecord};
-use super::super::time;
 use super::content::{parts, pi_api_of};
 use super::entries::VERSION;
 use super::speech::entry_again;
+use crate::rows::iso_time;
 use model::{Block, Role, SessionRow, TokenUsage};
 
 /// The lines of a session, the header first.
-pub(in super::super) fn export(
+pub(crate) fn export(
     session: &SessionRow,
     turns: &[TurnRecord],
     left: &mut BTreeMap<String, u64>,
@@ -50,7 +50,7 @@ pub(in super::super) fn export(
     let id = session.origin_session_id.clone().unwrap_or_else(|| session.label.clone());
     let mut header = file.header.take().unwrap_or_else(|| {
         let made = json!({
-            "id": id, "timestamp": time::format(session.created_at), "cwd": cwd,
+            "id": id, "timestamp": iso_time::format(session.created_at), "cwd": cwd,
         });
         made.as_object().cloned().unwrap_or_default()
     });
@@ -80,7 +80,7 @@ impl File<'_> {
             let id = self.id(&session.label, "head");
             self.entries.push(json!({
                 "type": "custom", "id": id, "parentId": head, "customType": "nexus.head",
-                "timestamp": time::format(session.updated_at),
+                "timestamp": iso_time::format(session.updated_at),
             }));
         }
     }
@@ -158,7 +158,7 @@ impl File<'_> {
         let kept = self.first.get(&compaction.first_kept_turn_id);
         object(json!({
             "type": "compaction",
-            "timestamp": time::format(turn.started_at),
+            "timestamp": iso_time::format(turn.started_at),
             "summary": compaction.summary,
             // One that comes later, or is not there, is kept by all who follow the compaction.
             "firstKeptEntryId": kept.cloned().unwrap_or_default(),
@@ -238,7 +238,9 @@ impl File<'_> {
                 })
             }
         };
-        Some(object(json!({ "type": "message", "timestamp": time::format(at), "message": inner })))
+        Some(object(
+            json!({ "type": "message", "timestamp": iso_time::format(at), "message": inner }),
+        ))
     }
 }
 

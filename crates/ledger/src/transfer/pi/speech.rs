@@ -4,9 +4,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::super::transfer::time;
 use super::content::{api_of, blocks, parts};
 use super::entries::Entry;
+use crate::rows::iso_time;
 use model::{Block, Message, Provenance, Role};
 
 /// How a summary begins when it stands in a context (docs/rules/compaction.md#summary-message).
@@ -24,7 +24,7 @@ pub(super) struct Speech {
 
 /// When an entry was written, in Unix milliseconds.
 pub(super) fn time_of(entry: &Entry) -> Option<i64> {
-    let stamp = |value: &Value| value.as_i64().or_else(|| time::parse(value.as_str()?));
+    let stamp = |value: &Value| value.as_i64().or_else(|| iso_time::parse(value.as_str()?));
     entry
         .raw
         .get("message")

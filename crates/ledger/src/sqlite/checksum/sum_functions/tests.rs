@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 use rusqlite::types::{Value, ValueRef};
 
+use super::super::{TABLES, columns, insert, numbered, set};
 use super::*;
 use crate::sqlite::schema;
 

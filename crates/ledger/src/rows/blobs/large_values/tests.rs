@@ -2,6 +2,9 @@
 
 use proptest::prelude::*;
 
+use super::super::pack::{Packed, hash, unpack};
+use super::super::pieces::take_apart;
+use super::super::store::{LARGE, keep};
 use super::*;
 use crate::tests::{Fixture, noise};
 

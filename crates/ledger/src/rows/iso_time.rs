@@ -3,7 +3,7 @@
 //! Only UTC, as JavaScript's `toISOString` writes it. It must never read a clock.
 
 /// Unix milliseconds of such a text; `None` for any other.
-pub(super) fn parse(text: &str) -> Option<i64> {
+pub(crate) fn parse(text: &str) -> Option<i64> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let mut date = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
     let (year, month, day) = (date.next()??, date.next()??, date.next()??);

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use rusqlite::types::Value as Sql;
 
-use super::cells::{self, Found, Value};
-use super::pages::Pages;
+use crate::salvage::cells::{self, Found, Value};
+use crate::salvage::pages::Pages;
 
 /// Every row of a table page of the file.
 fn read(path: &std::path::Path) -> Vec<(Option<i64>, Vec<Value>)> {

@@ -1,0 +1,48 @@
+//! The ports `ProfileStore` and `RatioStore`: what is known of auth profiles, and how models count tokens.
+//!
+//! It must never decide what is worth storing.
+
+use crate::handle::ledger::Ledger;
+use crate::journal::calibration;
+use crate::journal::profiles::{self, Used};
+use model::{JournalFuture, KeptRatio, ProfileChange, ProfileStore, ProfileUsage, RatioStore};
+
+impl ProfileStore for Ledger {
+    fn usage(&self) -> JournalFuture<'static, Vec<(String, ProfileUsage)>> {
+        let core = self.core();
+        Box::pin(async move {
+            let core = core?;
+            let claim = core.claim.clone();
+            core.readers.run(move |connection| profiles::all(connection, &claim)).await
+        })
+    }
+
+    fn used(&self, id: &str, at_ms: i64) {
+        let Ok(core) = self.core() else { return };
+        core.writer.post(Box::new(Used::new(id, at_ms, &core.claim)));
+    }
+
+    fn change(&self, id: &str, mut apply: ProfileChange) -> JournalFuture<'static, ProfileUsage> {
+        let id = id.to_owned();
+        let handed = self.core().map(|core| {
+            let claim = core.claim.clone();
+            core.writer
+                .submit(move |connection| profiles::change(connection, &id, &claim, &mut apply))
+        });
+        Box::pin(async move { handed?.await })
+    }
+}
+
+impl RatioStore for Ledger {
+    fn ratios(&self) -> JournalFuture<'static, Vec<KeptRatio>> {
+        let core = self.core();
+        Box::pin(async move { core?.readers.run(|connection| calibration::all(connection)).await })
+    }
+
+    fn keep_ratio(&self, ratio: KeptRatio) -> JournalFuture<'static, ()> {
+        let handed = self.core().map(|core| {
+            core.writer.submit(move |connection| calibration::store(connection, &ratio))
+        });
+        Box::pin(async move { handed?.await })
+    }
+}

@@ -1,0 +1,131 @@
+//! A fresh ledger of what can still be read of a damaged one.
+//!
+//! SQLite refuses such a file, or stops at its first bad page; here every page is looked at by itself, whether or not
+//! anything still points at it. The damaged file is copied and never written to, not even by a lock beside it.
+
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::cells::Found;
+use super::pages::Pages;
+use super::tables::Tables;
+use crate::open::{draft, registry};
+use crate::sqlite::error::{self, Stored, sqlite};
+use crate::sqlite::{connection, file};
+use crate::transfer::{Problems, Restore};
+use base::clock::Clock;
+use model::{StorageError, StorageErrorKind, TransferProblem};
+
+/// What `salvageLedger(damaged, fresh)` could save.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerSalvage {
+    /// Where the fresh ledger stands, with links and folders resolved.
+    pub path: String,
+    /// Pages that were looked at.
+    pub pages: u64,
+    /// Rows that a page says it has, and that cannot be read.
+    pub lost_rows: u64,
+    /// Sessions that were saved.
+    pub sessions: u64,
+    /// Turns that were saved.
+    pub turns: u64,
+    /// Messages that were saved, each as it was written.
+    pub messages: u64,
+    /// Tool calls that were saved.
+    pub tool_calls: u64,
+    /// What is known to be lost, or was put together anew; at most 1,000 entries. `line` is null.
+    pub problems: Vec<TransferProblem>,
+    /// True when there is more than `problems` names.
+    pub truncated: bool,
+}
+
+/// Writes what can be read of `damaged` to a fresh ledger at `fresh`. It blocks on the disk.
+///
+/// # Errors
+/// See [`Ledger::salvage`](crate::Ledger::salvage).
+pub(crate) fn salvage(damaged: &Path, fresh: &Path, clock: &Clock) -> Stored<LedgerSalvage> {
+    if !fs::metadata(damaged).is_ok_and(|metadata| metadata.is_file()) {
+        return Err(none(damaged, "is no file; pass the path of a damaged ledger"));
+    }
+    let (path, mut saved) = draft::write(fresh, clock, |draft| {
+        let copy = file::companion(draft, "-damaged");
+        let done = registry::copy_closed(damaged, &copy).and_then(|()| {
+            let (tables, pages, lost_rows) = scan(&copy)?;
+            if tables.is_empty() {
+                return Err(none(damaged, "has nothing of a ledger in it"));
+            }
+            let mut problems = Problems::default();
+            let records = super::mend::records(tables, &mut problems);
+            let done = write(draft, records, problems, clock)?;
+            Ok((done, pages, lost_rows))
+        });
+        draft::remove(&copy);
+        done
+    })
+    .map(|(path, (done, pages, lost_rows))| {
+        let Problems { list, truncated } = done.problems.clone();
+        let saved = LedgerSalvage {
+            path: String::new(),
+            pages,
+            lost_rows,
+            sessions: done.labels().len() as u64,
+            turns: done.turns,
+            messages: done.messages,
+            tool_calls: done.tool_calls,
+            problems: list,
+            truncated,
+        };
+        (path, saved)
+    })?;
+    saved.path = path.to_string_lossy().into_owned();
+    Ok(saved)
+}
+
+/// Every row of every page.
+fn scan(path: &Path) -> Stored<(Tables, u64, u64)> {
+    let reading = |error| error::file("read the damaged ledger", &error);
+    let mut pages = Pages::open(path).map_err(reading)?;
+    let (mut tables, mut lost) = (Tables::default(), 0);
+    for number in 1..=pages.count {
+        if let Found::Rows(rows, missing) =
+            super::cells::rows(&mut pages, number).map_err(reading)?
+        {
+            lost += missing as u64;
+            rows.into_iter().for_each(|row| tables.take(row));
+        }
+    }
+    tables.settle();
+    Ok((tables, u64::from(pages.count), lost))
+}
+
+/// A ledger of these records, in one transaction.
+fn write(
+    draft: &Path,
+    records: Vec<crate::transfer::Record>,
+    problems: Problems,
+    clock: &Clock,
+) -> Stored<Restore> {
+    let failed = |error| sqlite("write the salvaged ledger", &error);
+    let connection = connection::fill_draft(draft, clock)?;
+    let mut restore = Restore::default();
+    restore.problems = problems;
+    connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
+    for record in &records {
+        restore.take(&connection, None, record, clock)?;
+    }
+    restore.finish(&connection)?;
+    connection.execute_batch("COMMIT").map_err(failed)?;
+    connection.close().map_err(|(_, error)| failed(error))?;
+    Ok(restore)
+}
+
+fn none(path: &Path, why: &str) -> StorageError {
+    StorageError::new(StorageErrorKind::InvalidImport, format!("`{}` {why}", path.display()))
+}
+
+#[cfg(test)]
+mod tests;
