@@ -84,4 +84,4 @@ pub use ports::ledger_admin::{LedgerAdmin, Supported};
 pub use ports::ledger_read::LedgerRead;
 pub use ports::live::{LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration};
 pub use ports::profiles::{ProfileChange, ProfileStore};
-pub use ports::ratios::{KeptRatio, RatioStore};
+pub use ports::ratios::{RatioStore, TokenRatio};

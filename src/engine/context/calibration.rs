@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use base::clock::Clock;
 use base::telemetry;
-use model::{KeptRatio, RatioStore};
+use model::{RatioStore, TokenRatio};
 use turn::calibration::Ratio;
 
 /// What other processes store is read this often.
@@ -63,7 +63,7 @@ impl Calibrations {
         match store.ratios().await {
             Ok(rows) => {
                 let mut ratios = self.ratios();
-                for KeptRatio { provider, model, per_mille, samples, updated_at } in rows {
+                for TokenRatio { provider, model, per_mille, samples, updated_at } in rows {
                     if ratios.len() >= MOST_MODELS {
                         break;
                     }
@@ -107,7 +107,7 @@ impl Calibrations {
             known.stored = Some(ratio);
             drop(ratios);
             // Written in the background; what is lost is learnt again.
-            drop(store.keep_ratio(KeptRatio {
+            drop(store.store_ratio(TokenRatio {
                 provider: provider.to_owned(),
                 model: model.to_owned(),
                 per_mille,

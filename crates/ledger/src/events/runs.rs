@@ -1,7 +1,7 @@
 //! The runs under way in this process, and how their events come into the file: by the writer, in batches.
 //!
 //! An urgent event is written at once, a delta waits a few milliseconds for company; whatever is handed to the writer for
-//! a run takes along what that run has told. It must never let a batch be answered before it is in the file.
+//! a run takes along the new events of that run. It must never let a batch be answered before it is in the file.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -24,7 +24,7 @@ use model::{
 
 /// A delta waits so long for company, counted from the last batch (as the hub's).
 const WINDOW: Duration = Duration::from_millis(4);
-/// Events that are kept in memory for those who follow a run.
+/// Events that stay in memory for those who follow a run.
 const RECENT: usize = 512;
 
 /// A run under way.
@@ -46,12 +46,12 @@ pub(crate) struct Entry {
     followed: AtomicBool,
     recent: Mutex<VecDeque<RunEvent>>,
     /// The newest event that is in the file.
-    kept: watch::Sender<u64>,
+    stored: watch::Sender<u64>,
 }
 
 /// Events of one run that a job writes.
 #[derive(Default)]
-pub(crate) struct Page {
+pub(crate) struct Written {
     upto: u64,
     events: Vec<RunEvent>,
 }
@@ -74,10 +74,10 @@ impl Entry {
         connection: &Connection,
         claim: &Claim,
         last: Option<&StreamEvent>,
-    ) -> Stored<Page> {
+    ) -> Stored<Written> {
         let over = last.is_none() && self.ended.load(Ordering::Acquire);
         let Some(run) = self.run.upgrade().filter(|_| self.writes() && !over) else {
-            return Ok(Page::default());
+            return Ok(Written::default());
         };
         let epoch = self.epoch();
         if epoch != 0 {
@@ -85,13 +85,13 @@ impl Entry {
         }
         let now = claim.clock.now_ms();
         let log = match event_log::log_of(connection, &self.names.turn_id)? {
-            Some(log) if !self.names.resumes || *self.kept.borrow() != 0 => log,
+            Some(log) if !self.names.resumes || *self.stored.borrow() != 0 => log,
             Some(_) | None => event_log::open(connection, &self.names, &claim.owner, now)?,
         };
         let tail = event_log::tail(connection, log)?;
         let before = tail.as_ref().map_or(0, |tail| tail.seq);
         let mut told = run.unstored(before);
-        let mut upto = told.last().map_or(before, |told| told.seq);
+        let mut upto = told.last().map_or(before, |event| event.seq);
         if let Some(last) = last {
             told.push(event_log::terminal(last, upto));
             upto += 1;
@@ -101,26 +101,27 @@ impl Entry {
             event_log::end(connection, log, now)?;
             self.ended.store(true, Ordering::Release);
         }
-        Ok(Page { upto, events: told })
+        Ok(Written { upto, events: told })
     }
 
     /// What was written is in the file.
-    fn done(&self, page: Page) {
-        if page.upto == 0 {
+    fn done(&self, written: Written) {
+        if written.upto == 0 {
             return;
         }
         self.waits.store(false, Ordering::Release);
         if self.followed.load(Ordering::Acquire) {
             let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-            let newest = recent.back().map_or(0, |told| told.seq);
-            recent.extend(page.events.into_iter().filter(|told| told.seq > newest));
+            let newest = recent.back().map_or(0, |event| event.seq);
+            recent.extend(written.events.into_iter().filter(|event| event.seq > newest));
             let over = recent.len().saturating_sub(RECENT);
             recent.drain(..over);
         }
         if let Some(run) = self.run.upgrade() {
-            run.ack(page.upto);
+            run.ack(written.upto);
         }
-        self.kept.send_if_modified(|kept| page.upto > std::mem::replace(kept, page.upto));
+        self.stored
+            .send_if_modified(|stored| written.upto > std::mem::replace(stored, written.upto));
     }
 
     /// What was written is not in the file, and its reader does not wait for it any longer.
@@ -147,7 +148,7 @@ impl Entry {
     pub(crate) fn recent(&self, after: u64) -> Option<Vec<RunEvent>> {
         self.followed.store(true, Ordering::Release);
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        if *self.kept.borrow() == after && after > 0 {
+        if *self.stored.borrow() == after && after > 0 {
             return Some(Vec::new());
         }
         let first = recent.front()?.seq;
@@ -155,33 +156,34 @@ impl Entry {
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
-        self.kept.subscribe()
+        self.stored.subscribe()
     }
 }
 
 /// What a job of the writer takes along for a run: what it has told, and what becomes of that.
 #[derive(Clone)]
-pub(crate) struct Along {
+pub(crate) struct EventWrite {
     entry: Arc<Entry>,
     claim: Claim,
-    page: Arc<Mutex<Page>>,
+    written: Arc<Mutex<Written>>,
 }
 
-impl Along {
+impl EventWrite {
     pub(crate) fn write(&self, connection: &Connection, last: Option<&StreamEvent>) -> Stored<()> {
-        let page = self.entry.write(connection, &self.claim, last)?;
-        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
+        let written = self.entry.write(connection, &self.claim, last)?;
+        *self.written.lock().unwrap_or_else(PoisonError::into_inner) = written;
         Ok(())
     }
 
     /// Whether the job's transaction is in the file.
-    pub(crate) fn done(self, kept: bool) {
-        if !kept {
+    pub(crate) fn done(self, stored: bool) {
+        if !stored {
             self.entry.delayed();
             return;
         }
-        let page = std::mem::take(&mut *self.page.lock().unwrap_or_else(PoisonError::into_inner));
-        self.entry.done(page);
+        let written =
+            std::mem::take(&mut *self.written.lock().unwrap_or_else(PoisonError::into_inner));
+        self.entry.done(written);
     }
 }
 
@@ -235,7 +237,7 @@ impl Runs {
             ended: AtomicBool::new(false),
             followed: AtomicBool::new(false),
             recent: Mutex::default(),
-            kept: watch::Sender::new(0),
+            stored: watch::Sender::new(0),
         });
         self.lock().by_turn.insert(entry.names.turn_id.clone(), Arc::clone(&entry));
         Arc::new(Registered { runs: Arc::clone(self), entry })
@@ -271,9 +273,9 @@ impl Runs {
     }
 
     /// What a job for the turn takes along.
-    pub(crate) fn along(&self, turn_id: &str) -> Option<Along> {
+    pub(crate) fn event_write(&self, turn_id: &str) -> Option<EventWrite> {
         let entry = self.entry(turn_id).filter(|entry| entry.keeps)?;
-        Some(Along { entry, claim: self.claim.clone(), page: Arc::default() })
+        Some(EventWrite { entry, claim: self.claim.clone(), written: Arc::default() })
     }
 
     fn notify(self: &Arc<Self>, entry: &Arc<Entry>, urgent: bool) {
@@ -337,7 +339,7 @@ impl Runs {
     }
 }
 
-/// A run's place in [`Runs`].
+/// A run as it is registered with [`Runs`].
 struct Registered {
     runs: Arc<Runs>,
     entry: Arc<Entry>,
@@ -357,7 +359,7 @@ impl Drop for Registered {
     fn drop(&mut self) {
         let mut state = self.runs.lock();
         let turn_id = &self.entry.names.turn_id;
-        // The turn may have been resumed meanwhile: then its place is another run's.
+        // The turn may have been resumed meanwhile: then the entry is another run's.
         if state.by_turn.get(turn_id).is_some_and(|entry| Arc::ptr_eq(entry, &self.entry)) {
             state.by_turn.remove(turn_id);
         }
@@ -368,7 +370,7 @@ impl Drop for Registered {
 /// to the system survives the process.
 struct EventFlush {
     runs: Weak<Runs>,
-    entries: Vec<(Arc<Entry>, Page)>,
+    entries: Vec<(Arc<Entry>, Written)>,
     failed: Option<StorageError>,
 }
 
@@ -378,7 +380,7 @@ impl EventFlush {
             let dirty = std::mem::take(&mut runs.lock().dirty);
             for entry in dirty {
                 entry.dirty.store(false, Ordering::Release);
-                self.entries.push((entry, Page::default()));
+                self.entries.push((entry, Written::default()));
             }
         }
     }
@@ -389,12 +391,12 @@ impl Job for EventFlush {
         let Some(runs) = self.runs.upgrade() else { return true };
         self.take(&runs);
         self.failed = None;
-        for (entry, page) in &mut self.entries {
+        for (entry, written) in &mut self.entries {
             match entry.write(connection, &runs.claim, None) {
-                Ok(written) => *page = written,
+                Ok(now) => *written = now,
                 // Nothing of it was written; the others go on.
                 Err(error) if error.kind == StorageErrorKind::StaleWriter => {
-                    *page = Page::default();
+                    *written = Written::default();
                     entry.failed(&error);
                 }
                 Err(error) => {
@@ -417,10 +419,10 @@ impl Job for EventFlush {
             // A transaction that was not to be had has taken nothing: those who wait are told all the same.
             self.take(&runs);
         }
-        for (entry, page) in self.entries {
+        for (entry, written) in self.entries {
             // The batch is of many runs: what goes wrong with one must not leave the others waiting.
             let _ = match self.failed.as_ref().or(failure) {
-                None => caught(|| entry.done(page)),
+                None => caught(|| entry.done(written)),
                 Some(error) => caught(|| entry.failed(error)),
             };
         }

@@ -5,7 +5,7 @@
 use crate::handle::ledger::Ledger;
 use crate::journal::calibration;
 use crate::journal::profiles::{self, Used};
-use model::{JournalFuture, KeptRatio, ProfileChange, ProfileStore, ProfileUsage, RatioStore};
+use model::{JournalFuture, ProfileChange, ProfileStore, ProfileUsage, RatioStore, TokenRatio};
 
 impl ProfileStore for Ledger {
     fn usage(&self) -> JournalFuture<'static, Vec<(String, ProfileUsage)>> {
@@ -34,12 +34,12 @@ impl ProfileStore for Ledger {
 }
 
 impl RatioStore for Ledger {
-    fn ratios(&self) -> JournalFuture<'static, Vec<KeptRatio>> {
+    fn ratios(&self) -> JournalFuture<'static, Vec<TokenRatio>> {
         let core = self.core();
         Box::pin(async move { core?.readers.run(|connection| calibration::all(connection)).await })
     }
 
-    fn keep_ratio(&self, ratio: KeptRatio) -> JournalFuture<'static, ()> {
+    fn store_ratio(&self, ratio: TokenRatio) -> JournalFuture<'static, ()> {
         let handed = self.core().map(|core| {
             core.writer.submit(move |connection| calibration::store(connection, &ratio))
         });

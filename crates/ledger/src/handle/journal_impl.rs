@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::events::event_log;
-use crate::events::runs::Along;
+use crate::events::runs::EventWrite;
 use crate::handle::ledger::Ledger;
 use crate::journal::{cache_chain, commit, compaction, open_turns, profiles};
 use crate::lease::claim;
@@ -156,12 +156,13 @@ impl Journal for Ledger {
 
     fn record(&self, step: Box<TurnStep>) -> JournalFuture<'static, ()> {
         let clock = self.clock.clone();
-        let handed = self.with_events(&step.turn_id.clone(), move |connection, claim, along| {
-            if let Some(along) = along {
-                along.write(connection, None)?;
-            }
-            open_turns::record(connection, &step, claim, &clock)
-        });
+        let handed =
+            self.with_events(&step.turn_id.clone(), move |connection, claim, event_write| {
+                if let Some(event_write) = event_write {
+                    event_write.write(connection, None)?;
+                }
+                open_turns::record(connection, &step, claim, &clock)
+            });
         Box::pin(async move { handed?.1.await })
     }
 
@@ -178,25 +179,26 @@ impl Journal for Ledger {
         let retention = self.core().ok().and_then(|core| core.retention.clone());
         let trims = Arc::new(AtomicBool::new(false));
         let expired = Arc::clone(&trims);
-        let handed = self.with_events(&turn.turn_id.clone(), move |connection, claim, along| {
-            match (along, &turn.last_event) {
-                (Some(along), last) => along.write(connection, last.as_ref())?,
-                (None, Some(last)) if turn.epoch.is_some() => {
-                    // Checked again by the commit: whoever lost the turn writes nothing.
-                    let now = clock.now_ms();
-                    event_log::end_interrupted(connection, &turn.turn_id, last, now)?;
+        let handed =
+            self.with_events(&turn.turn_id.clone(), move |connection, claim, event_write| {
+                match (event_write, &turn.last_event) {
+                    (Some(event_write), last) => event_write.write(connection, last.as_ref())?,
+                    (None, Some(last)) if turn.epoch.is_some() => {
+                        // Checked again by the commit: whoever lost the turn writes nothing.
+                        let now = clock.now_ms();
+                        event_log::end_interrupted(connection, &turn.turn_id, last, now)?;
+                    }
+                    (None, _) => {}
                 }
-                (None, _) => {}
-            }
-            let receipt = commit::commit_turn(connection, &turn, claim, &clock)?;
-            if let Some(retention) = &retention {
-                let now = clock.now_ms();
-                // Looked at again by the job that takes them away: nothing of theirs fails a turn.
-                let old = !matches!(event_log::expired(connection, retention, now), Ok(None));
-                expired.store(old, Ordering::Relaxed);
-            }
-            Ok(receipt)
-        });
+                let receipt = commit::commit_turn(connection, &turn, claim, &clock)?;
+                if let Some(retention) = &retention {
+                    let now = clock.now_ms();
+                    // Looked at again by the job that takes them away: nothing of theirs fails a turn.
+                    let old = !matches!(event_log::expired(connection, retention, now), Ok(None));
+                    expired.store(old, Ordering::Relaxed);
+                }
+                Ok(receipt)
+            });
         Box::pin(async move {
             let (core, answer) = handed?;
             let receipt = answer.await?;
@@ -280,7 +282,7 @@ impl Ledger {
         Ok((core, answer))
     }
 
-    /// As `lease`, for a job that takes along what the turn's run has told.
+    /// As `lease`, for a job that takes event_write what the turn's run has told.
     fn with_events<T, F>(
         &self,
         turn_id: &str,
@@ -288,17 +290,18 @@ impl Ledger {
     ) -> Stored<(Arc<OpenLedger>, impl Future<Output = Stored<T>> + Send + use<T, F>)>
     where
         T: Send + 'static,
-        F: FnMut(&rusqlite::Connection, &claim::Claim, Option<&Along>) -> Stored<T>
+        F: FnMut(&rusqlite::Connection, &claim::Claim, Option<&EventWrite>) -> Stored<T>
             + Send
             + 'static,
     {
         let core = self.core()?;
         let claim = core.claim.clone();
-        let along = core.runs.along(turn_id);
-        let then = along.clone().map(|along| Box::new(|kept| along.done(kept)) as Then);
+        let event_write = core.runs.event_write(turn_id);
+        let then =
+            event_write.clone().map(|event_write| Box::new(|kept| event_write.done(kept)) as Then);
         let answer = core
             .writer
-            .submit_then(move |connection| work(connection, &claim, along.as_ref()), then);
+            .submit_then(move |connection| work(connection, &claim, event_write.as_ref()), then);
         Ok((core, answer))
     }
 }

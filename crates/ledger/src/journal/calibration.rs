@@ -8,14 +8,14 @@ use rusqlite::Connection;
 
 use crate::sqlite::checksum::{numbered, replace};
 use crate::sqlite::error::{Stored, sqlite};
-use model::KeptRatio;
+use model::TokenRatio;
 
 static KEEP: LazyLock<String> = LazyLock::new(|| {
     replace("model_calibration", &numbered("provider, model, per_mille, samples, updated_at"))
 });
 
 /// How every model counts.
-pub(crate) fn all(connection: &Connection) -> Stored<Vec<KeptRatio>> {
+pub(crate) fn all(connection: &Connection) -> Stored<Vec<TokenRatio>> {
     let failed = |error| sqlite("read how models count tokens", &error);
     let mut statement = connection
         .prepare_cached(
@@ -24,7 +24,7 @@ pub(crate) fn all(connection: &Connection) -> Stored<Vec<KeptRatio>> {
         .map_err(failed)?;
     let rows = statement
         .query_map((), |row| {
-            Ok(KeptRatio {
+            Ok(TokenRatio {
                 provider: row.get(0)?,
                 model: row.get(1)?,
                 per_mille: row.get(2)?,
@@ -37,8 +37,8 @@ pub(crate) fn all(connection: &Connection) -> Stored<Vec<KeptRatio>> {
 }
 
 /// Stores how a model counts.
-pub(crate) fn store(connection: &Connection, ratio: &KeptRatio) -> Stored<()> {
-    let KeptRatio { provider, model, per_mille, samples, updated_at } = ratio;
+pub(crate) fn store(connection: &Connection, ratio: &TokenRatio) -> Stored<()> {
+    let TokenRatio { provider, model, per_mille, samples, updated_at } = ratio;
     connection
         .prepare_cached(&KEEP)
         .and_then(|mut statement| {

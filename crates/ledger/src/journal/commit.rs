@@ -6,7 +6,7 @@
 
 use rusqlite::Connection;
 
-use crate::journal::write::{Again, Row, insert_message, insert_turn, write_tool_call};
+use crate::journal::write::{OnConflict, Row, insert_message, insert_turn, write_tool_call};
 use crate::journal::{cache_chain, compaction, open_turns};
 use crate::lease::claim::Claim;
 use crate::rows::turn_parents::{is_compacted, parent_of};
@@ -81,22 +81,22 @@ pub(crate) fn commit_turn(
         new_head = Some(id);
     }
     let row = Row::of(turn, parent_id.as_deref());
-    let again = match turn.epoch {
+    let on_conflict = match turn.epoch {
         None => {
             insert_turn(connection, turn, &row, parent.as_ref())?;
-            Again::Refuse
+            OnConflict::Refuse
         }
         Some(epoch) => {
             open_turns::finish_turn(connection, turn, &row, parent.as_ref())?;
             claim.give_back(connection, &turn.session_label, epoch)?;
-            Again::Keep
+            OnConflict::KeepStored
         }
     };
     for message in &turn.messages {
-        insert_message(connection, &turn.turn_id, message, again)?;
+        insert_message(connection, &turn.turn_id, message, on_conflict)?;
     }
     for call in &turn.tool_calls {
-        write_tool_call(connection, &turn.turn_id, (call, None, None), again, clock)?;
+        write_tool_call(connection, &turn.turn_id, (call, None, None), on_conflict, clock)?;
     }
     if let Some(result) = &turn.compaction
         && let Some(id) = &parent_id

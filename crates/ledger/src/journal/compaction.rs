@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use rusqlite::{Connection, params};
 
-use crate::journal::write::{Again, Row, insert_message, insert_turn, integer};
+use crate::journal::write::{OnConflict, Row, insert_message, insert_turn, integer};
 use crate::lease::claim::Claim;
 use crate::rows::context_rows;
 use crate::rows::turn_parents::{Parent, parent_of};
@@ -122,7 +122,7 @@ pub(crate) fn write_turn(
         provenance: None,
         provider_stop_reason: None,
     };
-    insert_message(connection, id, &summary, Again::Refuse)?;
+    insert_message(connection, id, &summary, OnConflict::Refuse)?;
     Ok(Parent {
         depth: parent.depth + 1,
         thread_tokens: parent.thread_tokens.saturating_add(integer(used.tokens.total_tokens)),

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::journal::write::{
-    Again, Row, count, error_kind, insert_message, insert_turn, integer, json, write_tool_call,
+    OnConflict, Row, count, error_kind, insert_message, insert_turn, integer, json, write_tool_call,
 };
 use crate::lease::claim::Claim;
 use crate::rows::row_types;
@@ -83,7 +83,7 @@ pub(crate) fn begin(
     let epoch = claim.take(connection, label)?;
     insert_turn(connection, turn, &Row::of(turn, parent_id), parent.as_ref())?;
     for message in &turn.messages {
-        insert_message(connection, &turn.turn_id, message, Again::Refuse)?;
+        insert_message(connection, &turn.turn_id, message, OnConflict::Refuse)?;
     }
     let context = context(connection, &opening.context)?;
     connection
@@ -138,11 +138,11 @@ pub(crate) fn record(
 ) -> Stored<()> {
     claim.check(connection, &step.session_label, step.epoch)?;
     for message in &step.messages {
-        insert_message(connection, &step.turn_id, message, Again::Keep)?;
+        insert_message(connection, &step.turn_id, message, OnConflict::KeepStored)?;
     }
     for call in &step.calls {
         let began = (&call.row, call.replay, call.arguments_hash.as_deref());
-        write_tool_call(connection, &step.turn_id, began, Again::Keep, clock)?;
+        write_tool_call(connection, &step.turn_id, began, OnConflict::KeepStored, clock)?;
     }
     if let Some(progress) = &step.progress {
         connection

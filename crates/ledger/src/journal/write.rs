@@ -55,9 +55,9 @@ impl<'a> Row<'a> {
 
 /// What a message that is there already is: a mistake, or what an earlier step has written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Again {
+pub(crate) enum OnConflict {
     Refuse,
-    Keep,
+    KeepStored,
 }
 
 pub(crate) fn insert_turn(
@@ -174,7 +174,7 @@ pub(crate) fn insert_message(
     connection: &Connection,
     turn_id: &str,
     message: &Message,
-    again: Again,
+    on_conflict: OnConflict,
 ) -> Stored<()> {
     let columns = message_codec::encode(message)?;
     let from = message.provenance.as_ref();
@@ -189,9 +189,9 @@ pub(crate) fn insert_message(
     let values = blobs::of_message(message, columns.lend());
     let ([content, thinking, blocks_json], blobs_json) = blobs::take_apart(connection, values)?;
     connection
-        .prepare_cached(match again {
-            Again::Refuse => &ADD_MESSAGE,
-            Again::Keep => &KEEP_MESSAGE,
+        .prepare_cached(match on_conflict {
+            OnConflict::Refuse => &ADD_MESSAGE,
+            OnConflict::KeepStored => &KEEP_MESSAGE,
         })
         .and_then(|mut statement| {
             statement.execute(params![
@@ -224,7 +224,7 @@ pub(crate) fn write_tool_call(
     connection: &Connection,
     turn_id: &str,
     (call, replay, arguments_hash): (&ToolCallRecord, Option<ReplayClass>, Option<&str>),
-    again: Again,
+    on_conflict: OnConflict,
     clock: &Clock,
 ) -> Stored<()> {
     let made = call.call_id.is_empty().then(|| clock.new_id());
@@ -233,9 +233,9 @@ pub(crate) fn write_tool_call(
     let values = blobs::of_tool_call(call.params.get(), result);
     let ([params_json, result_json], blobs_json) = blobs::take_apart(connection, values)?;
     connection
-        .prepare_cached(match again {
-            Again::Refuse => &ADD_CALL,
-            Again::Keep => &KEEP_CALL,
+        .prepare_cached(match on_conflict {
+            OnConflict::Refuse => &ADD_CALL,
+            OnConflict::KeepStored => &KEEP_CALL,
         })
         .and_then(|mut statement| {
             statement.execute(params![

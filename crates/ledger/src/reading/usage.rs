@@ -72,12 +72,12 @@ const DAY: i64 = 86_400_000;
 struct Group {
     key: String,
     bound: (rusqlite::types::Value, rusqlite::types::Value),
-    place: Place,
+    after_key: UsageKey,
 }
 
 /// Where the next group is looked for.
 #[derive(Clone)]
-enum Place {
+enum UsageKey {
     Text(String),
     Model(String, String),
     Time(i64),
@@ -97,10 +97,10 @@ pub(crate) fn usage(connection: &Connection, filter: &UsageFilter) -> Stored<Pag
         UsageBy::Day => OF_DAY,
     };
     let mut statement = connection.prepare_cached(sql).map_err(failed)?;
-    let mut place = Some(first(connection, filter)?);
+    let mut after_key = Some(first(connection, filter)?);
     let mut read = Vec::new();
     while read.len() <= filter.limit.items()
-        && let Some(from) = place.take()
+        && let Some(from) = after_key.take()
         && let Some(group) = next(connection, filter, &from).map_err(failed)?
     {
         let sums = params![
@@ -117,20 +117,20 @@ pub(crate) fn usage(connection: &Connection, filter: &UsageFilter) -> Stored<Pag
         if row.turns > 0 || row.compactions > 0 {
             read.push((row.key.clone(), row));
         }
-        place = Some(group.place);
+        after_key = Some(group.after_key);
     }
     Ok(Page::cut(read, filter.limit))
 }
 
-fn first(connection: &Connection, filter: &UsageFilter) -> Stored<Place> {
+fn first(connection: &Connection, filter: &UsageFilter) -> Stored<UsageKey> {
     let failed = |error| sqlite("add up the ledger's usage", &error);
     let after = filter.after.as_deref();
     let no_key = || no_cursor("filter.after", after.unwrap_or_default());
     Ok(match (filter.by, after) {
         (UsageBy::Turn | UsageBy::Session | UsageBy::Agent, after) => {
-            Place::Text(after.unwrap_or("").to_owned())
+            UsageKey::Text(after.unwrap_or("").to_owned())
         }
-        (UsageBy::Model, None) => Place::Model(String::new(), String::new()),
+        (UsageBy::Model, None) => UsageKey::Model(String::new(), String::new()),
         // Either name may have a `/`: the cut is where such a pair is.
         (UsageBy::Model, Some(after)) => {
             let mut found = None;
@@ -143,13 +143,13 @@ fn first(connection: &Connection, filter: &UsageFilter) -> Stored<Place> {
                     .and_then(|mut statement| statement.exists((provider, model)))
                     .map_err(failed)?;
                 if there {
-                    found = Some(Place::Model(provider.to_owned(), model.to_owned()));
+                    found = Some(UsageKey::Model(provider.to_owned(), model.to_owned()));
                     break;
                 }
             }
             found.ok_or_else(no_key)?
         }
-        (UsageBy::Day, None) => Place::Time(filter.since.unwrap_or(i64::MIN)),
+        (UsageBy::Day, None) => UsageKey::Time(filter.since.unwrap_or(i64::MIN)),
         (UsageBy::Day, Some(after)) => {
             let start: Option<i64> = connection
                 .prepare_cached("SELECT unixepoch(?1) * 1000 WHERE ?1 IS date(?1)")
@@ -157,7 +157,7 @@ fn first(connection: &Connection, filter: &UsageFilter) -> Stored<Place> {
                     statement.query_row((after,), |row| row.get(0)).optional()
                 })
                 .map_err(failed)?;
-            Place::Time(start.ok_or_else(no_key)?.saturating_add(DAY))
+            UsageKey::Time(start.ok_or_else(no_key)?.saturating_add(DAY))
         }
     })
 }
@@ -165,11 +165,11 @@ fn first(connection: &Connection, filter: &UsageFilter) -> Stored<Place> {
 fn next(
     connection: &Connection,
     filter: &UsageFilter,
-    place: &Place,
+    after_key: &UsageKey,
 ) -> rusqlite::Result<Option<Group>> {
     use rusqlite::types::Value;
-    match place {
-        Place::Text(after) => {
+    match after_key {
+        UsageKey::Text(after) => {
             let find = |sql, session: Option<&str>| {
                 let mut statement = connection.prepare_cached(sql)?;
                 match session {
@@ -193,11 +193,11 @@ fn next(
             }?;
             Ok(key.map(|key| Group {
                 bound: (Value::Text(key.clone()), Value::Null),
-                place: Place::Text(key.clone()),
+                after_key: UsageKey::Text(key.clone()),
                 key,
             }))
         }
-        Place::Model(provider, model) => {
+        UsageKey::Model(provider, model) => {
             let found: Option<(String, String)> = connection
                 .prepare_cached(NEXT_MODEL)?
                 .query_row((provider, model), |row| Ok((row.get(0)?, row.get(1)?)))
@@ -205,10 +205,10 @@ fn next(
             Ok(found.map(|(provider, model)| Group {
                 key: format!("{provider}/{model}"),
                 bound: (Value::Text(provider.clone()), Value::Text(model.clone())),
-                place: Place::Model(provider, model),
+                after_key: UsageKey::Model(provider, model),
             }))
         }
-        Place::Time(from) => {
+        UsageKey::Time(from) => {
             let from = filter.since.map_or(*from, |since| since.max(*from));
             let start: Option<i64> = connection
                 .prepare_cached(NEXT_START)?
@@ -224,7 +224,7 @@ fn next(
                 .query_row((day / 1_000,), |row| row.get(0))?;
             let end = day.saturating_add(DAY);
             let bound = (Value::Integer(day), Value::Integer(end));
-            Ok(Some(Group { key, bound, place: Place::Time(end) }))
+            Ok(Some(Group { key, bound, after_key: UsageKey::Time(end) }))
         }
     }
 }

@@ -275,7 +275,7 @@ fn serve(
     stopping: &AtomicBool,
     (synchronous, guard): (Synchronous, Arc<Guard>),
 ) {
-    let mut care = Care { synchronous, full: true, guard, unsure: false };
+    let mut sync_mode = SyncMode { synchronous, full: true, guard, unsure: false };
     let mut group = Vec::new();
     while let Some(first) = receiver.blocking_recv() {
         let mut alone = None;
@@ -290,14 +290,14 @@ fn serve(
         }
         if !group.is_empty() {
             let group = std::mem::take(&mut group).into_iter().map(Queued::new).collect();
-            commit(connection, group, &mut care);
+            commit(connection, group, &mut sync_mode);
         }
         if let Some(mut job) = alone.map(Queued::new) {
-            match care.guard.check() {
+            match sync_mode.guard.check() {
                 Ok(()) => {
                     job.run(connection);
                     roll_back(connection);
-                    job.answer(care.guard.check().err().as_ref());
+                    job.answer(sync_mode.guard.check().err().as_ref());
                 }
                 Err(error) => job.answer(Some(&error)),
             }
@@ -306,11 +306,11 @@ fn serve(
             // What is queued is still served; nothing more gets in.
             receiver.close();
         }
-        if log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES && care.guard.is_sound() {
-            care.unsure |= !log.fold(connection);
+        if log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES && sync_mode.guard.is_sound() {
+            sync_mode.unsure |= !log.fold(connection);
         }
     }
-    if care.guard.may_fold() {
+    if sync_mode.guard.may_fold() {
         let _ = connection
             .wal_checkpoint_v2(Some(rusqlite::MAIN_DB), rusqlite::wal::CheckpointMode::TRUNCATE);
     } else {
@@ -351,11 +351,11 @@ impl Log {
 /// Commits the jobs together. Savepoints copy every page they touch, so they are used only when a job has failed; and
 /// where the transaction itself fails, each job is tried alone, so that one that does not fit the disk takes no other
 /// with it.
-fn commit(connection: &Connection, mut jobs: Vec<Queued>, care: &mut Care) {
+fn commit(connection: &Connection, mut jobs: Vec<Queued>, sync_mode: &mut SyncMode) {
     let single = jobs.len() == 1;
     let waits = jobs.iter().any(|queued| queued.job.waits_for_disk());
-    let ready = care.guard.check().and_then(|()| care.renew_log(connection));
-    if let Err(error) = ready.and_then(|()| care.take(connection, waits)) {
+    let ready = sync_mode.guard.check().and_then(|()| sync_mode.renew_log(connection));
+    if let Err(error) = ready.and_then(|()| sync_mode.take(connection, waits)) {
         jobs.into_iter().for_each(|job| job.answer(Some(&error)));
         return;
     }
@@ -364,14 +364,14 @@ fn commit(connection: &Connection, mut jobs: Vec<Queued>, care: &mut Care) {
         end = transact(connection, &mut jobs, Isolation::Apart);
     }
     if let End::Failed(error) = &end {
-        care.unsure |= error.kind == StorageErrorKind::Io;
+        sync_mode.unsure |= error.kind == StorageErrorKind::Io;
     }
     match end {
         // A job that failed by itself holds its own error.
         End::JobFailed => jobs.into_iter().for_each(|job| job.answer(None)),
         // Looked at once more: what went into a file that is gone from its path is not acknowledged.
         End::Committed => {
-            let gone = care.guard.check().err();
+            let gone = sync_mode.guard.check().err();
             jobs.into_iter().for_each(|job| job.answer(gone.as_ref()));
         }
         End::NotBegun(error) => jobs.into_iter().for_each(|job| job.answer(Some(&error))),
@@ -379,13 +379,13 @@ fn commit(connection: &Connection, mut jobs: Vec<Queued>, care: &mut Care) {
             jobs.into_iter().for_each(|job| job.answer(Some(&error)));
         }
         End::Failed(_) => {
-            jobs.into_iter().for_each(|job| commit(connection, vec![job], care));
+            jobs.into_iter().for_each(|job| commit(connection, vec![job], sync_mode));
         }
     }
 }
 
 /// How far the next transaction waits: for the disk, and for other processes.
-struct Care {
+struct SyncMode {
     synchronous: Synchronous,
     full: bool,
     guard: Arc<Guard>,
@@ -393,7 +393,7 @@ struct Care {
     unsure: bool,
 }
 
-impl Care {
+impl SyncMode {
     /// Begins the log anew after a failure: no commit may stand behind one that the disk may not have. The system reports a
     /// failed sync once, and takes the pages for written from then on.
     fn renew_log(&mut self, connection: &Connection) -> Stored<()> {

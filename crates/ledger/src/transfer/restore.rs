@@ -13,7 +13,7 @@ use super::insert::{insert, note};
 use super::record::{SessionRecord, TurnRecord};
 use super::report::Problems;
 use crate::journal::compaction;
-use crate::journal::write::{Again, insert_message, write_tool_call};
+use crate::journal::write::{OnConflict, insert_message, write_tool_call};
 use crate::rows::turn_parents::Parent;
 use crate::rows::turn_parents::parent_of;
 use crate::sessions::pointers;
@@ -183,7 +183,7 @@ impl Restore {
             let parent = self.parent(connection, line, record)?;
             insert(connection, record, parent.as_ref())?;
             for message in &record.messages {
-                insert_message(connection, &record.id, &message.message, Again::Refuse)?;
+                insert_message(connection, &record.id, &message.message, OnConflict::Refuse)?;
                 if let Some(metadata) = &message.metadata_json {
                     note(connection, &record.id, &message.message.id, metadata)?;
                 }
@@ -193,7 +193,13 @@ impl Restore {
                 if !record.messages.iter().any(|message| message.message.id == row.message_id) {
                     row.message_id.clear();
                 }
-                write_tool_call(connection, &record.id, (&row, None, None), Again::Refuse, clock)?;
+                write_tool_call(
+                    connection,
+                    &record.id,
+                    (&row, None, None),
+                    OnConflict::Refuse,
+                    clock,
+                )?;
             }
             if let Some(result) = &record.compaction {
                 self.compactions.push((line, record.id.clone(), result.clone()));

@@ -6,7 +6,7 @@ use crate::JournalFuture;
 
 /// How a model's count stands to the engine's estimate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptRatio {
+pub struct TokenRatio {
     /// The provider's name.
     pub provider: String,
     /// The model's id.
@@ -22,8 +22,8 @@ pub struct KeptRatio {
 /// The store of ratios; the ledger implements it.
 pub trait RatioStore: Send + Sync {
     /// All stored ratios.
-    fn ratios(&self) -> JournalFuture<'static, Vec<KeptRatio>>;
+    fn ratios(&self) -> JournalFuture<'static, Vec<TokenRatio>>;
 
     /// Stores one, over the one before. Handed over when it is called: dropping the future undoes nothing.
-    fn keep_ratio(&self, ratio: KeptRatio) -> JournalFuture<'static, ()>;
+    fn store_ratio(&self, ratio: TokenRatio) -> JournalFuture<'static, ()>;
 }

@@ -92,7 +92,7 @@ impl Reads {
             && written.saturating_sub(oldest.began_at) >= self.bound / 2
         {
             oldest.ended.store(true, Ordering::Relaxed);
-            // Again at each commit, until it has seen it: an interrupt between two statements is lost.
+            // OnConflict at each commit, until it has seen it: an interrupt between two statements is lost.
             oldest.interrupt.interrupt();
         }
     }
