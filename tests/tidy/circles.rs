@@ -1,15 +1,11 @@
 //! Owns that files do not use each other in circles: a reader can take them one by one.
 //!
-//! What a `mod.rs` hands on under its own name is looked up where it is defined. The circles that exist are listed below;
-//! the list only shrinks.
+//! What a `mod.rs` hands on under its own name is looked up where it is defined. There are none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::none;
 use crate::source::{Source, paths, sources, words};
-
-/// How many files of each folder of a room are in a circle with another file. A folder that is not listed has none.
-const KNOWN: &[(&str, usize)] = &[];
 
 /// A path as a file names it, made absolute: the modules and the item from the crate's root.
 pub(crate) type Path = Vec<String>;
@@ -183,31 +179,8 @@ pub(crate) fn uses() -> BTreeMap<Path, BTreeSet<Path>> {
 #[test]
 fn files_do_not_use_each_other_in_circles() {
     let uses = uses();
-    let mut count: BTreeMap<String, usize> = BTreeMap::new();
-    let mut shown = Vec::new();
-    for circle in circles(&uses) {
-        for module in &circle {
-            let folder = module.split_last().map_or(String::new(), |(_, up)| up.join("/"));
-            *count.entry(folder).or_default() += 1;
-        }
-        let names: Vec<String> = circle.iter().map(|module| module.join("/")).collect();
-        shown.push(names.join(" "));
-    }
-    let known: BTreeMap<String, usize> =
-        KNOWN.iter().map(|(folder, files)| ((*folder).to_owned(), *files)).collect();
-    let mut bad: Vec<String> = Vec::new();
-    for folder in count.keys().chain(known.keys()).collect::<BTreeSet<_>>() {
-        let (now, then) = (count.get(folder).unwrap_or(&0), known.get(folder).unwrap_or(&0));
-        if now > then {
-            bad.push(format!("{folder}: {now} files are in circles, not {then}: use one way only"));
-        } else if now < then {
-            bad.push(format!(
-                "{folder}: {now} files are in circles, not {then}: shorten the list in circles.rs"
-            ));
-        }
-    }
-    if !bad.is_empty() {
-        bad.extend(shown);
-    }
-    none(&bad);
+    let names = |circle: Vec<Path>| -> String {
+        circle.iter().map(|module| module.join("/")).collect::<Vec<_>>().join(" ")
+    };
+    none(&circles(&uses).into_iter().map(names).collect::<Vec<_>>());
 }
