@@ -3187,7 +3187,7 @@ fileBytes: number,
  */
 logBytes: number, 
 /**
- * What [`super::Ledger::vacuum`] would give back, in bytes.
+ * What `ledger.vacuum()` would give back, in bytes.
  */
 freeBytes: number, 
 /**

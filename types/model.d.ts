@@ -2242,7 +2242,7 @@ fileBytes: number,
  */
 logBytes: number, 
 /**
- * What [`super::Ledger::vacuum`] would give back, in bytes.
+ * What `ledger.vacuum()` would give back, in bytes.
  */
 freeBytes: number, 
 /**

@@ -19,7 +19,7 @@ use model::{
 
 impl Ledger {
     /// Reads the whole file and compares it with what must hold: SQLite's own integrity, every checksum, every
-    /// invariant of [`LedgerCheck`]. Runs go on meanwhile. What is wrong is in the report, not an error.
+    /// invariant of [`model::LedgerCheck`]. Runs go on meanwhile. What is wrong is in the report, not an error.
     ///
     /// # Errors
     /// Any of storage, other than damage.

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-/// The names of a message's columns, in the order of [`of_message`].
+/// The names of a message's columns, in the order of the codec.
 pub(crate) const LARGE_COLUMNS: [&str; 3] = ["content", "thinking", "blocks_json"];
 
 /// The columns of a message that hold its parts.

@@ -108,8 +108,8 @@ impl Lane {
     }
 
     /// Which call is admitted, or until when the first of the queue waits. Order: priority, then arrival. A call that
-    /// [`OVERTAKEN`] others have passed comes before all later ones. A call on its last request comes after all others for
-    /// as long as [`YIELDING`], so that no call is refused for the last time before all in its queue were refused as often.
+    /// `OVERTAKEN` others have passed comes before all later ones. A call on its last request comes after all others for
+    /// as long as `YIELDING`, so that no call is refused for the last time before all in its queue were refused as often.
     /// Headers hold back the first of the queue for the lane's patience at most, counted from the last admission; a refusal
     /// holds it back for [`MAX_RETRY_AFTER`] at most.
     pub fn next(&mut self, now: i64) -> Next {

@@ -136,7 +136,7 @@ pub enum Step {
     AwaitTools,
     /// Wait, then feed [`Event::Waited`].
     Wait(Duration),
-    /// The run is over; see [`Machine::outcome`].
+    /// The run is over; see [`super::Machine::outcome`].
     Done,
 }
 
@@ -154,6 +154,6 @@ pub struct Outcome {
 pub struct CallState<'a> {
     /// The call.
     pub row: &'a AgentToolCall,
-    /// Its answer, where it has one; among [`Machine::messages`] once its whole batch is answered.
+    /// Its answer, where it has one; among [`super::Machine::messages`] once its whole batch is answered.
     pub answer: Option<&'a Message>,
 }

@@ -148,7 +148,7 @@ pub struct LedgerStats {
     pub file_bytes: u64,
     /// The bytes of the log beside it.
     pub log_bytes: u64,
-    /// What [`super::Ledger::vacuum`] would give back, in bytes.
+    /// What `ledger.vacuum()` would give back, in bytes.
     pub free_bytes: u64,
     /// Sessions that readers see.
     pub sessions: u64,
