@@ -1,6 +1,6 @@
 //! Owns that files do not use each other in circles: a reader can take them one by one.
 //!
-//! What a `mod.rs` hands on under its own name is looked up where it is defined. There are none.
+//! An item that a `mod.rs` re-exports counts as a use of the file that defines it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

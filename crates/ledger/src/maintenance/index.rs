@@ -22,7 +22,7 @@ pub(super) fn is_complete(connection: &Connection) -> Stored<bool> {
     let mut rows = statement.query((0, through)).map_err(failed)?;
     while let Some(row) = rows.next().map_err(failed)? {
         let id: i64 = row.get(0).map_err(failed)?;
-        let words = words_of(&blobs::said(connection, row, 1)?);
+        let words = words_of(&blobs::message_text(connection, row, 1)?);
         let mut words: Vec<&[u8]> = words.split_ascii_whitespace().map(cut).collect();
         words.sort_unstable();
         words.dedup();

@@ -154,7 +154,7 @@ fn lately(
     while let Some(row) = rows.next().map_err(failed)? {
         let turn = row.get_ref(0).and_then(|id| Ok(places.get(id.as_str()?))).map_err(failed)?;
         let Some(&turn) = turn else { continue };
-        let words = words_of(&blobs::said(connection, row, 2)?);
+        let words = words_of(&blobs::message_text(connection, row, 2)?);
         let matched = wanted.matched(&words);
         if matched > 0 {
             found.push(Found { turn, sequence: row.get(1).map_err(failed)?, matched });

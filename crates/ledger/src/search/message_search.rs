@@ -51,7 +51,7 @@ pub(crate) fn search(
     while left > 0
         && let Some(row) = rows.next().map_err(failed)?
     {
-        let said = blobs::said(connection, row, 6)?;
+        let said = blobs::message_text(connection, row, 6)?;
         if wanted.are_in(&words_of(&said)) {
             found.push(hit(row, &said, text).map_err(failed)?);
             left -= 1;
@@ -61,7 +61,7 @@ pub(crate) fn search(
         let mut statement = connection.prepare_cached(FOUND).map_err(failed)?;
         let mut rows = statement.query((wanted.query(), before, session, left)).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
-            let said = blobs::said(connection, row, 6)?;
+            let said = blobs::message_text(connection, row, 6)?;
             found.push(hit(row, &said, text).map_err(failed)?);
         }
     }

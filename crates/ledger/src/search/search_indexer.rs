@@ -65,7 +65,7 @@ pub(crate) fn slice(connection: &Connection) -> Stored<bool> {
     let mut bytes = 0;
     while let Some(row) = rows.next().map_err(failed)? {
         let id: i64 = row.get(0).map_err(failed)?;
-        let words = words_of(&blobs::said(connection, row, 1)?);
+        let words = words_of(&blobs::message_text(connection, row, 1)?);
         bytes += words.len();
         if !words.is_empty() {
             add.execute((id, words)).map_err(failed)?;

@@ -1,17 +1,16 @@
 //! `export`: one snapshot to a new file, whole or not at all.
 
-use model::{LedgerExport, LedgerFormat, TransferCode};
 use std::io::Write;
 use std::path::Path;
 
 use super::out::Out;
-
 use super::{myclaw, own, pi, tree};
 use crate::open::draft;
 use crate::rows::row_types;
 use crate::sessions::pointers::{self, unknown_session};
 use crate::sqlite::error::Stored;
 use base::clock::Clock;
+use model::{LedgerExport, LedgerFormat, TransferCode};
 
 /// Writes a session, or all of them without a label, to a new file, from one snapshot.
 pub(crate) fn export(

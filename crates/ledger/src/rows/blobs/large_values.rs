@@ -72,24 +72,24 @@ pub(crate) fn call_values(
     Ok(whole.map(|value| value.map(Cow::into_owned)))
 }
 
-/// What a message says, of a row that has its `content` at `at` and its `blobs_json` after it: nothing where a blob of it is
-/// damaged, which `verify()` tells and a search of all messages must not stop at.
+/// The text of a message, of a row that has its `content` at `at` and its `blobs_json` after it. Empty where a blob of it is
+/// damaged: `verify()` reports that, and a search of all messages must not end there.
 ///
 /// # Errors
 /// Any of storage, other than damage.
-pub(crate) fn said<'a>(
+pub(crate) fn message_text<'a>(
     connection: &Connection,
     row: &'a Row<'_>,
     at: usize,
 ) -> Stored<Cow<'a, str>> {
     let failed = |error| sqlite("read what was said", &error);
-    let kept = row.get_ref(at).and_then(|kept| Ok(kept.as_str()?)).map_err(failed)?;
+    let stored = row.get_ref(at).and_then(|stored| Ok(stored.as_str()?)).map_err(failed)?;
     let names = row.get_ref(at + 1).and_then(|it| Ok(it.as_str_or_null()?)).map_err(failed)?;
-    let Some(names) = names else { return Ok(Cow::Borrowed(kept)) };
+    let Some(names) = names else { return Ok(Cow::Borrowed(stored)) };
     let [content, ..] = LARGE_COLUMNS;
     let mut read = |hash: &str| self::read(connection, hash, "a message");
-    match put_together(names, [(content, Some(kept))], "a message", &mut read) {
-        Ok([said]) => Ok(said.unwrap_or_default()),
+    match put_together(names, [(content, Some(stored))], "a message", &mut read) {
+        Ok([text]) => Ok(text.unwrap_or_default()),
         Err(error) if error.kind == StorageErrorKind::Corrupt => Ok(Cow::Borrowed("")),
         Err(error) => Err(error),
     }

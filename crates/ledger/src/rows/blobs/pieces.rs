@@ -11,7 +11,7 @@ use memchr::{memchr, memchr2};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use super::store::{LARGE, keep};
+use super::store::{LARGE, store};
 use crate::sqlite::error::{Stored, damaged};
 
 /// What was taken out of a column.
@@ -99,7 +99,7 @@ fn cut(connection: &Connection, text: &str, kind: &Kind) -> Stored<(String, Vec<
         from = range.end;
         let part = text.get(range).unwrap_or_default();
         let (form, said) = if strings { inside(part) } else { (Form::Text, Cow::Borrowed(part)) };
-        pieces.push(Piece { at: kept.len(), form, hash: keep(connection, &said)? });
+        pieces.push(Piece { at: kept.len(), form, hash: store(connection, &said)? });
     }
     kept.push_str(text.get(from..).unwrap_or_default());
     Ok((kept, pieces))

@@ -15,11 +15,11 @@ pub(crate) const LARGE: usize = 64 << 10;
 pub(crate) const THERE: &str = "SELECT 1 FROM blobs WHERE hash = ?1";
 pub(crate) const READ: &str = "SELECT hash, size, codec, data FROM blobs WHERE hash = ?1";
 
-/// Keeps a text under its hash, which is the answer. One that is there already is not written again.
+/// Stores a text under its hash, and returns the hash. A text that is there already is not written again.
 ///
 /// # Errors
 /// `storage_constraint` for a text that is longer than a row may be; any of storage.
-pub(crate) fn keep(connection: &Connection, text: &str) -> Stored<String> {
+pub(crate) fn store(connection: &Connection, text: &str) -> Stored<String> {
     if text.len() > super::pack::LONGEST {
         let message = format!(
             "a value of {} bytes is too large for the ledger, which takes {}",

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::pack::{Packed, hash, unpack};
 use super::super::pieces::take_apart;
-use super::super::store::{LARGE, keep};
+use super::super::store::{LARGE, store};
 use super::*;
 use crate::tests::{Fixture, noise};
 
@@ -108,7 +108,7 @@ async fn a_value_that_no_row_could_hold_is_refused_however_small_it_would_become
     let kinds = |bytes: usize| {
         let work = move |connection: &Connection| {
             let text = "x".repeat(bytes);
-            let hash = keep(connection, &text)?;
+            let hash = store(connection, &text)?;
             assert!(read(connection, &hash, "a test")? == text);
             Ok(())
         };
@@ -123,7 +123,7 @@ async fn a_value_that_no_row_could_hold_is_refused_however_small_it_would_become
 async fn names_that_do_not_fit_are_damage() {
     let fixture = Fixture::new();
     let work = |connection: &Connection| {
-        let hash = keep(connection, "said")?;
+        let hash = store(connection, "said")?;
         let lost = "0".repeat(64);
         let names = |at: usize, hash: &str| {
             format!(r#"{{"a":[{{"at":{at},"form":"text","hash":"{hash}"}}]}}"#)
