@@ -8,6 +8,8 @@ import os from 'node:os'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { measureAlone } from './lib/alone.mjs'
+import { measureCommits } from './lib/commits.mjs'
+import { measureCounts, missingTools } from './lib/counts.mjs'
 import { install, installed, measure, placeAdapters, workFolder } from './lib/harness.mjs'
 import { chosen, OTHERS, OURS, VARIANTS } from './lib/plan.mjs'
 import { measureStart } from './lib/start.mjs'
@@ -83,6 +85,7 @@ async function main() {
     wire: options.wire,
     reps,
     missing,
+    lacking: missingTools(),
     engineError,
     ledgers: path.dirname(ledgers),
   }
@@ -101,9 +104,15 @@ async function measureWorkload(workload, adapters, reps, shared) {
       told,
     )
   }
+  const harness = shared.work === undefined ? measureAlone : measure
+  if (workload.id === 'w6') return measureCommits({ ...shared, reps }, told)
+  if (workload.id === 'counts') {
+    const calls = (each) => harness({ ...each, workload: workload.workload }, () => {})
+    return measureCounts({ ...shared, adapters }, calls, told)
+  }
   const set = { ...workload.set, ...(options.quick ? workload.quick : {}) }
   const run = (names, settings, times) =>
-    (shared.work === undefined ? measureAlone : measure)(
+    harness(
       {
         ...shared,
         workload: workload.workload ?? workload.id,

@@ -22,7 +22,8 @@ const COMMIT = 0.2
 /**
  * A workload: `args` go to the harness, `floor` is the napi floor it is held against, `rows` are the lines of the table.
  * A row's `floorWas` is what that floor took on the reference machine: an absolute target is scaled by how much slower it
- * is here. A target is `ratio` (times the floor), `plus` (over the floor) or `max` (absolute).
+ * is here. A target is `ratio` (times the floor), `plus` (over the floor), `max` or `min`
+ * (absolute).
  */
 export const PLAN = [
   {
@@ -70,6 +71,27 @@ export const PLAN = [
       },
       // What `server_conns` hides: a connection per call means the pool is not used. One is right.
       { title: 'connections opened', metric: 'server_conns', targets: {} },
+    ],
+  },
+  {
+    id: 'counts',
+    title: 'W2 counted',
+    workload: 'w2',
+    floor: 'napi-hub',
+    rows: [
+      {
+        title: 'instructions per call',
+        metric: 'instructions_per_call',
+        targets: { 'nexus-mem': { max: 500_000 } },
+      },
+      { title: 'system calls per call', metric: 'syscalls_per_call', targets: {} },
+      { title: 'syncs per call', metric: 'fsyncs_per_call', targets: {} },
+      { title: 'writes to the log per call', metric: 'logWrites_per_call', targets: {} },
+      {
+        title: 'bytes to the log per call',
+        metric: 'logBytes_per_call',
+        targets: { 'nexus-ledger': { max: 56_000 } },
+      },
     ],
   },
   {
@@ -187,6 +209,21 @@ export const PLAN = [
         floorWas: 3.4,
         targets: { 'nexus-ledger': { max: 4 } },
       },
+    ],
+  },
+  {
+    id: 'w6',
+    title: 'W6 turns with two tool calls, each synced',
+    floor: 'none',
+    rows: [
+      { title: 'one session, p50 ms', metric: 'commit_p50_ms', targets: {} },
+      { title: 'one session, turns/s', metric: 'turns_per_s_1', targets: {} },
+      {
+        title: '64 sessions, turns/s',
+        metric: 'turns_per_s_64',
+        targets: { 'nexus-ledger': { min: 12_000 } },
+      },
+      { title: '64 sessions, CPU ms per turn', metric: 'cpu_ms_per_turn_64', targets: {} },
     ],
   },
   {

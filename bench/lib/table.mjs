@@ -60,14 +60,17 @@ function verdicts(row, summary, floor) {
   return { target: join('target'), verdict: join('verdict') }
 }
 
-function inWords({ ratio, plus, max }) {
+function inWords({ ratio, plus, max, min }) {
+  if (min !== undefined) return `≥ ${shown(min)}`
   if (ratio !== undefined) return `≤ ${ratio} × floor`
   if (plus !== undefined) return `≤ floor + ${plus}`
-  return `≤ ${max}`
+  return `≤ ${shown(max)}`
 }
 
-function judge(figure, { ratio, plus, max }, floor, floorWas) {
+function judge(figure, { ratio, plus, max, min }, floor, floorWas) {
   if (figure === undefined) return 'not measured'
+  if (min !== undefined)
+    return figure >= min ? '**met**' : `**missed**: ${times(figure / min)} the target`
   if (max !== undefined) {
     if (figure <= max) return '**met**'
     const slower = floor && floorWas ? Math.max(1, floor / floorWas) : 1
@@ -88,7 +91,7 @@ function times(ratio) {
 /** What a reader must know before believing the table. */
 export function remarks(
   results,
-  { alone, node, server, wire, reps, missing, engineError, ledgers },
+  { alone, node, server, wire, reps, missing, lacking, engineError, ledgers },
 ) {
   const rows = results.flatMap(({ rows }) => rows)
   const loads = rows.map(({ load }) => load).filter(Number.isFinite)
@@ -110,6 +113,7 @@ export function remarks(
     const names = missing.join(', ')
     lines.push(`Not installed, so not measured: ${names} (\`npm run bench -- --install\`).`)
   }
+  if (lacking.length > 0) lines.push(`Not installed, so not counted: ${lacking.join(', ')}.`)
   if (engineError) lines.push(`**Our engine was not measured**: ${engineError}`)
   for (const { workload, summary } of results) {
     for (const [adapter, { error }] of Object.entries(summary)) {
