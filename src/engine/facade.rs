@@ -157,7 +157,8 @@ impl Engine {
             &run.context.provider,
             &run.context.model,
         );
-        let driving = drive(driver, ticket, notes).instrument(span);
+        // On the heap before anything wraps it: it is large, and each wrapper would copy it.
+        let driving = Box::pin(drive(driver, ticket, notes)).instrument(span);
         let task = AssertUnwindSafe(driving).catch_unwind();
         self.tasks.spawn(async move {
             if task.await.is_err() {

@@ -6,14 +6,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Handle};
 use tokio_util::task::TaskTracker;
 
-static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
-
-/// Threads that run tasks at most: I/O-bound work needs few, and each costs memory. Never more than the process may use:
-/// on one core a second thread only adds hand-overs (measured: a third more CPU per token).
-const MAX_WORKERS: usize = 2;
+static RUNTIME: Mutex<Option<Handle>> = Mutex::new(None);
 
 /// The tasks of one engine.
 #[derive(Debug, Clone)]
@@ -30,19 +26,12 @@ impl Tasks {
     /// The system gives no threads, or no descriptors for them; the next call tries again.
     pub(crate) fn shared() -> std::io::Result<Self> {
         let mut shared = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let runtime = match shared.take() {
-            Some(runtime) => runtime,
-            None => Builder::new_multi_thread()
-                .worker_threads(
-                    std::thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS),
-                )
-                .thread_name("agent-engine")
-                .enable_all()
-                .build()?,
+        let handle = match shared.take() {
+            Some(handle) => handle,
+            None => start_thread()?,
         };
-        let tasks = Self::on(runtime.handle().clone());
-        *shared = Some(runtime);
-        Ok(tasks)
+        *shared = Some(handle.clone());
+        Ok(Self::on(handle))
     }
 
     /// Tasks on a given runtime.
@@ -68,4 +57,14 @@ impl Tasks {
         self.tracker.close();
         self.tracker.wait().await;
     }
+}
+
+/// One thread for all tasks: they wait for sockets, and a second thread costs more in wake-ups than it computes. What would
+/// hold the others up (a large read, a long check) has a blocking thread of its own.
+fn start_thread() -> std::io::Result<Handle> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    let serve = move || runtime.block_on(std::future::pending::<()>());
+    std::thread::Builder::new().name("agent-engine".to_owned()).spawn(serve)?;
+    Ok(handle)
 }

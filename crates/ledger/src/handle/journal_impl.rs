@@ -32,10 +32,23 @@ impl Journal for Ledger {
         Box::pin(async move {
             let label = session_label.to_owned();
             let (at, known) = (at.map(ToOwned::to_owned), known.map(ToOwned::to_owned));
+            let core = self.core()?;
+            if at.is_none() {
+                let (label, known) = (label.clone(), known.clone());
+                let read = move |connection: &rusqlite::Connection| {
+                    history::unchanged_history(connection, &label, known.as_deref())
+                };
+                let read = move |connection: &mut rusqlite::Connection| {
+                    readers::snapshot(connection, &read)
+                };
+                if let Some(history) = core.readers.run_small(read).await? {
+                    return Ok(history);
+                }
+            }
             let read = move |connection: &rusqlite::Connection| {
                 history::session_history(connection, &label, at.as_deref(), known.as_deref())
             };
-            self.core()?.readers.run(|connection| readers::snapshot(connection, read)).await
+            core.readers.run(|connection| readers::snapshot(connection, read)).await
         })
     }
 
@@ -81,7 +94,7 @@ impl Journal for Ledger {
             let read = move |connection: &mut rusqlite::Connection| {
                 Ok(pointers::head(connection, &label)?.flatten())
             };
-            self.core()?.readers.run(read).await
+            self.core()?.readers.run_small(read).await
         })
     }
 
@@ -119,7 +132,7 @@ impl Journal for Ledger {
             let read = move |connection: &mut rusqlite::Connection| {
                 profiles::answered_with(connection, &turn, &provider)
             };
-            self.core()?.readers.run(read).await
+            self.core()?.readers.run_small(read).await
         })
     }
 
@@ -133,7 +146,7 @@ impl Journal for Ledger {
             let read = move |connection: &mut rusqlite::Connection| {
                 persona::agent_of(connection, &label, follows.as_deref())
             };
-            self.core()?.readers.run(read).await
+            self.core()?.readers.run_small(read).await
         })
     }
 

@@ -7,6 +7,7 @@ use crate::rows::row_types;
 use crate::sessions::aliases;
 use crate::sessions::persona;
 use crate::sessions::pointers::{self, unknown_session};
+use crate::sqlite::readers;
 use model::{AliasRow, Page, PageOptions, PersonaRow, SessionRow, StorageError};
 
 impl Ledger {
@@ -15,7 +16,10 @@ impl Ledger {
     /// # Errors
     /// Any of storage.
     pub async fn resolve(&self, label: String) -> Result<String, StorageError> {
-        self.read(move |connection| aliases::resolve(connection, &label)).await
+        let read = move |connection: &mut rusqlite::Connection| {
+            readers::snapshot(connection, |connection| aliases::resolve(connection, &label))
+        };
+        self.core()?.readers.run_small(read).await
     }
 
     /// Makes `alias` a name of `label`, or lets it lead there from now on.

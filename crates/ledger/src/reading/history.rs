@@ -12,6 +12,18 @@ use crate::sqlite::error::Stored;
 use model::{HistoryBase, HistoryTurn, SessionHistory};
 use turn::context_walk::{Context, ContextTurn, messages_before};
 
+/// The history of `label` where nothing has to be read for it: the session has no turn, or the caller knows its head.
+pub(crate) fn unchanged_history(
+    connection: &Connection,
+    label: &str,
+    known: Option<&str>,
+) -> Stored<Option<SessionHistory>> {
+    match pointers::visible_head(connection, label)?.flatten() {
+        Some(head) if known != Some(head.as_str()) => Ok(None),
+        Some(_) | None => session_history(connection, label, None, known).map(Some),
+    }
+}
+
 /// The history of `label`, or of the turn `at`; see [`model::Journal::history`].
 pub(crate) fn session_history(
     connection: &Connection,

@@ -2,11 +2,14 @@
 //!
 //! A read must never hold its transaction across an await: a pinned reader makes the log grow (docs/rules/faults.md#sqlite).
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use crate::sqlite::connection::BUSY_TIMEOUT;
 use crate::sqlite::error::{Stored, closed, sqlite};
 use crate::sqlite::guard::{Guard, Read, Reads};
 use model::{StorageError, StorageErrorKind};
@@ -55,6 +58,51 @@ impl Readers {
     ) -> Stored<T> {
         let pool = Arc::clone(self);
         blocking(move || pool.with(read)).await
+    }
+
+    /// As [`Readers::run`], for a read of a few rows: on the caller's thread where a connection is idle and nobody has the
+    /// file locked, because handing it to another thread would take longer than the read.
+    pub(crate) async fn run_small<T: Send + 'static>(
+        self: &Arc<Self>,
+        mut read: impl FnMut(&mut Connection) -> Stored<T> + Send + 'static,
+    ) -> Stored<T> {
+        if let Some(done) = self.here(&mut read) {
+            return done;
+        }
+        self.run(read).await
+    }
+
+    /// The outcome of `read` on this thread; `None` where it would have to wait.
+    fn here<T>(&self, read: &mut impl FnMut(&mut Connection) -> Stored<T>) -> Option<Stored<T>> {
+        let mut lease = self.idle()?;
+        let connection = lease.connection.as_mut()?;
+        connection.busy_timeout(Duration::ZERO).ok()?;
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            self.guard.check()?;
+            let under_way = self.reads.begin(connection);
+            under_way.outcome(read(connection))
+        }));
+        let restored = connection.busy_timeout(BUSY_TIMEOUT);
+        if done.is_err() || restored.is_err() {
+            // Nobody knows what state it is in.
+            lease.connection = None;
+        }
+        match done {
+            Ok(Err(error)) if error.kind == StorageErrorKind::Locked => None,
+            Ok(done) => Some(done),
+            Err(_) => Some(Err(cut_off())),
+        }
+    }
+
+    /// A connection that waits for work, where there is one.
+    fn idle(&self) -> Option<Lease<'_>> {
+        let mut state = self.lock();
+        if state.closed || state.lent >= self.most {
+            return None;
+        }
+        let connection = state.idle.pop()?;
+        state.lent += 1;
+        Some(Lease { pool: self, connection: Some(connection) })
     }
 
     /// Runs `read` here, waiting for a connection.
