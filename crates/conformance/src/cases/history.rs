@@ -113,13 +113,13 @@ pub async fn messages_are_read_by_session_or_by_turn(fixture: Fixture) {
             .collect::<Vec<_>>()
     };
     assert_eq!(
-        texts(fixture.ledger.read.messages("main").await.unwrap()),
+        texts(fixture.ledger.read.history("main").await.unwrap()),
         ["t1: ask t1", "t1: done t1", "t2: ask t2", "t2: done t2"]
     );
     assert_eq!(
-        texts(fixture.ledger.read.messages("t1").await.unwrap()),
+        texts(fixture.ledger.read.history("t1").await.unwrap()),
         ["t1: ask t1", "t1: done t1"]
     );
-    let error = fixture.ledger.read.messages("nothing").await.unwrap_err();
+    let error = fixture.ledger.read.history("nothing").await.unwrap_err();
     assert_eq!(error.kind, StorageErrorKind::UnknownSession);
 }

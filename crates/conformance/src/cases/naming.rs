@@ -28,10 +28,7 @@ pub async fn an_alias_stands_for_its_session_wherever_a_label_is_taken(fixture: 
     let ledger = &fixture.ledger;
     assert_eq!(ledger.read.resolve("a".to_owned()).await.unwrap(), "main");
     assert_eq!(ledger.read.session("a").await.unwrap().unwrap().label, "main");
-    assert_eq!(
-        ledger.read.messages("a").await.unwrap(),
-        ledger.read.messages("main").await.unwrap()
-    );
+    assert_eq!(ledger.read.history("a").await.unwrap(), ledger.read.history("main").await.unwrap());
     let written = ledger.admin.write_turn(turn("t2", "a", None)).await.unwrap();
     assert_eq!(written.head.as_deref(), Some("t2"));
     assert_eq!(
@@ -145,7 +142,7 @@ pub async fn a_fork_at_a_tool_call_says_the_same_up_to_its_result_and_leaves_the
     assert_eq!((call.id.as_str(), call.status), ("call_0", ToolCallStatus::Completed));
     let texts: Vec<String> = ledger
         .read
-        .messages("retry")
+        .history("retry")
         .await
         .unwrap()
         .into_iter()

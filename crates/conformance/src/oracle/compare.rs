@@ -45,7 +45,7 @@ async fn session(fixture: &Fixture, memory: &Memory, label: &str) -> Compared {
         seen.map(|session| (label.to_owned(), session.head.clone()))
     );
     prop_assert_eq!(ledger.journal.head(label).await.unwrap(), memory.head(label));
-    let messages = ledger.read.messages(label).await.map_err(|error| error.kind);
+    let messages = ledger.read.history(label).await.map_err(|error| error.kind);
     prop_assert_eq!(
         messages.map(|messages| value(&messages)),
         seen.map(|_| said(memory, head.as_deref())).ok_or(StorageErrorKind::UnknownSession)
@@ -113,7 +113,7 @@ async fn turn(fixture: &Fixture, memory: &Memory, id: &str) -> Compared {
     prop_assert_eq!(value(&row.tool_calls), value(&calls));
     let history =
         ledger.journal.history("elsewhere", Some(id), None).await.map_err(|error| error.kind);
-    let messages = ledger.read.messages(id).await.map_err(|error| error.kind);
+    let messages = ledger.read.history(id).await.map_err(|error| error.kind);
     if kept.open.is_some() {
         // It is there for who asks by its id, and in no history.
         prop_assert_eq!(row.stop_reason, None);

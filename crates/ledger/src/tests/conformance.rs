@@ -9,7 +9,7 @@ use crate::search::search_indexer;
 use crate::sqlite::checksum::set;
 use crate::sqlite::error::sqlite;
 
-use super::{Arc, Clock, Ledger, LedgerOptions, Path};
+use super::{Arc, Clock, Ledger, LedgerAdmin, LedgerOptions, LedgerRead, Path};
 
 struct File {
     ledger: Arc<Ledger>,
