@@ -3,6 +3,7 @@
 //! It must never show what only one backend has.
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use model::{CommitReceipt, LedgerPorts, StorageError, TurnEnd};
 
@@ -18,13 +19,23 @@ pub enum ProcessEnd {
     Killed,
 }
 
-/// A store of one case. Its clock stands at [`crate::turns::NOW`].
+/// A store of one case. Its clock stands at [`crate::turns::NOW`] until the case sets it forward.
 pub trait Store {
     /// Its ports, as the process of now has them.
     fn ports(&self) -> LedgerPorts;
 
     /// The process ends, and another one opens what it left. What it held is free: it is known to be gone.
     fn next_process(&mut self, end: ProcessEnd) -> Doing<'_>;
+
+    /// Another process, which has the store open as well until the next process begins: its ports.
+    fn beside(&mut self) -> Doing<'_, LedgerPorts>;
+
+    /// Sets the clock of all processes forward.
+    fn advance(&self, by: Duration);
+
+    /// How long a session stays leased to a process that gives no sign of life. Long enough that no heartbeat comes within
+    /// a case.
+    fn lease(&self) -> Duration;
 
     /// Does what the backend does behind the commits, as a part of its index of words.
     fn catch_up(&self) -> Doing<'_>;

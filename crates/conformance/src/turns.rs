@@ -4,9 +4,9 @@
 
 use model::{
     AgentRole, Attempt, Block, CallPurpose, CallStep, CompactionCommit, CompactionResult,
-    CompactionUsage, Message, OnStaleHead, Provenance, ReplayClass, Role, StopReason, TokenUsage,
-    ToolCallRecord, ToolCallStatus, TurnEnd, TurnHeader, TurnLease, TurnOpening, TurnSettings,
-    TurnStatus, TurnStep,
+    CompactionUsage, LedgerPorts, Message, OnStaleHead, Opened, Provenance, ReplayClass, Role,
+    StopReason, TokenUsage, ToolCallRecord, ToolCallStatus, TurnEnd, TurnHeader, TurnLease,
+    TurnOpening, TurnSettings, TurnStatus, TurnStep,
 };
 use serde_json::value::RawValue;
 
@@ -174,6 +174,14 @@ pub fn opening(turn: &TurnEnd) -> Box<TurnOpening> {
         context: r#"{"systemPrompt":"s","maxIterations":25}"#.to_owned(),
         target: Some(r#"{"to":1}"#.to_owned()),
     })
+}
+
+/// Opens `turn` in a session that is free; its epoch.
+pub async fn begin(ledger: &LedgerPorts, turn: &TurnEnd) -> i64 {
+    match ledger.journal.begin(opening(turn)).await.unwrap() {
+        Opened::Leased(epoch) => epoch,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// A step of `turn`: so many of its messages, and its call with this status.

@@ -1,18 +1,8 @@
 //! A turn under way: its commit points, its lease, and who may take it over.
 
 use crate::store::Fixture;
-use crate::turns::{ending, opening, short_turn, step, turn};
-use model::{
-    LedgerPorts, OpenTurn, Opened, ReplayClass, StorageErrorKind, ToolCallStatus, TurnEnd,
-    TurnStatus,
-};
-
-async fn begin(ledger: &LedgerPorts, turn: &TurnEnd) -> i64 {
-    match ledger.journal.begin(opening(turn)).await.unwrap() {
-        Opened::Leased(epoch) => epoch,
-        other => panic!("{other:?}"),
-    }
-}
+use crate::turns::{begin, ending, opening, short_turn, step, turn};
+use model::{OpenTurn, Opened, ReplayClass, StorageErrorKind, ToolCallStatus, TurnStatus};
 
 /// A case.
 pub async fn a_failed_first_turn_shows_its_session_without_a_turn(fixture: Fixture) {

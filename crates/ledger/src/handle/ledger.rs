@@ -39,6 +39,17 @@ impl Ledger {
         Ok(Arc::new(Self { core: Mutex::new(Some(core)), clock }))
     }
 
+    /// Opens the ledger at a path that this process has open already, as another process would: with a writer, readers and
+    /// leases of its own. Whoever opens it calls [`OpenLedger::stop`].
+    #[cfg(test)]
+    pub(crate) fn open_beside(
+        options: &LedgerOptions,
+        clock: Clock,
+    ) -> Result<Arc<Self>, StorageError> {
+        let core = registry::open_beside(options, &clock)?;
+        Ok(Arc::new(Self { core: Mutex::new(Some(core)), clock }))
+    }
+
     /// Reads what can be read of the damaged ledger at `damaged` into a fresh one at `fresh`.
     ///
     /// # Errors
