@@ -1,6 +1,6 @@
 //! A run as the cases play it: the events it has emitted, and the commands that reached it.
 //!
-//! It must never wait: who needs to know what is stored follows the run.
+//! It must never wait: a case that needs stored events follows the run.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -31,7 +31,7 @@ impl PlayedRun {
     }
 
     /// The run of `turn`, which takes no message.
-    pub fn deaf(ledger: &LedgerPorts, turn: &TurnEnd) -> Self {
+    pub fn refusing_messages(ledger: &LedgerPorts, turn: &TurnEnd) -> Self {
         Self::registered(ledger, turn, 1, false)
     }
 

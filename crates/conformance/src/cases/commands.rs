@@ -29,9 +29,9 @@ pub async fn a_command_of_any_process_reaches_the_run_once_and_is_answered(mut f
 }
 
 /// A case.
-pub async fn a_run_that_takes_no_message_says_so_to_any_process(mut fixture: Fixture) {
+pub async fn a_run_that_takes_no_message_refuses_it_from_any_process(mut fixture: Fixture) {
     let turn = short_turn("t1", "main", None);
-    let run = PlayedRun::deaf(&fixture.ledger, &turn);
+    let run = PlayedRun::refusing_messages(&fixture.ledger, &turn);
     begin(&fixture.ledger, &turn).await;
     let elsewhere = fixture.store.beside().await;
     assert!(!steer(&fixture.ledger, "a").await);

@@ -64,7 +64,7 @@ pub async fn after_a_compaction_come_the_summary_the_kept_turns_and_the_new_ones
 }
 
 /// A case.
-pub async fn what_a_turn_said_before_its_own_compaction_is_told_apart_by_the_ids_of_its_answers(
+pub async fn answers_from_before_the_compaction_of_their_own_turn_are_known_by_their_ids(
     fixture: Fixture,
 ) {
     fixture.commit(short_turn("t1", "main", None)).await.unwrap();
@@ -78,7 +78,7 @@ pub async fn what_a_turn_said_before_its_own_compaction_is_told_apart_by_the_ids
     third.tool_calls[0].message_id = early;
     third.response_message_id = Some(late);
     fixture.commit(third).await.unwrap();
-    // A host's ids say nothing.
+    // The ids of a host carry no time.
     fixture.commit(turn("t4", "main", Some("t3"))).await.unwrap();
     let history = fixture.ledger.journal.history("main", None, None).await.unwrap();
     let edited: Vec<_> =

@@ -27,7 +27,7 @@ pub async fn a_head_that_a_host_moved_meanwhile_leaves_the_turn_beside(fixture: 
 }
 
 /// A case.
-pub async fn an_interrupted_turn_whose_session_went_on_says_so(fixture: Fixture) {
+pub async fn an_interrupted_turn_is_marked_where_its_session_has_moved_on(fixture: Fixture) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let second = turn("t2", "main", Some("t1"));
     let epoch = begin(&fixture.ledger, &second).await;

@@ -6,9 +6,9 @@ use model::StorageErrorKind::{self, Constraint, UnknownToolCall, UnknownTurn};
 use model::{PageOptions, StorageError, TokenUsage, ToolCallStatus};
 
 async fn refused<T: std::fmt::Debug>(
-    asked: impl Future<Output = Result<T, StorageError>>,
+    request: impl Future<Output = Result<T, StorageError>>,
 ) -> (StorageErrorKind, Option<String>) {
-    let error = asked.await.unwrap_err();
+    let error = request.await.unwrap_err();
     (error.kind, error.field)
 }
 
@@ -21,7 +21,7 @@ async fn name(fixture: &Fixture, alias: &str, label: &str) -> Result<(), Storage
 }
 
 /// A case.
-pub async fn an_alias_stands_for_its_session_wherever_a_label_is_taken(fixture: Fixture) {
+pub async fn an_alias_names_its_session_wherever_a_label_is_accepted(fixture: Fixture) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     name(&fixture, "b", "main").await.unwrap();
     name(&fixture, "a", "b").await.unwrap();
@@ -114,7 +114,7 @@ pub async fn a_persona_has_one_main_session_which_has_that_persona(fixture: Fixt
 }
 
 /// A case.
-pub async fn a_fork_at_a_tool_call_says_the_same_up_to_its_result_and_leaves_the_turn_alone(
+pub async fn a_fork_at_a_tool_call_has_the_same_messages_up_to_its_result_and_leaves_the_turn_alone(
     fixture: Fixture,
 ) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use ::conformance::store::{Contents, Doing, Fixture, ProcessEnd, Store, Thread};
+use ::conformance::store::{Contents, Fixture, ProcessEnd, Store, StoreFuture, Thread};
 use ::conformance::turns::NOW;
 use base::clock::TestTimes;
 use model::{LedgerPorts, QueryLimits};
@@ -66,7 +66,7 @@ impl Store for File {
         LedgerPorts::of(&self.ledger)
     }
 
-    fn next_process(&mut self, end: ProcessEnd) -> Doing<'_> {
+    fn next_process(&mut self, end: ProcessEnd) -> StoreFuture<'_> {
         Box::pin(async move {
             let mut path = self.folder.path().join("ledger.db");
             if end == ProcessEnd::Killed {
@@ -94,7 +94,7 @@ impl Store for File {
         })
     }
 
-    fn beside(&mut self) -> Doing<'_, LedgerPorts> {
+    fn beside(&mut self) -> StoreFuture<'_, LedgerPorts> {
         Box::pin(async move {
             let options = options(&self.folder.path().join("ledger.db"));
             let ledger = Ledger::open_beside(&options, Clock::set(&self.times)).unwrap();
@@ -113,14 +113,14 @@ impl Store for File {
         LEASE
     }
 
-    fn catch_up(&self) -> Doing<'_> {
+    fn catch_up(&self) -> StoreFuture<'_> {
         Box::pin(async move {
             let core = self.ledger.core().unwrap();
             core.writer.submit(search_indexer::slice).await.unwrap();
         })
     }
 
-    fn contents(&self) -> Doing<'_, Contents> {
+    fn contents(&self) -> StoreFuture<'_, Contents> {
         Box::pin(async move {
             let core = self.ledger.core().unwrap();
             let broken = core.readers.with(|connection| {

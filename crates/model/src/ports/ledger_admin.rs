@@ -1,4 +1,4 @@
-//! The port through which a host changes the ledger and cares for it: names of sessions, forks, turns of its own, commands
+//! The port through which a host changes and maintains the ledger: names of sessions, forks, turns of its own, commands
 //! to runs elsewhere, checks, copies, transfer.
 //!
 //! What only a file has may be [`Supported::Unsupported`]. It must never name a backend.
@@ -10,7 +10,7 @@ use crate::{
     LedgerStats, LedgerVacuum, PersonaRow, PortFuture, SessionCommand, SessionRow, TurnEnd,
 };
 
-/// What came of an operation that not every backend has.
+/// The outcome of an operation that not every backend has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Supported<T> {
     /// It was done.
@@ -55,7 +55,7 @@ pub trait LedgerAdmin: Send + Sync {
     /// `stale_head` when the session is somewhere else; see [`crate::Journal::commit`].
     fn write_turn(&self, turn: TurnEnd) -> PortFuture<'_, CommitReceipt>;
 
-    /// Makes `alias` a name of `label`, or lets it lead there from now on.
+    /// Makes `alias` a name of `label`; an alias that exists leads there from now on.
     ///
     /// # Errors
     /// `storage_constraint` for a label that a session in use has, for a cycle, and for a chain of more than 8.
@@ -77,27 +77,26 @@ pub trait LedgerAdmin: Send + Sync {
     /// `storage_constraint` where another persona has that main session.
     fn put_persona(&self, id: String, main: Option<String>) -> PortFuture<'_, PersonaRow>;
 
-    /// Hands a command to the run that is under way in the session, in whatever process. False where it takes no message
-    /// any more, or compacts.
+    /// Sends a command to the run that is under way in the session, in whatever process. False where the run takes no
+    /// message any more, or compacts.
     ///
     /// # Errors
     /// `not_running`.
     fn command<'a>(&'a self, label: &'a str, command: SessionCommand) -> PortFuture<'a, bool>;
 
-    /// Reads the whole ledger and compares it with what must hold. Runs go on meanwhile. What is wrong is in the report,
-    /// not an error.
+    /// Reads the whole ledger and checks what must hold. Runs continue meanwhile. A problem is in the report, not an error.
     fn verify(&self) -> PortFuture<'_, LedgerReport>;
 
     /// What is in the ledger, and how large it is.
     fn stats(&self) -> PortFuture<'_, LedgerStats>;
 
-    /// Copies the ledger, as it stands at one moment, to a new file at `path`. Runs go on and commit meanwhile.
+    /// Copies the ledger, as it is at one moment, to a new file at `path`. Runs continue and commit meanwhile.
     ///
     /// # Errors
     /// `storage_exists` where there is a file already. No part of a copy is left then.
     fn backup<'a>(&'a self, path: &'a Path) -> PortFuture<'a, Supported<LedgerBackup>>;
 
-    /// Gives the room back that nothing uses.
+    /// Returns unused space to the file system.
     ///
     /// # Errors
     /// `storage_locked`, `storage_full`. The ledger is as it was then.
@@ -114,7 +113,7 @@ pub trait LedgerAdmin: Send + Sync {
         label: Option<String>,
     ) -> PortFuture<'a, LedgerExport>;
 
-    /// Imports the sessions of a file. A line that cannot be taken is in the report; everything else is imported.
+    /// Imports the sessions of a file. A line that cannot be imported is in the report; everything else is imported.
     /// Importing a file again changes nothing.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 
 use crate::{PortFuture, ProfileUsage};
 
-/// What becomes of a profile's state; called again where a transaction is.
+/// A change of a profile's state; called again where its transaction is tried again.
 pub type ProfileChange = Box<dyn FnMut(&mut ProfileUsage) + Send>;
 
 /// Where the state of profiles is stored; the ledger implements it.
@@ -15,7 +15,7 @@ pub trait ProfileStore: Send + Sync {
     /// A profile was used at this time, in Unix milliseconds. Nobody waits for it, and a crash may lose it.
     fn used(&self, id: &str, at_ms: i64);
 
-    /// Changes one profile's state in one transaction, and gives what it came to. Handed over when it is called:
+    /// Changes one profile's state in one transaction, and returns the new state. Handed over when it is called:
     /// dropping the future undoes nothing.
     fn change(&self, id: &str, change: ProfileChange) -> PortFuture<'static, ProfileUsage>;
 }

@@ -4,7 +4,7 @@
 
 use crate::PortFuture;
 
-/// How a model's count stands to the engine's estimate.
+/// The ratio of a model's count to the engine's estimate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRatio {
     /// The provider's name.
@@ -24,6 +24,6 @@ pub trait RatioStore: Send + Sync {
     /// All stored ratios.
     fn ratios(&self) -> PortFuture<'static, Vec<TokenRatio>>;
 
-    /// Stores one, over the one before. Handed over when it is called: dropping the future undoes nothing.
+    /// Stores one in place of the one before. Handed over when it is called: dropping the future undoes nothing.
     fn store_ratio(&self, ratio: TokenRatio) -> PortFuture<'static, ()>;
 }
