@@ -14,7 +14,7 @@ use crate::handle::ledger::Ledger;
 use crate::sqlite::readers;
 use model::{Cursor, EventPage, Follows, SessionCommand, SessionPage, StorageError};
 
-/// How often a process that tells nothing is looked for: a killed one changes nothing.
+/// How often it is checked that the process of a run still lives: a killed one changes nothing in the file.
 const ALIVE: Duration = Duration::from_millis(250);
 
 impl Ledger {
@@ -24,7 +24,7 @@ impl Ledger {
     /// `unknown_run`, `events_expired`; any of storage.
     pub async fn follow(&self, of: Follows, after: u64) -> Result<EventPage, StorageError> {
         let core = self.core()?;
-        let (mut follower, mut of, mut doubted) = (None, of, false);
+        let (mut follower, mut of, mut reread) = (None, of, false);
         loop {
             let entry = match &of {
                 Follows::Turn(turn) => core.runs.entry(turn),
@@ -33,14 +33,14 @@ impl Ledger {
             if let Some(entry) = &entry {
                 of = Follows::Turn(entry.names.turn_id.clone());
             }
-            let begins = entry.as_ref().is_some_and(|entry| entry.keeps);
-            let mut told = entry.as_ref().map(|entry| entry.subscribe());
-            if let Some((entry, told)) = entry.zip(told.as_mut()) {
+            let begins = entry.as_ref().is_some_and(|entry| entry.stores);
+            let mut stored = entry.as_ref().map(|entry| entry.subscribe());
+            if let Some((entry, stored)) = entry.zip(stored.as_mut()) {
                 match entry.recent(after) {
                     Some(recent) if recent.is_empty() => {
-                        // Dropped with the entry, it says so at once: the run has ended.
+                        // When the run ends, its entry is dropped, and `changed` returns at once.
                         drop(entry);
-                        let _ = tokio::time::timeout(ALIVE, told.changed()).await;
+                        let _ = tokio::time::timeout(ALIVE, stored.changed()).await;
                         continue;
                     }
                     Some(recent) => {
@@ -50,16 +50,18 @@ impl Ledger {
                     None => {}
                 }
             }
-            // Watched from before the read, so that nothing falls between.
+            // It watches from before the read, so that no change is missed.
             let follower = follower.get_or_insert_with(|| core.poller.follow());
             let read = follow::events_after(&core.claim, &core.runs, of.clone(), after);
             match core.readers.run(|connection| readers::snapshot(connection, read)).await {
                 Ok(Found { page, .. }) if page.over || !page.events.is_empty() => return Ok(page),
-                // It was under way in what was read and is not now: it may have ended in between, and its end is not read.
-                Ok(found) if found.gone && !std::mem::replace(&mut doubted, true) => continue,
-                Ok(Found { page, gone: true }) => return Ok(EventPage { over: true, ..page }),
-                // A run that has just begun has told nothing that is in the file.
-                Err(error) if !(begins && follow::is_unkept(&error)) => {
+                // The snapshot is older than the check of the process: the run may have ended in between, so it is read again.
+                Ok(found) if found.interrupted && !std::mem::replace(&mut reread, true) => continue,
+                Ok(Found { page, interrupted: true }) => {
+                    return Ok(EventPage { over: true, ..page });
+                }
+                // A run that has just begun has no events in the file yet.
+                Err(error) if !(begins && follow::has_no_events(&error)) => {
                     return Err(error);
                 }
                 Ok(_) | Err(_) => {}
@@ -68,8 +70,8 @@ impl Ledger {
         }
     }
 
-    /// The events of a session's runs after `cursor`, by run in order; waits until there are some. Without a cursor the
-    /// runs under way are told from their beginning.
+    /// The events of a session's runs after `cursor`, by run in order; waits until there are some. Without a cursor it begins
+    /// with the first events of the runs under way.
     ///
     /// # Errors
     /// Any of storage.
@@ -95,7 +97,7 @@ impl Ledger {
         }
     }
 
-    /// The number of the newest kept event of a turn; 0 for none.
+    /// The number of the newest stored event of a turn; 0 for none.
     ///
     /// # Errors
     /// Any of storage.
@@ -108,7 +110,7 @@ impl Ledger {
         self.core()?.readers.run(read).await
     }
 
-    /// Hands a command to the run that is under way in the session, in whatever process. False where it takes no message
+    /// Sends a command to the run that is under way in the session, in any process. False where the run accepts no message
     /// any more, or compacts.
     ///
     /// # Errors

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::events::event_log;
-use crate::events::runs::EventWrite;
+use crate::events::run_entry::EventWrite;
+use crate::events::trim;
 use crate::handle::ledger::Ledger;
 use crate::journal::{cache_chain, commit, compaction, open_turns, profiles};
 use crate::lease::claim;
@@ -209,7 +210,7 @@ impl Journal for Ledger {
             if trims.load(Ordering::Relaxed)
                 && let Some(retention) = &core.retention
             {
-                core.runs.trim(retention);
+                trim::trim(&core.writer, &core.claim, retention);
             }
             Ok(receipt)
         })

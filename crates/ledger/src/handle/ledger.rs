@@ -9,7 +9,8 @@ use crate::open::options::LedgerOptions;
 use crate::open::registry::{self, OpenLedger};
 use crate::reading::history;
 use crate::reading::query;
-use crate::rows::row_types;
+use crate::rows::session_rows;
+use crate::rows::turn_rows;
 use crate::sessions::pointers::unknown_session;
 use crate::sessions::{aliases, fork, pointers};
 use crate::sqlite::error::{Stored, closed};
@@ -58,7 +59,7 @@ impl Ledger {
     pub async fn session(&self, label: &str) -> Result<Option<SessionRow>, StorageError> {
         let label = label.to_owned();
         self.read(move |connection| {
-            row_types::session(connection, &aliases::resolve(connection, &label)?)
+            session_rows::session(connection, &aliases::resolve(connection, &label)?)
         })
         .await
     }
@@ -101,7 +102,7 @@ impl Ledger {
     /// Any of storage.
     pub async fn turn(&self, id: &str) -> Result<Option<TurnRow>, StorageError> {
         let id = id.to_owned();
-        let read = move |connection: &rusqlite::Connection| row_types::turn(connection, &id);
+        let read = move |connection: &rusqlite::Connection| turn_rows::turn(connection, &id);
         self.core()?.readers.run(|connection| readers::snapshot(connection, read)).await
     }
 
@@ -137,7 +138,7 @@ impl Ledger {
         let clock = self.clock.clone();
         let work = move |connection: &rusqlite::Connection| {
             fork::fork(connection, &turn_id, &label, call.as_deref(), &clock)?;
-            row_types::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
+            session_rows::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
         };
         let core = self.core()?;
         let session = core.writer.submit(work).await?;
@@ -163,7 +164,7 @@ impl Ledger {
             if !compaction::uncompact(connection, &label, &claim, now)? {
                 return Ok(None);
             }
-            row_types::session(connection, &label)
+            session_rows::session(connection, &label)
         };
         core.writer.submit(work).await
     }

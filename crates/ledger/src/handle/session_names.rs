@@ -3,7 +3,7 @@
 //! It must never change a session's label, which is its key.
 
 use crate::handle::ledger::Ledger;
-use crate::rows::row_types;
+use crate::rows::session_rows;
 use crate::sessions::aliases;
 use crate::sessions::persona;
 use crate::sessions::pointers::{self, unknown_session};
@@ -104,7 +104,7 @@ impl Ledger {
                 label.clone()
             };
             pointers::set_archived(connection, &label, archived, &claim, now)?;
-            row_types::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
+            session_rows::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
         };
         core.writer.submit(work).await
     }

@@ -3,7 +3,6 @@
 //! To every reader but recovery the turn is not there before W4. It must never write without asking for the lease in the
 //! same transaction.
 
-use crate::rows::message_rows;
 use std::sync::LazyLock;
 
 use rusqlite::{Connection, OptionalExtension, params};
@@ -13,12 +12,15 @@ use crate::journal::write::{
     OnConflict, Row, count, error_kind, insert_message, insert_turn, integer, json, write_tool_call,
 };
 use crate::lease::claim::Claim;
-use crate::rows::row_types;
+use crate::rows::json::json as parse;
+use crate::rows::message_rows;
+use crate::rows::tool_call_rows::{self, ToolCallColumns};
 use crate::rows::turn_parents::Parent;
 use crate::rows::turn_parents::{is_compacted, parent_of};
 use crate::sessions::pointers;
-use crate::sqlite::checksum::{insert, is_whole, numbered, set};
+use crate::sqlite::checksum::{Checked, insert, is_whole, numbered, set};
 use crate::sqlite::error::{Stored, damaged, sqlite};
+use crate::sqlite::sql;
 use base::clock::Clock;
 use model::{
     OpenCall, OpenTurn, Opened, ReplayClass, StopReason, StorageError, StorageErrorKind,
@@ -280,7 +282,7 @@ fn open_turns(connection: &Connection, turn_id: Option<&str>) -> Stored<Vec<Open
     let mut turns = Vec::new();
     while let Some(row) = rows.next().map_err(failed)? {
         let (mut turn, progress) = open_turn(row).map_err(failed)?;
-        turn.progress = row_types::json(progress, &turn.turn_id)?.unwrap_or_default();
+        turn.progress = parse(progress.as_deref(), &turn.turn_id)?.unwrap_or_default();
         turn.messages = message_rows::messages(connection, &turn.turn_id)?;
         turn.calls = calls(connection, &turn.turn_id)?;
         if turn.moved {
@@ -318,23 +320,20 @@ fn open_turn(row: &rusqlite::Row<'_>) -> rusqlite::Result<(OpenTurn, Option<Stri
 }
 
 fn calls(connection: &Connection, turn_id: &str) -> Stored<Vec<OpenCall>> {
-    let failed = |error| sqlite(&format!("read the tool calls of turn `{turn_id}`"), &error);
-    let mut statement = connection.prepare_cached(&row_types::TOOL_CALLS).map_err(failed)?;
-    let mut rows = statement.query((turn_id,)).map_err(failed)?;
-    let mut calls = Vec::new();
-    while let Some(row) = rows.next().map_err(failed)? {
-        let replay = match row.get::<_, Option<String>>(14).map_err(failed)?.as_deref() {
+    let doing = format_args!("read the tool calls of turn `{turn_id}`");
+    sql::map(connection, &tool_call_rows::TOOL_CALLS, (turn_id,), doing, |fields| {
+        let checked: Checked<ToolCallColumns<'_>> = fields.next()?;
+        let replay = match checked.row.replay {
             Some("pure") => ReplayClass::Pure,
             Some("idempotent") => ReplayClass::Idempotent,
             Some("reconcilable") => ReplayClass::Reconcilable,
             None | Some("unsafe") => ReplayClass::Unsafe,
             Some(_) => return Err(damaged(&format!("a call of turn `{turn_id}` has no class"))),
         };
-        let begun = row.get::<_, Option<String>>(15).map_err(failed)?.is_some();
-        let row = row_types::tool_call(connection, row).map_err(failed)??;
-        calls.push(OpenCall { row, replay, begun });
-    }
-    Ok(calls)
+        let begun = checked.row.arguments_hash.is_some();
+        let row = tool_call_rows::tool_call(connection, &checked)?;
+        Ok(OpenCall { row, replay, begun })
+    })
 }
 
 /// The refusal of a turn that has ended, or never was.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::cells::{Row, Value};
 use crate::rows::blobs;
 use crate::rows::message_codec;
-use crate::rows::message_columns::ColumnsRef;
+use crate::rows::message_columns::ContentRef;
 use crate::sessions::persona;
 use crate::sqlite::checksum;
 use crate::sqlite::error::damaged;
@@ -280,7 +280,7 @@ fn message(id: &str, row: &Columns) -> Option<Message> {
         _ => Role::Tool,
     };
     let provenance = [8, 9, 10, 11, 12].map(|at| row.text(at));
-    let columns = ColumnsRef {
+    let columns = ContentRef {
         content: row.text(16)?,
         thinking: row.text(17),
         blocks_json: row.text(18),

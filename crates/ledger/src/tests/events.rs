@@ -212,7 +212,7 @@ async fn a_run_that_ends_while_it_is_read_is_not_taken_for_one_that_nobody_runs(
     let core = fixture.ledger.core().unwrap();
     let of = || Follows::Turn("t0".to_owned());
     let before = follow::events_after(&core.claim, &core.runs, of(), 1)(&reader).unwrap();
-    assert!(before.gone && !before.page.over, "what is read is older than the end");
+    assert!(before.interrupted && !before.page.over, "what is read is older than the end");
     let now = fixture.ledger.follow(of(), 1).await.unwrap();
     assert_eq!((now.last, now.over), (2, true));
 }

@@ -10,4 +10,4 @@ pub(crate) use self::large_values::{
 };
 pub(crate) use self::pack::unpack;
 pub(crate) use self::pieces::{put_together, take_apart};
-pub(crate) use self::store::{of_row, read};
+pub(crate) use self::store::{BlobColumns, read, text};
