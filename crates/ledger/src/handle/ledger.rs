@@ -1,4 +1,4 @@
-//! The handle that a host holds: opening, closing, and what it asks of one session or turn.
+//! The handle of a host: opening, closing, and the calls on one session or turn.
 //!
 //! Handles of one file share what is open. It must never hold a transaction across an await.
 
@@ -209,7 +209,7 @@ impl Ledger {
         Ok(receipt)
     }
 
-    /// Waits for what was handed over, and, with the last handle, checkpoints and closes the files. Every later call
+    /// Waits for the submitted jobs, and, with the last handle, checkpoints and closes the files. Every later call
     /// is refused; a second `close` does nothing.
     ///
     /// # Errors

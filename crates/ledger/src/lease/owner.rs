@@ -38,7 +38,7 @@ impl Owner {
         }
     }
 
-    /// Whether `other` is known to be gone: of an earlier boot, or a process of ours to see that ended.
+    /// Whether `other` is known to have ended: of an earlier boot, or a process that can be seen here and has ended.
     pub(crate) fn knows_dead(&self, other: &Self) -> bool {
         if self.boot_id != other.boot_id {
             return true;
@@ -163,6 +163,6 @@ mod tests {
             [true, true, true]
         );
         let elsewhere = Owner { pid_space: "elsewhere".to_owned(), ..gone };
-        assert!(!me.knows_dead(&elsewhere), "its pids are not ours to look up");
+        assert!(!me.knows_dead(&elsewhere), "its pids cannot be looked up here");
     }
 }

@@ -44,7 +44,7 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 10] = [
         "SELECT t.id, CASE WHEN t.status IN ('pending', 'streaming') THEN 'runs without a journal'
            WHEN t.status NOT IN ('completed', 'aborted', 'failed') THEN 'has a status that is none'
            WHEN o.turn_id IS NOT NULL THEN 'has ended, and its journal is still open'
-           ELSE 'has ended without saying when and why' END
+           ELSE 'has ended without a time or a stop reason' END
          FROM turns t LEFT JOIN open_turns o ON o.turn_id = t.id
          WHERE (t.status IN ('pending', 'streaming')) <> (o.turn_id IS NOT NULL)
            OR t.status NOT IN ('pending', 'streaming', 'completed', 'aborted', 'failed')
@@ -89,7 +89,7 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 10] = [
          SELECT c.turn_id, 'has ' || count(m.id) || ' messages and not its summary alone' FROM compactions c
          LEFT JOIN messages m ON m.turn_id = c.turn_id GROUP BY c.turn_id HAVING count(m.id) <> 1
          UNION ALL
-         SELECT c.turn_id, 'summarises or keeps a turn of another thread' FROM compactions c
+         SELECT c.turn_id, 'names a turn of another thread' FROM compactions c
          WHERE NOT EXISTS (
            WITH RECURSIVE up (id, parent) AS (
              SELECT t.id, t.parent_turn_id FROM turns t WHERE t.id = c.turn_id

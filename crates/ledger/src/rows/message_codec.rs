@@ -1,7 +1,7 @@
 //! A message as its columns: each text once, and a frame from which the blocks are cut out of the texts.
 //!
 //! `content` and `thinking` hold every visible text and all shown reasoning, in order; `blocks_json` is the list of
-//! blocks, with the length in bytes in place of each such text, and NULL for a message of one plain text block. So the
+//! blocks, with the length in bytes instead of each such text, and NULL for a message of one plain text block. So the
 //! columns of the interface can be read as they are, nothing is stored twice, and opaque values come back byte for byte.
 //! This file must never interpret those values.
 

@@ -21,7 +21,7 @@ fn describe(doing: &dyn Display, error: &rusqlite::Error) -> StorageError {
     let kind = kind_of(error);
     let remedy = remedy(kind);
     match error {
-        // Its own words would quote the statement.
+        // The error's own text would quote the statement.
         rusqlite::Error::SqlInputError { msg, .. } => {
             StorageError::new(kind, format!("could not {doing}: {msg}; {remedy}"))
         }
@@ -73,7 +73,7 @@ fn kind_of(error: &rusqlite::Error) -> StorageErrorKind {
         Some(ErrorCode::DiskFull) => StorageErrorKind::Full,
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StorageErrorKind::ReadOnly,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StorageErrorKind::Locked,
-        // SQLite gives no reason: so a descriptor is asked for.
+        // SQLite gives no reason: so it is tested whether a descriptor can be had.
         Some(ErrorCode::CannotOpen) if lacks_descriptors() => StorageErrorKind::NoDescriptors,
         Some(ErrorCode::NotADatabase) => StorageErrorKind::Foreign,
         Some(ErrorCode::DatabaseCorrupt) => StorageErrorKind::Corrupt,

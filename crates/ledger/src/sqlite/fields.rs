@@ -1,6 +1,6 @@
 //! The fields of a row, read from the left to the right, so that no reader counts them.
 //!
-//! A type says by [`FromFields`] which fields it is made of: a value takes one, a tuple one for each of its parts, a row type
+//! [`FromFields`] is what a type is read from: a value from one field, a tuple from one for each of its parts, a row type from
 //! those of its columns. It must never skip a field.
 
 use std::fmt::Display;

@@ -62,7 +62,7 @@ async fn a_chain_is_read_back_as_it_grew_shrank_and_was_replaced() {
 }
 
 #[tokio::test]
-async fn a_turn_that_moves_no_pointer_leaves_the_chain_and_its_breaks_are_kept() {
+async fn a_turn_that_moves_no_pointer_leaves_the_chain_and_its_breaks_are_stored() {
     let fixture = Fixture::new();
     let first = chain("t1", 5, 0);
     fixture.commit(with(turn("t1", "main", None), &first, None)).await.unwrap();

@@ -108,7 +108,7 @@ fn no_statement_scans_a_table_or_sorts() {
             // The ancestry walks by the key; it scans only its own queue.
             let walk = plan(connection, "SELECT ancestry FROM threads WHERE turn_id = ?1");
             assert!(!walk.contains("SCAN turns") && !walk.contains("SCAN p"), "{walk}");
-            // Only rows that name blobs are looked at for what they name.
+            // Only rows with blobs are read for the names of blobs.
             let names = plan(connection, "SELECT hash FROM blob_references");
             for index in ["messages_with_blobs", "tool_calls_with_blobs"] {
                 assert!(names.contains(&format!("INDEX {index}")), "{names}");

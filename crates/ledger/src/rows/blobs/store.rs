@@ -63,7 +63,7 @@ pub(crate) fn store(connection: &Connection, text: &str) -> Stored<String> {
 /// The text of a blob that `of` (a message, a call) names.
 ///
 /// # Errors
-/// `ledger_corrupt` where it is lost, or not what its hash says.
+/// `ledger_corrupt` where it is lost, or has another hash.
 pub(crate) fn read(connection: &Connection, hash: &str, of: &str) -> Stored<String> {
     let doing = format_args!("read blob `{hash}`");
     sql::first(connection, &READ, (hash,), doing, |fields| Ok(text(&fields.next()?)))?

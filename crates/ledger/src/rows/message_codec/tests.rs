@@ -140,7 +140,7 @@ fn a_frame_that_does_not_fit_its_text_is_damage() {
 }
 
 #[test]
-fn the_checksum_tells_columns_apart() {
+fn the_checksum_distinguishes_columns() {
     let columns = |content, thinking| ContentRef {
         content,
         thinking,

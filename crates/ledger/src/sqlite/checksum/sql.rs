@@ -25,8 +25,13 @@ pub(crate) fn insert_all<C: Columns>(table: &str) -> String {
 }
 
 /// As [`insert`], and replaces the row that has the same key.
-pub(crate) fn replace<V: AsRef<str>>(table: &str, row: &[(&str, V)]) -> String {
+fn replace<V: AsRef<str>>(table: &str, row: &[(&str, V)]) -> String {
     format!("INSERT OR REPLACE INTO {table} {}", row_of(table, row))
+}
+
+/// [`replace`] of the columns of `C`, with a parameter for each, in their order.
+pub(crate) fn replace_all<C: Columns>(table: &str) -> String {
+    replace(table, &numbered(&list::<C>()))
 }
 
 fn row_of<V: AsRef<str>>(table: &str, row: &[(&str, V)]) -> String {
@@ -45,6 +50,13 @@ pub(crate) fn set<V: AsRef<str>>(changed: &[(&str, V)]) -> String {
         let _ = write!(sql, "{name} = {}, ", value.as_ref());
     }
     sql + &format!("row_checksum = checksum_after(row_checksum, '{names}', {names}, {values})")
+}
+
+/// [`set`] of the columns of `C`, with a parameter for each, in their order, from `?2` on: `?1` is the row's key.
+pub(crate) fn set_all<C: Columns>() -> String {
+    let columns = list::<C>();
+    let names = columns.split(SEPARATOR);
+    set(&names.zip(2..).map(|(name, at)| (name, format!("?{at}"))).collect::<Vec<_>>())
 }
 
 /// An expression: whether the row of `table`, which the statement calls `alias`, is as it was written.
