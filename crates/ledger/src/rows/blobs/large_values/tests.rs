@@ -56,13 +56,13 @@ async fn only_what_is_over_64_kib_is_taken_out_and_a_json_stays_one() {
 async fn a_text_is_one_blob_whatever_is_around_it_and_however_it_is_escaped() {
     let fixture = Fixture::new();
     let file = "Größe:\t\"1\"\n\\ 😀 ".repeat(6_000);
-    let text = format!("see: {file}and {file}");
+    let text = format!("here: {file}and {file}");
     let lengths = vec![6, file.len(), 4, file.len()];
     let json = serde_json::json!([{ "type": "text", "text": file }, file]).to_string();
     let whole = [Some(text), Some(json)];
     let (left, back, blobs) = around(&fixture, whole.clone(), lengths).await;
     assert_eq!(back, whole);
-    assert_eq!((left[0].as_deref(), blobs), (Some("see: and "), 1));
+    assert_eq!((left[0].as_deref(), blobs), (Some("here: and "), 1));
     // Escaped as no writer of ours would: as it stands.
     let odd = format!(r#"["\u0041\/{}"]"#, "b".repeat(LARGE));
     let lone = format!(r#"["\ud800{}"]"#, "b".repeat(LARGE));
