@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::tools::ToolSet;
 use model::{
-    CallStep, Journal, JournalFuture, Message, OpenTurn, Progress, ReplayClass, Role, StorageError,
+    CallStep, Journal, Message, OpenTurn, PortFuture, Progress, ReplayClass, Role, StorageError,
     StorageErrorKind, ToolCallStatus, TurnStep,
 };
 use turn::machine::Machine;
@@ -58,7 +58,7 @@ pub(crate) struct Recorder {
     /// What the run has counted, and whether that is written.
     progress: Option<(String, bool)>,
     /// A write in the background.
-    pending: Option<JournalFuture<'static, ()>>,
+    pending: Option<PortFuture<'static, ()>>,
 }
 
 impl Drop for Recorder {
@@ -190,11 +190,7 @@ impl Recorder {
     }
 
     /// Hands a step over; what it holds counts as written.
-    fn hand_over(
-        &mut self,
-        machine: &Machine,
-        starting: &[Starting],
-    ) -> JournalFuture<'static, ()> {
+    fn hand_over(&mut self, machine: &Machine, starting: &[Starting]) -> PortFuture<'static, ()> {
         let step = self.unwritten(machine, starting);
         if let Some((_, written)) = &mut self.progress {
             *written = true;
@@ -228,7 +224,7 @@ impl Recorder {
         &mut self,
         machine: &Machine,
         starting: &[Starting],
-    ) -> JournalFuture<'static, ()> {
+    ) -> PortFuture<'static, ()> {
         self.settle().await;
         self.hand_over(machine, starting)
     }
