@@ -2,7 +2,7 @@
 //!
 //! Owns the file, its schema, the commit of a turn and every read of it. It must never hold a transaction across an
 //! await, and never open a file that another SQLite in this process holds (docs/rules/faults.md#no-second-sqlite): on Linux that is checked; on
-//! macOS and Windows the rule is the host's to keep.
+//! macOS and Windows the host is responsible for it.
 
 mod events;
 mod handle;

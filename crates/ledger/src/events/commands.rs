@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::events::command_rows::{OpenCommand, answer, answer_of, ask, delete, not_running};
+use crate::events::command_rows::{self, OpenCommand, answer, answer_of, delete, not_running};
 use crate::events::poller::Poller;
 use crate::events::runs::Runs;
 use crate::lease::claim::Claim;
@@ -16,7 +16,7 @@ use crate::sqlite::readers::{self, Readers};
 use crate::sqlite::writer::Writer;
 use model::SessionCommand;
 
-/// How often a process that does not answer is looked for.
+/// How often it is checked that the process of the run still lives.
 const ALIVE: Duration = Duration::from_millis(250);
 
 /// What [`send`] and [`carry_out`] need of an open ledger.
@@ -28,7 +28,7 @@ pub(crate) struct CommandParts<'a> {
     pub(crate) poller: &'a Arc<Poller>,
 }
 
-/// Hands a command to the run that is under way in the session, in whatever process. False where it takes no message any
+/// Sends a command to the run that is under way in the session, in any process. False where the run accepts no message any
 /// more, or compacts.
 ///
 /// # Errors
@@ -50,8 +50,8 @@ pub(crate) async fn send(
     }
     let mut follower = poller.follow();
     let (name, own) = (label.to_owned(), claim.clone());
-    let asked = move |connection: &Connection| ask(connection, &own, &name, &command);
-    let (id, epoch) = writer.submit(asked).await?;
+    let add = move |connection: &Connection| command_rows::add(connection, &own, &name, &command);
+    let (id, epoch) = writer.submit(add).await?;
     let answer = loop {
         let (name, own) = (label.to_owned(), claim.clone());
         let read = move |connection: &Connection| {
@@ -71,10 +71,10 @@ pub(crate) async fn send(
     answer
 }
 
-/// Hands a command to its run, where that is one of this process, and answers it: both in the writer, so that the answer
+/// Passes a command to its run, where that is one of this process, and answers it: both in the writer, so that the answer
 /// never comes after the run's end. False for a run that is not of this process, or not yet.
 pub(crate) fn carry_out(runs: &Runs, writer: &Writer, command: OpenCommand) -> bool {
-    let entry = runs.of_session(&command.label);
+    let entry = runs.of_session(&command.session_label);
     let Some(run) =
         entry.filter(|entry| entry.epoch() == command.epoch).and_then(|entry| entry.run.upgrade())
     else {

@@ -3,8 +3,11 @@
 
 pub(crate) mod command_rows;
 pub(crate) mod commands;
+mod event_lines;
 pub(crate) mod event_log;
 pub(crate) mod follow;
 pub(crate) mod next_page;
 pub(crate) mod poller;
+pub(crate) mod run_entry;
 pub(crate) mod runs;
+pub(crate) mod trim;

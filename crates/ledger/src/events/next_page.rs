@@ -1,7 +1,7 @@
-//! The next page of events, of one run or of whatever runs in a session: waits until there is one.
+//! The next page of events, of one run or of the runs of a session: waits until there is one.
 //!
 //! A run of this process is followed in memory, one of another by watching the file. It must never report that a run goes on
-//! whose process is gone.
+//! whose process has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::sqlite::error::Stored;
 use crate::sqlite::readers::{self, Readers};
 use model::{Cursor, EventPage, Follows, SessionPage};
 
-/// How often a process without new events is looked for: a killed one changes nothing.
+/// How often it is checked that the process of a run still lives: a killed one changes nothing in the file.
 const ALIVE: Duration = Duration::from_millis(250);
 
 /// What following needs of an open ledger.
@@ -33,7 +33,7 @@ pub(crate) struct FollowParts<'a> {
 /// `unknown_run`, `events_expired`; any of storage.
 pub(crate) async fn of_run(parts: FollowParts<'_>, of: Follows, after: u64) -> Stored<EventPage> {
     let FollowParts { claim, readers, runs, poller } = parts;
-    let (mut follower, mut of, mut doubted) = (None, of, false);
+    let (mut follower, mut of, mut reread) = (None, of, false);
     loop {
         let entry = match &of {
             Follows::Turn(turn) => runs.entry(turn),
@@ -42,7 +42,7 @@ pub(crate) async fn of_run(parts: FollowParts<'_>, of: Follows, after: u64) -> S
         if let Some(entry) = &entry {
             of = Follows::Turn(entry.names.turn_id.clone());
         }
-        let begins = entry.as_ref().is_some_and(|entry| entry.keeps);
+        let begins = entry.as_ref().is_some_and(|entry| entry.stores);
         let mut stored = entry.as_ref().map(|entry| entry.subscribe());
         if let Some((entry, stored)) = entry.zip(stored.as_mut()) {
             match entry.recent(after) {
@@ -59,16 +59,16 @@ pub(crate) async fn of_run(parts: FollowParts<'_>, of: Follows, after: u64) -> S
                 None => {}
             }
         }
-        // Watched from before the read, so that nothing falls between.
+        // It watches from before the read, so that no change is missed.
         let follower = follower.get_or_insert_with(|| poller.follow());
         let read = follow::events_after(claim, runs, of.clone(), after);
         match readers.run(|connection| readers::snapshot(connection, read)).await {
             Ok(Found { page, .. }) if page.over || !page.events.is_empty() => return Ok(page),
-            // It was under way in what was read and is not now: it may have ended in between, and its end is not read.
-            Ok(found) if found.gone && !std::mem::replace(&mut doubted, true) => continue,
-            Ok(Found { page, gone: true }) => return Ok(EventPage { over: true, ..page }),
+            // The snapshot is older than the check of the process: the run may have ended in between, so it is read again.
+            Ok(found) if found.interrupted && !std::mem::replace(&mut reread, true) => continue,
+            Ok(Found { page, interrupted: true }) => return Ok(EventPage { over: true, ..page }),
             // A run that has just begun has no event in the file.
-            Err(error) if !(begins && follow::is_unkept(&error)) => {
+            Err(error) if !(begins && follow::has_no_events(&error)) => {
                 return Err(error);
             }
             Ok(_) | Err(_) => {}

@@ -1,8 +1,8 @@
 //! The poller: a thread that sleeps unless something waits for a time or for another process.
 //!
-//! While events wait for company, or words for the index, it wakes when their time has come. While somebody follows another
-//! process, or this one holds leases, it asks SQLite whether the file has changed, which reads shared memory only. What is due is done by
-//! [`PollerTasks`]. It must never hold the ledger open, and never run while nothing waits.
+//! While events wait for a flush, or words for the index, it wakes when they are due. While somebody follows another
+//! process, or this one holds leases, it polls SQLite for a change of the file, which reads shared memory only. What is due
+//! is done by [`PollerTasks`]. It must never hold the ledger open, and never run while nothing waits.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,26 +18,27 @@ use crate::events::command_rows::{self, OpenCommand};
 use crate::lease::claim::{Claim, held};
 use crate::sqlite::error::Stored;
 use crate::sqlite::guard::Guard;
+use crate::sqlite::sql;
 
-/// How long what another process has written may go unseen.
-const LOOK: Duration = Duration::from_millis(20);
-/// Turns that make it worth while to index what they said.
+/// The time between two polls of the file.
+const POLL: Duration = Duration::from_millis(20);
+/// Ended turns after which their messages are indexed.
 const TURNS: u64 = 64;
-/// Between two slices of the index: under any load, the writer's time is the turns' first.
+/// Between two slices of the index, so that the writer has time for turns under any load.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What the poller has done when a time has come or another process has written. It is implemented where the ledger is
-/// opened, above everything that these calls reach.
+/// What the poller calls when something is due or another process has written. It is implemented where the ledger is opened,
+/// above everything that these calls reach.
 pub(crate) trait PollerTasks: Send + Sync {
-    /// Hands the waiting events to the writer.
+    /// Submits the waiting events to the writer.
     fn flush_events(&self);
-    /// Hands a slice of the search index to the writer.
+    /// Submits a slice of the search index to the writer.
     fn index_slice(&self);
-    /// Hands a command of another process to its run; false for a run that is not of this process, or not yet.
+    /// Passes a command of another process to its run; false for a run that is not of this process, or not yet.
     fn carry_out(&self, command: OpenCommand) -> bool;
 }
 
-/// Opens the connection that is asked.
+/// Opens the connection that is polled.
 type Opener = Box<dyn Fn() -> Stored<Connection> + Send + Sync>;
 
 #[derive(Default)]
@@ -60,7 +61,7 @@ pub(crate) struct Poller {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Counts the changes of the file.
     changes: watch::Sender<u64>,
-    /// Turns that have ended since the index was last thought of.
+    /// Turns that have ended since a slice of the index was last scheduled.
     ended: AtomicU64,
 }
 
@@ -103,7 +104,7 @@ impl Poller {
         thread.is_some()
     }
 
-    /// Has the waiting events written at `due`. False without a thread: events do not wait for company then.
+    /// Has the waiting events written at `due`. False without a thread: events are written at once then.
     pub(crate) fn flush_at(self: &Arc<Self>, due: Instant) -> bool {
         if self.lock().flush_at.is_some() {
             return true;
@@ -115,7 +116,7 @@ impl Poller {
         has_thread
     }
 
-    /// Turns have ended, whose words are to be indexed with others'.
+    /// Turns have ended, whose messages are to be indexed together with others'.
     pub(crate) fn ended(self: &Arc<Self>, turns: u64) {
         if self.ended.fetch_add(turns, Ordering::Relaxed).saturating_add(turns) >= TURNS {
             self.index_soon();
@@ -154,18 +155,18 @@ impl Poller {
 
     fn run(&self) {
         let mut watcher = ChangeWatcher::default();
-        let mut looked = None;
+        let mut polled = None;
         let mut state = self.lock();
         while !state.stopping {
-            let looks = state.followers > 0 || state.leases;
-            if state.flush_at.is_none() && state.index_at.is_none() && !looks {
+            let polls = state.followers > 0 || state.leases;
+            if state.flush_at.is_none() && state.index_at.is_none() && !polls {
                 state = self.woken.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
             let Some(tasks) = self.tasks.upgrade() else { return };
             let now = self.claim.clock.instant();
-            let look_at = looks.then(|| looked.map_or(now, |at: Instant| at + LOOK));
-            let times = state.flush_at.into_iter().chain(state.index_at).chain(look_at);
+            let poll_at = polls.then(|| polled.map_or(now, |at: Instant| at + POLL));
+            let times = state.flush_at.into_iter().chain(state.index_at).chain(poll_at);
             let due = times.min().unwrap_or(now);
             if due > now {
                 drop(tasks);
@@ -184,8 +185,8 @@ impl Poller {
             if indexes {
                 tasks.index_slice();
             }
-            if look_at.is_some_and(|at| at <= now) {
-                looked = Some(now);
+            if poll_at.is_some_and(|at| at <= now) {
+                polled = Some(now);
                 if self.guard.is_sound() && watcher.sees_change(&self.open) {
                     self.changed();
                     let leases = !held(&self.claim.held).is_empty();
@@ -232,7 +233,7 @@ impl Drop for Follower {
     }
 }
 
-/// The connection that is asked whether the file has changed.
+/// Polls a connection of its own for changes of the file.
 #[derive(Default)]
 struct ChangeWatcher {
     connection: Option<Connection>,
@@ -242,16 +243,13 @@ struct ChangeWatcher {
 }
 
 impl ChangeWatcher {
-    /// Where it cannot be told, there may have been a change.
+    /// True also where it cannot be known.
     fn sees_change(&mut self, open: &Opener) -> bool {
         if self.connection.is_none() {
             self.connection = open().ok();
         }
         let version = self.connection.as_ref().and_then(|connection| {
-            connection
-                .prepare_cached("PRAGMA data_version")
-                .and_then(|mut statement| statement.query_row((), |row| row.get::<_, i64>(0)))
-                .ok()
+            sql::one(connection, "PRAGMA data_version", (), "watch the ledger").ok()
         });
         let changed = version.is_none() || version != self.version;
         self.version = version;
@@ -274,7 +272,7 @@ impl ChangeWatcher {
             if tasks.carry_out(command) {
                 self.carried_out.insert(id);
             } else {
-                // Another's, or of a run that is just being leased: looked at again.
+                // Another process's, or of a run that is just being leased: tried again.
                 self.version = None;
             }
         }

@@ -10,7 +10,7 @@ use crate::handle::ledger::Ledger;
 use crate::journal::{commit, compaction};
 use crate::maintenance::{backup, stats, vacuum, verify};
 use crate::open::registry;
-use crate::rows::row_types;
+use crate::rows::session_rows;
 use crate::sessions::pointers::{self, unknown_session};
 use crate::sessions::{aliases, fork, persona};
 use crate::sqlite::error::closed;
@@ -39,7 +39,7 @@ impl LedgerAdmin for Ledger {
             let (clock, core) = (self.clock.clone(), self.core()?);
             let work = move |connection: &rusqlite::Connection| {
                 fork::fork(connection, &turn_id, &label, call.as_deref(), &clock)?;
-                row_types::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
+                session_rows::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
             };
             let session = core.writer.submit(work).await?;
             core.poller.ended(1);
@@ -57,7 +57,7 @@ impl LedgerAdmin for Ledger {
             if !compaction::uncompact(connection, &label, claim, now)? {
                 return Ok(None);
             }
-            row_types::session(connection, &label)
+            session_rows::session(connection, &label)
         })
     }
 
@@ -100,7 +100,7 @@ impl LedgerAdmin for Ledger {
                 label.clone()
             };
             pointers::set_archived(connection, &label, archived, claim, now)?;
-            row_types::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
+            session_rows::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
         })
     }
 
@@ -194,7 +194,7 @@ impl LedgerAdmin for Ledger {
         })
     }
 
-    /// Waits for what was handed over, and, with the last handle, checkpoints and closes the files.
+    /// Waits for the submitted jobs, and, with the last handle, checkpoints and closes the files.
     fn close(&self) -> PortFuture<'_, ()> {
         Box::pin(async move {
             let Some(core) = self.take() else { return Ok(()) };

@@ -24,12 +24,12 @@ impl ProfileStore for Ledger {
 
     fn change(&self, id: &str, mut apply: ProfileChange) -> PortFuture<'static, ProfileUsage> {
         let id = id.to_owned();
-        let handed = self.core().map(|core| {
+        let submitted = self.core().map(|core| {
             let claim = core.claim.clone();
             core.writer
                 .submit(move |connection| profiles::change(connection, &id, &claim, &mut apply))
         });
-        Box::pin(async move { handed?.await })
+        Box::pin(async move { submitted?.await })
     }
 }
 
@@ -40,9 +40,9 @@ impl RatioStore for Ledger {
     }
 
     fn store_ratio(&self, ratio: TokenRatio) -> PortFuture<'static, ()> {
-        let handed = self.core().map(|core| {
+        let submitted = self.core().map(|core| {
             core.writer.submit(move |connection| calibration::store(connection, &ratio))
         });
-        Box::pin(async move { handed?.await })
+        Box::pin(async move { submitted?.await })
     }
 }

@@ -1,12 +1,13 @@
 //! The engine's port (`model/ports`) over the writer, the readers and the leases.
 //!
-//! A write is handed over when it is asked for, not when it is awaited. It must never decide what may be written.
+//! A write is submitted when its function is called, not when its future is awaited. It must never decide what may be written.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::events::event_log;
-use crate::events::runs::EventWrite;
+use crate::events::run_entry::EventWrite;
+use crate::events::trim;
 use crate::handle::ledger::Ledger;
 use crate::journal::{cache_chain, commit, compaction, open_turns, profiles};
 use crate::lease::claim;
@@ -59,16 +60,17 @@ impl Journal for Ledger {
         })
     }
 
-    fn recall(&self, asked: Recall) -> PortFuture<'static, Recalled> {
+    fn recall(&self, request: Recall) -> PortFuture<'static, Recalled> {
         let core = self.core();
         Box::pin(async move {
-            let read = move |connection: &rusqlite::Connection| recall::recall(connection, &asked);
+            let read =
+                move |connection: &rusqlite::Connection| recall::recall(connection, &request);
             core?.readers.run(|connection| readers::snapshot(connection, read)).await
         })
     }
 
     fn id(&self) -> String {
-        // Closed, it serves nobody; the name only has to be its own.
+        // A closed ledger serves nobody: any id will do that no other ledger has.
         self.core().map_or_else(|_| self.clock.new_id(), |core| core.ledger_id.clone())
     }
 
@@ -130,10 +132,10 @@ impl Journal for Ledger {
     fn begin(&self, opening: Box<TurnOpening>) -> PortFuture<'static, Opened<i64>> {
         let label = opening.header.session_label.clone();
         let turn_id = opening.turn_id.clone();
-        let handed =
+        let submitted =
             self.lease(move |connection, claim| open_turns::begin(connection, &opening, claim));
         Box::pin(async move {
-            let (core, answer) = handed?;
+            let (core, answer) = submitted?;
             let opened = answer.await?;
             if let Opened::Leased(epoch) = &opened {
                 core.heartbeat.hold(&label, *epoch);
@@ -146,22 +148,22 @@ impl Journal for Ledger {
 
     fn record(&self, step: Box<TurnStep>) -> PortFuture<'static, ()> {
         let clock = self.clock.clone();
-        let handed =
+        let submitted =
             self.with_events(&step.turn_id.clone(), move |connection, claim, event_write| {
                 if let Some(event_write) = event_write {
                     event_write.write(connection, None)?;
                 }
                 open_turns::record(connection, &step, claim, &clock)
             });
-        Box::pin(async move { handed?.1.await })
+        Box::pin(async move { submitted?.1.await })
     }
 
     fn compact(&self, commit: Box<CompactionCommit>) -> PortFuture<'static, ()> {
         let clock = self.clock.clone();
-        let handed = self.lease(move |connection, claim| {
+        let submitted = self.lease(move |connection, claim| {
             compaction::compact(connection, &commit, claim, &clock)
         });
-        Box::pin(async move { handed?.1.await })
+        Box::pin(async move { submitted?.1.await })
     }
 
     fn commit(&self, turn: Box<TurnEnd>) -> PortFuture<'static, CommitReceipt> {
@@ -170,7 +172,7 @@ impl Journal for Ledger {
         let retention = self.core().ok().and_then(|core| core.retention.clone());
         let trims = Arc::new(AtomicBool::new(false));
         let expired = Arc::clone(&trims);
-        let handed =
+        let submitted =
             self.with_events(&turn.turn_id.clone(), move |connection, claim, event_write| {
                 match (event_write, &turn.last_event) {
                     (Some(event_write), last) => event_write.write(connection, last.as_ref())?,
@@ -184,14 +186,14 @@ impl Journal for Ledger {
                 let receipt = commit::commit_turn(connection, &turn, claim, &clock)?;
                 if let Some(retention) = &retention {
                     let now = clock.now_ms();
-                    // Looked at again by the job that takes them away: nothing of theirs fails a turn.
+                    // The job that deletes them checks again: an error of theirs must not fail a turn.
                     let old = !matches!(event_log::expired(connection, retention, now), Ok(None));
                     expired.store(old, Ordering::Relaxed);
                 }
                 Ok(receipt)
             });
         Box::pin(async move {
-            let (core, answer) = handed?;
+            let (core, answer) = submitted?;
             let receipt = answer.await?;
             core.poller.ended(1);
             if let Some(label) = leased {
@@ -200,7 +202,7 @@ impl Journal for Ledger {
             if trims.load(Ordering::Relaxed)
                 && let Some(retention) = &core.retention
             {
-                core.runs.trim(retention);
+                trim::trim(&core.writer, &core.claim, retention);
             }
             Ok(receipt)
         })
@@ -211,7 +213,7 @@ impl Journal for Ledger {
         {
             let mut held = claim::held(&core.claim.held);
             if held.get(session_label) != Some(&epoch) {
-                // A commit gave it back.
+                // A commit has given it back.
                 return;
             }
             held.remove(session_label);
@@ -232,7 +234,7 @@ impl Journal for Ledger {
             let again = read.clone();
             let mut found = core.readers.run(|it| readers::snapshot(it, read)).await?;
             if !found.is_empty() {
-                // One that ended while it was read is open in what was read, and runs nowhere.
+                // A turn that ended after the snapshot is open in it, and runs nowhere.
                 let still = core.readers.run(|it| readers::snapshot(it, again)).await?;
                 found.retain(|one| still.iter().any(|other| other.turn_id == one.turn_id));
             }
@@ -242,10 +244,10 @@ impl Journal for Ledger {
 
     fn reopen(&self, turn_id: &str) -> PortFuture<'static, Opened<Box<OpenTurn>>> {
         let (turn_id, taken) = (turn_id.to_owned(), turn_id.to_owned());
-        let handed =
+        let submitted =
             self.lease(move |connection, claim| open_turns::reopen(connection, &turn_id, claim));
         Box::pin(async move {
-            let (core, answer) = handed?;
+            let (core, answer) = submitted?;
             let opened = answer.await?;
             if let Opened::Leased(turn) = &opened {
                 core.heartbeat.hold(&turn.session_label, turn.epoch);
@@ -258,7 +260,7 @@ impl Journal for Ledger {
 }
 
 impl Ledger {
-    /// Hands over a job that asks for leases, at once: dropping its answer undoes nothing.
+    /// Submits a job that needs leases, at once: dropping its answer undoes nothing.
     fn lease<T, F>(
         &self,
         mut work: F,
@@ -273,7 +275,7 @@ impl Ledger {
         Ok((core, answer))
     }
 
-    /// As `lease`, for a job that takes event_write what the turn's run has told.
+    /// As `lease`, for a job that writes the new events of the turn's run as well.
     fn with_events<T, F>(
         &self,
         turn_id: &str,
@@ -288,8 +290,9 @@ impl Ledger {
         let core = self.core()?;
         let claim = core.claim.clone();
         let event_write = core.runs.event_write(turn_id);
-        let then =
-            event_write.clone().map(|event_write| Box::new(|kept| event_write.done(kept)) as Then);
+        let then = event_write
+            .clone()
+            .map(|event_write| Box::new(|stored| event_write.done(stored)) as Then);
         let answer = core
             .writer
             .submit_then(move |connection| work(connection, &claim, event_write.as_ref()), then);

@@ -53,7 +53,7 @@ impl Ledger {
     /// Reads what can be read of the damaged ledger at `damaged` into a fresh one at `fresh`.
     ///
     /// # Errors
-    /// `invalid_import` where there is no file, or nothing of a ledger in it; `storage_exists` where `fresh` is there;
+    /// `invalid_import` where there is no file, or nothing of a ledger in it; `storage_exists` where `fresh` exists;
     /// `ledger_in_use` while this process has the damaged one open; any of storage. Nothing is left at `fresh` then.
     pub async fn salvage(damaged: &Path, fresh: &Path, clock: Clock) -> Stored<LedgerSalvage> {
         let (damaged, fresh) = (damaged.to_owned(), fresh.to_owned());
@@ -71,7 +71,7 @@ impl Ledger {
         self.core.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(closed)
     }
 
-    /// Closes this handle; what was open through it, where it was.
+    /// Closes this handle. Returns the ledger that was open through it.
     pub(crate) fn take(&self) -> Option<Arc<OpenLedger>> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -97,7 +97,7 @@ impl Ledger {
         })
     }
 
-    /// One job of the writer, handed over when it is awaited.
+    /// One job of the writer, submitted when it is awaited.
     pub(crate) fn write<T: Send + 'static>(
         &self,
         mut work: impl FnMut(&Connection, &Claim) -> Stored<T> + Send + 'static,

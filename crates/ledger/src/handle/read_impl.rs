@@ -9,7 +9,7 @@ use crate::events::next_page::{self, FollowParts};
 use crate::handle::ledger::Ledger;
 use crate::open::registry::OpenLedger;
 use crate::reading::{history, lists, query, turn_tree, usage};
-use crate::rows::row_types;
+use crate::rows::{session_rows, turn_rows};
 use crate::search::{message_search, search_indexer};
 use crate::sessions::pointers::{self, unknown_session};
 use crate::sessions::{aliases, persona};
@@ -25,7 +25,7 @@ impl LedgerRead for Ledger {
     fn session<'a>(&'a self, label: &'a str) -> PortFuture<'a, Option<SessionRow>> {
         let label = label.to_owned();
         self.read(move |connection| {
-            row_types::session(connection, &aliases::resolve(connection, &label)?)
+            session_rows::session(connection, &aliases::resolve(connection, &label)?)
         })
     }
 
@@ -67,7 +67,7 @@ impl LedgerRead for Ledger {
 
     fn turn<'a>(&'a self, id: &'a str) -> PortFuture<'a, Option<TurnRow>> {
         let id = id.to_owned();
-        self.read(move |connection| row_types::turn(connection, &id))
+        self.read(move |connection| turn_rows::turn(connection, &id))
     }
 
     fn ancestry(&self, turn_id: String, page: PageOptions) -> PortFuture<'_, Page<TurnSummary>> {

@@ -1,31 +1,127 @@
 //! The chain of hashes of a session's last call, and the breaks of prompt caches.
 //!
-//! A turn writes what its chain has more than the one before. What stands here is for diagnosis: it must never decide what
-//! a history is, and a chain that cannot be understood is none.
+//! A turn writes only the links that are new since the chain before. Everything here is for diagnosis: it must never decide
+//! what a history is, and a chain that cannot be understood is read as none.
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::Connection;
 use serde::Serialize;
 
-use crate::journal::write::{count, integer, json};
-use crate::sqlite::checksum::{columns, numbered, replace};
-use crate::sqlite::error::{Stored, sqlite};
+use crate::journal::write::{count, json};
+use crate::sqlite::checksum::replace_all;
+use crate::sqlite::columns::{columns, list};
+use crate::sqlite::error::Stored;
+use crate::sqlite::sql;
 use model::{CacheBreak, CacheChain, CacheStep};
 
-/// Links of a part.
+/// Links of a row of `cache_links`.
 const PART: usize = 128;
 
-/// As every table here is written: a whole row, under the columns that its checksum covers.
-fn keep(table: &str) -> String {
-    replace(table, &numbered(columns(table)))
+/// A row of `cache_chains`. Hashes are stored as signed integers of the same bits.
+struct ChainColumns<'r> {
+    session_label: &'r str,
+    turn_id: &'r str,
+    who: i64,
+    way: i64,
+    base: i64,
+    called_at: i64,
+    system_hash: i64,
+    thinking_hash: i64,
+    choice_hash: i64,
+    tools_json: &'r str,
+    messages: i64,
+    comparable: i64,
+    input_tokens: u64,
+    read_tokens: u64,
+    write_tokens: u64,
+    /// Whether the provider reported what it read from its cache.
+    told: bool,
+    /// The links after the last whole part.
+    tail: &'r [u8],
 }
 
-static KEEP_PART: LazyLock<String> = LazyLock::new(|| keep("cache_links"));
-static KEEP_CHAIN: LazyLock<String> = LazyLock::new(|| keep("cache_chains"));
-static KEEP_BREAK: LazyLock<String> = LazyLock::new(|| keep("cache_breaks"));
+columns!(for<'r> ChainColumns<'r> {
+    session_label,
+    turn_id,
+    who,
+    way,
+    base,
+    called_at,
+    system_hash,
+    thinking_hash,
+    choice_hash,
+    tools_json,
+    messages,
+    comparable,
+    input_tokens,
+    read_tokens,
+    write_tokens,
+    told,
+    tail,
+});
 
-/// Writes the breaks of a turn, and its chain where the session stands `at_turn`.
+/// A row of `cache_links`.
+struct LinkColumns<'r> {
+    session_label: &'r str,
+    part: i64,
+    links: &'r [u8],
+}
+
+columns!(for<'r> LinkColumns<'r> { session_label, part, links });
+
+/// A row of `cache_breaks`.
+struct BreakColumns<'r> {
+    turn_id: &'r str,
+    attempt: u32,
+    cause: &'r str,
+    part: Option<&'r str>,
+    change: Option<&'r str>,
+    name: Option<&'r str>,
+    position: Option<u32>,
+    message_id: Option<&'r str>,
+    role: Option<&'r str>,
+    expected_tokens: u64,
+    read_tokens: u64,
+    tokens: u64,
+    cost: Option<f64>,
+    idle_ms: u64,
+}
+
+columns!(for<'r> BreakColumns<'r> {
+    turn_id,
+    attempt,
+    cause,
+    part,
+    change,
+    name,
+    position,
+    message_id,
+    role,
+    expected_tokens,
+    read_tokens,
+    tokens,
+    cost,
+    idle_ms,
+});
+
+static STORE_LINKS: LazyLock<String> =
+    LazyLock::new(|| replace_all::<LinkColumns<'_>>("cache_links"));
+static STORE_CHAIN: LazyLock<String> =
+    LazyLock::new(|| replace_all::<ChainColumns<'_>>("cache_chains"));
+static STORE_BREAK: LazyLock<String> =
+    LazyLock::new(|| replace_all::<BreakColumns<'_>>("cache_breaks"));
+static CHAIN: LazyLock<String> = LazyLock::new(|| {
+    let columns = list::<ChainColumns<'_>>();
+    format!("SELECT {columns} FROM cache_chains WHERE session_label = ?1")
+});
+const LINKS: &str = "SELECT links FROM cache_links WHERE session_label = ?1 ORDER BY part";
+
+const WRITING: &str = "write what is known of the prompt cache";
+const READING: &str = "read what is known of the prompt cache";
+
+/// Writes the breaks of a turn, and its chain where the session points `at_turn`.
 pub(crate) fn write(
     connection: &Connection,
     label: &str,
@@ -33,15 +129,9 @@ pub(crate) fn write(
     step: &CacheStep,
     at_turn: bool,
 ) -> Stored<()> {
-    let failed = |error| sqlite("write what is known of the prompt cache", &error);
-    step.breaks
-        .iter()
-        .try_for_each(|broken| write_break(connection, turn_id, broken))
-        .map_err(failed)?;
+    step.breaks.iter().try_for_each(|broken| write_break(connection, turn_id, broken))?;
     match &step.chain {
-        Some(chain) if at_turn => {
-            write_chain(connection, label, chain, step.known.as_ref()).map_err(failed)
-        }
+        Some(chain) if at_turn => write_chain(connection, label, chain, step.known.as_ref()),
         Some(_) | None => Ok(()),
     }
 }
@@ -51,75 +141,67 @@ fn write_chain(
     label: &str,
     chain: &CacheChain,
     known: Option<&(String, usize)>,
-) -> rusqlite::Result<()> {
-    let before: Option<(String, i64)> = connection
-        .prepare_cached("SELECT turn_id, messages FROM cache_chains WHERE session_label = ?1")?
-        .query_row((label,), |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
+) -> Stored<()> {
+    let select = "SELECT turn_id, messages FROM cache_chains WHERE session_label = ?1";
+    let before: Option<(String, i64)> = sql::optional(connection, select, (label,), WRITING)?;
     let (writer, messages) = before.unzip();
-    // Of another turn's chain nothing is known.
+    // Nothing is known of another turn's chain.
     let same = known.filter(|(turn, _)| writer.as_ref() == Some(turn)).map_or(0, |(_, same)| *same);
     let (whole, tail) = chain.links.split_at(chain.links.len() / PART * PART);
     for (part, links) in whole.chunks(PART).enumerate().skip(same / PART) {
-        connection.prepare_cached(&KEEP_PART)?.execute((label, count(part), bytes(links)))?;
+        let row = LinkColumns { session_label: label, part: count(part), links: &bytes(links) };
+        sql::insert(connection, &STORE_LINKS, &row, WRITING)?;
     }
-    if messages.is_some_and(|before| before / count(PART) > count(whole.len() / PART)) {
-        connection
-            .prepare_cached("DELETE FROM cache_links WHERE session_label = ?1 AND part >= ?2")?
-            .execute((label, count(whole.len() / PART)))?;
+    let parts = count(whole.len() / PART);
+    if messages.is_some_and(|before| before / count(PART) > parts) {
+        let delete = "DELETE FROM cache_links WHERE session_label = ?1 AND part >= ?2";
+        sql::exec(connection, delete, (label, parts), WRITING)?;
     }
-    let [input, read, write] = chain.tokens.map(integer);
-    let [thinking, choice] = chain.settings.map(u64::cast_signed);
+    let [input_tokens, read_tokens, write_tokens] = chain.tokens;
+    let [thinking_hash, choice_hash] = chain.settings.map(u64::cast_signed);
     let tools: Vec<(&str, i64)> =
         chain.tools.iter().map(|(name, hash)| (name.as_str(), hash.cast_signed())).collect();
-    connection
-        .prepare_cached(&KEEP_CHAIN)?
-        .execute(params![
-            label,
-            chain.turn_id,
-            chain.who.cast_signed(),
-            chain.way.cast_signed(),
-            chain.base.cast_signed(),
-            chain.called_at,
-            chain.system.cast_signed(),
-            thinking,
-            choice,
-            json(&tools),
-            count(chain.links.len()),
-            count(chain.comparable),
-            input,
-            read,
-            write,
-            chain.reported,
-            bytes(tail),
-        ])
-        .map(drop)
+    let row = ChainColumns {
+        session_label: label,
+        turn_id: &chain.turn_id,
+        who: chain.who.cast_signed(),
+        way: chain.way.cast_signed(),
+        base: chain.base.cast_signed(),
+        called_at: chain.called_at,
+        system_hash: chain.system.cast_signed(),
+        thinking_hash,
+        choice_hash,
+        tools_json: &json(&tools),
+        messages: count(chain.links.len()),
+        comparable: count(chain.comparable),
+        input_tokens,
+        read_tokens,
+        write_tokens,
+        told: chain.reported,
+        tail: &bytes(tail),
+    };
+    sql::insert(connection, &STORE_CHAIN, &row, WRITING)
 }
 
-fn write_break(
-    connection: &Connection,
-    turn_id: &str,
-    broken: &CacheBreak,
-) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(&KEEP_BREAK)?
-        .execute(params![
-            turn_id,
-            broken.attempt,
-            word(&broken.cause),
-            broken.part.map(|part| word(&part)),
-            broken.change.map(|change| word(&change)),
-            broken.name,
-            broken.index,
-            broken.message_id,
-            broken.role.map(model::Role::as_str),
-            integer(broken.expected_tokens),
-            integer(broken.read_tokens),
-            integer(broken.tokens),
-            broken.cost,
-            integer(broken.idle_ms),
-        ])
-        .map(drop)
+fn write_break(connection: &Connection, turn_id: &str, broken: &CacheBreak) -> Stored<()> {
+    let (part, change) = (broken.part.map(|it| word(&it)), broken.change.map(|it| word(&it)));
+    let row = BreakColumns {
+        turn_id,
+        attempt: broken.attempt,
+        cause: &word(&broken.cause),
+        part: part.as_deref(),
+        change: change.as_deref(),
+        name: broken.name.as_deref(),
+        position: broken.index,
+        message_id: broken.message_id.as_deref(),
+        role: broken.role.map(model::Role::as_str),
+        expected_tokens: broken.expected_tokens,
+        read_tokens: broken.read_tokens,
+        tokens: broken.tokens,
+        cost: broken.cost,
+        idle_ms: broken.idle_ms,
+    };
+    sql::insert(connection, &STORE_BREAK, &row, WRITING)
 }
 
 /// The word that an enum of words has on every surface.
@@ -129,52 +211,34 @@ fn word(value: &impl Serialize) -> String {
 
 /// The chain of a session's last call.
 pub(crate) fn read(connection: &Connection, label: &str) -> Stored<Option<Box<CacheChain>>> {
-    read_chain(connection, label)
-        .map_err(|error| sqlite("read what is known of the prompt cache", &error))
-}
-
-fn read_chain(connection: &Connection, label: &str) -> rusqlite::Result<Option<Box<CacheChain>>> {
-    let found = connection
-        .prepare_cached(
-            "SELECT turn_id, who, way, base, called_at, system_hash, thinking_hash, choice_hash, tools_json, messages,
-               comparable, input_tokens, read_tokens, write_tokens, told, tail
-             FROM cache_chains WHERE session_label = ?1",
-        )?
-        .query_row((label,), |row| {
-            let hash = |at: usize| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)?.cast_unsigned());
-            let size = |at: usize| {
-                Ok::<_, rusqlite::Error>(u64::try_from(row.get::<_, i64>(at)?).unwrap_or(0))
-            };
-            let tools: Vec<(String, i64)> =
-                serde_json::from_str(row.get_ref(8)?.as_str()?).unwrap_or_default();
-            let tools = tools.into_iter().map(|(name, hash)| (name, hash.cast_unsigned()));
-            let chain = CacheChain {
-                turn_id: row.get(0)?,
-                who: hash(1)?,
-                way: hash(2)?,
-                base: hash(3)?,
-                called_at: row.get(4)?,
-                system: hash(5)?,
-                settings: [hash(6)?, hash(7)?],
-                tools: tools.collect::<Arc<[_]>>(),
-                links: Vec::new(),
-                comparable: usize::try_from(size(10)?).unwrap_or(0),
-                tokens: [size(11)?, size(12)?, size(13)?],
-                reported: row.get(14)?,
-            };
-            Ok((Box::new(chain), size(9)?, links(row.get_ref(15)?.as_blob()?)))
-        })
-        .optional()?;
+    let found = sql::first(connection, &CHAIN, (label,), READING, |fields| {
+        let row: ChainColumns<'_> = fields.next()?;
+        let tools: Vec<(String, i64)> = serde_json::from_str(row.tools_json).unwrap_or_default();
+        let tools = tools.into_iter().map(|(name, hash)| (name, hash.cast_unsigned()));
+        let chain = CacheChain {
+            turn_id: row.turn_id.to_owned(),
+            who: row.who.cast_unsigned(),
+            way: row.way.cast_unsigned(),
+            base: row.base.cast_unsigned(),
+            called_at: row.called_at,
+            system: row.system_hash.cast_unsigned(),
+            settings: [row.thinking_hash, row.choice_hash].map(i64::cast_unsigned),
+            tools: tools.collect::<Arc<[_]>>(),
+            links: Vec::new(),
+            comparable: usize::try_from(row.comparable).unwrap_or(0),
+            tokens: [row.input_tokens, row.read_tokens, row.write_tokens],
+            reported: row.told,
+        };
+        Ok((Box::new(chain), row.messages, links(row.tail)))
+    })?;
     let Some((mut chain, messages, tail)) = found else { return Ok(None) };
-    let mut statement = connection
-        .prepare_cached("SELECT links FROM cache_links WHERE session_label = ?1 ORDER BY part")?;
-    let mut rows = statement.query((label,))?;
-    while let Some(row) = rows.next()? {
-        chain.links.append(&mut links(row.get_ref(0)?.as_blob()?));
-    }
+    sql::each(connection, LINKS, (label,), READING, |fields| {
+        chain.links.append(&mut links(fields.next()?));
+        Ok(ControlFlow::Continue(()))
+    })?;
     chain.links.extend(tail);
-    // A chain that is not whole would accuse somebody of what nobody did.
-    Ok((u64::try_from(chain.links.len()) == Ok(messages)).then_some(chain))
+    // A chain with missing links would show a break that never happened.
+    Ok((i64::try_from(chain.links.len()) == Ok(messages)).then_some(chain))
 }
 
 fn bytes(links: &[u64]) -> Vec<u8> {

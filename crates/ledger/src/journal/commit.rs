@@ -1,8 +1,8 @@
 //! W4 (docs/rules/sessions-and-ledger.md#commit-points): what a finished run leaves in the ledger, in the transaction the writer has opened.
 //!
-//! The session's pointer is compared and set; a turn never lands on a head its run did not know. A turn that was opened
-//! is finished under its lease, any other is written whole. It must never write a part: every check stands before the
-//! first row, and an error after it undoes the job.
+//! The session's pointer is compared and set; a turn never lands on a head that its run did not know. A turn that was opened
+//! is finished under its lease, any other is written whole. It must never write a part: every check comes before the first
+//! row, and an error after it undoes the job.
 
 use rusqlite::Connection;
 
@@ -16,11 +16,11 @@ use base::clock::Clock;
 use model::{CommitReceipt, CompactionUsage, StorageError, StorageErrorKind, TurnEnd};
 use turn::stale_head::{Ending, Landing};
 
-/// Writes the turn, its messages and tool calls, and moves the session's pointer as docs/rules/turns-and-streams.md#session-pointer says.
+/// Writes the turn, its messages and tool calls, and moves the session's pointer (docs/rules/turns-and-streams.md#session-pointer).
 ///
 /// # Errors
-/// `stale_writer` when the turn's lease is another's; `stale_head` when the session has moved on and the turn does not
-/// go beside it; `unknown_turn` for a parent that is not there, `storage_constraint` for an id that is there already.
+/// `stale_writer` when another process has the turn's lease; `stale_head` when the session has moved on and the turn does
+/// not go beside it; `unknown_turn` for a parent that does not exist, `storage_constraint` for an id that exists already.
 /// Nothing is written then.
 pub(crate) fn commit_turn(
     connection: &Connection,
@@ -88,7 +88,7 @@ pub(crate) fn commit_turn(
         Some(epoch) => {
             open_turns::finish_turn(connection, turn, parent_id.as_deref(), parent.as_ref())?;
             claim.give_back(connection, &turn.header.session_label, epoch)?;
-            OnConflict::KeepStored
+            OnConflict::Upsert
         }
     };
     for message in &turn.messages {

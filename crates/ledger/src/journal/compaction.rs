@@ -1,10 +1,10 @@
-//! A compaction in the ledger: a turn of its own that holds the summary, and the row that says what it stands for.
+//! A compaction in the ledger: a turn of its own with the summary, and a row with the turns that the summary replaces.
 //!
-//! It decides nothing: what is summarised and kept comes with the commit. It must never be written without its turn.
+//! It decides nothing: the commit names what is summarised and what is not. The row must never be written without its turn.
 
 use std::sync::LazyLock;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, params_from_iter};
 
 use crate::journal::write::{OnConflict, Row, RowOutcome, insert_message, insert_turn, integer};
 use crate::lease::claim::Claim;
@@ -12,7 +12,10 @@ use crate::rows::context_rows;
 use crate::rows::turn_parents::{Parent, parent_of};
 use crate::sessions::pointers;
 use crate::sqlite::checksum::{insert, numbered, set};
-use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::columns::{list, values};
+use crate::sqlite::error::Stored;
+use crate::sqlite::fields::Column;
+use crate::sqlite::sql;
 use base::clock::Clock;
 use model::{
     Block, CompactionCommit, CompactionResult, CompactionUsage, Message, Role, StopReason,
@@ -27,12 +30,8 @@ static EXPECT: LazyLock<String> = LazyLock::new(|| {
     format!("UPDATE open_turns SET {} WHERE turn_id = ?1", set(&[("expected_head", "?2")]))
 });
 static ADD: LazyLock<String> = LazyLock::new(|| {
-    let row = numbered(
-        "turn_id, summary, summarized_through_turn_id, first_kept_turn_id, turns_summarized, model, provider, \
-         tokens_before, tokens_after, summary_tokens, summarization_input_tokens, summarization_output_tokens, \
-         duration_ms, trigger, compaction_type",
-    );
-    insert("compactions", &row)
+    let columns = format!("turn_id, {}", list::<CompactionResult>());
+    insert("compactions", &numbered(&columns))
 });
 
 /// Writes a compaction by itself, makes it the session's head, and lets the open turn that needed it follow it.
@@ -70,25 +69,20 @@ pub(crate) fn compact(
     write_row(connection, id, compaction)?;
     pointers::move_pointer(connection, label, id, *completed_at)?;
     if let Some(TurnLease { turn_id, .. }) = open_turn {
-        follow(connection, turn_id, id, &parent)
-            .map_err(|error| sqlite(&format!("move turn `{turn_id}`"), &error))?;
+        follow(connection, turn_id, id, &parent)?;
     }
     Ok(())
 }
 
-/// The open turn `turn_id` follows the compaction `id` from here on, also for who resumes it.
-fn follow(
-    connection: &Connection,
-    turn_id: &str,
-    id: &str,
-    parent: &Parent,
-) -> rusqlite::Result<()> {
-    connection.prepare_cached(&FOLLOW)?.execute((turn_id, id, parent.depth + 1))?;
-    connection.prepare_cached("UPDATE turns SET has_children = 1 WHERE id = ?1")?.execute((id,))?;
-    connection.prepare_cached(&EXPECT)?.execute((turn_id, id)).map(drop)
+/// The open turn `turn_id` follows the compaction `id` from here on, also when another process resumes it.
+fn follow(connection: &Connection, turn_id: &str, id: &str, parent: &Parent) -> Stored<()> {
+    let doing = format_args!("move turn `{turn_id}`");
+    sql::exec(connection, &FOLLOW, (turn_id, id, parent.depth + 1), doing)?;
+    sql::exec(connection, "UPDATE turns SET has_children = 1 WHERE id = ?1", (id,), doing)?;
+    sql::exec(connection, &EXPECT, (turn_id, id), doing).map(drop)
 }
 
-/// The compaction's own turn, between the old head and the run's turn, holding the summary as its message.
+/// The compaction's own turn, between the old head and the run's turn, with the summary as its message.
 pub(crate) fn write_turn(
     connection: &Connection,
     header: &TurnHeader,
@@ -139,35 +133,15 @@ pub(crate) fn write_turn(
     })
 }
 
-/// The row that says what was summarised and what is kept.
+/// The row with the turns that were summarised and the first one that was not.
 pub(crate) fn write_row(
     connection: &Connection,
     id: &str,
     compaction: &CompactionResult,
 ) -> Stored<()> {
-    connection
-        .prepare_cached(&ADD)
-        .and_then(|mut statement| {
-            statement.execute(params![
-                id,
-                compaction.summary,
-                compaction.summarized_through_turn_id,
-                compaction.first_kept_turn_id,
-                integer(compaction.turns_summarized),
-                compaction.model,
-                compaction.provider,
-                integer(compaction.tokens_before),
-                integer(compaction.tokens_after),
-                integer(compaction.summary_tokens),
-                integer(compaction.summarization_input_tokens),
-                integer(compaction.summarization_output_tokens),
-                integer(compaction.duration_ms),
-                compaction.trigger,
-                compaction.compaction_type,
-            ])
-        })
-        .map(drop)
-        .map_err(|error| sqlite(&format!("write the compaction `{id}`"), &error))
+    let values = std::iter::once(id.bind()).chain(values(compaction));
+    let doing = format_args!("write the compaction `{id}`");
+    sql::exec(connection, &ADD, params_from_iter(values), doing).map(drop)
 }
 
 /// Points the session at the turn before its last compaction; false where its thread has none.

@@ -1,36 +1,56 @@
 //! A turn under way: W0 opens it, W1 to W3 add to it, W4 finishes its row (docs/rules/sessions-and-ledger.md#commit-points).
 //!
-//! To every reader but recovery the turn is not there before W4. It must never write without asking for the lease in the
-//! same transaction.
+//! No reader but recovery sees the turn before W4. It must never write without a check of the lease in the same
+//! transaction.
 
-use crate::rows::message_rows;
 use std::sync::LazyLock;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::Connection;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::journal::write::{
-    OnConflict, Row, count, error_kind, insert_message, insert_turn, integer, json, write_tool_call,
+    OnConflict, Row, end_turn, insert_message, insert_turn, write_tool_call,
 };
 use crate::lease::claim::Claim;
-use crate::rows::row_types;
-use crate::rows::turn_parents::Parent;
-use crate::rows::turn_parents::{is_compacted, parent_of};
+use crate::rows::json::json;
+use crate::rows::message_rows;
+use crate::rows::tool_call_rows::{self, ToolCallColumns};
+use crate::rows::turn_parents::{Parent, is_compacted, parent_of};
 use crate::sessions::pointers;
-use crate::sqlite::checksum::{insert, is_whole, numbered, set};
-use crate::sqlite::error::{Stored, damaged, sqlite};
+use crate::sqlite::checksum::{Checked, insert, insert_all, is_whole, numbered, set};
+use crate::sqlite::columns::{columns, list_of};
+use crate::sqlite::error::{Stored, damaged};
+use crate::sqlite::fields::Fields;
+use crate::sqlite::sql;
 use base::clock::Clock;
 use model::{
     OpenCall, OpenTurn, Opened, ReplayClass, StorageError, StorageErrorKind, TurnEnd, TurnOpening,
     TurnStep, query_message_ids,
 };
 
-/// Contexts that are kept without an open turn: those the next runs are likely to have again.
-const KEPT_CONTEXTS: i64 = 32;
+/// Contexts that stay without an open turn: the next runs are likely to have them again.
+const SPARE_CONTEXTS: i64 = 32;
 
-static OPEN: LazyLock<String> = LazyLock::new(|| {
-    insert("open_turns", &numbered("turn_id, epoch, expected_head, context_id, target_json"))
+/// A row of `open_turns`.
+struct OpenColumns<'r> {
+    turn_id: &'r str,
+    epoch: i64,
+    expected_head: Option<&'r str>,
+    context_id: i64,
+    target_json: Option<&'r str>,
+    progress_json: Option<&'r str>,
+}
+
+columns!(for<'r> OpenColumns<'r> {
+    turn_id,
+    epoch,
+    expected_head,
+    context_id,
+    target_json,
+    progress_json,
 });
+
+static OPEN: LazyLock<String> = LazyLock::new(|| insert_all::<OpenColumns<'_>>("open_turns"));
 static ADD_CONTEXT: LazyLock<String> = LazyLock::new(|| {
     insert("run_contexts", &numbered("hash, context_json"))
         + " ON CONFLICT (hash) DO UPDATE SET context_json = excluded.context_json, \
@@ -38,16 +58,6 @@ static ADD_CONTEXT: LazyLock<String> = LazyLock::new(|| {
 });
 static COUNT: LazyLock<String> = LazyLock::new(|| {
     format!("UPDATE open_turns SET {} WHERE turn_id = ?1", set(&[("progress_json", "?2")]))
-});
-static FINISH: LazyLock<String> = LazyLock::new(|| {
-    let mut row = numbered(
-        "id, status, completed_at, thread_tokens, input_tokens, output_tokens, cached_input_tokens, \
-         cache_write_tokens, reasoning_tokens, total_tokens, usage_estimated, context_tokens, cost, query_message_ids, \
-         response_message_id, tool_call_count, stop_reason, error_kind, error_message, error_retryable, error_code, \
-         attempts_json, model, provider",
-    );
-    row.remove(0);
-    format!("UPDATE turns SET {} WHERE id = ?1 AND status = 'streaming'", set(&row))
 });
 static REBASE: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[("parent_turn_id", "?2"), ("depth", "?3")]);
@@ -60,7 +70,7 @@ static TAKE_OVER: LazyLock<String> = LazyLock::new(|| {
 /// W0.
 ///
 /// # Errors
-/// `unknown_turn` for a parent that is not there, `storage_constraint` for an id that is.
+/// `unknown_turn` for a parent that does not exist, `storage_constraint` for an id that does.
 pub(crate) fn begin(
     connection: &Connection,
     opening: &TurnOpening,
@@ -86,45 +96,31 @@ pub(crate) fn begin(
     for message in messages {
         insert_message(connection, turn_id, message, OnConflict::Refuse)?;
     }
-    let context = context(connection, &opening.context)?;
-    connection
-        .prepare_cached(&OPEN)
-        .and_then(|mut statement| {
-            statement.execute(params![
-                turn_id,
-                epoch,
-                header.expected_head,
-                context,
-                opening.target
-            ])
-        })
-        .map_err(|error| sqlite(&format!("open turn `{turn_id}`"), &error))?;
+    let row = OpenColumns {
+        turn_id,
+        epoch,
+        expected_head: header.expected_head.as_deref(),
+        context_id: context(connection, &opening.context)?,
+        target_json: opening.target.as_deref(),
+        progress_json: None,
+    };
+    sql::insert(connection, &OPEN, &row, format_args!("open turn `{turn_id}`"))?;
     Ok(Opened::Leased(epoch))
 }
 
-/// The row of a context, which runs that say the same share.
+/// The id of the row of a context, which runs with the same context share.
 fn context(connection: &Connection, json: &str) -> Stored<i64> {
-    let failed = |error| sqlite("keep the context of a run", &error);
+    let doing = "store the context of a run";
     let hash = format!("{:032x}", xxh3_128(json.as_bytes()));
-    let known = connection
-        .prepare_cached("SELECT id FROM run_contexts WHERE hash = ?1 AND context_json = ?2")
-        .and_then(|mut statement| statement.query_row((&hash, json), |row| row.get(0)).optional())
-        .map_err(failed)?;
-    if let Some(id) = known {
+    let select = "SELECT id FROM run_contexts WHERE hash = ?1 AND context_json = ?2";
+    if let Some(id) = sql::optional(connection, select, (&hash, json), doing)? {
         return Ok(id);
     }
-    connection
-        .prepare_cached(
-            "DELETE FROM run_contexts WHERE id <= (SELECT max(id) - ?1 FROM run_contexts)
-               AND id NOT IN (SELECT context_id FROM open_turns)",
-        )
-        .and_then(|mut statement| statement.execute((KEPT_CONTEXTS,)))
-        .map_err(failed)?;
-    // A row with this hash and another text was altered from outside: what was written is put back.
-    connection
-        .prepare_cached(&ADD_CONTEXT)
-        .and_then(|mut statement| statement.query_row((&hash, json), |row| row.get(0)))
-        .map_err(failed)
+    let delete = "DELETE FROM run_contexts WHERE id <= (SELECT max(id) - ?1 FROM run_contexts)
+                    AND id NOT IN (SELECT context_id FROM open_turns)";
+    sql::exec(connection, delete, (SPARE_CONTEXTS,), doing)?;
+    // A row with this hash and another text was altered from outside: its text is written again.
+    sql::one(connection, &ADD_CONTEXT, (&hash, json), doing)
 }
 
 /// W1 to W3.
@@ -139,85 +135,42 @@ pub(crate) fn record(
 ) -> Stored<()> {
     claim.check(connection, &step.session_label, step.epoch)?;
     for message in &step.messages {
-        insert_message(connection, &step.turn_id, message, OnConflict::KeepStored)?;
+        insert_message(connection, &step.turn_id, message, OnConflict::Upsert)?;
     }
     for call in &step.calls {
         let began = (&call.row, call.replay, call.arguments_hash.as_deref());
-        write_tool_call(connection, &step.turn_id, began, OnConflict::KeepStored, clock)?;
+        write_tool_call(connection, &step.turn_id, began, OnConflict::Upsert, clock)?;
     }
     if let Some(progress) = &step.progress {
-        connection
-            .prepare_cached(&COUNT)
-            .and_then(|mut statement| statement.execute((&step.turn_id, progress)))
-            .map_err(|error| sqlite(&format!("count in turn `{}`", step.turn_id), &error))?;
+        let doing = format_args!("count in turn `{}`", step.turn_id);
+        sql::exec(connection, &COUNT, (&step.turn_id, progress), doing)?;
     }
     Ok(())
 }
 
-/// The end of an open turn's row, under a lease that was checked.
+/// Writes the end of an open turn, under a lease that was checked.
 pub(crate) fn finish_turn(
     connection: &Connection,
     turn: &TurnEnd,
     parent_turn_id: Option<&str>,
     parent: Option<&Parent>,
 ) -> Stored<()> {
-    let failed = |error| sqlite(&format!("finish turn `{}`", turn.turn_id), &error);
-    let error = turn.error.as_ref();
-    let total = integer(turn.usage.total_tokens);
-    let changed = connection
-        .prepare_cached(&FINISH)
-        .and_then(|mut statement| {
-            statement.execute(params![
-                turn.turn_id,
-                turn.status.as_str(),
-                turn.completed_at,
-                parent.map_or(0, |parent| parent.thread_tokens).saturating_add(total),
-                integer(turn.usage.input_tokens),
-                integer(turn.usage.output_tokens),
-                integer(turn.usage.cached_input_tokens),
-                integer(turn.usage.cache_write_tokens),
-                integer(turn.usage.reasoning_tokens),
-                total,
-                turn.usage_estimated,
-                turn.context_tokens.map(integer),
-                turn.cost,
-                json(&turn.query_message_ids),
-                turn.response_message_id,
-                count(turn.tool_call_count),
-                turn.stop_reason.as_str(),
-                error.map(|error| error_kind(error.kind)),
-                error.map(|error| error.message.as_str()),
-                error.map(|error| error.retryable),
-                error.and_then(|error| error.detail.code.as_deref()),
-                json(&turn.attempts),
-                turn.settings.model,
-                turn.settings.provider,
-            ])
-        })
-        .map_err(failed)?;
-    if changed != 1 {
+    if !end_turn(connection, turn, parent)? {
         return Err(not_open(&turn.turn_id));
     }
+    let doing = format_args!("finish turn `{}`", turn.turn_id);
     if parent_turn_id != turn.header.parent_turn_id.as_deref() {
         // Only a compaction came between: see `commit`.
         let depth = parent.map_or(0, |parent| parent.depth + 1);
-        connection
-            .prepare_cached(&REBASE)
-            .and_then(|mut statement| statement.execute((&turn.turn_id, parent_turn_id, depth)))
-            .map_err(failed)?;
-        connection
-            .prepare_cached("UPDATE turns SET has_children = 1 WHERE id = ?1 AND has_children = 0")
-            .and_then(|mut statement| statement.execute((parent_turn_id,)))
-            .map_err(failed)?;
+        sql::exec(connection, &REBASE, (&turn.turn_id, parent_turn_id, depth), doing)?;
+        let mark = "UPDATE turns SET has_children = 1 WHERE id = ?1 AND has_children = 0";
+        sql::exec(connection, mark, (parent_turn_id,), doing)?;
     }
-    connection
-        .prepare_cached("DELETE FROM open_turns WHERE turn_id = ?1")
-        .and_then(|mut statement| statement.execute((&turn.turn_id,)))
-        .map(drop)
-        .map_err(failed)
+    let delete = "DELETE FROM open_turns WHERE turn_id = ?1";
+    sql::exec(connection, delete, (&turn.turn_id,), doing).map(drop)
 }
 
-/// Takes over an interrupted turn: the session's lease, and the turn as it stands.
+/// Takes over an interrupted turn: the session's lease, and the turn as it was last written.
 ///
 /// # Errors
 /// `unknown_turn` for one that is not open.
@@ -231,10 +184,8 @@ pub(crate) fn reopen(
         return Ok(Opened::Busy);
     }
     turn.epoch = claim.take(connection, &turn.session_label)?;
-    connection
-        .prepare_cached(&TAKE_OVER)
-        .and_then(|mut statement| statement.execute((turn_id, turn.epoch)))
-        .map_err(|error| sqlite(&format!("take turn `{turn_id}` over"), &error))?;
+    let doing = format_args!("take turn `{turn_id}` over");
+    sql::exec(connection, &TAKE_OVER, (turn_id, turn.epoch), doing)?;
     Ok(Opened::Leased(Box::new(turn)))
 }
 
@@ -259,10 +210,10 @@ pub(crate) static OPEN_TURN: LazyLock<String> = LazyLock::new(|| open_turns_of("
 fn open_turns_of(condition: &str) -> String {
     let whole = [("open_turns", "o"), ("turns", "t"), ("run_contexts", "c")];
     let whole = whole.map(|(table, alias)| is_whole(table, alias)).join(" AND ");
+    let open = list_of::<OpenColumns<'_>>("o");
     format!(
-        "SELECT t.id, t.run_id, t.session_label, t.parent_turn_id, o.expected_head, t.source_event_id, o.target_json,
-           t.started_at, coalesce(t.provider, ''), coalesce(t.model, ''), o.progress_json, c.context_json, o.epoch,
-           s.thread_id, {whole}
+        "SELECT {open}, t.run_id, t.session_label, t.parent_turn_id, t.source_event_id, t.started_at,
+           coalesce(t.provider, ''), coalesce(t.model, ''), c.context_json, s.thread_id, {whole}
          FROM open_turns o JOIN turns t ON t.id = o.turn_id JOIN run_contexts c ON c.id = o.context_id
            JOIN sessions s ON s.label = t.session_label
          WHERE {condition} ORDER BY o.turn_id"
@@ -270,75 +221,64 @@ fn open_turns_of(condition: &str) -> String {
 }
 
 fn open_turns(connection: &Connection, turn_id: Option<&str>) -> Stored<Vec<OpenTurn>> {
-    let failed = |error| sqlite("read the turns under way", &error);
-    let sql = if turn_id.is_some() { &OPEN_TURN } else { &OPEN_TURNS };
-    let mut statement = connection.prepare_cached(sql).map_err(failed)?;
-    let mut rows = match turn_id {
-        Some(id) => statement.query((id,)),
-        None => statement.query(()),
-    }
-    .map_err(failed)?;
-    let mut turns = Vec::new();
-    while let Some(row) = rows.next().map_err(failed)? {
-        let (mut turn, progress) = open_turn(row).map_err(failed)?;
-        turn.progress = row_types::json(progress, &turn.turn_id)?.unwrap_or_default();
-        turn.messages = message_rows::messages(connection, &turn.turn_id)?;
-        turn.calls = calls(connection, &turn.turn_id)?;
-        if turn.moved {
-            let head = pointers::head(connection, &turn.session_label)?.flatten();
-            let expected = turn.expected_head.as_deref();
-            turn.moved = head.is_none() || !is_compacted(connection, head.as_deref(), expected);
+    let doing = "read the turns under way";
+    match turn_id {
+        Some(id) => {
+            sql::map(connection, &OPEN_TURN, (id,), doing, |fields| open_turn(connection, fields))
         }
-        turns.push(turn);
+        None => {
+            sql::map(connection, &OPEN_TURNS, (), doing, |fields| open_turn(connection, fields))
+        }
     }
-    Ok(turns)
 }
 
-fn open_turn(row: &rusqlite::Row<'_>) -> rusqlite::Result<(OpenTurn, Option<String>)> {
-    let (expected_head, head): (Option<String>, Option<String>) = (row.get(4)?, row.get(13)?);
-    let turn = OpenTurn {
-        turn_id: row.get(0)?,
-        run_id: row.get(1)?,
-        session_label: row.get(2)?,
-        parent_turn_id: row.get(3)?,
-        moved: expected_head != head,
-        expected_head,
-        source_event_id: row.get(5)?,
-        target: row.get(6)?,
-        started_at: row.get(7)?,
-        provider: row.get(8)?,
-        model: row.get(9)?,
-        messages: Vec::new(),
-        calls: Vec::new(),
-        progress: model::Progress::default(),
-        altered: !row.get::<_, bool>(14)?,
-        context: row.get(11)?,
-        epoch: row.get(12)?,
+/// A row of [`OPEN_TURNS`], with the turn's messages and calls.
+fn open_turn(connection: &Connection, fields: &mut Fields<'_>) -> Stored<OpenTurn> {
+    let open: OpenColumns<'_> = fields.next()?;
+    let mut turn = OpenTurn {
+        turn_id: open.turn_id.to_owned(),
+        run_id: fields.next()?,
+        session_label: fields.next()?,
+        parent_turn_id: fields.next()?,
+        expected_head: open.expected_head.map(ToOwned::to_owned),
+        moved: false,
+        source_event_id: fields.next()?,
+        target: open.target_json.map(ToOwned::to_owned),
+        started_at: fields.next()?,
+        provider: fields.next()?,
+        model: fields.next()?,
+        messages: message_rows::messages(connection, open.turn_id)?,
+        calls: calls(connection, open.turn_id)?,
+        progress: json(open.progress_json, open.turn_id)?.unwrap_or_default(),
+        context: fields.next()?,
+        altered: false,
+        epoch: open.epoch,
     };
-    Ok((turn, row.get(10)?))
+    let (head, is_whole): (Option<&str>, bool) = fields.next()?;
+    turn.altered = !is_whole;
+    turn.moved = head != open.expected_head
+        && (head.is_none() || !is_compacted(connection, head, open.expected_head));
+    Ok(turn)
 }
 
 fn calls(connection: &Connection, turn_id: &str) -> Stored<Vec<OpenCall>> {
-    let failed = |error| sqlite(&format!("read the tool calls of turn `{turn_id}`"), &error);
-    let mut statement = connection.prepare_cached(&row_types::TOOL_CALLS).map_err(failed)?;
-    let mut rows = statement.query((turn_id,)).map_err(failed)?;
-    let mut calls = Vec::new();
-    while let Some(row) = rows.next().map_err(failed)? {
-        let replay = match row.get::<_, Option<String>>(14).map_err(failed)?.as_deref() {
+    let doing = format_args!("read the tool calls of turn `{turn_id}`");
+    sql::map(connection, &tool_call_rows::TOOL_CALLS, (turn_id,), doing, |fields| {
+        let checked: Checked<ToolCallColumns<'_>> = fields.next()?;
+        let replay = match checked.row.replay {
             Some("pure") => ReplayClass::Pure,
             Some("idempotent") => ReplayClass::Idempotent,
             Some("reconcilable") => ReplayClass::Reconcilable,
             None | Some("unsafe") => ReplayClass::Unsafe,
             Some(_) => return Err(damaged(&format!("a call of turn `{turn_id}` has no class"))),
         };
-        let begun = row.get::<_, Option<String>>(15).map_err(failed)?.is_some();
-        let row = row_types::tool_call(connection, row).map_err(failed)??;
-        calls.push(OpenCall { row, replay, begun });
-    }
-    Ok(calls)
+        let begun = checked.row.arguments_hash.is_some();
+        let row = tool_call_rows::tool_call(connection, &checked)?;
+        Ok(OpenCall { row, replay, begun })
+    })
 }
 
-/// The refusal of a turn that has ended, or never was.
+/// The refusal of a turn that has ended, or does not exist.
 pub(crate) fn not_open(turn_id: &str) -> StorageError {
     StorageError::new(
         StorageErrorKind::UnknownTurn,

@@ -1,18 +1,46 @@
 //! The state of auth profiles: read whole, changed one at a time, each change one transaction (docs/rules/failover.md#profile-state).
 //!
-//! It must never hold a key, and never decide what a failure comes to: that is the caller's.
+//! It must never hold a key, and never decide what a failure means: that is the caller's.
 
-use rusqlite::{Connection, OptionalExtension as _, Row};
+use std::sync::LazyLock;
+
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::lease::claim::Claim;
-use crate::sqlite::checksum::{numbered, replace};
-use crate::sqlite::error::{Stored, damaged, sqlite};
+use crate::sqlite::checksum::replace_all;
+use crate::sqlite::columns::{columns, list};
+use crate::sqlite::error::{Stored, damaged};
+use crate::sqlite::sql;
 use crate::sqlite::writer::Job;
 use base::telemetry;
 use model::{Attempt, CallPurpose, ProfileUsage, ProfileWindow, StorageError};
 
-const COLUMNS: &str = "profile_id, last_used_at, last_failure_at, failures, refusals, windows_json";
+/// A row of `auth_profile_usage`.
+struct ProfileColumns<'r> {
+    profile_id: &'r str,
+    last_used_at: Option<i64>,
+    last_failure_at: Option<i64>,
+    failures: u32,
+    refusals: u32,
+    /// A JSON array of [`StoredWindow`].
+    windows_json: &'r str,
+}
+
+columns!(for<'r> ProfileColumns<'r> {
+    profile_id,
+    last_used_at,
+    last_failure_at,
+    failures,
+    refusals,
+    windows_json,
+});
+
+static ALL: LazyLock<String> =
+    LazyLock::new(|| format!("SELECT {} FROM auth_profile_usage", list::<ProfileColumns<'_>>()));
+static ONE: LazyLock<String> = LazyLock::new(|| format!("{} WHERE profile_id = ?1", *ALL));
+static STORE: LazyLock<String> =
+    LazyLock::new(|| replace_all::<ProfileColumns<'_>>("auth_profile_usage"));
 
 /// The two clocks are read one after the other, and drift: less is no step of one of them.
 const STEP_MS: u64 = 1_000;
@@ -70,35 +98,26 @@ impl<'a> Now<'a> {
     }
 }
 
-fn row(row: &Row<'_>) -> rusqlite::Result<(String, ProfileUsage, String)> {
-    let usage = ProfileUsage {
-        last_used_at: row.get(1)?,
-        last_failure_at: row.get(2)?,
-        failures: row.get(3)?,
-        refusals: row.get(4)?,
-        windows: Vec::new(),
-    };
-    Ok((row.get(0)?, usage, row.get(5)?))
-}
-
-fn whole(
-    (id, usage, windows): (String, ProfileUsage, String),
-    now: &Now<'_>,
-) -> Stored<(String, ProfileUsage)> {
-    let windows: Vec<StoredWindow> = serde_json::from_str(&windows)
-        .map_err(|_| damaged(&format!("the state of auth profile `{id}` cannot be read")))?;
-    let windows = windows.into_iter().map(|stored| now.load(stored)).collect();
-    Ok((id, ProfileUsage { windows, ..usage }))
+/// The state of a profile, with its windows in today's wall time.
+fn profile_usage(row: &ProfileColumns<'_>, now: &Now<'_>) -> Stored<ProfileUsage> {
+    let windows: Vec<StoredWindow> = serde_json::from_str(row.windows_json).map_err(|_| {
+        damaged(&format!("the state of auth profile `{}` cannot be read", row.profile_id))
+    })?;
+    Ok(ProfileUsage {
+        last_used_at: row.last_used_at,
+        last_failure_at: row.last_failure_at,
+        failures: row.failures,
+        refusals: row.refusals,
+        windows: windows.into_iter().map(|stored| now.load(stored)).collect(),
+    })
 }
 
 pub(crate) fn all(connection: &Connection, claim: &Claim) -> Stored<Vec<(String, ProfileUsage)>> {
-    let failed = |error| sqlite("read the auth profiles", &error);
-    let mut statement = connection
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM auth_profile_usage"))
-        .map_err(failed)?;
-    let rows = statement.query_map((), row).map_err(failed)?;
     let now = Now::of(claim);
-    rows.map(|found| whole(found.map_err(failed)?, &now)).collect()
+    sql::map(connection, &ALL, (), "read the auth profiles", |fields| {
+        let row: ProfileColumns<'_> = fields.next()?;
+        Ok((row.profile_id.to_owned(), profile_usage(&row, &now)?))
+    })
 }
 
 pub(crate) const ATTEMPTS: &str = "SELECT attempts_json FROM turns WHERE id = ?1";
@@ -109,12 +128,9 @@ pub(crate) fn answered_with(
     turn_id: &str,
     provider: &str,
 ) -> Stored<Option<String>> {
-    let attempts: Option<String> = connection
-        .prepare_cached(ATTEMPTS)
-        .and_then(|mut statement| statement.query_row((turn_id,), |row| row.get(0)).optional())
-        .map_err(|error| sqlite(&format!("read the attempts of turn `{turn_id}`"), &error))?
-        .flatten();
-    let attempts: Vec<Attempt> = match attempts {
+    let doing = format_args!("read the attempts of turn `{turn_id}`");
+    let attempts: Option<Option<String>> = sql::optional(connection, ATTEMPTS, (turn_id,), doing)?;
+    let attempts: Vec<Attempt> = match attempts.flatten() {
         Some(json) => serde_json::from_str(&json)
             .map_err(|_| damaged(&format!("the attempts of turn `{turn_id}` cannot be read")))?,
         None => Vec::new(),
@@ -132,39 +148,28 @@ pub(crate) fn change(
     apply: &mut dyn FnMut(&mut ProfileUsage),
 ) -> Stored<ProfileUsage> {
     let now = Now::of(claim);
-    let failed = |error| sqlite(&format!("write auth profile `{id}`"), &error);
-    let found = connection
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM auth_profile_usage WHERE profile_id = ?1"))
-        .and_then(|mut statement| statement.query_row((id,), row).optional())
-        .map_err(failed)?;
-    let mut usage = found
-        .map(|found| whole(found, &now))
-        .transpose()?
-        .map(|(_, usage)| usage)
-        .unwrap_or_default();
+    let doing = format_args!("write auth profile `{id}`");
+    let stored =
+        sql::first(connection, &ONE, (id,), doing, |fields| profile_usage(&fields.next()?, &now))?;
+    let mut usage = stored.unwrap_or_default();
     apply(&mut usage);
     let windows: Vec<StoredWindow> =
         usage.windows.iter().map(|window| now.store(window.clone())).collect();
     let windows = serde_json::to_string(&windows)
         .map_err(|_| damaged("the state of an auth profile cannot be written"))?;
-    connection
-        .prepare_cached(&replace("auth_profile_usage", &numbered(COLUMNS)))
-        .and_then(|mut statement| {
-            statement.execute((
-                id,
-                usage.last_used_at,
-                usage.last_failure_at,
-                usage.failures,
-                usage.refusals,
-                windows,
-            ))
-        })
-        .map_err(failed)?;
+    let row = ProfileColumns {
+        profile_id: id,
+        last_used_at: usage.last_used_at,
+        last_failure_at: usage.last_failure_at,
+        failures: usage.failures,
+        refusals: usage.refusals,
+        windows_json: &windows,
+    };
+    sql::insert(connection, &STORE, &row, doing)?;
     Ok(usage)
 }
 
-/// A profile's last use, as a job that never waits for the disk: it goes along with whatever is committed, and what a crash
-/// takes is the order of turns between keys.
+/// A profile's last use, as a job that never waits for the disk: a crash can only lose the order in which keys take turns.
 pub(crate) struct Used {
     id: String,
     at_ms: i64,

@@ -1,15 +1,22 @@
 //! The statements that write a turn, a message and a tool call, whichever commit point they belong to.
 //!
-//! It must never decide whether a row may be written: that is `commit`'s and `journal`'s.
+//! It must never decide whether a row may be written: `commit` and `open_turns` do.
 
 use std::sync::LazyLock;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, params_from_iter};
+use serde_json::value::RawValue;
 
+use crate::rows::message_columns::MessageColumns;
+use crate::rows::tool_call_rows::ToolCallColumns;
+use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
 use crate::rows::turn_parents::Parent;
 use crate::rows::{blobs, message_codec};
-use crate::sqlite::checksum::{columns, insert, numbered, set};
-use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::checksum::{insert_all, set, set_all};
+use crate::sqlite::columns::values;
+use crate::sqlite::error::Stored;
+use crate::sqlite::fields::Column;
+use crate::sqlite::sql;
 use base::clock::Clock;
 use model::{
     AgentError, AgentErrorKind, Attempt, Message, ReplayClass, StopReason, TokenUsage,
@@ -75,121 +82,129 @@ impl<'a> Row<'a> {
             tools_available: &turn.settings.tools_available,
             permissions_granted: &turn.settings.permissions_granted,
             query_message_ids: &turn.query_message_ids,
-            outcome: Some(RowOutcome {
-                status: turn.status,
-                stop_reason: turn.stop_reason,
-                completed_at: turn.completed_at,
-                usage: turn.usage,
-                usage_estimated: turn.usage_estimated,
-                context_tokens: turn.context_tokens,
-                cost: turn.cost,
-                response_message_id: turn.response_message_id.as_deref(),
-                tool_call_count: turn.tool_call_count,
-                error: turn.error.as_ref(),
-                attempts: &turn.attempts,
-            }),
+            outcome: Some(RowOutcome::of(turn)),
         }
     }
 }
 
-/// What a message that is there already is: a mistake, or what an earlier step has written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OnConflict {
-    Refuse,
-    KeepStored,
+impl<'a> RowOutcome<'a> {
+    fn of(turn: &'a TurnEnd) -> Self {
+        Self {
+            status: turn.status,
+            stop_reason: turn.stop_reason,
+            completed_at: turn.completed_at,
+            usage: turn.usage,
+            usage_estimated: turn.usage_estimated,
+            context_tokens: turn.context_tokens,
+            cost: turn.cost,
+            response_message_id: turn.response_message_id.as_deref(),
+            tool_call_count: turn.tool_call_count,
+            error: turn.error.as_ref(),
+            attempts: &turn.attempts,
+        }
+    }
 }
 
+/// What is done about a message or a call that is stored already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnConflict {
+    /// It is an error.
+    Refuse,
+    /// An earlier step has written it: a message is left as it is, a call gets its newer state.
+    Upsert,
+}
+
+static ADD_TURN: LazyLock<String> = LazyLock::new(|| insert_all::<TurnColumns<'_>>("turns"));
+static END_TURN: LazyLock<String> = LazyLock::new(|| {
+    let change = set_all::<TurnEndColumns<'_>>();
+    format!("UPDATE turns SET {change} WHERE id = ?1 AND status = 'streaming'")
+});
+
+/// Writes the row of a turn.
 pub(crate) fn insert_turn(
     connection: &Connection,
     row: &Row<'_>,
     parent: Option<&Parent>,
 ) -> Stored<()> {
-    let (header, outcome) = (row.header, row.outcome.as_ref());
-    let usage = outcome.map(|it| it.usage).unwrap_or_default();
-    let total = integer(usage.total_tokens);
-    let error = outcome.and_then(|it| it.error);
-    connection
-        .prepare_cached(&ADD_TURN)
-        .and_then(|mut statement| {
-            statement.execute(params![
-                row.id,
-                row.parent_turn_id,
-                match row.turn_type {
-                    TurnType::Normal => "normal",
-                    TurnType::Compaction => "compaction",
-                },
-                outcome.map_or(TurnStatus::Streaming, |it| it.status).as_str(),
-                parent.map_or(0, |parent| parent.depth + 1),
-                parent.map_or(0, |parent| parent.thread_tokens).saturating_add(total),
-                header.session_label,
-                header.run_id,
-                header.started_at,
-                outcome.map(|it| it.completed_at),
-                row.model,
-                row.provider,
-                header.role.as_str(),
-                header.toolset_name,
-                json(&row.tools_available),
-                row.permissions_granted,
-                integer(usage.input_tokens),
-                integer(usage.output_tokens),
-                integer(usage.cached_input_tokens),
-                integer(usage.cache_write_tokens),
-                integer(usage.reasoning_tokens),
-                total,
-                outcome.is_some_and(|it| it.usage_estimated),
-                outcome.and_then(|it| it.context_tokens).map(integer),
-                outcome.and_then(|it| it.cost),
-                json(&row.query_message_ids),
-                outcome.and_then(|it| it.response_message_id),
-                outcome.map_or(0, |it| count(it.tool_call_count)),
-                header.source_event_id,
-                header.workspace_path,
-                outcome.map(|it| it.stop_reason.as_str()),
-                error.map(|error| error_kind(error.kind)),
-                error.map(|error| error.message.as_str()),
-                error.map(|error| error.retryable),
-                json(&outcome.map_or(&[][..], |it| it.attempts)),
-                error.and_then(|error| error.detail.code.as_deref()),
-            ])
-        })
-        .map(drop)
-        .map_err(|error| sqlite(&format!("write turn `{}`", row.id), &error))
+    let Row { header, outcome, .. } = row;
+    let (tools, queries) = (json(&row.tools_available), json(&row.query_message_ids));
+    let attempts = json(&outcome.as_ref().map_or(&[][..], |outcome| outcome.attempts));
+    let columns = TurnColumns {
+        id: row.id,
+        parent_turn_id: row.parent_turn_id,
+        turn_type: match row.turn_type {
+            TurnType::Normal => "normal",
+            TurnType::Compaction => "compaction",
+        },
+        depth: parent.map_or(0, |parent| parent.depth + 1),
+        session_label: &header.session_label,
+        run_id: &header.run_id,
+        started_at: header.started_at,
+        role: header.role.as_str(),
+        toolset_name: Some(&header.toolset_name),
+        tools_available: Some(&tools),
+        permissions_granted: Some(row.permissions_granted),
+        permissions_used: None,
+        source_event_id: header.source_event_id.as_deref(),
+        workspace_path: Some(&header.workspace_path),
+        end: end_columns(row, parent, (&queries, &attempts)),
+    };
+    sql::insert(connection, &ADD_TURN, &columns, format_args!("write turn `{}`", row.id))
 }
 
-static ADD_TURN: LazyLock<String> = LazyLock::new(|| {
-    let row = numbered(
-        "id, parent_turn_id, turn_type, status, depth, thread_tokens, session_label, run_id, started_at, completed_at, \
-         model, provider, role, toolset_name, tools_available, permissions_granted, input_tokens, output_tokens, \
-         cached_input_tokens, cache_write_tokens, reasoning_tokens, total_tokens, usage_estimated, context_tokens, cost, \
-         query_message_ids, response_message_id, tool_call_count, source_event_id, workspace_path, stop_reason, \
-         error_kind, error_message, error_retryable, attempts_json, error_code",
-    );
-    insert("turns", &row)
-});
+/// Writes the end of a turn that was opened. False where the turn is not open.
+pub(crate) fn end_turn(
+    connection: &Connection,
+    turn: &TurnEnd,
+    parent: Option<&Parent>,
+) -> Stored<bool> {
+    let row = Row::ended(turn, None);
+    let (queries, attempts) = (json(&turn.query_message_ids), json(&turn.attempts));
+    let end = end_columns(&row, parent, (&queries, &attempts));
+    let values = std::iter::once(row.id.bind()).chain(values(&end));
+    let doing = format_args!("finish turn `{}`", row.id);
+    Ok(sql::exec(connection, &END_TURN, params_from_iter(values), doing)? == 1)
+}
 
-/// The columns that the checksum of a message's row does not cover stand in `checksum`, which it covers.
-static ADD_MESSAGE: LazyLock<String> = LazyLock::new(|| {
-    let sealed = columns("messages");
-    let values = "?1, ?2, NULL, ?4, ?5, ?13, NULL, NULL, ?17";
-    format!(
-        "INSERT INTO messages (id, turn_id, role, sequence, created_at, tool_call_id, is_error, provider, api, model,
-           response_id, stop_reason, checksum, content, thinking, blocks_json, blobs_json, row_checksum)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-           checksum_of('{sealed}', {values}))"
-    )
-});
-static KEEP_MESSAGE: LazyLock<String> =
+fn end_columns<'a>(
+    row: &Row<'a>,
+    parent: Option<&Parent>,
+    (query_message_ids, attempts): (&'a str, &'a str),
+) -> TurnEndColumns<'a> {
+    let outcome = row.outcome.as_ref();
+    let usage = outcome.map(|it| it.usage).unwrap_or_default();
+    let error = outcome.and_then(|it| it.error);
+    let above = parent.map_or(0, |parent| parent.thread_tokens);
+    TurnEndColumns {
+        status: outcome.map_or(TurnStatus::Streaming, |it| it.status).as_str(),
+        completed_at: outcome.map(|it| it.completed_at),
+        thread_tokens: above.saturating_add(integer(usage.total_tokens)),
+        model: Some(row.model),
+        provider: Some(row.provider),
+        usage,
+        usage_estimated: outcome.is_some_and(|it| it.usage_estimated),
+        context_tokens: outcome.and_then(|it| it.context_tokens).map(integer),
+        cost: outcome.and_then(|it| it.cost),
+        query_message_ids: Some(query_message_ids),
+        response_message_id: outcome.and_then(|it| it.response_message_id),
+        tool_call_count: outcome.map_or(0, |it| count(it.tool_call_count)),
+        stop_reason: outcome.map(|it| it.stop_reason.as_str()),
+        error_kind: error.map(|error| error_kind(error.kind)),
+        error_message: error.map(|error| error.message.as_str()),
+        error_retryable: error.map(|error| error.retryable),
+        error_code: error.and_then(|error| error.detail.code.as_deref()),
+        attempts_json: Some(attempts),
+    }
+}
+
+static ADD_MESSAGE: LazyLock<String> =
+    LazyLock::new(|| insert_all::<MessageColumns<'_>>("messages"));
+static UPSERT_MESSAGE: LazyLock<String> =
     LazyLock::new(|| format!("{} ON CONFLICT (turn_id, id) DO NOTHING", *ADD_MESSAGE));
 
-static ADD_CALL: LazyLock<String> = LazyLock::new(|| {
-    let row = numbered(
-        "id, provider_call_id, turn_id, message_id, tool_name, status, spawned_session_label, started_at, completed_at, \
-         sequence, error, params_json, result_json, replay, arguments_hash, blobs_json",
-    );
-    insert("tool_calls", &row)
-});
-static KEEP_CALL: LazyLock<String> = LazyLock::new(|| {
+static ADD_CALL: LazyLock<String> =
+    LazyLock::new(|| insert_all::<ToolCallColumns<'_>>("tool_calls"));
+static UPSERT_CALL: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[
         ("status", "excluded.status"),
         ("spawned_session_label", "excluded.spawned_session_label"),
@@ -212,7 +227,7 @@ pub(crate) fn insert_message(
     message: &Message,
     on_conflict: OnConflict,
 ) -> Stored<()> {
-    let columns = message_codec::encode(message)?;
+    let encoded = message_codec::encode(message)?;
     let from = message.provenance.as_ref();
     let provenance = [
         from.map(|from| from.provider.as_str()),
@@ -222,40 +237,37 @@ pub(crate) fn insert_message(
         message.provider_stop_reason.as_deref(),
     ];
     let [provider, api, model, response_id, stop_reason] = provenance;
-    let values = blobs::of_message(message, columns.lend());
+    let role = message.role.as_str();
+    let values = blobs::of_message(message, encoded.lend());
     let ([content, thinking, blocks_json], blobs_json) = blobs::take_apart(connection, values)?;
-    connection
-        .prepare_cached(match on_conflict {
-            OnConflict::Refuse => &ADD_MESSAGE,
-            OnConflict::KeepStored => &KEEP_MESSAGE,
-        })
-        .and_then(|mut statement| {
-            statement.execute(params![
-                message.id,
-                turn_id,
-                message.role.as_str(),
-                message.sequence,
-                message.created_at,
-                columns.tool_call_id,
-                columns.is_error,
-                provider,
-                api,
-                model,
-                response_id,
-                stop_reason,
-                message_codec::checksum(message.role.as_str(), columns.lend(), provenance),
-                content,
-                thinking,
-                blocks_json,
-                blobs_json,
-            ])
-        })
-        .map(drop)
-        .map_err(|error| sqlite(&format!("write message `{}`", message.id), &error))
+    let columns = MessageColumns {
+        id: &message.id,
+        turn_id,
+        role,
+        sequence: message.sequence,
+        created_at: message.created_at,
+        tool_call_id: encoded.tool_call_id.as_deref(),
+        is_error: encoded.is_error,
+        provider,
+        api,
+        model,
+        response_id,
+        stop_reason,
+        checksum: message_codec::checksum(role, encoded.lend(), provenance),
+        content: content.as_deref().unwrap_or_default(),
+        thinking: thinking.as_deref(),
+        blocks_json: blocks_json.as_deref(),
+        blobs_json: blobs_json.as_deref(),
+    };
+    let statement = match on_conflict {
+        OnConflict::Refuse => &ADD_MESSAGE,
+        OnConflict::Upsert => &UPSERT_MESSAGE,
+    };
+    sql::insert(connection, statement, &columns, format_args!("write message `{}`", message.id))
 }
 
-/// Writes a call, or, of a turn that was opened, what has changed of it. With what its tool declares and the hash of its
-/// arguments, where a step says them: what is written of them stays otherwise.
+/// Writes a call, or, of a turn that was opened, what has changed of it. `replay` is what its tool declares, and
+/// `arguments_hash` the hash of its arguments; without them the stored values stay.
 pub(crate) fn write_tool_call(
     connection: &Connection,
     turn_id: &str,
@@ -263,41 +275,36 @@ pub(crate) fn write_tool_call(
     on_conflict: OnConflict,
     clock: &Clock,
 ) -> Stored<()> {
-    let made = call.call_id.is_empty().then(|| clock.new_id());
-    let message_id = Some(call.message_id.as_str()).filter(|id| !id.is_empty());
-    let result = call.result.as_deref().map(serde_json::value::RawValue::get);
+    let new_id = call.call_id.is_empty().then(|| clock.new_id());
+    let result = call.result.as_deref().map(RawValue::get);
     let values = blobs::of_tool_call(call.params.get(), result);
     let ([params_json, result_json], blobs_json) = blobs::take_apart(connection, values)?;
-    connection
-        .prepare_cached(match on_conflict {
-            OnConflict::Refuse => &ADD_CALL,
-            OnConflict::KeepStored => &KEEP_CALL,
-        })
-        .and_then(|mut statement| {
-            statement.execute(params![
-                made.as_deref().unwrap_or(&call.call_id),
-                call.id,
-                turn_id,
-                message_id,
-                call.tool_name,
-                call.status.as_str(),
-                call.spawned_session_label,
-                call.started_at,
-                call.completed_at,
-                call.sequence,
-                call.error,
-                params_json,
-                result_json,
-                replay.map(ReplayClass::as_str),
-                arguments_hash,
-                blobs_json,
-            ])
-        })
-        .map(drop)
-        .map_err(|error| sqlite(&format!("write tool call `{}`", call.id), &error))
+    let columns = ToolCallColumns {
+        id: new_id.as_deref().unwrap_or(&call.call_id),
+        provider_call_id: &call.id,
+        turn_id,
+        message_id: Some(call.message_id.as_str()).filter(|id| !id.is_empty()),
+        tool_name: &call.tool_name,
+        status: call.status.as_str(),
+        spawned_session_label: call.spawned_session_label.as_deref(),
+        started_at: call.started_at,
+        completed_at: call.completed_at,
+        sequence: call.sequence,
+        error: call.error.as_deref(),
+        params_json: params_json.as_deref(),
+        result_json: result_json.as_deref(),
+        replay: replay.map(ReplayClass::as_str),
+        arguments_hash,
+        blobs_json: blobs_json.as_deref(),
+    };
+    let statement = match on_conflict {
+        OnConflict::Refuse => &ADD_CALL,
+        OnConflict::Upsert => &UPSERT_CALL,
+    };
+    sql::insert(connection, statement, &columns, format_args!("write tool call `{}`", call.id))
 }
 
-/// SQLite's integers are signed; a count beyond them is a provider's mistake, and the largest there is.
+/// SQLite's integers are signed. A count beyond them is a provider's mistake, and is stored as the largest there is.
 pub(crate) fn integer(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

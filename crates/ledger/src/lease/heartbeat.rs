@@ -1,6 +1,6 @@
 //! The heartbeat: a thread that renews this process's leases while it holds any, in one job for all.
 //!
-//! It sleeps while there are none, and must never take a lease that it was not handed.
+//! It sleeps while there are none, and must never renew a lease that it was not given.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;

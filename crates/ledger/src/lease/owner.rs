@@ -1,9 +1,12 @@
 //! Who holds a lease: this process and its open ledger, and whether another such process still lives.
 //!
-//! It must never take a process for dead that it cannot see: what is not known to be dead is waited for.
+//! It must never declare a process dead that it cannot see: what is not known to be dead is waited for.
 
-use rusqlite::Row;
+use rusqlite::types::ToSqlOutput;
 
+use crate::sqlite::columns::Columns;
+use crate::sqlite::error::Stored;
+use crate::sqlite::fields::{Column, Fields, FromFields};
 use base::clock::Clock;
 
 /// An open ledger of a process.
@@ -12,11 +15,11 @@ pub(crate) struct Owner {
     /// The open ledger's ULID: a process that opens the file again is another owner.
     pub(crate) id: String,
     pub(crate) pid: i64,
-    /// When the process began, in the system's ticks since boot; `None` where it does not tell.
+    /// When the process began, in the system's ticks since boot; `None` where it does not report that.
     pub(crate) pid_started: Option<i64>,
     /// Whose pids they are; empty where the system has one set.
     pub(crate) pid_space: String,
-    /// The boot; empty where the system does not tell.
+    /// The boot; empty where the system does not report it.
     pub(crate) boot_id: String,
 }
 
@@ -35,19 +38,7 @@ impl Owner {
         }
     }
 
-    /// The owner of a row of `session_leases`, from the column `at` on: owner, pid, pid_started, pid_space, boot_id.
-    pub(crate) fn of_row(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Self>> {
-        let Some(id) = row.get(at)? else { return Ok(None) };
-        Ok(Some(Self {
-            id,
-            pid: row.get::<_, Option<i64>>(at + 1)?.unwrap_or_default(),
-            pid_started: row.get(at + 2)?,
-            pid_space: row.get::<_, Option<String>>(at + 3)?.unwrap_or_default(),
-            boot_id: row.get::<_, Option<String>>(at + 4)?.unwrap_or_default(),
-        }))
-    }
-
-    /// Whether `other` is known to be gone: of an earlier boot, or a process of ours to see that ended.
+    /// Whether `other` is known to have ended: of an earlier boot, or a process that can be seen here and has ended.
     pub(crate) fn knows_dead(&self, other: &Self) -> bool {
         if self.boot_id != other.boot_id {
             return true;
@@ -59,7 +50,35 @@ impl Owner {
     }
 }
 
-/// What the system tells of a process.
+/// The columns of `session_leases` and `event_logs` that name an owner.
+impl Columns for Owner {
+    fn names(into: &mut Vec<&'static str>) {
+        into.extend(["owner", "pid", "pid_started", "pid_space", "boot_id"]);
+    }
+
+    fn values<'v>(&'v self, into: &mut Vec<ToSqlOutput<'v>>) {
+        let Self { id, pid, pid_started, pid_space, boot_id } = self;
+        into.extend([id.bind(), pid.bind(), pid_started.bind(), pid_space.bind(), boot_id.bind()]);
+    }
+}
+
+/// `None` where the row names no owner.
+impl<'r> FromFields<'r> for Option<Owner> {
+    fn from_fields(fields: &mut Fields<'r>) -> Stored<Self> {
+        let (id, pid): (Option<String>, Option<i64>) = fields.next()?;
+        let (pid_started, pid_space, boot_id) =
+            fields.next::<(_, Option<String>, Option<String>)>()?;
+        Ok(id.map(|id| Owner {
+            id,
+            pid: pid.unwrap_or_default(),
+            pid_started,
+            pid_space: pid_space.unwrap_or_default(),
+            boot_id: boot_id.unwrap_or_default(),
+        }))
+    }
+}
+
+/// What the system reports of a process.
 struct Process {
     started: Option<i64>,
     ended: bool,
@@ -92,7 +111,7 @@ fn process(pid: i64) -> Option<Process> {
     let (_, after) = stat.rsplit_once(')')?;
     let mut fields = after.split_ascii_whitespace();
     let state = fields.next()?;
-    // A zombie has ended, and waits for its parent to hear of it.
+    // A zombie has ended, and its parent has not collected its status.
     let ended = matches!(state, "Z" | "X" | "x");
     Some(Process { started: fields.nth(18)?.parse().ok(), ended })
 }
@@ -144,6 +163,6 @@ mod tests {
             [true, true, true]
         );
         let elsewhere = Owner { pid_space: "elsewhere".to_owned(), ..gone };
-        assert!(!me.knows_dead(&elsewhere), "its pids are not ours to look up");
+        assert!(!me.knows_dead(&elsewhere), "its pids cannot be looked up here");
     }
 }

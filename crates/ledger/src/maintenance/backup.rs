@@ -1,6 +1,6 @@
 //! A copy of the ledger while it is in use.
 //!
-//! It is made under another name from one snapshot and moved into place when it is whole: nobody ever finds half of one.
+//! It is made under another name from one snapshot and renamed when it is whole: nobody ever finds half of one.
 //! It must never overwrite a file.
 
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(crate) fn backup(
     let (path, bytes) = draft::write(to, clock, |draft| {
         let mut target = connection::open_draft(draft)?;
         let failed = |error| sqlite("copy the ledger", &error);
-        // The read that is open on the source pins the moment: commits of others neither wait nor restart the copy.
+        // The open read of the source pins its snapshot: commits of others neither wait nor restart the copy.
         readers::snapshot(&mut source, |source| {
             source.query_row("SELECT count(*) FROM schema_meta", (), |_| Ok(())).map_err(failed)?;
             let copy = Backup::new(source, &mut target).map_err(failed)?;
@@ -50,7 +50,7 @@ pub(crate) fn backup(
         target.close().map_err(|(_, error)| sqlite("copy the ledger", &error))?;
         std::fs::metadata(draft)
             .map(|metadata| metadata.len())
-            .map_err(|error| error::file("look at the copy of the ledger", &error))
+            .map_err(|error| error::file("read the size of the copy of the ledger", &error))
     })?;
     Ok(LedgerBackup { path: path.to_string_lossy().into_owned(), bytes })
 }

@@ -1,10 +1,10 @@
-//! What must hold in every ledger: eleven invariants, most of them one statement that finds what breaks it.
+//! What must be true of every ledger: eleven invariants, most of them one statement that finds what breaks it.
 //!
 //! It must never repair anything.
 
 use model::LedgerCheck;
 
-/// The invariants that are statements: each gives a subject and what is wrong with it.
+/// The invariants that are statements: each selects a subject and what is wrong with it.
 pub(super) const CHECKS: [(LedgerCheck, &str); 10] = [
     (
         LedgerCheck::Tree,
@@ -23,8 +23,8 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 10] = [
     ),
     (
         LedgerCheck::Children,
-        "SELECT t.id, CASE t.has_children WHEN 1 THEN 'says it has children and has none'
-           ELSE 'has children and says it has none' END
+        "SELECT t.id, CASE t.has_children WHEN 1 THEN 'is marked as a turn with children and has none'
+           ELSE 'has children and is not marked as such' END
          FROM turns t LEFT JOIN (SELECT DISTINCT parent_turn_id AS id FROM turns) c ON c.id = t.id
          WHERE t.has_children <> (c.id IS NOT NULL)",
     ),
@@ -44,7 +44,7 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 10] = [
         "SELECT t.id, CASE WHEN t.status IN ('pending', 'streaming') THEN 'runs without a journal'
            WHEN t.status NOT IN ('completed', 'aborted', 'failed') THEN 'has a status that is none'
            WHEN o.turn_id IS NOT NULL THEN 'has ended, and its journal is still open'
-           ELSE 'has ended without saying when and why' END
+           ELSE 'has ended without a time or a stop reason' END
          FROM turns t LEFT JOIN open_turns o ON o.turn_id = t.id
          WHERE (t.status IN ('pending', 'streaming')) <> (o.turn_id IS NOT NULL)
            OR t.status NOT IN ('pending', 'streaming', 'completed', 'aborted', 'failed')
@@ -70,7 +70,7 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 10] = [
     ),
     (
         LedgerCheck::ToolCalls,
-        "SELECT t.id, 'has ' || count(c.id) || ' tool calls and says ' || t.tool_call_count
+        "SELECT t.id, 'has ' || count(c.id) || ' tool calls, and its row counts ' || t.tool_call_count
          FROM turns t LEFT JOIN tool_calls c ON c.turn_id = t.id
          WHERE t.status NOT IN ('pending', 'streaming')
          GROUP BY t.id HAVING count(c.id) <> t.tool_call_count
@@ -89,7 +89,7 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 10] = [
          SELECT c.turn_id, 'has ' || count(m.id) || ' messages and not its summary alone' FROM compactions c
          LEFT JOIN messages m ON m.turn_id = c.turn_id GROUP BY c.turn_id HAVING count(m.id) <> 1
          UNION ALL
-         SELECT c.turn_id, 'summarises or keeps a turn of another thread' FROM compactions c
+         SELECT c.turn_id, 'names a turn of another thread' FROM compactions c
          WHERE NOT EXISTS (
            WITH RECURSIVE up (id, parent) AS (
              SELECT t.id, t.parent_turn_id FROM turns t WHERE t.id = c.turn_id

@@ -1,9 +1,10 @@
-//! Care of a ledger: is it whole, a copy of it, what is in it, and its free pages given back.
+//! Maintenance of a ledger: `verify`, `backup`, `stats` and `vacuum` as the host calls them.
 //!
-//! Owns `verify`, `backup`, `stats` and `vacuum` as the host calls them. It must never change what a turn says.
+//! It must never change a turn.
 
 pub(crate) mod backup;
 mod check;
+mod each;
 mod index;
 mod shape;
 pub(crate) mod stats;

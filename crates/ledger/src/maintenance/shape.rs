@@ -1,19 +1,20 @@
 //! The tables, indexes, views and triggers of a ledger against those that its schema version makes.
 //!
-//! What a host has added is its own. It must never look at the tables that SQLite makes for an index of words.
+//! Objects that a host has added are ignored. It must never compare the tables that SQLite makes for an index of words.
 
 use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
+use super::each::each;
 use crate::sqlite::connection;
-use crate::sqlite::error::{Stored, in_check};
+use crate::sqlite::error::Stored;
 use crate::sqlite::schema::{self, MIGRATIONS};
 
-/// What each object was made by, by its name.
+/// The statement of each object, by its name.
 type Objects = BTreeMap<String, String>;
 
-/// The names of those that are missing, or made otherwise.
+/// The names of those that are missing or different.
 pub(super) fn altered(connection: &Connection) -> Stored<Vec<String>> {
     let version = schema::version(connection)?;
     if version != MIGRATIONS.len() {
@@ -31,13 +32,12 @@ pub(super) fn altered(connection: &Connection) -> Stored<Vec<String>> {
 }
 
 fn objects(connection: &Connection) -> Stored<Objects> {
-    let failed = |error| in_check("read the ledger's schema", &error);
-    let mut statement = connection
-        .prepare(
-            "SELECT name, type || ' ' || tbl_name || ' ' || coalesce(sql, '') FROM sqlite_schema
-             WHERE name NOT LIKE 'message\\_words\\_%' ESCAPE '\\' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
-        )
-        .map_err(failed)?;
-    let rows = statement.query_map((), |row| Ok((row.get(0)?, row.get(1)?))).map_err(failed)?;
-    rows.collect::<Result<_, _>>().map_err(failed)
+    let select = "SELECT name, type || ' ' || tbl_name || ' ' || coalesce(sql, '') FROM sqlite_schema
+         WHERE name NOT LIKE 'message\\_words\\_%' ESCAPE '\\' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
+    let mut objects = Objects::new();
+    each(connection, select, (), "read the ledger's schema", |fields| {
+        objects.insert(fields.next()?, fields.next()?);
+        Ok(())
+    })?;
+    Ok(objects)
 }

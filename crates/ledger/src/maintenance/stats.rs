@@ -6,8 +6,9 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use crate::sqlite::error::{Stored, sqlite};
-use crate::sqlite::{file, schema};
+use crate::sqlite::error::Stored;
+use crate::sqlite::fields::{Fields, FromFields};
+use crate::sqlite::{file, schema, sql};
 use model::{BlobCounts, LedgerStats, TokenUsage, TurnCounts};
 
 const TURNS: &str = "SELECT
@@ -21,19 +22,40 @@ const TURNS: &str = "SELECT
     total(cost), count(*) FILTER (WHERE cost IS NULL AND total_tokens > 0), min(started_at), max(started_at)
   FROM turns";
 
-pub(crate) fn stats(connection: &Connection, path: &Path) -> Stored<LedgerStats> {
-    let failed = |error| sqlite("count what is in the ledger", &error);
-    let count = |sql: &str| {
-        connection
-            .query_row(sql, (), |row| row.get::<_, i64>(0))
-            .map(i64::cast_unsigned)
-            .map_err(failed)
-    };
-    let (ledger_id, created_at, engine_version) = connection
-        .query_row("SELECT ledger_id, created_at, engine_version FROM schema_meta", (), |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+/// The row of [`TURNS`].
+struct Turns {
+    counts: TurnCounts,
+    usage: TokenUsage,
+    cost: f64,
+    unpriced: u64,
+    first_at: Option<i64>,
+    last_at: Option<i64>,
+}
+
+impl<'r> FromFields<'r> for Turns {
+    fn from_fields(fields: &mut Fields<'r>) -> Stored<Self> {
+        Ok(Self {
+            counts: TurnCounts {
+                completed: fields.next()?,
+                aborted: fields.next()?,
+                failed: fields.next()?,
+                open: fields.next()?,
+                compactions: fields.next()?,
+            },
+            usage: fields.next()?,
+            cost: fields.next()?,
+            unpriced: fields.next()?,
+            first_at: fields.next()?,
+            last_at: fields.next()?,
         })
-        .map_err(failed)?;
+    }
+}
+
+pub(crate) fn stats(connection: &Connection, path: &Path) -> Stored<LedgerStats> {
+    let doing = "count what is in the ledger";
+    let count = |select: &str| sql::one::<u64>(connection, select, (), doing);
+    let select = "SELECT ledger_id, created_at, engine_version FROM schema_meta";
+    let (ledger_id, created_at, engine_version) = sql::one(connection, select, (), doing)?;
     let of_ended = |table: &str| {
         count(&format!(
             "SELECT (SELECT count(*) FROM {table})
@@ -54,42 +76,25 @@ pub(crate) fn stats(connection: &Connection, path: &Path) -> Stored<LedgerStats>
         saved_bytes: named.saturating_sub(stored_bytes),
     };
     let free = count("PRAGMA freelist_count")?.saturating_mul(count("PRAGMA page_size")?);
-    connection
-        .query_row(TURNS, (), |row| {
-            let number = |at| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)?.cast_unsigned());
-            Ok(LedgerStats {
-                turns: TurnCounts {
-                    completed: number(0)?,
-                    aborted: number(1)?,
-                    failed: number(2)?,
-                    open: number(3)?,
-                    compactions: number(4)?,
-                },
-                usage: TokenUsage {
-                    input_tokens: number(5)?,
-                    output_tokens: number(6)?,
-                    cached_input_tokens: number(7)?,
-                    cache_write_tokens: number(8)?,
-                    reasoning_tokens: number(9)?,
-                    total_tokens: number(10)?,
-                },
-                cost: row.get(11)?,
-                unpriced_turns: number(12)?,
-                first_turn_at: row.get(13)?,
-                last_turn_at: row.get(14)?,
-                ledger_id,
-                created_at,
-                engine_version,
-                schema_version: u64::try_from(schema::MIGRATIONS.len()).unwrap_or(u64::MAX),
-                path: path.to_string_lossy().into_owned(),
-                file_bytes: size(path),
-                log_bytes: size(&file::companion(path, "-wal")),
-                free_bytes: free,
-                sessions,
-                messages,
-                tool_calls,
-                blobs,
-            })
-        })
-        .map_err(failed)
+    let turns: Turns = sql::one(connection, TURNS, (), doing)?;
+    Ok(LedgerStats {
+        turns: turns.counts,
+        usage: turns.usage,
+        cost: turns.cost,
+        unpriced_turns: turns.unpriced,
+        first_turn_at: turns.first_at,
+        last_turn_at: turns.last_at,
+        ledger_id,
+        created_at,
+        engine_version,
+        schema_version: u64::try_from(schema::MIGRATIONS.len()).unwrap_or(u64::MAX),
+        path: path.to_string_lossy().into_owned(),
+        file_bytes: size(path),
+        log_bytes: size(&file::companion(path, "-wal")),
+        free_bytes: free,
+        sessions,
+        messages,
+        tool_calls,
+        blobs,
+    })
 }

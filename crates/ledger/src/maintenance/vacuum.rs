@@ -1,6 +1,6 @@
 //! The file rewritten without its free pages, on the writer's own connection.
 //!
-//! It must never run inside a transaction, nor leave the connection otherwise than it found it.
+//! It must never run inside a transaction, nor leave the connection with other settings.
 
 use std::path::Path;
 
@@ -16,13 +16,13 @@ pub(crate) fn vacuum(connection: &Connection, path: &Path) -> Stored<LedgerVacuu
     let size = || {
         std::fs::metadata(path)
             .map(|metadata| metadata.len())
-            .map_err(|error| error::file("look at the ledger", &error))
+            .map_err(|error| error::file("read the size of the ledger", &error))
     };
     // What is still in the log counts as well.
     checkpoint(connection).map_err(failed)?;
     let bytes_before = size()?;
     let done = rewrite(connection);
-    // As every connection has it, whatever came of the above.
+    // As every connection has it, also after an error.
     let restored = connection
         .pragma_update(None, "temp_store", "MEMORY")
         .and_then(|()| connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0).map(drop));
@@ -35,12 +35,12 @@ fn rewrite(connection: &Connection) -> rusqlite::Result<()> {
     // SQLite attaches the new file to do it, and a ledger does not fit into memory.
     connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 1)?;
     connection.pragma_update(None, "temp_store", "FILE")?;
-    // What no row names any more.
+    // Blobs that no row names any more.
     connection.execute(
         "DELETE FROM blobs WHERE hash NOT IN (SELECT hash FROM blob_references WHERE hash IS NOT NULL)",
         (),
     )?;
-    // The index of words in one piece, before the room that its pieces took is given back.
+    // The index of words in one segment, before the space of its segments is freed.
     connection.execute("INSERT INTO message_words (message_words) VALUES ('optimize')", ())?;
     connection.execute_batch("VACUUM")
 }

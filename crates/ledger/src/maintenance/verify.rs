@@ -1,26 +1,29 @@
 //! The report on a whole ledger, read from the file by a connection of its own.
 //!
-//! It must never stop at the first damage: what can be checked is checked. A page that a connection has cached says
-//! nothing about the disk, so no pooled connection is used.
+//! It must never stop at the first damage: what can be checked is checked. A page in the cache of a connection may differ
+//! from the disk, so no pooled connection is used.
 
-use crate::rows::message_rows;
 use std::path::Path;
 
 use rusqlite::Connection;
 
 use super::check::CHECKS;
+use super::each::each;
 use super::{index, shape};
-use crate::rows::{blobs, row_types as told};
+use crate::rows::blobs::{self, BlobColumns};
+use crate::rows::message_rows::{message, messages_of};
+use crate::rows::tool_call_rows::{tool_call, tool_calls_of};
 use crate::sqlite::checksum::{TABLES, Table, is_whole};
+use crate::sqlite::columns::list;
 use crate::sqlite::connection::{self, Purpose};
-use crate::sqlite::error::{Stored, in_check};
+use crate::sqlite::error::Stored;
 use crate::sqlite::readers::{self, Readers};
 use base::clock::Clock;
 use model::{
     LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, StorageError, StorageErrorKind,
 };
 
-/// Problems that a report names; more say nothing that these do not.
+/// The most problems of a report; more would add nothing.
 const MOST: usize = 1_000;
 
 pub(crate) fn verify(path: &Path, clock: &Clock, pool: &Readers) -> Stored<LedgerReport> {
@@ -69,7 +72,7 @@ impl Found {
                 self.add(check, None, message);
                 Ok(None)
             }
-            // A header that was overwritten makes the file look like somebody else's; it was ours when it was opened.
+            // An overwritten header makes SQLite take the file for another application's; it was a ledger when it was opened.
             Err(StorageError { kind: StorageErrorKind::Foreign, message, .. }) => {
                 self.add(check, None, message);
                 Ok(None)
@@ -127,119 +130,93 @@ fn checks(connection: &Connection, found: &mut Found, checked: &mut LedgerChecke
 }
 
 fn integrity(connection: &Connection, found: &mut Found) -> Stored<()> {
-    let failed = |error| in_check("check the ledger's integrity", &error);
-    let mut statement =
-        connection.prepare(&format!("PRAGMA integrity_check({})", MOST + 1)).map_err(failed)?;
-    let mut rows = statement.query(()).map_err(failed)?;
-    while let Some(row) = rows.next().map_err(failed)? {
-        let message: String = row.get(0).map_err(failed)?;
+    let check = format!("PRAGMA integrity_check({})", MOST + 1);
+    each(connection, &check, (), "check the ledger's integrity", |fields| {
+        let message: String = fields.next()?;
         if message != "ok" {
             found.add(LedgerCheck::Integrity, None, message);
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 fn references(connection: &Connection, found: &mut Found) -> Stored<()> {
-    let failed = |error| in_check("check the ledger's references", &error);
-    let mut statement = connection.prepare("PRAGMA foreign_key_check").map_err(failed)?;
-    let mut rows = statement.query(()).map_err(failed)?;
-    while let Some(row) = rows.next().map_err(failed)? {
-        let table: String = row.get(0).map_err(failed)?;
-        let number: Option<i64> = row.get(1).map_err(failed)?;
-        let to: String = row.get(2).map_err(failed)?;
+    let check = "PRAGMA foreign_key_check";
+    each(connection, check, (), "check the ledger's references", |fields| {
+        let (table, number, to): (&str, Option<i64>, &str) = fields.next()?;
         let number = number.map_or_else(String::new, |number| format!(" {number}"));
         found.add(
             LedgerCheck::References,
             None,
-            format!("row{number} of `{table}` names a row of `{to}` that is not there"),
+            format!("row{number} of `{table}` names a row of `{to}` that does not exist"),
         );
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Every row is as it was written, or as it was last changed.
 fn checksums(connection: &Connection, table: &Table, found: &mut Found) -> Stored<()> {
     let Table { name, subject, .. } = table;
-    let failed = |error| in_check(&format!("read the ledger's `{name}`"), &error);
-    let whole = is_whole(name, name);
-    let mut statement = connection
-        .prepare(&format!("SELECT {subject} FROM {name} WHERE NOT ({whole})"))
-        .map_err(failed)?;
-    let mut rows = statement.query(()).map_err(failed)?;
-    while let Some(row) = rows.next().map_err(failed)? {
-        let message = format!("is not as it was written to `{name}`");
-        // What names the row may be what is damaged.
-        found.add(LedgerCheck::Checksum, row.get(0).ok(), message);
-    }
-    Ok(())
+    let damaged = format!("SELECT {subject} FROM {name} WHERE NOT ({})", is_whole(name, name));
+    each(connection, &damaged, (), format_args!("read the ledger's `{name}`"), |fields| {
+        // The name of the row may be what is damaged.
+        let subject = fields.next().ok();
+        found.add(LedgerCheck::Checksum, subject, format!("is not as it was written to `{name}`"));
+        Ok(())
+    })
 }
 
 fn messages(connection: &Connection, found: &mut Found, checked: &mut u64) -> Stored<()> {
-    let failed = |error| in_check("read the ledger's messages", &error);
-    let sql =
-        message_rows::MESSAGES.replace("WHERE turn_id = ?1 ORDER BY sequence", "ORDER BY rowid");
-    let mut statement = connection.prepare(&sql).map_err(failed)?;
-    let mut rows = statement.query(()).map_err(failed)?;
-    while let Some(row) = rows.next().map_err(failed)? {
+    let all = messages_of("ORDER BY rowid");
+    each(connection, &all, (), "read the ledger's messages", |fields| {
         *checked += 1;
-        let id = row.get::<_, String>(0).ok();
-        let read =
-            message_rows::message(connection, row).unwrap_or_else(|error| Err(failed(error)));
-        if let Err(error) = read {
+        let id = fields.again().next().ok();
+        if let Err(error) = fields.next().and_then(|row| message(connection, &row)) {
             found.add(LedgerCheck::Checksum, id, error.message);
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// The tool calls whose arguments and results the statements of [`CHECKS`] do not see.
 fn large_calls(connection: &Connection, found: &mut Found) -> Stored<()> {
-    let failed = |error| in_check("read the ledger's tool calls", &error);
-    let sql = told::tool_calls_of("blobs_json IS NOT NULL");
-    let mut statement = connection.prepare(&sql).map_err(failed)?;
-    let mut rows = statement.query(()).map_err(failed)?;
-    while let Some(row) = rows.next().map_err(failed)? {
-        let id = row.get::<_, String>(0).ok();
-        let read = told::tool_call(connection, row).unwrap_or_else(|error| Err(failed(error)));
-        if let Err(error) = read {
+    let large = tool_calls_of("blobs_json IS NOT NULL");
+    each(connection, &large, (), "read the ledger's tool calls", |fields| {
+        let id = fields.again().next().ok();
+        if let Err(error) = fields.next().and_then(|row| tool_call(connection, &row)) {
             found.add(LedgerCheck::ToolCalls, id, error.message);
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
-/// Every blob is what its hash says.
+/// Every blob has the hash that it is stored under.
 fn blobs(connection: &Connection, found: &mut Found, checked: &mut u64) -> Stored<()> {
-    let failed = |error| in_check("read the ledger's blobs", &error);
-    let mut statement =
-        connection.prepare("SELECT hash, size, codec, data FROM blobs").map_err(failed)?;
-    let mut rows = statement.query(()).map_err(failed)?;
-    while let Some(row) = rows.next().map_err(failed)? {
+    let all = format!("SELECT {} FROM blobs", list::<BlobColumns<'_>>());
+    each(connection, &all, (), "read the ledger's blobs", |fields| {
         *checked += 1;
-        let hash: Option<String> = row.get(0).ok();
-        let text = hash.as_deref().and_then(|hash| blobs::of_row(hash, row));
-        if text.is_none() {
+        let hash = fields.again().next().ok();
+        if fields.next().ok().and_then(|blob| blobs::text(&blob)).is_none() {
             let message = "is not what was written under this hash".to_owned();
             found.add(LedgerCheck::Blobs, hash, message);
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
-fn rows(connection: &Connection, sql: &str, mut each: impl FnMut(String, String)) -> Stored<()> {
-    let failed = |error| in_check("check the ledger", &error);
-    let mut statement = connection.prepare(sql).map_err(failed)?;
-    let mut rows = statement.query(()).map_err(failed)?;
-    while let Some(row) = rows.next().map_err(failed)? {
-        each(row.get(0).map_err(failed)?, row.get(1).map_err(failed)?);
-    }
-    Ok(())
+fn rows(connection: &Connection, sql: &str, mut add: impl FnMut(String, String)) -> Stored<()> {
+    each(connection, sql, (), "check the ledger", |fields| {
+        add(fields.next()?, fields.next()?);
+        Ok(())
+    })
 }
 
 fn count_of(connection: &Connection, table: &str) -> Stored<u64> {
-    connection
-        .query_row(&format!("SELECT count(*) FROM {table}"), (), |row| row.get::<_, i64>(0))
-        .map(i64::cast_unsigned)
-        .map_err(|error| in_check("count the ledger's rows", &error))
+    let mut rows = 0;
+    let count = format!("SELECT count(*) FROM {table}");
+    each(connection, &count, (), "count the ledger's rows", |fields| {
+        rows = fields.next()?;
+        Ok(())
+    })?;
+    Ok(rows)
 }

@@ -1,7 +1,7 @@
-//! A new file of ours: written whole under another name beside its place, then moved there.
+//! A new file: written whole under a temporary name in the same folder, then renamed.
 //!
-//! It must never overwrite a file, nor leave a part of one behind. What a killed process left is taken away by the next one
-//! that writes or opens the same file; what a living process may still write is never touched.
+//! It must never overwrite a file, nor leave a part of one behind. A draft of a killed process is removed by the next one
+//! that writes or opens the same file; a draft that a living process may still write is never touched.
 
 use std::fs::{self, Metadata};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -14,10 +14,10 @@ use crate::sqlite::file;
 use base::clock::Clock;
 use model::{StorageError, StorageErrorKind};
 
-/// Lets `make` fill a file that only its owner can read, and moves it to `to`. Gives its place and what `make` gave.
+/// Lets `make` fill a file that only its owner can read, and renames it to `to`. Returns its path and the value of `make`.
 ///
 /// # Errors
-/// `storage_exists` where something is there already, before and after; what `make` says; any of storage.
+/// `storage_exists` where a file exists at `to`, before or after; those of `make`; any of storage.
 pub(crate) fn write<T>(
     to: &Path,
     clock: &Clock,
@@ -31,7 +31,7 @@ pub(crate) fn write<T>(
     let draft = name(&to, clock);
     let writing = |error| error::file(&format!("write `{}`", to.display()), &error);
     let made = file::create_private(&draft).map_err(writing).and_then(|()| make(&draft)).and_then(
-        |made| match file::move_into_place(&draft, &to).map_err(writing)? {
+        |made| match file::rename_new(&draft, &to).map_err(writing)? {
             true => Ok(made),
             false => Err(exists(&to)),
         },
@@ -42,11 +42,11 @@ pub(crate) fn write<T>(
     made.map(|made| (to, made))
 }
 
-/// A draft whose process nobody here can look up is left alone for so long.
+/// The age from which on a draft is removed whose process cannot be looked up here.
 const OLD_MS: i64 = 24 * 3_600_000;
-/// Between the name of the file and what is its draft's own.
+/// Between the name of the file and the id of its draft.
 const MARK: &str = ".new-";
-/// What SQLite may put beside a draft.
+/// The files that SQLite may create beside a draft.
 const COMPANIONS: [&str; 4] = ["", "-journal", "-wal", "-shm"];
 
 /// The name of a new draft of `to`: it names the process that writes it.
@@ -64,13 +64,13 @@ fn machine(owner: &Owner) -> u64 {
     hasher.finish()
 }
 
-/// Takes away what killed processes have left of drafts of `to`.
+/// Removes the drafts of `to` that killed processes have left.
 pub(crate) fn sweep(to: &Path, clock: &Clock) {
     let (Some(folder), Some(name)) = (to.parent(), to.file_name().and_then(|name| name.to_str()))
     else {
         return;
     };
-    // Best effort, here and below: what stays harms nobody.
+    // Best effort, here and below: a draft that stays does no harm.
     let Ok(entries) = fs::read_dir(folder) else { return };
     let me = Owner::this(clock);
     for entry in entries.flatten() {
@@ -86,7 +86,7 @@ pub(crate) fn sweep(to: &Path, clock: &Clock) {
     }
 }
 
-/// Whether a draft's process is gone. `rest` is what stands behind the mark.
+/// Whether a draft's process has ended. `rest` is the part of its name behind the mark.
 fn is_left(rest: &str, metadata: &Metadata, me: &Owner, now: i64) -> bool {
     let own = COMPANIONS.iter().rev().find_map(|suffix| rest.strip_suffix(suffix)).unwrap_or(rest);
     let mut parts = own.split('-');
@@ -114,10 +114,10 @@ fn is_left(rest: &str, metadata: &Metadata, me: &Owner, now: i64) -> bool {
     }
 }
 
-/// Takes a draft away, with what SQLite may have put beside it.
+/// Removes a draft, with the files that SQLite may have created beside it.
 pub(crate) fn remove(draft: &Path) {
     for suffix in COMPANIONS {
-        // Best effort: what is left of a draft harms nobody.
+        // Best effort: a draft that stays does no harm.
         let _ = fs::remove_file(file::companion(draft, suffix));
     }
 }
@@ -125,6 +125,6 @@ pub(crate) fn remove(draft: &Path) {
 fn exists(path: &Path) -> StorageError {
     StorageError::new(
         StorageErrorKind::Exists,
-        format!("`{}` is there already; pass a path where nothing is", path.display()),
+        format!("`{}` exists already; pass a path where nothing is", path.display()),
     )
 }

@@ -1,4 +1,4 @@
-//! A new ledger: made whole under another name, and moved into place.
+//! A new ledger: made whole under a temporary name, and renamed.
 //!
 //! It must never show anyone half of one.
 
@@ -16,7 +16,7 @@ pub(crate) fn create(path: &Path, clock: &Clock) -> Stored<()> {
     file::check_no_orphan_log(path)?;
     let draft = draft::name(path, clock);
     let made = draft_ledger(&draft, clock).and_then(|()| {
-        file::move_into_place(&draft, path).map_err(|error| {
+        file::rename_new(&draft, path).map_err(|error| {
             error::file(&format!("create the ledger `{}`", path.display()), &error)
         })
     });

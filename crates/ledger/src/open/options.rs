@@ -1,4 +1,4 @@
-//! What a host sets when it opens a ledger, and the defaults. It must never look at the disk.
+//! What a host sets when it opens a ledger, and the defaults. It must never read the disk.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub struct LedgerOptions {
     /// How long a session stays leased to a process that gives no sign of life. The first to open a ledger in a process
     /// decides for all.
     pub lease: Duration,
-    /// How long the events of runs are kept; `None` keeps none. The first to open a ledger in a process decides for all.
+    /// How long the events of runs are stored; `None` stores none. The first to open a ledger in a process decides for all.
     pub events: Option<Retention>,
     /// The log's size in bytes from which on a read that pins it is ended. The first to open a ledger in a process decides
     /// for all.
@@ -24,9 +24,9 @@ pub struct LedgerOptions {
 }
 
 impl LedgerOptions {
-    /// The lease of those who ask for none: long enough for a process that is slow, short enough to wait for.
+    /// The default lease: long enough for a process that is slow, short enough to wait for.
     pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
-    /// The bound of the log of those who ask for none.
+    /// The default bound of the log.
     pub const LOG_BOUND: u64 = 256 << 20;
 
     /// A ledger at `path` that waits for the disk.

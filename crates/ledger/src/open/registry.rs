@@ -49,12 +49,12 @@ pub(crate) struct OpenLedger {
     pub(crate) poller: Arc<Poller>,
     pub(crate) guard: Arc<Guard>,
     pub(crate) reads: Arc<Reads>,
-    /// How long events are kept; `None` where none are.
+    /// How long events are stored; `None` where none are.
     pub(crate) retention: Option<Retention>,
 }
 
 impl OpenLedger {
-    /// Waits for what was handed over, and closes the files.
+    /// Waits for the submitted jobs, and closes the files.
     pub(crate) fn stop(&self) {
         self.heartbeat.stop();
         self.poller.stop();
@@ -145,7 +145,7 @@ fn open_file(
     let connection = connection::open(path, Purpose::Write(options.synchronous))?;
     guard.opened();
     let ledger_id = schema::ledger_id(&connection)?;
-    // Where a damaged page hides it, a search says so; opening does not.
+    // Where a damaged page hides it, a search returns the error; opening does not.
     let unindexed =
         search_indexer::waiting(&connection).is_ok_and(|it| it > search_indexer::WAITING);
     let (reader, watched) = (path.to_owned(), path.to_owned());
@@ -191,8 +191,8 @@ fn open_file(
     Ok(core)
 }
 
-/// Refuses a path whose ledger was taken away while an engine of this process had it open, and whose log still stands there:
-/// it would be replayed into whatever is opened in its place.
+/// Refuses a path whose ledger was removed while an engine of this process had it open, and whose log is still there: it
+/// would be replayed into the file that is opened at the path now.
 fn check_not_replaced(open: &HashMap<FileId, Entry>, path: &Path) -> Stored<()> {
     let there = file::id_at(path).ok().flatten();
     let replaced = open.iter().any(|(id, entry)| {

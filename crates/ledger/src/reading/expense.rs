@@ -1,10 +1,11 @@
-//! What turns have come to, for the budgets that are counted over more than a run.
+//! What turns have used and cost, for the budgets that are counted over more than a run.
 //!
-//! It must never count a turn twice: a compaction is a turn of its own, and what a run forked from was paid by its session.
+//! It must never count a turn twice: a compaction is a turn of its own, and the turns before a fork count for their own session.
 
-use rusqlite::{Connection, Row, ToSql};
+use rusqlite::{Connection, ToSql};
 
-use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::error::Stored;
+use crate::sqlite::sql;
 use model::{Expense, SpentBy};
 
 /// The sum, of turns under way as far as they are written.
@@ -19,13 +20,7 @@ pub(crate) fn spent(connection: &Connection, by: &SpentBy) -> Stored<Expense> {
             ("turns WHERE started_at >= ?1 AND started_at < ?2", &[from, until])
         }
     };
-    let sql = format!("SELECT coalesce(sum(total_tokens), 0), total(cost) FROM {from}");
-    let read = |row: &Row<'_>| {
-        let tokens: i64 = row.get(0)?;
-        Ok(Expense { tokens: u64::try_from(tokens).unwrap_or_default(), cost: row.get(1)? })
-    };
-    connection
-        .prepare_cached(&sql)
-        .and_then(|mut statement| statement.query_row(values, read))
-        .map_err(|error| sqlite("read what was spent", &error))
+    let select = format!("SELECT coalesce(sum(total_tokens), 0), total(cost) FROM {from}");
+    let (tokens, cost): (i64, f64) = sql::one(connection, &select, values, "add up expenses")?;
+    Ok(Expense { tokens: u64::try_from(tokens).unwrap_or_default(), cost })
 }

@@ -1,7 +1,7 @@
 //! A session's history as the next call needs it: the context rule of docs/rules/compaction.md#context-rule over the chain of parents.
 //!
-//! It reads no more than that: from the head back to the last compaction's first kept turn, or to the head that the
-//! caller knows. It must never repair or project a message; that is the transcript's work.
+//! It reads no more than that: from the head back to the first turn that the last compaction retained, or to the head
+//! that the caller knows. It must never repair or project a message; that is the transcript's work.
 
 use rusqlite::Connection;
 

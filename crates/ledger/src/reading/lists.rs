@@ -1,62 +1,61 @@
-//! Sessions and tool calls as lists, by what is asked of them. Each filter has its index; the others narrow what that one
+//! Sessions and tool calls as lists, by a filter. One condition of the filter chooses the index, the others narrow what it
 //! finds.
 //!
-//! It must never show what belongs to a session or a turn that nobody may see yet.
+//! It must never show what belongs to a session or a turn that readers do not see yet.
 
+use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use crate::reading::turn_tree::no_cursor;
-use crate::rows::row_types;
-use crate::sqlite::checksum::is_whole;
-use crate::sqlite::error::{Stored, sqlite};
+use crate::rows::tool_call_rows::{ToolCallColumns, tool_call};
+use crate::sqlite::checksum::{Checked, checked};
+use crate::sqlite::columns::list;
+use crate::sqlite::error::Stored;
+use crate::sqlite::sql;
 use model::{
     Page, SessionFilter, SessionRow, SessionStatus, ToolCallFilter, ToolCallRow, ToolCallStatus,
 };
 
-macro_rules! sessions {
-    ($index:literal, $key:literal) => {
-        concat!(
-            row_types::session_columns!(),
-            " FROM sessions ",
-            $index,
-            " WHERE ",
-            $key,
-            " AND label >= ?1 AND label IS NOT ?2 AND label < ?3 AND opening = 0
-               AND (?4 IS NULL OR agent_id = ?4) AND (?5 IS NULL OR persona_id = ?5)
-               AND (?6 IS NULL OR parent_session_label = ?6) AND (?7 IS NULL OR status = ?7)
-               AND (?8 IS NULL OR is_subagent = ?8)
-             ORDER BY label LIMIT ?9"
-        )
-    };
+/// Selects the sessions of a filter; `condition` is the one that `index` serves.
+fn sessions_by(index: &str, condition: &str) -> String {
+    let columns = list::<SessionRow>();
+    format!(
+        "SELECT {columns} FROM sessions {index} WHERE {condition}
+           AND label >= ?1 AND label IS NOT ?2 AND label < ?3 AND opening = 0
+           AND (?4 IS NULL OR agent_id = ?4) AND (?5 IS NULL OR persona_id = ?5)
+           AND (?6 IS NULL OR parent_session_label = ?6) AND (?7 IS NULL OR status = ?7)
+           AND (?8 IS NULL OR is_subagent = ?8)
+         ORDER BY label LIMIT ?9"
+    )
 }
 
-pub(crate) const SESSIONS: &str = sessions!("", "1");
-pub(crate) const SESSIONS_OF_PARENT: &str =
-    sessions!("INDEXED BY sessions_by_parent", "parent_session_label = ?6");
-pub(crate) const SESSIONS_OF_AGENT: &str =
-    sessions!("INDEXED BY sessions_by_agent", "agent_id = ?4");
-pub(crate) const SESSIONS_OF_PERSONA: &str =
-    sessions!("INDEXED BY sessions_by_persona", "persona_id = ?5");
-pub(crate) const SESSIONS_ARCHIVED: &str =
-    sessions!("INDEXED BY sessions_archived", "status = 'archived'");
+pub(crate) static SESSIONS: LazyLock<String> = LazyLock::new(|| sessions_by("", "1"));
+pub(crate) static SESSIONS_OF_PARENT: LazyLock<String> =
+    LazyLock::new(|| sessions_by("INDEXED BY sessions_by_parent", "parent_session_label = ?6"));
+pub(crate) static SESSIONS_OF_AGENT: LazyLock<String> =
+    LazyLock::new(|| sessions_by("INDEXED BY sessions_by_agent", "agent_id = ?4"));
+pub(crate) static SESSIONS_OF_PERSONA: LazyLock<String> =
+    LazyLock::new(|| sessions_by("INDEXED BY sessions_by_persona", "persona_id = ?5"));
+pub(crate) static SESSIONS_ARCHIVED: LazyLock<String> =
+    LazyLock::new(|| sessions_by("INDEXED BY sessions_archived", "status = 'archived'"));
 
-/// The sessions that `filter` lets through, by their labels.
+/// The sessions of `filter`, by their labels.
 pub(crate) fn sessions(
     connection: &Connection,
     filter: &SessionFilter,
 ) -> Stored<Page<SessionRow>> {
-    let sql = if filter.parent_session_label.is_some() {
-        SESSIONS_OF_PARENT
+    let select = if filter.parent_session_label.is_some() {
+        &SESSIONS_OF_PARENT
     } else if filter.agent_id.is_some() {
-        SESSIONS_OF_AGENT
+        &SESSIONS_OF_AGENT
     } else if filter.persona_id.is_some() {
-        SESSIONS_OF_PERSONA
+        &SESSIONS_OF_PERSONA
     } else if filter.status == Some(SessionStatus::Archived) {
-        SESSIONS_ARCHIVED
+        &SESSIONS_ARCHIVED
     } else {
-        SESSIONS
+        &SESSIONS
     };
     let prefix = filter.prefix.as_deref().unwrap_or_default();
     let from = filter.after.as_deref().unwrap_or_default().max(prefix);
@@ -65,42 +64,29 @@ pub(crate) fn sessions(
         None | Some("") => rusqlite::types::Value::Blob(Vec::new()),
         Some(prefix) => rusqlite::types::Value::Text(format!("{prefix}\u{10ffff}")),
     };
-    let read = connection
-        .prepare_cached(sql)
-        .and_then(|mut statement| {
-            statement
-                .query_map(
-                    params![
-                        from,
-                        filter.after,
-                        end,
-                        filter.agent_id,
-                        filter.persona_id,
-                        filter.parent_session_label,
-                        filter.status.map(SessionStatus::as_str),
-                        filter.is_subagent,
-                        filter.limit.and_one(),
-                    ],
-                    |row| {
-                        row_types::session_row(row).map(|session| (session.label.clone(), session))
-                    },
-                )?
-                .collect::<rusqlite::Result<Vec<_>>>()
-        })
-        .map_err(|error| sqlite("list the sessions", &error))?;
-    Ok(Page::cut(read, filter.limit))
+    let values = params![
+        from,
+        filter.after,
+        end,
+        filter.agent_id,
+        filter.persona_id,
+        filter.parent_session_label,
+        filter.status.map(SessionStatus::as_str),
+        filter.is_subagent,
+        filter.limit.and_one(),
+    ];
+    let found: Vec<SessionRow> = sql::all(connection, select, values, "list the sessions")?;
+    Ok(Page::cut(found.into_iter().map(|it| (it.label.clone(), it)).collect(), filter.limit))
 }
 
 /// Bytes of arguments and results on one page.
 const PAGE_BYTES: usize = 16 << 20;
 
-/// In the order [`row_types::tool_call`] reads, and where the call was made.
+/// Selects tool calls of a filter, each with the session of its turn.
 fn calls(from: &str, order: &str) -> String {
-    let whole = is_whole("tool_calls", "c");
+    let columns = checked::<ToolCallColumns<'_>>("tool_calls", "c");
     format!(
-        "SELECT c.id, c.provider_call_id, c.message_id, c.tool_name, c.status, c.spawned_session_label,
-           c.started_at, c.completed_at, c.sequence, c.error, c.params_json, c.result_json,
-           c.blobs_json, {whole}, c.turn_id, t.session_label FROM {from}
+        "SELECT {columns}, t.session_label FROM {from}
            AND (?3 IS NULL OR t.id = ?3) AND (?4 IS NULL OR t.session_label = ?4)
            AND (?5 IS NULL OR c.tool_name = ?5) AND (?6 IS NULL OR c.status = ?6)
            AND t.status NOT IN ('pending', 'streaming')
@@ -135,9 +121,9 @@ pub(crate) static CALLS_OF_TOOL: LazyLock<String> = LazyLock::new(|| {
         "c.turn_id, c.sequence",
     )
 });
-pub(crate) const CALL_PLACE: &str = "SELECT turn_id, sequence FROM tool_calls WHERE id = ?1";
+pub(crate) const CALL_POSITION: &str = "SELECT turn_id, sequence FROM tool_calls WHERE id = ?1";
 
-/// The tool calls that `filter` lets through, by turn and by their order in it.
+/// The tool calls of `filter`, by turn and by their order in it.
 ///
 /// # Errors
 /// `invalid_query` for an `after` that is no call.
@@ -145,8 +131,8 @@ pub(crate) fn tool_calls(
     connection: &Connection,
     filter: &ToolCallFilter,
 ) -> Stored<Page<ToolCallRow>> {
-    let failed = |error| sqlite("list the tool calls", &error);
-    let sql = if filter.turn_id.is_some() {
+    let doing = "list the tool calls";
+    let select = if filter.turn_id.is_some() {
         &CALLS_OF_TURN
     } else if filter.session_label.is_some() {
         &CALLS_OF_SESSION
@@ -157,41 +143,34 @@ pub(crate) fn tool_calls(
     };
     let (turn, sequence): (String, i64) = match &filter.after {
         None => (String::new(), -1),
-        Some(after) => connection
-            .prepare_cached(CALL_PLACE)
-            .and_then(|mut statement| {
-                statement.query_row((after,), |row| Ok((row.get(0)?, row.get(1)?))).optional()
-            })
-            .map_err(failed)?
+        Some(after) => sql::optional(connection, CALL_POSITION, (after,), doing)?
             .ok_or_else(|| no_cursor("filter.after", after))?,
     };
-    let mut statement = connection.prepare_cached(sql).map_err(failed)?;
-    let mut rows = statement
-        .query(params![
-            turn,
-            sequence,
-            filter.turn_id,
-            filter.session_label,
-            filter.tool_name,
-            filter.status.map(ToolCallStatus::as_str),
-            filter.limit.and_one(),
-        ])
-        .map_err(failed)?;
-    let mut read = Vec::new();
+    let values = params![
+        turn,
+        sequence,
+        filter.turn_id,
+        filter.session_label,
+        filter.tool_name,
+        filter.status.map(ToolCallStatus::as_str),
+        filter.limit.and_one(),
+    ];
+    let mut found: Vec<(String, ToolCallRow)> = Vec::new();
     let mut bytes = 0;
     let mut full = false;
-    while let Some(row) = rows.next().map_err(failed)? {
-        let call = row_types::tool_call(connection, row).map_err(failed)??;
+    sql::each(connection, select, values, doing, |fields| {
+        let checked: Checked<ToolCallColumns<'_>> = fields.next()?;
+        let call = tool_call(connection, &checked)?;
         bytes += call.params.get().len() + call.result.as_ref().map_or(0, |it| it.get().len());
-        full = bytes > PAGE_BYTES && !read.is_empty();
+        full = bytes > PAGE_BYTES && !found.is_empty();
         if full {
-            break;
+            return Ok(ControlFlow::Break(()));
         }
-        let (turn_id, session_label) =
-            row.get(14).and_then(|turn| Ok((turn, row.get(15)?))).map_err(failed)?;
-        read.push((call.call_id.clone(), ToolCallRow { turn_id, session_label, call }));
-    }
-    let last = read.last().map(|(key, _)| key.clone());
-    let page = Page::cut(read, filter.limit);
+        let (turn_id, session_label) = (checked.row.turn_id.to_owned(), fields.next()?);
+        found.push((call.call_id.clone(), ToolCallRow { turn_id, session_label, call }));
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let last = found.last().map(|(key, _)| key.clone());
+    let page = Page::cut(found, filter.limit);
     Ok(Page { next: page.next.or_else(|| last.filter(|_| full)), ..page })
 }

@@ -1,7 +1,7 @@
-//! The host's own SQL, read-only: what spares it a second SQLite on the ledger (docs/rules/faults.md#no-second-sqlite).
+//! The host's own SQL, read-only, so that a host needs no second SQLite on the ledger (docs/rules/faults.md#no-second-sqlite).
 //!
-//! An authorizer allows reading and nothing else, and a statement must be read-only by SQLite's own account. Limits of
-//! rows, bytes and time are told, never silent. It must never run on a connection that can write.
+//! An authorizer allows reading and nothing else, and SQLite itself must report the statement as read-only. A limit of rows,
+//! bytes or time that was reached is reported, never silent. It must never run on a connection that can write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +16,10 @@ use model::{QueryLimits, QueryResult, QueryRow, StorageError, StorageErrorKind, 
 
 /// The largest integer that JavaScript holds exactly.
 const SAFE_INTEGER: i64 = (1 << 53) - 1;
-/// Instructions of SQLite between two looks at the clock.
+/// Instructions of SQLite between two checks of the clock.
 const STEPS: i32 = 4_000;
 
-/// Bars everything but reading, for as long as the connection lives.
+/// Denies everything but reading, for as long as the connection lives.
 pub(crate) fn guard(mut connection: Connection) -> Stored<Connection> {
     connection
         .authorizer(Some(authorize))
@@ -37,7 +37,7 @@ fn authorize(context: AuthContext<'_>) -> Authorization {
         {
             Authorization::Allow
         }
-        // What the search's index asks before it is read: whether another connection has written.
+        // The search index checks before a read whether another connection has written.
         AuthAction::Pragma { pragma_name, pragma_value: None }
             if pragma_name.eq_ignore_ascii_case("data_version") =>
         {

@@ -1,46 +1,49 @@
-//! What a session's context no longer holds, found by its words: the messages of the turns before the last compaction's
-//! first kept one.
+//! A search by words in the part of a thread that its context no longer contains: the messages of the turns before the first
+//! one that the last compaction retained.
 //!
-//! It must never look beside the thread: another session's turns and a sibling branch's are nobody's ancestors.
+//! It must never leave the thread: turns of another session and of a sibling branch are not its ancestors.
 
-use crate::rows::message_rows;
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use rusqlite::Connection;
 
 use crate::rows::blobs;
 use crate::rows::context_rows;
 use crate::rows::iso_time;
+use crate::rows::message_rows;
 use crate::search::{message_search, search_indexer};
 use crate::sessions::pointers;
-use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::error::Stored;
 use crate::sqlite::functions::words_of;
-use crate::sqlite::tokenize;
-use crate::sqlite::tokenize::{Wanted, search_words};
+use crate::sqlite::sql;
+use crate::sqlite::tokenize::{self, Wanted, search_words};
 use model::{Block, Message, RECALL, Recall, Recalled, RecalledMessage, Role};
 
-/// Characters of a message around what was found.
+/// Characters of a message around the words that were found.
 const EXCERPT: usize = 600;
-/// Words of a question that are looked for.
+/// Words of a query that are searched for.
 const MOST_TERMS: usize = 16;
-/// Messages that the index gives for a word, of all sessions: a common word of a large ledger is not followed to its end.
+/// Messages that are read from the index for a word, of all sessions: a common word of a large ledger has many more.
 const MOST_HITS: usize = 100_000;
 /// Turns whose tool results are read: they are in no index.
 const MOST_TURNS: usize = 1_000;
 /// Bytes of texts and images in them that are read.
 const MOST_BYTES: usize = 8 * 1024 * 1024;
 
-/// A message by the place of its turn in the thread, the newest first, and its own in the turn; and how many words it holds.
+/// A message that was found.
 struct Found {
+    /// The position of its turn in the thread, the newest first.
     turn: usize,
     sequence: u32,
+    /// How many of the words it contains.
     matched: usize,
 }
 
-/// Finds the messages that hold the words of `asked`, or, where none holds all of them, some.
-pub(crate) fn recall(connection: &Connection, asked: &Recall) -> Stored<Recalled> {
-    let head = pointers::visible_head(connection, &asked.session_label)?.flatten();
-    let Some(head) = head.or_else(|| asked.parent_turn_id.clone()) else {
+/// Finds the messages that contain all words of the query, or, where there is none, those that contain some.
+pub(crate) fn recall(connection: &Connection, request: &Recall) -> Stored<Recalled> {
+    let head = pointers::visible_head(connection, &request.session_label)?.flatten();
+    let Some(head) = head.or_else(|| request.parent_turn_id.clone()) else {
         return Ok(Recalled::default());
     };
     let Some(newest) = context_rows::newest_left_out(connection, &head)? else {
@@ -48,24 +51,23 @@ pub(crate) fn recall(connection: &Connection, asked: &Recall) -> Stored<Recalled
     };
     let turns = thread(connection, &newest)?;
     let mut recalled = Recalled { compacted: true, ..Recalled::default() };
-    let Some(mut wanted) = tokenize::wanted(&asked.query) else { return Ok(recalled) };
+    let Some(mut wanted) = tokenize::wanted(&request.query) else { return Ok(recalled) };
     wanted.truncate(MOST_TERMS);
     let all = wanted.count();
-    let places: HashMap<&str, usize> =
-        turns.iter().enumerate().map(|(place, id)| (id.as_str(), place)).collect();
-    // What no index has: what was said of late, and what tools answered.
-    let mut beside = lately(connection, &wanted, &places)?;
-    beside.extend(tool_results(connection, &turns, &wanted, &mut recalled.partial)?);
-    let mut found: Vec<Found> = indexed(connection, &wanted, &places, &mut recalled.partial)?
+    let positions: HashMap<&str, usize> =
+        turns.iter().enumerate().map(|(position, id)| (id.as_str(), position)).collect();
+    let mut unindexed = unindexed(connection, &wanted, &positions)?;
+    unindexed.extend(tool_results(connection, &turns, &wanted, &mut recalled.partial)?);
+    let mut found: Vec<Found> = indexed(connection, &wanted, &positions, &mut recalled.partial)?
         .into_iter()
         .map(|(turn, sequence)| Found { turn, sequence, matched: all })
         .collect();
-    if found.is_empty() && beside.iter().all(|it| it.matched < all) {
+    if found.is_empty() && unindexed.iter().all(|it| it.matched < all) {
         recalled.loosely = true;
         let mut counted: HashMap<(usize, u32), usize> = HashMap::new();
         for word in wanted.singly() {
-            for place in indexed(connection, &word, &places, &mut recalled.partial)? {
-                *counted.entry(place).or_default() += 1;
+            for message in indexed(connection, &word, &positions, &mut recalled.partial)? {
+                *counted.entry(message).or_default() += 1;
             }
         }
         found.extend(counted.into_iter().map(|((turn, sequence), matched)| Found {
@@ -74,16 +76,16 @@ pub(crate) fn recall(connection: &Connection, asked: &Recall) -> Stored<Recalled
             matched,
         }));
     } else {
-        beside.retain(|it| it.matched == all);
+        unindexed.retain(|it| it.matched == all);
     }
-    found.append(&mut beside);
+    found.append(&mut unindexed);
     found.sort_unstable_by_key(|it| (usize::MAX - it.matched, it.turn, u32::MAX - it.sequence));
-    found.truncate(asked.limit);
+    found.truncate(request.limit);
     for Found { turn, sequence, .. } in found {
         let Some(turn_id) = turns.get(turn) else { continue };
         let messages = message_rows::messages(connection, turn_id)?;
-        let said = messages.iter().find(|message| message.sequence == sequence);
-        recalled.messages.extend(said.map(|message| told(message, turn_id, &asked.query)));
+        let found = messages.iter().find(|message| message.sequence == sequence);
+        recalled.messages.extend(found.map(|it| recalled_message(it, turn_id, &request.query)));
     }
     Ok(recalled)
 }
@@ -98,12 +100,7 @@ pub(crate) const THREAD: &str = "WITH RECURSIVE thread(id, parent, kind) AS (
 
 /// Newest first.
 fn thread(connection: &Connection, newest: &str) -> Stored<Vec<String>> {
-    connection
-        .prepare_cached(THREAD)
-        .and_then(|mut statement| {
-            statement.query_map((newest,), |row| row.get(0))?.collect::<Result<_, _>>()
-        })
-        .map_err(|error| sqlite(&format!("read the thread of turn `{newest}`"), &error))
+    sql::all(connection, THREAD, (newest,), format_args!("read the thread of turn `{newest}`"))
 }
 
 /// Newest first, of every session.
@@ -111,59 +108,55 @@ pub(crate) const INDEXED: &str = "SELECT m.turn_id, m.sequence
      FROM message_words w CROSS JOIN messages m ON m.rowid = w.rowid
      WHERE w.message_words MATCH ?1 ORDER BY w.rowid DESC";
 
-/// What people, models and hosts said.
+/// The messages of the thread that the index has for the words: position of the turn, sequence.
 fn indexed(
     connection: &Connection,
     wanted: &Wanted,
-    places: &HashMap<&str, usize>,
+    positions: &HashMap<&str, usize>,
     partial: &mut bool,
 ) -> Stored<Vec<(usize, u32)>> {
-    let failed = |error| sqlite("search the ledger", &error);
-    let mut statement = connection.prepare_cached(INDEXED).map_err(failed)?;
-    let mut rows = statement.query((wanted.query(),)).map_err(failed)?;
     let mut found = Vec::new();
     let mut seen = 0;
-    while let Some(row) = rows.next().map_err(failed)? {
+    sql::each(connection, INDEXED, (wanted.query(),), "search the ledger", |fields| {
         seen += 1;
         if seen > MOST_HITS {
             *partial = true;
-            break;
+            return Ok(ControlFlow::Break(()));
         }
-        let turn = row.get_ref(0).and_then(|id| Ok(places.get(id.as_str()?))).map_err(failed)?;
-        if let Some(&turn) = turn {
-            found.push((turn, row.get(1).map_err(failed)?));
+        if let Some(&turn) = positions.get(fields.next::<&str>()?) {
+            found.push((turn, fields.next()?));
         }
-    }
+        Ok(ControlFlow::Continue(()))
+    })?;
     Ok(found)
 }
 
-/// What is said and not indexed yet.
-pub(crate) const LATELY: &str = "SELECT turn_id, sequence, content, blobs_json FROM messages
+/// The messages that are not indexed yet.
+pub(crate) const UNINDEXED: &str = "SELECT turn_id, sequence, content, blobs_json FROM messages
      WHERE rowid > ?1 AND role IN ('user', 'assistant', 'system')";
 
-fn lately(
+fn unindexed(
     connection: &Connection,
     wanted: &Wanted,
-    places: &HashMap<&str, usize>,
+    positions: &HashMap<&str, usize>,
 ) -> Stored<Vec<Found>> {
-    let failed = |error| sqlite("search the ledger", &error);
     let indexed = search_indexer::indexed_through(connection)?;
-    let mut statement = connection.prepare_cached(LATELY).map_err(failed)?;
-    let mut rows = statement.query((indexed,)).map_err(failed)?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next().map_err(failed)? {
-        let turn = row.get_ref(0).and_then(|id| Ok(places.get(id.as_str()?))).map_err(failed)?;
-        let Some(&turn) = turn else { continue };
-        let words = words_of(&blobs::message_text(connection, row, 2)?);
-        let matched = wanted.matched(&words);
-        if matched > 0 {
-            found.push(Found { turn, sequence: row.get(1).map_err(failed)?, matched });
+    sql::each(connection, UNINDEXED, (indexed,), "search the ledger", |fields| {
+        if let Some(&turn) = positions.get(fields.next::<&str>()?) {
+            let sequence = fields.next()?;
+            let words = words_of(&blobs::message_text(connection, fields)?);
+            let matched = wanted.matched(&words);
+            if matched > 0 {
+                found.push(Found { turn, sequence, matched });
+            }
         }
-    }
+        Ok(ControlFlow::Continue(()))
+    })?;
     Ok(found)
 }
 
-/// What tools answered, but for what this one found before.
+/// The tool results of the thread, which are in no index; not those of the recall tool itself.
 fn tool_results(
     connection: &Connection,
     turns: &[String],
@@ -217,7 +210,7 @@ fn text_of(blocks: &[Block]) -> String {
     texts.join("\n")
 }
 
-fn told(message: &Message, turn_id: &str, query: &str) -> RecalledMessage {
+fn recalled_message(message: &Message, turn_id: &str, query: &str) -> RecalledMessage {
     let (tool_name, text) = match result_of(message) {
         Some((tool, text)) => (Some(tool.to_owned()), text),
         None => (None, text_of(&message.blocks)),

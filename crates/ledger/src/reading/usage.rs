@@ -2,12 +2,16 @@
 //!
 //! It reads turns that have ended, by an index of the key, a page of keys at a time. It must never make an unknown price 0.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, params};
 
 use crate::reading::turn_tree::no_cursor;
-use crate::sqlite::error::{Stored, sqlite};
-use model::{Page, TokenUsage, UsageBy, UsageFilter, UsageRow};
+use crate::sqlite::error::Stored;
+use crate::sqlite::fields::Fields;
+use crate::sqlite::sql;
+use model::{Page, UsageBy, UsageFilter, UsageRow};
 
+/// Selects the sums of a group, in the order in which [`usage_row`] reads them.
 macro_rules! sums {
     ($from:literal) => {
         concat!(
@@ -16,18 +20,18 @@ macro_rules! sums {
                sum(t.cost) FILTER (WHERE t.turn_type = 'normal'),
                count(*) FILTER (WHERE t.turn_type = 'normal' AND t.cost IS NULL),
                count(*) FILTER (WHERE t.turn_type = 'compaction'),
-               sum(t.input_tokens) FILTER (WHERE t.turn_type = 'normal'),
-               sum(t.output_tokens) FILTER (WHERE t.turn_type = 'normal'),
-               sum(t.cached_input_tokens) FILTER (WHERE t.turn_type = 'normal'),
-               sum(t.cache_write_tokens) FILTER (WHERE t.turn_type = 'normal'),
-               sum(t.reasoning_tokens) FILTER (WHERE t.turn_type = 'normal'),
-               sum(t.total_tokens) FILTER (WHERE t.turn_type = 'normal'),
-               sum(t.input_tokens) FILTER (WHERE t.turn_type = 'compaction'),
-               sum(t.output_tokens) FILTER (WHERE t.turn_type = 'compaction'),
-               sum(t.cached_input_tokens) FILTER (WHERE t.turn_type = 'compaction'),
-               sum(t.cache_write_tokens) FILTER (WHERE t.turn_type = 'compaction'),
-               sum(t.reasoning_tokens) FILTER (WHERE t.turn_type = 'compaction'),
-               sum(t.total_tokens) FILTER (WHERE t.turn_type = 'compaction'),
+               coalesce(sum(t.input_tokens) FILTER (WHERE t.turn_type = 'normal'), 0),
+               coalesce(sum(t.output_tokens) FILTER (WHERE t.turn_type = 'normal'), 0),
+               coalesce(sum(t.cached_input_tokens) FILTER (WHERE t.turn_type = 'normal'), 0),
+               coalesce(sum(t.cache_write_tokens) FILTER (WHERE t.turn_type = 'normal'), 0),
+               coalesce(sum(t.reasoning_tokens) FILTER (WHERE t.turn_type = 'normal'), 0),
+               coalesce(sum(t.total_tokens) FILTER (WHERE t.turn_type = 'normal'), 0),
+               coalesce(sum(t.input_tokens) FILTER (WHERE t.turn_type = 'compaction'), 0),
+               coalesce(sum(t.output_tokens) FILTER (WHERE t.turn_type = 'compaction'), 0),
+               coalesce(sum(t.cached_input_tokens) FILTER (WHERE t.turn_type = 'compaction'), 0),
+               coalesce(sum(t.cache_write_tokens) FILTER (WHERE t.turn_type = 'compaction'), 0),
+               coalesce(sum(t.reasoning_tokens) FILTER (WHERE t.turn_type = 'compaction'), 0),
+               coalesce(sum(t.total_tokens) FILTER (WHERE t.turn_type = 'compaction'), 0),
                sum(t.cost) FILTER (WHERE t.turn_type = 'compaction')
              FROM ",
             $from,
@@ -65,17 +69,19 @@ pub(crate) const NEXT_START: &str =
     "SELECT started_at FROM turns WHERE started_at >= ?1 ORDER BY started_at LIMIT 1";
 pub(crate) const HAS_MODEL: &str = "SELECT 1 FROM turns WHERE provider = ?1 AND model = ?2 LIMIT 1";
 
+const DOING: &str = "add up the ledger's usage";
+
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;
 
-/// One group of turns: its key for the host, and what its statement is given.
+/// One group of turns: its key for the host, and the values of its statement.
 struct Group {
     key: String,
-    bound: (rusqlite::types::Value, rusqlite::types::Value),
+    bound: (Value, Value),
     after_key: UsageKey,
 }
 
-/// Where the next group is looked for.
+/// The key after which the next group is searched.
 #[derive(Clone)]
 enum UsageKey {
     Text(String),
@@ -83,25 +89,23 @@ enum UsageKey {
     Time(i64),
 }
 
-/// The usage that `filter` asks for, by its keys.
+/// The usage that `filter` selects, by its keys.
 ///
 /// # Errors
 /// `invalid_query` for an `after` that is no key.
 pub(crate) fn usage(connection: &Connection, filter: &UsageFilter) -> Stored<Page<UsageRow>> {
-    let failed = |error| sqlite("add up the ledger's usage", &error);
-    let sql = match filter.by {
+    let select = match filter.by {
         UsageBy::Turn => OF_TURN,
         UsageBy::Session => OF_SESSION,
         UsageBy::Agent => OF_AGENT,
         UsageBy::Model => OF_MODEL,
         UsageBy::Day => OF_DAY,
     };
-    let mut statement = connection.prepare_cached(sql).map_err(failed)?;
     let mut after_key = Some(first(connection, filter)?);
     let mut read = Vec::new();
     while read.len() <= filter.limit.items()
         && let Some(from) = after_key.take()
-        && let Some(group) = next(connection, filter, &from).map_err(failed)?
+        && let Some(group) = next(connection, filter, &from)?
     {
         let sums = params![
             filter.session_label,
@@ -113,9 +117,10 @@ pub(crate) fn usage(connection: &Connection, filter: &UsageFilter) -> Stored<Pag
             group.bound.0,
             group.bound.1,
         ];
-        let row = statement.query_row(sums, |row| row_of(group.key, row)).map_err(failed)?;
-        if row.turns > 0 || row.compactions > 0 {
-            read.push((row.key.clone(), row));
+        let row =
+            sql::first(connection, select, sums, DOING, |fields| usage_row(&group.key, fields))?;
+        if let Some(row) = row.filter(|row| row.turns > 0 || row.compactions > 0) {
+            read.push((group.key, row));
         }
         after_key = Some(group.after_key);
     }
@@ -123,7 +128,6 @@ pub(crate) fn usage(connection: &Connection, filter: &UsageFilter) -> Stored<Pag
 }
 
 fn first(connection: &Connection, filter: &UsageFilter) -> Stored<UsageKey> {
-    let failed = |error| sqlite("add up the ledger's usage", &error);
     let after = filter.after.as_deref();
     let no_key = || no_cursor("filter.after", after.unwrap_or_default());
     Ok(match (filter.by, after) {
@@ -131,18 +135,14 @@ fn first(connection: &Connection, filter: &UsageFilter) -> Stored<UsageKey> {
             UsageKey::Text(after.unwrap_or("").to_owned())
         }
         (UsageBy::Model, None) => UsageKey::Model(String::new(), String::new()),
-        // Either name may have a `/`: the cut is where such a pair is.
+        // Either name may have a `/`: the right cut is one whose pair is in the ledger.
         (UsageBy::Model, Some(after)) => {
             let mut found = None;
             for (at, _) in after.match_indices('/') {
                 let (Some(provider), Some(model)) = (after.get(..at), after.get(at + 1..)) else {
                     continue;
                 };
-                let there = connection
-                    .prepare_cached(HAS_MODEL)
-                    .and_then(|mut statement| statement.exists((provider, model)))
-                    .map_err(failed)?;
-                if there {
+                if sql::exists(connection, HAS_MODEL, (provider, model), DOING)? {
                     found = Some(UsageKey::Model(provider.to_owned(), model.to_owned()));
                     break;
                 }
@@ -151,44 +151,34 @@ fn first(connection: &Connection, filter: &UsageFilter) -> Stored<UsageKey> {
         }
         (UsageBy::Day, None) => UsageKey::Time(filter.since.unwrap_or(i64::MIN)),
         (UsageBy::Day, Some(after)) => {
-            let start: Option<i64> = connection
-                .prepare_cached("SELECT unixepoch(?1) * 1000 WHERE ?1 IS date(?1)")
-                .and_then(|mut statement| {
-                    statement.query_row((after,), |row| row.get(0)).optional()
-                })
-                .map_err(failed)?;
+            let select = "SELECT unixepoch(?1) * 1000 WHERE ?1 IS date(?1)";
+            let start: Option<i64> = sql::optional(connection, select, (after,), DOING)?;
             UsageKey::Time(start.ok_or_else(no_key)?.saturating_add(DAY))
         }
     })
 }
 
+/// The next group after a key.
 fn next(
     connection: &Connection,
     filter: &UsageFilter,
     after_key: &UsageKey,
-) -> rusqlite::Result<Option<Group>> {
-    use rusqlite::types::Value;
+) -> Stored<Option<Group>> {
     match after_key {
         UsageKey::Text(after) => {
-            let find = |sql, session: Option<&str>| {
-                let mut statement = connection.prepare_cached(sql)?;
-                match session {
-                    Some(label) => statement.query_row((after, label), |row| row.get(0)),
-                    None => statement.query_row((after,), |row| row.get(0)),
-                }
-                .optional()
-            };
-            // The only key there is: no others are gone through.
+            let find = |select| sql::optional(connection, select, (after,), DOING);
+            // The filter allows one key only: no others are read.
             let the = |only: &String| Ok((only > after).then(|| only.clone()));
-            let session = filter.session_label.as_ref();
-            let key: Option<String> = match filter.by {
-                UsageBy::Turn if session.is_some() => {
-                    find(NEXT_TURN_OF_SESSION, session.map(String::as_str))
+            let key: Option<String> = match (filter.by, &filter.session_label) {
+                (UsageBy::Turn, Some(label)) => {
+                    sql::optional(connection, NEXT_TURN_OF_SESSION, (after, label), DOING)
                 }
-                UsageBy::Turn => find(NEXT_TURN, None),
-                UsageBy::Session => session.map_or_else(|| find(NEXT_SESSION, None), the),
-                UsageBy::Agent | UsageBy::Model | UsageBy::Day => {
-                    filter.agent_id.as_ref().map_or_else(|| find(NEXT_AGENT, None), the)
+                (UsageBy::Turn, None) => find(NEXT_TURN),
+                (UsageBy::Session, session) => {
+                    session.as_ref().map_or_else(|| find(NEXT_SESSION), the)
+                }
+                (UsageBy::Agent | UsageBy::Model | UsageBy::Day, _) => {
+                    filter.agent_id.as_ref().map_or_else(|| find(NEXT_AGENT), the)
                 }
             }?;
             Ok(key.map(|key| Group {
@@ -198,10 +188,8 @@ fn next(
             }))
         }
         UsageKey::Model(provider, model) => {
-            let found: Option<(String, String)> = connection
-                .prepare_cached(NEXT_MODEL)?
-                .query_row((provider, model), |row| Ok((row.get(0)?, row.get(1)?)))
-                .optional()?;
+            let found: Option<(String, String)> =
+                sql::optional(connection, NEXT_MODEL, (provider, model), DOING)?;
             Ok(found.map(|(provider, model)| Group {
                 key: format!("{provider}/{model}"),
                 bound: (Value::Text(provider.clone()), Value::Text(model.clone())),
@@ -210,18 +198,13 @@ fn next(
         }
         UsageKey::Time(from) => {
             let from = filter.since.map_or(*from, |since| since.max(*from));
-            let start: Option<i64> = connection
-                .prepare_cached(NEXT_START)?
-                .query_row((from,), |row| row.get(0))
-                .optional()?;
+            let start: Option<i64> = sql::optional(connection, NEXT_START, (from,), DOING)?;
             let Some(start) = start.filter(|start| filter.until.is_none_or(|until| *start < until))
             else {
                 return Ok(None);
             };
             let day = start.div_euclid(DAY).saturating_mul(DAY);
-            let key = connection
-                .prepare_cached("SELECT date(?1, 'unixepoch')")?
-                .query_row((day / 1_000,), |row| row.get(0))?;
+            let key = sql::one(connection, "SELECT date(?1, 'unixepoch')", (day / 1_000,), DOING)?;
             let end = day.saturating_add(DAY);
             let bound = (Value::Integer(day), Value::Integer(end));
             Ok(Some(Group { key, bound, after_key: UsageKey::Time(end) }))
@@ -229,29 +212,17 @@ fn next(
     }
 }
 
-fn row_of(key: String, row: &Row<'_>) -> rusqlite::Result<UsageRow> {
-    let count = |at: usize| {
-        Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.unwrap_or_default().cast_unsigned())
-    };
-    let usage = |at: usize| {
-        Ok::<_, rusqlite::Error>(TokenUsage {
-            input_tokens: count(at)?,
-            output_tokens: count(at + 1)?,
-            cached_input_tokens: count(at + 2)?,
-            cache_write_tokens: count(at + 3)?,
-            reasoning_tokens: count(at + 4)?,
-            total_tokens: count(at + 5)?,
-        })
-    };
+/// A row of [`sums!`].
+fn usage_row(key: &str, fields: &mut Fields<'_>) -> Stored<UsageRow> {
     Ok(UsageRow {
-        key,
-        turns: count(0)?,
-        estimated_turns: count(1)?,
-        cost: row.get(2)?,
-        unpriced_turns: count(3)?,
-        compactions: count(4)?,
-        usage: usage(5)?,
-        compaction_usage: usage(11)?,
-        compaction_cost: row.get(17)?,
+        key: key.to_owned(),
+        turns: fields.next()?,
+        estimated_turns: fields.next()?,
+        cost: fields.next()?,
+        unpriced_turns: fields.next()?,
+        compactions: fields.next()?,
+        usage: fields.next()?,
+        compaction_usage: fields.next()?,
+        compaction_cost: fields.next()?,
     })
 }

@@ -1,18 +1,18 @@
-//! A message as its columns: the texts once, and a frame that says how the blocks are cut from them.
+//! A message as its columns: each text once, and a frame from which the blocks are cut out of the texts.
 //!
 //! `content` and `thinking` hold every visible text and all shown reasoning, in order; `blocks_json` is the list of
-//! blocks with each such text named by its length in bytes, and NULL for a message of one plain text block. So the
-//! interface's columns can be read as they are, nothing is stored twice, and opaque values come back byte for byte.
+//! blocks, with the length in bytes instead of each such text, and NULL for a message of one plain text block. So the
+//! columns of the interface can be read as they are, nothing is stored twice, and opaque values come back byte for byte.
 //! This file must never interpret those values.
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::rows::message_columns::{Columns, ColumnsRef};
+use crate::rows::message_columns::{Content, ContentRef};
 use crate::sqlite::error::{Stored, damaged};
 use model::{Block, Message};
 
-/// A block on its way into `blocks_json`.
+/// A block as it is written to `blocks_json`.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 enum FrameOut<'a> {
@@ -51,7 +51,7 @@ enum FrameOut<'a> {
         provider_data: Option<&'a str>,
     },
     ToolResult {
-        /// Left out where the columns `tool_call_id` and `is_error` say it.
+        /// Left out where the columns `tool_call_id` and `is_error` have it.
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_call_id: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ enum FrameOut<'a> {
     },
 }
 
-/// A block on its way out. One flat shape, because serde's tagged enums copy everything first.
+/// A block as it is read. One flat shape, because serde's tagged enums copy everything first.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct FrameIn {
@@ -102,20 +102,20 @@ enum Kind {
 }
 
 /// The columns of a message.
-pub(crate) fn encode(message: &Message) -> Stored<Columns> {
+pub(crate) fn encode(message: &Message) -> Stored<Content> {
     let result = message.tool_result();
     let plain = matches!(message.blocks.as_slice(), [Block::Text { provider_data: None, .. }]);
     let blocks_json = if plain {
         None
     } else {
-        let mut place = Place { in_columns: result.is_some(), nested: false };
-        let frames: Vec<_> = message.blocks.iter().map(|block| frame(block, &mut place)).collect();
+        let mut level = Level { in_columns: result.is_some(), nested: false };
+        let frames: Vec<_> = message.blocks.iter().map(|block| frame(block, &mut level)).collect();
         Some(
             serde_json::to_string(&frames)
                 .map_err(|_| damaged("a message's blocks have no JSON"))?,
         )
     };
-    Ok(Columns {
+    Ok(Content {
         content: message.content(),
         thinking: message.thinking(),
         blocks_json,
@@ -124,23 +124,23 @@ pub(crate) fn encode(message: &Message) -> Stored<Columns> {
     })
 }
 
-/// Where a block stands.
-struct Place {
-    /// Whether the next tool result is the one the columns name.
+/// The blocks of a message, or those inside a tool's result.
+struct Level {
+    /// Whether the next tool result is the one of the columns `tool_call_id` and `is_error`.
     in_columns: bool,
-    /// Whether it is inside a tool's result.
+    /// Whether the blocks are inside a tool's result.
     nested: bool,
 }
 
-fn frame<'a>(block: &'a Block, place: &mut Place) -> FrameOut<'a> {
+fn frame<'a>(block: &'a Block, level: &mut Level) -> FrameOut<'a> {
     match block {
         Block::Text { text, provider_data } => {
             FrameOut::Text { text_bytes: text.len(), provider_data: provider_data.as_deref() }
         }
         Block::Image { mime_type, data } => FrameOut::Image { mime_type, data },
         Block::Thinking { thinking, signature, provider_data } => FrameOut::Thinking {
-            thinking_bytes: (!place.nested).then_some(thinking.len()),
-            thinking: place.nested.then_some(thinking),
+            thinking_bytes: (!level.nested).then_some(thinking.len()),
+            thinking: level.nested.then_some(thinking),
             signature: signature.as_deref(),
             provider_data: provider_data.as_deref(),
         },
@@ -157,8 +157,8 @@ fn frame<'a>(block: &'a Block, place: &mut Place) -> FrameOut<'a> {
             }
         }
         Block::ToolResult { tool_call_id, tool_name, content, is_error } => {
-            let named = std::mem::take(&mut place.in_columns);
-            let mut inside = Place { in_columns: false, nested: true };
+            let named = std::mem::take(&mut level.in_columns);
+            let mut inside = Level { in_columns: false, nested: true };
             FrameOut::ToolResult {
                 tool_call_id: (!named).then_some(tool_call_id),
                 is_error: (!named).then_some(*is_error),
@@ -174,7 +174,7 @@ fn frame<'a>(block: &'a Block, place: &mut Place) -> FrameOut<'a> {
 ///
 /// # Errors
 /// `ledger_corrupt` where the frame and the texts do not fit together.
-pub(crate) fn decode(columns: ColumnsRef<'_>) -> Stored<Vec<Block>> {
+pub(crate) fn decode(columns: ContentRef<'_>) -> Stored<Vec<Block>> {
     let Some(json) = columns.blocks_json else {
         return Ok(vec![Block::text(columns.content)]);
     };
@@ -183,7 +183,7 @@ pub(crate) fn decode(columns: ColumnsRef<'_>) -> Stored<Vec<Block>> {
     let mut texts = Texts {
         content: columns.content,
         thinking: columns.thinking.unwrap_or_default(),
-        answers: columns.tool_call_id.zip(columns.is_error),
+        result: columns.tool_call_id.zip(columns.is_error),
     };
     let blocks = frames.into_iter().map(|frame| texts.block(frame)).collect::<Option<Vec<_>>>();
     match blocks {
@@ -196,7 +196,8 @@ pub(crate) fn decode(columns: ColumnsRef<'_>) -> Stored<Vec<Block>> {
 struct Texts<'a> {
     content: &'a str,
     thinking: &'a str,
-    answers: Option<(&'a str, bool)>,
+    /// The call id and the outcome of the tool result whose columns have them.
+    result: Option<(&'a str, bool)>,
 }
 
 impl Texts<'_> {
@@ -226,7 +227,7 @@ impl Texts<'_> {
             Kind::ToolResult => {
                 let (tool_call_id, is_error) = match frame.tool_call_id {
                     Some(id) => (id, frame.is_error?),
-                    None => self.answers.take().map(|(id, failed)| (id.to_owned(), failed))?,
+                    None => self.result.take().map(|(id, failed)| (id.to_owned(), failed))?,
                 };
                 Block::ToolResult {
                     tool_call_id,
@@ -250,9 +251,9 @@ fn cut(text: &mut &str, bytes: Option<usize>) -> Option<String> {
     Some(head.to_owned())
 }
 
-/// What bit rot in a page would change without SQLite's noticing (docs/rules/faults.md#sqlite): the hash of all that a request is built
-/// from. Each part is framed by its length, so that no text can move from one column to the next.
-pub(crate) fn checksum(role: &str, columns: ColumnsRef<'_>, provenance: [Option<&str>; 5]) -> i64 {
+/// The hash of everything that a request is built from: it shows bit rot in a page, which SQLite does not notice
+/// (docs/rules/faults.md#sqlite). Each part is framed by its length, so that no text can move from one column to the next.
+pub(crate) fn checksum(role: &str, columns: ContentRef<'_>, provenance: [Option<&str>; 5]) -> i64 {
     let mut hash = Xxh3::new();
     let mut part = |text: Option<&str>| {
         let length = text.map_or(u64::MAX, |text| u64::try_from(text.len()).unwrap_or(u64::MAX));

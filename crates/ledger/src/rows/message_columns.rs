@@ -1,15 +1,59 @@
-//! The columns of a message that hold its content, owned or lent.
+//! The columns of `messages`, and those of them that hold a message's content, owned or borrowed.
 //!
 //! It must never interpret what is in them: that is `message_codec`.
 
 use std::borrow::Cow;
 
-/// The names of a message's columns, in the order of the codec.
+use crate::sqlite::columns::columns;
+
+/// A row of `messages`, as far as the ledger writes and reads it.
+pub(crate) struct MessageColumns<'r> {
+    pub(crate) id: &'r str,
+    pub(crate) turn_id: &'r str,
+    pub(crate) role: &'r str,
+    pub(crate) sequence: u32,
+    pub(crate) created_at: i64,
+    pub(crate) tool_call_id: Option<&'r str>,
+    pub(crate) is_error: Option<bool>,
+    pub(crate) provider: Option<&'r str>,
+    pub(crate) api: Option<&'r str>,
+    pub(crate) model: Option<&'r str>,
+    pub(crate) response_id: Option<&'r str>,
+    pub(crate) stop_reason: Option<&'r str>,
+    /// Of the columns that a request is built from: see `message_codec`.
+    pub(crate) checksum: i64,
+    pub(crate) content: &'r str,
+    pub(crate) thinking: Option<&'r str>,
+    pub(crate) blocks_json: Option<&'r str>,
+    pub(crate) blobs_json: Option<&'r str>,
+}
+
+columns!(for<'r> MessageColumns<'r> {
+    id,
+    turn_id,
+    role,
+    sequence,
+    created_at,
+    tool_call_id,
+    is_error,
+    provider,
+    api,
+    model,
+    response_id,
+    stop_reason,
+    checksum,
+    content,
+    thinking,
+    blocks_json,
+    blobs_json,
+});
+
+/// The names of the columns that may be large, in the order of the codec.
 pub(crate) const LARGE_COLUMNS: [&str; 3] = ["content", "thinking", "blocks_json"];
 
-/// The columns of a message that hold its parts.
+/// The columns that hold a message's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Columns {
+pub(crate) struct Content {
     pub(crate) content: String,
     pub(crate) thinking: Option<String>,
     pub(crate) blocks_json: Option<String>,
@@ -17,9 +61,9 @@ pub(crate) struct Columns {
     pub(crate) is_error: Option<bool>,
 }
 
-/// The columns as a row lends them.
+/// As [`Content`], borrowed from a row.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ColumnsRef<'a> {
+pub(crate) struct ContentRef<'a> {
     pub(crate) content: &'a str,
     pub(crate) thinking: Option<&'a str>,
     pub(crate) blocks_json: Option<&'a str>,
@@ -27,22 +71,22 @@ pub(crate) struct ColumnsRef<'a> {
     pub(crate) is_error: Option<bool>,
 }
 
-impl<'a> ColumnsRef<'a> {
-    /// Those that may be large, by their names.
+impl<'a> ContentRef<'a> {
+    /// The columns that may be large, by their names.
     pub(crate) fn by_name(&self) -> [(&'static str, Option<&'a str>); 3] {
         let [content, thinking, blocks] = LARGE_COLUMNS;
         [(content, Some(self.content)), (thinking, self.thinking), (blocks, self.blocks_json)]
     }
 
-    /// The same with these values for them, in that order.
+    /// The same with these values for the columns that may be large, in that order.
     pub(crate) fn with<'b>(
         &self,
         [content, thinking, blocks]: &'b [Option<Cow<'b, str>>; 3],
-    ) -> ColumnsRef<'b>
+    ) -> ContentRef<'b>
     where
         'a: 'b,
     {
-        ColumnsRef {
+        ContentRef {
             content: content.as_deref().unwrap_or_default(),
             thinking: thinking.as_deref(),
             blocks_json: blocks.as_deref(),
@@ -52,15 +96,33 @@ impl<'a> ColumnsRef<'a> {
     }
 }
 
-impl Columns {
-    /// The same, lent.
-    pub(crate) fn lend(&self) -> ColumnsRef<'_> {
-        ColumnsRef {
+impl Content {
+    /// The same, borrowed.
+    pub(crate) fn lend(&self) -> ContentRef<'_> {
+        ContentRef {
             content: &self.content,
             thinking: self.thinking.as_deref(),
             blocks_json: self.blocks_json.as_deref(),
             tool_call_id: self.tool_call_id.as_deref(),
             is_error: self.is_error,
         }
+    }
+}
+
+impl<'r> MessageColumns<'r> {
+    /// The columns that hold the content.
+    pub(crate) fn content(&self) -> ContentRef<'r> {
+        ContentRef {
+            content: self.content,
+            thinking: self.thinking,
+            blocks_json: self.blocks_json,
+            tool_call_id: self.tool_call_id,
+            is_error: self.is_error,
+        }
+    }
+
+    /// Where the message is from: provider, API, model, the id of the response, why it stopped.
+    pub(crate) fn provenance(&self) -> [Option<&'r str>; 5] {
+        [self.provider, self.api, self.model, self.response_id, self.stop_reason]
     }
 }

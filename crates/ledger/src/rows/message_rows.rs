@@ -1,76 +1,64 @@
 //! The rows of `messages`: reading those of a turn, whole and compared with their checksums.
 //!
-//! It must never give out a message whose checksum differs.
+//! It must never return a message whose checksum differs.
 
-use rusqlite::{Connection, Row};
+use std::sync::LazyLock;
+
+use rusqlite::Connection;
 
 use crate::rows::blobs;
 use crate::rows::message_codec;
-use crate::rows::message_columns::ColumnsRef;
-use crate::sqlite::error::{Stored, damaged, sqlite};
+use crate::rows::message_columns::MessageColumns;
+use crate::sqlite::columns::list;
+use crate::sqlite::error::{Stored, damaged};
+use crate::sqlite::sql;
 use model::{Message, Provenance, Role};
+
+pub(crate) static MESSAGES: LazyLock<String> =
+    LazyLock::new(|| messages_of("WHERE turn_id = ?1 ORDER BY sequence"));
+
+/// Selects messages, each as [`message`] takes it.
+pub(crate) fn messages_of(rest: &str) -> String {
+    format!("SELECT {} FROM messages {rest}", list::<MessageColumns<'_>>())
+}
 
 /// The messages of a turn in order, each compared with its checksum.
 pub(crate) fn messages(connection: &Connection, turn_id: &str) -> Stored<Vec<Message>> {
-    let failed = |error| sqlite(&format!("read the messages of turn `{turn_id}`"), &error);
-    let mut statement = connection.prepare_cached(MESSAGES).map_err(failed)?;
-    let mut rows = statement.query((turn_id,)).map_err(failed)?;
-    let mut messages = Vec::new();
-    while let Some(row) = rows.next().map_err(failed)? {
-        messages.push(message(connection, row).map_err(failed)??);
-    }
-    Ok(messages)
+    let doing = format_args!("read the messages of turn `{turn_id}`");
+    sql::map(connection, &MESSAGES, (turn_id,), doing, |fields| {
+        message(connection, &fields.next()?)
+    })
 }
 
-/// In the order [`message`] reads.
-pub(crate) const MESSAGES: &str =
-    "SELECT id, role, sequence, created_at, tool_call_id, is_error, provider, api, model, response_id, stop_reason,
-       checksum, content, thinking, blocks_json, blobs_json
-     FROM messages WHERE turn_id = ?1 ORDER BY sequence";
-
-/// A row of [`MESSAGES`], with its blobs, compared with its checksum.
-pub(crate) fn message(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Stored<Message>> {
-    let id: String = row.get(0)?;
-    let role_name = row.get_ref(1)?.as_str()?;
-    let (sequence, created_at) = (row.get(2)?, row.get(3)?);
-    let text = |index: usize| Ok::<_, rusqlite::Error>(row.get_ref(index)?.as_str_or_null()?);
-    let provenance = [text(6)?, text(7)?, text(8)?, text(9)?, text(10)?];
-    let columns = ColumnsRef {
-        content: row.get_ref(12)?.as_str()?,
-        thinking: text(13)?,
-        blocks_json: text(14)?,
-        tool_call_id: text(4)?,
-        is_error: row.get(5)?,
-    };
+/// A message of its row, with its blobs, compared with its checksum.
+pub(crate) fn message(connection: &Connection, row: &MessageColumns<'_>) -> Stored<Message> {
+    let id = row.id;
     let whole;
-    let columns = match text(15)? {
-        None => columns,
+    let columns = match row.blobs_json {
+        None => row.content(),
         Some(names) => {
             let of = format!("message `{id}`");
             let mut read = |hash: &str| blobs::read(connection, hash, &of);
-            whole = match blobs::put_together(names, columns.by_name(), &of, &mut read) {
-                Ok(whole) => whole,
-                Err(error) => return Ok(Err(error)),
-            };
-            columns.with(&whole)
+            whole = blobs::put_together(names, row.content().by_name(), &of, &mut read)?;
+            row.content().with(&whole)
         }
     };
-    let Some(role) = role(role_name) else {
-        return Ok(Err(damaged(&format!("message `{id}` has no role"))));
+    let Some(role) = role(row.role) else {
+        return Err(damaged(&format!("message `{id}` has no role")));
     };
-    if message_codec::checksum(role_name, columns, provenance) != row.get::<_, i64>(11)? {
-        return Ok(Err(damaged(&format!(
+    if message_codec::checksum(row.role, columns, row.provenance()) != row.checksum {
+        return Err(damaged(&format!(
             "message `{id}` does not have the content it was stored with"
-        ))));
+        )));
     }
     let [provider, api, model, response_id, stop_reason] =
-        provenance.map(|value| value.map(ToOwned::to_owned));
-    Ok(message_codec::decode(columns).map(|blocks| Message {
-        id,
+        row.provenance().map(|value| value.map(ToOwned::to_owned));
+    Ok(Message {
+        id: id.to_owned(),
         role,
-        blocks,
-        sequence,
-        created_at,
+        blocks: message_codec::decode(columns)?,
+        sequence: row.sequence,
+        created_at: row.created_at,
         provenance: provider.zip(api).zip(model).map(|((provider, api), model)| Provenance {
             provider,
             api,
@@ -78,7 +66,7 @@ pub(crate) fn message(connection: &Connection, row: &Row<'_>) -> rusqlite::Resul
             response_id,
         }),
         provider_stop_reason: stop_reason,
-    }))
+    })
 }
 
 fn role(name: &str) -> Option<Role> {

@@ -4,8 +4,12 @@
 pub(crate) mod blobs;
 pub(crate) mod context_rows;
 pub(crate) mod iso_time;
+pub(crate) mod json;
 pub(crate) mod message_codec;
 pub(crate) mod message_columns;
 pub(crate) mod message_rows;
-pub(crate) mod row_types;
+pub(crate) mod session_rows;
+pub(crate) mod tool_call_rows;
+pub(crate) mod turn_columns;
 pub(crate) mod turn_parents;
+pub(crate) mod turn_rows;

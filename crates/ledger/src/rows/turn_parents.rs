@@ -1,10 +1,14 @@
-//! What a turn continues: its parent's place in the tree, and whether a head is a compaction of another.
+//! What a turn continues: its parent's depth and tokens, and whether a head is a compaction of another.
 //!
 //! It reads, and must never write.
 
-use rusqlite::{Connection, OptionalExtension};
+use std::sync::LazyLock;
 
-use crate::sqlite::error::{Stored, sqlite};
+use rusqlite::Connection;
+
+use crate::sqlite::columns::{columns, list};
+use crate::sqlite::error::Stored;
+use crate::sqlite::sql;
 use model::{StorageError, StorageErrorKind};
 use turn::stale_head::Rebase;
 
@@ -14,7 +18,14 @@ pub(crate) struct Parent {
     pub(crate) thread_tokens: i64,
 }
 
-/// Whether only compactions came after the head that a run knew; not where that cannot be read.
+columns!(Parent { depth, thread_tokens });
+
+static PARENT: LazyLock<String> = LazyLock::new(|| {
+    let columns = list::<Parent>();
+    format!("SELECT {columns} FROM turns WHERE id = ?1 AND status NOT IN ('pending', 'streaming')")
+});
+
+/// Whether only compactions came after the head that a run started from. False where that cannot be read.
 pub(crate) fn is_compacted(
     connection: &Connection,
     head: Option<&str>,
@@ -22,14 +33,9 @@ pub(crate) fn is_compacted(
 ) -> bool {
     let mut rebase = Rebase::new(head, expected);
     while let Some(id) = rebase.wanted() {
-        let row = connection
-            .prepare_cached(
-                "SELECT turn_type = 'compaction', parent_turn_id FROM turns WHERE id = ?1",
-            )
-            .and_then(|mut statement| {
-                statement.query_row((id,), |row| Ok((row.get(0)?, row.get(1)?)))
-            });
-        let (compaction, parent) = row.unwrap_or((false, None));
+        let select = "SELECT turn_type = 'compaction', parent_turn_id FROM turns WHERE id = ?1";
+        let (compaction, parent) =
+            sql::one(connection, select, (id,), "read a turn").unwrap_or((false, None));
         rebase.turn(compaction, parent);
     }
     rebase.is_compacted()
@@ -40,22 +46,11 @@ pub(crate) fn is_compacted(
 /// # Errors
 /// `unknown_turn`, also for one that has not ended.
 pub(crate) fn parent_of(connection: &Connection, id: &str) -> Stored<Parent> {
-    connection
-        .prepare_cached(
-            "SELECT depth, thread_tokens FROM turns WHERE id = ?1 AND status NOT IN ('pending', 'streaming')",
-        )
-        .and_then(|mut statement| {
-            statement
-                .query_row((id,), |row| {
-                    Ok(Parent { depth: row.get(0)?, thread_tokens: row.get(1)? })
-                })
-                .optional()
-        })
-        .map_err(|error| sqlite("read the parent turn", &error))?
+    sql::optional(connection, &PARENT, (id,), "read the parent turn")?
         .ok_or_else(|| unknown_turn(id))
 }
 
-/// The refusal of a turn that is not there, or has not ended.
+/// The refusal of a turn that does not exist, or has not ended.
 pub(crate) fn unknown_turn(id: &str) -> StorageError {
     StorageError::new(
         StorageErrorKind::UnknownTurn,

@@ -1,12 +1,12 @@
 //! The rows of a page: cells, their overflow, and the values of a record.
 //!
-//! Every number is taken for a lie until it fits: a damaged page gives fewer rows, never a panic or a wrong read.
+//! No number is trusted before it is checked: a damaged page gives fewer rows, never a panic or a wrong read.
 
 use rusqlite::types::ValueRef;
 
 use super::pages::Pages;
 
-/// The largest row that SQLite would have been let write.
+/// The largest row that a connection of the ledger can write.
 const LONGEST: usize = 64 << 20;
 
 /// A value of a row.
@@ -22,7 +22,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// As SQLite would hand it out.
+    /// As SQLite would return it.
     pub(super) fn lend(&self) -> ValueRef<'_> {
         match self {
             Self::Null | Self::Other => ValueRef::Null,
@@ -37,9 +37,9 @@ impl Value {
 /// A row: its number where its table has them, and its values.
 pub(super) type Row = (Option<i64>, Vec<Value>);
 
-/// What came of a page.
+/// The content of a page.
 pub(super) enum Found {
-    /// Its rows, and how many more it says it has.
+    /// Its rows, and how many more its header counts.
     Rows(Vec<Row>, usize),
     /// It is of another kind: a branch, a free page, a part of a long row.
     None,
@@ -159,15 +159,15 @@ fn integer(bytes: &[u8]) -> i64 {
 /// SQLite's variable integer: up to nine bytes, seven bits each and eight in the last.
 fn varint(bytes: &mut &[u8]) -> Option<i64> {
     let mut value = 0_i64;
-    for place in 0..9 {
-        let byte = *bytes.get(place)?;
-        if place == 8 {
+    for at in 0..9 {
+        let byte = *bytes.get(at)?;
+        if at == 8 {
             value = value << 8 | i64::from(byte);
         } else {
             value = value << 7 | i64::from(byte & 0x7f);
         }
-        if byte & 0x80 == 0 || place == 8 {
-            *bytes = bytes.get(place + 1..)?;
+        if byte & 0x80 == 0 || at == 8 {
+            *bytes = bytes.get(at + 1..)?;
             return Some(value);
         }
     }

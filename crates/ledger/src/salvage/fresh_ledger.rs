@@ -1,7 +1,7 @@
 //! A fresh ledger of what can still be read of a damaged one.
 //!
-//! SQLite refuses such a file, or stops at its first bad page; here every page is looked at by itself, whether or not
-//! anything still points at it. The damaged file is copied and never written to, not even by a lock beside it.
+//! SQLite refuses such a file, or stops at its first bad page; here every page is read by itself, whether or not anything
+//! still points at it. The damaged file is copied and never written to, not even by a lock beside it.
 
 use std::fs;
 use std::path::Path;
@@ -25,9 +25,9 @@ use model::{StorageError, StorageErrorKind, TransferProblem};
 pub struct LedgerSalvage {
     /// Where the fresh ledger stands, with links and folders resolved.
     pub path: String,
-    /// Pages that were looked at.
+    /// Pages that were read.
     pub pages: u64,
-    /// Rows that a page says it has, and that cannot be read.
+    /// Rows that a page counts in its header, and that cannot be read.
     pub lost_rows: u64,
     /// Sessions that were saved.
     pub sessions: u64,
@@ -89,7 +89,7 @@ pub(crate) fn salvage(damaged: &Path, fresh: &Path, clock: &Clock) -> Stored<Led
 fn scan(path: &Path) -> Stored<(Tables, u64, u64)> {
     let reading = |error| error::file("read the damaged ledger", &error);
     let mut pages = Pages::open(path).map_err(reading)?;
-    let (mut tables, mut lost) = (Tables::default(), 0);
+    let (mut tables, mut lost) = (Tables::new()?, 0);
     for number in 1..=pages.count {
         if let Found::Rows(rows, missing) =
             super::cells::rows(&mut pages, number).map_err(reading)?

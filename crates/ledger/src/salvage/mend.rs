@@ -1,24 +1,25 @@
-//! What was found, as sessions and turns that fit together, and a word for everything that does not.
+//! The rows that were found, as sessions and turns that fit together, and a problem for everything that does not.
 //!
-//! It must never invent what was said: what is lost is told, and what hung on it finds the nearest that is left.
+//! It must never invent content: what is lost is reported, and what belonged to it is attached to the nearest turn that is left.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::value::RawValue;
 
-use super::tables::{Columns, Tables};
+use super::row::TableRow;
+use super::tables::Tables;
 use crate::transfer::{MessageRecord, Problems, Record, SessionRecord, TurnRecord};
 use model::{
     AgentToolCall, Block, CompactionResult, Message, Role, TokenUsage, ToolCallStatus,
     TransferCode, TurnError,
 };
 
-/// Where turns go whose row is lost, and with it their session.
+/// The session of turns whose row is lost, and with it their session.
 const NOWHERE: &str = "salvaged";
 
 /// The records, parents before children.
 pub(super) fn records(mut tables: Tables, problems: &mut Problems) -> Vec<Record> {
-    for (turn, id) in tables.damaged.keys() {
+    for (turn, id) in &tables.damaged {
         let message =
             format!("message `{id}` of turn `{turn}` is not as it was written, and is lost");
         problems.add(None, TransferCode::Unreadable, message);
@@ -68,7 +69,7 @@ pub(super) fn records(mut tables: Tables, problems: &mut Problems) -> Vec<Record
     records
 }
 
-/// Gives every turn a parent that is there, and the depth that follows from it.
+/// Gives every turn a parent that exists, and the depth that follows from it.
 fn reattach(turns: &mut BTreeMap<String, TurnRecord>, problems: &mut Problems) {
     let mut moved: HashMap<String, Option<String>> = HashMap::new();
     for (id, turn) in &*turns {
@@ -102,45 +103,45 @@ fn reattach(turns: &mut BTreeMap<String, TurnRecord>, problems: &mut Problems) {
 
 fn turn(
     id: &str,
-    row: &Columns,
+    row: &TableRow,
     tables: &mut Tables,
     problems: &mut Problems,
 ) -> Option<TurnRecord> {
     let mut messages = in_order(tables.messages.remove(id).unwrap_or_default());
     let calls = tables.calls.remove(id).unwrap_or_default();
-    let is_compaction = row.text(2) == Some("compaction");
+    let is_compaction = row.text("turn_type") == Some("compaction");
     let compaction = if is_compaction {
         Some(compaction(id, row, &mut messages, tables.compactions.remove(id), problems)?)
     } else {
         None
     };
-    let status = row.owned(3)?;
+    let status = row.owned("status")?;
     let ended = !matches!(status.as_str(), "pending" | "streaming");
-    let started_at = row.integer(9)?;
-    let there = |id: &str, role| {
+    let started_at = row.integer("started_at")?;
+    let exists = |id: &str, role| {
         messages.iter().any(|it: &MessageRecord| it.message.id == id && it.message.role == role)
     };
-    let asked: Vec<String> = json(row.text(27)).unwrap_or_default();
-    let answer = row.owned(28);
-    let lost = asked.iter().filter(|id| !there(id, Role::User)).count()
-        + usize::from(answer.as_ref().is_some_and(|id| !there(id, Role::Assistant)));
+    let queries: Vec<String> = json(row.text("query_message_ids")).unwrap_or_default();
+    let answer = row.owned("response_message_id");
+    let lost = queries.iter().filter(|id| !exists(id, Role::User)).count()
+        + usize::from(answer.as_ref().is_some_and(|id| !exists(id, Role::Assistant)));
     if ended && lost > 0 {
         let message = format!("turn `{id}` has lost {lost} of the messages that it names");
         problems.add(None, TransferCode::LostReference, message);
     }
-    let said = usize::try_from(row.count(29)).unwrap_or(usize::MAX);
+    let counted = usize::try_from(row.count("tool_call_count")).unwrap_or(usize::MAX);
     let tool_calls: Vec<AgentToolCall> = calls_in_order(calls);
-    if ended && tool_calls.len() < said {
-        let lost = said - tool_calls.len();
-        let message = format!("turn `{id}` has lost {lost} of its {said} tool calls");
+    if ended && tool_calls.len() < counted {
+        let lost = counted - tool_calls.len();
+        let message = format!("turn `{id}` has lost {lost} of its {counted} tool calls");
         problems.add(None, TransferCode::LostReference, message);
     }
-    let error = match row.owned(33) {
+    let error = match row.owned("error_kind") {
         Some(kind) => Some(TurnError {
             kind,
-            message: row.owned(34).unwrap_or_default(),
-            retryable: row.integer(35) == Some(1),
-            code: row.owned(37),
+            message: row.owned("error_message").unwrap_or_default(),
+            retryable: row.integer("error_retryable") == Some(1),
+            code: row.owned("error_code"),
         }),
         None if !ended => Some(TurnError {
             kind: "unknown".to_owned(),
@@ -152,49 +153,49 @@ fn turn(
     };
     Some(TurnRecord {
         id: id.to_owned(),
-        parent_turn_id: row.owned(1),
-        turn_type: row.owned(2)?,
+        parent_turn_id: row.owned("parent_turn_id"),
+        turn_type: row.owned("turn_type")?,
         status: if ended { status } else { "failed".to_owned() },
-        session_label: row.owned(7)?,
-        run_id: row.owned(8)?,
-        depth: row.integer(5)?,
+        session_label: row.owned("session_label")?,
+        run_id: row.owned("run_id")?,
+        depth: row.integer("depth")?,
         started_at,
-        completed_at: Some(row.integer(10).unwrap_or(started_at)),
-        model: row.owned(11),
-        provider: row.owned(12),
-        role: row.owned(13)?,
-        toolset_name: row.owned(14),
-        tools_available: json(row.text(15)).unwrap_or_default(),
-        permissions_granted: json(row.text(16)),
-        permissions_used: json(row.text(17)),
+        completed_at: Some(row.integer("completed_at").unwrap_or(started_at)),
+        model: row.owned("model"),
+        provider: row.owned("provider"),
+        role: row.owned("role")?,
+        toolset_name: row.owned("toolset_name"),
+        tools_available: json(row.text("tools_available")).unwrap_or_default(),
+        permissions_granted: json(row.text("permissions_granted")),
+        permissions_used: json(row.text("permissions_used")),
         usage: TokenUsage {
-            input_tokens: row.count(18),
-            output_tokens: row.count(19),
-            cached_input_tokens: row.count(20),
-            cache_write_tokens: row.count(21),
-            reasoning_tokens: row.count(22),
-            total_tokens: row.count(23),
+            input_tokens: row.count("input_tokens"),
+            output_tokens: row.count("output_tokens"),
+            cached_input_tokens: row.count("cached_input_tokens"),
+            cache_write_tokens: row.count("cache_write_tokens"),
+            reasoning_tokens: row.count("reasoning_tokens"),
+            total_tokens: row.count("total_tokens"),
         },
-        usage_estimated: row.integer(24) == Some(1),
-        context_tokens: row.integer(25),
-        cost: row.real(26),
-        query_message_ids: asked.iter().filter(|id| there(id, Role::User)).cloned().collect(),
-        response_message_id: answer.filter(|id| there(id, Role::Assistant)),
-        source_event_id: row.owned(30),
-        workspace_path: row.owned(31),
-        stop_reason: Some(row.owned(32).unwrap_or_else(|| "error".to_owned())),
+        usage_estimated: row.integer("usage_estimated") == Some(1),
+        context_tokens: row.integer("context_tokens"),
+        cost: row.real("cost"),
+        query_message_ids: queries.iter().filter(|id| exists(id, Role::User)).cloned().collect(),
+        response_message_id: answer.filter(|id| exists(id, Role::Assistant)),
+        source_event_id: row.owned("source_event_id"),
+        workspace_path: row.owned("workspace_path"),
+        stop_reason: Some(row.owned("stop_reason").unwrap_or_else(|| "error".to_owned())),
         error,
-        attempts: json(row.text(36)).unwrap_or_default(),
+        attempts: json(row.text("attempts_json")).unwrap_or_default(),
         compaction,
         messages,
         tool_calls,
     })
 }
 
-/// What a compaction stands for, and its summary as a message, of the two places where the summary stands.
+/// The fields of a compaction, and its summary as a message: each of them has the summary, so one can replace the other.
 fn compaction(
     id: &str,
-    row: &Columns,
+    row: &TableRow,
     messages: &mut Vec<MessageRecord>,
     found: Option<CompactionResult>,
     problems: &mut Problems,
@@ -210,7 +211,7 @@ fn compaction(
                     found.summary
                 ))],
                 sequence: 0,
-                created_at: row.integer(9)?,
+                created_at: row.integer("started_at")?,
                 provenance: None,
                 provider_stop_reason: None,
             };
@@ -219,16 +220,16 @@ fn compaction(
         }
         (None, Some(summary)) => {
             let message =
-                format!("what compaction `{id}` summarises is lost; all that is above it is kept");
+                format!("the row of compaction `{id}` is lost; the context has all turns above it");
             problems.add(None, TransferCode::LostReference, message);
             Some(CompactionResult {
                 summary: summary.message.content(),
-                // Itself is never above it, so nothing ends what is kept.
+                // A turn is never above itself, so nothing bounds the context.
                 summarized_through_turn_id: id.to_owned(),
                 first_kept_turn_id: id.to_owned(),
                 turns_summarized: 0,
-                model: row.owned(11).unwrap_or_default(),
-                provider: row.owned(12).unwrap_or_default(),
+                model: row.owned("model").unwrap_or_default(),
+                provider: row.owned("provider").unwrap_or_default(),
                 tokens_before: 0,
                 tokens_after: 0,
                 summary_tokens: 0,
@@ -243,11 +244,11 @@ fn compaction(
     }
 }
 
-/// A turn of which only messages are left.
+/// A turn of which only the messages are left.
 fn nowhere(
     id: String,
     messages: BTreeMap<String, MessageRecord>,
-    calls: BTreeMap<String, Columns>,
+    calls: BTreeMap<String, TableRow>,
 ) -> TurnRecord {
     let messages = in_order(messages);
     let of = |role| {
@@ -295,33 +296,33 @@ fn in_order(messages: BTreeMap<String, MessageRecord>) -> Vec<MessageRecord> {
     messages
 }
 
-fn calls_in_order(calls: BTreeMap<String, Columns>) -> Vec<AgentToolCall> {
+fn calls_in_order(calls: BTreeMap<String, TableRow>) -> Vec<AgentToolCall> {
     let mut calls: Vec<AgentToolCall> =
         calls.into_iter().filter_map(|(id, row)| call(id, &row)).collect();
     calls.sort_by_key(|call| call.sequence);
     calls
 }
 
-fn call(id: String, row: &Columns) -> Option<AgentToolCall> {
-    let (status, error) = match row.text(6)? {
-        "completed" => (ToolCallStatus::Completed, row.owned(11)),
-        "failed" => (ToolCallStatus::Failed, row.owned(11)),
-        // It will not be gone on with.
+fn call(id: String, row: &TableRow) -> Option<AgentToolCall> {
+    let (status, error) = match row.text("status")? {
+        "completed" => (ToolCallStatus::Completed, row.owned("error")),
+        "failed" => (ToolCallStatus::Failed, row.owned("error")),
+        // It will not be continued.
         _ => (ToolCallStatus::Failed, Some("interrupted".to_owned())),
     };
     Some(AgentToolCall {
-        id: row.owned(1)?,
-        tool_name: row.owned(4)?,
-        params: json::<Box<RawValue>>(row.text(12))?,
-        result: json(row.text(13)),
+        id: row.owned("provider_call_id")?,
+        tool_name: row.owned("tool_name")?,
+        params: json::<Box<RawValue>>(row.text("params_json"))?,
+        result: json(row.text("result_json")),
         error,
         status,
-        started_at: row.integer(8)?,
-        completed_at: row.integer(9),
-        sequence: u32::try_from(row.integer(10)?).ok()?,
-        spawned_session_label: row.owned(7),
+        started_at: row.integer("started_at")?,
+        completed_at: row.integer("completed_at"),
+        sequence: u32::try_from(row.integer("sequence")?).ok()?,
+        spawned_session_label: row.owned("spawned_session_label"),
         call_id: id,
-        message_id: row.owned(3).unwrap_or_default(),
+        message_id: row.owned("message_id").unwrap_or_default(),
     })
 }
 

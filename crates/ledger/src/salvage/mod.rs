@@ -4,6 +4,7 @@ mod cells;
 mod fresh_ledger;
 mod mend;
 mod pages;
+mod row;
 mod tables;
 
 pub use self::fresh_ledger::LedgerSalvage;

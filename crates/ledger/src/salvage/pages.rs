@@ -1,7 +1,7 @@
-//! The pages of a damaged file, with what its log says over them: SQLite's file format, read without SQLite.
+//! The pages of a damaged file, each in the newest version of its log: SQLite's file format, read without SQLite.
 //!
-//! Nothing in the file is believed that is not checked: a log's frame counts only with its checksum and its commit. It
-//! must never write.
+//! Nothing in the file is trusted without a check: a frame of the log counts only with its checksum and its commit. It must
+//! never write.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,14 +10,14 @@ use std::path::Path;
 
 use crate::sqlite::file;
 
-/// What every ledger has, where the header does not say.
+/// The page size of every ledger, where the header cannot be read.
 const PAGE: usize = 4096;
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
 pub(super) struct Pages {
     main: File,
     log: Option<File>,
-    /// Where the newest committed frame of a page stands in the log.
+    /// The position in the log of the newest committed frame of each page.
     frames: HashMap<u32, u64>,
     pub(super) size: usize,
     pub(super) count: u32,
@@ -29,13 +29,13 @@ impl Pages {
         let length = main.metadata()?.len();
         let mut header = [0_u8; 100];
         let read = read_at(&mut main, 0, &mut header)?;
-        let said = usize::from(u16::from_be_bytes([header[16], header[17]]));
-        let said = if said == 1 { 65_536 } else { said };
+        let stored = usize::from(u16::from_be_bytes([header[16], header[17]]));
+        let stored = if stored == 1 { 65_536 } else { stored };
         let sound = read == header.len()
             && header.starts_with(MAGIC)
-            && said.is_power_of_two()
-            && (512..=65_536).contains(&said);
-        let size = if sound { said } else { PAGE };
+            && stored.is_power_of_two()
+            && (512..=65_536).contains(&stored);
+        let size = if sound { stored } else { PAGE };
         let (mut log, mut frames) = (None, HashMap::new());
         if let Ok(mut found) = File::open(file::companion(path, "-wal")) {
             frames = read_log(&mut found, size)?;
@@ -62,7 +62,7 @@ impl Pages {
     }
 }
 
-/// Reads what there is, and says how much it was.
+/// Reads as much as the file has, and returns how much it was.
 fn read_at(file: &mut File, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
     file.seek(SeekFrom::Start(at))?;
     let mut read = 0;

@@ -1,48 +1,40 @@
-//! Rows without their tables: each is known by what stands in its columns, whose order never changes (a migration only
-//! adds at the end).
+//! Rows without their tables: each row is recognised by the values in its columns.
 //!
 //! Of two copies of a row the later one counts. It must never take a message whose checksum is not its content's.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::cells::{Row, Value};
+use super::row::{Layouts, TableRow};
 use crate::rows::blobs;
 use crate::rows::message_codec;
-use crate::rows::message_columns::ColumnsRef;
+use crate::rows::message_columns::{ContentRef, LARGE_COLUMNS};
 use crate::sessions::persona;
-use crate::sqlite::checksum;
-use crate::sqlite::error::damaged;
+use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::functions::agent_of;
 use crate::transfer::{MessageRecord, Moved};
 use model::{CompactionResult, Message, Provenance, Role, SessionRow};
 
-/// Where a message has its `blobs_json`, and the columns that it speaks of.
-const MESSAGE_BLOBS: usize = 19;
-const MESSAGE_COLUMNS: [(&str, usize); 3] =
-    [("content", 16), ("thinking", 17), ("blocks_json", 18)];
-/// The same of a tool call.
-const CALL_BLOBS: usize = 16;
-const CALL_COLUMNS: [(&str, usize); 2] = [("params_json", 12), ("result_json", 13)];
-
 /// Everything that was found.
-#[derive(Default)]
 pub(super) struct Tables {
-    pub(super) turns: HashMap<String, Columns>,
+    layouts: Layouts,
+    pub(super) turns: HashMap<String, TableRow>,
     /// By turn, then by id.
     pub(super) messages: HashMap<String, BTreeMap<String, MessageRecord>>,
-    pub(super) calls: HashMap<String, BTreeMap<String, Columns>>,
+    pub(super) calls: HashMap<String, BTreeMap<String, TableRow>>,
     pub(super) sessions: BTreeMap<String, SessionRow>,
     pub(super) log: HashMap<String, BTreeMap<i64, Moved>>,
     pub(super) compactions: HashMap<String, CompactionResult>,
-    /// Messages that are there, but not as they were written: their turn and id.
-    pub(super) damaged: BTreeMap<(String, String), ()>,
-    /// Large values by their hash, as they stand in the file: only those that are what it says.
+    /// Messages that were found, but not as they were written: their turn and id.
+    pub(super) damaged: BTreeSet<(String, String)>,
+    /// Large values by their hash, as the file stores them: only those that have this hash.
     blobs: HashMap<String, Blob>,
-    /// The rows that name some, which may stand anywhere.
-    large: Vec<(String, Columns)>,
-    /// The large values of tool calls that are lost, in words.
+    /// The messages with large values, which may be anywhere in the file.
+    large: Vec<(String, TableRow)>,
+    /// The large values of tool calls that are lost, by name.
     pub(super) lost: Vec<String>,
-    /// Rows that were taken though they are not as they were written, in words.
+    /// Rows that were taken though they are not as they were written, by name.
     pub(super) altered: BTreeSet<String>,
 }
 
@@ -52,175 +44,149 @@ struct Blob {
     data: Vec<u8>,
 }
 
-/// The values of a row, by their place.
-#[derive(Debug, Clone)]
-pub(super) struct Columns(Vec<Value>);
-
-impl Columns {
-    pub(super) fn text(&self, at: usize) -> Option<&str> {
-        match self.0.get(at)? {
-            Value::Text(text) => Some(text),
-            _ => None,
-        }
-    }
-
-    pub(super) fn owned(&self, at: usize) -> Option<String> {
-        self.text(at).map(ToOwned::to_owned)
-    }
-
-    pub(super) fn integer(&self, at: usize) -> Option<i64> {
-        match self.0.get(at)? {
-            Value::Integer(value) => Some(*value),
-            _ => None,
-        }
-    }
-
-    pub(super) fn count(&self, at: usize) -> u64 {
-        self.integer(at).and_then(|value| u64::try_from(value).ok()).unwrap_or(0)
-    }
-
-    pub(super) fn real(&self, at: usize) -> Option<f64> {
-        match self.0.get(at)? {
-            Value::Real(value) => Some(*value),
-            // SQLite stores a whole number as one.
-            #[expect(clippy::cast_precision_loss, reason = "it was a float before it was stored")]
-            Value::Integer(value) => Some(*value as f64),
-            _ => None,
-        }
-    }
-
-    /// Whether it is as it was written to `table`; true where it was written before rows had a checksum.
-    fn is_whole(&self, table: &str) -> bool {
-        let names = checksum::columns(table);
-        // The one column of these tables that no checksum covers.
-        let children = usize::from(table == "turns");
-        let covered = self.0.iter().enumerate().filter(|(at, _)| children == 0 || *at != 4);
-        let values = covered.map(|(_, value)| value.lend());
-        match self.integer(names.split(", ").count() + children) {
-            Some(sum) => checksum::of_values(names, values) == sum,
-            None => true,
-        }
-    }
-
-    fn is_one_of(&self, at: usize, names: &[&str]) -> bool {
-        self.text(at).is_some_and(|text| names.contains(&text))
-    }
-}
-
 impl Tables {
+    /// Nothing found yet.
+    pub(super) fn new() -> Stored<Self> {
+        Ok(Self {
+            layouts: Layouts::of_schema()?,
+            turns: HashMap::new(),
+            messages: HashMap::new(),
+            calls: HashMap::new(),
+            sessions: BTreeMap::new(),
+            log: HashMap::new(),
+            compactions: HashMap::new(),
+            damaged: BTreeSet::new(),
+            blobs: HashMap::new(),
+            large: Vec::new(),
+            lost: Vec::new(),
+            altered: BTreeSet::new(),
+        })
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.turns.is_empty() && self.messages.is_empty() && self.sessions.is_empty()
     }
 
-    /// Takes a row in, if it is one of a turn's.
+    /// Takes a row, if it is of a table that is salvaged.
     pub(super) fn take(&mut self, (number, values): Row) {
-        let row = Columns(values);
-        let Some(first) = row.owned(0) else {
-            // The rowid stands for the first column.
-            if let (Some(number), Some(label), Some(turn), Some(at)) =
-                (number, row.owned(1), row.owned(2), row.integer(3))
-                // A context of a run has a text, a JSON and its checksum there.
-                && (row.0.len() == 5 || row.0.len() == 4 && !turn.starts_with('{'))
-            {
-                let moved = Moved { turn_id: turn, changed_at: at };
-                self.log.entry(label).or_default().insert(number, moved);
-            }
-            return;
-        };
-        let is_table = number.is_some();
-        if is_table && row.is_one_of(2, &["normal", "compaction"]) && row.text(7).is_some() {
-            let ended = |row: &Columns| row.is_one_of(3, &["completed", "aborted", "failed"]);
-            let better = |before: &Columns| match (row.is_whole("turns"), before.is_whole("turns"))
-            {
-                (true, false) => true,
-                (false, true) => false,
-                _ => ended(&row) || !ended(before),
-            };
-            if self.turns.get(&first).is_none_or(better) {
-                self.turns.insert(first, row);
-            }
-        } else if is_table
-            && row.is_one_of(2, &["user", "assistant", "system", "tool"])
-            && row.integer(13).is_some()
-        {
-            if row.text(MESSAGE_BLOBS).is_some() {
-                self.large.push((first, row));
-            } else {
-                self.message(first, &row);
-            }
-        } else if is_table
-            && row.0.len() == 4
-            && let (Some(size), Some(codec), Some(Value::Blob(data))) =
-                (row.integer(1), row.text(2), row.0.get(3))
-        {
-            if blobs::unpack(&first, size, codec, data).is_some() {
-                let blob = Blob { size, codec: codec.to_owned(), data: data.clone() };
-                self.blobs.insert(first, blob);
-            }
-        } else if is_table
-            && row.is_one_of(6, &["pending", "running", "completed", "failed"])
-            && let Some(turn) = row.owned(2)
-        {
-            let calls = self.calls.entry(turn).or_default();
-            let better =
-                |before: &Columns| row.is_whole("tool_calls") || !before.is_whole("tool_calls");
-            if calls.get(&first).is_none_or(better) {
-                calls.insert(first, row);
-            }
-        } else if !is_table && row.is_one_of(14, &["active", "archived"]) {
-            let name = format!("session `{first}`");
-            let (whole, altered) = (row.is_whole("sessions"), self.altered.contains(&name));
-            let session = session(first, &row);
-            let before = self.sessions.get(&session.label);
-            let newer = before.is_none_or(|before| before.updated_at <= session.updated_at);
-            if before.is_none() || whole && (altered || newer) || altered && newer {
-                if whole {
-                    self.altered.remove(&name);
-                } else {
-                    self.altered.insert(name);
-                }
-                self.sessions.insert(session.label.clone(), session);
-            }
-        } else if !is_table
-            && row.is_one_of(
-                1,
-                &["summary", "sliding_window", "hard_clear", "tool_result_truncation"],
-            )
-            && let Some(compaction) = compaction(&row)
-            && (row.is_whole("compactions") || !self.compactions.contains_key(&first))
-        {
-            self.note("compactions", "compaction", &first, &row);
-            self.compactions.insert(first, compaction);
+        let values: Arc<[Value]> = values.into();
+        match (number, values.first()) {
+            (Some(_), Some(Value::Text(first))) => self.take_numbered(first, &values),
+            (None, Some(Value::Text(first))) => self.take_keyed(first, &values),
+            // The rowid is the first column.
+            (Some(number), _) => self.take_move(number, &values),
+            (None, _) => {}
         }
     }
 
-    /// Remembers a row that is not as it was written.
-    fn note(&mut self, table: &str, what: &str, id: &str, row: &Columns) {
-        let name = format!("{what} `{id}`");
-        if row.is_whole(table) {
+    /// A row of a table whose rows have numbers.
+    fn take_numbered(&mut self, first: &str, values: &Arc<[Value]>) {
+        let turn = TableRow::new(&self.layouts.turns, values);
+        let message = TableRow::new(&self.layouts.messages, values);
+        let call = TableRow::new(&self.layouts.tool_calls, values);
+        let blob = TableRow::new(&self.layouts.blobs, values);
+        if turn.is_one_of("turn_type", &["normal", "compaction"])
+            && turn.text("session_label").is_some()
+        {
+            let ended =
+                |row: &TableRow| row.is_one_of("status", &["completed", "aborted", "failed"]);
+            let better = |before: &TableRow| match (turn.is_whole(), before.is_whole()) {
+                (true, false) => true,
+                (false, true) => false,
+                _ => ended(&turn) || !ended(before),
+            };
+            if self.turns.get(first).is_none_or(better) {
+                self.turns.insert(first.to_owned(), turn);
+            }
+        } else if message.is_one_of("role", &["user", "assistant", "system", "tool"])
+            && message.integer("checksum").is_some()
+        {
+            if message.text("blobs_json").is_some() {
+                self.large.push((first.to_owned(), message));
+            } else {
+                self.message(first.to_owned(), &message);
+            }
+        } else if values.len() == 4
+            && let (Some(size), Some(codec), Some(Value::Blob(data))) =
+                (blob.integer("size"), blob.text("codec"), blob.value("data"))
+        {
+            if blobs::unpack(first, size, codec, data).is_some() {
+                let blob = Blob { size, codec: codec.to_owned(), data: data.clone() };
+                self.blobs.insert(first.to_owned(), blob);
+            }
+        } else if call.is_one_of("status", &["pending", "running", "completed", "failed"])
+            && let Some(turn) = call.owned("turn_id")
+        {
+            let calls = self.calls.entry(turn).or_default();
+            let better = |before: &TableRow| call.is_whole() || !before.is_whole();
+            if calls.get(first).is_none_or(better) {
+                calls.insert(first.to_owned(), call);
+            }
+        }
+    }
+
+    /// A row of a table whose rows have a key and no number.
+    fn take_keyed(&mut self, first: &str, values: &Arc<[Value]>) {
+        const TYPES: [&str; 4] =
+            ["summary", "sliding_window", "hard_clear", "tool_result_truncation"];
+        let session = TableRow::new(&self.layouts.sessions, values);
+        let compaction = TableRow::new(&self.layouts.compactions, values);
+        if session.is_one_of("status", &["active", "archived"]) {
+            let name = format!("session `{first}`");
+            let (whole, altered) = (session.is_whole(), self.altered.contains(&name));
+            let session = session_row(first.to_owned(), &session);
+            let before = self.sessions.get(&session.label);
+            let newer = before.is_none_or(|before| before.updated_at <= session.updated_at);
+            if before.is_none() || whole && (altered || newer) || altered && newer {
+                self.note(name, whole);
+                self.sessions.insert(session.label.clone(), session);
+            }
+        } else if compaction.is_one_of("compaction_type", &TYPES)
+            && let Some(result) = compaction_result(&compaction)
+            && (compaction.is_whole() || !self.compactions.contains_key(first))
+        {
+            self.note(format!("compaction `{first}`"), compaction.is_whole());
+            self.compactions.insert(first.to_owned(), result);
+        }
+    }
+
+    /// A row of the log of where sessions pointed.
+    fn take_move(&mut self, number: i64, values: &Arc<[Value]>) {
+        let row = TableRow::new(&self.layouts.session_history, values);
+        if let (Some(label), Some(turn_id), Some(changed_at)) =
+            (row.owned("session_label"), row.owned("thread_id"), row.integer("changed_at"))
+            // A context of a run has a text, a JSON and its checksum in these columns.
+            && (values.len() == 5 || values.len() == 4 && !turn_id.starts_with('{'))
+        {
+            self.log.entry(label).or_default().insert(number, Moved { turn_id, changed_at });
+        }
+    }
+
+    /// Remembers whether a row is as it was written.
+    fn note(&mut self, name: String, is_whole: bool) {
+        if is_whole {
             self.altered.remove(&name);
         } else {
             self.altered.insert(name);
         }
     }
 
-    /// Gives the rows their large values back, now that every page was read.
+    /// Puts the large values into their rows, when every page was read.
     pub(super) fn settle(&mut self) {
-        let turns = self.turns.iter().filter(|(_, row)| !row.is_whole("turns"));
+        let turns = self.turns.iter().filter(|(_, row)| !row.is_whole());
         self.altered.extend(turns.map(|(id, _)| format!("turn `{id}`")));
-        let calls = self.calls.values().flatten().filter(|(_, row)| !row.is_whole("tool_calls"));
+        let calls = self.calls.values().flatten().filter(|(_, row)| !row.is_whole());
         self.altered.extend(calls.map(|(id, _)| format!("tool call `{id}`")));
         for (id, row) in std::mem::take(&mut self.large) {
-            let of = format!("message `{id}`");
-            let whole = self.whole(row, MESSAGE_BLOBS, MESSAGE_COLUMNS, &of);
-            // What is lost of it makes its checksum wrong.
-            self.message(id, &whole.0);
+            let (whole, _) = self.whole(&row, &LARGE_COLUMNS, &format!("message `{id}`"));
+            // A value that is lost makes the checksum of the message wrong.
+            self.message(id, &whole);
         }
         let mut calls = std::mem::take(&mut self.calls);
         for (id, row) in calls.values_mut().flatten() {
-            if row.text(CALL_BLOBS).is_some() {
+            if row.text("blobs_json").is_some() {
                 let of = format!("tool call `{id}`");
-                let (whole, lost) = self.whole(row.clone(), CALL_BLOBS, CALL_COLUMNS, &of);
+                let (whole, lost) = self.whole(row, &blobs::TOOL_CALL, &of);
                 *row = whole;
                 self.lost.extend(lost.iter().map(|column| format!("the `{column}` of {of}")));
             }
@@ -228,123 +194,123 @@ impl Tables {
         self.calls = calls;
     }
 
-    /// The row with its large values; one that is lost is NULL, and told by its column.
-    fn whole<const N: usize>(
+    /// The row with its large values. One that is lost is NULL, and its column is in the list.
+    fn whole(
         &self,
-        mut row: Columns,
-        names_at: usize,
-        columns: [(&'static str, usize); N],
+        row: &TableRow,
+        columns: &[&'static str],
         of: &str,
-    ) -> (Columns, Vec<&'static str>) {
-        let names = row.owned(names_at).unwrap_or_default();
+    ) -> (TableRow, Vec<&'static str>) {
+        let names = row.owned("blobs_json").unwrap_or_default();
         let mut read = |hash: &str| {
             let blob = self.blobs.get(hash);
             blob.and_then(|blob| blobs::unpack(hash, blob.size, &blob.codec, &blob.data))
                 .ok_or_else(|| damaged(of))
         };
         let mut lost = Vec::new();
-        for (column, at) in columns {
-            let whole = blobs::put_together(&names, [(column, row.text(at))], of, &mut read);
-            let whole = whole.map(|[whole]| whole.map(std::borrow::Cow::into_owned));
-            if whole.is_err() {
-                lost.push(column);
+        let mut filled = row.clone();
+        for column in columns {
+            let value = blobs::put_together(&names, [(column, row.text(column))], of, &mut read);
+            if value.is_err() {
+                lost.push(*column);
             }
-            if let Some(value) = row.0.get_mut(at) {
-                *value = whole.ok().flatten().map_or(Value::Null, Value::Text);
-            }
+            let value = value.ok().and_then(|[value]| value);
+            let value = value.map_or(Value::Null, |text| Value::Text(text.into_owned()));
+            filled = filled.with(column, value);
         }
-        (row, lost)
+        (filled, lost)
     }
 
-    fn message(&mut self, id: String, row: &Columns) {
-        let Some(turn) = row.owned(1) else { return };
+    fn message(&mut self, id: String, row: &TableRow) {
+        let Some(turn) = row.owned("turn_id") else { return };
         match message(&id, row) {
             Some(message) => {
                 self.damaged.remove(&(turn.clone(), id.clone()));
-                let message = MessageRecord { message, metadata_json: row.owned(15) };
+                let message = MessageRecord { message, metadata_json: row.owned("metadata_json") };
                 self.messages.entry(turn).or_default().insert(id, message);
             }
             None if self.messages.get(&turn).is_some_and(|of| of.contains_key(&id)) => {}
             None => {
-                self.damaged.insert((turn, id), ());
+                self.damaged.insert((turn, id));
             }
         }
     }
 }
 
-fn message(id: &str, row: &Columns) -> Option<Message> {
-    let role = match row.text(2)? {
+fn message(id: &str, row: &TableRow) -> Option<Message> {
+    let role = match row.text("role")? {
         "user" => Role::User,
         "assistant" => Role::Assistant,
         "system" => Role::System,
         _ => Role::Tool,
     };
-    let provenance = [8, 9, 10, 11, 12].map(|at| row.text(at));
-    let columns = ColumnsRef {
-        content: row.text(16)?,
-        thinking: row.text(17),
-        blocks_json: row.text(18),
-        tool_call_id: row.text(6),
-        is_error: row.integer(7).map(|value| value != 0),
+    let provenance = ["provider", "api", "model", "response_id", "stop_reason"];
+    let provenance = provenance.map(|column| row.text(column));
+    let content = ContentRef {
+        content: row.text("content")?,
+        thinking: row.text("thinking"),
+        blocks_json: row.text("blocks_json"),
+        tool_call_id: row.text("tool_call_id"),
+        is_error: row.integer("is_error").map(|value| value != 0),
     };
-    if message_codec::checksum(role.as_str(), columns, provenance) != row.integer(13)? {
+    if message_codec::checksum(role.as_str(), content, provenance) != row.integer("checksum")? {
         return None;
     }
-    let [provider, api, model, response_id, stop] =
+    let [provider, api, model, response_id, provider_stop_reason] =
         provenance.map(|text| text.map(ToOwned::to_owned));
     Some(Message {
         id: id.to_owned(),
         role,
-        blocks: message_codec::decode(columns).ok()?,
-        sequence: u32::try_from(row.integer(4)?).ok()?,
-        created_at: row.integer(5)?,
+        blocks: message_codec::decode(content).ok()?,
+        sequence: u32::try_from(row.integer("sequence")?).ok()?,
+        created_at: row.integer("created_at")?,
         provenance: provider.zip(api).zip(model).map(|((provider, api), model)| Provenance {
             provider,
             api,
             model,
             response_id,
         }),
-        provider_stop_reason: stop,
+        provider_stop_reason,
     })
 }
 
-fn session(label: String, row: &Columns) -> SessionRow {
-    let persona_id = row.owned(2).unwrap_or_else(|| persona::DEFAULT.to_owned());
+fn session_row(label: String, row: &TableRow) -> SessionRow {
+    let persona_id = row.owned("persona_id").unwrap_or_else(|| persona::DEFAULT.to_owned());
     SessionRow {
         agent_id: agent_of(&label, &persona_id),
         label,
-        thread_id: row.owned(1),
+        thread_id: row.owned("thread_id"),
         persona_id,
-        is_subagent: row.integer(3) == Some(1),
-        parent_session_label: row.owned(4),
-        parent_turn_id: row.owned(5),
-        spawn_tool_call_id: row.owned(6),
-        task_description: row.owned(7),
-        task_status: row.owned(8),
-        routing_key: row.owned(9),
-        origin: row.owned(10),
-        origin_session_id: row.owned(11),
-        created_at: row.integer(12).unwrap_or(0),
-        updated_at: row.integer(13).unwrap_or(0),
-        status: row.owned(14).unwrap_or_else(|| "active".to_owned()),
+        is_subagent: row.integer("is_subagent") == Some(1),
+        parent_session_label: row.owned("parent_session_label"),
+        parent_turn_id: row.owned("parent_turn_id"),
+        spawn_tool_call_id: row.owned("spawn_tool_call_id"),
+        task_description: row.owned("task_description"),
+        task_status: row.owned("task_status"),
+        routing_key: row.owned("routing_key"),
+        origin: row.owned("origin"),
+        origin_session_id: row.owned("origin_session_id"),
+        created_at: row.integer("created_at").unwrap_or(0),
+        updated_at: row.integer("updated_at").unwrap_or(0),
+        status: row.owned("status").unwrap_or_else(|| "active".to_owned()),
     }
 }
 
-fn compaction(row: &Columns) -> Option<CompactionResult> {
+fn compaction_result(row: &TableRow) -> Option<CompactionResult> {
     Some(CompactionResult {
-        compaction_type: row.owned(1)?,
-        summary: row.owned(2)?,
-        summarized_through_turn_id: row.owned(3)?,
-        first_kept_turn_id: row.owned(4)?,
-        turns_summarized: row.count(5),
-        model: row.owned(6)?,
-        provider: row.owned(7)?,
-        tokens_before: row.count(8),
-        tokens_after: row.count(9),
-        summary_tokens: row.count(10),
-        summarization_input_tokens: row.count(11),
-        summarization_output_tokens: row.count(12),
-        duration_ms: row.count(13),
-        trigger: row.owned(14)?,
+        compaction_type: row.owned("compaction_type")?,
+        summary: row.owned("summary")?,
+        summarized_through_turn_id: row.owned("summarized_through_turn_id")?,
+        first_kept_turn_id: row.owned("first_kept_turn_id")?,
+        turns_summarized: row.count("turns_summarized"),
+        model: row.owned("model")?,
+        provider: row.owned("provider")?,
+        tokens_before: row.count("tokens_before"),
+        tokens_after: row.count("tokens_after"),
+        summary_tokens: row.count("summary_tokens"),
+        summarization_input_tokens: row.count("summarization_input_tokens"),
+        summarization_output_tokens: row.count("summarization_output_tokens"),
+        duration_ms: row.count("duration_ms"),
+        trigger: row.owned("trigger")?,
     })
 }

@@ -1,85 +1,84 @@
-//! The search over what was said: its index asked, and what the index does not have yet looked through.
+//! The search for messages: through the index, and word by word through the messages that are not indexed yet.
 //!
-//! What tools answered and what was thought is not in it. It must never show a turn that still runs.
+//! Tool results and reasoning are not searched. It must never show a turn that still runs.
 
-use rusqlite::{Connection, Row};
+use std::ops::ControlFlow;
+
+use rusqlite::Connection;
 
 use crate::rows::blobs;
 use crate::search::search_indexer;
-use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::error::Stored;
+use crate::sqlite::fields::Fields;
 use crate::sqlite::functions::words_of;
+use crate::sqlite::sql;
 use crate::sqlite::tokenize;
 use model::{Page, SearchHit, SearchOptions};
 
-/// Characters of a message around what was found.
+/// Characters of a message around the words that were found.
 const EXCERPT: usize = 160;
 
 /// Newest first, from the index.
 pub(crate) const FOUND: &str =
-    "SELECT w.rowid, m.id, m.turn_id, t.session_label, m.role, m.created_at, m.content,
-       m.blobs_json
+    "SELECT m.content, m.blobs_json, w.rowid, m.id, m.turn_id, t.session_label, m.role, m.created_at
      FROM message_words w CROSS JOIN messages m ON m.rowid = w.rowid CROSS JOIN turns t ON t.id = m.turn_id
      WHERE w.message_words MATCH ?1 AND w.rowid < ?2 AND (?3 IS NULL OR t.session_label = ?3)
        AND t.status NOT IN ('pending', 'streaming')
      ORDER BY w.rowid DESC LIMIT ?4";
 
-/// Newest first, what the index does not have yet.
-pub(crate) const LATELY: &str =
-    "SELECT m.rowid, m.id, m.turn_id, t.session_label, m.role, m.created_at, m.content,
-       m.blobs_json
+/// Newest first, the messages that are not indexed yet.
+pub(crate) const UNINDEXED: &str =
+    "SELECT m.content, m.blobs_json, m.rowid, m.id, m.turn_id, t.session_label, m.role, m.created_at
      FROM messages m CROSS JOIN turns t ON t.id = m.turn_id
      WHERE m.rowid > ?1 AND m.rowid < ?2 AND (?3 IS NULL OR t.session_label = ?3)
        AND m.role IN ('user', 'assistant', 'system') AND t.turn_type = 'normal'
        AND t.status NOT IN ('pending', 'streaming')
      ORDER BY m.rowid DESC";
 
-/// The messages that hold every word of `text`, newest first. No words, no messages.
+const SEARCHING: &str = "search the ledger";
+
+/// The messages that contain every word of `text`, newest first. No words, no messages.
 pub(crate) fn search(
     connection: &Connection,
     text: &str,
     options: &SearchOptions,
 ) -> Stored<Page<SearchHit, i64>> {
     let Some(wanted) = tokenize::wanted(text) else { return Ok(Page::empty()) };
-    let failed = |error| sqlite("search the ledger", &error);
     let before = options.after.unwrap_or(i64::MAX);
     let session = options.session_label.as_deref();
     let mut found = Vec::new();
     let mut left = options.limit.and_one();
     let indexed = search_indexer::indexed_through(connection)?;
-    let mut statement = connection.prepare_cached(LATELY).map_err(failed)?;
-    let mut rows = statement.query((indexed, before, session)).map_err(failed)?;
-    while left > 0
-        && let Some(row) = rows.next().map_err(failed)?
-    {
-        let said = blobs::message_text(connection, row, 6)?;
-        if wanted.are_in(&words_of(&said)) {
-            found.push(hit(row, &said, text).map_err(failed)?);
+    sql::each(connection, UNINDEXED, (indexed, before, session), SEARCHING, |fields| {
+        let content = blobs::message_text(connection, fields)?;
+        if wanted.are_in(&words_of(&content)) {
+            found.push(hit(fields, &content, text)?);
             left -= 1;
         }
-    }
+        Ok(if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    })?;
     if left > 0 {
-        let mut statement = connection.prepare_cached(FOUND).map_err(failed)?;
-        let mut rows = statement.query((wanted.query(), before, session, left)).map_err(failed)?;
-        while let Some(row) = rows.next().map_err(failed)? {
-            let said = blobs::message_text(connection, row, 6)?;
-            found.push(hit(row, &said, text).map_err(failed)?);
-        }
+        let values = (wanted.query(), before, session, left);
+        found.extend(sql::map(connection, FOUND, values, SEARCHING, |fields| {
+            let content = blobs::message_text(connection, fields)?;
+            hit(fields, &content, text)
+        })?);
     }
     Ok(Page::cut(found, options.limit))
 }
 
-fn hit(row: &Row<'_>, said: &str, text: &str) -> rusqlite::Result<(i64, SearchHit)> {
-    Ok((
-        row.get(0)?,
-        SearchHit {
-            message_id: row.get(1)?,
-            turn_id: row.get(2)?,
-            session_label: row.get(3)?,
-            role: row.get(4)?,
-            created_at: row.get(5)?,
-            excerpt: excerpt(said, text, EXCERPT),
-        },
-    ))
+/// A message as a search shows it, and its key.
+fn hit(fields: &mut Fields<'_>, content: &str, text: &str) -> Stored<(i64, SearchHit)> {
+    let key = fields.next()?;
+    let hit = SearchHit {
+        message_id: fields.next()?,
+        turn_id: fields.next()?,
+        session_label: fields.next()?,
+        role: fields.next()?,
+        created_at: fields.next()?,
+        excerpt: excerpt(content, text, EXCERPT),
+    };
+    Ok((key, hit))
 }
 
 /// At most `most` characters of `content`, around the first word of `text` in it.
@@ -89,15 +88,15 @@ pub(crate) fn excerpt(content: &str, text: &str, most: usize) -> String {
     let lead = before.char_indices().rev().nth(most / 4 - 1).map_or(0, |(start, _)| start);
     let start = content.get(lead..).unwrap_or(from);
     let end = start.char_indices().nth(most).map_or(start.len(), |(end, _)| end);
-    let mut told = String::with_capacity(end + 6);
+    let mut excerpt = String::with_capacity(end + 6);
     if lead > 0 {
-        told.push('…');
+        excerpt.push('…');
     }
-    told.push_str(start.get(..end).unwrap_or(start));
+    excerpt.push_str(start.get(..end).unwrap_or(start));
     if end < start.len() {
-        told.push('…');
+        excerpt.push('…');
     }
-    told
+    excerpt
 }
 
 #[cfg(test)]
@@ -105,11 +104,11 @@ mod tests {
     use super::{EXCERPT, excerpt};
 
     #[test]
-    fn an_excerpt_is_cut_on_characters_and_says_where_it_was_cut() {
+    fn an_excerpt_is_cut_on_characters_and_marks_each_cut() {
         assert_eq!(excerpt("short Needle", "needle", EXCERPT), "short Needle");
         let long = format!("{} needle {}", "ü".repeat(500), "é".repeat(500));
-        let told = excerpt(&long, "needle", EXCERPT);
-        assert_eq!(told.chars().count(), 162);
-        assert!(told.starts_with("…ü") && told.ends_with("é…") && told.contains(" needle "));
+        let cut = excerpt(&long, "needle", EXCERPT);
+        assert_eq!(cut.chars().count(), 162);
+        assert!(cut.starts_with("…ü") && cut.ends_with("é…") && cut.contains(" needle "));
     }
 }

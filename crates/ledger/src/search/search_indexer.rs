@@ -1,31 +1,33 @@
 //! The index of words, filled behind the commits: a slice at a time, by the rowids of messages, up to the last one.
 //!
-//! It must never be what a commit waits for, nor what a search needs: what is not indexed yet is looked through.
+//! Neither a commit nor a search must ever wait for it: a search reads the messages that are not indexed yet.
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::rows::blobs;
 use crate::sqlite::checksum::set;
-use crate::sqlite::error::{Stored, damaged, sqlite};
+use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::functions::words_of;
 use crate::sqlite::readers::Readers;
+use crate::sqlite::sql;
 use crate::sqlite::writer::{Job, Writer};
 use model::StorageError;
 
-/// Messages of one transaction, and bytes of their words: what others wait for is short.
+/// Messages of one transaction, and bytes of their words: other jobs wait for a short time only.
 const SLICE: i64 = 256;
 const SLICE_BYTES: usize = 1 << 20;
-/// Messages that may wait to be indexed: a search looks through so many in a few milliseconds, and an index that takes
-/// them together stays small.
+/// Messages that may wait to be indexed: a search reads so many in a few milliseconds, and an index that is written in few
+/// large steps stays small.
 pub(crate) const WAITING: i64 = 256;
 
 pub(crate) const INDEXED_THROUGH: &str = "SELECT indexed_through FROM search_progress WHERE id = 1";
 pub(crate) const LAST: &str = "SELECT coalesce(max(rowid), 0) FROM messages";
-/// A message, once written, never changes; so those of turns that still run are taken along.
-pub(crate) const SAID: &str = "SELECT m.rowid, m.content, m.blobs_json FROM messages m CROSS JOIN turns t ON t.id = m.turn_id
+/// The messages to index. A message, once written, never changes; so those of turns that still run are indexed as well.
+pub(crate) const TO_INDEX: &str = "SELECT m.rowid, m.content, m.blobs_json FROM messages m CROSS JOIN turns t ON t.id = m.turn_id
      WHERE m.rowid > ?1 AND m.rowid <= ?2 AND m.role IN ('user', 'assistant', 'system') AND t.turn_type = 'normal'
      ORDER BY m.rowid";
 
@@ -44,48 +46,39 @@ pub(crate) fn waiting(connection: &Connection) -> Stored<i64> {
 }
 
 fn number(connection: &Connection, sql: &str) -> Stored<i64> {
-    connection
-        .prepare_cached(sql)
-        .and_then(|mut statement| statement.query_row((), |row| row.get(0)).optional())
-        .map_err(|error| sqlite("read how far messages are indexed", &error))?
-        .ok_or_else(|| damaged("the ledger does not say how far messages are indexed"))
+    sql::optional(connection, sql, (), "read how far messages are indexed")?
+        .ok_or_else(|| damaged("the ledger does not have the number of its last indexed message"))
 }
 
 /// Indexes the next messages; whether more of them wait than may.
 pub(crate) fn slice(connection: &Connection) -> Stored<bool> {
-    let failed = |error| sqlite("index what was said", &error);
+    let doing = "index messages";
     let from = indexed_through(connection)?;
     let last = number(connection, LAST)?;
     let mut through = last.min(from.saturating_add(SLICE));
-    let mut said = connection.prepare_cached(SAID).map_err(failed)?;
-    let mut add = connection
-        .prepare_cached("INSERT INTO message_words (rowid, words) VALUES (?1, ?2)")
-        .map_err(failed)?;
-    let mut rows = said.query((from, through)).map_err(failed)?;
     let mut bytes = 0;
-    while let Some(row) = rows.next().map_err(failed)? {
-        let id: i64 = row.get(0).map_err(failed)?;
-        let words = words_of(&blobs::message_text(connection, row, 1)?);
+    sql::each(connection, TO_INDEX, (from, through), doing, |fields| {
+        let id: i64 = fields.next()?;
+        let words = words_of(&blobs::message_text(connection, fields)?);
         bytes += words.len();
         if !words.is_empty() {
-            add.execute((id, words)).map_err(failed)?;
+            let add = "INSERT INTO message_words (rowid, words) VALUES (?1, ?2)";
+            sql::exec(connection, add, (id, words), doing)?;
         }
         if bytes > SLICE_BYTES {
             through = id;
-            break;
+            return Ok(ControlFlow::Break(()));
         }
-    }
-    connection
-        .prepare_cached(&PROGRESS)
-        .and_then(|mut statement| statement.execute((through,)))
-        .map_err(failed)?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    sql::exec(connection, &PROGRESS, (through,), doing)?;
     Ok(last - through > WAITING)
 }
 
 /// Receives whether more messages wait than may; in the writer's thread.
 type Then = Box<dyn FnOnce(bool) + Send>;
 
-/// A slice as the writer's job, which does not wait for the disk: what a power cut takes is indexed again.
+/// A slice as a job of the writer, which does not wait for the disk: what a power cut undoes is indexed again.
 struct Slice {
     more: bool,
     then: Then,
@@ -104,7 +97,7 @@ impl Job for Slice {
                 self.more = more;
                 true
             }
-            // Nothing is lost: a search looks through what is not indexed, and the next turns request a slice again.
+            // Nothing is lost: a search reads what is not indexed, and the next turns request a slice again.
             Err(_) => {
                 self.more = false;
                 false
@@ -128,7 +121,7 @@ pub(crate) fn begin(writer: &Writer, then: impl FnOnce(bool) + Send + 'static) {
 }
 
 /// Has all but the last few messages indexed. Where that cannot be done (a full disk, another process at work), the
-/// search looks through more.
+/// search reads more.
 pub(crate) async fn catch_up(readers: &Arc<Readers>, writer: &Writer) -> Stored<()> {
     let mut slices = readers.run(|connection| waiting(connection)).await?;
     while slices > WAITING {

@@ -1,26 +1,30 @@
-//! Other names of sessions (docs/rules/sessions-and-ledger.md#aliases): following them, and keeping them free of cycles.
+//! Other names of sessions (docs/rules/sessions-and-ledger.md#aliases): following them, and refusing cycles.
 //!
-//! A session's label is its key and never changes: a session is renamed by an alias. What an alias leads to may come later.
+//! A session's label is its key and never changes: a session is renamed by an alias. An alias may name a session that does
+//! not exist yet.
 
+use std::fmt::Display;
 use std::sync::LazyLock;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params_from_iter};
 
-use crate::sqlite::checksum::{self, insert};
-use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::checksum::{self, insert_all};
+use crate::sqlite::columns::{columns, list as list_columns, values};
+use crate::sqlite::error::Stored;
+use crate::sqlite::sql;
 use model::{AliasRow, Page, PageOptions, StorageError, StorageErrorKind};
 
-/// Aliases on the way to a session at most.
+/// The most aliases that are followed to a session.
 const MAX_CHAIN: usize = 8;
+
+columns!(AliasRow { alias, session_label, created_at, updated_at });
 
 pub(crate) const STATUS: &str = "SELECT status FROM sessions WHERE label = ?1";
 pub(crate) const TARGET: &str = "SELECT session_label FROM session_aliases WHERE alias = ?1";
-pub(crate) const ALIASES: &str =
-    "SELECT alias, session_label, created_at, updated_at FROM session_aliases
-     WHERE alias > ?1 ORDER BY alias LIMIT ?2";
-pub(crate) const ALIASES_OF: &str =
-    "SELECT alias, session_label, created_at, updated_at FROM session_aliases
-     WHERE session_label = ?3 AND alias > ?1 ORDER BY alias LIMIT ?2";
+pub(crate) static ALIASES: LazyLock<String> =
+    LazyLock::new(|| aliases_of("alias > ?1 ORDER BY alias LIMIT ?2"));
+pub(crate) static ALIASES_OF: LazyLock<String> =
+    LazyLock::new(|| aliases_of("session_label = ?3 AND alias > ?1 ORDER BY alias LIMIT ?2"));
 /// How many aliases lead to `?1`, one after another.
 pub(crate) const LEADING: &str =
     "WITH RECURSIVE leading (alias, steps) AS (
@@ -36,14 +40,10 @@ pub(crate) const LEADING: &str =
 /// # Errors
 /// `storage_constraint` for a chain that no version of this engine makes.
 pub(crate) fn resolve(connection: &Connection, label: &str) -> Stored<String> {
-    let failed = |error| sqlite(&format!("find session `{label}`"), &error);
+    let doing = format_args!("find session `{label}`");
     let mut at = label.to_owned();
     for _ in 0..=MAX_CHAIN {
-        let status: Option<String> = connection
-            .prepare_cached(STATUS)
-            .and_then(|mut statement| statement.query_row((&at,), |row| row.get(0)).optional())
-            .map_err(failed)?;
-        if status.as_deref() == Some("active") {
+        if is_active(connection, &at, doing)? {
             return Ok(at);
         }
         match target(connection, &at)? {
@@ -54,11 +54,15 @@ pub(crate) fn resolve(connection: &Connection, label: &str) -> Stored<String> {
     Err(too_long(label))
 }
 
+fn is_active(connection: &Connection, label: &str, doing: impl Display) -> Stored<bool> {
+    let status = sql::first(connection, STATUS, (label,), doing, |fields| {
+        Ok(fields.next::<&str>()? == "active")
+    })?;
+    Ok(status.unwrap_or(false))
+}
+
 fn target(connection: &Connection, alias: &str) -> Stored<Option<String>> {
-    connection
-        .prepare_cached(TARGET)
-        .and_then(|mut statement| statement.query_row((alias,), |row| row.get(0)).optional())
-        .map_err(|error| sqlite(&format!("read alias `{alias}`"), &error))
+    sql::optional(connection, TARGET, (alias,), format_args!("read alias `{alias}`"))
 }
 
 /// Whether the label is an alias.
@@ -67,16 +71,13 @@ pub(crate) fn is_alias(connection: &Connection, label: &str) -> Stored<bool> {
 }
 
 static PUT: LazyLock<String> = LazyLock::new(|| {
-    let row =
-        [("alias", "?1"), ("session_label", "?2"), ("created_at", "?3"), ("updated_at", "?3")];
+    let add = insert_all::<AliasRow>("session_aliases");
     let change = checksum::set(&[
         ("session_label", "excluded.session_label"),
         ("updated_at", "excluded.updated_at"),
     ]);
-    format!(
-        "{} ON CONFLICT (alias) DO UPDATE SET {change} RETURNING alias, session_label, created_at, updated_at",
-        insert("session_aliases", &row)
-    )
+    let columns = list_columns::<AliasRow>();
+    format!("{add} ON CONFLICT (alias) DO UPDATE SET {change} RETURNING {columns}")
 });
 
 /// Makes `alias` a name of `label`, or lets it lead there from now on.
@@ -84,12 +85,8 @@ static PUT: LazyLock<String> = LazyLock::new(|| {
 /// # Errors
 /// `storage_constraint` for a label that a session in use has, for a cycle, and for a chain of more than 8.
 pub(crate) fn set(connection: &Connection, alias: &str, label: &str, now: i64) -> Stored<AliasRow> {
-    let failed = |error| sqlite(&format!("write alias `{alias}`"), &error);
-    let status: Option<String> = connection
-        .prepare_cached(STATUS)
-        .and_then(|mut statement| statement.query_row((alias,), |row| row.get(0)).optional())
-        .map_err(failed)?;
-    if status.as_deref() == Some("active") {
+    let doing = format_args!("write alias `{alias}`");
+    if is_active(connection, alias, doing)? {
         return Err(refused(
             "alias",
             format!("a session `{alias}` is in use; archive it first, or pass another alias"),
@@ -109,31 +106,25 @@ pub(crate) fn set(connection: &Connection, alias: &str, label: &str, now: i64) -
             return Err(too_long(alias));
         }
     }
-    let leading: usize = connection
-        .prepare_cached(LEADING)
-        .and_then(|mut statement| {
-            statement.query_row(params![alias, i64::try_from(MAX_CHAIN).unwrap_or(8)], |row| {
-                row.get::<_, i64>(0)
-            })
-        })
-        .map_err(failed)
-        .map(|steps| usize::try_from(steps).unwrap_or(usize::MAX))?;
-    if leading.saturating_add(steps) > MAX_CHAIN {
+    let most = i64::try_from(MAX_CHAIN).unwrap_or(8);
+    let leading: i64 = sql::one(connection, LEADING, (alias, most), doing)?;
+    if usize::try_from(leading).unwrap_or(usize::MAX).saturating_add(steps) > MAX_CHAIN {
         return Err(too_long(alias));
     }
-    connection
-        .prepare_cached(&PUT)
-        .and_then(|mut statement| statement.query_row((alias, label, now), row))
-        .map_err(failed)
+    let row = AliasRow {
+        alias: alias.to_owned(),
+        session_label: label.to_owned(),
+        created_at: now,
+        updated_at: now,
+    };
+    sql::one(connection, &PUT, params_from_iter(values(&row)), doing)
 }
 
-/// Takes an alias away; false where there was none. Its session stays.
+/// Removes an alias; false where there was none. Its session stays.
 pub(crate) fn remove(connection: &Connection, alias: &str) -> Stored<bool> {
-    connection
-        .prepare_cached("DELETE FROM session_aliases WHERE alias = ?1")
-        .and_then(|mut statement| statement.execute((alias,)))
-        .map(|gone| gone > 0)
-        .map_err(|error| sqlite(&format!("remove alias `{alias}`"), &error))
+    let doing = format_args!("remove alias `{alias}`");
+    let delete = "DELETE FROM session_aliases WHERE alias = ?1";
+    Ok(sql::exec(connection, delete, (alias,), doing)? > 0)
 }
 
 /// The aliases, by name: all, or those that lead straight to `label`.
@@ -143,27 +134,16 @@ pub(crate) fn list(
     page: &PageOptions,
 ) -> Stored<Page<AliasRow>> {
     let after = page.after.as_deref().unwrap_or_default();
-    let failed = |error| sqlite("list the aliases", &error);
-    let keyed = |found: &rusqlite::Row<'_>| row(found).map(|it| (it.alias.clone(), it));
-    let limit = page.limit.and_one();
-    let read = match label {
-        None => connection.prepare_cached(ALIASES).and_then(|mut statement| {
-            statement.query_map((after, limit), keyed)?.collect::<rusqlite::Result<Vec<_>>>()
-        }),
-        Some(label) => connection.prepare_cached(ALIASES_OF).and_then(|mut statement| {
-            statement.query_map((after, limit, label), keyed)?.collect::<rusqlite::Result<Vec<_>>>()
-        }),
+    let (limit, doing) = (page.limit.and_one(), "list the aliases");
+    let found: Vec<AliasRow> = match label {
+        None => sql::all(connection, &ALIASES, (after, limit), doing)?,
+        Some(label) => sql::all(connection, &ALIASES_OF, (after, limit, label), doing)?,
     };
-    Ok(Page::cut(read.map_err(failed)?, page.limit))
+    Ok(Page::cut(found.into_iter().map(|row| (row.alias.clone(), row)).collect(), page.limit))
 }
 
-fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<AliasRow> {
-    Ok(AliasRow {
-        alias: row.get(0)?,
-        session_label: row.get(1)?,
-        created_at: row.get(2)?,
-        updated_at: row.get(3)?,
-    })
+fn aliases_of(condition: &str) -> String {
+    format!("SELECT {} FROM session_aliases WHERE {condition}", list_columns::<AliasRow>())
 }
 
 fn too_long(alias: &str) -> StorageError {

@@ -1,19 +1,26 @@
 //! Sessions that begin at a turn of another one: at its end, or at one of its tool calls.
 //!
-//! At a call, the new session gets a turn of its own that says again what was said up to there. It must never write to the
-//! turn that is forked, and never leave a call without the result it had.
+//! At a call, the new session gets a turn of its own, a copy of what comes before. It must never write to the turn that is
+//! forked, and never leave a call without the result it had.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use std::sync::LazyLock;
 
+use rusqlite::Connection;
+
+use crate::rows::message_columns::MessageColumns;
+use crate::rows::tool_call_rows::ToolCallColumns;
+use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
 use crate::rows::turn_parents::{parent_of, unknown_turn};
 use crate::sessions::{aliases, pointers};
-use crate::sqlite::checksum;
-use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::checksum::insert_all;
+use crate::sqlite::columns::list;
+use crate::sqlite::error::Stored;
+use crate::sqlite::sql;
 use base::clock::Clock;
-use model::{StorageError, StorageErrorKind};
+use model::{StorageError, StorageErrorKind, TokenUsage};
 
-/// A new session that begins at any turn there is, with the persona of that turn. With `call`, it begins where that call
-/// and those of the same answer had their results.
+/// A new session that begins at an existing turn, with the persona of that turn. With `call`, it begins where that call
+/// and the others of the same answer had their results.
 ///
 /// # Errors
 /// `unknown_turn`, also for one that still runs; `unknown_tool_call`; `storage_constraint` when the label is taken.
@@ -28,7 +35,7 @@ pub(crate) fn fork(
     if pointers::head(connection, label)?.is_some() || aliases::is_alias(connection, label)? {
         return Err(StorageError::new(
             StorageErrorKind::Constraint,
-            format!("session `{label}` is there already; pass another label, or none"),
+            format!("session `{label}` exists already; pass another label, or none"),
         )
         .at("label"));
     }
@@ -43,35 +50,29 @@ pub(crate) fn fork(
     pointers::move_pointer(connection, label, &id, now)
 }
 
-pub(crate) const ASKED_AT: &str =
+pub(crate) const CALLED_AT: &str =
     "SELECT m.sequence FROM tool_calls c CROSS JOIN messages m ON m.turn_id = c.turn_id AND m.id = c.message_id
      WHERE c.id = ?1 AND c.turn_id = ?2";
-/// The results directly after the message that asked end before the first message that is none.
+/// The results directly after the message of the call end before the first message that is no result.
 pub(crate) const RESULTS_END: &str =
     "SELECT max(sequence) FROM messages WHERE turn_id = ?1 AND sequence >= ?2 AND sequence < coalesce(
        (SELECT min(sequence) FROM messages WHERE turn_id = ?1 AND sequence > ?2 AND role <> 'tool'), 9223372036854775807)";
 
 /// The sequence of the last result of the answer that made the call.
 fn group_end(connection: &Connection, turn_id: &str, call: &str) -> Stored<i64> {
-    let failed = |error| sqlite(&format!("read tool call `{call}`"), &error);
-    let asked: Option<i64> = connection
-        .prepare_cached(ASKED_AT)
-        .and_then(|mut statement| statement.query_row((call, turn_id), |row| row.get(0)).optional())
-        .map_err(failed)?;
-    let asked = asked.ok_or_else(|| {
+    let doing = format_args!("read tool call `{call}`");
+    let called: Option<i64> = sql::optional(connection, CALLED_AT, (call, turn_id), doing)?;
+    let called = called.ok_or_else(|| {
         StorageError::new(
             StorageErrorKind::UnknownToolCall,
             format!("turn `{turn_id}` has no tool call `{call}`; pass the `callId` of one"),
         )
         .at("options.atToolCall")
     })?;
-    connection
-        .prepare_cached(RESULTS_END)
-        .and_then(|mut statement| statement.query_row((turn_id, asked), |row| row.get(0)))
-        .map_err(failed)
+    sql::one(connection, RESULTS_END, (turn_id, called), doing)
 }
 
-/// A turn that says again what `turn_id` said up to the message `last`.
+/// A copy of the turn `turn_id` up to the message `last`.
 struct Copied<'a> {
     turn_id: &'a str,
     last: i64,
@@ -80,72 +81,99 @@ struct Copied<'a> {
     now: i64,
 }
 
-/// It used nothing and cost nothing: that was the turn it is from.
 fn copy(connection: &Connection, copied: &Copied<'_>, clock: &Clock) -> Stored<()> {
-    let failed = |error| sqlite(&format!("fork turn `{}` at a tool call", copied.turn_id), &error);
-    let Copied { turn_id, last, id, label, now } = *copied;
-    let written = connection
-        .prepare_cached(
-            "INSERT INTO turns (id, parent_turn_id, turn_type, status, depth, thread_tokens, session_label, run_id,
-               started_at, completed_at, model, provider, role, toolset_name, tools_available, permissions_granted,
-               permissions_used, cost, query_message_ids, response_message_id, tool_call_count, workspace_path,
-               stop_reason, attempts_json)
-             SELECT ?2, t.parent_turn_id, 'normal', 'completed', t.depth,
-               coalesce((SELECT p.thread_tokens FROM turns p WHERE p.id = t.parent_turn_id), 0), ?4, 'fork-' || t.id,
-               ?5, ?5, t.model, t.provider, t.role, t.toolset_name, t.tools_available, t.permissions_granted,
-               t.permissions_used, 0.0,
-               (SELECT json_group_array(id) FROM (SELECT id FROM messages
-                  WHERE turn_id = ?1 AND sequence <= ?3 AND role = 'user' ORDER BY sequence)),
-               (SELECT id FROM messages WHERE turn_id = ?1 AND sequence <= ?3 AND role = 'assistant'
-                  ORDER BY sequence DESC LIMIT 1),
-               (SELECT count(*) FROM tool_calls c JOIN messages m ON m.turn_id = c.turn_id AND m.id = c.message_id
-                  WHERE c.turn_id = ?1 AND m.sequence <= ?3),
-               t.workspace_path, 'tool_use', '[]'
-             FROM turns t WHERE t.id = ?1",
-        )
-        .and_then(|mut statement| statement.execute(params![turn_id, id, last, label, now]))
-        .map_err(failed)?;
-    if written != 1 {
-        return Err(unknown_turn(turn_id));
-    }
-    checksum::seal(connection, "turns", "id = ?1", (id,))?;
-    connection
-        .prepare_cached(
-            "INSERT INTO messages (id, turn_id, role, source, sequence, created_at, tool_call_id, is_error, provider,
-               api, model, response_id, stop_reason, checksum, context_json, metadata_json, content, thinking,
-               blocks_json, blobs_json, row_checksum)
-             SELECT id, ?2, role, source, sequence, created_at, tool_call_id, is_error, provider, api, model,
-               response_id, stop_reason, checksum, context_json, metadata_json, content, thinking, blocks_json,
-               blobs_json, checksum_after(row_checksum, 'turn_id', turn_id, ?2)
-             FROM messages WHERE turn_id = ?1 AND sequence <= ?3 ORDER BY sequence",
-        )
-        .and_then(|mut statement| statement.execute((turn_id, id, last)))
-        .map_err(failed)?;
-    let calls = connection
-        .prepare_cached(
-            "SELECT c.id FROM tool_calls c JOIN messages m ON m.turn_id = c.turn_id AND m.id = c.message_id
-             WHERE c.turn_id = ?1 AND m.sequence <= ?2 ORDER BY c.sequence",
-        )
-        .and_then(|mut statement| {
-            statement
-                .query_map((turn_id, last), |row| row.get::<_, String>(0))?
-                .collect::<rusqlite::Result<Vec<_>>>()
-        })
-        .map_err(failed)?;
+    let Copied { turn_id, last, id, .. } = *copied;
+    let doing = format_args!("fork turn `{turn_id}` at a tool call");
+    let calls: Vec<String> = sql::all(connection, CALLS_UP_TO, (turn_id, last), doing)?;
+    copy_turn(connection, copied, calls.len())?;
+    sql::exec(connection, &COPY_MESSAGES, (turn_id, id, last), doing)?;
     for call in calls {
         // A call's id is its tool's idempotency key, and belongs to one call.
-        connection
-            .prepare_cached(
-                "INSERT INTO tool_calls (id, provider_call_id, turn_id, message_id, tool_name, tool_number, status,
-                   spawned_session_label, started_at, completed_at, sequence, error, params_json, result_json, replay,
-                   arguments_hash, blobs_json, row_checksum)
-                 SELECT ?2, provider_call_id, ?3, message_id, tool_name, tool_number, status, spawned_session_label,
-                   started_at, completed_at, sequence, error, params_json, result_json, replay, arguments_hash,
-                   blobs_json, checksum_after(row_checksum, 'id, turn_id', id, turn_id, ?2, ?3)
-                 FROM tool_calls WHERE id = ?1",
-            )
-            .and_then(|mut statement| statement.execute((call, clock.new_id(), id)))
-            .map_err(failed)?;
+        sql::exec(connection, &COPY_CALL, (call, clock.new_id(), id), doing)?;
     }
     Ok(())
+}
+
+/// Copies the turn's own row. The copy has no usage and no cost: those are the original's.
+fn copy_turn(connection: &Connection, copied: &Copied<'_>, calls: usize) -> Stored<()> {
+    let Copied { turn_id, last, id, label, now } = *copied;
+    let doing = format_args!("fork turn `{turn_id}` at a tool call");
+    let messages: Vec<(String, String)> =
+        sql::all(connection, MESSAGES_UP_TO, (turn_id, last), doing)?;
+    let of_role = |role: &'static str| {
+        messages.iter().filter(move |(_, of)| of == role).map(|(id, _)| id.as_str())
+    };
+    let queries = serde_json::json!(of_role("user").collect::<Vec<_>>()).to_string();
+    let run_id = format!("fork-{turn_id}");
+    let written = sql::first(connection, &TURN, (turn_id,), doing, |fields| {
+        let turn: TurnColumns<'_> = fields.next()?;
+        let above: Option<i64> =
+            sql::optional(connection, THREAD_TOKENS, (turn.parent_turn_id,), doing)?;
+        let end = TurnEndColumns {
+            status: "completed",
+            completed_at: Some(now),
+            thread_tokens: above.unwrap_or(0),
+            usage: TokenUsage::default(),
+            usage_estimated: false,
+            context_tokens: None,
+            cost: Some(0.0),
+            query_message_ids: Some(&queries),
+            response_message_id: of_role("assistant").next_back(),
+            tool_call_count: i64::try_from(calls).unwrap_or(i64::MAX),
+            stop_reason: Some("tool_use"),
+            error_kind: None,
+            error_message: None,
+            error_retryable: None,
+            error_code: None,
+            attempts_json: Some("[]"),
+            ..turn.end
+        };
+        let turn = TurnColumns {
+            id,
+            turn_type: "normal",
+            session_label: label,
+            run_id: &run_id,
+            started_at: now,
+            source_event_id: None,
+            end,
+            ..turn
+        };
+        sql::insert(connection, &ADD_TURN, &turn, doing)
+    })?;
+    written.ok_or_else(|| unknown_turn(turn_id))
+}
+
+const THREAD_TOKENS: &str = "SELECT thread_tokens FROM turns WHERE id = ?1";
+const MESSAGES_UP_TO: &str =
+    "SELECT id, role FROM messages WHERE turn_id = ?1 AND sequence <= ?2 ORDER BY sequence";
+const CALLS_UP_TO: &str =
+    "SELECT c.id FROM tool_calls c JOIN messages m ON m.turn_id = c.turn_id AND m.id = c.message_id
+     WHERE c.turn_id = ?1 AND m.sequence <= ?2 ORDER BY c.sequence";
+
+static TURN: LazyLock<String> =
+    LazyLock::new(|| format!("SELECT {} FROM turns WHERE id = ?1", list::<TurnColumns<'_>>()));
+static ADD_TURN: LazyLock<String> = LazyLock::new(|| insert_all::<TurnColumns<'_>>("turns"));
+
+static COPY_MESSAGES: LazyLock<String> = LazyLock::new(|| {
+    let columns = list::<MessageColumns<'_>>() + ", source, context_json, metadata_json";
+    let rows = "turn_id = ?1 AND sequence <= ?3 ORDER BY sequence";
+    copy_rows("messages", &columns, &[("turn_id", "?2")], rows)
+});
+static COPY_CALL: LazyLock<String> = LazyLock::new(|| {
+    let columns = list::<ToolCallColumns<'_>>() + ", tool_number";
+    copy_rows("tool_calls", &columns, &[("id", "?2"), ("turn_id", "?3")], "id = ?1")
+});
+
+/// Copies the rows of `table` that `rows` selects, with other values in the columns of `changed`. A damaged row has a damaged
+/// copy.
+fn copy_rows(table: &str, columns: &str, changed: &[(&str, &str)], rows: &str) -> String {
+    let value = |column| changed.iter().find(|(name, _)| *name == column).map_or(column, |it| it.1);
+    let values: Vec<&str> = columns.split(", ").map(value).collect();
+    let values = values.join(", ");
+    let (names, new): (Vec<&str>, Vec<&str>) = changed.iter().copied().unzip();
+    let (names, new) = (names.join(", "), new.join(", "));
+    format!(
+        "INSERT INTO {table} ({columns}, row_checksum)
+         SELECT {values}, checksum_after(row_checksum, '{names}', {names}, {new}) FROM {table} WHERE {rows}"
+    )
 }

@@ -4,13 +4,14 @@
 
 use std::sync::LazyLock;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use crate::lease::claim::Claim;
 use crate::sessions::aliases;
 use crate::sessions::persona::{self, Identity};
 use crate::sqlite::checksum::{insert, numbered, set};
-use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::error::Stored;
+use crate::sqlite::sql;
 use model::{StorageError, StorageErrorKind};
 
 static CREATE: LazyLock<String> = LazyLock::new(|| {
@@ -50,10 +51,8 @@ static ARCHIVE: LazyLock<String> = LazyLock::new(|| {
 
 /// The session's head: `None` for no session, `Some(None)` for one without a turn.
 pub(crate) fn head(connection: &Connection, label: &str) -> Stored<Option<Option<String>>> {
-    connection
-        .prepare_cached("SELECT thread_id FROM sessions WHERE label = ?1")
-        .and_then(|mut statement| statement.query_row((label,), |row| row.get(0)).optional())
-        .map_err(|error| sqlite(&format!("read session `{label}`"), &error))
+    let select = "SELECT thread_id FROM sessions WHERE label = ?1";
+    sql::optional(connection, select, (label,), format_args!("read session `{label}`"))
 }
 
 /// A session without a turn, with the persona of the turn its first one follows. Readers see it at once, or, `opening`,
@@ -66,28 +65,19 @@ pub(crate) fn create(
     opening: bool,
 ) -> Stored<()> {
     let Identity { persona, agent } = persona::of_session(connection, label, follows)?;
-    connection
-        .prepare_cached(&CREATE)
-        .and_then(|mut statement| statement.execute((label, persona, agent, now, opening)))
-        .map(drop)
-        .map_err(|error| sqlite(&format!("create session `{label}`"), &error))
+    let row = (label, persona, agent, now, opening);
+    sql::exec(connection, &CREATE, row, format_args!("create session `{label}`")).map(drop)
 }
 
 /// Lets readers see the session, whose first turn has ended.
 pub(crate) fn opened(connection: &Connection, label: &str) -> Stored<()> {
-    connection
-        .prepare_cached(&OPENED)
-        .and_then(|mut statement| statement.execute((label,)))
-        .map(drop)
-        .map_err(|error| sqlite(&format!("open session `{label}`"), &error))
+    sql::exec(connection, &OPENED, (label,), format_args!("open session `{label}`")).map(drop)
 }
 
 /// The session's head, as readers see it: `None` also for a session whose first turn still runs.
 pub(crate) fn visible_head(connection: &Connection, label: &str) -> Stored<Option<Option<String>>> {
-    connection
-        .prepare_cached("SELECT thread_id FROM sessions WHERE label = ?1 AND opening = 0")
-        .and_then(|mut statement| statement.query_row((label,), |row| row.get(0)).optional())
-        .map_err(|error| sqlite(&format!("read session `{label}`"), &error))
+    let select = "SELECT thread_id FROM sessions WHERE label = ?1 AND opening = 0";
+    sql::optional(connection, select, (label,), format_args!("read session `{label}`"))
 }
 
 /// Points the session at a turn, and logs it. One that was archived is in use again, unless an alias has its label.
@@ -97,28 +87,20 @@ pub(crate) fn move_pointer(
     turn_id: &str,
     now: i64,
 ) -> Stored<()> {
-    let failed = |error| sqlite(&format!("move session `{label}`"), &error);
-    connection
-        .prepare_cached(&MOVE)
-        .and_then(|mut statement| statement.execute((label, turn_id, now)))
-        .map_err(failed)?;
-    log(connection, label, turn_id, now).map_err(failed)
+    sql::exec(connection, &MOVE, (label, turn_id, now), format_args!("move session `{label}`"))?;
+    log(connection, label, turn_id, now)
 }
 
 /// Adds to the log of where a session pointed.
-pub(crate) fn log(
-    connection: &Connection,
-    label: &str,
-    turn_id: &str,
-    at: i64,
-) -> rusqlite::Result<()> {
-    connection.prepare_cached(&LOG)?.execute((label, turn_id, at)).map(drop)
+pub(crate) fn log(connection: &Connection, label: &str, turn_id: &str, at: i64) -> Stored<()> {
+    let doing = format_args!("move session `{label}`");
+    sql::exec(connection, &LOG, (label, turn_id, at), doing).map(drop)
 }
 
-/// Puts a session away, or takes it out again.
+/// Archives a session, or puts it in use again.
 ///
 /// # Errors
-/// `unknown_session`; `storage_locked` while a turn of it runs; `storage_constraint` where an alias has its label by now.
+/// `unknown_session`; `storage_locked` while a turn of it runs; `storage_constraint` where an alias has its label meanwhile.
 pub(crate) fn set_archived(
     connection: &Connection,
     label: &str,
@@ -143,11 +125,8 @@ pub(crate) fn set_archived(
         .at("label"));
     }
     let status = if archived { "archived" } else { "active" };
-    connection
-        .prepare_cached(&ARCHIVE)
-        .and_then(|mut statement| statement.execute((label, status, now)))
-        .map(drop)
-        .map_err(|error| sqlite(&format!("archive session `{label}`"), &error))
+    let doing = format_args!("archive session `{label}`");
+    sql::exec(connection, &ARCHIVE, (label, status, now), doing).map(drop)
 }
 
 /// The refusal of a name that is neither a session nor a turn.

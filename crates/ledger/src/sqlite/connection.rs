@@ -19,7 +19,7 @@ use model::{StorageError, StorageErrorKind};
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The largest string or row.
 const MAX_LENGTH: i32 = 64 << 20;
-/// Prepared statements kept per connection: more than the room has.
+/// Prepared statements that a connection caches: more than the ledger has.
 const STATEMENTS: usize = 128;
 
 /// What a connection is for.
@@ -46,12 +46,12 @@ fn open_checked(path: &Path, purpose: Purpose) -> Stored<Connection> {
         Purpose::Write(_) => {
             configure(&connection, purpose)?;
             schema::migrate(&connection, schema::MIGRATIONS)?;
-            // A log left by a crash is folded in at the next checkpoint; a refused file keeps its own.
+            // A log left by a crash is copied into the file at the next checkpoint; that of a refused file is left alone.
             set(&connection, DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
         }
     });
     if opened.is_err() && !file::has_log(path) {
-        // Nothing to fold in: closing may take away the empty companions that opening made.
+        // There is no log: closing may remove the empty companions that opening made.
         set(&connection, DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     }
     opened.map(|()| connection)
@@ -88,7 +88,7 @@ fn open_raw(path: &Path, purpose: Purpose) -> Stored<Connection> {
     Ok(connection)
 }
 
-/// A database of nobody's, to compare with.
+/// A database of no file, to compare with.
 #[expect(clippy::disallowed_methods, reason = "this is the owner")]
 pub(crate) fn in_memory() -> Stored<Connection> {
     let connection = Connection::open_in_memory()
@@ -104,10 +104,10 @@ fn set(connection: &Connection, config: DbConfig, on: bool) -> Stored<()> {
         .map_err(|error| sqlite("configure the ledger's connection", &error))
 }
 
-/// The checks that need SQLite, because the newest header may stand in the log. They only read.
+/// The checks that need SQLite, because the newest header may be in the log. They only read.
 fn identify(connection: &Connection, path: &Path) -> Stored<()> {
     let reading = |error: rusqlite::Error| match error.sqlite_error_code() {
-        // Its first bytes say that it is a ledger, so what SQLite does not understand of its header is damaged.
+        // Its first bytes are a ledger's, so a header that SQLite does not understand is damaged.
         Some(ErrorCode::NotADatabase | ErrorCode::Unknown) => {
             damaged(&format!("the header of the ledger `{}` cannot be read", path.display()))
         }
@@ -130,7 +130,7 @@ fn identify(connection: &Connection, path: &Path) -> Stored<()> {
     }
     if version == 0 {
         return Err(damaged(&format!(
-            "the header of the ledger `{}` says that it has no schema",
+            "the header of the ledger `{}` names no schema version",
             path.display()
         )));
     }
@@ -178,20 +178,20 @@ fn ensure_wal(connection: &Connection) -> Stored<()> {
         Err(StorageError::new(
             StorageErrorKind::Locked,
             format!(
-                "the ledger is in journal mode `{mode}` and another process keeps it there; close that one"
+                "the ledger is in journal mode `{mode}` and another process does not leave it; close that one"
             ),
         ))
     }
 }
 
-/// Opens a new file that is nobody's yet, to be filled and moved into place.
+/// Opens a new file under a temporary name, to be filled and renamed.
 pub(crate) fn open_draft(draft: &Path) -> Stored<Connection> {
     let connection = open_raw(draft, Purpose::Write(Synchronous::Full))?;
     set(&connection, DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     Ok(connection)
 }
 
-/// Makes a whole and empty ledger of a new file that is nobody's yet.
+/// Makes a whole and empty ledger of a new file under a temporary name.
 pub(crate) fn fill_draft(draft: &Path, clock: &Clock) -> Stored<Connection> {
     let connection = open_draft(draft)?;
     schema::migrate(&connection, schema::MIGRATIONS)?;

@@ -1,6 +1,8 @@
-//! What SQLite and the file system say, as the ledger's own kinds and sentences.
+//! Errors of SQLite and of the file system as the ledger's own kinds and sentences.
 //!
 //! It must never pass on a value that was bound to a statement: those are prompts.
+
+use std::fmt::Display;
 
 use rusqlite::ErrorCode;
 
@@ -11,11 +13,15 @@ use model::{StorageError, StorageErrorKind};
 pub(crate) type Stored<T> = Result<T, StorageError>;
 
 /// An error of SQLite while `doing` something ("commit the turn").
-pub(crate) fn sqlite(doing: &str, error: &rusqlite::Error) -> StorageError {
+pub(crate) fn sqlite(doing: impl Display, error: &rusqlite::Error) -> StorageError {
+    describe(&doing, error)
+}
+
+fn describe(doing: &dyn Display, error: &rusqlite::Error) -> StorageError {
     let kind = kind_of(error);
     let remedy = remedy(kind);
     match error {
-        // Its own words would quote the statement.
+        // The error's own text would quote the statement.
         rusqlite::Error::SqlInputError { msg, .. } => {
             StorageError::new(kind, format!("could not {doing}: {msg}; {remedy}"))
         }
@@ -25,10 +31,10 @@ pub(crate) fn sqlite(doing: &str, error: &rusqlite::Error) -> StorageError {
 
 /// As [`sqlite`], of a statement that reads a ledger to check it: the statement is tested, so one that SQLite does not
 /// understand has met a damaged schema, or an index of words that is none.
-pub(crate) fn in_check(doing: &str, error: &rusqlite::Error) -> StorageError {
+pub(crate) fn in_check(doing: impl Display, error: &rusqlite::Error) -> StorageError {
     match error.sqlite_error_code() {
         Some(ErrorCode::Unknown) => damaged(&format!("could not {doing}")),
-        _ => sqlite(doing, error),
+        _ => describe(&doing, error),
     }
 }
 
@@ -67,7 +73,7 @@ fn kind_of(error: &rusqlite::Error) -> StorageErrorKind {
         Some(ErrorCode::DiskFull) => StorageErrorKind::Full,
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StorageErrorKind::ReadOnly,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StorageErrorKind::Locked,
-        // SQLite gives no reason: so a descriptor is asked for.
+        // SQLite gives no reason: so it is tested whether a descriptor can be had.
         Some(ErrorCode::CannotOpen) if lacks_descriptors() => StorageErrorKind::NoDescriptors,
         Some(ErrorCode::NotADatabase) => StorageErrorKind::Foreign,
         Some(ErrorCode::DatabaseCorrupt) => StorageErrorKind::Corrupt,

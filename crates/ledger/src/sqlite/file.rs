@@ -13,7 +13,7 @@ use model::{StorageError, StorageErrorKind};
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// What tells two paths of one file apart from two files.
+/// The identity of a file: two paths of one file have the same.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum FileId {
     /// Device and inode.
@@ -27,13 +27,13 @@ pub(crate) enum FileId {
 /// The identity of the file at `path`; `None` where there is none.
 ///
 /// # Errors
-/// When there is something else than a regular file, or it cannot be looked at.
+/// When there is something else than a regular file, or its metadata cannot be read.
 pub(crate) fn identify(path: &Path) -> Stored<Option<(FileId, u64)>> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
-            return Err(error::file(&format!("look at the ledger `{}`", path.display()), &error));
+            return Err(error::file(&format!("find the ledger `{}`", path.display()), &error));
         }
     };
     if metadata.is_dir() {
@@ -123,8 +123,8 @@ pub(crate) fn create_private(path: &Path) -> io::Result<()> {
     options.open(path).map(drop)
 }
 
-/// Moves a finished new ledger to its name, unless something is there already. True when it is ours that stands there.
-pub(crate) fn move_into_place(from: &Path, to: &Path) -> io::Result<bool> {
+/// Renames a finished new ledger, unless a file with that name exists. True when it was renamed.
+pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
     #[cfg(any(target_os = "linux", target_vendor = "apple"))]
     {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -195,7 +195,7 @@ pub(crate) fn check_no_orphan_log(path: &Path) -> Stored<()> {
     Ok(())
 }
 
-/// Refuses a file whose first bytes say that it is no ledger, or a newer one. Reads 100 bytes and writes none.
+/// Refuses a file whose header is not a ledger's, or that of a newer version. Reads 100 bytes and writes none.
 pub(crate) fn check_header(path: &Path, length: u64) -> Stored<()> {
     if length == 0 {
         return Err(refuse(
@@ -227,7 +227,7 @@ pub(crate) fn check_header(path: &Path, length: u64) -> Stored<()> {
         ));
     }
     // Without a log the header's own count must fit; with one, SQLite knows which pages stand in it.
-    if !has_log(path) && shorter_than_said(&header, length) {
+    if !has_log(path) && shorter_than_its_header(&header, length) {
         return Err(refuse(StorageErrorKind::Corrupt, path, "is cut short; restore a backup"));
     }
     // SQLite would take a file that a newer format wrote for one that must not be written.
@@ -257,7 +257,7 @@ fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(read)
 }
 
-fn shorter_than_said(header: &[u8; 100], length: u64) -> bool {
+fn shorter_than_its_header(header: &[u8; 100], length: u64) -> bool {
     // One size does not fit the two bytes: 65,536 stands there as 1.
     let page = match u64::from(header[16]) << 8 | u64::from(header[17]) {
         1 => 65_536,
@@ -271,7 +271,7 @@ fn big_endian(header: &[u8], at: usize) -> Option<u32> {
 }
 
 /// Refuses a file that something else in this process holds open. Linux only: elsewhere there is no cheap list of a
-/// process's descriptors, and the rule "one SQLite per ledger and process" is the user's to keep (README).
+/// process's descriptors, and the user is responsible for the rule "one SQLite per ledger and process" (README).
 #[cfg(target_os = "linux")]
 pub(crate) fn check_not_held(path: &Path) -> Stored<()> {
     let mut ours = Vec::with_capacity(3);
@@ -282,7 +282,7 @@ pub(crate) fn check_not_held(path: &Path) -> Stored<()> {
         }
     }
     let Ok(descriptors) = fs::read_dir("/proc/self/fd") else {
-        // Without /proc nothing can be said; refusing would bar every such container.
+        // Without /proc nothing is known; refusing would exclude every such container.
         return Ok(());
     };
     for descriptor in descriptors.flatten() {

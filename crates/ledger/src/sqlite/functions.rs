@@ -9,7 +9,7 @@ use crate::sqlite::error::{Stored, sqlite};
 use crate::sqlite::tokenize::search_words;
 use model::SessionKey;
 
-/// The words of the longest message that are kept, in bytes of its text.
+/// The bytes of a message's text whose words are indexed at most.
 pub(crate) const SEARCHED_BYTES: usize = 256 << 10;
 
 /// Adds `search_words(text)` and `agent_of(label, persona)`.

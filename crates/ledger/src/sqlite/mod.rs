@@ -2,13 +2,16 @@
 //! open file. It must never know what a turn is.
 
 pub(crate) mod checksum;
+pub(crate) mod columns;
 pub(crate) mod connection;
 pub(crate) mod error;
+pub(crate) mod fields;
 pub(crate) mod file;
 pub(crate) mod functions;
 pub(crate) mod guard;
 pub(crate) mod readers;
 pub(crate) mod schema;
+pub(crate) mod sql;
 pub(crate) mod synchronous;
 pub(crate) mod tokenize;
 pub(crate) mod writer;

@@ -149,7 +149,7 @@ impl Readers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place in the pool, without a connection yet.
+    /// A slot of the pool, without a connection yet.
     fn slot(&self) -> Stored<Lease<'_>> {
         let mut state = self.lock();
         while !state.closed && state.lent >= self.most {

@@ -53,7 +53,7 @@ fn apply(connection: &Connection, migrations: &[&str]) -> Stored<()> {
         connection.execute_batch(step).map_err(|error| match error.sqlite_error_code() {
             // The steps are tested: one that is refused meets tables which are not those of its version.
             Some(ErrorCode::Unknown) => damaged(&format!(
-                "the ledger's header says schema version `{from}`, which does not fit its tables"
+                "the ledger's header has schema version `{from}`, which does not fit its tables"
             )),
             _ => sqlite("bring the ledger's schema up to date", &error),
         })?;

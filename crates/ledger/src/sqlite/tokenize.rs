@@ -1,8 +1,8 @@
-//! The words of a text, as the search index keeps them and as a search asks for them. Pure.
+//! The words of a text, for the search index and for a search. Pure.
 //!
-//! Both sides come through here, so that they always agree. Scripts without spaces are kept as pairs of characters.
+//! Both use these functions, so that they always agree. Scripts without spaces are indexed as pairs of characters.
 
-/// The words of a text, in lower case, one space between them: what `message_words` is given.
+/// The words of a text, in lower case, one space between them, as `message_words` indexes them.
 pub(crate) fn search_words(text: &str) -> String {
     let mut words = String::with_capacity(text.len());
     for (_, run) in runs(text) {
@@ -18,7 +18,7 @@ pub(crate) fn search_words(text: &str) -> String {
     words
 }
 
-/// What a search asks for: words, and beginnings of words, each of which must be there.
+/// The terms of a search: words, and beginnings of words, each of which must be found.
 pub(crate) struct Wanted(Vec<(String, Match)>);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ enum Match {
     Beginning,
 }
 
-/// The words of what is searched for; a last word before a `*` is a beginning. `None` for a text without a word.
+/// The terms of a search for `text`; a last word before a `*` is a beginning. `None` for a text without a word.
 pub(crate) fn wanted(text: &str) -> Option<Wanted> {
     let mut terms = Vec::new();
     for (_, run) in runs(text) {
@@ -67,17 +67,17 @@ impl Wanted {
         self.0.len()
     }
 
-    /// Keeps the first `most`.
+    /// Drops all but the first `most`.
     pub(crate) fn truncate(&mut self, most: usize) {
         self.0.truncate(most);
     }
 
-    /// Whether they are among `words`, which [`search_words`] has cut: what FTS5 would say.
+    /// Whether all are among `words`, which [`search_words`] has cut, as FTS5 would match them.
     pub(crate) fn are_in(&self, words: &str) -> bool {
         self.0.iter().all(|term| is_in(words, term))
     }
 
-    /// How many of them are.
+    /// How many of them are among `words`.
     pub(crate) fn matched(&self, words: &str) -> usize {
         self.0.iter().filter(|term| is_in(words, term)).count()
     }
@@ -90,7 +90,7 @@ fn is_in(words: &str, (wanted, how): &(String, Match)) -> bool {
     })
 }
 
-/// Where in `text` the first word of `query` stands, in bytes; 0 where only a part of it is found.
+/// The position in `text` of the first word of `query`, in bytes; 0 where only a part of a word is found.
 pub(crate) fn position(text: &str, query: &str) -> usize {
     let wanted: Vec<String> = runs(query).map(|(_, run)| run.to_lowercase()).collect();
     let begins = |run: &str| {
@@ -100,7 +100,7 @@ pub(crate) fn position(text: &str, query: &str) -> usize {
     runs(text).find(|(_, run)| begins(run)).map_or(0, |(at, _)| at)
 }
 
-/// The unbroken runs of one kind of character, with their place.
+/// The unbroken runs of one kind of character, with their positions.
 fn runs(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut rest = 0;
     std::iter::from_fn(move || {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_asks_for_every_word_and_says_nothing_else_to_the_index() {
+    fn a_query_names_every_word_and_nothing_else_to_the_index() {
         for (text, expected) in [
             ("Hello World", Some(r#""hello" AND "world""#)),
             (r#"a" OR b NOT (c*"#, Some(r#""a" AND "or" AND "b" AND "not" AND "c"*"#)),
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_text_is_matched_as_the_index_would_match_it() {
         let words = search_words("The Größe of 上下文 is id_7");
-        for (asked, found) in [
+        for (query, found) in [
             ("größe ID_7", 2),
             ("größ", 0),
             ("größ*", 1),
@@ -186,14 +186,14 @@ mod tests {
             ("上文", 0),
             ("of absent", 1),
         ] {
-            let wanted = wanted(asked).unwrap();
-            assert_eq!(wanted.matched(&words), found, "{asked}");
-            assert_eq!(wanted.are_in(&words), wanted.count() == found, "{asked}");
+            let wanted = wanted(query).unwrap();
+            assert_eq!(wanted.matched(&words), found, "{query}");
+            assert_eq!(wanted.are_in(&words), wanted.count() == found, "{query}");
         }
     }
 
     #[test]
-    fn the_first_word_that_was_asked_for_is_found_in_the_text() {
+    fn the_first_word_of_the_query_is_found_in_the_text() {
         assert_eq!(position("Größe: the Needle here", "needle"), 13);
         assert_eq!(position("nothing of it", "absent"), 0);
     }

@@ -1,4 +1,4 @@
-//! Large values through the ledger's own reads: each once, whole wherever it is told, and what is damaged alone.
+//! Large values through the ledger's own reads: each is stored once and read whole, and a damaged one affects no other.
 
 use rusqlite::Connection;
 use serde_json::json;
@@ -15,7 +15,7 @@ fn image() -> String {
     base64::Engine::encode(&base64::engine::general_purpose::STANDARD, noise(150_000).as_bytes())
 }
 
-/// A turn whose tool read the file, asked with a picture and a page of text.
+/// A turn whose tool read the file, with a picture and a page of text in its question.
 fn large(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
     let mut turn = turn(id, label, parent);
     let data = image();
@@ -49,7 +49,7 @@ async fn write(fixture: &Fixture, sql: &'static str) {
 }
 
 #[tokio::test]
-async fn the_same_file_read_twice_is_stored_once_and_told_whole_everywhere() {
+async fn the_same_file_read_twice_is_stored_once_and_read_whole_everywhere() {
     let fixture = Fixture::new();
     let (first, second) = (large("t1", "main", None), large("t2", "main", Some("t1")));
     fixture.commit(first.clone()).await.unwrap();
@@ -62,14 +62,14 @@ async fn the_same_file_read_twice_is_stored_once_and_told_whole_everywhere() {
     fixture.commit(second.clone()).await.unwrap();
     assert_eq!(blobs(&fixture).await, once);
     let history = Journal::history(&*fixture.ledger, "main", None, None).await.unwrap();
-    let told: Vec<_> = history.turns.into_iter().flat_map(|turn| turn.messages).collect();
-    assert_eq!(told, [first.messages.clone(), second.messages].concat());
+    let messages: Vec<_> = history.turns.into_iter().flat_map(|turn| turn.messages).collect();
+    assert_eq!(messages, [first.messages.clone(), second.messages].concat());
     let row = fixture.ledger.turn("t1").await.unwrap().unwrap();
     let calls =
         fixture.ledger.tool_calls(serde_json::from_value(json!({})).unwrap()).await.unwrap();
     for result in [&row.tool_calls[0].result, &calls.items[1].call.result] {
-        let told = result.as_deref().map(RawValue::get);
-        assert_eq!(told, first.tool_calls[0].result.as_deref().map(RawValue::get));
+        let result = result.as_deref().map(RawValue::get);
+        assert_eq!(result, first.tool_calls[0].result.as_deref().map(RawValue::get));
     }
     // What stays in the rows, and how a host reads the rest.
     let sql = "SELECT content, whole_text('content', content, blobs_json) AS whole FROM messages WHERE id = 't1-m2'";
@@ -146,7 +146,7 @@ async fn a_blob_that_is_damaged_is_named_and_takes_nothing_else_with_it() {
     let limits = model::QueryLimits::default();
     let refused = fixture.ledger.query(sql.to_owned(), "[]".to_owned(), limits).await.unwrap_err();
     assert_eq!(refused.kind, StorageErrorKind::Corrupt);
-    // The others are told and found.
+    // The others are read and found.
     assert_eq!(LedgerRead::history(&*fixture.ledger, "other").await.unwrap().len(), 4);
     let hits = fixture.ledger.search("ask".to_owned(), SearchOptions::default()).await.unwrap();
     assert_eq!(hits.items.len(), 2);
@@ -188,19 +188,19 @@ async fn a_salvage_gives_them_back_and_names_what_is_lost() {
         let ledger = open(&fresh).unwrap();
         let row = ledger.turn("t1").await.unwrap().unwrap();
         let result = row.tool_calls[0].result.as_deref().map(RawValue::get);
-        let kept: Vec<Message> = row.messages.into_iter().map(Message::from).collect();
+        let saved_messages: Vec<Message> = row.messages.into_iter().map(Message::from).collect();
         let mut expected = whole.messages.clone();
         if damage {
             expected.remove(2);
             assert_eq!(result, None);
-            let told: Vec<_> = saved.problems.iter().map(|it| it.message.as_str()).collect();
-            assert!(told.iter().any(|told| told.contains("message `t1-m2`")), "{told:?}");
-            assert!(told.iter().any(|told| told.contains("`result_json` of tool call `t1-c0`")));
+            let problems: Vec<_> = saved.problems.iter().map(|it| it.message.as_str()).collect();
+            assert!(problems.iter().any(|it| it.contains("message `t1-m2`")), "{problems:?}");
+            assert!(problems.iter().any(|it| it.contains("`result_json` of tool call `t1-c0`")));
         } else {
             assert_eq!(saved.problems, []);
             assert_eq!(result, whole.tool_calls[0].result.as_deref().map(RawValue::get));
         }
-        assert_eq!(kept, expected);
+        assert_eq!(saved_messages, expected);
         assert_eq!(ledger.verify().await.unwrap().problems, []);
     }
 }

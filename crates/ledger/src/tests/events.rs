@@ -1,4 +1,4 @@
-//! Kept events: what is written in whatever batches comes back event for event, from any number on.
+//! Stored events: those that are written in batches of any size are read event for event, from any number on.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use model::{
     StorageErrorKind, StreamEvent,
 };
 
-fn told(seq: u64, kind: RunEventKind, message: &str, text: &str) -> RunEvent {
+fn event(seq: u64, kind: RunEventKind, message: &str, text: &str) -> RunEvent {
     let message_id = (kind != RunEventKind::Event).then(|| Arc::from(message));
     RunEvent { seq, kind, message_id, text: Arc::from(text) }
 }
@@ -41,7 +41,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn events_come_back_as_they_were_told_whatever_the_batches(
+    fn events_are_read_as_they_were_emitted_whatever_the_batches(
         given in prop::collection::vec(any_event(), 1..120),
         batches in prop::collection::vec(1_usize..40, 1..20),
     ) {
@@ -49,9 +49,9 @@ proptest! {
             .zip(&given)
             .map(|(seq, (kind, message, text))| match kind {
                 RunEventKind::Event => {
-                    told(seq, *kind, "", &serde_json::json!({ "text": text }).to_string())
+                    event(seq, *kind, "", &serde_json::json!({ "text": text }).to_string())
                 }
-                RunEventKind::Token | RunEventKind::Reasoning => told(seq, *kind, message, text),
+                RunEventKind::Token | RunEventKind::Reasoning => event(seq, *kind, message, text),
             })
             .collect();
         let connection = memory();
@@ -93,20 +93,20 @@ fn an_event_that_does_not_follow_the_last_one_is_refused() {
     let connection = memory();
     let log =
         event_log::open(&connection, &names("t"), &Owner::this(&Clock::default()), NOW).unwrap();
-    let gap = [told(1, RunEventKind::Token, "m", "a"), told(3, RunEventKind::Token, "m", "b")];
+    let gap = [event(1, RunEventKind::Token, "m", "a"), event(3, RunEventKind::Token, "m", "b")];
     let error = event_log::append(&connection, log, None, &gap).unwrap_err();
     assert_eq!(error.kind, StorageErrorKind::Corrupt);
 }
 
-/// A run that has told what a test says, and remembers what came of it.
+/// A run that has emitted the events of a test, and records how they are acknowledged.
 #[derive(Default)]
 struct Run {
-    told: Mutex<Vec<RunEvent>>,
-    kept: tokio::sync::watch::Sender<u64>,
+    events: Mutex<Vec<RunEvent>>,
+    acknowledged: tokio::sync::watch::Sender<u64>,
     aborted: AtomicBool,
-    forgotten: AtomicBool,
-    unkept: AtomicBool,
-    /// A bug: it panics when it is asked what it has told, or told what was kept.
+    stopped: AtomicBool,
+    failed: AtomicBool,
+    /// A bug: it panics when its events are requested, or when they are acknowledged.
     broken: Option<Broken>,
 }
 
@@ -127,20 +127,20 @@ impl LiveRun for Run {
 
     fn unstored(&self, after: u64) -> Vec<RunEvent> {
         assert!(self.broken != Some(Broken::Unstored), "a bug in a run");
-        self.told.lock().unwrap().iter().filter(|told| told.seq > after).cloned().collect()
+        self.events.lock().unwrap().iter().filter(|event| event.seq > after).cloned().collect()
     }
 
     fn ack(&self, seq: u64) {
         assert!(self.broken != Some(Broken::Ack), "a bug in a run");
-        self.kept.send_replace(seq);
+        self.acknowledged.send_replace(seq);
     }
 
     fn nack(&self) {
-        self.unkept.store(true, Ordering::Relaxed);
+        self.failed.store(true, Ordering::Relaxed);
     }
 
     fn stop_storing(&self) {
-        self.forgotten.store(true, Ordering::Relaxed);
+        self.stopped.store(true, Ordering::Relaxed);
     }
 }
 
@@ -151,23 +151,23 @@ fn registered(ledger: &Ledger, turn_id: &str) -> (Arc<Run>, Arc<dyn RunRegistrat
     (run, registration)
 }
 
-async fn says(run: &Run, registration: &dyn RunRegistration, text: &str) {
+async fn emit(run: &Run, registration: &dyn RunRegistration, text: &str) {
     let seq = {
-        let mut all = run.told.lock().unwrap();
+        let mut all = run.events.lock().unwrap();
         let seq = all.len() as u64 + 1;
-        all.push(told(seq, RunEventKind::Token, "m", text));
+        all.push(event(seq, RunEventKind::Token, "m", text));
         seq
     };
     registration.notify(true);
-    run.kept.subscribe().wait_for(|kept| *kept >= seq).await.unwrap();
+    run.acknowledged.subscribe().wait_for(|last| *last >= seq).await.unwrap();
 }
 
 #[tokio::test]
 async fn the_last_event_is_in_the_transaction_of_the_turn() {
     let fixture = Fixture::new();
     let (run, registration) = registered(&fixture.ledger, "t0");
-    says(&run, &*registration, "a").await;
-    run.told.lock().unwrap().push(told(2, RunEventKind::Token, "m", "b"));
+    emit(&run, &*registration, "a").await;
+    run.events.lock().unwrap().push(event(2, RunEventKind::Token, "m", "b"));
     let end = StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 };
     let mut refused = short_turn("t0", "main", Some("nobody"));
     refused.last_event = Some(end.clone());
@@ -203,7 +203,7 @@ async fn a_run_that_ends_while_it_is_read_is_not_taken_for_one_that_nobody_runs(
     let (run, registration) = registered(&fixture.ledger, "t0");
     let mut turn = short_turn("t0", "main", None);
     let epoch = super::journal::begin(&fixture.ledger, &turn).await;
-    says(&run, &*registration, "a").await;
+    emit(&run, &*registration, "a").await;
     let reader = reader(&fixture.path());
     turn.last_event =
         Some(StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 });
@@ -212,7 +212,7 @@ async fn a_run_that_ends_while_it_is_read_is_not_taken_for_one_that_nobody_runs(
     let core = fixture.ledger.core().unwrap();
     let of = || Follows::Turn("t0".to_owned());
     let before = follow::events_after(&core.claim, &core.runs, of(), 1)(&reader).unwrap();
-    assert!(before.gone && !before.page.over, "what is read is older than the end");
+    assert!(before.interrupted && !before.page.over, "what is read is older than the end");
     let now = fixture.ledger.follow(of(), 1).await.unwrap();
     assert_eq!((now.last, now.over), (2, true));
 }
@@ -223,13 +223,13 @@ async fn who_lost_the_lease_writes_no_event() {
     let core = fixture.ledger.core().unwrap();
     fixture.commit(short_turn("t0", "main", None)).await.unwrap();
     let (run, registration) = registered(&fixture.ledger, "t1");
-    says(&run, &*registration, "mine").await;
+    emit(&run, &*registration, "mine").await;
     core.runs.leased("t1", 7);
-    run.told.lock().unwrap().push(told(2, RunEventKind::Token, "m", "not mine"));
+    run.events.lock().unwrap().push(event(2, RunEventKind::Token, "m", "not mine"));
     registration.notify(true);
     // Behind the batch: the writer serves one after the other.
     core.writer.submit(|_| Ok(())).await.unwrap();
-    assert!(run.forgotten.load(Ordering::Relaxed));
+    assert!(run.stopped.load(Ordering::Relaxed));
     assert_eq!(fixture.rows("SELECT max(seq) AS last FROM run_events").await, r#"[{"last":1}]"#);
 }
 
@@ -241,24 +241,24 @@ async fn a_run_that_panics_in_a_batch_leaves_no_other_waiting() {
         let (well, registration) = registered(&fixture.ledger, "t0");
         let bad = Arc::new(Run { broken: Some(broken), ..Run::default() });
         let weak: std::sync::Weak<Run> = Arc::downgrade(&bad);
-        let place = fixture.ledger.register(names("t1"), weak).unwrap();
-        // Both are in the batch that is written when the writer has time.
+        let bad_registration = fixture.ledger.register(names("t1"), weak).unwrap();
+        // Both are in the flush that is written when the writer has time.
         let (release, held) = std::sync::mpsc::channel::<()>();
         let gate = core.writer.submit(move |_| {
             let _ = held.recv();
             Ok(())
         });
         for run in [&bad, &well] {
-            run.told.lock().unwrap().push(told(1, RunEventKind::Token, "m", "a"));
+            run.events.lock().unwrap().push(event(1, RunEventKind::Token, "m", "a"));
         }
-        place.notify(true);
+        bad_registration.notify(true);
         registration.notify(true);
         drop(release);
         gate.await.unwrap();
         core.writer.submit(|_| Ok(())).await.unwrap();
         core.writer.submit(|_| Ok(())).await.unwrap();
-        let written = *well.kept.subscribe().borrow() == 1;
-        assert!(written || well.unkept.load(Ordering::Relaxed), "it is told either way");
+        let written = *well.acknowledged.subscribe().borrow() == 1;
+        assert!(written || well.failed.load(Ordering::Relaxed), "it is answered either way");
         // What could not be written goes with the next commit point, and the writer serves everybody.
         fixture.commit(short_turn("t0", "main", None)).await.unwrap();
         assert_eq!(
@@ -285,7 +285,7 @@ fn old_events_go_a_few_rows_at_a_time() {
         let log = event_log::open(&connection, &names(&format!("t{turn}")), &owner, NOW).unwrap();
         // A row each.
         let long: Vec<RunEvent> =
-            (1..=300).map(|seq| told(seq, RunEventKind::Token, "m", &"x".repeat(4_000))).collect();
+            (1..=300).map(|seq| event(seq, RunEventKind::Token, "m", &"x".repeat(4_000))).collect();
         event_log::append(&connection, log, None, &long).unwrap();
         if turn < 2 {
             event_log::end(&connection, log, NOW + turn).unwrap();
@@ -294,13 +294,13 @@ fn old_events_go_a_few_rows_at_a_time() {
     let rows = || -> i64 {
         connection.query_row("SELECT count(*) FROM run_events", (), |row| row.get(0)).unwrap()
     };
-    let keep = Retention { age: std::time::Duration::from_millis(10), turns: None };
-    assert!(!event_log::trim(&connection, &keep, NOW + 9).unwrap());
+    let retention = Retention { age: std::time::Duration::from_millis(10), turns: None };
+    assert!(!event_log::trim(&connection, &retention, NOW + 9).unwrap());
     let mut left = vec![rows()];
-    while event_log::trim(&connection, &keep, NOW + 11).unwrap() {
+    while event_log::trim(&connection, &retention, NOW + 11).unwrap() {
         left.push(rows());
     }
     assert_eq!(left, [900, 644, 600, 344, 300]);
     let turns = Retention { turns: Some(0), ..Retention::default() };
-    assert!(!event_log::trim(&connection, &turns, NOW + 11).unwrap(), "what runs is kept");
+    assert!(!event_log::trim(&connection, &turns, NOW + 11).unwrap(), "a run under way stays");
 }

@@ -33,12 +33,12 @@ pub(super) fn sqlite3(path: &Path) -> Option<Sqlite3> {
 }
 
 impl Sqlite3 {
-    pub(super) fn say(&mut self, sql: &str) {
+    pub(super) fn send(&mut self, sql: &str) {
         writeln!(self.stdin, "{sql}").unwrap();
         self.stdin.flush().unwrap();
     }
 
-    pub(super) fn hear(&mut self) -> String {
+    pub(super) fn receive(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
@@ -242,7 +242,7 @@ async fn truncated_and_damaged_ledgers_are_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_newer_ledger_is_refused_also_when_only_its_log_says_so() {
+async fn a_newer_ledger_is_refused_also_when_only_its_log_has_the_version() {
     let fixture = Fixture::new();
     fixture.ledger.close().await.unwrap();
     let old = fs::read(fixture.path()).unwrap();
@@ -253,8 +253,8 @@ async fn a_newer_ledger_is_refused_also_when_only_its_log_says_so() {
     assert!(message.contains("`1000`") && message.contains("update"), "{message}");
     fs::write(fixture.path(), &old).unwrap();
     let Some(mut other) = sqlite3(&fixture.path()) else { return };
-    other.say("PRAGMA user_version = 1001; SELECT 'done';");
-    assert_eq!(other.hear(), "done");
+    other.send("PRAGMA user_version = 1001; SELECT 'done';");
+    assert_eq!(other.receive(), "done");
     assert!(fixture.folder.path().join("ledger.db-wal").metadata().unwrap().len() > 0);
     let before = (
         fs::read(fixture.path()).unwrap(),
@@ -278,14 +278,14 @@ fn folders_pipes_and_lost_logs_are_refused() {
     fs::write(folder.path().join("ledger.db-wal"), "the log of a ledger that was removed").unwrap();
     refused(&path, StorageErrorKind::Corrupt);
     assert!(!path.exists());
-    // A path that looks like a URI is a path.
+    // A path in the form of a URI is a path.
     let named = folder.path().join("file:x?mode=memory");
     open(&named).unwrap();
     assert!(named.exists());
 }
 
 #[tokio::test]
-async fn a_read_only_file_system_is_told_as_such() {
+async fn a_read_only_file_system_is_reported_as_such() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
     open(&path).unwrap().close().await.unwrap();
@@ -297,7 +297,7 @@ async fn a_read_only_file_system_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn a_small_disk_that_fills_up_is_told_as_such_and_works_again() {
+async fn a_small_disk_that_fills_up_is_reported_as_such_and_works_again() {
     let folder = tempfile::tempdir().unwrap();
     let options = ["-t", "tmpfs", "-o", "size=1m"];
     let Some(_mount) = Mount::new(&options, Path::new("tmpfs"), folder.path()) else { return };

@@ -11,8 +11,7 @@ use model::StorageErrorKind;
 const LOG: &str = "ledger.db-wal";
 const INDEX: &str = "ledger.db-shm";
 
-/// Takes something away from an open ledger with one turn, and says what becomes of a second turn, of a read, and of the
-/// ledger when it is opened again.
+/// Removes something from an open ledger with one turn. Returns the errors of a second turn, of a read, and of a check.
 async fn after(take: impl FnOnce(&Path)) -> (Fixture, [StorageErrorKind; 3]) {
     let fixture = Fixture::new();
     fixture.commit(turn("t1", "main", None)).await.unwrap();
@@ -149,7 +148,7 @@ async fn a_read_that_pins_the_log_over_its_bound_is_ended_and_the_log_is_folded_
     let writes = async {
         is_pinned.recv().unwrap();
         let warned = write_until_warned(&ledger, 0, 2_000).await;
-        assert!(warned.is_some_and(|turns| turns > 0), "the log grew and nobody said so");
+        assert!(warned.is_some_and(|turns| turns > 0), "the log grew without a warning");
         assert!(log_bytes(folder.path()) >= BOUND);
         assert_eq!(ledger.warnings()[0].code, "ledger_log_grew");
         release.send(()).unwrap();
@@ -172,10 +171,10 @@ async fn a_read_of_another_process_is_warned_of_and_ends_none_of_ours() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = bounded(folder.path(), BOUND);
     let Some(mut other) = super::file::sqlite3(&folder.path().join("ledger.db")) else { return };
-    other.say("BEGIN; SELECT count(*) FROM turns;");
-    other.hear();
+    other.send("BEGIN; SELECT count(*) FROM turns;");
+    other.receive();
     let warned =
-        write_until_warned(&ledger, 0, 2_000).await.expect("the log grew and nobody said so");
+        write_until_warned(&ledger, 0, 2_000).await.expect("the log grew without a warning");
     for number in 0..20 {
         let label = format!("s{number}");
         assert!(ledger.session(&label).await.unwrap().is_some());
@@ -184,8 +183,8 @@ async fn a_read_of_another_process_is_warned_of_and_ends_none_of_ours() {
             .await
             .unwrap();
     }
-    other.say("COMMIT; SELECT 'over';");
-    assert_eq!(other.hear(), "over");
+    other.send("COMMIT; SELECT 'over';");
+    assert_eq!(other.receive(), "over");
     assert!(write_until_warned(&ledger, warned + 1, 1).await.is_none_or(|at| at == warned + 1));
     // The log is folded in behind an answer, and before the next job.
     ledger.core().unwrap().writer.submit(|_| Ok(())).await.unwrap();

@@ -24,7 +24,7 @@ async fn a_turn_written_step_by_step_is_the_turn_written_at_once() {
         let epoch = begin(ledger, &turn).await;
         ledger.record(step(&turn, epoch, 1..2, ToolCallStatus::Pending)).await.unwrap();
         ledger.record(step(&turn, epoch, 0..0, ToolCallStatus::Running)).await.unwrap();
-        // A step that is said again changes nothing.
+        // A repeated step changes nothing.
         ledger.record(step(&turn, epoch, 0..2, ToolCallStatus::Running)).await.unwrap();
         ledger.record(step(&turn, epoch, 2..3, ToolCallStatus::Completed)).await.unwrap();
         let receipt = ledger.commit(ending(&turn, epoch, 3)).await.unwrap();
@@ -123,7 +123,7 @@ async fn contexts_are_shared_and_old_ones_go() {
     assert_eq!(
         fixture.rows("SELECT count(*) AS n FROM run_contexts").await,
         r#"[{"n":2}]"#,
-        "what says the same is kept once"
+        "the same context is stored once"
     );
     for n in 0..100 {
         let turn = short_turn(&format!("t{n:03}"), &format!("s{n}"), None);

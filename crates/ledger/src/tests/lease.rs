@@ -10,7 +10,7 @@ use crate::lease::claim::{Claim, Held, held};
 use crate::lease::owner::Owner;
 use model::StorageErrorKind;
 
-/// A claim of a process that is not this one: its pids are elsewhere, so that only time tells of its end.
+/// A claim of a process that is not this one: its pids are elsewhere, so that only time shows its end.
 fn other(fixture: &Fixture, id: &str, lease_ms: i64) -> Claim {
     let mine = fixture.ledger.core().unwrap().claim.clone();
     let owner = Owner {

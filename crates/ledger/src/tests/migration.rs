@@ -1,4 +1,4 @@
-//! A ledger of schema version 1, as the first release wrote it: it opens, comes up to date in one step, and says the same.
+//! A ledger of schema version 1, as the first release wrote it: it opens, is migrated in one step, and has the same content.
 
 use super::*;
 use crate::sqlite::schema;
@@ -8,7 +8,7 @@ use model::SearchOptions;
 const VERSION_1: &[u8] = include_bytes!("fixtures/version-1.db");
 
 #[tokio::test]
-async fn a_ledger_of_version_1_opens_says_the_same_and_goes_on() {
+async fn a_ledger_of_version_1_opens_with_the_same_content_and_takes_new_turns() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("old.db");
     std::fs::write(&path, VERSION_1).unwrap();
@@ -36,7 +36,7 @@ async fn a_ledger_of_version_1_opens_says_the_same_and_goes_on() {
         fixture.rows("SELECT count(*) AS n, max(depth) AS depth FROM threads").await,
         r#"[{"n":5,"depth":2}]"#
     );
-    // What was said before is found, and whose sessions they are is known.
+    // Its messages are found, and the agents of its sessions are known.
     let hits = fixture.ledger.search("ask".to_owned(), SearchOptions::default()).await.unwrap();
     let excerpts: Vec<&str> = hits.items.iter().map(|hit| hit.excerpt.as_str()).collect();
     assert_eq!(excerpts, ["ask 1", "ask 4", "ask 3", "ask 2", "ask 1"]);

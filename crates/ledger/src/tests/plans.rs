@@ -1,13 +1,12 @@
 //! Every statement the API runs finds its rows by an index.
 
-use crate::rows::message_rows;
 use rusqlite::{Connection, StatementStatus};
 
 use super::*;
 use crate::events::event_log;
 use crate::journal::{open_turns, profiles};
 use crate::reading::{history, lists, recall, turn_tree, usage};
-use crate::rows::{blobs, row_types};
+use crate::rows::{blobs, message_rows, session_rows, tool_call_rows, turn_rows};
 use crate::search::{message_search, search_indexer};
 use crate::sessions::{aliases, fork, persona};
 
@@ -29,16 +28,16 @@ fn no_statement_scans_a_table_or_sorts() {
     core.readers
         .with(|connection| {
             for sql in [
-                row_types::SESSION,
-                &row_types::TURN,
-                &row_types::TOOL_CALLS,
-                row_types::COMPACTION,
-                message_rows::MESSAGES,
+                &session_rows::SESSION,
+                &turn_rows::TURN,
+                &tool_call_rows::TOOL_CALLS,
+                &turn_rows::COMPACTION,
+                &message_rows::MESSAGES,
                 &open_turns::OPEN_TURN,
                 &event_log::READ,
                 "SELECT id FROM event_logs WHERE run_id = ?1 ORDER BY id DESC LIMIT 1",
                 "SELECT id FROM event_logs WHERE session_label = ?1 AND id >= ?2 ORDER BY id",
-                "SELECT id FROM event_logs WHERE ended_at IS NOT NULL AND ended_at <= ?1 ORDER BY ended_at, id LIMIT 1",
+                event_log::EXPIRED,
                 "SELECT epoch, owner FROM session_leases WHERE session_label = ?1",
                 "SELECT id FROM run_contexts WHERE hash = ?1",
                 "SELECT thread_id FROM sessions WHERE label = ?1",
@@ -46,34 +45,34 @@ fn no_statement_scans_a_table_or_sorts() {
                 "SELECT depth, thread_tokens FROM turns WHERE id = ?1",
                 persona::OF_TURN,
                 persona::OF_MAIN,
-                persona::PERSONA,
-                persona::PERSONAS,
+                &persona::PERSONA,
+                &persona::PERSONAS,
                 aliases::STATUS,
                 aliases::TARGET,
-                aliases::ALIASES,
-                aliases::ALIASES_OF,
-                turn_tree::ONE,
-                turn_tree::CHILDREN,
-                turn_tree::MOVES,
+                &aliases::ALIASES,
+                &aliases::ALIASES_OF,
+                &turn_tree::ONE,
+                &turn_tree::CHILDREN,
+                &turn_tree::MOVES,
                 turn_tree::MOVE,
-                turn_tree::AS_OF,
+                &turn_tree::AS_OF,
                 search_indexer::INDEXED_THROUGH,
                 search_indexer::LAST,
-                search_indexer::SAID,
-                message_search::LATELY,
-                recall::LATELY,
-                blobs::store::READ,
+                search_indexer::TO_INDEX,
+                message_search::UNINDEXED,
+                recall::UNINDEXED,
+                &blobs::store::READ,
                 blobs::store::THERE,
-                lists::SESSIONS,
-                lists::SESSIONS_OF_PARENT,
-                lists::SESSIONS_OF_AGENT,
-                lists::SESSIONS_OF_PERSONA,
-                lists::SESSIONS_ARCHIVED,
+                &lists::SESSIONS,
+                &lists::SESSIONS_OF_PARENT,
+                &lists::SESSIONS_OF_AGENT,
+                &lists::SESSIONS_OF_PERSONA,
+                &lists::SESSIONS_ARCHIVED,
                 &lists::CALLS,
                 &lists::CALLS_OF_TURN,
                 &lists::CALLS_OF_SESSION,
                 &lists::CALLS_OF_TOOL,
-                lists::CALL_PLACE,
+                lists::CALL_POSITION,
                 persona::AGENT,
                 profiles::ATTEMPTS,
                 usage::OF_TURN,
@@ -88,7 +87,7 @@ fn no_statement_scans_a_table_or_sorts() {
                 usage::NEXT_MODEL,
                 usage::NEXT_START,
                 usage::HAS_MODEL,
-                fork::ASKED_AT,
+                fork::CALLED_AT,
                 fork::RESULTS_END,
                 "SELECT first_kept_turn_id, summarized_through_turn_id FROM compactions WHERE turn_id = ?1",
                 "SELECT total_tokens, depth, persona_id, thread_key FROM threads WHERE turn_id = ?1",
@@ -109,7 +108,7 @@ fn no_statement_scans_a_table_or_sorts() {
             // The ancestry walks by the key; it scans only its own queue.
             let walk = plan(connection, "SELECT ancestry FROM threads WHERE turn_id = ?1");
             assert!(!walk.contains("SCAN turns") && !walk.contains("SCAN p"), "{walk}");
-            // Only rows that name blobs are looked at for what they name.
+            // Only rows with blobs are read for the names of blobs.
             let names = plan(connection, "SELECT hash FROM blob_references");
             for index in ["messages_with_blobs", "tool_calls_with_blobs"] {
                 assert!(names.contains(&format!("INDEX {index}")), "{names}");
@@ -136,7 +135,7 @@ async fn a_statement_is_compiled_once_however_often_it_runs() {
         .readers
         .with(|connection| {
             history::session_history(connection, "main", None, None).unwrap();
-            let statement = connection.prepare_cached(message_rows::MESSAGES).unwrap();
+            let statement = connection.prepare_cached(&message_rows::MESSAGES).unwrap();
             assert_eq!(statement.get_status(StatementStatus::Run), 10);
             assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
             Ok(())

@@ -18,7 +18,7 @@ async fn windows(ledger: &Ledger) -> Vec<ProfileWindow> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_window_lasts_as_long_as_the_shared_clock_says_whatever_the_wall_clock_is_set_to() {
+async fn a_window_ends_by_the_shared_clock_whatever_the_wall_clock_is_set_to() {
     let times = Arc::new(TestTimes::default());
     times.wall.store(NOW, SeqCst);
     times.shared.store(1_000_000, SeqCst);

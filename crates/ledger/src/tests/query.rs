@@ -87,10 +87,10 @@ async fn everything_but_one_read_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_cut_is_said() {
+async fn a_cut_of_rows_or_bytes_is_reported() {
     let fixture = Fixture::new();
     let numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100) SELECT i FROM n";
-    for (rows, bytes, kept, truncated) in [
+    for (rows, bytes, returned, truncated) in [
         (10, 1 << 20, 10, Some(Truncation::Rows)),
         (1_000, 80, 10, Some(Truncation::Bytes)),
         (100, 800, 100, None),
@@ -98,7 +98,7 @@ async fn what_is_cut_is_said() {
         let limits = QueryLimits { rows, bytes, ..QueryLimits::default() };
         let result =
             fixture.ledger.query(numbers.to_owned(), "[]".to_owned(), limits).await.unwrap();
-        assert_eq!((result.rows.len(), result.truncated), (kept, truncated));
+        assert_eq!((result.rows.len(), result.truncated), (returned, truncated));
     }
 }
 

@@ -4,13 +4,13 @@ use super::*;
 use model::{Recall, Recalled};
 
 async fn recall(fixture: &Fixture, query: &str) -> Recalled {
-    let asked = Recall {
+    let request = Recall {
         session_label: "main".to_owned(),
         parent_turn_id: None,
         query: query.to_owned(),
         limit: 10,
     };
-    fixture.ledger.recall(asked).await.unwrap()
+    fixture.ledger.recall(request).await.unwrap()
 }
 
 fn turns(recalled: &Recalled) -> Vec<&str> {
@@ -18,7 +18,7 @@ fn turns(recalled: &Recalled) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn results_are_read_up_to_a_bound_and_an_answer_says_where_more_lies_beyond() {
+async fn results_are_read_up_to_a_bound_and_a_cut_is_reported() {
     let fixture = Fixture::new();
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let mut shown = short_turn("t2", "main", Some("t1"));

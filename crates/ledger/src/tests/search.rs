@@ -35,7 +35,7 @@ async fn waiting(ledger: &Ledger) -> i64 {
     on_writer(ledger, search_indexer::waiting).await.unwrap()
 }
 
-fn said(id: &str, label: &str, texts: &[String]) -> TurnEnd {
+fn turn_with(id: &str, label: &str, texts: &[String]) -> TurnEnd {
     let mut turn = short_turn(id, label, None);
     turn.move_pointer = false;
     turn.query_message_ids.clear();
@@ -87,11 +87,11 @@ async fn a_turn_that_runs_may_be_indexed_and_is_found_when_it_has_ended() {
 }
 
 #[tokio::test]
-async fn a_search_indexes_what_many_turns_have_said_first() {
+async fn a_search_indexes_the_messages_of_many_turns_first() {
     let fixture = Fixture::new();
     let texts: Vec<String> = (0..400).map(|n| format!("word{} of many", n % 7)).collect();
     for (turn, texts) in texts.chunks(100).enumerate() {
-        fixture.commit(said(&format!("t{turn}"), "main", texts)).await.unwrap();
+        fixture.commit(turn_with(&format!("t{turn}"), "main", texts)).await.unwrap();
     }
     let hits = page(&fixture.ledger, "word3", serde_json::json!({ "limit": 1_000 })).await;
     assert_eq!(hits.items.len(), 57);
@@ -101,11 +101,11 @@ async fn a_search_indexes_what_many_turns_have_said_first() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_indexed_is_looked_through() {
+async fn messages_that_cannot_be_indexed_are_searched_one_by_one() {
     let fixture = Fixture::new();
     let words = |n| (0..40).map(move |w| format!("w{n}_{w}")).collect::<Vec<_>>().join(" ");
     let texts: Vec<String> = (0..300).map(|n| format!("x{n} filler {}", words(n))).collect();
-    fixture.commit(said("t1", "main", &texts)).await.unwrap();
+    fixture.commit(turn_with("t1", "main", &texts)).await.unwrap();
     let pages = on_writer(&fixture.ledger, |connection| {
         let cap = "PRAGMA max_page_count = 1";
         connection.query_row(cap, (), |row| row.get(0)).map_err(|error| sqlite("cap", &error))
@@ -168,7 +168,7 @@ proptest! {
             let (plain, indexed) = (Fixture::new(), Fixture::new());
             for (at, (texts, index)) in turns.iter().enumerate() {
                 for fixture in [&plain, &indexed] {
-                    fixture.commit(said(&format!("t{at}"), "main", texts)).await.unwrap();
+                    fixture.commit(turn_with(&format!("t{at}"), "main", texts)).await.unwrap();
                 }
                 if *index {
                     on_writer(&indexed.ledger, search_indexer::slice).await.unwrap();

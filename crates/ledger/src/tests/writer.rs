@@ -74,12 +74,12 @@ async fn a_job_that_fails_takes_no_other_with_it() {
     );
 }
 
-/// A job that panics where a test says, and tells what it was answered with.
+/// A job that panics where a test wants it, and reports how it was answered.
 struct Panicking {
     runs: bool,
     answers: bool,
     alone: bool,
-    told: std::sync::mpsc::Sender<Option<StorageErrorKind>>,
+    reports: std::sync::mpsc::Sender<Option<StorageErrorKind>>,
 }
 
 impl Job for Panicking {
@@ -94,7 +94,7 @@ impl Job for Panicking {
     }
 
     fn answer(self: Box<Self>, failure: Option<&StorageError>) {
-        self.told.send(failure.map(|failure| failure.kind)).unwrap();
+        self.reports.send(failure.map(|failure| failure.kind)).unwrap();
         assert!(!self.answers, "a bug in an answer");
     }
 }
@@ -117,8 +117,8 @@ async fn a_job_of_any_kind_that_panics_is_answered_and_takes_neither_the_writer_
             Ok(())
         });
         let before = fixture.ledger.commit(Box::new(turn("a", "a", None)));
-        let (told, answered) = std::sync::mpsc::channel();
-        core.writer.post(Box::new(Panicking { runs, answers, alone, told }));
+        let (reports, answered) = std::sync::mpsc::channel();
+        core.writer.post(Box::new(Panicking { runs, answers, alone, reports }));
         let after = fixture.ledger.commit(Box::new(turn("b", "b", None)));
         drop(release);
         gate.await.unwrap();
@@ -139,10 +139,10 @@ async fn a_job_of_any_kind_that_panics_is_answered_and_takes_neither_the_writer_
 }
 
 #[tokio::test]
-async fn who_is_told_of_a_commit_may_panic_and_the_committed_turn_is_answered() {
+async fn a_callback_after_a_commit_may_panic_and_the_committed_turn_is_answered() {
     let fixture = Fixture::new();
     let core = fixture.ledger.core().unwrap();
-    let then: crate::sqlite::writer::Then = Box::new(|_| panic!("a bug in who is told"));
+    let then: crate::sqlite::writer::Then = Box::new(|_| panic!("a bug in a callback"));
     core.writer.submit_then(|_| Ok(7), Some(then)).await.unwrap();
     fixture.commit(turn("a", "a", None)).await.unwrap();
 }
@@ -202,7 +202,7 @@ async fn dropping_the_future_does_not_undo_the_commit() {
 }
 
 #[tokio::test]
-async fn closing_commits_what_was_handed_over_and_refuses_the_rest() {
+async fn closing_commits_the_submitted_jobs_and_refuses_the_rest() {
     let fixture = Fixture::new();
     let pending = fixture.ledger.commit(Box::new(turn("t1", "main", None)));
     fixture.ledger.close().await.unwrap();
@@ -223,7 +223,7 @@ async fn closing_commits_what_was_handed_over_and_refuses_the_rest() {
 }
 
 #[tokio::test]
-async fn a_lock_held_by_another_process_is_told_as_such() {
+async fn a_lock_held_by_another_process_is_reported_as_such() {
     let fixture = Fixture::new();
     let core = fixture.ledger.core().unwrap();
     let impatient = core.writer.submit(|connection| {
@@ -233,11 +233,11 @@ async fn a_lock_held_by_another_process_is_told_as_such() {
     });
     impatient.await.unwrap();
     let Some(mut other) = super::file::sqlite3(&fixture.path()) else { return };
-    other.say("BEGIN IMMEDIATE; SELECT 'locked';");
-    assert_eq!(other.hear(), "locked");
+    other.send("BEGIN IMMEDIATE; SELECT 'locked';");
+    assert_eq!(other.receive(), "locked");
     let error = fixture.commit(turn("t1", "main", None)).await.unwrap_err();
     assert_eq!(error.kind, StorageErrorKind::Locked);
-    other.say("ROLLBACK; SELECT 'free';");
-    assert_eq!(other.hear(), "free");
+    other.send("ROLLBACK; SELECT 'free';");
+    assert_eq!(other.receive(), "free");
     fixture.commit(turn("t1", "main", None)).await.unwrap();
 }

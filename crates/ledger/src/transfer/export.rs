@@ -6,7 +6,7 @@ use std::path::Path;
 use super::out::Out;
 use super::{myclaw, own, pi, tree};
 use crate::open::draft;
-use crate::rows::row_types;
+use crate::rows::session_rows;
 use crate::sessions::pointers::{self, unknown_session};
 use crate::sqlite::error::Stored;
 use base::clock::Clock;
@@ -46,7 +46,8 @@ fn foreign<W: Write>(
     label: &str,
     out: &mut Out<W>,
 ) -> Stored<()> {
-    let session = row_types::session(connection, label)?.ok_or_else(|| unknown_session(label))?;
+    let session =
+        session_rows::session(connection, label)?.ok_or_else(|| unknown_session(label))?;
     let listed = match format {
         // A flat file has no branches.
         LedgerFormat::Myclaw => tree::thread(connection, session.thread_id.as_deref())?,

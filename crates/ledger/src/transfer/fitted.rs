@@ -1,4 +1,4 @@
-//! What a line says of a turn, as a ledger can hold it.
+//! The turn of a line, without what a ledger cannot hold.
 //!
 //! It must never let a turn in that `verify()` would reject.
 
@@ -7,7 +7,7 @@ use super::report::Problems;
 use crate::sqlite::error::Stored;
 use model::{Role, StorageError, StorageErrorKind, TransferCode};
 
-/// The turn without what it names and does not have.
+/// The turn without references to messages that it does not have.
 ///
 /// # Errors
 /// `storage_constraint` for a turn that no version of this engine writes.
@@ -24,10 +24,10 @@ pub(super) fn fitted(
         || record.completed_at.is_none()
         || record.stop_reason.is_none()
     {
-        return refused("has not ended, or does not say when and why");
+        return refused("has not ended, or has no end time or stop reason");
     }
     if record.compaction.is_some() && record.messages.len() != 1 {
-        return refused("is a compaction and holds other messages than its summary");
+        return refused("is a compaction with other messages than its summary");
     }
     let mut turn = record.clone();
     let has = |id: &String| record.messages.iter().any(|it| it.message.id == *id);
@@ -40,7 +40,7 @@ pub(super) fn fitted(
         || turn.response_message_id != record.response_message_id
     {
         let message = format!(
-            "turn `{}` names a question or an answer that it does not have, and goes without",
+            "turn `{}` names a question or an answer that it does not have; the reference is dropped",
             record.id
         );
         problems.add(line, TransferCode::LostReference, message);

@@ -23,7 +23,7 @@ use model::{
     session_label,
 };
 
-/// Lines of one transaction: what others wait for is short.
+/// Lines of one transaction: other jobs wait for a short time only.
 const BATCH: usize = 256;
 /// Bytes of one transaction.
 const BATCH_BYTES: usize = 8 << 20;
@@ -41,7 +41,7 @@ pub(crate) fn import(
     }
 }
 
-/// Where an import goes: the one writer, asked from a thread that may wait.
+/// Where an import goes: the one writer, called from a thread that may block.
 pub(crate) struct Target {
     pub(crate) writer: Arc<Writer>,
     pub(crate) poller: Arc<Poller>,
@@ -50,7 +50,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Writes the records in one transaction, and with `last` what had to wait for all of them.
+    /// Writes the records in one transaction, and with `last` what must come after all of them.
     fn write(&self, done: &mut Restore, records: Vec<(u64, Record)>, last: bool) -> Stored<()> {
         let (begun, clock) = (done.clone(), self.clock.clone());
         let work = move |connection: &rusqlite::Connection| {
@@ -120,7 +120,7 @@ fn import_own(path: &Path, target: Target) -> Stored<LedgerImport> {
     Ok(report(done))
 }
 
-/// Takes in a file that is one session of another system. It is read whole: an entry says where a later one begins.
+/// Imports a file that is one session of another system. It is read whole: an entry names where a later one begins.
 fn import_foreign(
     path: &Path,
     format: LedgerFormat,
@@ -150,14 +150,14 @@ fn import_foreign(
     if target.is_taken(&label)? {
         return Err(StorageError::new(
             StorageErrorKind::Constraint,
-            format!("session `{label}` is there already; pass another label as `session`"),
+            format!("session `{label}` exists already; pass another label as `session`"),
         ));
     }
     let origin = pi::Origin { name, label: &label, id: Some(id) };
     let records = pi::records(&session, &origin, &mut problems, &target.clock);
     let mut done = Restore::default();
     done.problems = problems;
-    // In one transaction: half a session could not be told from a whole one when it is imported again.
+    // In one transaction: a second import could not distinguish half a session from a whole one.
     target.write(&mut done, records, true)?;
     Ok(report(done))
 }

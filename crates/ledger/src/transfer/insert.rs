@@ -1,37 +1,35 @@
-//! The row of a turn as a file tells it, in one statement.
+//! The row of a turn that a file has, and the metadata of its messages.
 //!
-//! What the schema's rules refuse is an error of that turn. It must never take a depth or a sum from the file.
+//! A row that breaks a rule of the schema is an error of that turn. It must never take a depth or a sum from the file.
 
 use std::sync::LazyLock;
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
+use serde_json::value::RawValue;
 
 use super::record::TurnRecord;
 use crate::journal::write::{count, integer, json};
+use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
 use crate::rows::turn_parents::Parent;
-use crate::sqlite::checksum::{self, columns, numbered, set};
-use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::checksum::{insert_all, set};
+use crate::sqlite::error::Stored;
+use crate::sqlite::sql;
 
-static NOTE: LazyLock<String> = LazyLock::new(|| {
+static SET_METADATA: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[("metadata_json", "?3")]);
     format!("UPDATE messages SET {change} WHERE turn_id = ?1 AND id = ?2")
 });
-/// Every column that the checksum covers, in its order.
-static ADD: LazyLock<String> =
-    LazyLock::new(|| checksum::insert("turns", &numbered(columns("turns"))));
+static ADD: LazyLock<String> = LazyLock::new(|| insert_all::<TurnColumns<'_>>("turns"));
 
-/// Keeps what a message's origin said beyond it.
-pub(super) fn note(
+/// Stores what the format of a message's origin has and its blocks do not.
+pub(super) fn set_metadata(
     connection: &Connection,
     turn: &str,
     message: &str,
     metadata: &str,
 ) -> Stored<()> {
-    connection
-        .prepare_cached(&NOTE)
-        .and_then(|mut statement| statement.execute((turn, message, metadata)))
-        .map(drop)
-        .map_err(|error| sqlite(&format!("write message `{message}`"), &error))
+    let doing = format_args!("write message `{message}`");
+    sql::exec(connection, &SET_METADATA, (turn, message, metadata), doing).map(drop)
 }
 
 /// Writes the row of a turn under `parent`, with the depth and the tokens that follow from it.
@@ -41,50 +39,44 @@ pub(super) fn insert(
     parent: Option<&(String, Parent)>,
 ) -> Stored<()> {
     let error = turn.error.as_ref();
-    let total = integer(turn.usage.total_tokens);
-    connection
-        .prepare_cached(&ADD)
-        .and_then(|mut statement| {
-            statement.execute(params![
-                turn.id,
-                parent.map(|(id, _)| id),
-                turn.turn_type,
-                turn.status,
-                parent.map_or(0, |(_, parent)| parent.depth + 1),
-                parent.map_or(0, |(_, parent)| parent.thread_tokens).saturating_add(total),
-                turn.session_label,
-                turn.run_id,
-                turn.started_at,
-                turn.completed_at,
-                turn.model,
-                turn.provider,
-                turn.role,
-                turn.toolset_name,
-                json(&turn.tools_available),
-                turn.permissions_granted.as_deref().map(serde_json::value::RawValue::get),
-                turn.permissions_used.as_deref().map(serde_json::value::RawValue::get),
-                integer(turn.usage.input_tokens),
-                integer(turn.usage.output_tokens),
-                integer(turn.usage.cached_input_tokens),
-                integer(turn.usage.cache_write_tokens),
-                integer(turn.usage.reasoning_tokens),
-                total,
-                turn.usage_estimated,
-                turn.context_tokens,
-                turn.cost,
-                json(&turn.query_message_ids),
-                turn.response_message_id,
-                count(turn.tool_calls.len()),
-                turn.source_event_id,
-                turn.workspace_path,
-                turn.stop_reason,
-                error.map(|error| error.kind.as_str()),
-                error.map(|error| error.message.as_str()),
-                error.map(|error| error.retryable),
-                json(&turn.attempts),
-                error.and_then(|error| error.code.as_deref()),
-            ])
-        })
-        .map(drop)
-        .map_err(|error| sqlite(&format!("write turn `{}`", turn.id), &error))
+    let above = parent.map_or(0, |(_, parent)| parent.thread_tokens);
+    let (tools, queries) = (json(&turn.tools_available), json(&turn.query_message_ids));
+    let attempts = json(&turn.attempts);
+    let row = TurnColumns {
+        id: &turn.id,
+        parent_turn_id: parent.map(|(id, _)| id.as_str()),
+        turn_type: &turn.turn_type,
+        depth: parent.map_or(0, |(_, parent)| parent.depth + 1),
+        session_label: &turn.session_label,
+        run_id: &turn.run_id,
+        started_at: turn.started_at,
+        role: &turn.role,
+        toolset_name: turn.toolset_name.as_deref(),
+        tools_available: Some(&tools),
+        permissions_granted: turn.permissions_granted.as_deref().map(RawValue::get),
+        permissions_used: turn.permissions_used.as_deref().map(RawValue::get),
+        source_event_id: turn.source_event_id.as_deref(),
+        workspace_path: turn.workspace_path.as_deref(),
+        end: TurnEndColumns {
+            status: &turn.status,
+            completed_at: turn.completed_at,
+            thread_tokens: above.saturating_add(integer(turn.usage.total_tokens)),
+            model: turn.model.as_deref(),
+            provider: turn.provider.as_deref(),
+            usage: turn.usage,
+            usage_estimated: turn.usage_estimated,
+            context_tokens: turn.context_tokens,
+            cost: turn.cost,
+            query_message_ids: Some(&queries),
+            response_message_id: turn.response_message_id.as_deref(),
+            tool_call_count: count(turn.tool_calls.len()),
+            stop_reason: turn.stop_reason.as_deref(),
+            error_kind: error.map(|error| error.kind.as_str()),
+            error_message: error.map(|error| error.message.as_str()),
+            error_retryable: error.map(|error| error.retryable),
+            error_code: error.and_then(|error| error.code.as_deref()),
+            attempts_json: Some(&attempts),
+        },
+    };
+    sql::insert(connection, &ADD, &row, format_args!("write turn `{}`", turn.id))
 }

@@ -1,6 +1,6 @@
 //! The lines of a JSONL file, one after the other, with their numbers.
 //!
-//! A line that is no line of text is told and stepped over; it must never be held in memory beyond its limit.
+//! A line that is no text is reported and skipped; it must never be held in memory beyond its limit.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
@@ -15,7 +15,7 @@ const LONGEST: u64 = 64 << 20;
 /// A line with something in it.
 pub(super) enum Line {
     Text(u64, String),
-    /// Not UTF-8, or longer than there is room for.
+    /// Not UTF-8, or too long.
     Damaged(u64, &'static str),
 }
 
@@ -36,7 +36,7 @@ impl Lines {
             ),
             _ => error::file(&format!("read `{}`", path.display()), &error),
         };
-        // A pipe would be waited for.
+        // Reading a pipe could wait for ever.
         if !std::fs::metadata(path).map_err(reading)?.is_file() {
             return Err(StorageError::new(
                 StorageErrorKind::InvalidImport,

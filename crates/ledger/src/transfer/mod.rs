@@ -1,9 +1,10 @@
 //! Sessions out of the ledger into a file, and into it from one.
 //!
-//! Owns `export` and `import` as the host calls them: one snapshot out, whole or not at all; in, line by line, with
-//! everything that was not taken told by its number. It must never move a session that was there before.
+//! Owns `export` and `import` as the host calls them: one snapshot out, whole or not at all; in, line by line, with a
+//! problem for each line that was not taken. It must never move a session that existed before.
 
 mod export;
+mod finish;
 mod fitted;
 mod import;
 mod insert;

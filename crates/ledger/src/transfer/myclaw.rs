@@ -68,15 +68,18 @@ pub(super) fn export(turns: &[TurnRecord], left: &mut BTreeMap<String, u64>) -> 
             .as_deref()
             .and_then(|json| serde_json::from_str(json).ok())
             .unwrap_or_default();
-        let kept = metadata.pointer("/pi/entry/myclaw").and_then(Value::as_object);
-        let mut line = kept.cloned().unwrap_or_else(|| made(record, &mut count));
+        let original = metadata.pointer("/pi/entry/myclaw").and_then(Value::as_object);
+        let mut line = original.cloned().unwrap_or_else(|| new_line(record, &mut count));
         line.insert("content".to_owned(), Value::from(message.content()));
         lines.push(Value::Object(line));
     }
     lines
 }
 
-fn made(record: &super::record::MessageRecord, count: &mut impl FnMut(&str)) -> Map<String, Value> {
+fn new_line(
+    record: &super::record::MessageRecord,
+    count: &mut impl FnMut(&str),
+) -> Map<String, Value> {
     let message = &record.message;
     let mut line = Map::new();
     let role = match message.role {

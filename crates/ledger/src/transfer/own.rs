@@ -1,6 +1,6 @@
 //! Our own JSONL: a header, a line for each session, a line for each turn (docs/jsonl.md).
 //!
-//! It must never lose what a column says, other than the journal of turns that run.
+//! It must never lose a value of a column, other than the journal of turns that run.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -12,8 +12,9 @@ use super::out::Out;
 use super::record::{Moved, SessionRecord, TurnRecord};
 use super::restore::Record;
 use super::tree;
-use crate::rows::row_types;
-use crate::sqlite::error::{Stored, sqlite};
+use crate::rows::session_rows;
+use crate::sqlite::error::Stored;
+use crate::sqlite::sql;
 use base::clock::Clock;
 use model::{StorageError, StorageErrorKind, TransferCode};
 
@@ -56,10 +57,10 @@ pub(super) fn export<W: Write>(
     }))?;
     let turns = tree::turns(connection, label)?;
     for owner in owners(connection, label, &turns)? {
-        if let Some(session) = row_types::session(connection, &owner)? {
+        if let Some(session) = session_rows::session(connection, &owner)? {
             let mut record = SessionRecord { history: history(connection, &owner)?, session };
             if label.is_some_and(|label| label != owner) {
-                // Only the turns that were forked from are here, not where it stands.
+                // Only the turns that were forked from are in the file, not the one it points at.
                 record.session.thread_id = None;
                 record.session.parent_turn_id = None;
                 record.history.clear();
@@ -90,36 +91,26 @@ fn owners(
     label: Option<&str>,
     turns: &[String],
 ) -> Stored<BTreeSet<String>> {
-    let failed = |error| sqlite("list the ledger's sessions", &error);
+    let doing = "list the ledger's sessions";
     let Some(label) = label else {
-        return connection
-            .prepare("SELECT label FROM sessions WHERE opening = 0")
-            .and_then(|mut statement| statement.query_map((), |row| row.get(0))?.collect())
-            .map_err(failed);
+        let select = "SELECT label FROM sessions WHERE opening = 0";
+        return Ok(sql::all(connection, select, (), doing)?.into_iter().collect());
     };
     let mut owners = BTreeSet::from([label.to_owned()]);
-    let mut statement = connection
-        .prepare_cached("SELECT session_label FROM turns WHERE id = ?1")
-        .map_err(failed)?;
     for id in turns {
-        owners.insert(statement.query_row((id,), |row| row.get(0)).map_err(failed)?);
+        let select = "SELECT session_label FROM turns WHERE id = ?1";
+        owners.insert(sql::one(connection, select, (id,), doing)?);
     }
     Ok(owners)
 }
 
 fn history(connection: &Connection, label: &str) -> Stored<Vec<Moved>> {
-    connection
-        .prepare_cached(
-            "SELECT thread_id, changed_at FROM session_history WHERE session_label = ?1 ORDER BY id",
-        )
-        .and_then(|mut statement| {
-            statement
-                .query_map((label,), |row| {
-                    Ok(Moved { turn_id: row.get(0)?, changed_at: row.get(1)? })
-                })?
-                .collect()
-        })
-        .map_err(|error| sqlite(&format!("read the log of session `{label}`"), &error))
+    let select =
+        "SELECT thread_id, changed_at FROM session_history WHERE session_label = ?1 ORDER BY id";
+    let doing = format_args!("read the log of session `{label}`");
+    sql::map(connection, select, (label,), doing, |fields| {
+        Ok(Moved { turn_id: fields.next()?, changed_at: fields.next()? })
+    })
 }
 
 #[derive(Deserialize)]
@@ -134,12 +125,12 @@ struct HeaderIn {
     version: u64,
 }
 
-/// What a line comes to.
+/// A line that was read.
 pub(super) enum Read {
-    /// The header, which says that the rest can be read.
+    /// The header of a version that can be read.
     Header,
     Record(Record),
-    /// Why it is none, without a word of it.
+    /// Why it is not valid, without any of its content.
     Invalid(String),
 }
 
@@ -183,7 +174,7 @@ pub(super) fn read(line: &str) -> Stored<Read> {
 fn typed<T: serde::de::DeserializeOwned>(line: &str) -> Result<T, String> {
     let mut reader = serde_json::Deserializer::from_str(line);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        // Not the error's own words: those repeat the value.
+        // Not the error's own text, which repeats the value.
         format!("has something missing or of a wrong type at `{}`", error.path())
     })
 }

@@ -1,7 +1,7 @@
 //! A session and a turn outside of SQLite: what a line of our own JSONL holds, and what other formats are read into.
 //!
-//! Plain data. It must never hold what only the file knows: depths and sums are told for the reader of a file, and
-//! made anew when it is imported.
+//! Plain data. It must never hold what follows from other values: the depth is for the reader of a file, and computed anew
+//! when the file is imported.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -39,7 +39,7 @@ pub(crate) struct TurnRecord {
     pub(crate) status: String,
     pub(crate) session_label: String,
     pub(crate) run_id: String,
-    /// Turns above it where it was exported: what finds its place again when its parent's line is lost.
+    /// Turns above it where it was exported: it is attached by this number when its parent's line is lost.
     #[serde(default)]
     pub(crate) depth: i64,
     pub(crate) started_at: i64,
@@ -72,13 +72,13 @@ pub(crate) struct TurnRecord {
     pub(crate) tool_calls: Vec<AgentToolCall>,
 }
 
-/// A message, with what its origin said beyond it.
+/// A message, with the fields of its origin that it has no column for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MessageRecord {
     #[serde(flatten)]
     pub(crate) message: Message,
-    /// JSON text: what the format it was imported from said and no block holds.
+    /// JSON text: the fields of the imported format that no block holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) metadata_json: Option<String>,
 }

@@ -1,10 +1,10 @@
-//! What came of an import or an export: counts, and each thing that could not be taken, by its line.
+//! The problems of an import or an export: each thing that was not taken, by its line.
 //!
-//! It must never repeat a word of what a line held.
+//! It must never repeat the content of a line.
 
 use model::{TransferCode, TransferProblem};
 
-/// Problems that a report names; more say nothing that these do not.
+/// The most problems of a report; more would add nothing.
 const MOST: usize = 1_000;
 
 /// The problems of a transfer, at most so many.

@@ -1,25 +1,22 @@
 //! Records into the ledger, inside the writer's transactions: a turn at a time, each all or nothing.
 //!
-//! What refuses to go in is told and undone alone; what hung on it finds the nearest that is left. A session that was
-//! there before is never moved. It must never show a session before all of its turns are there.
+//! A record that is refused is a problem of the report and undone alone; turns that follow it are attached to the nearest
+//! turn above. A session that existed before is never moved. It must never show a session before all of its turns are written.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::Connection;
 
+use super::finish::{self, Imported, exists};
 use super::fitted::fitted;
-use super::insert::{insert, note};
+use super::insert::{insert, set_metadata};
 use super::record::{SessionRecord, TurnRecord};
 use super::report::Problems;
-use crate::journal::compaction;
 use crate::journal::write::{OnConflict, insert_message, write_tool_call};
-use crate::rows::turn_parents::Parent;
-use crate::rows::turn_parents::parent_of;
+use crate::rows::turn_parents::{Parent, parent_of};
 use crate::sessions::pointers;
-use crate::sqlite::checksum;
-use crate::sqlite::error::{Stored, sqlite};
-use crate::sqlite::functions::agent_of;
+use crate::sqlite::error::Stored;
+use crate::sqlite::sql;
 use base::clock::Clock;
 use model::{CompactionResult, StorageError, StorageErrorKind, TransferCode};
 
@@ -30,18 +27,10 @@ pub(crate) enum Record {
     Turn(Box<TurnRecord>),
 }
 
-static SHOW: LazyLock<String> = LazyLock::new(|| {
-    let mut row = checksum::numbered(
-        "label, thread_id, persona_id, is_subagent, parent_session_label, parent_turn_id, spawn_tool_call_id, \
-         task_description, task_status, routing_key, origin, origin_session_id, created_at, updated_at, status, agent_id",
-    );
-    row.remove(0);
-    row.push(("opening", "0".to_owned()));
-    format!("UPDATE sessions SET {} WHERE label = ?1", checksum::set(&row))
-});
-
-/// A session with its line, where it came from a file of lines.
-type Line = (Option<u64>, Box<SessionRecord>);
+/// Whether an earlier import was interrupted before readers saw the session.
+const IS_INCOMPLETE: &str = "SELECT opening = 1 AND thread_id IS NULL AND NOT EXISTS (
+       SELECT 1 FROM open_turns o JOIN turns t ON t.id = o.turn_id WHERE t.session_label = s.label)
+     FROM sessions s WHERE label = ?1";
 
 /// What an import has done so far. Cloned by each transaction, because one may be done again.
 #[derive(Debug, Clone, Default)]
@@ -51,24 +40,24 @@ pub(crate) struct Restore {
     pub(crate) messages: u64,
     pub(crate) tool_calls: u64,
     pub(crate) skipped_turns: u64,
-    /// The sessions that are this import's, with their line where that is not lost.
-    sessions: BTreeMap<String, Option<Line>>,
-    /// What a compaction names may come after it, so these are written last.
+    /// The sessions that this import creates, with their record where that is not lost.
+    sessions: BTreeMap<String, Option<Imported>>,
+    /// A compaction may name turns that come after it, so these rows are written last.
     compactions: Vec<(Option<u64>, String, CompactionResult)>,
-    /// The last turn of each depth, as the file counts it: the way from the root to the last turn.
-    way: BTreeMap<i64, String>,
+    /// The last turn of each depth, as the file counts it: the path from the root to the last turn.
+    path: BTreeMap<i64, String>,
 }
 
 impl Restore {
-    /// The labels of the sessions that are this import's.
+    /// The labels of the sessions that this import creates.
     pub(crate) fn labels(&self) -> Vec<String> {
         self.sessions.keys().cloned().collect()
     }
 
-    /// Takes a line in.
+    /// Writes a record.
     ///
     /// # Errors
-    /// What is wrong with the disk or the ledger; what is wrong with the line is a problem.
+    /// Those of the disk and of the ledger; an error of the record is a problem of the report.
     pub(crate) fn take(
         &mut self,
         connection: &Connection,
@@ -117,7 +106,8 @@ impl Restore {
     ) -> Stored<()> {
         let session = &record.session;
         if self.own(connection, &session.label, session.created_at)? {
-            self.sessions.insert(session.label.clone(), Some((line, Box::new(record.clone()))));
+            let imported = Imported { line, record: Box::new(record.clone()) };
+            self.sessions.insert(session.label.clone(), Some(imported));
             return Ok(());
         }
         let there = pointers::head(connection, &session.label)?.flatten();
@@ -126,7 +116,7 @@ impl Restore {
                 line,
                 TransferCode::SessionExists,
                 format!(
-                    "session `{}` is there already and stays where it is; fork from turn `{}` to go on from the file's",
+                    "session `{}` exists already and is not moved; fork from turn `{}` to continue from the file's",
                     session.label,
                     session.thread_id.as_deref().unwrap_or("none")
                 ),
@@ -135,21 +125,14 @@ impl Restore {
         Ok(())
     }
 
-    /// Makes the session, unseen until the end, where there is none. Whether it is this import's.
+    /// Creates the session where there is none; readers see it at the end. Whether this import creates it.
     fn own(&mut self, connection: &Connection, label: &str, now: i64) -> Stored<bool> {
         if self.sessions.contains_key(label) {
             return Ok(true);
         }
-        // What an import that was cut off has left is gone on with.
-        let unseen: Option<bool> = connection
-            .prepare_cached(
-                "SELECT opening = 1 AND thread_id IS NULL AND NOT EXISTS (
-                   SELECT 1 FROM open_turns o JOIN turns t ON t.id = o.turn_id WHERE t.session_label = s.label)
-                 FROM sessions s WHERE label = ?1",
-            )
-            .and_then(|mut statement| statement.query_row((label,), |row| row.get(0)).optional())
-            .map_err(|error| sqlite(&format!("read session `{label}`"), &error))?;
-        match unseen {
+        // A session that an interrupted import has left is completed.
+        let doing = format_args!("read session `{label}`");
+        match sql::optional(connection, IS_INCOMPLETE, (label,), doing)? {
             Some(false) => return Ok(false),
             Some(true) => {}
             None => pointers::create(connection, label, None, now, true)?,
@@ -165,15 +148,14 @@ impl Restore {
         record: &TurnRecord,
         clock: &Clock,
     ) -> Stored<()> {
-        let there = exists(connection, &record.id)?;
-        if there {
+        if exists(connection, &record.id)? {
             self.skipped_turns += 1;
         } else {
             if (record.turn_type == "compaction") != record.compaction.is_some() {
                 return Err(StorageError::new(
                     StorageErrorKind::Constraint,
                     format!(
-                        "turn `{}` is a compaction that does not say of what, or is none",
+                        "turn `{}` is a compaction without its fields, or has them and is none",
                         record.id
                     ),
                 ));
@@ -185,7 +167,7 @@ impl Restore {
             for message in &record.messages {
                 insert_message(connection, &record.id, &message.message, OnConflict::Refuse)?;
                 if let Some(metadata) = &message.metadata_json {
-                    note(connection, &record.id, &message.message.id, metadata)?;
+                    set_metadata(connection, &record.id, &message.message.id, metadata)?;
                 }
             }
             for call in &record.tool_calls {
@@ -208,12 +190,12 @@ impl Restore {
             self.messages += record.messages.len() as u64;
             self.tool_calls += record.tool_calls.len() as u64;
         }
-        self.way.split_off(&record.depth);
-        self.way.insert(record.depth, record.id.clone());
+        self.path.split_off(&record.depth);
+        self.path.insert(record.depth, record.id.clone());
         Ok(())
     }
 
-    /// The parent that the turn gets: its own, or, where that is lost, the nearest turn above it that is not.
+    /// The parent of the turn: its own, or, where that is lost, the nearest turn above it that is not.
     fn parent(
         &mut self,
         connection: &Connection,
@@ -226,11 +208,11 @@ impl Restore {
             Err(error) if error.kind == StorageErrorKind::UnknownTurn => {}
             Err(error) => return Err(error),
         }
-        // The lines come in the order of the tree, so the last turn of a lesser depth is above this one; of the lost
-        // parent's depth it would be a sibling of it.
-        let left = self.way.range(..record.depth.saturating_sub(1)).next_back();
-        let parent = match left {
-            Some((_, left)) => Some((left.clone(), parent_of(connection, left)?)),
+        // The lines come in the order of the tree, so the last turn of a lesser depth is above this one. A turn at the depth of
+        // the lost parent would be its sibling.
+        let nearest = self.path.range(..record.depth.saturating_sub(1)).next_back();
+        let parent = match nearest {
+            Some((_, nearest)) => Some((nearest.clone(), parent_of(connection, nearest)?)),
             None => None,
         };
         let to = parent.as_ref().map_or("no turn", |(id, _)| id);
@@ -242,190 +224,18 @@ impl Restore {
         Ok(parent)
     }
 
-    /// Writes what had to wait for every turn, and lets readers see the sessions.
+    /// Writes what must come after every turn, and lets readers see the sessions.
     pub(crate) fn finish(&mut self, connection: &Connection) -> Stored<()> {
         for (line, id, result) in std::mem::take(&mut self.compactions) {
-            self.compaction(connection, line, &id, result)?;
+            finish::compaction(connection, (line, &id), result, &mut self.problems)?;
         }
-        for (label, line) in self.sessions.clone() {
-            self.show(connection, &label, line)?;
-        }
-        Ok(())
-    }
-
-    fn compaction(
-        &mut self,
-        connection: &Connection,
-        line: Option<u64>,
-        id: &str,
-        mut result: CompactionResult,
-    ) -> Stored<()> {
-        for named in [&mut result.summarized_through_turn_id, &mut result.first_kept_turn_id] {
-            if !exists(connection, named)? {
-                self.problems.add(
-                    line,
-                    TransferCode::LostReference,
-                    format!("compaction `{id}` names turn `{named}`, which is lost"),
-                );
-                // Itself is never on the way up: what is left is bounded by the other, or kept whole.
-                id.clone_into(named);
-            }
-        }
-        // A thread that was put together anew may go past what was summarised.
-        let through = &mut result.summarized_through_turn_id;
-        if through != id && !is_above(connection, id, through)? {
-            let message = format!(
-                "compaction `{id}` summarises turn `{through}`, which is no longer above it"
-            );
-            self.problems.add(line, TransferCode::LostReference, message);
-            id.clone_into(through);
-        }
-        compaction::write_row(connection, id, &result)
-    }
-
-    fn show(&mut self, connection: &Connection, label: &str, line: Option<Line>) -> Stored<()> {
-        let failed = |error| sqlite(&format!("write session `{label}`"), &error);
-        let last: Option<(String, i64)> = connection
-            .query_row(
-                "SELECT id, coalesce(completed_at, started_at) FROM turns WHERE session_label = ?1
-                 ORDER BY depth DESC, id DESC LIMIT 1",
-                (label,),
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )
-            .optional()
-            .map_err(failed)?;
-        let Some((number, record)) = line else {
-            self.problems.add(
-                None,
-                TransferCode::Rebuilt,
-                format!("what session `{label}` was is lost; it points at its deepest turn"),
-            );
-            if let Some((turn, at)) = last {
-                pointers::move_pointer(connection, label, &turn, at)?;
-            }
-            return pointers::opened(connection, label);
-        };
-        let session = &record.session;
-        let mut pointer = session.thread_id.clone();
-        let mut before = record.history.iter().rev().map(|moved| moved.turn_id.clone());
-        if session.thread_id.is_none()
-            && let Some(turn) = before.next()
-        {
-            let message = format!(
-                "session `{label}` points at no turn, and its log at `{turn}`, which it points at now"
-            );
-            self.problems.add(number, TransferCode::LostReference, message);
-            pointer = Some(turn);
-        }
-        if let Some(lost) = pointer.clone()
-            && !has_ended(connection, &lost)?
-        {
-            pointer = match last {
-                Some((turn, _)) => Some(turn),
-                None => loop {
-                    match before.next() {
-                        Some(turn) if has_ended(connection, &turn)? => break Some(turn),
-                        Some(_) => {}
-                        None => break None,
-                    }
-                },
-            };
-            let to = pointer.as_deref().unwrap_or("no turn");
-            self.problems.add(
-                number,
-                TransferCode::LostReference,
-                format!(
-                    "session `{label}` pointed at `{lost}`, which is lost; it points at `{to}`"
-                ),
-            );
-        }
-        let mut parent = session.parent_turn_id.clone();
-        if let Some(lost) = &session.parent_turn_id
-            && !exists(connection, lost)?
-        {
-            parent = None;
-            self.problems.add(
-                number,
-                TransferCode::LostReference,
-                format!("session `{label}` was spawned in `{lost}`, which is lost"),
-            );
-        }
-        // A file that does not say whose it is: what there is to go by.
-        let agent = match session.agent_id.as_str() {
-            "" => agent_of(label, &session.persona_id),
-            named => named.to_owned(),
-        };
-        connection
-            .execute(
-                &SHOW,
-                params![
-                    label,
-                    pointer,
-                    session.persona_id,
-                    session.is_subagent,
-                    session.parent_session_label,
-                    parent,
-                    session.spawn_tool_call_id,
-                    session.task_description,
-                    session.task_status,
-                    session.routing_key,
-                    session.origin,
-                    session.origin_session_id,
-                    session.created_at,
-                    session.updated_at,
-                    session.status,
-                    agent,
-                ],
-            )
-            .map_err(failed)?;
-        let mut logged = None;
-        for moved in &record.history {
-            if has_ended(connection, &moved.turn_id)? {
-                pointers::log(connection, label, &moved.turn_id, moved.changed_at)
-                    .map_err(failed)?;
-                logged = Some(moved.turn_id.clone());
-            }
-        }
-        if let Some(turn) = pointer
-            && logged.as_ref() != Some(&turn)
-        {
-            pointers::log(connection, label, &turn, session.updated_at).map_err(failed)?;
+        for (label, imported) in &self.sessions {
+            finish::session(connection, label, imported.as_ref(), &mut self.problems)?;
         }
         Ok(())
     }
 }
 
-fn is_above(connection: &Connection, turn: &str, other: &str) -> Stored<bool> {
-    connection
-        .prepare_cached(
-            "WITH RECURSIVE up (id) AS (
-               SELECT parent_turn_id FROM turns WHERE id = ?1
-               UNION SELECT t.parent_turn_id FROM up JOIN turns t ON t.id = up.id
-             ) SELECT 1 FROM up WHERE id = ?2",
-        )
-        .and_then(|mut statement| statement.exists((turn, other)))
-        .map_err(|error| sqlite("look for a turn", &error))
-}
-
-fn has_ended(connection: &Connection, turn: &str) -> Stored<bool> {
-    match parent_of(connection, turn) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind == StorageErrorKind::UnknownTurn => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-fn exists(connection: &Connection, turn: &str) -> Stored<bool> {
-    connection
-        .prepare_cached("SELECT 1 FROM turns WHERE id = ?1")
-        .and_then(|mut statement| statement.exists((turn,)))
-        .map_err(|error| sqlite("look for a turn", &error))
-}
-
-fn execute(connection: &Connection, sql: &str) -> Stored<()> {
-    connection
-        .prepare_cached(sql)
-        .and_then(|mut statement| statement.execute(()))
-        .map(drop)
-        .map_err(|error| sqlite("import into the ledger", &error))
+fn execute(connection: &Connection, statement: &str) -> Stored<()> {
+    sql::exec(connection, statement, (), "import into the ledger").map(drop)
 }

@@ -1,4 +1,4 @@
-//! Which turns an export holds, and in which order: parents before children, a session's own thread last.
+//! Which turns an export contains, and in which order: parents before children, a session's own thread last.
 //!
 //! It must never list a turn that still runs.
 
@@ -7,12 +7,14 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::Connection;
 
 use super::record::TurnRecord;
-use crate::rows::row_types;
+use crate::rows::turn_parents::unknown_turn;
+use crate::rows::turn_rows;
 use crate::sessions::pointers;
-use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::error::Stored;
+use crate::sqlite::sql;
 use model::{StorageError, StorageErrorKind};
 
-/// A session's turns are those that were run in it, those its pointer stands on, and all above them.
+/// A session's turns: those that were run in it, the one it points at, and all above them.
 const OF_SESSION: &str = "WITH RECURSIVE up (id) AS (
     SELECT id FROM turns WHERE session_label = ?1
     UNION SELECT thread_id FROM sessions WHERE label = ?1 AND thread_id IS NOT NULL
@@ -24,21 +26,14 @@ const ALL: &str = "SELECT id, parent_turn_id FROM turns WHERE status NOT IN ('pe
 
 /// The ids of the turns of a session, or of all, depth first.
 pub(super) fn turns(connection: &Connection, label: Option<&str>) -> Stored<Vec<String>> {
-    let failed = |error| sqlite("list the ledger's turns", &error);
-    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let doing = "list the ledger's turns";
     let listed: Vec<(String, Option<String>)> = match label {
-        None => connection
-            .prepare(ALL)
-            .and_then(|mut statement| statement.query_map((), read)?.collect())
-            .map_err(failed)?,
-        Some(label) => connection
-            .prepare(OF_SESSION)
-            .and_then(|mut statement| statement.query_map((label,), read)?.collect())
-            .map_err(failed)?,
+        None => sql::all(connection, ALL, (), doing)?,
+        Some(label) => sql::all(connection, OF_SESSION, (label,), doing)?,
     };
     let parents: HashMap<&str, Option<&str>> =
         listed.iter().map(|(id, parent)| (id.as_str(), parent.as_deref())).collect();
-    // The session's thread is left for last, so that the last line is where it stands.
+    // The session's thread comes last, so that the last line is the turn that it points at.
     let mut thread = HashSet::new();
     let head = match label {
         Some(label) => pointers::head(connection, label)?.flatten(),
@@ -52,7 +47,7 @@ pub(super) fn turns(connection: &Connection, label: Option<&str>) -> Stored<Vec<
     }
     let mut children: HashMap<Option<&str>, Vec<&str>> = HashMap::new();
     for (id, parent) in &listed {
-        // A parent that is not there, in a damaged ledger, makes a root.
+        // In a damaged ledger a parent may be missing: its child is a root then.
         let parent = parent.as_deref().filter(|parent| parents.contains_key(parent));
         children.entry(parent).or_default().push(id);
     }
@@ -78,15 +73,10 @@ pub(super) fn thread(connection: &Connection, head: Option<&str>) -> Stored<Vec<
 
 /// A turn as it goes into a file.
 pub(super) fn turn(connection: &Connection, id: &str) -> Stored<TurnRecord> {
-    let row = row_types::turn(connection, id)?
-        .ok_or_else(|| crate::rows::turn_parents::unknown_turn(id))?;
-    let metadata = connection
-        .prepare_cached("SELECT metadata_json FROM messages WHERE turn_id = ?1 ORDER BY sequence")
-        .and_then(|mut statement| {
-            statement.query_map((id,), |row| row.get(0))?.collect::<rusqlite::Result<Vec<_>>>()
-        })
-        .map_err(|error| sqlite(&format!("read the messages of turn `{id}`"), &error))?;
-    Ok(TurnRecord::of(row, metadata))
+    let row = turn_rows::turn(connection, id)?.ok_or_else(|| unknown_turn(id))?;
+    let select = "SELECT metadata_json FROM messages WHERE turn_id = ?1 ORDER BY sequence";
+    let doing = format_args!("read the messages of turn `{id}`");
+    Ok(TurnRecord::of(row, sql::all(connection, select, (id,), doing)?))
 }
 
 /// Whether an error is about one turn, so that the others can still be exported.
@@ -96,13 +86,7 @@ pub(super) fn is_of_one(error: &StorageError) -> bool {
 
 /// How many turns still run, of a session or of all.
 pub(super) fn open_turns(connection: &Connection, label: Option<&str>) -> Stored<u64> {
-    connection
-        .query_row(
-            "SELECT count(*) FROM turns
-             WHERE status IN ('pending', 'streaming') AND session_label = coalesce(?1, session_label)",
-            (label,),
-            |row| row.get::<_, i64>(0),
-        )
-        .map(i64::cast_unsigned)
-        .map_err(|error| sqlite("count the turns that run", &error))
+    let select = "SELECT count(*) FROM turns
+        WHERE status IN ('pending', 'streaming') AND session_label = coalesce(?1, session_label)";
+    sql::one(connection, select, (label,), "count the turns that run")
 }

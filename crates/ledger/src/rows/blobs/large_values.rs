@@ -5,21 +5,22 @@
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
+use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
-use rusqlite::{Connection, Row};
 
 use super::pieces::{Kind, Value, put_together};
 use super::store::{LARGE, read};
-use crate::rows::message_columns::{ColumnsRef, LARGE_COLUMNS};
+use crate::rows::message_columns::{ContentRef, LARGE_COLUMNS};
 use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::fields::Fields;
 use model::{Block, Message, StorageError, StorageErrorKind};
 
-/// Those of a tool call's.
+/// The columns of a tool call that may be large.
 pub(crate) const TOOL_CALL: [&str; 2] = ["params_json", "result_json"];
 
-/// The large columns of a message as they go into its row. A text block that is large is a value of its own, so that the
-/// same file is kept once, whatever stands around it.
-pub(crate) fn of_message<'a>(message: &Message, columns: ColumnsRef<'a>) -> [Value<'a>; 3] {
+/// The columns of a message that may be large, as they are written. A large text block is a value of its own, so that the
+/// same file is stored once, whatever surrounds it.
+pub(crate) fn of_message<'a>(message: &Message, columns: ContentRef<'a>) -> [Value<'a>; 3] {
     let mut texts = Vec::new();
     if columns.content.len() > LARGE {
         lengths(&message.blocks, &mut texts);
@@ -47,8 +48,8 @@ fn lengths(blocks: &[Block], into: &mut Vec<usize>) {
     }
 }
 
-/// Those of a tool call. Its arguments are one value, which the block that asked for it holds as well; in its result every
-/// string is one.
+/// The columns of a tool call that may be large. Its arguments are one value, which the block of the call has as well; in its
+/// result every string is one.
 pub(crate) fn of_tool_call<'a>(params: &'a str, result: Option<&'a str>) -> [Value<'a>; 2] {
     let [arguments, answer] = TOOL_CALL;
     [
@@ -58,33 +59,28 @@ pub(crate) fn of_tool_call<'a>(params: &'a str, result: Option<&'a str>) -> [Val
 }
 
 /// The arguments and the result of a call as they were written.
-pub(crate) fn call_values(
+pub(crate) fn call_values<'a>(
     connection: &Connection,
     names: &str,
-    [params, result]: [Option<String>; 2],
+    [params, result]: [Option<&'a str>; 2],
     call_id: &str,
-) -> Stored<[Option<String>; 2]> {
+) -> Stored<[Option<Cow<'a, str>>; 2]> {
     let of = format!("tool call `{call_id}`");
     let [arguments, answer] = TOOL_CALL;
-    let columns = [(arguments, params.as_deref()), (answer, result.as_deref())];
     let mut read = |hash: &str| self::read(connection, hash, &of);
-    let whole = put_together(names, columns, &of, &mut read)?;
-    Ok(whole.map(|value| value.map(Cow::into_owned)))
+    put_together(names, [(arguments, params), (answer, result)], &of, &mut read)
 }
 
-/// The text of a message, of a row that has its `content` at `at` and its `blobs_json` after it. Empty where a blob of it is
+/// The text of a message, of a row whose next fields are its `content` and its `blobs_json`. Empty where a blob of it is
 /// damaged: `verify()` reports that, and a search of all messages must not end there.
 ///
 /// # Errors
 /// Any of storage, other than damage.
-pub(crate) fn message_text<'a>(
+pub(crate) fn message_text<'r>(
     connection: &Connection,
-    row: &'a Row<'_>,
-    at: usize,
-) -> Stored<Cow<'a, str>> {
-    let failed = |error| sqlite("read what was said", &error);
-    let stored = row.get_ref(at).and_then(|stored| Ok(stored.as_str()?)).map_err(failed)?;
-    let names = row.get_ref(at + 1).and_then(|it| Ok(it.as_str_or_null()?)).map_err(failed)?;
+    fields: &mut Fields<'r>,
+) -> Stored<Cow<'r, str>> {
+    let (stored, names): (&str, Option<&str>) = fields.next()?;
     let Some(names) = names else { return Ok(Cow::Borrowed(stored)) };
     let [content, ..] = LARGE_COLUMNS;
     let mut read = |hash: &str| self::read(connection, hash, "a message");
@@ -95,11 +91,11 @@ pub(crate) fn message_text<'a>(
     }
 }
 
-const MISUSED: &str = "`whole_text(column, value, blobs_json)` takes the name of a column, what stands in it and the \
+const MISUSED: &str = "`whole_text(column, value, blobs_json)` takes the name of a column, its value and the \
                        `blobs_json` of the same row";
 
 /// Adds `whole_text(column, value, blobs_json)` to a connection of the host's SQL: the value as it was written. Blobs are read
-/// by a connection of its own, which `open` opens at the first one: they never change, so any moment is the right one.
+/// by a connection of its own, which `open` opens for the first one: blobs never change, so no snapshot is needed.
 pub(crate) fn add_whole_text(
     connection: &Connection,
     open: impl Fn() -> Stored<Connection> + Send + 'static,
@@ -123,7 +119,7 @@ pub(crate) fn add_whole_text(
         match whole {
             Ok([value]) => Ok(value.map(Cow::into_owned)),
             Err(error) if lost => Err(error),
-            // The blobs are there: what the caller says of them is wrong.
+            // The blobs exist: the caller's `blobs_json` does not fit the column.
             Err(_) => Err(StorageError::new(StorageErrorKind::InvalidQuery, MISUSED)),
         }
     };

@@ -6,8 +6,8 @@ mod pieces;
 pub(crate) mod store;
 
 pub(crate) use self::large_values::{
-    add_whole_text, call_values, message_text, of_message, of_tool_call,
+    TOOL_CALL, add_whole_text, call_values, message_text, of_message, of_tool_call,
 };
 pub(crate) use self::pack::unpack;
 pub(crate) use self::pieces::{put_together, take_apart};
-pub(crate) use self::store::{of_row, read};
+pub(crate) use self::store::{BlobColumns, read, text};

@@ -1,6 +1,6 @@
 //! A blob's text as bytes: compressed where that saves a tenth, and its hash.
 //!
-//! Pure. It must never give a text back whose hash is another.
+//! Pure. It must never return a text whose hash is another.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 /// The largest text: what a row could hold, whatever it is compressed to.
 pub(super) const LONGEST: usize = 64 << 20;
 
-/// A text as its row has it.
+/// A text as its row stores it.
 pub(crate) struct Packed<'a> {
     pub(crate) size: i64,
     pub(crate) codec: &'static str,
@@ -23,7 +23,7 @@ impl<'a> Packed<'a> {
     pub(crate) fn of(text: &'a str) -> Self {
         let raw = text.as_bytes();
         let mut best = ("lz4", lz4_flex::block::compress(raw));
-        // It takes only what it would write: padding and last bits are checked.
+        // The decoder accepts only what the encoder writes: padding and last bits are checked.
         if let Ok(bytes) = STANDARD.decode(raw)
             && bytes.len() < best.1.len()
         {

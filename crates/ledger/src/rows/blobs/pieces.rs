@@ -1,7 +1,7 @@
 //! Large values out of a row's columns, and back into them.
 //!
-//! A text is cut where its parts begin and end: at text blocks, at the strings of a JSON. It must never change a byte of
-//! what the columns come to when they are put together.
+//! A text is cut where its parts begin and end: at text blocks, at the strings of a JSON. Put together again, the columns
+//! must have the same bytes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
 use super::store::{LARGE, store};
 use crate::sqlite::error::{Stored, damaged};
 
-/// What was taken out of a column.
+/// A text that was taken out of a column.
 #[derive(Serialize, Deserialize)]
 struct Piece {
-    /// Where it belongs in what is left, in bytes.
+    /// Its position in the rest of the column, in bytes.
     at: usize,
     form: Form,
     hash: String,
 }
 
-/// How a blob's text stands in its column.
+/// How a blob's text is written in its column.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Form {
@@ -35,7 +35,7 @@ enum Form {
 /// By column.
 type Pieces = BTreeMap<Cow<'static, str>, Vec<Piece>>;
 
-/// A column on its way into a row.
+/// The value of a column before it is written.
 pub(crate) struct Value<'a> {
     pub(crate) column: &'static str,
     pub(crate) text: Option<&'a str>,
@@ -50,10 +50,10 @@ pub(crate) enum Kind {
     Json,
 }
 
-/// What stays in the columns, and the `blobs_json` of what does not.
+/// The rest of each column, and the `blobs_json` of what was taken out.
 pub(crate) type Apart<'a, const N: usize> = ([Option<Cow<'a, str>>; N], Option<String>);
 
-/// Keeps what is large of these columns as blobs.
+/// Stores the large values of these columns as blobs.
 pub(crate) fn take_apart<'a, const N: usize>(
     connection: &Connection,
     values: [Value<'a>; N],
@@ -66,8 +66,8 @@ pub(crate) fn take_apart<'a, const N: usize>(
             *left = Some(Cow::Borrowed(text));
             continue;
         }
-        let (kept, pieces) = cut(connection, text, &value.kind)?;
-        *left = Some(Cow::Owned(kept));
+        let (rest, pieces) = cut(connection, text, &value.kind)?;
+        *left = Some(Cow::Owned(rest));
         names.insert(Cow::Borrowed(value.column), pieces);
     }
     if names.is_empty() {
@@ -92,17 +92,17 @@ fn cut(connection: &Connection, text: &str, kind: &Kind) -> Stored<(String, Vec<
         ranges.push(0..text.len());
         strings = false;
     }
-    let (mut kept, mut from) = (String::new(), 0);
+    let (mut rest, mut from) = (String::new(), 0);
     let mut pieces = Vec::with_capacity(ranges.len());
     for range in ranges {
-        kept.push_str(text.get(from..range.start).unwrap_or_default());
+        rest.push_str(text.get(from..range.start).unwrap_or_default());
         from = range.end;
         let part = text.get(range).unwrap_or_default();
-        let (form, said) = if strings { inside(part) } else { (Form::Text, Cow::Borrowed(part)) };
-        pieces.push(Piece { at: kept.len(), form, hash: store(connection, &said)? });
+        let (form, value) = if strings { inside(part) } else { (Form::Text, Cow::Borrowed(part)) };
+        pieces.push(Piece { at: rest.len(), form, hash: store(connection, &value)? });
     }
-    kept.push_str(text.get(from..).unwrap_or_default());
-    Ok((kept, pieces))
+    rest.push_str(text.get(from..).unwrap_or_default());
+    Ok((rest, pieces))
 }
 
 fn parts(lengths: &[usize]) -> Vec<Range<usize>> {
@@ -130,7 +130,7 @@ fn strings(json: &str) -> Vec<Range<usize>> {
             if bytes.get(end) == Some(&b'"') {
                 break;
             }
-            // What is escaped ends nothing.
+            // An escaped quote does not end the string.
             end += 2;
         }
         found.push(start..end);
@@ -139,21 +139,21 @@ fn strings(json: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// What a string says, where a writer of JSON would write it so again; else as it stands.
+/// The value of a string, where JSON of the value is the same bytes again; else the bytes as they are.
 fn inside(string: &str) -> (Form, Cow<'_, str>) {
     if !string.contains('\\') {
         return (Form::Text, Cow::Borrowed(string));
     }
     let quoted = format!("\"{string}\"");
     match serde_json::from_str::<String>(&quoted) {
-        Ok(said) if serde_json::to_string(&said).is_ok_and(|again| again == quoted) => {
-            (Form::Json, Cow::Owned(said))
+        Ok(value) if serde_json::to_string(&value).is_ok_and(|again| again == quoted) => {
+            (Form::Json, Cow::Owned(value))
         }
         Ok(_) | Err(_) => (Form::Text, Cow::Borrowed(string)),
     }
 }
 
-/// The columns as they were before they were taken apart. `read` gives a blob's text.
+/// The columns as they were before they were taken apart. `read` returns a blob's text.
 ///
 /// # Errors
 /// `ledger_corrupt` where the names and the columns of `of` do not fit together; those of `read`.
@@ -163,7 +163,7 @@ pub(crate) fn put_together<'a, const N: usize>(
     of: &str,
     read: &mut dyn FnMut(&str) -> Stored<String>,
 ) -> Stored<[Option<Cow<'a, str>>; N]> {
-    let torn = || damaged(&format!("what {of} says of its blobs cannot be read"));
+    let torn = || damaged(&format!("the `blobs_json` of {of} cannot be read"));
     let names: Pieces = serde_json::from_str(names).map_err(|_| torn())?;
     let mut whole = [const { None }; N];
     for (whole, (column, text)) in whole.iter_mut().zip(values) {
@@ -172,22 +172,22 @@ pub(crate) fn put_together<'a, const N: usize>(
             (Some(text), None) => Some(Cow::Borrowed(text)),
             (None, Some(_)) => return Err(torn()),
             (Some(text), Some(pieces)) => {
-                let mut told = String::new();
+                let mut joined = String::new();
                 let mut from = 0;
                 for piece in pieces {
-                    told.push_str(text.get(from..piece.at).ok_or_else(torn)?);
+                    joined.push_str(text.get(from..piece.at).ok_or_else(torn)?);
                     from = piece.at;
-                    let said = read(&piece.hash)?;
+                    let value = read(&piece.hash)?;
                     match piece.form {
-                        Form::Text => told.push_str(&said),
+                        Form::Text => joined.push_str(&value),
                         Form::Json => {
-                            let quoted = serde_json::to_string(&said).map_err(|_| torn())?;
-                            told.push_str(quoted.get(1..quoted.len() - 1).ok_or_else(torn)?);
+                            let quoted = serde_json::to_string(&value).map_err(|_| torn())?;
+                            joined.push_str(quoted.get(1..quoted.len() - 1).ok_or_else(torn)?);
                         }
                     }
                 }
-                told.push_str(text.get(from..).ok_or_else(torn)?);
-                Some(Cow::Owned(told))
+                joined.push_str(text.get(from..).ok_or_else(torn)?);
+                Some(Cow::Owned(joined))
             }
         };
     }

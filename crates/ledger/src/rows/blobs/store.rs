@@ -1,21 +1,39 @@
-//! Values over 64 KiB: each distinct text stands once in `blobs`, and a row names what was taken out of its columns.
+//! The table `blobs`: each distinct text over 64 KiB once, under its hash.
 //!
 //! A reader gets what was written, byte for byte, or an error. It must never touch a value that is not large.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::sync::LazyLock;
 
-use crate::sqlite::error::{Stored, damaged, sqlite};
-use model::{StorageError, StorageErrorKind};
+use rusqlite::Connection;
 
 use super::pack::{Packed, hash};
+use crate::sqlite::columns::{columns, list};
+use crate::sqlite::error::{Stored, damaged};
+use crate::sqlite::sql;
+use model::{StorageError, StorageErrorKind};
 
 /// Bytes that a value may have in its row.
 pub(crate) const LARGE: usize = 64 << 10;
 
-pub(crate) const THERE: &str = "SELECT 1 FROM blobs WHERE hash = ?1";
-pub(crate) const READ: &str = "SELECT hash, size, codec, data FROM blobs WHERE hash = ?1";
+/// A row of `blobs`.
+pub(crate) struct BlobColumns<'r> {
+    pub(crate) hash: &'r str,
+    pub(crate) size: i64,
+    pub(crate) codec: &'r str,
+    pub(crate) data: &'r [u8],
+}
 
-/// Stores a text under its hash, and returns the hash. A text that is there already is not written again.
+columns!(for<'r> BlobColumns<'r> { hash, size, codec, data });
+
+pub(crate) const THERE: &str = "SELECT 1 FROM blobs WHERE hash = ?1";
+pub(crate) static READ: LazyLock<String> =
+    LazyLock::new(|| format!("SELECT {} FROM blobs WHERE hash = ?1", list::<BlobColumns<'_>>()));
+
+static ADD: LazyLock<String> = LazyLock::new(|| {
+    format!("INSERT INTO blobs ({}) VALUES (?1, ?2, ?3, ?4)", list::<BlobColumns<'_>>())
+});
+
+/// Stores a text under its hash, and returns the hash. A text that is stored already is not written again.
 ///
 /// # Errors
 /// `storage_constraint` for a text that is longer than a row may be; any of storage.
@@ -29,19 +47,15 @@ pub(crate) fn store(connection: &Connection, text: &str) -> Stored<String> {
         return Err(StorageError::new(StorageErrorKind::Constraint, message));
     }
     let hash = hash(text);
-    let failed = |error| sqlite(&format!("write blob `{hash}`"), &error);
-    let there = connection
-        .prepare_cached(THERE)
-        .and_then(|mut statement| statement.exists((&hash,)))
-        .map_err(failed)?;
-    if !there {
-        let packed = Packed::of(text);
-        connection
-            .prepare_cached("INSERT INTO blobs (hash, size, codec, data) VALUES (?1, ?2, ?3, ?4)")
-            .and_then(|mut statement| {
-                statement.execute(params![hash, packed.size, packed.codec, packed.data])
-            })
-            .map_err(failed)?;
+    let doing = format_args!("write blob `{hash}`");
+    if !sql::exists(connection, THERE, (&hash,), doing)? {
+        let Packed { size, codec, data } = Packed::of(text);
+        sql::insert(
+            connection,
+            &ADD,
+            &BlobColumns { hash: &hash, size, codec, data: &data },
+            doing,
+        )?;
     }
     Ok(hash)
 }
@@ -49,22 +63,17 @@ pub(crate) fn store(connection: &Connection, text: &str) -> Stored<String> {
 /// The text of a blob that `of` (a message, a call) names.
 ///
 /// # Errors
-/// `ledger_corrupt` where it is lost, or not what its hash says.
+/// `ledger_corrupt` where it is lost, or has another hash.
 pub(crate) fn read(connection: &Connection, hash: &str, of: &str) -> Stored<String> {
-    connection
-        .prepare_cached(READ)
-        .and_then(|mut statement| {
-            statement.query_row((hash,), |row| Ok(of_row(hash, row))).optional()
-        })
-        .map_err(|error| sqlite(&format!("read blob `{hash}`"), &error))?
+    let doing = format_args!("read blob `{hash}`");
+    sql::first(connection, &READ, (hash,), doing, |fields| Ok(text(&fields.next()?)))?
         .ok_or_else(|| damaged(&format!("{of} names blob `{hash}`, which is lost")))?
         .ok_or_else(|| {
             damaged(&format!("{of} names blob `{hash}`, which is not as it was written"))
         })
 }
 
-/// The text of a row of `hash, size, codec, data`; `None` where that is not what its hash says.
-pub(crate) fn of_row(hash: &str, row: &Row<'_>) -> Option<String> {
-    let (size, codec) = (row.get(1).ok()?, row.get_ref(2).ok()?.as_str().ok()?);
-    super::pack::unpack(hash, size, codec, row.get_ref(3).ok()?.as_blob().ok()?)
+/// The text of a blob; `None` where its hash is another.
+pub(crate) fn text(blob: &BlobColumns<'_>) -> Option<String> {
+    super::pack::unpack(blob.hash, blob.size, blob.codec, blob.data)
 }

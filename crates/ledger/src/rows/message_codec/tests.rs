@@ -70,7 +70,7 @@ fn one_plain_text_needs_no_frame() {
     let columns = encode(&message(vec![Block::text("hello")])).unwrap();
     assert_eq!(
         columns,
-        Columns {
+        Content {
             content: "hello".to_owned(),
             thinking: None,
             blocks_json: None,
@@ -99,7 +99,7 @@ fn no_text_is_stored_twice() {
     .unwrap();
     assert_eq!(
         columns,
-        Columns {
+        Content {
             content: "grünof a".to_owned(),
             thinking: Some("why".to_owned()),
             blocks_json: Some(
@@ -127,7 +127,7 @@ fn a_frame_that_does_not_fit_its_text_is_damage() {
         ("abc", "{"),
         ("", r#"[{"type":"tool_result","toolName":"x","content":[]}]"#),
     ] {
-        let columns = ColumnsRef {
+        let columns = ContentRef {
             content,
             thinking: None,
             blocks_json: Some(frame),
@@ -140,8 +140,8 @@ fn a_frame_that_does_not_fit_its_text_is_damage() {
 }
 
 #[test]
-fn the_checksum_tells_columns_apart() {
-    let columns = |content, thinking| ColumnsRef {
+fn the_checksum_distinguishes_columns() {
+    let columns = |content, thinking| ContentRef {
         content,
         thinking,
         blocks_json: None,

@@ -75,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_too_odd_to_be_looked_at(
+    fn any_bytes_can_be_read(
         bytes in prop::collection::vec(any::<u8>(), 0..12_000),
         log in prop::collection::vec(any::<u8>(), 0..6_000),
         kind in prop::sample::select(vec![2_u8, 10, 13]),

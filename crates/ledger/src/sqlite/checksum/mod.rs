@@ -1,10 +1,12 @@
-//! The sum that each row carries: the SQL functions that compute it, the statements that write it, the tables that have it.
-//! It must never give a damaged row a fresh sum.
+//! The checksum of each row: the SQL functions that compute it, the statements that write it, the tables that have it.
+//! It must never give a damaged row a new checksum.
 
+mod checked;
 mod sql;
 mod sum_functions;
 mod tables;
 
-pub(crate) use self::sql::{insert, is_whole, numbered, replace, seal, set};
+pub(crate) use self::checked::{Checked, checked};
+pub(crate) use self::sql::{insert, insert_all, is_whole, numbered, replace_all, set, set_all};
 pub(crate) use self::sum_functions::{add, of_values};
 pub(crate) use self::tables::{TABLES, Table, columns};

@@ -1,38 +1,49 @@
-//! Statements that keep a row's checksum right, built of what each column gets.
+//! The text of statements that write a row together with its checksum.
 //!
 //! A table that has a checksum must be written through these alone.
 
 use std::fmt::Write as _;
 
-use rusqlite::{Connection, Params};
-
 use super::sum_functions::SEPARATOR;
 use super::tables::columns;
-use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::columns::{Columns, list};
 
-/// Each of `names` with the parameter of its place, as [`insert`] and [`set`] take them.
+/// Each of `names` with the parameter of its position, as [`insert`] and [`set`] take them.
 pub(crate) fn numbered(names: &str) -> Vec<(&str, String)> {
     names.split(SEPARATOR).zip(1..).map(|(name, at)| (name, format!("?{at}"))).collect()
 }
 
-/// `INSERT INTO table … VALUES …` with the row's checksum. What is not named must be NULL, or not covered.
+/// `INSERT INTO table … VALUES …` with the row's checksum. A column that the checksum covers and `row` does not name must
+/// be NULL.
 pub(crate) fn insert<V: AsRef<str>>(table: &str, row: &[(&str, V)]) -> String {
-    format!("INSERT INTO {table} {}", row_of(row))
+    format!("INSERT INTO {table} {}", row_of(table, row))
 }
 
-/// As [`insert`], in the place of the row that is there.
-pub(crate) fn replace<V: AsRef<str>>(table: &str, row: &[(&str, V)]) -> String {
-    format!("INSERT OR REPLACE INTO {table} {}", row_of(row))
+/// [`insert`] of the columns of `C`, with a parameter for each, in their order.
+pub(crate) fn insert_all<C: Columns>(table: &str) -> String {
+    insert(table, &numbered(&list::<C>()))
 }
 
-fn row_of<V: AsRef<str>>(row: &[(&str, V)]) -> String {
-    let (names, values) = split(row);
-    format!("({names}, row_checksum) VALUES ({values}, checksum_of('{names}', {values}))")
+/// As [`insert`], and replaces the row that has the same key.
+fn replace<V: AsRef<str>>(table: &str, row: &[(&str, V)]) -> String {
+    format!("INSERT OR REPLACE INTO {table} {}", row_of(table, row))
+}
+
+/// [`replace`] of the columns of `C`, with a parameter for each, in their order.
+pub(crate) fn replace_all<C: Columns>(table: &str) -> String {
+    replace(table, &numbered(&list::<C>()))
+}
+
+fn row_of<V: AsRef<str>>(table: &str, row: &[(&str, V)]) -> String {
+    let (names, values) = split(row.iter());
+    let covered: Vec<&str> = columns(table).split(SEPARATOR).collect();
+    let (summed, terms) = split(row.iter().filter(|(name, _)| covered.contains(name)));
+    format!("({names}, row_checksum) VALUES ({values}, checksum_of('{summed}', {terms}))")
 }
 
 /// The assignments after `SET`, with that of the checksum.
 pub(crate) fn set<V: AsRef<str>>(changed: &[(&str, V)]) -> String {
-    let (names, values) = split(changed);
+    let (names, values) = split(changed.iter());
     let mut sql = String::new();
     for (name, value) in changed {
         // Into a string: it cannot fail.
@@ -41,7 +52,14 @@ pub(crate) fn set<V: AsRef<str>>(changed: &[(&str, V)]) -> String {
     sql + &format!("row_checksum = checksum_after(row_checksum, '{names}', {names}, {values})")
 }
 
-/// Whether the row of `table` is as it was written, in SQL; its columns stand under `alias`.
+/// [`set`] of the columns of `C`, with a parameter for each, in their order, from `?2` on: `?1` is the row's key.
+pub(crate) fn set_all<C: Columns>() -> String {
+    let columns = list::<C>();
+    let names = columns.split(SEPARATOR);
+    set(&names.zip(2..).map(|(name, at)| (name, format!("?{at}"))).collect::<Vec<_>>())
+}
+
+/// An expression: whether the row of `table`, which the statement calls `alias`, is as it was written.
 pub(crate) fn is_whole(table: &str, alias: &str) -> String {
     let names = columns(table);
     let of = |name: &str| format!("{alias}.{name}");
@@ -49,25 +67,8 @@ pub(crate) fn is_whole(table: &str, alias: &str) -> String {
     format!("{alias}.row_checksum IS checksum_of('{names}', {})", values.join(SEPARATOR))
 }
 
-/// Computes the checksum of rows that were written by a statement which did not.
-pub(crate) fn seal(
-    connection: &Connection,
-    table: &str,
-    rows: &str,
-    parameters: impl Params,
-) -> Stored<()> {
-    let names = columns(table);
-    connection
-        .prepare_cached(&format!(
-            "UPDATE {table} SET row_checksum = checksum_of('{names}', {names}) WHERE {rows}"
-        ))
-        .and_then(|mut statement| statement.execute(parameters))
-        .map(drop)
-        .map_err(|error| sqlite(&format!("write the checksums of `{table}`"), &error))
-}
-
-fn split<V: AsRef<str>>(row: &[(&str, V)]) -> (String, String) {
-    let names: Vec<&str> = row.iter().map(|(name, _)| *name).collect();
-    let values: Vec<&str> = row.iter().map(|(_, value)| value.as_ref()).collect();
+fn split<'a, V: AsRef<str> + 'a>(row: impl Iterator<Item = &'a (&'a str, V)>) -> (String, String) {
+    let (names, values): (Vec<&str>, Vec<&str>) =
+        row.map(|(name, value)| (*name, value.as_ref())).unzip();
     (names.join(SEPARATOR), values.join(SEPARATOR))
 }

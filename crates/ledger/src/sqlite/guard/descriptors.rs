@@ -31,7 +31,7 @@ mod list {
     static OURS: LazyLock<Mutex<Ours>> = LazyLock::new(Mutex::default);
 
     /// The descriptors of regular files that this process may write to; `None` where they cannot be listed. Sockets and pipes
-    /// are known by their names, and not looked at: that is most of them in a server.
+    /// are known by their names, and skipped: those are most of them in a server.
     fn writable() -> Option<HashSet<Descriptor>> {
         let mut found = HashSet::new();
         for entry in fs::read_dir("/proc/self/fd").ok()?.flatten() {
@@ -85,7 +85,7 @@ mod list {
 
     /// Whether somebody else in this process may write to one of `files`.
     pub(crate) fn strangers(files: &[&FileId]) -> bool {
-        // A connection is being opened: what it opens is not known yet, and the next look is soon.
+        // A connection is being opened: what it opens is not known yet, and the next check is soon.
         let Ok(mut ours) = OURS.try_lock() else { return false };
         let Some(now) = writable().filter(|_| !ours.blind) else { return false };
         ours.known.retain(|known| now.contains(known));

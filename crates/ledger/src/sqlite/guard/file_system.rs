@@ -19,8 +19,8 @@ pub(crate) fn check(path: &Path) -> Stored<()> {
         // The list of mounts may be hidden, or its names unknown: then the number decides.
         Some(_) | None => {
             let stat = rustix::fs::statfs(folder).map_err(|error| {
-                let looking = format!("look at the file system of `{}`", path.display());
-                crate::sqlite::error::file(&looking, &error.into())
+                let doing = format!("find the file system of `{}`", path.display());
+                crate::sqlite::error::file(&doing, &error.into())
             })?;
             let magic = u64::try_from(stat.f_type & 0xffff_ffff).unwrap_or_default();
             list::by_number(magic).map(ToOwned::to_owned)
@@ -178,7 +178,7 @@ mod list {
         use super::*;
 
         #[test]
-        fn the_innermost_and_latest_mount_says_what_a_folder_is_on() {
+        fn a_folder_is_on_the_innermost_and_latest_mount() {
             let mounts = "22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n\
                           30 22 0:40 / /home rw - nfs4 server:/home rw\n\
                           31 30 8:2 / /home/me/local\\040disk rw shared:2 master:3 - xfs /dev/sdb rw\n\

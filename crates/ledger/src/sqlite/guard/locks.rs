@@ -10,7 +10,7 @@ use crate::sqlite::file::FileId;
 const READS: usize = 8;
 
 /// Whether `/proc/locks` shows a lock of this process on the file; `None` where it cannot be read. The list is read piece by
-/// piece, so an entry that is missing is looked for again.
+/// piece, so an entry that is missing is searched again.
 #[cfg(target_os = "linux")]
 pub(super) fn shows(file: &FileId) -> Option<bool> {
     let FileId::Inode(_, inode) = file;

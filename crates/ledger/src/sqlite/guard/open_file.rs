@@ -1,8 +1,8 @@
 //! Whether the open ledger is still the file at its path, and this process's SQLite the only one on it here.
 //!
-//! Asked before and after each commit, and before each read. What it once found stays found: its fault refuses every later
-//! call, because the locks or the log that the connections rely on are gone. It must never open the ledger's file:
-//! closing that descriptor would drop the locks it looks for.
+//! It is checked before and after each commit, and before each read. A fault is permanent: it refuses every later call, because
+//! the locks or the log that the connections rely on are lost. It must never open the ledger's file: closing that
+//! descriptor would drop the locks that it checks.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,7 +17,7 @@ use base::telemetry;
 use model::{StorageError, StorageErrorKind};
 
 /// How long another SQLite in this process may go unseen while the ledger is used.
-const LOOK: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The watch over the file of one open ledger.
 pub(crate) struct Guard {
@@ -26,14 +26,14 @@ pub(crate) struct Guard {
     /// The `-wal` and `-shm` files, known once the writer's connection is open.
     companions: OnceLock<Companions>,
     fault: OnceLock<StorageError>,
-    looked: Mutex<Option<Instant>>,
+    searched: Mutex<Option<Instant>>,
     clock: Clock,
 }
 
 struct Companions {
     log: Option<FileId>,
     index: Option<FileId>,
-    /// Whether the system's list of locks shows the one that each SQLite keeps on the `-shm` file.
+    /// Whether the system's list of locks shows the one that each SQLite holds on the `-shm` file.
     shows_lock: bool,
 }
 
@@ -45,7 +45,7 @@ impl Guard {
             ledger,
             companions: OnceLock::new(),
             fault: OnceLock::new(),
-            looked: Mutex::default(),
+            searched: Mutex::default(),
             clock: clock.clone(),
         })
     }
@@ -65,7 +65,7 @@ impl Guard {
     pub(crate) fn check(&self) -> Stored<()> {
         let found = match self.fault.get() {
             Some(fault) => return Err(fault.clone()),
-            None => self.moved().and_then(|()| self.look()),
+            None => self.moved().and_then(|()| self.search()),
         };
         found.inspect_err(|fault| {
             if self.fault.set(fault.clone()).is_ok() {
@@ -82,7 +82,7 @@ impl Guard {
     /// Whether the last checkpoint may be made. Not into a file that others may have written to since its log was
     /// taken away, or beside a second SQLite. A ledger that was moved aside gets its turns, and its log is emptied, so
     /// that it is not replayed into the file that took its path.
-    pub(crate) fn may_fold(&self) -> bool {
+    pub(crate) fn may_checkpoint(&self) -> bool {
         match self.fault.get() {
             None => true,
             Some(fault) => fault.kind == StorageErrorKind::Replaced && self.log_is_ours(),
@@ -115,7 +115,7 @@ impl Guard {
     }
 
     fn compare(&self, path: &Path, id: &FileId, suffix: &str) -> Stored<()> {
-        // What cannot be looked at is not known to be gone: the descriptor still leads to the file.
+        // Where the path cannot be read, nothing is known: the descriptor still leads to the file.
         let Ok(there) = file::id_at(path) else { return Ok(()) };
         let how = match &there {
             Some(there) if there == id => return Ok(()),
@@ -134,16 +134,16 @@ impl Guard {
         ))
     }
 
-    /// Looks for another SQLite, where the last look is some time ago.
-    fn look(&self) -> Stored<()> {
+    /// Searches for another SQLite, unless the last search was a short time ago.
+    fn search(&self) -> Stored<()> {
         let Some(companions) = self.companions.get() else { return Ok(()) };
         {
-            let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut searched = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
             let now = self.clock.instant();
-            if looked.is_some_and(|at| now.saturating_duration_since(at) < LOOK) {
+            if searched.is_some_and(|at| now.saturating_duration_since(at) < INTERVAL) {
                 return Ok(());
             }
-            *looked = Some(now);
+            *searched = Some(now);
         }
         let files: Vec<&FileId> =
             [Some(&self.ledger), companions.log.as_ref(), companions.index.as_ref()]

@@ -14,7 +14,7 @@ use crate::sqlite::error::Stored;
 use base::telemetry;
 use model::{StorageError, StorageErrorKind};
 
-/// Instructions of SQLite between two looks at whether the read was ended.
+/// Instructions of SQLite between two checks whether the read was ended.
 const STEPS: i32 = 10_000;
 
 /// The reads under way of one open ledger.
@@ -76,10 +76,10 @@ impl Reads {
         self.written.fetch_add(more.saturating_mul(page_bytes), Ordering::Relaxed);
     }
 
-    /// Ends the oldest read that pins a log over its bound. `folded`: whether all of it is in the file already.
-    pub(crate) fn bound_log(&self, log_bytes: u64, folded: bool) {
+    /// Ends the oldest read that pins a log over its bound. `copied`: whether all of it is in the file already.
+    pub(crate) fn bound_log(&self, log_bytes: u64, copied: bool) {
         let mut state = self.lock();
-        if log_bytes < self.bound || folded {
+        if log_bytes < self.bound || copied {
             state.over = false;
             return;
         }
@@ -92,7 +92,7 @@ impl Reads {
             && written.saturating_sub(oldest.began_at) >= self.bound / 2
         {
             oldest.ended.store(true, Ordering::Relaxed);
-            // OnConflict at each commit, until it has seen it: an interrupt between two statements is lost.
+            // Again at each commit until the read has ended: an interrupt between two statements is lost.
             oldest.interrupt.interrupt();
         }
     }
@@ -133,7 +133,7 @@ impl Read {
         StorageError::new(
             StorageErrorKind::ReadExpired,
             format!(
-                "the read was ended: the ledger's log could not be folded into the file because of it, and that has grown over \
+                "the read was ended: the ledger's log could not be copied into the file because of it, and has grown over \
                  `{}` bytes; read less at once, or while fewer turns are written",
                 self.reads.bound
             ),

@@ -1,7 +1,7 @@
 //! The content of pi's messages as blocks, and blocks as such content.
 //!
-//! A signature stays on the part it came on, where the wire API it belongs to keeps it there; anything else is left to
-//! the message's metadata. It must never change an opaque value.
+//! A signature stays on its part where its wire API has it there; anything else goes into the message's metadata. It must
+//! never change an opaque value.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use model::Block;
 
-/// Our name of pi's wire API.
+/// The engine's name of pi's wire API.
 pub(super) fn api_of(pi: &str) -> &str {
     match pi {
         "openai-completions" => "openai-chat",
@@ -58,7 +58,7 @@ fn block(part: &Value, api: &str) -> Option<Block> {
             let (signature, provider_data) = match api {
                 // The whole item, as JSON.
                 "openai-responses" => (None, signature.filter(|json| json.starts_with('{'))),
-                // The name of the field it came in.
+                // Pi stores the name of the field there.
                 "openai-chat" => (None, None),
                 _ => (signature, None),
             };
@@ -75,7 +75,7 @@ fn block(part: &Value, api: &str) -> Option<Block> {
     }
 }
 
-/// The parts of blocks. What pi has no place for is counted.
+/// The parts of blocks. A block that pi has no part for is counted.
 pub(super) fn parts(blocks: &[Block], api: &str, left: &mut BTreeMap<String, u64>) -> Vec<Value> {
     blocks.iter().filter_map(|block| part(block, api, left)).collect()
 }

@@ -1,6 +1,6 @@
-//! A pi session file as a list of entries, of any version as version 3 has them.
+//! A pi session file as a list of entries, each version read as version 3.
 //!
-//! An entry comes after the one it follows. It must never lose an entry for what another says.
+//! An entry comes after the one that it follows. It must never lose an entry because of an error in another.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ pub(crate) struct Session {
 pub(crate) struct Entry {
     pub(crate) line: u64,
     pub(crate) id: String,
-    /// The place of the one it follows.
+    /// The index of the one that it follows.
     pub(crate) parent: Option<usize>,
     pub(crate) raw: Map<String, Value>,
 }
@@ -47,8 +47,8 @@ impl Entry {
 /// A version that is not known yet.
 pub(crate) fn read(lines: Vec<Numbered>, problems: &mut Problems) -> Result<Session, u64> {
     let mut session = Session { header: None, entries: Vec::new() };
-    // Version 1 has no ids, and names an entry by its place in the file.
-    let mut places: Vec<Option<usize>> = Vec::with_capacity(lines.len());
+    // Version 1 has no ids, and names an entry by its line. The index of the entry of each line.
+    let mut indexes: Vec<Option<usize>> = Vec::with_capacity(lines.len());
     let mut by_id: HashMap<String, usize> = HashMap::new();
     let linear = lines
         .iter()
@@ -60,7 +60,7 @@ pub(crate) fn read(lines: Vec<Numbered>, problems: &mut Problems) -> Result<Sess
         })
         .unwrap_or(false);
     for (line, raw) in lines {
-        places.push(None);
+        indexes.push(None);
         let Some(mut raw) = raw else { continue };
         match raw.get("type").and_then(Value::as_str) {
             None => {
@@ -81,17 +81,17 @@ pub(crate) fn read(lines: Vec<Numbered>, problems: &mut Problems) -> Result<Sess
             }
             Some(_) => {}
         }
-        let place = session.entries.len();
-        let previous = place.checked_sub(1);
+        let index = session.entries.len();
+        let previous = index.checked_sub(1);
         let given = raw.get("id").and_then(Value::as_str).filter(|_| !linear);
         let id = match given {
             Some(id) if !by_id.contains_key(id) => id.to_owned(),
             other => {
                 if let Some(id) = other {
-                    let message = format!("entry `{id}` is there twice; this one has a new id");
+                    let message = format!("there are two entries `{id}`; this one has a new id");
                     problems.add(line, TransferCode::Reattached, message);
                 }
-                (place..)
+                (index..)
                     .map(|number| format!("{number:08x}"))
                     .find(|id| !by_id.contains_key(id))
                     .unwrap_or_default()
@@ -114,10 +114,10 @@ pub(crate) fn read(lines: Vec<Numbered>, problems: &mut Problems) -> Result<Sess
             "parentId".to_owned(),
             named.map_or(Value::Null, |it| Value::from(it.id.as_str())),
         );
-        if let Some(index) = raw.remove("firstKeptEntryIndex").and_then(|index| index.as_u64()) {
-            let kept = usize::try_from(index).ok().and_then(|index| *places.get(index)?);
-            if let Some(kept) = kept.and_then(|kept| session.entries.get(kept)) {
-                raw.insert("firstKeptEntryId".to_owned(), Value::from(kept.id.as_str()));
+        if let Some(line) = raw.remove("firstKeptEntryIndex").and_then(|it| it.as_u64()) {
+            let first = usize::try_from(line).ok().and_then(|line| *indexes.get(line)?);
+            if let Some(first) = first.and_then(|first| session.entries.get(first)) {
+                raw.insert("firstKeptEntryId".to_owned(), Value::from(first.id.as_str()));
             }
         }
         if let Some(Value::Object(message)) = raw.get_mut("message")
@@ -125,9 +125,9 @@ pub(crate) fn read(lines: Vec<Numbered>, problems: &mut Problems) -> Result<Sess
         {
             message.insert("role".to_owned(), Value::from("custom"));
         }
-        by_id.insert(id.clone(), place);
-        if let Some(last) = places.last_mut() {
-            *last = Some(place);
+        by_id.insert(id.clone(), index);
+        if let Some(last) = indexes.last_mut() {
+            *last = Some(index);
         }
         session.entries.push(Entry { line, id, parent, raw });
     }

@@ -1,6 +1,6 @@
-//! A session as pi's entries, version 3: those it was imported from as they were, and ours as pi would have written them.
+//! A session as pi's entries, version 3: imported entries as they were, other messages as pi would have written them.
 //!
-//! An entry is written after the one it follows, and the last line is where the session stands.
+//! An entry must never be written before the one that it follows. The last line is the entry that the session points at.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::super::record::{MessageRecord, TurnRecord};
 use super::content::{parts, pi_api_of};
 use super::entries::VERSION;
-use super::speech::entry_again;
+use super::messages::original_entry;
 use crate::rows::iso_time;
 use model::{Block, Role, SessionRow, TokenUsage};
 
@@ -28,13 +28,14 @@ pub(crate) fn export(
         first: HashMap::new(),
         left,
     };
-    // What stands before everything is named by roots that may come in any order.
+    // Entries before the first message come first: roots in any order may follow them.
     for message in turns.iter().flat_map(|turn| &turn.messages) {
-        file.notes(&kept(message), "before");
+        file.notes(&metadata_of(message), "before");
     }
-    let mut held = None;
+    // The entry that is written last.
+    let mut final_entry = None;
     if session.thread_id.is_none() {
-        held = file.entries.pop();
+        final_entry = file.entries.pop();
     }
     for turn in turns {
         let (begun, last) = (file.entries.len(), file.turn(turn));
@@ -42,17 +43,17 @@ pub(crate) fn export(
             // Its last note, where it has one, was the end of the file.
             let is_note =
                 file.entries.last().and_then(|entry| entry.get("id")?.as_str()) != last.as_deref();
-            held = if is_note { file.entries.pop() } else { None };
+            final_entry = if is_note { file.entries.pop() } else { None };
         }
     }
-    file.end(session, held);
+    file.end(session, final_entry);
     let cwd = turns.iter().rev().find_map(|turn| turn.workspace_path.clone()).unwrap_or_default();
     let id = session.origin_session_id.clone().unwrap_or_else(|| session.label.clone());
     let mut header = file.header.take().unwrap_or_else(|| {
-        let made = json!({
+        let new = json!({
             "id": id, "timestamp": iso_time::format(session.created_at), "cwd": cwd,
         });
-        made.as_object().cloned().unwrap_or_default()
+        new.as_object().cloned().unwrap_or_default()
     });
     header.insert("type".to_owned(), Value::from("session"));
     header.insert("version".to_owned(), Value::from(VERSION));
@@ -63,19 +64,19 @@ struct File<'a> {
     entries: Vec<Value>,
     header: Option<Map<String, Value>>,
     ids: HashSet<String>,
-    /// The last entry of each turn, for what follows it, and the first, for what keeps it.
+    /// The last entry of each turn, for those that follow it, and the first, for compactions that retain it.
     last: HashMap<String, String>,
     first: HashMap<String, String>,
     left: &'a mut BTreeMap<String, u64>,
 }
 
 impl File<'_> {
-    /// Lets the last line be where the session stands, which may be in the middle of the tree.
-    fn end(&mut self, session: &SessionRow, held: Option<Value>) {
+    /// Makes the last line the one that the session points at, which may be in the middle of the tree.
+    fn end(&mut self, session: &SessionRow, final_entry: Option<Value>) {
         let head = session.thread_id.as_ref().and_then(|head| self.last.get(head)).cloned();
         let last = self.entries.last().and_then(|entry| entry.get("id")?.as_str());
-        if let Some(held) = held {
-            self.entries.push(held);
+        if let Some(entry) = final_entry {
+            self.entries.push(entry);
         } else if !self.entries.is_empty() && last != head.as_deref() {
             let id = self.id(&session.label, "head");
             self.entries.push(json!({
@@ -85,24 +86,24 @@ impl File<'_> {
         }
     }
 
-    /// Writes a turn, and gives the id of its last message.
+    /// Writes a turn, and returns the id of its last message.
     fn turn(&mut self, turn: &TurnRecord) -> Option<String> {
         let above = turn.parent_turn_id.as_ref().and_then(|parent| self.last.get(parent)).cloned();
         let mut parent = above;
         let answers = turn.messages.iter().rev().find(|it| it.message.role == Role::Assistant);
         let last_answer = answers.map(|it| it.message.id.clone());
         for message in &turn.messages {
-            let metadata = kept(message);
+            let metadata = metadata_of(message);
             let is_last = last_answer.as_ref() == Some(&message.message.id);
-            let entry = match entry_again(&message.message, &metadata) {
+            let entry = match original_entry(&message.message, &metadata) {
                 Some(entry) => Some(entry),
                 None if turn.compaction.is_some() => Some(self.compaction(turn)),
                 None => self.entry(turn, message, is_last),
             };
             let Some(mut entry) = entry else { continue };
             let id = self.id(&turn.id, &message.message.id);
-            let kept = entry.get("parentId").and_then(Value::as_str);
-            let follows = kept.filter(|kept| self.ids.contains(*kept)).map(ToOwned::to_owned);
+            let original = entry.get("parentId").and_then(Value::as_str);
+            let follows = original.filter(|id| self.ids.contains(*id)).map(ToOwned::to_owned);
             let follows = follows.or_else(|| parent.clone());
             entry.insert("parentId".to_owned(), follows.map_or(Value::Null, Value::from));
             entry.insert("id".to_owned(), Value::from(id.as_str()));
@@ -112,17 +113,17 @@ impl File<'_> {
             parent = Some(id);
             self.notes(&metadata, "after");
         }
-        // A turn without messages is no place in the file: what follows it follows the one above.
+        // A turn without messages has no entry: a turn that follows it follows the one above.
         if let Some(parent) = &parent {
             self.last.entry(turn.id.clone()).or_insert_with(|| parent.clone());
         }
         parent
     }
 
-    /// The entries that were kept with a message.
-    fn notes(&mut self, metadata: &Value, where_: &str) {
-        let kept = metadata.get("pi").and_then(|kept| kept.get(where_)?.as_array());
-        for note in kept.into_iter().flatten() {
+    /// Writes the entries without a message that were imported `before` or `after` a message.
+    fn notes(&mut self, metadata: &Value, position: &str) {
+        let notes = metadata.get("pi").and_then(|imported| imported.get(position)?.as_array());
+        for note in notes.into_iter().flatten() {
             let Value::Object(note) = note else { continue };
             if note.get("type").and_then(Value::as_str) == Some("session") {
                 self.header.get_or_insert_with(|| note.clone());
@@ -134,7 +135,7 @@ impl File<'_> {
         }
     }
 
-    /// Pi's id of a message: its own where it came from pi, and eight digits made of ours otherwise.
+    /// Pi's id of a message: its own where it came from pi, else eight digits derived from the engine's ids.
     fn id(&mut self, turn: &str, message: &str) -> String {
         let is_pi = (8..=36).contains(&message.len())
             && message.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
@@ -155,13 +156,13 @@ impl File<'_> {
 
     fn compaction(&self, turn: &TurnRecord) -> Map<String, Value> {
         let Some(compaction) = &turn.compaction else { return Map::new() };
-        let kept = self.first.get(&compaction.first_kept_turn_id);
+        let first_kept = self.first.get(&compaction.first_kept_turn_id);
         object(json!({
             "type": "compaction",
             "timestamp": iso_time::format(turn.started_at),
             "summary": compaction.summary,
-            // One that comes later, or is not there, is kept by all who follow the compaction.
-            "firstKeptEntryId": kept.cloned().unwrap_or_default(),
+            // Without the entry, or before it is written, nothing before the compaction is retained.
+            "firstKeptEntryId": first_kept.cloned().unwrap_or_default(),
             "tokensBefore": compaction.tokens_before,
         }))
     }
@@ -185,17 +186,18 @@ impl File<'_> {
             }
             Role::Assistant => {
                 let content = parts(&message.blocks, api, self.left);
-                let asks = message.blocks.iter().any(|it| matches!(it, Block::ToolCall { .. }));
+                let has_calls =
+                    message.blocks.iter().any(|it| matches!(it, Block::ToolCall { .. }));
                 let stop = match turn.stop_reason.as_deref() {
                     _ if !is_last_answer => "toolUse",
                     Some("max_tokens") => "length",
                     Some("aborted") => "aborted",
                     Some("error" | "timeout") => "error",
-                    _ if asks => "toolUse",
+                    _ if has_calls => "toolUse",
                     _ => "stop",
                 };
                 let from = message.provenance.as_ref();
-                // The ledger knows the sum of a turn: it stands on its last answer.
+                // The ledger has the sums of a turn only: its last answer gets them.
                 let usage = if is_last_answer { turn.usage } else { TokenUsage::default() };
                 let cost = if is_last_answer { turn.cost.unwrap_or(0.0) } else { 0.0 };
                 let mut inner = json!({
@@ -244,8 +246,8 @@ impl File<'_> {
     }
 }
 
-/// What an import has kept with a message.
-fn kept(message: &MessageRecord) -> Value {
+/// The metadata of a message, of an import for example.
+fn metadata_of(message: &MessageRecord) -> Value {
     let json = message.metadata_json.as_deref();
     json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default()
 }

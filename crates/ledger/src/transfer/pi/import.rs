@@ -1,16 +1,14 @@
-//! A session of pi as turns: its tree of entries, cut where a turn of ours begins.
-//!
-//! A turn is a question and everything until the next one. It also begins where a branch begins or a compaction cuts, so
-//! that every place that pi can name is a turn that we can name. Pure; it must never touch the ledger.
+//! A session of pi as records of a session and its turns. Pure; it must never touch the ledger.
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::entries::{Entry, Session};
-use super::speech::{Speech, metadata, speech, time_of};
+use super::calls::calls;
+use super::entries::Session;
+use super::messages::{metadata, time_of};
 use super::sums::Sums;
+use super::turns::EntryTurns;
 use crate::rows::iso_time;
 use crate::sessions::persona;
 use crate::sqlite::functions::agent_of;
@@ -18,62 +16,43 @@ use crate::transfer::record::{MessageRecord, Moved, SessionRecord, TurnRecord};
 use crate::transfer::report::Problems;
 use crate::transfer::restore::Record;
 use base::clock::Clock;
-use model::{
-    AgentToolCall, Block, CompactionResult, Role, SessionRow, ToolCallStatus, TransferCode,
-};
+use model::{CompactionResult, Role, SessionRow};
 
-/// What a session becomes.
+/// Where a session comes from, and its label here.
 pub(crate) struct Origin<'a> {
-    /// The name of the system it comes from.
+    /// The name of the system.
     pub(crate) name: &'static str,
-    /// The label it gets.
+    /// The label that the session gets.
     pub(crate) label: &'a str,
-    /// Its id there.
+    /// Its id in that system.
     pub(crate) id: Option<&'a str>,
 }
 
-/// Where an entry stands in the turns.
-struct Places {
-    /// What each entry says; `None` where it says nothing to the model.
-    said: Vec<Option<Speech>>,
-    /// The nearest entry at or above each that says something.
-    spoken: Vec<Option<usize>>,
-    /// The nearest above it that does.
-    above: Vec<Option<usize>>,
-    /// The turn of each that does.
-    turn: Vec<Option<usize>>,
-}
-
-/// The records of a session, in the order in which they go in.
+/// The records of a session, in the order in which they are written, each with its line.
 pub(crate) fn records(
     session: &Session,
     origin: &Origin<'_>,
     problems: &mut Problems,
     clock: &Clock,
 ) -> Vec<(u64, Record)> {
-    let entries = &session.entries;
-    let mut places = say(entries, problems);
-    let turns = cut(entries, &mut places);
-    let ids: Vec<String> = turns.iter().map(|_| clock.new_id()).collect();
-    let answered: HashSet<&str> = places
-        .said
-        .iter()
-        .flatten()
-        .filter_map(|said| Some(said.message.tool_result()?.0))
-        .collect();
-    let notes = notes(session, &places);
+    let cut = EntryTurns::of(session, problems);
+    let ids: Vec<String> = cut.turns.iter().map(|_| clock.new_id()).collect();
+    let results = cut.messages.iter().flatten().filter_map(|it| it.message.tool_result());
+    let answered = results.map(|(id, _)| id.to_owned()).collect();
     let header = session.header.as_ref();
     let began = header
         .and_then(|header| iso_time::parse(header.get("timestamp")?.as_str()?))
-        .or_else(|| entries.iter().find_map(time_of))
+        .or_else(|| session.entries.iter().find_map(time_of))
         .unwrap_or_else(|| clock.now_ms());
-    let builder = Builder { entries, places: &places, turns: &turns, ids: &ids, answered, notes };
-    let mut depths: Vec<i64> = Vec::with_capacity(turns.len());
-    let mut records = Vec::with_capacity(turns.len() + 1);
+    let notes = notes(session, &cut);
+    let head = cut.leaf().and_then(|leaf| ids.get(cut.turn_of(leaf)?).cloned());
+    let builder = Builder { cut, ids, answered, notes };
+    let mut depths: Vec<i64> = Vec::new();
+    let mut records = Vec::with_capacity(builder.ids.len() + 1);
     let mut ended = began;
-    for at in 0..turns.len() {
+    for at in 0..builder.ids.len() {
         if let Some((line, mut turn)) = builder.turn(at, origin, header, clock) {
-            let above = builder.parent(at).and_then(|parent| depths.get(parent));
+            let above = builder.cut.parent(at).and_then(|parent| depths.get(parent));
             turn.depth = above.map_or(0, |depth| depth + 1);
             if let Some(compaction) = &mut turn.compaction {
                 compaction.turns_summarized =
@@ -84,9 +63,6 @@ pub(crate) fn records(
             records.push((line, Record::Turn(Box::new(turn))));
         }
     }
-    let leaf =
-        entries.len().checked_sub(1).and_then(|last| places.spoken.get(last).copied().flatten());
-    let head = leaf.and_then(|leaf| ids.get(places.turn.get(leaf).copied().flatten()?).cloned());
     let history =
         head.iter().map(|turn| Moved { turn_id: turn.clone(), changed_at: ended }).collect();
     let row = SessionRow {
@@ -112,99 +88,19 @@ pub(crate) fn records(
     records
 }
 
-fn say(entries: &[Entry], problems: &mut Problems) -> Places {
-    let mut places = Places {
-        said: Vec::new(),
-        spoken: Vec::new(),
-        above: Vec::new(),
-        turn: vec![None; entries.len()],
-    };
-    for (at, entry) in entries.iter().enumerate() {
-        let above = entry.parent.and_then(|parent| places.spoken.get(parent).copied().flatten());
-        let said = speech(entry).unwrap_or_else(|why| {
-            problems.add(entry.line, TransferCode::InvalidLine, format!("the line {why}"));
-            None
-        });
-        places.spoken.push(if said.is_some() { Some(at) } else { above });
-        places.above.push(above);
-        places.said.push(said);
-    }
-    places
-}
-
-/// The turns, each the entries it is made of, and in `places` the turn of each.
-fn cut(entries: &[Entry], places: &mut Places) -> Vec<Vec<usize>> {
-    let mut followers = vec![0_usize; entries.len()];
-    for (at, above) in places.above.iter().enumerate() {
-        if let (Some(Some(_)), Some(above)) = (places.said.get(at), above)
-            && let Some(count) = followers.get_mut(*above)
-        {
-            *count += 1;
-        }
-    }
-    let kept: HashSet<usize> =
-        (0..entries.len()).filter_map(|at| first_kept(entries, places, at)).collect();
-    let leaf =
-        entries.len().checked_sub(1).and_then(|last| places.spoken.get(last).copied().flatten());
-    let mut turns: Vec<Vec<usize>> = Vec::new();
-    for at in 0..entries.len() {
-        let Some(Some(said)) = places.said.get(at) else { continue };
-        let above = places.above.get(at).copied().flatten();
-        let joined = above.and_then(|above| {
-            let before = places.said.get(above)?.as_ref()?;
-            let begins = said.is_compaction
-                || before.is_compaction
-                || followers.get(above).is_some_and(|count| *count > 1)
-                || kept.contains(&at)
-                || leaf == Some(above)
-                || (said.message.role == Role::User && before.message.role != Role::User);
-            if begins { None } else { places.turn.get(above).copied().flatten() }
-        });
-        let turn = joined.unwrap_or_else(|| {
-            turns.push(Vec::new());
-            turns.len() - 1
-        });
-        if let Some(entries) = turns.get_mut(turn) {
-            entries.push(at);
-        }
-        if let Some(place) = places.turn.get_mut(at) {
-            *place = Some(turn);
-        }
-    }
-    turns
-}
-
-/// Where what a compaction keeps begins: the first entry that says something, at or after the one it names.
-fn first_kept(entries: &[Entry], places: &Places, compaction: usize) -> Option<usize> {
-    let entry = entries.get(compaction).filter(|entry| entry.kind() == "compaction")?;
-    let named = entry.text("firstKeptEntryId")?;
-    let (mut at, mut first) = (entry.parent, None);
-    while let Some(place) = at {
-        let entry = entries.get(place)?;
-        if places.said.get(place).is_some_and(Option::is_some) {
-            first = Some(place);
-        }
-        if entry.id == named {
-            return first;
-        }
-        at = entry.parent;
-    }
-    None
-}
-
-/// The entries that say nothing, by the one they are kept with: before the first, or after the nearest above.
+/// The entries without a message. They are stored with the nearest message above them, or with the first message.
 struct Notes {
     first: Vec<Value>,
     after: HashMap<usize, Vec<Value>>,
 }
 
-fn notes(session: &Session, places: &Places) -> Notes {
+fn notes(session: &Session, cut: &EntryTurns<'_>) -> Notes {
     let mut notes = Notes { first: Vec::new(), after: HashMap::new() };
     notes.first.extend(session.header.clone().map(Value::Object));
     for (at, entry) in session.entries.iter().enumerate() {
-        if places.said.get(at).is_some_and(Option::is_none) {
+        if cut.message(at).is_none() {
             let raw = Value::Object(entry.raw.clone());
-            match places.above.get(at).copied().flatten() {
+            match cut.above.get(at).copied().flatten() {
                 Some(above) => notes.after.entry(above).or_default().push(raw),
                 None => notes.first.push(raw),
             }
@@ -214,22 +110,15 @@ fn notes(session: &Session, places: &Places) -> Notes {
 }
 
 struct Builder<'a> {
-    entries: &'a [Entry],
-    places: &'a Places,
-    turns: &'a [Vec<usize>],
-    ids: &'a [String],
-    answered: HashSet<&'a str>,
+    cut: EntryTurns<'a>,
+    /// The ids of the turns.
+    ids: Vec<String>,
+    /// The ids of the calls that have a result.
+    answered: HashSet<String>,
     notes: Notes,
 }
 
 impl Builder<'_> {
-    /// The turn above.
-    fn parent(&self, at: usize) -> Option<usize> {
-        let first = *self.turns.get(at)?.first()?;
-        let above = self.places.above.get(first).copied().flatten()?;
-        self.places.turn.get(above).copied().flatten()
-    }
-
     fn turn(
         &self,
         at: usize,
@@ -237,31 +126,30 @@ impl Builder<'_> {
         header: Option<&Map<String, Value>>,
         clock: &Clock,
     ) -> Option<(u64, TurnRecord)> {
-        let members = self.turns.get(at)?;
-        let line = self.entries.get(*members.first()?)?.line;
+        let members = self.cut.turns.get(at)?;
+        let first_entry = *members.first()?;
+        let line = self.cut.entries.get(first_entry)?.line;
         let mut messages = Vec::with_capacity(members.len());
         let mut sums = Sums::default();
-        for (sequence, place) in members.iter().enumerate() {
-            let said = self.places.said.get(*place)?.as_ref()?;
+        for (sequence, entry) in members.iter().enumerate() {
+            let of_entry = self.cut.message(*entry)?;
             let before = if at == 0 && sequence == 0 { self.notes.first.as_slice() } else { &[] };
-            let after = self.notes.after.get(place).map_or(&[][..], Vec::as_slice);
-            let mut message = said.message.clone();
+            let after = self.notes.after.get(entry).map_or(&[][..], Vec::as_slice);
+            let mut message = of_entry.message.clone();
             message.sequence = u32::try_from(sequence).ok()?;
-            sums.add(said);
+            sums.add(of_entry);
             messages.push(MessageRecord {
                 message,
-                metadata_json: Some(metadata(said, before, after)),
+                metadata_json: Some(metadata(of_entry, before, after)),
             });
         }
-        let first = &messages.first()?.message;
-        let started_at = first.created_at;
+        let started_at = messages.first()?.message.created_at;
         let last = messages.iter().map(|it| it.message.created_at).max().unwrap_or(started_at);
-        let parent = self.parent(at);
         let id = self.ids.get(at)?.clone();
-        let place = *members.first()?;
-        let is_compaction = self.places.said.get(place)?.as_ref()?.is_compaction;
-        let compaction = is_compaction.then(|| self.compaction(at, place, &id)).flatten();
+        let is_compaction = self.cut.message(first_entry)?.is_compaction;
+        let compaction = is_compaction.then(|| self.compaction(at, first_entry, &id)).flatten();
         let (stop, status) = sums.ending();
+        let parent = self.cut.parent(at);
         Some((
             line,
             TurnRecord {
@@ -294,33 +182,29 @@ impl Builder<'_> {
                 error: sums.error(),
                 attempts: Vec::new(),
                 compaction,
-                tool_calls: self.calls(&messages, clock),
+                tool_calls: calls(&self.answered, &messages, clock),
                 messages,
                 id,
             },
         ))
     }
 
-    /// What a compaction stands for. What it does not name, it does not keep.
-    fn compaction(&self, at: usize, place: usize, id: &str) -> Option<CompactionResult> {
-        let entry = self.entries.get(place)?;
+    /// The fields of a compaction. Where it names no entry that it retains, it retains none.
+    fn compaction(&self, at: usize, entry: usize, id: &str) -> Option<CompactionResult> {
+        let raw = self.cut.entries.get(entry)?;
         let turn_id = |turn: usize| self.ids.get(turn).cloned();
-        let kept = first_kept(self.entries, self.places, place)
-            .and_then(|kept| self.places.turn.get(kept).copied().flatten());
-        let through = match kept {
-            Some(kept) => self.parent(kept).and_then(turn_id),
-            None => self.parent(at).and_then(turn_id),
-        };
-        let last = self.places.said.iter().take(place).rev().flatten();
-        let from = last.filter_map(|said| said.message.provenance.as_ref()).next();
-        let summary = entry.text("summary")?.to_owned();
+        let retained = self.cut.first_retained(entry).and_then(|first| self.cut.turn_of(first));
+        let through = self.cut.parent(retained.unwrap_or(at)).and_then(turn_id);
+        let before = self.cut.messages.iter().take(entry).rev().flatten();
+        let from = before.filter_map(|it| it.message.provenance.as_ref()).next();
+        let summary = raw.text("summary")?.to_owned();
         Some(CompactionResult {
             summarized_through_turn_id: through.unwrap_or_else(|| id.to_owned()),
-            first_kept_turn_id: kept.and_then(turn_id).unwrap_or_else(|| id.to_owned()),
-            turns_summarized: kept.unwrap_or(at) as u64,
+            first_kept_turn_id: retained.and_then(turn_id).unwrap_or_else(|| id.to_owned()),
+            turns_summarized: retained.unwrap_or(at) as u64,
             model: from.map_or_else(|| "unknown".to_owned(), |from| from.model.clone()),
             provider: from.map_or_else(|| "unknown".to_owned(), |from| from.provider.clone()),
-            tokens_before: entry.raw.get("tokensBefore").and_then(Value::as_u64).unwrap_or(0),
+            tokens_before: raw.raw.get("tokensBefore").and_then(Value::as_u64).unwrap_or(0),
             tokens_after: 0,
             summary_tokens: summary.len() as u64 / 4,
             summarization_input_tokens: 0,
@@ -330,63 +214,6 @@ impl Builder<'_> {
             compaction_type: "summary".to_owned(),
             summary,
         })
-    }
-
-    /// The calls of a turn with what came back. One that nothing in the file answers was cut off.
-    fn calls(&self, messages: &[MessageRecord], clock: &Clock) -> Vec<AgentToolCall> {
-        let mut calls: Vec<AgentToolCall> = Vec::new();
-        for MessageRecord { message, .. } in messages {
-            for block in &message.blocks {
-                match block {
-                    Block::ToolCall { id, name, arguments_json, .. } => {
-                        let Ok(params) = RawValue::from_string(arguments_json.clone()) else {
-                            continue;
-                        };
-                        let there = self.answered.contains(id.as_str());
-                        calls.push(AgentToolCall {
-                            id: id.clone(),
-                            tool_name: name.clone(),
-                            params,
-                            result: None,
-                            error: (!there).then(|| "interrupted".to_owned()),
-                            status: if there {
-                                ToolCallStatus::Completed
-                            } else {
-                                ToolCallStatus::Failed
-                            },
-                            started_at: message.created_at,
-                            completed_at: None,
-                            sequence: u32::try_from(calls.len()).unwrap_or(u32::MAX),
-                            spawned_session_label: None,
-                            call_id: clock.new_id(),
-                            message_id: message.id.clone(),
-                        });
-                    }
-                    Block::ToolResult { tool_call_id, is_error, .. } => {
-                        let waiting = |call: &&mut AgentToolCall| {
-                            call.id == *tool_call_id && call.completed_at.is_none()
-                        };
-                        if let Some(call) = calls.iter_mut().find(waiting) {
-                            call.completed_at = Some(message.created_at);
-                            let text = message.content();
-                            if *is_error {
-                                call.status = ToolCallStatus::Failed;
-                                call.error = Some(text);
-                            } else {
-                                call.result =
-                                    RawValue::from_string(Value::from(text).to_string()).ok();
-                            }
-                        }
-                    }
-                    Block::Text { .. }
-                    | Block::Image { .. }
-                    | Block::Thinking { .. }
-                    | Block::RedactedThinking { .. }
-                    | Block::Opaque { .. } => {}
-                }
-            }
-        }
-        calls
     }
 }
 

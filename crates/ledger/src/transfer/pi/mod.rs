@@ -1,11 +1,13 @@
 //! Sessions of pi: read into records, and written from them. It must never write to the ledger.
 
+mod calls;
 mod content;
 pub(super) mod entries;
 mod export;
 mod import;
-mod speech;
+mod messages;
 mod sums;
+mod turns;
 
 pub(super) use self::export::export;
 pub(crate) use self::import::{Origin, records};

@@ -1,13 +1,13 @@
-//! What the answers of a turn come to: tokens, cost, model, and how it ended.
+//! The sums over the answers of a turn: tokens, cost, model, and how it ended.
 //!
-//! It must never count an answer that did not say what it used.
+//! It must never count an answer without a usage.
 
 use serde_json::Value;
 
-use super::speech::Speech;
+use super::messages::EntryMessage;
 use model::{Role, TokenUsage, TurnError};
 
-/// What the answers of a turn come to.
+/// The sums over the answers of a turn.
 #[derive(Default)]
 pub(super) struct Sums<'a> {
     input: u64,
@@ -23,11 +23,11 @@ pub(super) struct Sums<'a> {
 }
 
 impl<'a> Sums<'a> {
-    pub(super) fn add(&mut self, said: &'a Speech) {
-        if said.message.role != Role::Assistant {
+    pub(super) fn add(&mut self, message: &'a EntryMessage) {
+        if message.message.role != Role::Assistant {
             return;
         }
-        let Some(Value::Object(raw)) = said.entry.get("message") else { return };
+        let Some(Value::Object(raw)) = message.entry.get("message") else { return };
         let text = |name: &str| raw.get(name).and_then(Value::as_str);
         (self.model, self.provider) = (text("model"), text("provider"));
         (self.stop, self.message) = (text("stopReason"), text("errorMessage"));

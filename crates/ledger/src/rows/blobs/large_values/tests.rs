@@ -1,4 +1,4 @@
-//! Values taken apart and put together again are the same bytes, kept once, and as small as they may be.
+//! Values that are taken apart and put together again are the same bytes, stored once, and as small as possible.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use super::super::store::{LARGE, store};
 use super::*;
 use crate::tests::{Fixture, noise};
 
-/// Takes the values apart, puts them together, and tells them again with what is left and how many blobs there are.
+/// Takes the values apart and puts them together. Returns the rest of each, the whole values, and how many blobs there are.
 async fn around(
     fixture: &Fixture,
     texts: [Option<String>; 2],
@@ -53,16 +53,16 @@ async fn only_what_is_over_64_kib_is_taken_out_and_a_json_stays_one() {
 }
 
 #[tokio::test]
-async fn a_text_is_one_blob_whatever_stands_around_it_and_however_it_is_escaped() {
+async fn a_text_is_one_blob_whatever_is_around_it_and_however_it_is_escaped() {
     let fixture = Fixture::new();
     let file = "Größe:\t\"1\"\n\\ 😀 ".repeat(6_000);
-    let text = format!("look: {file}and {file}");
+    let text = format!("here: {file}and {file}");
     let lengths = vec![6, file.len(), 4, file.len()];
     let json = serde_json::json!([{ "type": "text", "text": file }, file]).to_string();
     let whole = [Some(text), Some(json)];
     let (left, back, blobs) = around(&fixture, whole.clone(), lengths).await;
     assert_eq!(back, whole);
-    assert_eq!((left[0].as_deref(), blobs), (Some("look: and "), 1));
+    assert_eq!((left[0].as_deref(), blobs), (Some("here: and "), 1));
     // Escaped as no writer of ours would: as it stands.
     let odd = format!(r#"["\u0041\/{}"]"#, "b".repeat(LARGE));
     let lone = format!(r#"["\ud800{}"]"#, "b".repeat(LARGE));
@@ -123,7 +123,7 @@ async fn a_value_that_no_row_could_hold_is_refused_however_small_it_would_become
 async fn names_that_do_not_fit_are_damage() {
     let fixture = Fixture::new();
     let work = |connection: &Connection| {
-        let hash = store(connection, "said")?;
+        let hash = store(connection, "stored")?;
         let lost = "0".repeat(64);
         let names = |at: usize, hash: &str| {
             format!(r#"{{"a":[{{"at":{at},"form":"text","hash":"{hash}"}}]}}"#)
@@ -140,15 +140,17 @@ async fn names_that_do_not_fit_are_damage() {
             ("{".to_owned(), Some("")),
         ] {
             let mut read = |hash: &str| read(connection, hash, "a test");
-            let told = put_together(&names, [("a", text)], "a test", &mut read);
-            kinds.push(told.map(|[value]| value.unwrap().into_owned()).map_err(|error| error.kind));
+            let joined = put_together(&names, [("a", text)], "a test", &mut read);
+            kinds.push(
+                joined.map(|[value]| value.unwrap().into_owned()).map_err(|error| error.kind),
+            );
         }
         Ok(kinds)
     };
     let kinds = fixture.ledger.core().unwrap().writer.submit(work).await.unwrap();
     let damage = Err(StorageErrorKind::Corrupt);
     let mut expected = vec![damage; 7];
-    expected[0] = Ok("said".to_owned());
+    expected[0] = Ok("stored".to_owned());
     assert_eq!(kinds, expected);
 }
 

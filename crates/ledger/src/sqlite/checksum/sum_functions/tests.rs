@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 use rusqlite::types::{Value, ValueRef};
 
-use super::super::{TABLES, columns, insert, numbered, set};
+use super::super::{TABLES, columns, insert, is_whole, numbered, set};
 use super::*;
 use crate::sqlite::schema;
 
@@ -123,28 +123,30 @@ proptest! {
         damage in prop::option::of((0..8_usize, 0..3_usize, value())),
     ) {
         let connection = connection();
-        connection.execute_batch("CREATE TABLE t (a, b, c, row_checksum)").unwrap();
-        connection.execute(&insert("t", &numbered("a, b, c")), (1, "two", 3.5)).unwrap();
+        // As the table of the schema, without types.
+        let names = ["ledger_id", "created_at", "engine_version"];
+        let columns = names.join(", ");
+        connection.execute_batch(&format!("CREATE TABLE schema_meta ({columns}, row_checksum)")).unwrap();
+        connection.execute(&insert("schema_meta", &numbered(&columns)), (1, "two", 3.5)).unwrap();
         let whole = || -> bool {
             connection
-                .query_row("SELECT row_checksum IS checksum_of('a, b, c', a, b, c) FROM t", (), |row| row.get(0))
+                .query_row(&format!("SELECT {} FROM schema_meta", is_whole("schema_meta", "schema_meta")), (), |row| row.get(0))
                 .unwrap()
         };
         prop_assert!(whole());
-        let names = ["a", "b", "c"];
         let mut damaged = None;
         for (number, (column, value)) in steps.into_iter().enumerate() {
             if let Some((at, column, value)) = &damage && *at == number {
                 let name = names[*column];
                 let before: Value = connection
-                    .query_row(&format!("SELECT {name} FROM t"), (), |row| row.get(0))
+                    .query_row(&format!("SELECT {name} FROM schema_meta"), (), |row| row.get(0))
                     .unwrap();
-                connection.execute(&format!("UPDATE t SET {name} = ?1"), (value,)).unwrap();
+                connection.execute(&format!("UPDATE schema_meta SET {name} = ?1"), (value,)).unwrap();
                 if ValueRef::from(&before) != ValueRef::from(value) {
                     damaged = Some(*column);
                 }
             }
-            connection.execute(&format!("UPDATE t SET {}", set(&[(names[column], "?1")])), (value,)).unwrap();
+            connection.execute(&format!("UPDATE schema_meta SET {}", set(&[(names[column], "?1")])), (value,)).unwrap();
             // What was damaged stays so, also when it is written over.
             prop_assert_eq!(whole(), damaged.is_none());
         }
@@ -189,11 +191,10 @@ fn sources() -> Vec<(String, String)> {
 
 #[test]
 fn every_statement_that_writes_a_row_writes_its_checksum() {
-    // What it writes is covered by no checksum, or sealed right after.
+    // They change columns that no checksum covers.
     let allowed = [
         "UPDATE turns SET has_children = 1",
         "UPDATE session_leases SET expires_at = ?4, heartbeat_at = ?5",
-        "INSERT INTO turns (id, parent_turn_id, turn_type, status, depth, thread_tokens, session_label, run_id,",
     ];
     let mut bad = Vec::new();
     let mut seen = 0;
@@ -217,6 +218,6 @@ fn every_statement_that_writes_a_row_writes_its_checksum() {
             }
         }
     }
-    assert!(seen > 20, "{seen}");
+    assert!(seen > 15, "{seen}");
     assert!(bad.is_empty(), "use the statements of `checksum`: {bad:#?}");
 }

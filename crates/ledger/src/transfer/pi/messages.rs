@@ -1,6 +1,6 @@
-//! What an entry says to the model, as a message of ours, with what no block can hold kept beside it.
+//! The message of an entry that the model sees, with metadata for the fields that no block can hold.
 //!
-//! It must never drop a field: what is not in the blocks is in the metadata, and an export finds it there.
+//! It must never drop a field: what is not in the blocks is in the metadata, and an export reads it from there.
 
 use serde_json::{Map, Value, json};
 
@@ -9,13 +9,13 @@ use super::entries::Entry;
 use crate::rows::iso_time;
 use model::{Block, Message, Provenance, Role};
 
-/// How a summary begins when it stands in a context (docs/rules/compaction.md#summary-message).
+/// How a summary begins in a context (docs/rules/compaction.md#summary-message).
 const SUMMARY: &str = "[Previous conversation summary]:";
 
 /// A message of an entry.
-pub(super) struct Speech {
+pub(super) struct EntryMessage {
     pub(super) message: Message,
-    /// The entry, without what the blocks hold.
+    /// The entry, without the content that the blocks hold.
     pub(super) entry: Map<String, Value>,
     /// How the content was written, where the blocks hold it: `text` or `parts`.
     pub(super) content: Option<&'static str>,
@@ -33,11 +33,11 @@ pub(super) fn time_of(entry: &Entry) -> Option<i64> {
         .or_else(|| entry.raw.get("timestamp").and_then(stamp))
 }
 
-/// The message of an entry; `Ok(None)` for one that says nothing to the model.
+/// The message of an entry; `Ok(None)` for one that the model does not see.
 ///
 /// # Errors
 /// What of it is not as pi writes it.
-pub(super) fn speech(entry: &Entry) -> Result<Option<Speech>, &'static str> {
+pub(super) fn message_of(entry: &Entry) -> Result<Option<EntryMessage>, &'static str> {
     let created_at = time_of(entry).unwrap_or(0);
     let message = |role, blocks| Message {
         id: entry.id.clone(),
@@ -48,8 +48,8 @@ pub(super) fn speech(entry: &Entry) -> Result<Option<Speech>, &'static str> {
         provenance: None,
         provider_stop_reason: None,
     };
-    let told = |text: String, is_compaction| {
-        Ok(Some(Speech {
+    let summary_of = |text: String, is_compaction| {
+        Ok(Some(EntryMessage {
             message: message(Role::User, vec![Block::text(text)]),
             entry: entry.raw.clone(),
             content: None,
@@ -59,17 +59,19 @@ pub(super) fn speech(entry: &Entry) -> Result<Option<Speech>, &'static str> {
     match entry.kind() {
         "compaction" => {
             let summary = entry.text("summary").ok_or("is a compaction without a `summary`")?;
-            told(format!("{SUMMARY}\n\n{summary}"), true)
+            summary_of(format!("{SUMMARY}\n\n{summary}"), true)
         }
         "branch_summary" => match entry.text("summary") {
             None | Some("") => Ok(None),
-            Some(summary) => told(format!("[Summary of another branch]:\n\n{summary}"), false),
+            Some(summary) => {
+                summary_of(format!("[Summary of another branch]:\n\n{summary}"), false)
+            }
         },
         "custom_message" => {
             let content = entry.raw.get("content").ok_or("has no `content`")?;
             let blocks =
                 blocks(content, "").ok_or("has a `content` that is neither text nor parts")?;
-            Ok(Some(Speech {
+            Ok(Some(EntryMessage {
                 message: message(Role::User, blocks),
                 entry: entry.raw.clone(),
                 content: None,
@@ -90,17 +92,18 @@ fn of_message(
     entry: &Entry,
     raw: &Map<String, Value>,
     message: impl Fn(Role, Vec<Block>) -> Message,
-) -> Result<Speech, &'static str> {
+) -> Result<EntryMessage, &'static str> {
     const NO_CONTENT: &str = "is a message without a readable `content`";
     let text = |name: &str| raw.get(name).and_then(Value::as_str);
     let content = raw.get("content");
     let api = api_of(text("api").unwrap_or_default());
     let read = || content.and_then(|content| blocks(content, api)).ok_or(NO_CONTENT);
-    let kept = |message: Message| {
-        Ok(Speech { message, entry: entry.raw.clone(), content: None, is_compaction: false })
+    let whole = |message: Message| {
+        let entry = entry.raw.clone();
+        Ok(EntryMessage { message, entry, content: None, is_compaction: false })
     };
-    let speech = match text("role").ok_or("is a message without a `role`")? {
-        "user" => kept(message(Role::User, read()?)),
+    let read_message = match text("role").ok_or("is a message without a `role`")? {
+        "user" => whole(message(Role::User, read()?)),
         "assistant" => {
             let mut message = message(Role::Assistant, read()?);
             let named = text("provider").zip(text("model")).filter(|_| !api.is_empty());
@@ -111,7 +114,7 @@ fn of_message(
                 response_id: text("responseId").map(ToOwned::to_owned),
             });
             message.provider_stop_reason = text("stopReason").map(ToOwned::to_owned);
-            kept(message)
+            whole(message)
         }
         "toolResult" => {
             let block = Block::ToolResult {
@@ -120,51 +123,51 @@ fn of_message(
                 content: read()?,
                 is_error: raw.get("isError") == Some(&Value::Bool(true)),
             };
-            kept(message(Role::Tool, vec![block]))
+            whole(message(Role::Tool, vec![block]))
         }
         "bashExecution" => {
             let command = text("command").unwrap_or_default();
             let output = text("output").unwrap_or_default();
-            let told = format!("The user ran `{command}`:\n\n{output}");
-            return kept(message(Role::User, vec![Block::text(told)]));
+            let text = format!("The user ran `{command}`:\n\n{output}");
+            return whole(message(Role::User, vec![Block::text(text)]));
         }
         "compactionSummary" | "branchSummary" => {
             let summary = text("summary").ok_or(NO_CONTENT)?;
-            let told = format!("{SUMMARY}\n\n{summary}");
-            return kept(message(Role::User, vec![Block::text(told)]));
+            let text = format!("{SUMMARY}\n\n{summary}");
+            return whole(message(Role::User, vec![Block::text(text)]));
         }
-        // Roles that an extension has made: shown to the model as the user's, where they have a content.
-        _ => kept(message(Role::User, read()?)),
+        // Roles of extensions: shown to the model as the user's, where they have a content.
+        _ => whole(message(Role::User, read()?)),
     };
-    let mut speech = speech?;
-    // Kept once: what the blocks say comes from them again.
-    let inner = match speech.message.blocks.as_slice() {
+    let mut result = read_message?;
+    // Content that can be written again from the blocks is not stored twice.
+    let inner = match result.message.blocks.as_slice() {
         [Block::ToolResult { content, .. }] => content.as_slice(),
         blocks => blocks,
     };
     let again = Value::Array(parts(inner, api, &mut std::collections::BTreeMap::new()));
-    speech.content = match content {
+    result.content = match content {
         Some(Value::String(_)) => Some("text"),
         Some(parts) if *parts == again => Some("parts"),
         _ => None,
     };
-    if speech.content.is_some()
-        && let Some(Value::Object(message)) = speech.entry.get_mut("message")
+    if result.content.is_some()
+        && let Some(Value::Object(message)) = result.entry.get_mut("message")
     {
         message.remove("content");
     }
-    Ok(speech)
+    Ok(result)
 }
 
-/// The entry as it was, of what an import has kept; `None` where it was not imported.
-pub(super) fn entry_again(message: &Message, metadata: &Value) -> Option<Map<String, Value>> {
-    let kept = metadata.get("pi")?;
-    let Value::Object(mut entry) = kept.get("entry")?.clone() else { return None };
+/// The entry as it was imported, from a message and its metadata; `None` for a message that is not from an entry.
+pub(super) fn original_entry(message: &Message, metadata: &Value) -> Option<Map<String, Value>> {
+    let imported = metadata.get("pi")?;
+    let Value::Object(mut entry) = imported.get("entry")?.clone() else { return None };
     let inner = match message.blocks.as_slice() {
         [Block::ToolResult { content, .. }] => content.as_slice(),
         blocks => blocks,
     };
-    let content = match kept.get("content").and_then(Value::as_str) {
+    let content = match imported.get("content").and_then(Value::as_str) {
         Some("text") => Value::from(message.content()),
         Some(_) => {
             let api = message.provenance.as_ref().map_or("", |from| from.api.as_str());
@@ -178,15 +181,15 @@ pub(super) fn entry_again(message: &Message, metadata: &Value) -> Option<Map<Str
     Some(entry)
 }
 
-/// What is kept beside a message.
-pub(super) fn metadata(speech: &Speech, before: &[Value], after: &[Value]) -> String {
-    let mut kept = json!({ "entry": speech.entry });
+/// The metadata of a message: its entry, and the entries without a message before and after it.
+pub(super) fn metadata(message: &EntryMessage, before: &[Value], after: &[Value]) -> String {
+    let mut imported = json!({ "entry": message.entry });
     let mut put = |name: &str, value: Value| {
-        if let Value::Object(kept) = &mut kept {
-            kept.insert(name.to_owned(), value);
+        if let Value::Object(imported) = &mut imported {
+            imported.insert(name.to_owned(), value);
         }
     };
-    if let Some(content) = speech.content {
+    if let Some(content) = message.content {
         put("content", Value::from(content));
     }
     if !before.is_empty() {
@@ -195,5 +198,5 @@ pub(super) fn metadata(speech: &Speech, before: &[Value], after: &[Value]) -> St
     if !after.is_empty() {
         put("after", Value::from(after));
     }
-    json!({ "pi": kept }).to_string()
+    json!({ "pi": imported }).to_string()
 }

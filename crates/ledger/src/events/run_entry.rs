@@ -1,0 +1,223 @@
+//! One run under way in this process: its unstored events are written by jobs of the writer, the newest stored ones stay in
+//! memory for followers.
+//!
+//! It must never acknowledge an event to its run before the event is in the file.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use rusqlite::Connection;
+use tokio::sync::watch;
+
+use crate::events::event_lines::terminal;
+use crate::events::event_log;
+use crate::lease::claim::Claim;
+use crate::sqlite::error::Stored;
+use model::{LiveRun, RunEvent, RunNames, StorageError, StorageErrorKind, StreamEvent};
+
+/// Events that stay in memory for those who follow a run.
+const RECENT: usize = 512;
+
+/// A run under way in this process.
+pub(crate) struct RunEntry {
+    pub(crate) names: RunNames,
+    pub(crate) run: Weak<dyn LiveRun>,
+    /// Whether the ledger stores the events of runs.
+    pub(crate) stores: bool,
+    /// The lease of its session; 0 before it has one.
+    epoch: AtomicI64,
+    /// It is in the list of the next flush.
+    dirty: AtomicBool,
+    /// A write has failed: only commit points try again.
+    waits: AtomicBool,
+    /// Another process has taken over the turn, and with it the events.
+    lost: AtomicBool,
+    /// Its terminal event was written; the same transaction gives the lease back.
+    ended: AtomicBool,
+    /// Somebody in this process follows it.
+    followed: AtomicBool,
+    recent: Mutex<VecDeque<RunEvent>>,
+    /// The newest event that is in the file.
+    stored: watch::Sender<u64>,
+}
+
+/// Events of one run that a job writes.
+#[derive(Default)]
+pub(crate) struct Written {
+    upto: u64,
+    events: Vec<RunEvent>,
+}
+
+impl RunEntry {
+    pub(super) fn new(names: RunNames, run: Weak<dyn LiveRun>, stores: bool) -> Self {
+        Self {
+            names,
+            run,
+            stores,
+            epoch: AtomicI64::new(0),
+            dirty: AtomicBool::new(false),
+            waits: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            followed: AtomicBool::new(false),
+            recent: Mutex::default(),
+            stored: watch::Sender::new(0),
+        }
+    }
+
+    /// It holds its session's lease under `epoch` from now on.
+    pub(super) fn leased(&self, epoch: i64) {
+        self.epoch.store(epoch, Ordering::Release);
+    }
+
+    /// Whether the next commit point is to write its events, because a flush has failed.
+    pub(super) fn waits(&self) -> bool {
+        self.waits.load(Ordering::Acquire)
+    }
+
+    /// Puts it into the list of the next flush. False where it is in it already.
+    pub(super) fn mark(&self) -> bool {
+        !self.dirty.swap(true, Ordering::AcqRel)
+    }
+
+    /// A flush takes it out of the list.
+    pub(super) fn unmark(&self) {
+        self.dirty.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn epoch(&self) -> i64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Whether its events may be written.
+    pub(super) fn writes(&self) -> bool {
+        // The events of a resumed turn are another process's until its lease is taken.
+        self.stores
+            && !self.lost.load(Ordering::Acquire)
+            && (self.epoch() != 0 || !self.names.resumes)
+    }
+
+    /// Writes the new events, and `last` behind them.
+    pub(super) fn write(
+        &self,
+        connection: &Connection,
+        claim: &Claim,
+        last: Option<&StreamEvent>,
+    ) -> Stored<Written> {
+        let over = last.is_none() && self.ended.load(Ordering::Acquire);
+        let Some(run) = self.run.upgrade().filter(|_| self.writes() && !over) else {
+            return Ok(Written::default());
+        };
+        let epoch = self.epoch();
+        if epoch != 0 {
+            claim.check(connection, &self.names.session_label, epoch)?;
+        }
+        let now = claim.clock.now_ms();
+        let log = match event_log::log_of(connection, &self.names.turn_id)? {
+            Some(log) if !self.names.resumes || *self.stored.borrow() != 0 => log,
+            Some(_) | None => event_log::open(connection, &self.names, &claim.owner, now)?,
+        };
+        let tail = event_log::tail(connection, log)?;
+        let before = tail.as_ref().map_or(0, |tail| tail.seq);
+        let mut events = run.unstored(before);
+        let mut upto = events.last().map_or(before, |event| event.seq);
+        if let Some(last) = last {
+            events.push(terminal(last, upto));
+            upto += 1;
+        }
+        event_log::append(connection, log, tail, &events)?;
+        if last.is_some() {
+            event_log::end(connection, log, now)?;
+            self.ended.store(true, Ordering::Release);
+        }
+        Ok(Written { upto, events })
+    }
+
+    /// The transaction of `written` is in the file.
+    pub(super) fn done(&self, written: Written) {
+        if written.upto == 0 {
+            return;
+        }
+        self.waits.store(false, Ordering::Release);
+        if self.followed.load(Ordering::Acquire) {
+            let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+            let newest = recent.back().map_or(0, |event| event.seq);
+            recent.extend(written.events.into_iter().filter(|event| event.seq > newest));
+            let over = recent.len().saturating_sub(RECENT);
+            recent.drain(..over);
+        }
+        if let Some(run) = self.run.upgrade() {
+            run.ack(written.upto);
+        }
+        self.stored
+            .send_if_modified(|stored| written.upto > std::mem::replace(stored, written.upto));
+    }
+
+    /// The transaction has failed: the reader does not wait for it any longer.
+    pub(super) fn failed(&self, error: &StorageError) {
+        if error.kind != StorageErrorKind::StaleWriter {
+            self.delayed();
+            return;
+        }
+        self.lost.store(true, Ordering::Release);
+        if let Some(run) = self.run.upgrade() {
+            run.stop_storing();
+        }
+    }
+
+    /// The next commit point tries again.
+    fn delayed(&self) {
+        self.waits.store(true, Ordering::Release);
+        if let Some(run) = self.run.upgrade() {
+            run.nack();
+        }
+    }
+
+    /// The events after `after`, where they are in memory; empty where the follower has the newest.
+    pub(crate) fn recent(&self, after: u64) -> Option<Vec<RunEvent>> {
+        self.followed.store(true, Ordering::Release);
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if *self.stored.borrow() == after && after > 0 {
+            return Some(Vec::new());
+        }
+        let first = recent.front()?.seq;
+        (first <= after + 1).then(|| recent.iter().filter(|it| it.seq > after).cloned().collect())
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.stored.subscribe()
+    }
+}
+
+/// The write of a run's new events by a job of the writer that is submitted for something else.
+#[derive(Clone)]
+pub(crate) struct EventWrite {
+    entry: Arc<RunEntry>,
+    claim: Claim,
+    written: Arc<Mutex<Written>>,
+}
+
+impl EventWrite {
+    pub(super) fn new(entry: Arc<RunEntry>, claim: Claim) -> Self {
+        Self { entry, claim, written: Arc::default() }
+    }
+
+    /// Writes the events that are not stored yet, and `last` behind them.
+    pub(crate) fn write(&self, connection: &Connection, last: Option<&StreamEvent>) -> Stored<()> {
+        let written = self.entry.write(connection, &self.claim, last)?;
+        *self.written.lock().unwrap_or_else(PoisonError::into_inner) = written;
+        Ok(())
+    }
+
+    /// The job's transaction has ended; `stored` where it is in the file.
+    pub(crate) fn done(self, stored: bool) {
+        if !stored {
+            self.entry.delayed();
+            return;
+        }
+        let written =
+            std::mem::take(&mut *self.written.lock().unwrap_or_else(PoisonError::into_inner));
+        self.entry.done(written);
+    }
+}

@@ -1,0 +1,114 @@
+//! The rows of `tool_calls`: their columns, and reading those of a turn with their large values.
+//!
+//! It must never return a call whose checksum differs.
+
+use std::sync::LazyLock;
+
+use rusqlite::Connection;
+
+use crate::rows::blobs;
+use crate::rows::json::json;
+use crate::sqlite::checksum::{Checked, checked};
+use crate::sqlite::columns::columns;
+use crate::sqlite::error::{Stored, damaged};
+use crate::sqlite::sql;
+use model::{AgentToolCall, ToolCallStatus};
+
+/// A row of `tool_calls`.
+pub(crate) struct ToolCallColumns<'r> {
+    pub(crate) id: &'r str,
+    pub(crate) provider_call_id: &'r str,
+    pub(crate) turn_id: &'r str,
+    pub(crate) message_id: Option<&'r str>,
+    pub(crate) tool_name: &'r str,
+    pub(crate) status: &'r str,
+    pub(crate) spawned_session_label: Option<&'r str>,
+    pub(crate) started_at: i64,
+    pub(crate) completed_at: Option<i64>,
+    pub(crate) sequence: u32,
+    pub(crate) error: Option<&'r str>,
+    pub(crate) params_json: Option<&'r str>,
+    pub(crate) result_json: Option<&'r str>,
+    pub(crate) replay: Option<&'r str>,
+    pub(crate) arguments_hash: Option<&'r str>,
+    pub(crate) blobs_json: Option<&'r str>,
+}
+
+columns!(for<'r> ToolCallColumns<'r> {
+    id,
+    provider_call_id,
+    turn_id,
+    message_id,
+    tool_name,
+    status,
+    spawned_session_label,
+    started_at,
+    completed_at,
+    sequence,
+    error,
+    params_json,
+    result_json,
+    replay,
+    arguments_hash,
+    blobs_json,
+});
+
+pub(crate) static TOOL_CALLS: LazyLock<String> = LazyLock::new(|| tool_calls_of("turn_id = ?1"));
+
+/// The tool calls that a condition selects, each as [`tool_call`] takes it.
+pub(crate) fn tool_calls_of(condition: &str) -> String {
+    let columns = checked::<ToolCallColumns<'_>>("tool_calls", "c");
+    format!("SELECT {columns} FROM tool_calls c WHERE {condition} ORDER BY turn_id, sequence")
+}
+
+/// The tool calls of a turn, in order.
+pub(crate) fn tool_calls(connection: &Connection, turn_id: &str) -> Stored<Vec<AgentToolCall>> {
+    let doing = format_args!("read the tool calls of turn `{turn_id}`");
+    sql::map(connection, &TOOL_CALLS, (turn_id,), doing, |fields| {
+        tool_call(connection, &fields.next()?)
+    })
+}
+
+/// A tool call of its row, with its large values.
+pub(crate) fn tool_call(
+    connection: &Connection,
+    checked: &Checked<ToolCallColumns<'_>>,
+) -> Stored<AgentToolCall> {
+    let Checked { row, is_whole } = checked;
+    let call_id = row.id;
+    let status = match row.status {
+        "pending" => ToolCallStatus::Pending,
+        "running" => ToolCallStatus::Running,
+        "completed" => ToolCallStatus::Completed,
+        "failed" => ToolCallStatus::Failed,
+        _ => return Err(damaged(&format!("tool call `{call_id}` has no status"))),
+    };
+    if !is_whole {
+        return Err(damaged(&format!("tool call `{call_id}` is not as it was written")));
+    }
+    let whole;
+    let [params, result] = match row.blobs_json {
+        None => [row.params_json, row.result_json],
+        Some(names) => {
+            let values = [row.params_json, row.result_json];
+            whole = blobs::call_values(connection, names, values, call_id)?;
+            [whole[0].as_deref(), whole[1].as_deref()]
+        }
+    };
+    let params = json(params, call_id)?
+        .ok_or_else(|| damaged(&format!("tool call `{call_id}` has no params")))?;
+    Ok(AgentToolCall {
+        id: row.provider_call_id.to_owned(),
+        tool_name: row.tool_name.to_owned(),
+        params,
+        result: json(result, call_id)?,
+        error: row.error.map(ToOwned::to_owned),
+        status,
+        started_at: row.started_at,
+        completed_at: row.completed_at,
+        sequence: row.sequence,
+        spawned_session_label: row.spawned_session_label.map(ToOwned::to_owned),
+        call_id: call_id.to_owned(),
+        message_id: row.message_id.unwrap_or_default().to_owned(),
+    })
+}

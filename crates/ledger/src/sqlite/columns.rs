@@ -1,0 +1,98 @@
+//! The columns of a table as the fields of a struct: one list, from which the SELECT, the INSERT and the reader are made.
+//!
+//! The order of the list is that of the statement, and never matters to whoever fills or reads the struct. It must never
+//! name a table: a statement does.
+
+use rusqlite::types::{ToSqlOutput, Value};
+
+/// A struct whose fields are columns, in one order. [`columns!`] implements it.
+pub(crate) trait Columns {
+    /// Adds the names of the columns.
+    fn names(into: &mut Vec<&'static str>);
+    /// Adds the values of the columns, as a statement binds them.
+    fn values<'v>(&'v self, into: &mut Vec<ToSqlOutput<'v>>);
+}
+
+/// A group of columns that may all be NULL.
+impl<C: Columns> Columns for Option<C> {
+    fn names(into: &mut Vec<&'static str>) {
+        C::names(into);
+    }
+
+    fn values<'v>(&'v self, into: &mut Vec<ToSqlOutput<'v>>) {
+        match self {
+            Some(group) => group.values(into),
+            None => {
+                let mut names = Vec::new();
+                C::names(&mut names);
+                into.extend(names.iter().map(|_| ToSqlOutput::Owned(Value::Null)));
+            }
+        }
+    }
+}
+
+/// `id, status, …`
+pub(crate) fn list<C: Columns>() -> String {
+    let mut names = Vec::new();
+    C::names(&mut names);
+    names.join(", ")
+}
+
+/// `t.id, t.status, …`: the columns of the table that a statement calls `alias`.
+pub(crate) fn list_of<C: Columns>(alias: &str) -> String {
+    let mut names = Vec::new();
+    C::names(&mut names);
+    let qualified: Vec<String> = names.iter().map(|name| format!("{alias}.{name}")).collect();
+    qualified.join(", ")
+}
+
+/// The values of a row, in the order of its columns.
+pub(crate) fn values(row: &impl Columns) -> Vec<ToSqlOutput<'_>> {
+    let mut values = Vec::new();
+    row.values(&mut values);
+    values
+}
+
+/// Implements [`Columns`] and [`FromFields`](crate::sqlite::fields::FromFields) for a struct whose fields are named as the columns are:
+/// `columns!(PersonaRow { id, main_session_label, created_at })`. A field that has columns of its own is followed by its type:
+/// `usage: TokenUsage`. A struct that borrows from the row names the lifetime: `columns!(for<'r> TurnColumns<'r> { … })`.
+macro_rules! columns {
+    (@impl [$($generics:tt)*] $life:lifetime $row:ty { $($field:ident $(: $group:ty)?),* }) => {
+        impl $($generics)* $crate::sqlite::columns::Columns for $row {
+            fn names(into: &mut Vec<&'static str>) {
+                $($crate::sqlite::columns::columns!(@name into $field $($group)?);)*
+            }
+
+            fn values<'v>(&'v self, into: &mut Vec<rusqlite::types::ToSqlOutput<'v>>) {
+                $($crate::sqlite::columns::columns!(@value into (&self.$field) $($group)?);)*
+            }
+        }
+
+        impl<$life> $crate::sqlite::fields::FromFields<$life> for $row {
+            fn from_fields(
+                fields: &mut $crate::sqlite::fields::Fields<$life>,
+            ) -> $crate::sqlite::error::Stored<Self> {
+                Ok(Self { $($field: fields.next()?),* })
+            }
+        }
+    };
+    (@name $into:ident $field:ident) => {
+        $into.push(stringify!($field))
+    };
+    (@name $into:ident $field:ident $group:ty) => {
+        <$group as $crate::sqlite::columns::Columns>::names($into)
+    };
+    (@value $into:ident ($value:expr)) => {
+        $into.push($crate::sqlite::fields::Column::bind($value))
+    };
+    (@value $into:ident ($value:expr) $group:ty) => {
+        $crate::sqlite::columns::Columns::values($value, $into)
+    };
+    (for<$life:lifetime> $row:ty { $($field:ident $(: $group:ty)?),* $(,)? }) => {
+        $crate::sqlite::columns::columns!(@impl [<$life>] $life $row { $($field $(: $group)?),* });
+    };
+    ($row:ty { $($field:ident $(: $group:ty)?),* $(,)? }) => {
+        $crate::sqlite::columns::columns!(@impl [] 'r $row { $($field $(: $group)?),* });
+    };
+}
+pub(crate) use columns;

@@ -1,0 +1,168 @@
+//! The handle to the one writer: jobs are submitted to its thread and answered from there.
+//!
+//! Group commit shares one fsync between sessions. It must never run a job itself.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+use rusqlite::hooks::Wal;
+use tokio::sync::{mpsc, oneshot};
+
+use super::job::{Job, Task, Then};
+use super::log::Log;
+use super::thread::serve;
+use crate::sqlite::error::{self, Stored, closed, sqlite};
+use crate::sqlite::guard::{Guard, Reads};
+use crate::sqlite::sql;
+use crate::sqlite::synchronous::Synchronous;
+
+/// Jobs that may wait; further callers wait until they can submit theirs.
+const QUEUE: usize = 1_024;
+/// The handle to the writer's thread.
+pub(crate) struct Writer {
+    sender: Mutex<Option<mpsc::Sender<Box<dyn Job>>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    stopping: Arc<AtomicBool>,
+}
+
+impl Writer {
+    /// Starts the thread, which owns `connection` from now on.
+    pub(crate) fn start(
+        mut connection: Connection,
+        synchronous: Synchronous,
+        (guard, reads): (&Arc<Guard>, &Arc<Reads>),
+    ) -> Stored<Self> {
+        let log_pages = Arc::new(AtomicI32::new(0));
+        let seen = Arc::clone(&log_pages);
+        let page_bytes =
+            sql::one(&connection, "PRAGMA page_size", (), "read the ledger's page size")?;
+        let log = Log { page_bytes, reads: Arc::clone(reads) };
+        let growing = log.clone();
+        connection
+            .wal_hook(Some(move |_: &mut Wal, pages| {
+                seen.store(pages, Ordering::Relaxed);
+                growing.committed(pages);
+                Ok(())
+            }))
+            .map_err(|error| sqlite("watch the ledger's log", &error))?;
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let stopping = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&stopping);
+        let thread = std::thread::Builder::new()
+            .name("ledger-writer".to_owned())
+            .spawn({
+                let guard = Arc::clone(guard);
+                move || {
+                    serve(&connection, receiver, (&log_pages, &log), &flag, (synchronous, &guard));
+                }
+            })
+            .map_err(|error| error::file("start the ledger's writer", &error))?;
+        Ok(Self { sender: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)), stopping })
+    }
+
+    /// Submits work, at once where the queue has room, and returns its outcome. Dropping the future then changes nothing.
+    pub(crate) fn submit<T, F>(&self, work: F) -> impl Future<Output = Stored<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnMut(&Connection) -> Stored<T> + Send + 'static,
+    {
+        self.enqueue(work, false, None)
+    }
+
+    /// As [`Writer::submit`], for work that no transaction may hold (`VACUUM`). Others wait until it has ended.
+    pub(crate) fn submit_alone<T, F>(
+        &self,
+        work: F,
+    ) -> impl Future<Output = Stored<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnMut(&Connection) -> Stored<T> + Send + 'static,
+    {
+        self.enqueue(work, true, None)
+    }
+
+    /// As [`Writer::submit`]; `then` is called before the caller is answered.
+    pub(crate) fn submit_then<T, F>(
+        &self,
+        work: F,
+        then: Option<Then>,
+    ) -> impl Future<Output = Stored<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnMut(&Connection) -> Stored<T> + Send + 'static,
+    {
+        self.enqueue(work, false, then)
+    }
+
+    fn enqueue<T, F>(
+        &self,
+        work: F,
+        alone: bool,
+        then: Option<Then>,
+    ) -> impl Future<Output = Stored<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnMut(&Connection) -> Stored<T> + Send + 'static,
+    {
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (reply, answer) = oneshot::channel();
+        let job: Box<dyn Job> = Box::new(Task { work, alone, outcome: None, reply, then });
+        // A job that found no room is submitted by the future.
+        let left = match &sender {
+            None => Err(closed()),
+            Some(sender) => match sender.try_send(job) {
+                Ok(()) => Ok(None),
+                Err(mpsc::error::TrySendError::Full(job)) => Ok(Some(job)),
+                Err(mpsc::error::TrySendError::Closed(_)) => Err(closed()),
+            },
+        };
+        let waiting = left.map(|left| left.zip(sender));
+        async move {
+            if let Some((job, sender)) = waiting? {
+                sender.send(job).await.map_err(|_| closed())?;
+            }
+            answer.await.map_err(|_| closed())?
+        }
+    }
+
+    /// Submits a job that nobody waits for. One that finds no room, or no writer, is answered as failed here.
+    pub(crate) fn post(&self, job: Box<dyn Job>) {
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let left = match sender {
+            None => Some(job),
+            Some(sender) => sender.try_send(job).err().map(|error| match error {
+                mpsc::error::TrySendError::Full(job) | mpsc::error::TrySendError::Closed(job) => {
+                    job
+                }
+            }),
+        };
+        if let Some(job) = left {
+            job.answer(Some(&closed()));
+        }
+    }
+
+    /// Waits for the submitted jobs, checkpoints and closes the connection. Later jobs are refused.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(sender) = sender {
+            // Wakes the thread, whoever else still has a sender. Where there is no room it is awake.
+            let (reply, _) = oneshot::channel();
+            let _ = sender.try_send(Box::new(Task {
+                work: |_: &Connection| Ok(()),
+                alone: false,
+                outcome: None,
+                reply,
+                then: None,
+            }));
+        }
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // The thread catches the panics of its jobs, of whatever kind, and has none of its own.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The one writer of a ledger: jobs, the thread that commits them in groups, and what it does about the log and the disk. It
+//! must never let a job be answered with success before its transaction is in the file.
+
+mod handle;
+mod job;
+mod log;
+mod sync_mode;
+mod thread;
+
+pub(crate) use self::handle::Writer;
+pub(crate) use self::job::{Job, Then, caught};
