@@ -1,71 +1,72 @@
-//! The reports of a ledger's care: what was checked, copied, counted and given back.
+//! The reports of a ledger's maintenance: verify, backup, statistics, vacuum.
 //!
-//! It must never repeat a word of a message.
+//! It must never repeat any text of a message.
 
 use serde::Serialize;
 
 use crate::TokenUsage;
 
-/// What was checked. The last eleven are the invariants of the schema, in this order.
+/// Which check failed. The last eleven are the invariants of the schema, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum LedgerCheck {
     /// SQLite's own: pages, trees, indexes, types, the rules of the columns.
     Integrity,
-    /// Every reference names a row that is there.
+    /// Every reference names an existing row.
     References,
-    /// 1. Every row is as it was written, every message has its content, and its blocks can be read.
+    /// 1. Every row is unchanged, every message has its content, and its blocks can be read.
     Checksum,
     /// 2. A turn is one deeper than its parent, a root has depth 0: no thread is a circle.
     Tree,
-    /// 3. A turn's thread tokens are its parent's and its own.
+    /// 3. A turn's thread tokens are the sum of its parent's and its own.
     ThreadTokens,
     /// 4. A turn is marked as having children when it has some, and only then.
     Children,
-    /// 5. A session points at a turn that has ended, and the last entry of its log agrees.
+    /// 5. A session points at a turn that has ended, as does the last entry of its log.
     Pointer,
-    /// 6. The turns that run are those of the journal; every other has ended, with its reason. Leases end after they began.
+    /// 6. The running turns are those of the journal; every other has ended, with its reason. Leases end after they began.
     OpenTurns,
-    /// 7. What a turn names as its question and its answer are messages of it.
+    /// 7. The messages that a turn names as its question and its answer belong to it.
     Messages,
     /// 8. A turn has as many tool calls as it records, with readable arguments and results.
     ToolCalls,
-    /// 9. A compaction has its summary as a message, and the turns that it refers to are of its own thread.
+    /// 9. A compaction has its summary as a message, and refers only to turns of its own thread.
     Compactions,
-    /// 10. Every blob has the content of its hash, is named by a row, and every name finds it.
+    /// 10. Every blob has the content of its hash and a row that refers to it, and every reference has its blob.
     Blobs,
-    /// 11. The index of words has the words of every message it lists.
+    /// 11. The search index has the words of every message it lists.
     Search,
 }
 
-/// Something that does not hold.
+/// A check that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct LedgerProblem {
-    /// What was checked.
+    /// Which check.
     pub check: LedgerCheck,
-    /// What names the row: a session's label, the id of a turn, message or call, a blob's hash, the name of a table; null where the file as a whole is meant.
+    /// The key of the row: a session's label, the id of a turn, message or call, a blob's hash, the name of a table; null for
+    /// the file as a whole.
     pub subject: Option<String>,
-    /// What is wrong, without a word of any message.
+    /// What is wrong, without any text of a message.
     pub message: String,
 }
 
-/// How much was looked at.
+/// How much was checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct LedgerChecked {
     /// Sessions.
     pub sessions: u64,
-    /// Turns, also those that run.
+    /// Turns, running ones included.
     pub turns: u64,
     /// Messages whose checksum was compared.
     pub messages: u64,
     /// Tool calls.
     pub tool_calls: u64,
-    /// Values over 64 KiB, each of which stands once.
+    /// Values over 64 KiB, each distinct one once.
     pub blobs: u64,
 }
 
@@ -80,7 +81,7 @@ pub struct LedgerReport {
     pub problems: Vec<LedgerProblem>,
     /// True when there is more than `problems` names.
     pub truncated: bool,
-    /// How much was looked at.
+    /// How much was checked.
     pub checked: LedgerChecked,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
@@ -91,7 +92,7 @@ pub struct LedgerReport {
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct LedgerBackup {
-    /// Where it stands, with links and folders resolved.
+    /// Its path, with links and folders resolved.
     pub path: String,
     /// Its size.
     pub bytes: u64,
@@ -102,7 +103,7 @@ pub struct LedgerBackup {
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct TurnCounts {
-    /// Ended by themselves, or at a cap; without compactions.
+    /// Completed, or ended at a cap; without compactions.
     pub completed: u64,
     /// Aborted.
     pub aborted: u64,
@@ -114,22 +115,22 @@ pub struct TurnCounts {
     pub compactions: u64,
 }
 
-/// Values over 64 KiB, which stand apart from their rows, each distinct one once.
+/// Values over 64 KiB, which are stored apart from their rows, each distinct one once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct BlobCounts {
-    /// How many there are.
+    /// Their number.
     pub count: u64,
-    /// Their bytes as texts.
+    /// Their bytes before compression.
     pub bytes: u64,
-    /// The bytes that the file has of them: compressed where that saves a tenth.
+    /// Their bytes in the file: compressed where that saves a tenth.
     pub stored_bytes: u64,
-    /// What the file would have more of if each stood in every row that names it, in bytes.
+    /// The bytes saved because each is stored once and not in every row that refers to it.
     pub saved_bytes: u64,
 }
 
-/// The answer of `ledger.stats()`.
+/// The result of `ledger.stats()`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
@@ -142,15 +143,15 @@ pub struct LedgerStats {
     pub engine_version: String,
     /// The version of its schema.
     pub schema_version: u64,
-    /// Where it is, with links and folders resolved.
+    /// Its path, with links and folders resolved.
     pub path: String,
     /// The file's bytes, without its log.
     pub file_bytes: u64,
     /// The bytes of the log beside it.
     pub log_bytes: u64,
-    /// What `ledger.vacuum()` would give back, in bytes.
+    /// The bytes that `ledger.vacuum()` would free.
     pub free_bytes: u64,
-    /// Sessions that readers see.
+    /// Sessions that are visible to readers.
     pub sessions: u64,
     /// Turns by how they ended.
     pub turns: TurnCounts,
@@ -158,13 +159,13 @@ pub struct LedgerStats {
     pub messages: u64,
     /// Tool calls of turns that have ended.
     pub tool_calls: u64,
-    /// What is over 64 KiB: texts, arguments, results, images.
+    /// Values over 64 KiB: texts, arguments, results, images.
     pub blobs: BlobCounts,
-    /// The sum over all turns that have ended, compactions too.
+    /// The sum over all turns that have ended, compactions included.
     pub usage: TokenUsage,
     /// US dollars, over the turns whose price is known.
     pub cost: f64,
-    /// Turns that used tokens at a price nobody knows.
+    /// Turns that used tokens at an unknown price.
     pub unpriced_turns: u64,
     /// When the first turn began, in Unix milliseconds; null without a turn.
     pub first_turn_at: Option<i64>,
@@ -179,6 +180,6 @@ pub struct LedgerStats {
 pub struct LedgerVacuum {
     /// The file's bytes before.
     pub bytes_before: u64,
-    /// The file's bytes after. While a read is under way the file stays as it was until the next checkpoint.
+    /// The file's bytes after. While a read is under way, the file shrinks only at the next checkpoint.
     pub bytes_after: u64,
 }
