@@ -91,7 +91,7 @@ const trimmed = (name: string) => {
   const left = `[… ${all.length - 3_000} characters of this earlier result are left out …]`
   return `${all.slice(0, 1_500).join('')}\n${left}\n${all.slice(-1_500).join('')}`
 }
-const CLEARED = '[This result was told earlier, and is left out here.]'
+const CLEARED = '[This result was shown earlier and is left out here.]'
 /** Whether each request read all that the one before it has left. */
 const allRead = (from: number) =>
   cache.calls.slice(from).every(({ read }, at) => {

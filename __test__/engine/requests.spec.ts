@@ -200,7 +200,7 @@ describe('warnings', () => {
       'unsupported_option metadata.team',
     ])
     expect(warnings[0]?.message).toBe(
-      '`temperature` was left out: `test-model` takes no temperature',
+      '`temperature` was left out: `test-model` does not support it',
     )
     expect(bodies().map((body) => body.temperature)).toEqual([undefined, undefined])
   })

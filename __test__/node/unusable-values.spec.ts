@@ -166,7 +166,7 @@ describe('an image that is no base64', () => {
       expect(result.warnings?.map(({ code, message }) => [code, message])).toEqual([
         [
           'unusable_image',
-          '`shot` returned 1 images whose data is not base64; the model was told so instead',
+          '`shot` returned 1 images whose data is not base64; the model reads a note instead',
         ],
       ])
       expect(
