@@ -8,9 +8,6 @@ use crate::circles::{Path, circles, uses};
 use crate::none;
 use crate::source::{root, sources, table, words};
 
-/// The most files and folders side by side.
-const MOST: usize = 20;
-
 /// The rooms that have a table of inner rooms, each with its table.
 fn tables() -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
@@ -78,24 +75,5 @@ fn a_mod_file_of_a_room_with_inner_rooms_only_hands_names_on() {
             ));
         }
     }
-    none(&bad);
-}
-
-#[test]
-fn few_files_are_side_by_side() {
-    let rooms = tables();
-    let mut folders: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for source in sources().iter().filter(|source| rooms.contains_key(&source.room)) {
-        let parts: Vec<&str> = source.path.split('/').collect();
-        for depth in 1..parts.len() {
-            let folder = parts[..depth].join("/");
-            folders.entry(folder).or_default().insert(parts[depth].to_owned());
-        }
-    }
-    let bad: Vec<String> = folders
-        .iter()
-        .filter(|(folder, names)| folder.matches('/').count() > 0 && names.len() > MOST)
-        .map(|(folder, names)| format!("{folder}: {} side by side, at most {MOST}", names.len()))
-        .collect();
     none(&bad);
 }

@@ -1,6 +1,6 @@
-//! An auth profile's key: fixed, or had from the host when it is needed, and cached until it expires or is refused.
+//! An auth profile's key: fixed, or requested from the host when needed, and cached until it expires or is refused.
 //!
-//! It must never print a key, ask the host twice at once, or accept one that a header cannot hold.
+//! It must never print a key, call the host twice at the same time, or accept a key that a header cannot hold.
 
 use std::fmt;
 use std::future::Future;
@@ -11,32 +11,32 @@ use std::time::Duration;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::Mutex;
 
-use super::Credential;
-use super::redact::{clip, redact};
+use crate::Credential;
+use crate::redact::{clip, redact};
 use base::clock::Clock;
 use model::{AuthType, Failure, FailureKind};
 
-/// A token that has less time left than this is had anew first.
+/// A token that expires sooner than this is renewed first.
 const MARGIN_MS: i64 = 60_000;
-/// How long a host is waited for.
+/// The time limit of the host's callback.
 const HOST_LIMIT: Duration = Duration::from_secs(60);
-/// How much is shown of a host's error.
+/// The maximum characters of a host's error in a message.
 const TOLD: usize = 300;
 
-/// A key as a host gives it.
+/// A key as the host returns it.
 pub struct HostKey {
     /// The key.
     pub key: SecretString,
-    /// When it ends, in Unix milliseconds; `None` for a key that is good until it is refused.
+    /// When it expires, in Unix milliseconds; `None` for a key that is valid until it is refused.
     pub expires_at: Option<i64>,
 }
 
-/// What comes of asking a host; an error in its words, which are redacted before they are shown.
+/// The result of the host's callback; the text of an error is redacted before it is shown.
 pub type KeyFuture = Pin<Box<dyn Future<Output = Result<HostKey, String>> + Send>>;
 
-/// A host that has keys. Implemented where the host's code lives.
+/// A host that has keys. Implemented at the JavaScript boundary.
 pub trait KeyHost: Send + Sync {
-    /// Asks for the key of the profile at `index` of `authProfiles`; `refused`: the last one was refused.
+    /// Requests the key of the profile at `index` of `authProfiles`; `refused`: the last one was refused.
     fn key(&self, index: u32, refused: bool) -> KeyFuture;
 }
 
@@ -44,12 +44,12 @@ pub trait KeyHost: Send + Sync {
 struct KeyState {
     credential: Option<Arc<Credential>>,
     expires_at: Option<i64>,
-    /// Attempts it was given to.
+    /// The number of attempts with it.
     uses: u32,
     refused: bool,
 }
 
-/// A key that the host has.
+/// A key that the host supplies.
 pub(crate) struct Hosted {
     host: Arc<dyn KeyHost>,
     index: u32,
@@ -73,11 +73,11 @@ pub(crate) enum KeySource {
     Hosted(Hosted),
 }
 
-/// An auth profile, and how its key is had.
+/// An auth profile, and the source of its key.
 pub struct KeyProfile {
     /// Its name.
     pub id: String,
-    /// What its key is.
+    /// The kind of its key.
     pub kind: AuthType,
     pub(crate) source: KeySource,
 }
@@ -91,24 +91,24 @@ impl fmt::Debug for KeyProfile {
 /// The profiles of one provider.
 #[derive(Debug, Clone, Default)]
 pub struct ProviderKeys {
-    /// In the order given; none for a server without keys.
+    /// In the given order; none for a server without keys.
     pub profiles: Vec<Arc<KeyProfile>>,
-    /// Why it cannot be asked: it answers no request without a key, and has none.
+    /// Why it cannot be called: it requires a key, and there is none.
     pub missing: Option<Failure>,
 }
 
 impl KeyProfile {
-    /// A profile whose key stays the same.
+    /// A profile with a fixed key.
     #[must_use]
     pub fn fixed(credential: Credential, kind: AuthType) -> Self {
         let id = credential.profile_id.clone();
         Self { id, kind, source: KeySource::Fixed(Arc::new(credential)) }
     }
 
-    /// What an attempt is sent with. A host is asked once, however many wait.
+    /// The credential of an attempt. The host is called once, however many attempts wait.
     ///
     /// # Errors
-    /// `key_callback`: the host failed, or gave what is no key.
+    /// `key_callback`: the host failed, or returned no valid key.
     pub async fn credential(&self, clock: &Clock) -> Result<Arc<Credential>, Failure> {
         let hosted = match &self.source {
             KeySource::Fixed(credential) => return Ok(Arc::clone(credential)),
@@ -153,7 +153,7 @@ impl KeyProfile {
         Ok(credential)
     }
 
-    /// Lets a key that was refused go. True where the host may have another: one that it gave just now is its newest.
+    /// Drops a refused key. True where the host may have another: a key that it has just returned is its newest.
     pub async fn renew(&self) -> bool {
         let KeySource::Hosted(hosted) = &self.source else { return false };
         let mut state = hosted.state.lock().await;
@@ -178,7 +178,7 @@ mod tests {
 
     type Answer = Result<(&'static str, Option<i64>), &'static str>;
 
-    /// What it gives, and what it was asked.
+    /// Its results, and the calls it received.
     struct Script(Plain<Vec<Answer>>, Plain<Vec<bool>>);
 
     impl KeyHost for Script {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_is_asked_for_once_and_anew_a_minute_before_its_end() {
+    async fn a_key_is_requested_once_and_renewed_a_minute_before_it_expires() {
         let (profile, host) = profile(&[Ok(("k1", Some(200_000))), Ok(("k2", None))]);
         let (one, two) = tokio::join!(key(&profile, 0), key(&profile, 0));
         assert_eq!((one.unwrap(), two.unwrap()), ("k1".to_owned(), "k1".to_owned()));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_callback_that_fails_or_gives_no_key_is_an_auth_failure_without_secrets() {
+    async fn a_callback_that_fails_or_returns_no_key_is_an_auth_failure_without_secrets() {
         let secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789";
         let (profile, _) = profile(&[Err(secret), Ok(("two words", None))]);
         let failure = key(&profile, 0).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Credentials: from an auth profile of the options to what one attempt is sent with. It must never print one.
+//! Reads the auth profiles of the options and their keys. It must never print a key.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
-use super::Credential;
-use super::aws::{self, AwsIdentity};
-use super::keys::{Hosted, KeyHost, KeyProfile, KeySource};
+use crate::Credential;
+use crate::auth::aws::{self, AwsIdentity};
+use crate::auth::keys::{Hosted, KeyHost, KeyProfile, KeySource};
 use base::config::Environment;
 use model::{AuthType, InputError, one_line};
 
-/// One key of one provider, as the options name it.
+/// One key of one provider, in the options.
 #[derive(serde::Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -21,15 +21,15 @@ pub struct AuthProfile {
     pub id: String,
     /// The provider's name in `providers`.
     pub provider: String,
-    /// What the key is: `api_key` (default), `token` for one that travels as `authorization: Bearer`, `oauth` for such a
-    /// one that ends and is refreshed, or `aws` for one that signs requests (Bedrock).
+    /// The kind of the key: `api_key` (default), `token` for one sent as `authorization: Bearer`, `oauth` for a token that
+    /// expires and is refreshed, or `aws` for one that signs requests (Bedrock).
     #[serde(default, rename = "type")]
     pub kind: Option<AuthType>,
     /// The key, or the environment variable that holds it. For `aws` it may be left out: `AWS_ACCESS_KEY_ID`,
     /// `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN` are then read.
     #[serde(default)]
     pub key: Option<AuthKey>,
-    /// When `key` ends, in Unix milliseconds; for `oauth`.
+    /// When `key` expires, in Unix milliseconds; for `oauth`.
     #[serde(default)]
     pub expires_at: Option<i64>,
     /// Set where the host has a function for the key.
@@ -38,7 +38,7 @@ pub struct AuthProfile {
     pub hosted: bool,
 }
 
-/// Where the key is.
+/// The source of the key.
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(untagged))]
 pub enum AuthKey {
     /// One secret.
@@ -130,7 +130,7 @@ impl<'de> Deserialize<'de> for KeyText {
     }
 }
 
-/// The profiles in the order given.
+/// The profiles in the given order.
 #[derive(Default)]
 pub(crate) struct Profiles {
     /// The provider's name, and the profile.
@@ -158,7 +158,7 @@ impl Profiles {
             KeyText::Literal(key) => checked(key, &at(field)),
             KeyText::Variable { env } => match environment.get(&env) {
                 Some(key) => checked(key.into(), &at(&format!("{field}.env"))),
-                // What stands there may be the key itself, so it is not repeated.
+                // The value may be the key itself, so it is not repeated.
                 None => Err(InputError::new(
                     at(&format!("{field}.env")),
                     "is not the name of an environment variable that is set; set the variable, \
@@ -239,7 +239,7 @@ impl Profiles {
         Ok(())
     }
 
-    /// Takes a provider's usual variable, where it is set and no profile was given for it.
+    /// Adds a profile from the provider's usual variable, if it is set and the provider has no profile.
     pub(crate) fn add_usual(
         &mut self,
         provider: &str,
@@ -259,7 +259,7 @@ impl Profiles {
         }
     }
 
-    /// Takes the access key of the usual variables, where they are set and no profile was given for the provider.
+    /// Adds a profile from the usual variables of an access key, if they are set and the provider has no profile.
     pub(crate) fn add_usual_access_key(
         &mut self,
         provider: &str,
@@ -281,7 +281,7 @@ impl Profiles {
     }
 }
 
-/// The access key of the variables that every AWS tool reads; `None` where they are not both set.
+/// The access key in the variables that every AWS tool reads; `None` unless both are set.
 fn usual_access_key(
     profile_id: String,
     environment: &Environment,

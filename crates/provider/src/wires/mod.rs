@@ -1,8 +1,17 @@
-//! Which wire each API has. It must never hold a difference between servers: that is data, in `services`.
+//! One folder for each wire API, and which wire an API has.
+//!
+//! It must never hold a difference between servers: that is data, in `services`.
 
-use super::google::GooglePath;
-use super::http::HttpSettings;
-use super::{AnthropicWire, Api, BedrockWire, ChatWire, GoogleWire, ResponsesWire, Wire};
+pub(crate) mod anthropic;
+pub(crate) mod bedrock;
+pub(crate) mod chat;
+pub(crate) mod google;
+pub(crate) mod responses;
+
+use google::GooglePath;
+
+use crate::http::HttpSettings;
+use crate::{AnthropicWire, Api, BedrockWire, ChatWire, GoogleWire, ResponsesWire, Wire};
 
 /// The wire of an API at the server of `settings`; `None` for scripts, which have none.
 #[must_use]
@@ -25,8 +34,8 @@ mod tests {
     use bytes::Bytes;
     use serde_json::{Value, json};
 
-    use crate::google::{GooglePath, GoogleWire};
-    use crate::responses::ResponsesWire;
+    use crate::wires::google::{GooglePath, GoogleWire};
+    use crate::wires::responses::ResponsesWire;
     use crate::{ModelRequest, Wire};
 
     fn asked(wire: &dyn Wire) -> (String, Value) {

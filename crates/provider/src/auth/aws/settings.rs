@@ -1,4 +1,4 @@
-//! Bedrock's part of the options: its region, and who may be sent the usual keys. It must never print a key.
+//! Bedrock's part of the options: its region, and whether the usual keys may be sent. It must never print a key.
 
 use super::{REGION_VARIABLES, is_own_host, is_region, region_of_host};
 use crate::ProviderSettings;
@@ -6,17 +6,17 @@ use crate::http::HttpSettings;
 use base::config::Environment;
 use model::{Api, InputError};
 
-/// The names a Bedrock provider has by custom; where it is depends on the region.
+/// The usual names of a Bedrock provider; its base URL depends on the region.
 pub(crate) const PROVIDER_NAMES: [&str; 2] = ["amazon-bedrock", "bedrock"];
 
-/// Whether the usual AWS keys go there: another server must not get them.
+/// Whether the usual AWS keys may be sent there: another server must not get them.
 pub(crate) fn is_own(settings: &HttpSettings) -> bool {
     settings.region.is_some()
         && settings.base.scheme() == "https"
         && is_own_host(settings.base.host())
 }
 
-/// An access key signs for a region, and for Bedrock alone. `index` is the profile's index in `authProfiles`.
+/// Checks that an access key is used for Bedrock only, with a region. `index` is the profile's index in `authProfiles`.
 pub(crate) fn check_signing(
     settings: Option<&ProviderSettings>,
     index: usize,

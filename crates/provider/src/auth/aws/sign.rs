@@ -1,6 +1,6 @@
-//! Signature Version 4: a request and a secret key to the headers that prove one by the other.
+//! Signature Version 4: computes the signature headers of a request from a secret key.
 //!
-//! The arithmetic is ring's. It must never be given a header that the connection may change on its way.
+//! The cryptography is ring's. It must never sign a header that the connection may change.
 
 use ring::digest::{Context, SHA256};
 use ring::hmac;
@@ -12,10 +12,10 @@ use base::clock::date;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// A request as it will be sent, as far as a signature covers it.
+/// The signed parts of a request, as they will be sent.
 pub(crate) struct ToSign<'a> {
     pub(crate) method: &'a str,
-    /// The host as the `host` header names it, with a port that is not the scheme's own.
+    /// The value of the `host` header, with the port unless it is the scheme's default.
     pub(crate) host: &'a str,
     /// The path as it is sent, percent-encoded.
     pub(crate) path: &'a str,
@@ -23,7 +23,7 @@ pub(crate) struct ToSign<'a> {
     pub(crate) query: Vec<(String, String)>,
     /// Headers to sign besides `host`, the date and the token: names in lower case.
     pub(crate) headers: Vec<(&'a str, &'a str)>,
-    /// The body, in the pieces it is sent in.
+    /// The body, in the pieces in which it is sent.
     pub(crate) body: &'a [bytes::Bytes],
     pub(crate) region: &'a str,
     pub(crate) service: &'a str,
@@ -31,7 +31,7 @@ pub(crate) struct ToSign<'a> {
     pub(crate) now_ms: i64,
 }
 
-/// What the signature adds to a request.
+/// The headers that the signature adds to a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Signed {
     /// `x-amz-date`.
@@ -40,7 +40,7 @@ pub(crate) struct Signed {
     pub(crate) authorization: String,
 }
 
-/// Signs a request. Its `x-amz-security-token`, where the identity has one, is signed with it.
+/// Signs a request, including its `x-amz-security-token`, if the identity has one.
 pub(crate) fn sign(request: &ToSign<'_>, identity: &AwsIdentity, secret: &SecretString) -> Signed {
     let date = timestamp(request.now_ms);
     let day = date.get(..8).unwrap_or_default();
@@ -92,7 +92,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The path encoded once more, slash by slash: every service but S3 signs it so.
+/// The path encoded once more, segment by segment: every service except S3 signs it in this form.
 fn canonical_path(path: &str) -> String {
     if path.is_empty() {
         return "/".to_owned();
@@ -107,7 +107,7 @@ fn canonical_query(query: &[(String, String)]) -> String {
     pairs.join("&")
 }
 
-/// Without the space around it, and with one blank for each run of blanks inside.
+/// The value without surrounding blanks, and with each run of blanks inside as one.
 fn trimmed(value: &str) -> String {
     value.split(' ').filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! Signing against the published vectors of Signature Version 4. It must never ask a real service.
+//! Signing against the published vectors of Signature Version 4. It must never call a real service.
 
 use bytes::Bytes;
 use secrecy::SecretString;
@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use super::sign::{Signed, ToSign, sign};
 use super::{AwsIdentity, base_url, region_of_host};
 
-/// 2015-08-30T12:36:00Z, the moment of the published suite.
+/// 2015-08-30T12:36:00Z, the time of the published suite.
 const AT: i64 = 1_440_938_160_000;
 const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
 

@@ -1,5 +1,4 @@
-//! What a frame holds that is no event: exceptions with their payload, and errors without one. It must never read an
-//! event's payload.
+//! Frames that are no events: exceptions with a payload, and errors without one. It must never read an event's payload.
 
 use serde::Deserialize;
 
@@ -13,14 +12,14 @@ use crate::json::{Count, Text};
 struct Exception<'a> {
     #[serde(borrow, alias = "Message")]
     message: Text<'a>,
-    /// The status the model's own server answered with.
+    /// The status of the model's own server.
     #[serde(rename = "originalStatusCode")]
     original_status: Count,
     #[serde(borrow, rename = "originalMessage")]
     original_message: Text<'a>,
 }
 
-/// The failure a frame that is no event means.
+/// The failure of a frame that is no event.
 pub(crate) fn exception_failure(headers: &Headers<'_>, payload: &[u8]) -> Failure {
     let text = String::from_utf8_lossy(payload);
     let given = |word: &str| (!word.is_empty()).then(|| word.to_owned());

@@ -18,7 +18,7 @@ pub struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
-    /// Reads the headers; `None` where they are not of the format. The first of a name counts.
+    /// Reads the headers; `None` where the format is invalid. The first of a name counts.
     pub(super) fn read(mut bytes: &'a [u8]) -> Option<Self> {
         let mut headers = Self::default();
         while let Some((length, rest)) = bytes.split_first() {
@@ -50,10 +50,10 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// The value of a type: its text where it is one, and what follows it.
+/// The value of a type: its text, if it is a text, and the rest of the bytes.
 fn value(kind: u8, bytes: &[u8]) -> Option<(Option<&str>, &[u8])> {
     let fixed = match kind {
-        // True and false have no bytes of their own.
+        // True and false have no bytes.
         0 | 1 => 0,
         // Byte, short, integer, long, timestamp, UUID.
         2 => 1,
@@ -61,7 +61,7 @@ fn value(kind: u8, bytes: &[u8]) -> Option<(Option<&str>, &[u8])> {
         4 => 4,
         5 | 8 => 8,
         9 => 16,
-        // Bytes and text have their length first.
+        // Bytes and text begin with their length.
         6 | 7 => {
             let (length, rest) = bytes.split_first_chunk()?;
             let (value, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;

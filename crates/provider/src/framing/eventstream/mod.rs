@@ -1,7 +1,7 @@
-//! AWS's binary event stream: bytes to frames, with both checksums verified (docs/rules/wire/bedrock.md#frames).
+//! AWS's binary event stream: parses bytes into frames, with both checksums verified (docs/rules/wire/bedrock.md#frames).
 //!
-//! Linear in the bytes whatever the chunking, and without a copy for a frame that lies whole in one chunk. It must never
-//! hand out a frame before its last byte was checked, nor look into a payload but an exception's.
+//! Linear in the bytes for any chunking, and without a copy for a frame that is whole in one chunk. It must never emit a
+//! frame before its last byte was checked, nor read a payload except an exception's.
 
 mod exception;
 mod headers;
@@ -11,18 +11,18 @@ pub(crate) mod tests;
 pub(crate) use exception::exception_failure;
 pub(crate) use headers::Headers;
 
-use super::sse::{EVENT_COUNT_LIMIT, EVENT_LIMIT, STREAM_LIMIT};
-use super::{Failure, Flow};
+use crate::framing::sse::{EVENT_COUNT_LIMIT, EVENT_LIMIT, STREAM_LIMIT};
+use crate::{Failure, Flow};
 use model::FailureKind;
 
 /// Total length, length of the headers, and the checksum of the two.
 const PRELUDE: usize = 12;
 /// A frame without headers and payload: its prelude and its checksum.
 const LEAST: usize = PRELUDE + 4;
-/// A buffer larger than this is given back once its frame is out.
+/// A buffer larger than this is freed after its frame.
 const KEPT_CAPACITY: usize = 1 << 20;
 
-/// One whole frame whose checksums are right.
+/// One whole frame with valid checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// Its headers.
@@ -31,13 +31,13 @@ pub struct Frame<'a> {
     pub payload: &'a [u8],
 }
 
-/// Who takes the frames.
+/// Receives the frames.
 pub(crate) type OnFrame<'a> = &'a mut dyn FnMut(&Frame<'_>) -> Result<Flow, Failure>;
 
 /// An incremental parser of one event stream.
 #[derive(Debug, Default)]
 pub struct FrameParser {
-    /// The frame the last chunk broke off in.
+    /// The frame that the last chunk ended in.
     partial: Vec<u8>,
     bytes: u64,
     frames: u64,
@@ -51,11 +51,11 @@ impl FrameParser {
         Self::default()
     }
 
-    /// Takes the next bytes and hands out the frames they complete. After [`Flow::End`] everything is ignored.
+    /// Parses the next bytes and emits the frames they complete. After [`Flow::End`] everything is ignored.
     ///
     /// # Errors
-    /// `frame_damaged` where a checksum is wrong, `malformed_frame` where a frame is not of the format,
-    /// `event_too_large`, `stream_too_large` or `too_many_events` at the limits, and whatever `on_frame` fails with.
+    /// `frame_damaged` where a checksum is wrong, `malformed_frame` where the format is invalid, `event_too_large`,
+    /// `stream_too_large` or `too_many_events` at the limits, and any failure of `on_frame`.
     pub fn feed(&mut self, chunk: &[u8], on_frame: OnFrame<'_>) -> Result<Flow, Failure> {
         if self.ended {
             return Ok(Flow::End);
@@ -105,9 +105,9 @@ impl FrameParser {
         !self.partial.is_empty()
     }
 
-    /// Completes the frame that is under way as far as `chunk` goes; gives what is left of it.
+    /// Adds bytes of `chunk` to the unfinished frame; returns the rest of the chunk.
     fn fill<'a>(&mut self, chunk: &'a [u8]) -> Result<&'a [u8], Failure> {
-        // First the prelude: its checksum is verified before its length is believed.
+        // First the prelude: its checksum is verified before its length is used.
         let rest = self.fill_to(PRELUDE, chunk);
         Ok(match prelude(&self.partial)? {
             Some((total, _)) => self.fill_to(total, rest),
@@ -131,12 +131,12 @@ impl FrameParser {
     }
 }
 
-/// The first frame of `bytes`; `None` where it is not all there.
+/// The first frame of `bytes`; `None` where it is not whole.
 fn first(bytes: &[u8]) -> Result<Option<&[u8]>, Failure> {
     Ok(prelude(bytes)?.and_then(|(total, _)| bytes.get(..total)))
 }
 
-/// The length of the frame that `bytes` begin with, and of its headers; `None` where not even that is there.
+/// The length of the frame that `bytes` begin with, and of its headers; `None` where the prelude is not whole.
 fn prelude(bytes: &[u8]) -> Result<Option<(usize, usize)>, Failure> {
     let Some((prelude, _)) = bytes.split_at_checked(PRELUDE) else { return Ok(None) };
     let numbers = (number(prelude, 0), number(prelude, 4), number(prelude, 8));
@@ -178,7 +178,7 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
-/// What the wire did to the bytes; another try may fare better.
+/// The failure of bytes changed in transit; it is retryable.
 fn damaged() -> Failure {
     Failure::new(
         FailureKind::Network,
@@ -187,13 +187,13 @@ fn damaged() -> Failure {
     )
 }
 
-/// The sender's own doing: the checksums are right and what they cover is not.
+/// The failure of an invalid frame with valid checksums: the sender's error.
 fn malformed(what: &str) -> Failure {
     let message = format!("the response has {what} that is not of the event-stream format");
     Failure::new(FailureKind::ServerError, "malformed_frame", message)
 }
 
-/// As with a whole answer that is too large: another try would cost as much and meet the same server.
+/// Not retryable, as with a whole answer that is too large: a retry would cost as much and exceed the same limit.
 fn over(code: &str, message: &str) -> Failure {
     Failure { should_retry: Some(false), ..Failure::new(FailureKind::ServerError, code, message) }
 }

@@ -1,4 +1,4 @@
-//! The frame parser against the format. It must never depend on how the bytes are cut.
+//! The frame parser against the format, for any chunking of the bytes.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::{Frame, FrameParser, Headers, exception_failure};
 use crate::{Failure, Flow};
 use model::FailureKind;
 
-/// What a frame came to: its headers in words, and its payload.
+/// A parsed frame: its headers as text, and its payload.
 type Seen = (String, Vec<u8>);
 
 /// A frame of text headers.
@@ -22,7 +22,7 @@ pub(crate) fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
     framed(&bytes, payload)
 }
 
-/// A frame of headers as they are, with the right checksums.
+/// A frame with these headers and valid checksums.
 fn framed(headers: &[u8], payload: &[u8]) -> Vec<u8> {
     let length = |length: usize| u32::try_from(length).unwrap().to_be_bytes();
     let mut out = length(headers.len() + payload.len() + 16).to_vec();
@@ -34,7 +34,7 @@ fn framed(headers: &[u8], payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An event as Bedrock sends it.
+/// An event of Bedrock.
 pub(crate) fn event(name: &str, payload: &str) -> Vec<u8> {
     let headers =
         [(":event-type", name), (":content-type", "application/json"), (":message-type", "event")];
@@ -89,7 +89,7 @@ fn every_cut_gives_the_same_frames() {
 }
 
 #[test]
-fn every_flipped_bit_is_noticed() {
+fn every_flipped_bit_is_detected() {
     let stream = event("messageStart", r#"{"role":"assistant"}"#);
     for bit in 0..stream.len() * 8 {
         let mut broken = stream.clone();
@@ -103,7 +103,7 @@ fn every_flipped_bit_is_noticed() {
 }
 
 #[test]
-fn lengths_and_headers_that_cannot_be_are_malformed() {
+fn impossible_lengths_and_headers_are_malformed() {
     let prelude = |total: u32, headers: u32| {
         let mut out = [total.to_be_bytes(), headers.to_be_bytes()].concat();
         out.extend_from_slice(&crc32fast::hash(&out).to_be_bytes());
@@ -133,7 +133,7 @@ fn lengths_and_headers_that_cannot_be_are_malformed() {
 }
 
 #[test]
-fn headers_of_every_type_are_passed_over_and_the_first_of_a_name_counts() {
+fn headers_of_every_type_are_skipped_and_the_first_of_a_name_counts() {
     let mut headers = Vec::new();
     for (kind, length) in [(0, 0), (1, 0), (2, 1), (3, 2), (4, 4), (5, 8), (8, 8), (9, 16)] {
         headers.extend_from_slice(&[1, b'x', kind]);
@@ -180,7 +180,7 @@ fn a_frame_over_16_mib_is_refused_by_its_prelude_and_one_of_16_mib_is_read() {
 }
 
 #[test]
-fn a_frame_whole_in_one_chunk_is_not_copied_and_after_the_end_nothing_is_handed_out() {
+fn a_frame_whole_in_one_chunk_is_not_copied_and_after_the_end_nothing_is_emitted() {
     let bytes = [event("a", "{}"), event("b", "{}")].concat();
     let range = bytes.as_ptr_range();
     let mut parser = FrameParser::new();
@@ -195,7 +195,7 @@ fn a_frame_whole_in_one_chunk_is_not_copied_and_after_the_end_nothing_is_handed_
 }
 
 #[test]
-fn what_is_no_event_is_a_failure_with_its_class() {
+fn a_frame_that_is_no_event_is_a_failure_with_its_kind() {
     let exception = |name: &str, payload: &str| {
         let headers = Headers {
             message_type: "exception",
@@ -283,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_bit_anywhere_never_gives_a_changed_frame(
+    fn a_flipped_bit_never_changes_an_emitted_frame(
         stream in streams(),
         at in any::<prop::sample::Index>(),
         bit in 0_u8..8,
@@ -299,7 +299,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn no_bytes_panic_the_parser(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = parse_chunks(bytes.chunks(7));
         let _ = parse_chunks([framed(&bytes, b"").as_slice()]);
     }

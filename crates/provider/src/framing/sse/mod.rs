@@ -1,7 +1,7 @@
-//! Server-sent events: bytes to events, to the contract of docs/rules/wire/streams.md#sse-parsing.
+//! Server-sent events: parses bytes into events, by the rules of docs/rules/wire/streams.md#sse-parsing.
 //!
-//! Linear in the bytes whatever the chunking, and without a copy for an event that lies whole in one chunk. It must
-//! never look into the data.
+//! Linear in the bytes for any chunking, and without a copy for an event that is whole in one chunk. It must never read the
+//! data.
 
 mod reader;
 #[cfg(test)]
@@ -13,21 +13,21 @@ use std::mem;
 
 use memchr::memchr2;
 
-use super::{Failure, Flow};
+use crate::{Failure, Flow};
 use model::FailureKind;
 
-/// The most bytes one line or one event may have.
+/// The maximum bytes of one line or one event.
 pub(crate) const EVENT_LIMIT: usize = 16 << 20;
-/// The most bytes one stream may have.
+/// The maximum bytes of one stream.
 pub(crate) const STREAM_LIMIT: u64 = 256 << 20;
-/// The most events one stream may have.
+/// The maximum events of one stream.
 pub(crate) const EVENT_COUNT_LIMIT: u64 = 2_000_000;
 
-/// A buffer larger than this is given back once its event is out, so that one large event does not stay resident.
+/// A buffer larger than this is freed after its event, so that one large event does not occupy memory.
 const RETAINED_CAPACITY: usize = 1 << 20;
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// An event that the end of the stream left without its blank line.
+/// An event at the end of the stream without its blank line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingEvent {
     /// Its name; empty where it had none.
@@ -36,23 +36,23 @@ pub struct PendingEvent {
     pub data: Vec<u8>,
 }
 
-/// Who takes the events: the name (empty where there was none) and the data.
+/// Receives the events: the name (empty where there was none) and the data.
 pub(crate) type OnEvent<'a> = &'a mut dyn FnMut(&str, &[u8]) -> Result<Flow, Failure>;
 
 /// An incremental parser of one event stream.
 #[derive(Debug, Default)]
 pub struct SseParser {
-    /// The line the last chunk broke off in.
+    /// The line that the last chunk ended in.
     line: Vec<u8>,
-    /// The open event's name, where it came in an earlier chunk.
+    /// The open event's name, if it was in an earlier chunk.
     name: Vec<u8>,
-    /// The open event's data from `data_start` on, where it came in an earlier chunk or in several lines.
+    /// The open event's data from `data_start` on, if it was in an earlier chunk or in several lines.
     data: Vec<u8>,
     data_start: usize,
     has_data: bool,
     /// The last line ended with CR: an LF that follows belongs to it.
     skip_line_feed: bool,
-    /// How much of a byte order mark was seen.
+    /// How many bytes of a byte order mark were read.
     mark: usize,
     mark_done: bool,
     bytes: u64,
@@ -60,7 +60,7 @@ pub struct SseParser {
     ended: bool,
 }
 
-/// What of the open event lies in the chunk at hand.
+/// The part of the open event in the current chunk.
 #[derive(Default)]
 struct InChunk<'a> {
     name: Option<&'a [u8]>,
@@ -80,10 +80,10 @@ impl SseParser {
         Self::default()
     }
 
-    /// Takes the next bytes and hands out the events they complete. After [`Flow::End`] everything is ignored.
+    /// Parses the next bytes and emits the events they complete. After [`Flow::End`] everything is ignored.
     ///
     /// # Errors
-    /// `event_too_large`, `stream_too_large` or `too_many_events` at the limits, and whatever `on_event` fails with.
+    /// `event_too_large`, `stream_too_large` or `too_many_events` at the limits, and any failure of `on_event`.
     pub fn feed(&mut self, chunk: &[u8], on_event: OnEvent<'_>) -> Result<Flow, Failure> {
         if self.ended {
             return Ok(Flow::End);
@@ -126,8 +126,8 @@ impl SseParser {
         Ok(Flow::More)
     }
 
-    /// The end of the stream: the event that was left without its blank line, if any. It counts only where it parses
-    /// and is the protocol's terminal event; [`StreamReader::end`] sees to that.
+    /// The end of the stream: the event without its blank line, if any. It counts only if it parses and is the terminal event
+    /// of the protocol; [`StreamReader::end`] checks that.
     #[must_use]
     pub fn finish(&mut self) -> Option<PendingEvent> {
         if self.ended {
@@ -145,7 +145,7 @@ impl SseParser {
         })
     }
 
-    /// Drops the one byte order mark a stream may begin with, however it is split.
+    /// Drops the byte order mark at the start of a stream, however it is split.
     fn skip_mark<'a>(&mut self, mut chunk: &'a [u8]) -> &'a [u8] {
         while !self.mark_done {
             let Some((byte, tail)) = chunk.split_first() else { break };
@@ -161,7 +161,7 @@ impl SseParser {
         chunk
     }
 
-    /// A line that lies whole in the chunk.
+    /// Reads a line that is whole in the chunk.
     fn end_line<'a>(&mut self, line: &'a [u8], open: &mut InChunk<'a>) -> Result<(), Failure> {
         match field(line) {
             Field::Data(value) if !self.has_data && open.data.is_none() => {
@@ -184,13 +184,13 @@ impl SseParser {
         }
     }
 
-    /// The end of a line that began in an earlier chunk.
+    /// Reads the end of a line that began in an earlier chunk.
     fn end_carried_line(&mut self, end: &[u8], open: &mut InChunk<'_>) -> Result<(), Failure> {
         self.carry(end)?;
         let mut line = mem::take(&mut self.line);
         match field(&line) {
             Field::Data(value) if !self.has_data && open.data.is_none() => {
-                // The line's buffer becomes the event's: a large event in many chunks is copied once.
+                // The buffer of the line becomes the event's: a large event in many chunks is copied once.
                 self.data_start = line.len() - value.len();
                 mem::swap(&mut self.data, &mut line);
                 self.has_data = true;
@@ -229,7 +229,7 @@ impl SseParser {
         Ok(())
     }
 
-    /// Copies what of the open event lies in the chunk, because the chunk goes away before the event ends.
+    /// Copies the part of the open event in the chunk, because the chunk ends before the event.
     fn buffer_rest(&mut self, open: &InChunk<'_>) {
         if let Some(name) = open.name {
             self.name.clear();
@@ -243,7 +243,7 @@ impl SseParser {
         }
     }
 
-    /// A blank line: the event is whole. One without data is none.
+    /// Reads a blank line: the event is whole. Without data it is no event.
     fn dispatch(&mut self, open: InChunk<'_>, on_event: OnEvent<'_>) -> Result<Flow, Failure> {
         let buffered = if self.has_data { self.data.get(self.data_start..) } else { None };
         let flow = match open.data.or(buffered) {
@@ -293,7 +293,7 @@ fn event_too_large() -> Failure {
     over("event_too_large", "one event of the response is longer than 16 MiB")
 }
 
-/// As with a whole answer that is too large: another try would cost as much and meet the same server.
+/// Not retryable, as with a whole answer that is too large: a retry would cost as much and exceed the same limit.
 fn over(code: &str, message: &str) -> Failure {
     Failure { should_retry: Some(false), ..Failure::new(FailureKind::ServerError, code, message) }
 }

@@ -1,9 +1,10 @@
-//! One response: its bytes through the parser of their framing into a decoder, up to the protocol's own end.
+//! Reads one response: its bytes through the parser of their framing into a decoder, up to the end that the protocol
+//! defines.
 //!
-//! Owns what the end of the bytes means. It must never read a socket.
+//! Owns the handling of the end of the bytes. It must never read a socket.
 
 use super::SseParser;
-use crate::eventstream::{Frame, FrameParser, exception_failure};
+use crate::framing::eventstream::{Frame, FrameParser, exception_failure};
 use crate::wire::MALFORMED_EVENT;
 use crate::{Completion, Decoder, DeltaSink, Failure, Flow, Framing};
 
@@ -35,7 +36,7 @@ impl StreamReader {
         Self { parser, decoder }
     }
 
-    /// Takes the next bytes. After [`Flow::End`] nothing more is needed.
+    /// Reads the next bytes. After [`Flow::End`] no more are needed.
     ///
     /// # Errors
     /// Those of [`SseParser::feed`] or [`FrameParser::feed`], of [`Decoder::event`], and an exception of the stream.
@@ -50,16 +51,16 @@ impl StreamReader {
                 match headers.message_type {
                     "event" => decoder.event(headers.event_type, payload, &mut *sink),
                     "exception" | "error" => Err(exception_failure(headers, payload)),
-                    // A kind of message that is not known, as an unknown event.
+                    // An unknown kind of message, like an unknown event.
                     _ => Ok(Flow::More),
                 }
             }),
         }
     }
 
-    /// The bytes are over: by the terminal event, or because the socket ended. An event left without its blank line is
-    /// still looked at, because some servers end so; it makes a success only where it is the terminal one (docs/rules/wire/streams.md#sse-parsing). A
-    /// binary frame that was cut is nothing.
+    /// Ends the reading: by the terminal event, or because the socket ended. An event without its blank line is still read,
+    /// because some servers end in this way; it makes a success only if it is the terminal one
+    /// (docs/rules/wire/streams.md#sse-parsing). A cut binary frame is dropped.
     ///
     /// # Errors
     /// Those of [`Decoder::event`] and [`Decoder::end`].

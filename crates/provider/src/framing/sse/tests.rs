@@ -1,4 +1,4 @@
-//! The event parser against the contract of docs/rules/wire/streams.md#sse-parsing. It must never depend on how the bytes are cut.
+//! The event parser against docs/rules/wire/streams.md#sse-parsing, for any chunking of the bytes.
 
 use proptest::prelude::*;
 
@@ -75,7 +75,7 @@ fn one_byte_order_mark_is_dropped_and_only_at_the_start() {
 }
 
 #[test]
-fn bytes_that_are_no_text_go_on_unchanged() {
+fn bytes_that_are_no_text_are_passed_on_unchanged() {
     let (found, pending) = parse(b"event: \xff\ndata: \xff\x00\xc3\n\n");
     assert_eq!(found, [("\u{fffd}".to_owned(), b"\xff\x00\xc3".to_vec())]);
     assert_eq!(pending, None);
@@ -95,7 +95,7 @@ fn an_event_without_its_blank_line_is_pending_at_the_end() {
 }
 
 #[test]
-fn after_the_end_nothing_is_handed_out() {
+fn after_the_end_nothing_is_emitted() {
     let mut parser = SseParser::new();
     let mut seen = 0;
     let mut end = |_: &str, _: &[u8]| {
@@ -108,7 +108,7 @@ fn after_the_end_nothing_is_handed_out() {
 }
 
 #[test]
-fn a_failure_of_the_taker_is_passed_on() {
+fn a_failure_of_the_receiver_is_passed_on() {
     let failure = Failure::new(FailureKind::Overloaded, "overloaded_error", "Overloaded");
     let mut parser = SseParser::new();
     let given = failure.clone();
@@ -171,7 +171,7 @@ fn an_event_whole_in_one_chunk_is_not_copied() {
 }
 
 #[test]
-fn a_large_buffer_is_given_back_after_its_event() {
+fn a_large_buffer_is_freed_after_its_event() {
     let mut parser = SseParser::new();
     for _ in 0..4 {
         parser.feed(&vec![b':'; 1 << 20], &mut |_, _| Ok(Flow::More)).unwrap();
@@ -185,7 +185,7 @@ fn a_large_buffer_is_given_back_after_its_event() {
     assert!(parser.data.capacity() + parser.line.capacity() <= 2 << 20);
 }
 
-/// Lines that mean something, with text of one to four bytes a character.
+/// Lines with a meaning, with text of one to four bytes per character.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let line = prop_oneof![
         3 => Just("data: {\"a\":\"Grüße 🦀 漢\"}".to_owned()),
@@ -228,7 +228,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn no_bytes_panic_the_parser(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         parse_chunks(bytes.chunks(7));
     }
 }

@@ -17,8 +17,8 @@ pub(crate) use server::{AnthropicServer, default_version, is_vertex};
 
 use bytes::Bytes;
 
-use super::paths::segment_with;
-use super::{Api, CountCall, Decoder, ModelRequest, Wire};
+use crate::paths::segment_with;
+use crate::{Api, CountCall, Decoder, ModelRequest, Wire};
 use model::{Message, RunWarning};
 
 /// Where Vertex has Anthropic's models.

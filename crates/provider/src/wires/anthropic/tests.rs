@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{AnthropicWire, default_version};
-use crate::sse::StreamReader;
+use crate::framing::sse::StreamReader;
 use crate::{Completion, Delta, DeltaSink, Failure, Flow, ModelRequest, Stop, Wire};
 use model::samples::{call, message, result, user};
 use model::{

@@ -18,8 +18,8 @@ mod tests;
 
 use bytes::Bytes;
 
-use super::paths::segment;
-use super::{Api, Decoder, Framing, ModelRequest, Wire};
+use crate::paths::segment;
+use crate::{Api, Decoder, Framing, ModelRequest, Wire};
 use model::{Message, RunWarning};
 
 /// The Converse API of Bedrock, for every model it serves.

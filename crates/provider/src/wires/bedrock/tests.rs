@@ -4,8 +4,8 @@ mod decoding;
 mod encoding;
 mod recordings;
 
-use crate::eventstream::{Frame, FrameParser};
-use crate::sse::StreamReader;
+use crate::framing::eventstream::{Frame, FrameParser};
+use crate::framing::sse::StreamReader;
 use crate::{Completion, Decoder, Delta, DeltaSink, Failure, Flow, Framing, recorded};
 use turn::{Accumulated, Accumulator};
 

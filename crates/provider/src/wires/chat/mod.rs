@@ -23,8 +23,8 @@ pub(crate) use quirks::ChatQuirks;
 
 use bytes::Bytes;
 
-use super::services::Service;
-use super::{Api, Decoder, ModelRequest, Wire};
+use crate::services::Service;
+use crate::{Api, Decoder, ModelRequest, Wire};
 use model::{Message, RunWarning, TranscriptRules};
 
 /// The Chat Completions API of one server.

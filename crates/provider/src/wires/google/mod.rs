@@ -22,7 +22,7 @@ pub(crate) use path::GooglePath;
 
 use bytes::Bytes;
 
-use super::{Api, CountCall, Decoder, ModelRequest, Wire};
+use crate::{Api, CountCall, Decoder, ModelRequest, Wire};
 use model::{Message, RunWarning};
 
 /// The Gemini API at one server.

@@ -20,7 +20,7 @@ mod tests;
 
 use bytes::Bytes;
 
-use super::{Api, CountCall, Decoder, ModelRequest, Wire};
+use crate::{Api, CountCall, Decoder, ModelRequest, Wire};
 use model::{Message, RunWarning};
 
 /// The Responses API.

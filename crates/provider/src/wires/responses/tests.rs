@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::ResponsesWire;
-use crate::sse::StreamReader;
+use crate::framing::sse::StreamReader;
 use crate::{Completion, Failure, Flow, ModelRequest, Stop, Wire};
 use model::samples::{message, result_of, user};
 use model::{

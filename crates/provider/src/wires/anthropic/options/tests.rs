@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::anthropic::AnthropicServer;
+use crate::wires::anthropic::AnthropicServer;
 use crate::{AnthropicWire, ModelRequest, Wire};
 use model::samples::message;
 use model::{

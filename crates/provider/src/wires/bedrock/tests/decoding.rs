@@ -1,7 +1,7 @@
 //! Answers in every shape, also those no recording has.
 
 use super::{joined, read, stream, unary};
-use crate::eventstream::tests::{event, frame};
+use crate::framing::eventstream::tests::{event, frame};
 use crate::{ReportedUsage, Stop};
 use model::{Block, FailureKind};
 

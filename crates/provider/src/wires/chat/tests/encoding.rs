@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::chat::ChatWire;
+use crate::wires::chat::ChatWire;
 use crate::{ModelRequest, Wire};
 use model::samples::{call_of, message, result_of};
 use model::{

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{ChatDecoder, Heard, unary};
 use crate::classify::http_failure;
-use crate::sse::StreamReader;
+use crate::framing::sse::StreamReader;
 use crate::{Api, Completion, Failure, Flow};
 
 /// What a server answers.

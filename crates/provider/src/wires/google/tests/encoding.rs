@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Heard, HeardBlock, stream};
-use crate::google::{GooglePath, GoogleWire};
+use crate::wires::google::{GooglePath, GoogleWire};
 use crate::{ModelRequest, Wire};
 use model::samples::{message, result_of, user};
 use model::{

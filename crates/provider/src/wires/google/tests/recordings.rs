@@ -5,8 +5,8 @@ use sha2::{Digest, Sha256};
 
 use super::{Heard, decode, unary};
 use crate::classify::http_failure;
+use crate::framing::sse::StreamReader;
 use crate::recorded::{self, Case, Event};
-use crate::sse::StreamReader;
 use crate::{Api, Completion, Failure, Flow, GoogleWire, Stop, Wire};
 use model::FailureKind;
 
