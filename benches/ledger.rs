@@ -1,8 +1,8 @@
-//! The ledger's figures (docs/rules/performance.md#targets, W6): one turn of nine rows, at once and by its commit points, many sessions at once, long
-//! histories, the first call of a process, size.
+//! The ledger's figures (docs/rules/performance.md#targets, W6): one turn of nine rows, in one commit and by its commit
+//! points, many concurrent sessions, long histories, the first call of a process, size.
 //!
-//! Each commit stands beside its floor: the same nine rows through rusqlite alone, on this thread. It must never run
-//! on a file system in memory, where a sync costs nothing. `cargo bench --bench ledger -- --sample-count 1` for a look.
+//! Each commit is compared with its floor: the same nine rows through rusqlite only, on this thread. It must never run on a
+//! file system in memory, where a sync costs nothing. `cargo bench --bench ledger -- --sample-count 1` is a quick run.
 
 #![expect(
     clippy::panic,
@@ -22,9 +22,10 @@ use base::clock::Clock;
 use divan::counter::ItemsCount;
 use ledger::{Ledger, LedgerOptions, Synchronous};
 use model::{
-    AgentRole, Block, CallStep, CompactionResult, CompactionStep, CompactionUsage, Journal,
+    AgentRole, Block, CallStep, CompactionCommit, CompactionResult, CompactionUsage, Journal,
     Message, OnStaleHead, Opened, Provenance, ReplayClass, Role, SearchOptions, StopReason,
-    TokenUsage, ToolCallRecord, ToolCallStatus, TurnCommit, TurnOpening, TurnStatus, TurnStep,
+    TokenUsage, ToolCallRecord, ToolCallStatus, TurnEnd, TurnHeader, TurnOpening, TurnSettings,
+    TurnStatus, TurnStep,
 };
 use rusqlite::Connection;
 use serde_json::value::RawValue;
@@ -57,7 +58,7 @@ fn text(length: usize) -> String {
 }
 
 /// The turn of docs/rules/performance.md: a question of 200 characters, two answers of 400, a result of 600, two calls.
-fn turn(clock: &Clock, label: &str, parent: Option<String>) -> Box<TurnCommit> {
+fn turn(clock: &Clock, label: &str, parent: Option<String>) -> Box<TurnEnd> {
     let id = clock.new_id();
     let message = |role, sequence, blocks| Message {
         id: clock.new_id(),
@@ -120,32 +121,36 @@ fn turn(clock: &Clock, label: &str, parent: Option<String>) -> Box<TurnCommit> {
         call_id: clock.new_id(),
         message_id: messages[1].id.clone(),
     };
-    Box::new(TurnCommit {
-        run_id: clock.new_id(),
-        session_label: label.to_owned(),
-        expected_head: parent.clone(),
-        parent_turn_id: parent,
+    Box::new(TurnEnd {
+        header: TurnHeader {
+            run_id: clock.new_id(),
+            session_label: label.to_owned(),
+            expected_head: parent.clone(),
+            parent_turn_id: parent,
+            started_at: 1_780_000_000_000,
+            role: AgentRole::Unified,
+            toolset_name: "full".to_owned(),
+            source_event_id: Some(format!("ev{id}")),
+            workspace_path: "/home/me/space".to_owned(),
+        },
+        settings: TurnSettings {
+            provider: "anthropic".to_owned(),
+            model: "claude-sonnet-4".to_owned(),
+            tools_available: ["read", "write", "edit", "bash", "grep", "find", "ls", "task"]
+                .map(str::to_owned)
+                .to_vec(),
+            permissions_granted: r#"[{"fs":["read","write"],"net":[]}]"#.to_owned(),
+        },
         move_pointer: true,
         status: TurnStatus::Completed,
         stop_reason: StopReason::EndTurn,
-        started_at: 1_780_000_000_000,
         completed_at: 1_780_000_000_005,
-        provider: "anthropic".to_owned(),
-        model: "claude-sonnet-4".to_owned(),
-        role: AgentRole::Unified,
-        toolset_name: "full".to_owned(),
-        tools_available: ["read", "write", "edit", "bash", "grep", "find", "ls", "task"]
-            .map(str::to_owned)
-            .to_vec(),
-        permissions_granted: r#"[{"fs":["read","write"],"net":[]}]"#.to_owned(),
         usage: TokenUsage::new(1_000, 200, 900, 100, 0),
         usage_estimated: false,
         context_tokens: Some(2_200),
         cost: Some(0.01),
         query_message_ids: vec![messages[0].id.clone()],
         response_message_id: Some(messages[3].id.clone()),
-        source_event_id: Some(format!("ev{id}")),
-        workspace_path: "/home/me/space".to_owned(),
         error: None,
         attempts: Vec::new(),
         tool_calls: vec![call(0, "read", read), call(1, "bash", list)],
@@ -174,14 +179,16 @@ fn commit_one_turn(bencher: divan::Bencher<'_, '_>, mode: &str) {
         });
 }
 
-/// The same turn by its commit points: W0, W1 with W2, W3, W4. Each waits for its own, as a run with one tool round does.
-async fn journalled(ledger: &Ledger, turn: &TurnCommit) -> Option<String> {
-    let mut begun = turn.clone();
-    begun.status = TurnStatus::Streaming;
-    begun.messages.truncate(1);
-    begun.tool_calls.clear();
-    let context = r#"{"systemPrompt":"s","model":"claude-sonnet-4","maxIterations":25}"#.to_owned();
-    let opening = TurnOpening { turn: begun, context, target: None };
+/// The same turn by its commit points: W0, W1 with W2, W3, W4. It waits for each, as a run with one tool round does.
+async fn journalled(ledger: &Ledger, turn: &TurnEnd) -> Option<String> {
+    let opening = TurnOpening {
+        turn_id: turn.turn_id.clone(),
+        header: turn.header.clone(),
+        settings: turn.settings.clone(),
+        messages: turn.messages[..1].to_vec(),
+        context: r#"{"systemPrompt":"s","model":"claude-sonnet-4","maxIterations":25}"#.to_owned(),
+        target: None,
+    };
     let Opened::Leased(epoch) = ledger.begin(Box::new(opening)).await.unwrap() else {
         panic!("the session is free");
     };
@@ -193,7 +200,7 @@ async fn journalled(ledger: &Ledger, turn: &TurnCommit) -> Option<String> {
         });
         Box::new(TurnStep {
             turn_id: turn.turn_id.clone(),
-            session_label: turn.session_label.clone(),
+            session_label: turn.header.session_label.clone(),
             epoch,
             messages: turn.messages[messages].to_vec(),
             calls: calls.collect(),
@@ -223,7 +230,7 @@ fn journal_one_turn(bencher: divan::Bencher<'_, '_>, mode: &str) {
         });
 }
 
-/// The same nine rows, prepared once, without a thread, a check or a message of ours.
+/// The same nine rows, prepared once, without the writer thread and the engine's checks.
 #[divan::bench(args = ["FULL", "NORMAL"], sample_count = 500)]
 fn floor_one_turn(bencher: divan::Bencher<'_, '_>, mode: &str) {
     let (folder, clock) = (folder(), Clock::default());
@@ -274,11 +281,11 @@ CREATE TABLE sessions (label TEXT PRIMARY KEY, thread_id TEXT, updated_at INTEGE
 CREATE TABLE session_history (id INTEGER PRIMARY KEY, session_label TEXT, thread_id TEXT, changed_at INTEGER) STRICT;
 ";
 
-/// Turns of many sessions at once: what one transaction takes together is synced once.
+/// Turns of many concurrent sessions: the turns of one transaction are synced once.
 fn sessions_at_once(
     bencher: divan::Bencher<'_, '_>,
     (mode, sessions): (&str, usize),
-    one: impl AsyncFn(&Ledger, Box<TurnCommit>) -> Option<String>,
+    one: impl AsyncFn(&Ledger, Box<TurnEnd>) -> Option<String>,
 ) {
     let (folder, runtime, clock) = (folder(), runtime(), Clock::default());
     let synchronous = if mode == "FULL" { Synchronous::Full } else { Synchronous::Normal };
@@ -311,7 +318,7 @@ fn journal_many_sessions(bencher: divan::Bencher<'_, '_>, how: (&str, usize)) {
     sessions_at_once(bencher, how, async |ledger, turn| journalled(ledger, &turn).await);
 }
 
-/// A ledger of one thread with so many turns of four messages; the head but one, and the head.
+/// A ledger with one thread of this many turns of four messages; the parent of the head, and the head.
 fn thread(folder: &Path, runtime: &Runtime, turns: usize) -> (Arc<Ledger>, [Option<String>; 2]) {
     let clock = Clock::default();
     let ledger = open(&folder.join("ledger.db"), Synchronous::Normal);
@@ -346,12 +353,11 @@ fn history_after_a_known_head(bencher: divan::Bencher<'_, '_>, messages: usize) 
     });
 }
 
-/// A session of 10,000 turns whose last compaction left the newest 50.
+/// A session of 10,000 turns with a compaction before the newest 50.
 fn compacted(folder: &Path, runtime: &Runtime) -> Arc<Ledger> {
     let clock = Clock::default();
     let (ledger, [_, head]) = thread(folder, runtime, 9_950);
-    let mut turn = turn(&clock, "main", head.clone());
-    turn.epoch = None;
+    let turn = turn(&clock, "main", head.clone());
     let (id, through) = (clock.new_id(), head.unwrap());
     let before = runtime.block_on(ledger.turn(&through)).unwrap().unwrap().parent_turn_id.unwrap();
     let compaction = CompactionResult {
@@ -370,9 +376,15 @@ fn compacted(folder: &Path, runtime: &Runtime) -> Arc<Ledger> {
         trigger: "context_limit".to_owned(),
         compaction_type: "summary".to_owned(),
     };
-    let usage = CompactionUsage::free();
-    let step = CompactionStep { id: id.clone(), turn: *turn, compaction, usage };
-    runtime.block_on(ledger.compact(Box::new(step))).unwrap();
+    let commit = CompactionCommit {
+        id: id.clone(),
+        header: turn.header,
+        open_turn: None,
+        completed_at: turn.completed_at,
+        compaction,
+        usage: CompactionUsage::free(),
+    };
+    runtime.block_on(ledger.compact(Box::new(commit))).unwrap();
     let mut head = Some(id);
     for _ in 0..49 {
         head = runtime.block_on(ledger.commit(self::turn(&clock, "main", head))).unwrap().head;
@@ -386,13 +398,13 @@ fn history_of_the_last_50_of_10_000_turns(bencher: divan::Bencher<'_, '_>) {
     let ledger = compacted(folder.path(), &runtime);
     bencher.bench_local(|| {
         let history = runtime.block_on(ledger.history("main", None, None)).unwrap();
-        // The summary, and the 50.
+        // The summary and the 50.
         assert_eq!(history.turns.len(), 51);
         history
     });
 }
 
-/// What the first call of a process waits for: opening the file, and the same history.
+/// What the first call of a process waits for: opening the file, and reading the same history.
 #[divan::bench(sample_count = 20)]
 fn open_and_read_the_last_50_of_10_000_turns(bencher: divan::Bencher<'_, '_>) {
     let (folder, runtime) = (folder(), runtime());
@@ -415,7 +427,8 @@ fn fork_a_turn(bencher: divan::Bencher<'_, '_>) {
     bencher.bench_local(|| runtime.block_on(ledger.fork(&head, None)).unwrap());
 }
 
-/// The file against what was put into it: texts, arguments, results, and all ids and JSON columns of the broker interface.
+/// The size of the file compared with its content: texts, arguments, results, and all ids and JSON columns of the broker
+/// interface.
 fn size() {
     const TURNS: usize = 10_000;
     let (folder, runtime) = (folder(), runtime());
@@ -433,13 +446,13 @@ fn size() {
         mean(&took[..1_000]),
         mean(&took[TURNS - 1_000..])
     );
-    // The text of its turns is indexed behind them; a search has it done.
+    // The search index is written in the background; a search waits for it.
     let words = ledger.search("fox".to_owned(), SearchOptions::default());
     assert_eq!(runtime.block_on(words).unwrap().items.len(), 100);
     let texts = "coalesce(sum(length(CAST(content AS BLOB)) + coalesce(length(thinking), 0)), 0) FROM messages";
     let arguments = "coalesce(sum(length(params_json) + length(result_json)), 0) FROM tool_calls";
     let payload = format!("(SELECT {texts}) + (SELECT {arguments})");
-    // What the broker interface stores beside it, without the numbers.
+    // The other columns of the broker interface, without the numbers.
     let ids = [
         (
             "turns",

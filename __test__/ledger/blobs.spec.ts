@@ -115,7 +115,7 @@ describe('values over 64 KiB', () => {
     const storedTurn = await engine.ledger.turn(run.turnId)
     expect(storedTurn?.toolCalls.map((call) => call.result)).toEqual([file, file])
     const [capped] = storedTurn?.messages.filter(({ role }) => role === 'tool') ?? []
-    expect(capped?.content).toContain('the full result is kept')
+    expect(capped?.content).toContain('the full result is stored')
     // The file, and what the model got of it.
     expect((await stats(engine)).count).toBe(2)
     const { rows } = await engine.ledger.query(

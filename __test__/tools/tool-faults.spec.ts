@@ -255,7 +255,7 @@ test('a long answer is cut for the model in the middle; the caller and the ledge
   expect(request.length).toBeLessThan(250_000)
   expect(request).toContain('begin ä')
   expect(request).toContain('ä end')
-  expect(request).toContain('characters were cut here; the full result is kept')
+  expect(request).toContain('characters were cut here; the full result is stored')
 })
 
 test('resolving twice, or resolving and then throwing, answers once', async () => {

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use super::drive::{Ended, TurnPosition, commit};
+use super::drive::{Ended, TurnPosition, turn_end};
 use super::shared::EngineShared;
 use base::clock::Clock;
 use base::error::{EngineError, ErrorCode};
 use model::{
     AgentError, AgentErrorKind, Defaults, ErrorDetail, FailureKind, InterruptedTurn, Journal,
-    OnStaleHead, OpenTurn, Opened, StorageError, StorageErrorKind, StreamEvent, TokenUsage,
-    TurnCommit, parse_context, quoted,
+    OpenTurn, Opened, StorageError, StorageErrorKind, StreamEvent, TokenUsage, TurnEnd,
+    parse_context, quoted,
 };
 use turn::machine::{Event, Machine, Tick};
 
@@ -46,10 +46,8 @@ pub(crate) async fn discard(shared: &EngineShared, turn_id: &str) -> Result<(), 
         return Err(not_interrupted(turn_id).into());
     };
     let release = ReleaseLease { journal, label: &turn.session_label, epoch: turn.epoch };
-    let mut commit = closed_turn(&shared.clock, &turn, Machine::restore(&turn, u32::MAX))?;
-    commit.epoch = Some(turn.epoch);
-    commit.on_stale_head = OnStaleHead::Beside;
-    journal.commit(Box::new(commit)).await?;
+    let end = closed_turn(&shared.clock, &turn, Machine::restore(&turn, u32::MAX))?;
+    journal.commit(Box::new(end)).await?;
     drop(release);
     Ok(())
 }
@@ -67,12 +65,12 @@ impl Drop for ReleaseLease<'_> {
     }
 }
 
-/// The commit that closes an interrupted turn.
+/// The end that closes an interrupted turn.
 fn closed_turn(
     clock: &Clock,
     turn: &OpenTurn,
     mut machine: Machine,
-) -> Result<TurnCommit, StorageError> {
+) -> Result<TurnEnd, StorageError> {
     let mut new_id = || clock.new_id();
     let mut defaults = Defaults { new_id: &mut new_id, now_ms: clock.now_ms() };
     // An altered context is not used; closing the turn needs only its names.
@@ -108,12 +106,12 @@ fn closed_turn(
         started_at: turn.started_at,
         completed_at: clock.now_ms(),
     };
-    let commit = commit(&context, &machine, &outcome, &ended, position);
+    let end = turn_end(&context, &machine, &outcome, &ended, position);
     let (messages, tool_calls) = machine.into_parts();
     let error = interrupted().message;
     // Whether a delta was emitted is recorded with the events.
     let last_event = Some(StreamEvent::StreamError { error, partial: false, seq: 0 });
-    Ok(TurnCommit { messages, tool_calls, last_event, ..commit })
+    Ok(TurnEnd { messages, tool_calls, epoch: Some(turn.epoch), last_event, ..end })
 }
 
 fn not_interrupted(turn_id: &str) -> StorageError {

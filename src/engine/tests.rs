@@ -16,18 +16,18 @@ use super::*;
 use crate::tools::{Invocation, ToolAnswer, ToolFuture, ToolHost};
 use base::clock::Clock;
 use model::{
-    CallStep, Catalogue, CommitReceipt, CompactionStep, Defaults, Expense, HistoryBase,
+    CallStep, Catalogue, CommitReceipt, CompactionCommit, Defaults, Expense, HistoryBase,
     HistoryTurn, Journal, JournalFuture, Message, OpenTurn, Opened, SessionHistory, SpentBy,
-    StorageError, StorageErrorKind, TurnCommit, TurnOpening, TurnStep, parse_context,
+    StorageError, StorageErrorKind, ToolCallRecord, TurnEnd, TurnOpening, TurnStep, parse_context,
 };
 use provider::{Provider, ProviderKeys, Script, ScriptedProvider};
 
 /// A journal in memory: the committed turns, and the head.
 #[derive(Default)]
 struct Memory {
-    turns: Mutex<Vec<TurnCommit>>,
-    /// The running turn.
-    open: Mutex<Option<TurnCommit>>,
+    turns: Mutex<Vec<TurnEnd>>,
+    /// The written part of the running turn.
+    open: Mutex<Option<(Vec<Message>, Vec<ToolCallRecord>)>>,
     /// What each step wrote, as text.
     steps: Mutex<Vec<String>>,
     /// How steps are refused.
@@ -106,7 +106,7 @@ impl Journal for Memory {
             Err(StorageError::new(StorageErrorKind::Full, "the disk is full"))
         } else {
             assert!(open.is_none(), "one run at a time");
-            *open = Some(opening.turn);
+            *open = Some((opening.messages, Vec::new()));
             self.steps.lock().unwrap().push("W0".to_owned());
             Ok(Opened::Leased(1))
         };
@@ -123,14 +123,14 @@ impl Journal for Memory {
             return Box::pin(std::future::ready(Err(StorageError::new(kind, "refused"))));
         }
         let mut open = self.open.lock().unwrap();
-        let turn = open.as_mut().unwrap();
+        let (messages, calls) = open.as_mut().unwrap();
         for message in step.messages {
-            assert!(turn.messages.iter().all(|other| other.id != message.id), "written once");
-            turn.messages.push(message);
+            assert!(messages.iter().all(|other| other.id != message.id), "written once");
+            messages.push(message);
         }
         for call in step.calls {
-            turn.tool_calls.retain(|other| other.call_id != call.row.call_id);
-            turn.tool_calls.push(call.row);
+            calls.retain(|other| other.call_id != call.row.call_id);
+            calls.push(call.row);
         }
         Box::pin(std::future::ready(Ok(())))
     }
@@ -147,18 +147,18 @@ impl Journal for Memory {
         Box::pin(std::future::ready(Ok(Opened::Busy)))
     }
 
-    fn compact(&self, _step: Box<CompactionStep>) -> JournalFuture<'static, ()> {
+    fn compact(&self, _commit: Box<CompactionCommit>) -> JournalFuture<'static, ()> {
         let refused = StorageError::new(StorageErrorKind::Full, "the disk is full");
         Box::pin(std::future::ready(Err(refused)))
     }
 
-    fn commit(&self, turn: Box<TurnCommit>) -> JournalFuture<'static, CommitReceipt> {
+    fn commit(&self, turn: Box<TurnEnd>) -> JournalFuture<'static, CommitReceipt> {
         Box::pin(std::future::ready(self.keep(turn)))
     }
 }
 
 impl Memory {
-    fn keep(&self, mut turn: Box<TurnCommit>) -> Result<CommitReceipt, StorageError> {
+    fn keep(&self, mut turn: Box<TurnEnd>) -> Result<CommitReceipt, StorageError> {
         if self.full.load(Ordering::Relaxed) {
             return Err(StorageError::new(StorageErrorKind::Full, "the disk is full"));
         }
@@ -166,10 +166,9 @@ impl Memory {
             // The facts of earlier steps and of this one.
             let opened = self.open.lock().unwrap().take().unwrap();
             let (messages, calls) = (turn.messages, turn.tool_calls);
-            turn.messages = opened.messages;
+            (turn.messages, turn.tool_calls) = opened;
             turn.messages.extend(messages);
             turn.messages.sort_by_key(|message| message.sequence);
-            turn.tool_calls = opened.tool_calls;
             turn.tool_calls.retain(|old| calls.iter().all(|new| new.call_id != old.call_id));
             turn.tool_calls.extend(calls);
             turn.tool_calls.sort_by_key(|call| call.sequence);
@@ -179,7 +178,7 @@ impl Memory {
             let mut turns = self.turns.lock().unwrap();
             let head = turns.last().map(|turn| turn.turn_id.clone());
             if turn.move_pointer {
-                assert_eq!(head, turn.expected_head, "the run knew the session's head");
+                assert_eq!(head, turn.header.expected_head, "the run knew the session's head");
             }
             let turn_id = turn.turn_id.clone();
             turns.push(*turn);
@@ -610,7 +609,7 @@ async fn runs_of_one_session_follow_each_other() {
     assert_eq!(one["messages"][1]["content"], "one");
     assert_eq!(two["messages"][1]["content"], "two");
     let turns = rig.journal.turns.lock().unwrap();
-    assert_eq!(turns[1].parent_turn_id.as_ref(), Some(&turns[0].turn_id));
+    assert_eq!(turns[1].header.parent_turn_id.as_ref(), Some(&turns[0].turn_id));
 }
 
 #[tokio::test(start_paused = true)]

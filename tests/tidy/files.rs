@@ -1,4 +1,4 @@
-//! Owns what every file must be: short, with a header, and without work left for later.
+//! Checks every file: short, with a header, and without unfinished work. It must never need a build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,5 +1,5 @@
-//! Owns the rooms inside rooms: each table of `ARCHITECTURE.md` under "Inner rooms of …" defines which of a room's folders and
-//! files may use which.
+//! Checks the inner rooms: each table of `ARCHITECTURE.md` under "Inner rooms of …" defines which of a room's folders and
+//! files may use which. It must never need a build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -62,7 +62,7 @@ fn inner_rooms_are_used_one_way_only() {
 }
 
 #[test]
-fn a_mod_file_of_a_room_with_inner_rooms_only_hands_names_on() {
+fn a_mod_file_of_a_room_with_inner_rooms_only_re_exports_names() {
     let rooms = tables();
     let mut bad = Vec::new();
     for source in sources().iter().filter(|source| rooms.contains_key(&source.room)) {
@@ -70,7 +70,7 @@ fn a_mod_file_of_a_room_with_inner_rooms_only_hands_names_on() {
         let kinds = ["fn", "struct", "enum", "impl", "trait", "const", "static"];
         if is_mod && kinds.iter().any(|kind| !words(&source.code, kind).is_empty()) {
             bad.push(format!(
-                "{}: hand names on, and define them in files of their own",
+                "{}: re-export names, and define them in files of their own",
                 source.path
             ));
         }

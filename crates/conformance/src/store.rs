@@ -4,7 +4,7 @@
 
 use std::pin::Pin;
 
-use model::{CommitReceipt, LedgerPorts, StorageError, TurnCommit};
+use model::{CommitReceipt, LedgerPorts, StorageError, TurnEnd};
 
 /// The answer of a store; cases run on one thread.
 pub type Doing<'a, T = ()> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -97,7 +97,7 @@ impl Fixture {
     ///
     /// # Errors
     /// Those of [`model::Journal::commit`].
-    pub async fn commit(&self, turn: TurnCommit) -> Result<CommitReceipt, StorageError> {
+    pub async fn commit(&self, turn: TurnEnd) -> Result<CommitReceipt, StorageError> {
         self.ledger.journal.commit(Box::new(turn)).await
     }
 

@@ -3,9 +3,10 @@
 //! Every time in them is [`NOW`] and a few milliseconds: a store's clock stands there.
 
 use model::{
-    AgentRole, Attempt, Block, CallPurpose, CallStep, CompactionResult, Message, OnStaleHead,
-    Provenance, ReplayClass, Role, StopReason, TokenUsage, ToolCallRecord, ToolCallStatus,
-    TurnCommit, TurnOpening, TurnStatus, TurnStep,
+    AgentRole, Attempt, Block, CallPurpose, CallStep, CompactionCommit, CompactionResult,
+    CompactionUsage, Message, OnStaleHead, Provenance, ReplayClass, Role, StopReason, TokenUsage,
+    ToolCallRecord, ToolCallStatus, TurnEnd, TurnHeader, TurnLease, TurnOpening, TurnSettings,
+    TurnStatus, TurnStep,
 };
 use serde_json::value::RawValue;
 
@@ -42,7 +43,7 @@ pub fn message(id: &str, role: Role, sequence: u32, blocks: Vec<Block>) -> Messa
 }
 
 /// A turn of four messages and one tool call, after `parent`, which is also the head it expects.
-pub fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
+pub fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
     let provenance = Some(Provenance {
         provider: "anthropic".to_owned(),
         api: "anthropic-messages".to_owned(),
@@ -81,31 +82,35 @@ pub fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
         content: vec![Block::text("content of a")],
         is_error: false,
     };
-    TurnCommit {
+    TurnEnd {
         turn_id: id.to_owned(),
-        run_id: format!("run-{id}"),
-        session_label: label.to_owned(),
-        parent_turn_id: parent.map(ToOwned::to_owned),
-        expected_head: parent.map(ToOwned::to_owned),
+        header: TurnHeader {
+            run_id: format!("run-{id}"),
+            session_label: label.to_owned(),
+            parent_turn_id: parent.map(ToOwned::to_owned),
+            expected_head: parent.map(ToOwned::to_owned),
+            started_at: NOW,
+            role: AgentRole::Unified,
+            toolset_name: "full".to_owned(),
+            source_event_id: Some("event".to_owned()),
+            workspace_path: "/work".to_owned(),
+        },
+        settings: TurnSettings {
+            provider: "anthropic".to_owned(),
+            model: "claude".to_owned(),
+            tools_available: vec!["read".to_owned()],
+            permissions_granted: r#"[{"fs": "read"}]"#.to_owned(),
+        },
         move_pointer: true,
         status: TurnStatus::Completed,
         stop_reason: StopReason::EndTurn,
-        started_at: NOW,
         completed_at: NOW + 10,
-        provider: "anthropic".to_owned(),
-        model: "claude".to_owned(),
-        role: AgentRole::Unified,
-        toolset_name: "full".to_owned(),
-        tools_available: vec!["read".to_owned()],
-        permissions_granted: r#"[{"fs": "read"}]"#.to_owned(),
         usage: TokenUsage::new(100, 20, 3, 4, 5),
         usage_estimated: false,
         context_tokens: Some(127),
         cost: Some(0.25),
         query_message_ids: vec![format!("{id}-m0")],
         response_message_id: Some(format!("{id}-m3")),
-        source_event_id: Some("event".to_owned()),
-        workspace_path: "/work".to_owned(),
         error: None,
         attempts: vec![Attempt {
             purpose: CallPurpose::Run,
@@ -151,7 +156,7 @@ pub fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
 }
 
 /// A turn of one question and one answer.
-pub fn short_turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
+pub fn short_turn(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
     let mut short = turn(id, label, parent);
     short.tool_calls.clear();
     short.tool_call_count = 0;
@@ -160,20 +165,20 @@ pub fn short_turn(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
 }
 
 /// W0 of `turn`: its first message, and nothing of its end.
-pub fn opening(turn: &TurnCommit) -> Box<TurnOpening> {
-    let mut begun = turn.clone();
-    begun.status = TurnStatus::Streaming;
-    begun.messages.truncate(1);
-    begun.tool_calls.clear();
-    begun.tool_call_count = 0;
-    begun.usage = TokenUsage::default();
-    let context = r#"{"systemPrompt":"s","maxIterations":25}"#.to_owned();
-    Box::new(TurnOpening { turn: begun, context, target: Some(r#"{"to":1}"#.to_owned()) })
+pub fn opening(turn: &TurnEnd) -> Box<TurnOpening> {
+    Box::new(TurnOpening {
+        turn_id: turn.turn_id.clone(),
+        header: turn.header.clone(),
+        settings: turn.settings.clone(),
+        messages: turn.messages[..1].to_vec(),
+        context: r#"{"systemPrompt":"s","maxIterations":25}"#.to_owned(),
+        target: Some(r#"{"to":1}"#.to_owned()),
+    })
 }
 
 /// A step of `turn`: so many of its messages, and its call with this status.
 pub fn step(
-    turn: &TurnCommit,
+    turn: &TurnEnd,
     epoch: i64,
     messages: std::ops::Range<usize>,
     status: ToolCallStatus,
@@ -186,7 +191,7 @@ pub fn step(
     }
     Box::new(TurnStep {
         turn_id: turn.turn_id.clone(),
-        session_label: turn.session_label.clone(),
+        session_label: turn.header.session_label.clone(),
         epoch,
         messages: turn.messages[messages].to_vec(),
         calls: vec![CallStep {
@@ -199,7 +204,7 @@ pub fn step(
 }
 
 /// W4 of `turn`, with what is left to write.
-pub fn ending(turn: &TurnCommit, epoch: i64, written: usize) -> Box<TurnCommit> {
+pub fn ending(turn: &TurnEnd, epoch: i64, written: usize) -> Box<TurnEnd> {
     let mut ended = turn.clone();
     ended.messages.drain(..written);
     ended.tool_calls.clear();
@@ -226,4 +231,21 @@ pub fn compaction(through: &str, kept: &str) -> CompactionResult {
         trigger: "context_limit".to_owned(),
         compaction_type: "summary".to_owned(),
     }
+}
+
+/// The commit of a compaction that stands where `turn` does; under its lease where `epoch` is that of the open turn.
+pub fn compacting(
+    id: &str,
+    turn: &TurnEnd,
+    epoch: Option<i64>,
+    compaction: CompactionResult,
+) -> Box<CompactionCommit> {
+    Box::new(CompactionCommit {
+        id: id.to_owned(),
+        header: turn.header.clone(),
+        open_turn: epoch.map(|epoch| TurnLease { turn_id: turn.turn_id.clone(), epoch }),
+        completed_at: turn.completed_at,
+        usage: CompactionUsage::of_result(&compaction),
+        compaction,
+    })
 }

@@ -72,8 +72,9 @@ pub use data::tool::{
 };
 pub use ports::broker_turn::parse_result;
 pub use ports::commit::{
-    CallStep, CommitReceipt, CompactionStep, CompactionUsage, OnStaleHead, Opened, ToolCallRecord,
-    TurnCommit, TurnFacts, TurnOpening, TurnStep,
+    CallStep, CommitReceipt, CompactionCommit, CompactionUsage, OnStaleHead, Opened,
+    ToolCallRecord, TurnEnd, TurnHeader, TurnLease, TurnOpening, TurnSettings, TurnStep,
+    query_message_ids, response_message_id,
 };
 pub use ports::future::JournalFuture;
 pub use ports::journal::Journal;

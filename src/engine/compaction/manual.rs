@@ -22,9 +22,8 @@ use crate::engine::shared::EngineShared;
 use crate::engine::state::{Bounds, ModelTarget, millis};
 use base::error::{EngineError, ErrorCode};
 use model::{
-    AgentRole, CompactionResult, CompactionStep, CompactionUsage, HistoryTurn, Message,
-    OnStaleHead, StopReason, StorageError, StorageErrorKind, TokenUsage, TurnCommit, TurnStatus,
-    summary_text,
+    AgentRole, CompactionCommit, CompactionResult, CompactionUsage, HistoryTurn, Message,
+    StorageError, StorageErrorKind, TurnHeader, summary_text,
 };
 use provider::RequestHost;
 use turn::calibration::Ratio;
@@ -110,9 +109,9 @@ pub(crate) async fn compact_session(
     let names = Names { id: &id, run_id: &format!("compact-{id}"), label, head: &head };
     let outcome = manual_plan(shared, &compactor, &input, names, &cancel, host).await?;
     let Some(outcome) = outcome else { return Ok(None) };
-    let step = manual_step(shared, names, &compactor, &input, outcome);
-    let result = step.compaction.clone();
-    journal.compact(Box::new(step)).await?;
+    let commit = manual_commit(shared, names, &compactor, &input, outcome);
+    let result = commit.compaction.clone();
+    journal.compact(Box::new(commit)).await?;
     drop(lane);
     Ok(Some(result))
 }
@@ -229,13 +228,13 @@ async fn manual_plan(
     })
 }
 
-fn manual_step(
+fn manual_commit(
     shared: &EngineShared,
     names: Names<'_>,
     compactor: &Compactor,
     input: &CompactionInput,
     outcome: ManualSummary,
-) -> CompactionStep {
+) -> CompactionCommit {
     let ManualSummary { cut, strategy, text: summary, used, took } = outcome;
     let (id, head) = (names.id.to_owned(), names.head.to_owned());
     let now = shared.clock.now_ms();
@@ -265,41 +264,17 @@ fn manual_step(
         trigger: seed_trigger(Trigger::Manual).to_owned(),
         compaction_type: strategy.as_str().to_owned(),
     };
-    let turn = TurnCommit {
-        turn_id: id.clone(),
+    // It is of no run: it has no role, tools and place of work of its own.
+    let header = TurnHeader {
         run_id: names.run_id.to_owned(),
         session_label: names.label.to_owned(),
         parent_turn_id: Some(head.clone()),
         expected_head: Some(head),
-        move_pointer: true,
-        status: TurnStatus::Completed,
-        stop_reason: StopReason::EndTurn,
         started_at: now.saturating_sub_unsigned(millis(took)),
-        completed_at: now,
-        provider: compactor.target.provider_name.clone(),
-        model: compactor.target.model_name.clone(),
         role: AgentRole::Unified,
         toolset_name: String::new(),
-        tools_available: Vec::new(),
-        permissions_granted: "[]".to_owned(),
-        usage: TokenUsage::default(),
-        usage_estimated: false,
-        context_tokens: None,
-        cost: None,
-        query_message_ids: Vec::new(),
-        response_message_id: None,
         source_event_id: None,
         workspace_path: String::new(),
-        error: None,
-        attempts: Vec::new(),
-        messages: Vec::new(),
-        tool_calls: Vec::new(),
-        tool_call_count: 0,
-        compaction: None,
-        epoch: None,
-        on_stale_head: OnStaleHead::Refuse,
-        last_event: None,
-        cache: None,
     };
-    CompactionStep { id, turn, compaction, usage: used }
+    CompactionCommit { id, header, open_turn: None, completed_at: now, compaction, usage: used }
 }

@@ -11,7 +11,7 @@ use crate::engine::active_run::ActiveRun;
 use crate::engine::call::run_hook;
 use crate::engine::context::{CompactionInput, Session};
 use crate::engine::state::{JournalState, RunUsage, Unfinished};
-use model::{CompactionResult, CompactionStep, CompactionUsage, Message};
+use model::{CompactionCommit, CompactionResult, CompactionUsage, Message, TurnLease};
 use turn::machine::Interrupt;
 
 /// The part of the history that a compaction cuts.
@@ -107,24 +107,24 @@ pub(super) async fn write(
     }
     let WrittenCompaction { id, result, usage } = compaction;
     let head = &mut session.head;
-    let mut turn = active.run.opening().turn;
-    turn.parent_turn_id.clone_from(&head.parent_turn_id);
-    turn.expected_head.clone_from(&head.expected_head);
-    turn.epoch = match &head.journal {
-        JournalState::Open(recorder) => Some(recorder.epoch()),
+    let open_turn = match &head.journal {
+        JournalState::Open(recorder) => {
+            Some(TurnLease { turn_id: active.run.turn_id.clone(), epoch: recorder.epoch() })
+        }
         JournalState::AtEnd => None,
         // The ledger refuses writes of this run; its answer is still delivered.
         JournalState::Refused(_) => return Ok(false),
     };
-    turn.completed_at = active.shared.clock.now_ms();
-    let step = CompactionStep {
+    let commit = CompactionCommit {
         id: id.to_owned(),
-        turn,
+        header: active.run.header(head),
+        open_turn,
+        completed_at: active.shared.clock.now_ms(),
         compaction: result.clone(),
         usage: usage.clone(),
     };
     // Not under the guard: a submitted commit is always completed.
-    journal.compact(Box::new(step)).await.map_err(|error| Unfinished::Failed(error.message))?;
+    journal.compact(Box::new(commit)).await.map_err(|error| Unfinished::Failed(error.message))?;
     head.parent_turn_id = Some(id.to_owned());
     head.expected_head = Some(id.to_owned());
     Ok(true)

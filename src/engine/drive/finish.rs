@@ -4,15 +4,15 @@
 
 use std::sync::Arc;
 
-use super::outcome::{self, Ended, TurnPosition, last_answer};
+use super::outcome::{self, Ended, TurnPosition};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{Session, settled_budget};
 use crate::engine::events::RecordKind;
 use crate::engine::state::{JournalState, RunUsage, millis};
 use base::telemetry::{self, Instrument as _};
 use model::{
-    AgentPhase, AgentResult, Journal, StorageError, StorageErrorKind, StreamEvent, TurnCommit,
-    TurnStatus,
+    AgentPhase, AgentResult, Journal, StorageError, StorageErrorKind, StreamEvent, TurnEnd,
+    TurnStatus, response_message_id,
 };
 use turn::machine::{Machine, Outcome};
 
@@ -61,15 +61,14 @@ pub(super) async fn finish(
     });
     let written = match &shared.journal {
         Some(journal) => {
-            let mut commit =
-                commit_of(active, journal, &machine, &outcome, &ended, &mut session).await;
-            if let Ok(commit) = &mut commit {
-                commit.last_event = Some(last.clone());
-                commit.cache.clone_from(&cache);
+            let mut end = turn_end(active, journal, &machine, &outcome, &ended, &mut session).await;
+            if let Ok(end) = &mut end {
+                end.last_event = Some(last.clone());
+                end.cache.clone_from(&cache);
             }
             let span = telemetry::commit_span(&run.turn_id);
-            let written = match commit {
-                Ok(commit) => journal.commit(Box::new(commit)).instrument(span).await,
+            let written = match end {
+                Ok(end) => journal.commit(Box::new(end)).instrument(span).await,
                 Err(error) => Err(error),
             };
             if written.is_err() {
@@ -104,15 +103,15 @@ pub(super) async fn finish(
     emit_end(active, last, &result);
 }
 
-/// The commit of W4.
-async fn commit_of(
+/// The end of the turn, with the facts that are not written yet.
+async fn turn_end(
     active: &ActiveRun,
     journal: &Arc<dyn Journal>,
     machine: &Machine,
     outcome: &Outcome,
     ended: &Ended,
     session: &mut Option<Session>,
-) -> Result<TurnCommit, StorageError> {
+) -> Result<TurnEnd, StorageError> {
     let run = &active.run;
     let mut position = TurnPosition {
         parent_turn_id: run.context.parent_turn_id.clone(),
@@ -140,21 +139,21 @@ async fn commit_of(
         }
         None => {}
     }
-    let mut commit = outcome::commit(&run.context, machine, outcome, ended, position);
+    let mut end = outcome::turn_end(&run.context, machine, outcome, ended, position);
     match session.as_mut().map(|session| &mut session.head.journal) {
         Some(JournalState::Open(recorder)) => {
             recorder.settle().await;
             let step = recorder.unwritten(machine, &[]);
-            commit.epoch = Some(recorder.epoch());
-            commit.messages = step.messages;
-            commit.tool_calls = step.calls.into_iter().map(|call| call.row).collect();
+            end.epoch = Some(recorder.epoch());
+            end.messages = step.messages;
+            end.tool_calls = step.calls.into_iter().map(|call| call.row).collect();
         }
         Some(JournalState::AtEnd | JournalState::Refused(_)) | None => {
-            commit.messages = machine.messages().to_vec();
-            commit.tool_calls = machine.calls().map(|call| call.row.clone()).collect();
+            end.messages = machine.messages().to_vec();
+            end.tool_calls = machine.calls().map(|call| call.row.clone()).collect();
         }
     }
-    Ok(commit)
+    Ok(end)
 }
 
 /// The terminal event, without its number.
@@ -166,7 +165,7 @@ fn last_event(active: &ActiveRun, machine: &Machine, outcome: &Outcome) -> Strea
     StreamEvent::StreamEnd {
         run_id: active.run.context.run_id.clone(),
         r#final: true,
-        message_id: last_answer(machine),
+        message_id: response_message_id(machine.messages()),
         seq: 0,
     }
 }

@@ -17,5 +17,5 @@ mod tool_batch;
 mod tool_events;
 
 pub(crate) use driver::{Driver, Fallback};
-pub(crate) use outcome::{Ended, TurnPosition, commit};
+pub(crate) use outcome::{Ended, TurnPosition, turn_end};
 pub(crate) use run_loop::drive;

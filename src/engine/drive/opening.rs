@@ -54,12 +54,9 @@ async fn read_session(driver: &Driver) -> Result<Session, Box<Event>> {
 /// W0. Reads the session again if another process has moved it, and waits while another process runs it.
 async fn open(driver: &Driver, journal: &Arc<dyn Journal>) -> Result<Session, Box<Event>> {
     let run = &driver.active.run;
-    let opening = run.opening();
     loop {
         let mut session = read_session(driver).await?;
-        let mut opening = opening.clone();
-        opening.turn.parent_turn_id.clone_from(&session.head.parent_turn_id);
-        opening.turn.expected_head.clone_from(&session.head.expected_head);
+        let opening = run.opening(&session.head);
         loop {
             // Not under the guard: if this future were dropped, the turn would be open without an owner.
             match journal.begin(Box::new(opening.clone())).await {

@@ -5,7 +5,7 @@
 use model::{
     AgentMessage, AgentResult, AssembledContext, Attempt, CacheBreak, CompactionResult,
     OnStaleHead, PersistError, Role, RunWarning, StopReason, StorageError, TokenBudget, TokenUsage,
-    TurnCommit, TurnFacts, TurnStatus,
+    TurnEnd, TurnHeader, TurnSettings, TurnStatus, query_message_ids, response_message_id,
 };
 use turn::machine::{Machine, Outcome};
 
@@ -38,35 +38,46 @@ pub(crate) struct TurnPosition {
     pub(crate) completed_at: i64,
 }
 
-/// The commit of a turn that has ended. The caller sets the messages and calls to write.
-pub(crate) fn commit(
+/// The end of a turn, as the ledger writes it. The caller sets the messages and calls to write.
+pub(crate) fn turn_end(
     context: &AssembledContext,
     machine: &Machine,
     outcome: &Outcome,
     ended: &Ended,
     position: TurnPosition,
-) -> TurnCommit {
+) -> TurnEnd {
     let Used { usage, usage_estimated, context_tokens } = used(machine, ended);
-    let facts = TurnFacts {
+    let all = machine.messages();
+    TurnEnd {
         turn_id: ended.turn_id.clone(),
-        parent_turn_id: position.parent_turn_id,
-        expected_head: position.expected_head,
+        header: TurnHeader {
+            parent_turn_id: position.parent_turn_id,
+            expected_head: position.expected_head,
+            ..TurnHeader::new(context, position.started_at)
+        },
+        settings: TurnSettings::new(context),
         move_pointer: position.began && machine.moves_pointer(),
         status: TurnStatus::of(outcome.stop_reason),
         stop_reason: outcome.stop_reason,
-        started_at: position.started_at,
         completed_at: position.completed_at,
         usage,
         usage_estimated,
         context_tokens,
         cost: ended.cost,
+        query_message_ids: query_message_ids(all),
+        response_message_id: response_message_id(all),
         error: outcome.error.clone(),
         attempts: ended.attempts.clone(),
+        messages: Vec::new(),
+        tool_calls: Vec::new(),
+        tool_call_count: machine.calls().count(),
         // The compaction was written when it was made: see `compaction`.
         compaction: None,
-    };
-    let commit = TurnCommit::new(context, facts, machine.messages(), machine.calls().count());
-    TurnCommit { on_stale_head: OnStaleHead::Beside, ..commit }
+        epoch: None,
+        on_stale_head: OnStaleHead::Beside,
+        last_event: None,
+        cache: None,
+    }
 }
 
 /// The result of an ended run.
@@ -143,10 +154,4 @@ pub(crate) fn is_failure(stop: StopReason) -> bool {
 pub(crate) fn summary(text: &str) -> Option<String> {
     let line = text.lines().find(|line| !line.trim().is_empty())?.trim();
     Some(line.chars().take(200).collect())
-}
-
-/// The id of the newest assistant message.
-pub(super) fn last_answer(machine: &Machine) -> Option<String> {
-    let answer = machine.messages().iter().rfind(|message| message.role == Role::Assistant)?;
-    Some(answer.id.clone())
 }

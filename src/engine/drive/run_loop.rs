@@ -9,13 +9,15 @@ use super::attempt::attempt;
 use super::driver::Driver;
 use super::finish::finish;
 use super::opening::enter;
-use super::outcome::last_answer;
 use super::tool_batch;
 use crate::engine::active_run::ActiveRun;
 use crate::engine::call::{NextCall, announce_wait};
 use crate::engine::context::Session;
 use crate::engine::state::{JournalState, LaneTicket, RunUsage};
-use model::{AgentPhase, CallPurpose, FailureKind, Role, RunWarning, StopReason, StreamEvent};
+use model::{
+    AgentPhase, CallPurpose, FailureKind, Role, RunWarning, StopReason, StreamEvent,
+    response_message_id,
+};
 use turn::machine::{Event, Interrupt, Machine, Step};
 
 /// Runs to the end: commit, terminal event, result. `ticket` is the run's ticket of its session's queue, if there is one;
@@ -152,7 +154,7 @@ fn announce_retry(active: &ActiveRun, attempt: u32, delay: Duration) {
 
 /// Emits the end of the newest answer, which is not the run's last.
 fn message_ended(active: &ActiveRun, machine: &Machine) {
-    let message_id = last_answer(machine);
+    let message_id = response_message_id(machine.messages());
     active.queue.event(|seq| StreamEvent::StreamEnd {
         run_id: active.run.context.run_id.clone(),
         r#final: false,

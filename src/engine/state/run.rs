@@ -9,12 +9,10 @@ use tokio::time::Instant;
 use super::bounds::Bounds;
 use super::control::RunControl;
 use super::request_template::RequestTemplate;
+use super::session_head::SessionHead;
 use super::target::ModelTarget;
 use crate::tools::ToolSet;
-use model::{
-    AssembledContext, RunWarning, StopReason, TokenUsage, TurnCommit, TurnFacts, TurnOpening,
-    TurnStatus,
-};
+use model::{AssembledContext, RunWarning, TurnHeader, TurnOpening, TurnSettings};
 use turn::fallback::Plan;
 
 /// The data of one run.
@@ -56,29 +54,22 @@ impl Run {
         left_out
     }
 
-    /// The turn as it is written before its first request (W0); the caller sets the session's head.
-    pub(crate) fn opening(&self) -> TurnOpening {
-        let facts = TurnFacts {
-            turn_id: self.turn_id.clone(),
-            parent_turn_id: None,
-            expected_head: None,
-            move_pointer: false,
-            status: TurnStatus::Streaming,
-            stop_reason: StopReason::Error,
-            started_at: self.started_ms,
-            completed_at: self.started_ms,
-            usage: TokenUsage::default(),
-            usage_estimated: false,
-            context_tokens: None,
-            cost: None,
-            error: None,
-            attempts: Vec::new(),
-            compaction: None,
-        };
-        let query = vec![self.context.current_message.clone()];
-        let turn = TurnCommit::new(&self.context, facts, &query, 0);
+    /// The header of its turn, which follows `head`.
+    pub(crate) fn header(&self, head: &SessionHead) -> TurnHeader {
+        TurnHeader {
+            parent_turn_id: head.parent_turn_id.clone(),
+            expected_head: head.expected_head.clone(),
+            ..TurnHeader::new(&self.context, self.started_ms)
+        }
+    }
+
+    /// The turn as it is written before its first request (W0).
+    pub(crate) fn opening(&self, head: &SessionHead) -> TurnOpening {
         TurnOpening {
-            turn: TurnCommit { messages: query, ..turn },
+            turn_id: self.turn_id.clone(),
+            header: self.header(head),
+            settings: TurnSettings::new(&self.context),
+            messages: vec![self.context.current_message.clone()],
             context: self.context.kept_json(),
             target: self.context.target.as_ref().map(|target| target.get().to_owned()),
         }

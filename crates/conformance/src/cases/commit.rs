@@ -36,7 +36,7 @@ pub async fn a_commit_that_fails_at_its_last_row_leaves_nothing(fixture: Fixture
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let before = fixture.counts().await;
     let mut broken = turn("t2", "new session", Some("t1"));
-    broken.expected_head = None;
+    broken.header.expected_head = None;
     broken.tool_calls[0].message_id = "no such message".to_owned();
     let error = fixture.commit(broken).await.unwrap_err();
     assert_eq!(error.kind, StorageErrorKind::Constraint);
@@ -46,7 +46,7 @@ pub async fn a_commit_that_fails_at_its_last_row_leaves_nothing(fixture: Fixture
 /// A case.
 pub async fn an_unknown_parent_is_refused_by_name(fixture: Fixture) {
     let mut orphan = turn("t1", "main", Some("missing"));
-    orphan.expected_head = None;
+    orphan.header.expected_head = None;
     let error = fixture.commit(orphan).await.unwrap_err();
     assert_eq!(error.kind, StorageErrorKind::UnknownTurn);
     assert!(error.message.contains("`missing`"), "{}", error.message);
@@ -106,7 +106,7 @@ pub async fn a_fork_is_one_session_and_inherits_its_persona(fixture: Fixture) {
 /// A case.
 pub async fn a_broker_commits_after_the_head_it_names_or_the_one_there_is(fixture: Fixture) {
     let mut first = turn("t1", "main", None);
-    first.expected_head = Some("not looked at".to_owned());
+    first.header.expected_head = Some("not looked at".to_owned());
     fixture.ledger.admin.write_turn(first).await.unwrap();
     fixture.ledger.admin.write_turn(turn("t2", "main", None)).await.unwrap();
     assert_eq!(

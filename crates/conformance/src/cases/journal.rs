@@ -3,11 +3,11 @@
 use crate::store::Fixture;
 use crate::turns::{ending, opening, short_turn, step, turn};
 use model::{
-    LedgerPorts, OpenTurn, Opened, ReplayClass, StorageErrorKind, ToolCallStatus, TurnCommit,
+    LedgerPorts, OpenTurn, Opened, ReplayClass, StorageErrorKind, ToolCallStatus, TurnEnd,
     TurnStatus,
 };
 
-async fn begin(ledger: &LedgerPorts, turn: &TurnCommit) -> i64 {
+async fn begin(ledger: &LedgerPorts, turn: &TurnEnd) -> i64 {
     match ledger.journal.begin(opening(turn)).await.unwrap() {
         Opened::Leased(epoch) => epoch,
         other => panic!("{other:?}"),

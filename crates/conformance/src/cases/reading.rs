@@ -136,8 +136,8 @@ pub async fn usage_is_added_up_by_each_key_and_a_price_that_is_unknown_is_no_0(f
         ("t4", "other", 3 * day, "m2", None),
     ] {
         let mut turn = short_turn(id, label, None);
-        (turn.started_at, turn.cost) = (started_at, cost);
-        turn.model = model.to_owned();
+        (turn.header.started_at, turn.cost) = (started_at, cost);
+        turn.settings.model = model.to_owned();
         fixture.commit(turn).await.unwrap();
     }
     let used = |filter: serde_json::Value| {

@@ -5,9 +5,8 @@
 use std::collections::BTreeMap;
 
 use model::{
-    CallStep, CompactionResult, CompactionStep, HistoryBase, Message, OnStaleHead, ReplayClass,
-    StorageErrorKind, ToolCallRecord, ToolCallStatus, TurnCommit, TurnOpening, TurnStatus,
-    TurnStep,
+    CallStep, CompactionCommit, CompactionResult, HistoryBase, Message, OnStaleHead, ReplayClass,
+    StorageErrorKind, ToolCallRecord, ToolCallStatus, TurnEnd, TurnOpening, TurnStatus, TurnStep,
 };
 
 pub(super) type Answer<T> = Result<T, StorageErrorKind>;
@@ -24,6 +23,22 @@ pub(super) struct Turn {
     /// Its own tokens.
     pub(super) tokens: i64,
     pub(super) open: Option<Open>,
+}
+
+impl Turn {
+    /// A turn that runs, and of which nothing is written.
+    fn new(session: &str) -> Self {
+        Self {
+            parent: None,
+            session: session.to_owned(),
+            status: TurnStatus::Streaming,
+            compaction: None,
+            messages: Vec::new(),
+            calls: Vec::new(),
+            tokens: 0,
+            open: None,
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -109,40 +124,34 @@ impl Memory {
     }
 
     pub(super) fn begin(&mut self, opening: &TurnOpening) -> Answer<Leased> {
-        let turn = &opening.turn;
-        let label = &turn.session_label;
-        if self.head(label) != turn.expected_head {
+        let TurnOpening { turn_id, header, messages, .. } = opening;
+        let label = &header.session_label;
+        if self.head(label) != header.expected_head {
             return Ok(Leased::Moved);
         }
         if self.sessions.get(label).is_some_and(|session| session.held) {
             return Ok(Leased::Busy);
         }
-        self.ended(turn.parent_turn_id.as_deref())?;
+        self.ended(header.parent_turn_id.as_deref())?;
         let new = Session { unseen: true, ..Session::default() };
         self.sessions.entry(label.clone()).or_insert(new);
         let epoch = self.take(label);
-        let expected = turn.expected_head.clone();
-        let open = Some(Open { epoch, expected, iterations: 0 });
-        self.write(turn, turn.parent_turn_id.clone(), open);
+        let mut turn = Turn::new(label);
+        turn.parent.clone_from(&header.parent_turn_id);
+        turn.open = Some(Open { epoch, expected: header.expected_head.clone(), iterations: 0 });
+        add_messages(&mut turn, messages);
+        self.turns.insert(turn_id.clone(), turn);
         Ok(Leased::Epoch(epoch))
     }
 
-    fn write(&mut self, turn: &TurnCommit, parent: Option<String>, open: Option<Open>) {
-        let tokens = turn.usage.total_tokens.try_into().unwrap();
-        let kept = self.turns.entry(turn.turn_id.clone()).or_insert(Turn {
-            parent: None,
-            session: turn.session_label.clone(),
-            status: turn.status,
-            compaction: None,
-            messages: Vec::new(),
-            calls: Vec::new(),
-            tokens,
-            open: None,
-        });
-        (kept.parent, kept.status, kept.tokens, kept.open) = (parent, turn.status, tokens, open);
-        add_messages(kept, &turn.messages);
+    fn end(&mut self, turn: &TurnEnd, parent: Option<String>) {
+        let new = Turn::new(&turn.header.session_label);
+        let ended = self.turns.entry(turn.turn_id.clone()).or_insert(new);
+        (ended.parent, ended.status, ended.open) = (parent, turn.status, None);
+        ended.tokens = turn.usage.total_tokens.try_into().unwrap();
+        add_messages(ended, &turn.messages);
         for row in &turn.tool_calls {
-            add_call(kept, &CallStep { row: row.clone(), replay: None, arguments_hash: None });
+            add_call(ended, &CallStep { row: row.clone(), replay: None, arguments_hash: None });
         }
     }
 
@@ -160,17 +169,17 @@ impl Memory {
     /// The head after it, and whether the turn stands beside its thread. `compaction` is the id its own turn got.
     pub(super) fn commit(
         &mut self,
-        turn: &TurnCommit,
+        turn: &TurnEnd,
         compaction: Option<&str>,
     ) -> Answer<(Option<String>, bool)> {
-        let label = &turn.session_label;
+        let label = &turn.header.session_label;
         if let Some(epoch) = turn.epoch {
             self.check(label, epoch)?;
         }
         let head = self.head(label);
-        let expected = turn.expected_head.as_deref();
+        let expected = turn.header.expected_head.as_deref();
         let (mut parent, mut moves, mut beside) =
-            (turn.parent_turn_id.clone(), turn.move_pointer, false);
+            (turn.header.parent_turn_id.clone(), turn.move_pointer, false);
         if (moves || turn.compaction.is_some()) && head.as_deref() != expected {
             if self.rebased(head.as_deref(), expected) {
                 if parent.as_deref() == expected {
@@ -191,10 +200,10 @@ impl Memory {
         }
         self.sessions.entry(label.clone()).or_default();
         if let (Some(result), Some(id)) = (&turn.compaction, compaction) {
-            self.summary(turn, id, parent.clone(), result);
+            self.summary(label, id, parent.clone(), result);
             parent = Some(id.to_owned());
         }
-        self.write(turn, parent, None);
+        self.end(turn, parent);
         if moves {
             self.point(label, &turn.turn_id);
         }
@@ -207,39 +216,37 @@ impl Memory {
 
     fn summary(
         &mut self,
-        turn: &TurnCommit,
+        label: &str,
         id: &str,
         parent: Option<String>,
         result: &CompactionResult,
     ) {
         let tokens = result.summarization_input_tokens + result.summarization_output_tokens;
-        let kept = Turn {
+        let summary = Turn {
             parent,
-            session: turn.session_label.clone(),
             status: TurnStatus::Completed,
             compaction: Some(result.clone()),
-            messages: Vec::new(),
-            calls: Vec::new(),
             tokens: tokens.try_into().unwrap(),
-            open: None,
+            ..Turn::new(label)
         };
-        self.turns.insert(id.to_owned(), kept);
-        self.point(&turn.session_label, id);
+        self.turns.insert(id.to_owned(), summary);
+        self.point(label, id);
     }
 
-    pub(super) fn compact(&mut self, step: &CompactionStep) -> Answer<()> {
-        let CompactionStep { id, turn, compaction, usage: _ } = step;
-        if let Some(epoch) = turn.epoch {
-            self.check(&turn.session_label, epoch)?;
+    pub(super) fn compact(&mut self, commit: &CompactionCommit) -> Answer<()> {
+        let CompactionCommit { id, header, open_turn, compaction, .. } = commit;
+        let label = &header.session_label;
+        if let Some(lease) = open_turn {
+            self.check(label, lease.epoch)?;
         }
-        if self.head(&turn.session_label) != turn.expected_head {
+        if self.head(label) != header.expected_head {
             return Err(StorageErrorKind::StaleHead);
         }
-        let parent = turn.parent_turn_id.clone().ok_or(StorageErrorKind::UnknownTurn)?;
+        let parent = header.parent_turn_id.clone().ok_or(StorageErrorKind::UnknownTurn)?;
         self.ended(Some(&parent))?;
-        self.summary(turn, id, Some(parent), compaction);
-        if turn.epoch.is_some() {
-            let running = self.turns.get_mut(&turn.turn_id).unwrap();
+        self.summary(label, id, Some(parent), compaction);
+        if let Some(lease) = open_turn {
+            let running = self.turns.get_mut(&lease.turn_id).unwrap();
             running.parent = Some(id.clone());
             running.open.as_mut().unwrap().expected = Some(id.clone());
         }

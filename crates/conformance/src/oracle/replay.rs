@@ -11,15 +11,15 @@ use super::memory::{self, Leased, Memory, has_ended};
 use super::steps::{Ends, Place, Step};
 use super::tally::Tally;
 use crate::store::{Fixture, ProcessEnd};
-use crate::turns::{compaction, opening, raw, step, turn};
+use crate::turns::{compacting, compaction, opening, raw, step, turn};
 use model::{
-    Block, CommitReceipt, CompactionStep, CompactionUsage, LedgerCheck, LedgerPorts, Message,
-    Opened, StorageError, StorageErrorKind, ToolCallStatus, TurnCommit,
+    Block, CommitReceipt, LedgerCheck, LedgerPorts, Message, Opened, StorageError,
+    StorageErrorKind, ToolCallStatus, TurnEnd,
 };
 
 /// A run as the engine has it: also one whose lease is another's by now.
 struct Run {
-    turn: TurnCommit,
+    turn: TurnEnd,
     epoch: i64,
     /// How far it is written: 0 after W0, 3 after W3.
     stage: usize,
@@ -38,7 +38,7 @@ fn pick<T>(all: &[T], number: usize) -> Option<&T> {
 }
 
 /// The turn of an id; every seventh has values too large for a row, the same ones.
-fn made(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
+fn made(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
     let mut made = turn(id, label, parent);
     if !id.trim_start_matches('t').parse::<usize>().is_ok_and(|number| number % 7 == 3) {
         return made;
@@ -82,7 +82,7 @@ impl Replay {
     fn run_at(&self, number: usize) -> Option<usize> {
         let holds = |place: &usize| {
             let run = &self.runs[*place];
-            let session = &self.memory.sessions[&run.turn.session_label];
+            let session = &self.memory.sessions[&run.turn.header.session_label];
             session.held && session.epoch == run.epoch
         };
         let mut places: Vec<_> = (0..self.runs.len()).collect();
@@ -108,7 +108,7 @@ impl Replay {
     }
 
     /// A turn at `at`, with an id of its own.
-    fn make(&mut self, at: Place) -> TurnCommit {
+    fn make(&mut self, at: Place) -> TurnEnd {
         let label = format!("s{}", at.session);
         let id = format!("t{:03}", self.turns);
         self.turns += 1;
@@ -122,7 +122,7 @@ impl Replay {
         };
         let parent = at.beside.map_or_else(|| expected.clone(), |other| self.turn_at(other));
         let mut made = made(&id, &label, parent.as_deref());
-        made.expected_head = expected;
+        made.header.expected_head = expected;
         made
     }
 
@@ -188,7 +188,7 @@ impl Replay {
             }
             Step::Release { run } => {
                 if let Some(run) = self.run_at(run).map(|place| &self.runs[place]) {
-                    let label = run.turn.session_label.clone();
+                    let label = run.turn.header.session_label.clone();
                     self.fixture.ledger.journal.release(&label, run.epoch);
                     self.memory.release(&label, run.epoch);
                 }
@@ -213,10 +213,11 @@ impl Replay {
         let mut commit = self.make(at);
         (commit.status, commit.move_pointer, commit.on_stale_head) =
             (ends.status, ends.moves, ends.on_stale_head);
-        if let (Some(cut), Some(parent)) = (compacts, commit.parent_turn_id.clone()) {
+        if let (Some(cut), Some(parent)) = (compacts, commit.header.parent_turn_id.clone()) {
             let cut = self.cut(&parent, cut, Some(&commit.turn_id));
             // Where the head has moved to a compaction of the parent, that is what is compacted: nothing the run has seen.
-            let rebases = self.memory.head(&commit.session_label) != commit.expected_head;
+            let rebases =
+                self.memory.head(&commit.header.session_label) != commit.header.expected_head;
             if let Some((through, kept)) = cut.filter(|_| !rebases) {
                 commit.compaction = Some(compaction(&through, &kept));
             }
@@ -226,7 +227,7 @@ impl Replay {
         if commit.compaction.is_some() && told.is_ok() {
             made = self.ledger().read.turn(&commit.turn_id).await.unwrap().unwrap().parent_turn_id;
         }
-        let rebases = self.memory.head(&commit.session_label) != commit.expected_head;
+        let rebases = self.memory.head(&commit.header.session_label) != commit.header.expected_head;
         let expected = self.memory.commit(&commit, made.as_deref());
         match &expected {
             Ok((_, true)) => self.done.push("commit beside"),
@@ -247,12 +248,12 @@ impl Replay {
         parent: Option<usize>,
     ) -> Result<(), TestCaseError> {
         let mut written = self.make(Place { session, off: None, beside: None });
-        let head = self.memory.head(&written.session_label);
-        written.parent_turn_id = parent.and_then(|parent| self.turn_at(parent));
+        let head = self.memory.head(&written.header.session_label);
+        written.header.parent_turn_id = parent.and_then(|parent| self.turn_at(parent));
         let told = self.ledger().admin.write_turn(written.clone()).await;
         // It follows what it names, or the head; and what it follows has to be the head, where there is one.
-        written.parent_turn_id = written.parent_turn_id.or_else(|| head.clone());
-        written.expected_head = head.and(written.parent_turn_id.clone());
+        written.header.parent_turn_id = written.header.parent_turn_id.or_else(|| head.clone());
+        written.header.expected_head = head.and(written.header.parent_turn_id.clone());
         let expected = self.memory.commit(&written, None);
         self.did("write a turn", &expected);
         prop_assert_eq!(facts(told), expected);
@@ -311,7 +312,7 @@ impl Replay {
         ended.epoch = Some(*epoch);
         (ended.status, ended.move_pointer, ended.on_stale_head) =
             (ends.status, ends.moves, ends.on_stale_head);
-        let rebases = self.memory.head(&ended.session_label) != ended.expected_head;
+        let rebases = self.memory.head(&ended.header.session_label) != ended.header.expected_head;
         let expected = self.memory.commit(&ended, None);
         match &expected {
             Ok((_, true)) => self.done.push("end beside"),
@@ -331,27 +332,24 @@ impl Replay {
     ) -> Result<(), TestCaseError> {
         let place = run.and_then(|run| self.run_at(run));
         // By nobody: mostly while a run goes on, whose turn then follows the summary.
-        let label = pick(&self.runs, cut).map(|run| run.turn.session_label.clone());
+        let label = pick(&self.runs, cut).map(|run| run.turn.header.session_label.clone());
         let session = label.map_or(session, |label| usize::from(label.ends_with('1')));
-        let mut made = self.make(Place { session, off: None, beside: None });
+        let made = self.make(Place { session, off: None, beside: None });
         let id = format!("c{:03}", self.turns);
-        if let Some(run) = place.and_then(|place| self.runs.get(place)) {
-            made = TurnCommit { epoch: Some(run.epoch), ..run.turn.clone() };
-        }
-        let Some(before) = made.parent_turn_id.clone() else { return Ok(()) };
-        let next = made.epoch.map(|_| made.turn_id.as_str());
+        let run = place.and_then(|place| self.runs.get(place));
+        let (turn, epoch) = run.map_or((&made, None), |run| (&run.turn, Some(run.epoch)));
+        let Some(before) = turn.header.parent_turn_id.clone() else { return Ok(()) };
+        let next = epoch.map(|_| turn.turn_id.as_str());
         let Some((through, kept)) = self.cut(&before, cut, next) else { return Ok(()) };
-        let compaction = compaction(&through, &kept);
-        let usage = CompactionUsage::of_result(&compaction);
-        let step = CompactionStep { id: id.clone(), turn: made, compaction, usage };
-        let expected = self.memory.compact(&step);
+        let commit = compacting(&id, turn, epoch, compaction(&through, &kept));
+        let expected = self.memory.compact(&commit);
         self.did(if place.is_some() { "compact in a run" } else { "compact" }, &expected);
-        let told = self.ledger().journal.compact(Box::new(step)).await;
+        let told = self.ledger().journal.compact(commit).await;
         prop_assert_eq!(told.map_err(|error| error.kind), expected);
         if expected.is_ok() {
             if let Some(run) = place.and_then(|place| self.runs.get_mut(place)) {
-                run.turn.parent_turn_id = Some(id.clone());
-                run.turn.expected_head = Some(id.clone());
+                run.turn.header.parent_turn_id = Some(id.clone());
+                run.turn.header.expected_head = Some(id.clone());
             }
             self.learn_summary(&id).await;
         }
@@ -373,7 +371,7 @@ impl Replay {
         if let Ok(Opened::Leased(open)) = &told {
             compare::open_turn(open, &self.memory)?;
             let mut turn = made(&id, &open.session_label, open.parent_turn_id.as_deref());
-            turn.expected_head.clone_from(&open.expected_head);
+            turn.header.expected_head.clone_from(&open.expected_head);
             let status = open.calls.first().map(|call| call.row.status);
             let stage = match status {
                 None => 0,

@@ -8,7 +8,7 @@ use model::{
     LedgerAdmin, LedgerBackup, LedgerExport, LedgerFormat, LedgerImport, LedgerRead, LedgerReport,
     LedgerStats, LedgerVacuum, Page, PageOptions, PersonaRow, QueryLimits, QueryResult, SearchHit,
     SearchOptions, SessionCommand, SessionFilter, SessionMove, SessionPage, SessionRow, Supported,
-    ToolCallFilter, ToolCallRow, TurnCommit, TurnRow, TurnSummary, UsageFilter, UsageRow,
+    ToolCallFilter, ToolCallRow, TurnEnd, TurnRow, TurnSummary, UsageFilter, UsageRow,
 };
 
 impl LedgerRead for Ledger {
@@ -124,7 +124,7 @@ impl LedgerAdmin for Ledger {
         Box::pin(Ledger::uncompact(self, label))
     }
 
-    fn write_turn(&self, turn: TurnCommit) -> JournalFuture<'_, CommitReceipt> {
+    fn write_turn(&self, turn: TurnEnd) -> JournalFuture<'_, CommitReceipt> {
         Box::pin(Ledger::write_turn(self, turn))
     }
 

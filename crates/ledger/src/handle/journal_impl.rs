@@ -17,9 +17,9 @@ use crate::sqlite::error::Stored;
 use crate::sqlite::readers;
 use crate::sqlite::writer::Then;
 use model::{
-    CacheChain, CommitReceipt, CompactionStep, Expense, Journal, JournalFuture, LiveRun, OpenTurn,
-    Opened, Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory, SpentBy,
-    TurnCommit, TurnOpening, TurnStep,
+    CacheChain, CommitReceipt, CompactionCommit, Expense, Journal, JournalFuture, LiveRun,
+    OpenTurn, Opened, Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory,
+    SpentBy, TurnEnd, TurnOpening, TurnStep,
 };
 
 impl Journal for Ledger {
@@ -138,8 +138,8 @@ impl Journal for Ledger {
     }
 
     fn begin(&self, opening: Box<TurnOpening>) -> JournalFuture<'static, Opened<i64>> {
-        let label = opening.turn.session_label.clone();
-        let turn_id = opening.turn.turn_id.clone();
+        let label = opening.header.session_label.clone();
+        let turn_id = opening.turn_id.clone();
         let handed =
             self.lease(move |connection, claim| open_turns::begin(connection, &opening, claim));
         Box::pin(async move {
@@ -166,16 +166,17 @@ impl Journal for Ledger {
         Box::pin(async move { handed?.1.await })
     }
 
-    fn compact(&self, step: Box<CompactionStep>) -> JournalFuture<'static, ()> {
+    fn compact(&self, commit: Box<CompactionCommit>) -> JournalFuture<'static, ()> {
         let clock = self.clock.clone();
-        let handed = self
-            .lease(move |connection, claim| compaction::compact(connection, &step, claim, &clock));
+        let handed = self.lease(move |connection, claim| {
+            compaction::compact(connection, &commit, claim, &clock)
+        });
         Box::pin(async move { handed?.1.await })
     }
 
-    fn commit(&self, turn: Box<TurnCommit>) -> JournalFuture<'static, CommitReceipt> {
+    fn commit(&self, turn: Box<TurnEnd>) -> JournalFuture<'static, CommitReceipt> {
         let clock = self.clock.clone();
-        let leased = turn.epoch.map(|_| turn.session_label.clone());
+        let leased = turn.epoch.map(|_| turn.header.session_label.clone());
         let retention = self.core().ok().and_then(|core| core.retention.clone());
         let trims = Arc::new(AtomicBool::new(false));
         let expired = Arc::clone(&trims);

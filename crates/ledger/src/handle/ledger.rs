@@ -17,7 +17,7 @@ use crate::sqlite::readers;
 use base::clock::Clock;
 use model::{
     self, AgentMessage, CommitReceipt, HistoryMessage, QueryLimits, QueryResult, SessionRow,
-    StorageError, StorageErrorKind, TurnCommit, TurnRow,
+    StorageError, StorageErrorKind, TurnEnd, TurnRow,
 };
 
 /// A handle to an open ledger. Handles of one file share one writer and one set of readers.
@@ -189,17 +189,18 @@ impl Ledger {
     ///
     /// # Errors
     /// `stale_head` when the session is somewhere else; see [`model::Journal::commit`].
-    pub async fn write_turn(&self, turn: TurnCommit) -> Result<CommitReceipt, StorageError> {
+    pub async fn write_turn(&self, turn: TurnEnd) -> Result<CommitReceipt, StorageError> {
         let clock = self.clock.clone();
         let core = self.core()?;
         let claim = core.claim.clone();
         let work = move |connection: &rusqlite::Connection| {
             let mut turn = turn.clone();
-            turn.session_label = aliases::resolve(connection, &turn.session_label)?;
-            let head = pointers::head(connection, &turn.session_label)?.flatten();
-            turn.parent_turn_id = turn.parent_turn_id.or_else(|| head.clone());
+            let header = &mut turn.header;
+            header.session_label = aliases::resolve(connection, &header.session_label)?;
+            let head = pointers::head(connection, &header.session_label)?.flatten();
+            header.parent_turn_id = header.parent_turn_id.take().or_else(|| head.clone());
             // A session without a turn has no head that could have moved.
-            turn.expected_head = head.and(turn.parent_turn_id.clone());
+            header.expected_head = head.and(header.parent_turn_id.clone());
             commit::commit_turn(connection, &turn, &claim, &clock)
         };
         let receipt = core.writer.submit(work).await?;

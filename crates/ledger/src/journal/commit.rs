@@ -13,7 +13,7 @@ use crate::rows::turn_parents::{is_compacted, parent_of};
 use crate::sessions::pointers;
 use crate::sqlite::error::Stored;
 use base::clock::Clock;
-use model::{CommitReceipt, CompactionUsage, StorageError, StorageErrorKind, TurnCommit};
+use model::{CommitReceipt, CompactionUsage, StorageError, StorageErrorKind, TurnEnd};
 use turn::stale_head::{Ending, Landing};
 
 /// Writes the turn, its messages and tool calls, and moves the session's pointer as docs/rules/turns-and-streams.md#session-pointer says.
@@ -24,19 +24,19 @@ use turn::stale_head::{Ending, Landing};
 /// Nothing is written then.
 pub(crate) fn commit_turn(
     connection: &Connection,
-    turn: &TurnCommit,
+    turn: &TurnEnd,
     claim: &Claim,
     clock: &Clock,
 ) -> Stored<CommitReceipt> {
     if let Some(epoch) = turn.epoch {
-        claim.check(connection, &turn.session_label, epoch)?;
+        claim.check(connection, &turn.header.session_label, epoch)?;
     }
-    let session = pointers::head(connection, &turn.session_label)?;
+    let session = pointers::head(connection, &turn.header.session_label)?;
     let head = session.clone().flatten();
     let ending = Ending {
         head: head.as_deref(),
-        expected: turn.expected_head.as_deref(),
-        parent: turn.parent_turn_id.as_deref(),
+        expected: turn.header.expected_head.as_deref(),
+        parent: turn.header.parent_turn_id.as_deref(),
         moves: turn.move_pointer,
         compacts: turn.compaction.is_some(),
         on_stale_head: turn.on_stale_head,
@@ -54,7 +54,7 @@ pub(crate) fn commit_turn(
     };
     let mut parent = parent_id.as_deref().map(|id| parent_of(connection, id)).transpose()?;
     if session.is_none() {
-        let (label, now) = (&turn.session_label, turn.completed_at);
+        let (label, now) = (&turn.header.session_label, turn.completed_at);
         pointers::create(connection, label, parent_id.as_deref(), now, false)?;
     }
     let mut new_head = head;
@@ -71,7 +71,7 @@ pub(crate) fn commit_turn(
         let id = clock.new_id();
         parent = Some(compaction::write_turn(
             connection,
-            turn,
+            &turn.header,
             (result, &CompactionUsage::of_result(result)),
             (&id, before),
             clock,
@@ -80,15 +80,14 @@ pub(crate) fn commit_turn(
         parent_id = Some(id.clone());
         new_head = Some(id);
     }
-    let row = Row::of(turn, parent_id.as_deref());
     let on_conflict = match turn.epoch {
         None => {
-            insert_turn(connection, turn, &row, parent.as_ref())?;
+            insert_turn(connection, &Row::ended(turn, parent_id.as_deref()), parent.as_ref())?;
             OnConflict::Refuse
         }
         Some(epoch) => {
-            open_turns::finish_turn(connection, turn, &row, parent.as_ref())?;
-            claim.give_back(connection, &turn.session_label, epoch)?;
+            open_turns::finish_turn(connection, turn, parent_id.as_deref(), parent.as_ref())?;
+            claim.give_back(connection, &turn.header.session_label, epoch)?;
             OnConflict::KeepStored
         }
     };
@@ -108,28 +107,28 @@ pub(crate) fn commit_turn(
         move_pointer(connection, turn, &turn.turn_id)?;
         new_head = Some(turn.turn_id.clone());
     } else if turn.epoch.is_some() {
-        pointers::opened(connection, &turn.session_label)?;
+        pointers::opened(connection, &turn.header.session_label)?;
     }
     if let Some(step) = &turn.cache {
         let at_turn = new_head.as_deref() == Some(turn.turn_id.as_str());
-        cache_chain::write(connection, &turn.session_label, &turn.turn_id, step, at_turn)?;
+        cache_chain::write(connection, &turn.header.session_label, &turn.turn_id, step, at_turn)?;
     }
     Ok(CommitReceipt { turn_id: turn.turn_id.clone(), head: new_head, stale_head })
 }
 
-fn stale(turn: &TurnCommit, head: Option<&str>, outcome: &str) -> StorageError {
+fn stale(turn: &TurnEnd, head: Option<&str>, outcome: &str) -> StorageError {
     StorageError::new(
         StorageErrorKind::StaleHead,
         format!(
             "session `{}` moved from `{}` to `{}` since the run began, and turn `{}` {outcome}",
-            turn.session_label,
-            turn.expected_head.as_deref().unwrap_or("no turn"),
+            turn.header.session_label,
+            turn.header.expected_head.as_deref().unwrap_or("no turn"),
             head.unwrap_or("no turn"),
             turn.turn_id
         ),
     )
 }
 
-fn move_pointer(connection: &Connection, turn: &TurnCommit, to: &str) -> Stored<()> {
-    pointers::move_pointer(connection, &turn.session_label, to, turn.completed_at)
+fn move_pointer(connection: &Connection, turn: &TurnEnd, to: &str) -> Stored<()> {
+    pointers::move_pointer(connection, &turn.header.session_label, to, turn.completed_at)
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use rusqlite::{Connection, params};
 
-use crate::journal::write::{OnConflict, Row, insert_message, insert_turn, integer};
+use crate::journal::write::{OnConflict, Row, RowOutcome, insert_message, insert_turn, integer};
 use crate::lease::claim::Claim;
 use crate::rows::context_rows;
 use crate::rows::turn_parents::{Parent, parent_of};
@@ -15,8 +15,8 @@ use crate::sqlite::checksum::{insert, numbered, set};
 use crate::sqlite::error::{Stored, sqlite};
 use base::clock::Clock;
 use model::{
-    Block, CompactionResult, CompactionStep, CompactionUsage, Message, Role, StopReason,
-    StorageError, StorageErrorKind, TurnCommit, TurnStatus, TurnType, summary_text,
+    Block, CompactionCommit, CompactionResult, CompactionUsage, Message, Role, StopReason,
+    StorageError, StorageErrorKind, TurnHeader, TurnLease, TurnStatus, TurnType, summary_text,
 };
 
 static FOLLOW: LazyLock<String> = LazyLock::new(|| {
@@ -41,37 +41,37 @@ static ADD: LazyLock<String> = LazyLock::new(|| {
 /// `stale_writer`, `stale_head`; `unknown_turn` where there is nothing before it. Nothing is written then.
 pub(crate) fn compact(
     connection: &Connection,
-    step: &CompactionStep,
+    commit: &CompactionCommit,
     claim: &Claim,
     clock: &Clock,
 ) -> Stored<()> {
-    let CompactionStep { id, turn, compaction, usage } = step;
-    let label = &turn.session_label;
-    if let Some(epoch) = turn.epoch {
-        claim.check(connection, label, epoch)?;
+    let CompactionCommit { id, header, open_turn, completed_at, compaction, usage } = commit;
+    let label = &header.session_label;
+    if let Some(lease) = open_turn {
+        claim.check(connection, label, lease.epoch)?;
     }
     let session = pointers::head(connection, label)?;
-    if session.clone().flatten() != turn.expected_head {
+    if session.clone().flatten() != header.expected_head {
         return Err(StorageError::new(
             StorageErrorKind::StaleHead,
             format!("session `{label}` has moved on while it was compacted; compact it again"),
         ));
     }
-    let Some(before) = turn.parent_turn_id.as_deref() else {
+    let Some(before) = header.parent_turn_id.as_deref() else {
         return Err(StorageError::new(
             StorageErrorKind::UnknownTurn,
             format!("session `{label}` has no turn that could be compacted"),
         ));
     };
     if session.is_none() {
-        pointers::create(connection, label, Some(before), turn.started_at, true)?;
+        pointers::create(connection, label, Some(before), header.started_at, true)?;
     }
-    let parent = write_turn(connection, turn, (compaction, usage), (id, before), clock)?;
+    let parent = write_turn(connection, header, (compaction, usage), (id, before), clock)?;
     write_row(connection, id, compaction)?;
-    pointers::move_pointer(connection, label, id, turn.completed_at)?;
-    if turn.epoch.is_some() {
-        follow(connection, &turn.turn_id, id, &parent)
-            .map_err(|error| sqlite(&format!("move turn `{}`", turn.turn_id), &error))?;
+    pointers::move_pointer(connection, label, id, *completed_at)?;
+    if let Some(TurnLease { turn_id, .. }) = open_turn {
+        follow(connection, turn_id, id, &parent)
+            .map_err(|error| sqlite(&format!("move turn `{turn_id}`"), &error))?;
     }
     Ok(())
 }
@@ -91,28 +91,38 @@ fn follow(
 /// The compaction's own turn, between the old head and the run's turn, holding the summary as its message.
 pub(crate) fn write_turn(
     connection: &Connection,
-    turn: &TurnCommit,
+    header: &TurnHeader,
     (compaction, used): (&CompactionResult, &CompactionUsage),
     (id, before): (&str, &str),
     clock: &Clock,
 ) -> Stored<Parent> {
     let parent = parent_of(connection, before)?;
-    let completed_at = turn.started_at.saturating_add(integer(compaction.duration_ms));
+    let completed_at = header.started_at.saturating_add(integer(compaction.duration_ms));
     let row = Row {
         id,
         parent_turn_id: Some(before),
         turn_type: TurnType::Compaction,
-        status: TurnStatus::Completed,
-        stop_reason: Some(StopReason::EndTurn),
-        model: &compaction.model,
+        header,
         provider: &compaction.provider,
-        usage: used.tokens,
-        usage_estimated: used.estimated,
-        cost: used.cost,
-        attempts: &used.attempts,
-        completed_at: Some(completed_at),
+        model: &compaction.model,
+        tools_available: &[],
+        permissions_granted: "[]",
+        query_message_ids: &[],
+        outcome: Some(RowOutcome {
+            status: TurnStatus::Completed,
+            stop_reason: StopReason::EndTurn,
+            completed_at,
+            usage: used.tokens,
+            usage_estimated: used.estimated,
+            context_tokens: None,
+            cost: used.cost,
+            response_message_id: None,
+            tool_call_count: 0,
+            error: None,
+            attempts: &used.attempts,
+        }),
     };
-    insert_turn(connection, turn, &row, Some(&parent))?;
+    insert_turn(connection, &row, Some(&parent))?;
     let summary = Message {
         id: clock.new_id(),
         role: Role::User,

@@ -21,8 +21,8 @@ use crate::sqlite::checksum::{insert, is_whole, numbered, set};
 use crate::sqlite::error::{Stored, damaged, sqlite};
 use base::clock::Clock;
 use model::{
-    OpenCall, OpenTurn, Opened, ReplayClass, StopReason, StorageError, StorageErrorKind,
-    TurnCommit, TurnOpening, TurnStep,
+    OpenCall, OpenTurn, Opened, ReplayClass, StorageError, StorageErrorKind, TurnEnd, TurnOpening,
+    TurnStep, query_message_ids,
 };
 
 /// Contexts that are kept without an open turn: those the next runs are likely to have again.
@@ -66,38 +66,39 @@ pub(crate) fn begin(
     opening: &TurnOpening,
     claim: &Claim,
 ) -> Stored<Opened<i64>> {
-    let turn = &opening.turn;
-    let label = &turn.session_label;
+    let TurnOpening { turn_id, header, messages, .. } = opening;
+    let label = &header.session_label;
     let session = pointers::head(connection, label)?;
-    if session.clone().flatten() != turn.expected_head {
+    if session.clone().flatten() != header.expected_head {
         return Ok(Opened::Moved);
     }
     if claim.is_busy(connection, label)? {
         return Ok(Opened::Busy);
     }
-    let parent_id = turn.parent_turn_id.as_deref();
+    let parent_id = header.parent_turn_id.as_deref();
     let parent = parent_id.map(|id| parent_of(connection, id)).transpose()?;
     if session.is_none() {
-        pointers::create(connection, label, parent_id, turn.started_at, true)?;
+        pointers::create(connection, label, parent_id, header.started_at, true)?;
     }
     let epoch = claim.take(connection, label)?;
-    insert_turn(connection, turn, &Row::of(turn, parent_id), parent.as_ref())?;
-    for message in &turn.messages {
-        insert_message(connection, &turn.turn_id, message, OnConflict::Refuse)?;
+    let queries = query_message_ids(messages);
+    insert_turn(connection, &Row::opening(opening, &queries), parent.as_ref())?;
+    for message in messages {
+        insert_message(connection, turn_id, message, OnConflict::Refuse)?;
     }
     let context = context(connection, &opening.context)?;
     connection
         .prepare_cached(&OPEN)
         .and_then(|mut statement| {
             statement.execute(params![
-                turn.turn_id,
+                turn_id,
                 epoch,
-                turn.expected_head,
+                header.expected_head,
                 context,
                 opening.target
             ])
         })
-        .map_err(|error| sqlite(&format!("open turn `{}`", turn.turn_id), &error))?;
+        .map_err(|error| sqlite(&format!("open turn `{turn_id}`"), &error))?;
     Ok(Opened::Leased(epoch))
 }
 
@@ -156,26 +157,26 @@ pub(crate) fn record(
 /// The end of an open turn's row, under a lease that was checked.
 pub(crate) fn finish_turn(
     connection: &Connection,
-    turn: &TurnCommit,
-    row: &Row<'_>,
+    turn: &TurnEnd,
+    parent_turn_id: Option<&str>,
     parent: Option<&Parent>,
 ) -> Stored<()> {
     let failed = |error| sqlite(&format!("finish turn `{}`", turn.turn_id), &error);
     let error = turn.error.as_ref();
-    let total = integer(row.usage.total_tokens);
+    let total = integer(turn.usage.total_tokens);
     let changed = connection
         .prepare_cached(&FINISH)
         .and_then(|mut statement| {
             statement.execute(params![
                 turn.turn_id,
-                row.status.as_str(),
-                row.completed_at,
+                turn.status.as_str(),
+                turn.completed_at,
                 parent.map_or(0, |parent| parent.thread_tokens).saturating_add(total),
-                integer(row.usage.input_tokens),
-                integer(row.usage.output_tokens),
-                integer(row.usage.cached_input_tokens),
-                integer(row.usage.cache_write_tokens),
-                integer(row.usage.reasoning_tokens),
+                integer(turn.usage.input_tokens),
+                integer(turn.usage.output_tokens),
+                integer(turn.usage.cached_input_tokens),
+                integer(turn.usage.cache_write_tokens),
+                integer(turn.usage.reasoning_tokens),
                 total,
                 turn.usage_estimated,
                 turn.context_tokens.map(integer),
@@ -183,30 +184,30 @@ pub(crate) fn finish_turn(
                 json(&turn.query_message_ids),
                 turn.response_message_id,
                 count(turn.tool_call_count),
-                row.stop_reason.map(StopReason::as_str),
+                turn.stop_reason.as_str(),
                 error.map(|error| error_kind(error.kind)),
                 error.map(|error| error.message.as_str()),
                 error.map(|error| error.retryable),
                 error.and_then(|error| error.detail.code.as_deref()),
                 json(&turn.attempts),
-                row.model,
-                row.provider,
+                turn.settings.model,
+                turn.settings.provider,
             ])
         })
         .map_err(failed)?;
     if changed != 1 {
         return Err(not_open(&turn.turn_id));
     }
-    if row.parent_turn_id != turn.parent_turn_id.as_deref() {
+    if parent_turn_id != turn.header.parent_turn_id.as_deref() {
         // Only a compaction came between: see `commit`.
         let depth = parent.map_or(0, |parent| parent.depth + 1);
         connection
             .prepare_cached(&REBASE)
-            .and_then(|mut statement| statement.execute((&turn.turn_id, row.parent_turn_id, depth)))
+            .and_then(|mut statement| statement.execute((&turn.turn_id, parent_turn_id, depth)))
             .map_err(failed)?;
         connection
             .prepare_cached("UPDATE turns SET has_children = 1 WHERE id = ?1 AND has_children = 0")
-            .and_then(|mut statement| statement.execute((row.parent_turn_id,)))
+            .and_then(|mut statement| statement.execute((parent_turn_id,)))
             .map_err(failed)?;
     }
     connection

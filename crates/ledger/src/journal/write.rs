@@ -12,43 +12,82 @@ use crate::sqlite::checksum::{columns, insert, numbered, set};
 use crate::sqlite::error::{Stored, sqlite};
 use base::clock::Clock;
 use model::{
-    AgentErrorKind, Attempt, Message, ReplayClass, StopReason, TokenUsage, ToolCallRecord,
-    TurnCommit, TurnStatus, TurnType,
+    AgentError, AgentErrorKind, Attempt, Message, ReplayClass, StopReason, TokenUsage,
+    ToolCallRecord, TurnEnd, TurnHeader, TurnOpening, TurnStatus, TurnType,
 };
 
-/// A row of `turns`; the compaction's and the run's differ only here.
+/// A row of `turns`.
 pub(crate) struct Row<'a> {
     pub(crate) id: &'a str,
     pub(crate) parent_turn_id: Option<&'a str>,
     pub(crate) turn_type: TurnType,
-    pub(crate) status: TurnStatus,
-    pub(crate) stop_reason: Option<StopReason>,
-    pub(crate) model: &'a str,
+    pub(crate) header: &'a TurnHeader,
     pub(crate) provider: &'a str,
+    pub(crate) model: &'a str,
+    pub(crate) tools_available: &'a [String],
+    pub(crate) permissions_granted: &'a str,
+    pub(crate) query_message_ids: &'a [String],
+    /// `None` while the turn runs.
+    pub(crate) outcome: Option<RowOutcome<'a>>,
+}
+
+/// What a row has of a turn that has ended.
+pub(crate) struct RowOutcome<'a> {
+    pub(crate) status: TurnStatus,
+    pub(crate) stop_reason: StopReason,
+    pub(crate) completed_at: i64,
     pub(crate) usage: TokenUsage,
     pub(crate) usage_estimated: bool,
+    pub(crate) context_tokens: Option<u64>,
     pub(crate) cost: Option<f64>,
+    pub(crate) response_message_id: Option<&'a str>,
+    pub(crate) tool_call_count: usize,
+    pub(crate) error: Option<&'a AgentError>,
     pub(crate) attempts: &'a [Attempt],
-    pub(crate) completed_at: Option<i64>,
 }
 
 impl<'a> Row<'a> {
-    /// The row of a run's turn.
-    pub(crate) fn of(turn: &'a TurnCommit, parent_turn_id: Option<&'a str>) -> Self {
-        let ended = turn.status != TurnStatus::Streaming;
+    /// The row of a turn that begins, with the user's messages.
+    pub(crate) fn opening(turn: &'a TurnOpening, query_message_ids: &'a [String]) -> Self {
+        Self {
+            id: &turn.turn_id,
+            parent_turn_id: turn.header.parent_turn_id.as_deref(),
+            turn_type: TurnType::Normal,
+            header: &turn.header,
+            provider: &turn.settings.provider,
+            model: &turn.settings.model,
+            tools_available: &turn.settings.tools_available,
+            permissions_granted: &turn.settings.permissions_granted,
+            query_message_ids,
+            outcome: None,
+        }
+    }
+
+    /// The row of a turn that was not opened before its end.
+    pub(crate) fn ended(turn: &'a TurnEnd, parent_turn_id: Option<&'a str>) -> Self {
         Self {
             id: &turn.turn_id,
             parent_turn_id,
             turn_type: TurnType::Normal,
-            status: turn.status,
-            stop_reason: ended.then_some(turn.stop_reason),
-            model: &turn.model,
-            provider: &turn.provider,
-            usage: turn.usage,
-            usage_estimated: turn.usage_estimated,
-            cost: turn.cost,
-            attempts: &turn.attempts,
-            completed_at: ended.then_some(turn.completed_at),
+            header: &turn.header,
+            provider: &turn.settings.provider,
+            model: &turn.settings.model,
+            tools_available: &turn.settings.tools_available,
+            permissions_granted: &turn.settings.permissions_granted,
+            query_message_ids: &turn.query_message_ids,
+            outcome: Some(RowOutcome {
+                status: turn.status,
+                stop_reason: turn.stop_reason,
+                completed_at: turn.completed_at,
+                usage: turn.usage,
+                usage_estimated: turn.usage_estimated,
+                context_tokens: turn.context_tokens,
+                cost: turn.cost,
+                response_message_id: turn.response_message_id.as_deref(),
+                tool_call_count: turn.tool_call_count,
+                error: turn.error.as_ref(),
+                attempts: &turn.attempts,
+            }),
         }
     }
 }
@@ -62,16 +101,13 @@ pub(crate) enum OnConflict {
 
 pub(crate) fn insert_turn(
     connection: &Connection,
-    turn: &TurnCommit,
     row: &Row<'_>,
     parent: Option<&Parent>,
 ) -> Stored<()> {
-    let normal = match row.turn_type {
-        TurnType::Normal => Some(turn),
-        TurnType::Compaction => None,
-    };
-    let error = normal.and_then(|turn| turn.error.as_ref());
-    let total = integer(row.usage.total_tokens);
+    let (header, outcome) = (row.header, row.outcome.as_ref());
+    let usage = outcome.map(|it| it.usage).unwrap_or_default();
+    let total = integer(usage.total_tokens);
+    let error = outcome.and_then(|it| it.error);
     connection
         .prepare_cached(&ADD_TURN)
         .and_then(|mut statement| {
@@ -82,38 +118,38 @@ pub(crate) fn insert_turn(
                     TurnType::Normal => "normal",
                     TurnType::Compaction => "compaction",
                 },
-                row.status.as_str(),
+                outcome.map_or(TurnStatus::Streaming, |it| it.status).as_str(),
                 parent.map_or(0, |parent| parent.depth + 1),
                 parent.map_or(0, |parent| parent.thread_tokens).saturating_add(total),
-                turn.session_label,
-                turn.run_id,
-                turn.started_at,
-                row.completed_at,
+                header.session_label,
+                header.run_id,
+                header.started_at,
+                outcome.map(|it| it.completed_at),
                 row.model,
                 row.provider,
-                turn.role.as_str(),
-                turn.toolset_name,
-                json(&normal.map_or(&[][..], |turn| &turn.tools_available)),
-                normal.map_or("[]", |turn| &turn.permissions_granted),
-                integer(row.usage.input_tokens),
-                integer(row.usage.output_tokens),
-                integer(row.usage.cached_input_tokens),
-                integer(row.usage.cache_write_tokens),
-                integer(row.usage.reasoning_tokens),
+                header.role.as_str(),
+                header.toolset_name,
+                json(&row.tools_available),
+                row.permissions_granted,
+                integer(usage.input_tokens),
+                integer(usage.output_tokens),
+                integer(usage.cached_input_tokens),
+                integer(usage.cache_write_tokens),
+                integer(usage.reasoning_tokens),
                 total,
-                row.usage_estimated,
-                normal.and_then(|turn| turn.context_tokens).map(integer),
-                row.cost,
-                json(&normal.map_or(&[][..], |turn| &turn.query_message_ids)),
-                normal.and_then(|turn| turn.response_message_id.as_deref()),
-                normal.map_or(0, |turn| count(turn.tool_call_count)),
-                turn.source_event_id,
-                turn.workspace_path,
-                row.stop_reason.map(StopReason::as_str),
+                outcome.is_some_and(|it| it.usage_estimated),
+                outcome.and_then(|it| it.context_tokens).map(integer),
+                outcome.and_then(|it| it.cost),
+                json(&row.query_message_ids),
+                outcome.and_then(|it| it.response_message_id),
+                outcome.map_or(0, |it| count(it.tool_call_count)),
+                header.source_event_id,
+                header.workspace_path,
+                outcome.map(|it| it.stop_reason.as_str()),
                 error.map(|error| error_kind(error.kind)),
                 error.map(|error| error.message.as_str()),
                 error.map(|error| error.retryable),
-                json(&row.attempts),
+                json(&outcome.map_or(&[][..], |it| it.attempts)),
                 error.and_then(|error| error.detail.code.as_deref()),
             ])
         })

@@ -16,7 +16,7 @@ fn image() -> String {
 }
 
 /// A turn whose tool read the file, asked with a picture and a page of text.
-fn large(id: &str, label: &str, parent: Option<&str>) -> TurnCommit {
+fn large(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
     let mut turn = turn(id, label, parent);
     let data = image();
     turn.messages[0].blocks = vec![

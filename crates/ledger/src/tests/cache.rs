@@ -22,13 +22,13 @@ fn chain(turn_id: &str, links: usize, seed: u64) -> CacheChain {
     }
 }
 
-fn with(turn: TurnCommit, chain: &CacheChain, known: Option<(&str, usize)>) -> TurnCommit {
+fn with(turn: TurnEnd, chain: &CacheChain, known: Option<(&str, usize)>) -> TurnEnd {
     let step = CacheStep {
         chain: Some(Arc::new(chain.clone())),
         known: known.map(|(turn, same)| (turn.to_owned(), same)),
         breaks: Vec::new(),
     };
-    TurnCommit { cache: Some(Box::new(step)), ..turn }
+    TurnEnd { cache: Some(Box::new(step)), ..turn }
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use model::{Journal, Opened, StorageErrorKind};
 
-pub(super) async fn begin(ledger: &Arc<Ledger>, turn: &TurnCommit) -> i64 {
+pub(super) async fn begin(ledger: &Arc<Ledger>, turn: &TurnEnd) -> i64 {
     match ledger.begin(opening(turn)).await.unwrap() {
         Opened::Leased(epoch) => epoch,
         other => panic!("{other:?}"),
@@ -97,7 +97,7 @@ async fn a_turn_begins_only_on_the_head_it_has_read() {
         assert_eq!(fixture.ledger.begin(opening(&stale)).await.unwrap(), Opened::Moved);
     }
     let mut orphan = turn("t2", "new", Some("nowhere"));
-    orphan.expected_head = None;
+    orphan.header.expected_head = None;
     let error = fixture.ledger.begin(opening(&orphan)).await.unwrap_err();
     assert_eq!(error.kind, StorageErrorKind::UnknownTurn);
     assert_eq!(

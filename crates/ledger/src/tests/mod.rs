@@ -30,7 +30,7 @@ use super::{Ledger, LedgerOptions, Synchronous};
 use base::clock::Clock;
 use model::{
     Block, CommitReceipt, Journal, Message, Role, StopReason, StorageError, ToolCallStatus,
-    TurnCommit, TurnStatus,
+    TurnEnd, TurnStatus,
 };
 
 pub(super) use ::conformance::turns::{
@@ -54,7 +54,7 @@ impl Fixture {
         self.folder.path().join("ledger.db")
     }
 
-    pub(super) async fn commit(&self, turn: TurnCommit) -> Result<CommitReceipt, StorageError> {
+    pub(super) async fn commit(&self, turn: TurnEnd) -> Result<CommitReceipt, StorageError> {
         self.ledger.commit(Box::new(turn)).await
     }
 

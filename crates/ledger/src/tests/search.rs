@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::search::search_indexer;
 use crate::sqlite::error::{Stored, sqlite};
-use model::{Opened, Page, SearchHit, TurnOpening};
+use model::{Page, SearchHit};
 
 async fn page(ledger: &Ledger, text: &str, options: serde_json::Value) -> Page<SearchHit, i64> {
     ledger.search(text.to_owned(), serde_json::from_value(options).unwrap()).await.unwrap()
@@ -35,7 +35,7 @@ async fn waiting(ledger: &Ledger) -> i64 {
     on_writer(ledger, search_indexer::waiting).await.unwrap()
 }
 
-fn said(id: &str, label: &str, texts: &[String]) -> TurnCommit {
+fn said(id: &str, label: &str, texts: &[String]) -> TurnEnd {
     let mut turn = short_turn(id, label, None);
     turn.move_pointer = false;
     turn.query_message_ids.clear();
@@ -74,20 +74,13 @@ async fn a_commit_writes_no_words_and_they_are_found_at_once_and_by_the_next_pro
 async fn a_turn_that_runs_may_be_indexed_and_is_found_when_it_has_ended() {
     let fixture = Fixture::new();
     let whole = turn("t1", "main", None);
-    let mut begun = whole.clone();
-    begun.status = TurnStatus::Streaming;
-    begun.messages.truncate(1);
-    begun.tool_calls.clear();
-    let opening = TurnOpening { turn: begun, context: "{}".to_owned(), target: None };
-    let Opened::Leased(epoch) = fixture.ledger.begin(Box::new(opening)).await.unwrap() else {
-        panic!("the session is free");
-    };
+    let epoch = super::journal::begin(&fixture.ledger, &whole).await;
     // A turn that began later ends earlier, and both are indexed before the first has ended.
     fixture.commit(turn("t2", "other", None)).await.unwrap();
     assert!(!on_writer(&fixture.ledger, search_indexer::slice).await.unwrap());
     assert_eq!(waiting(&fixture.ledger).await, 0);
     assert_eq!(found(&fixture.ledger, "ask").await, ["t2-m0"]);
-    let ended = TurnCommit { epoch: Some(epoch), ..whole };
+    let ended = TurnEnd { epoch: Some(epoch), ..whole };
     fixture.commit(ended).await.unwrap();
     assert_eq!(found(&fixture.ledger, "ask").await, ["t2-m0", "t1-m0"]);
     assert_eq!(found(&fixture.ledger, "done").await, ["t1-m3", "t2-m3"]);

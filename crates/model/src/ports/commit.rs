@@ -19,38 +19,100 @@ pub enum OnStaleHead {
     Beside,
 }
 
-/// A turn as one transaction knows it: whole at its end (W4, docs/rules/sessions-and-ledger.md#commit-points), its beginning at W0.
+/// Where a turn stands and what it belongs to: what its opening, its end and a compaction write alike.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the fields carry the broker interface's column names")]
-pub struct TurnCommit {
-    pub turn_id: String,
+pub struct TurnHeader {
     pub run_id: String,
     pub session_label: String,
     /// The parent turn; `None` for a root turn.
     pub parent_turn_id: Option<String>,
     /// The session's head when the run began, compared and set in the transaction; a session that did not exist is `None`.
     pub expected_head: Option<String>,
+    pub started_at: i64,
+    pub role: AgentRole,
+    pub toolset_name: String,
+    pub source_event_id: Option<String>,
+    pub workspace_path: String,
+}
+
+impl TurnHeader {
+    /// The header of a turn of `context`. It follows the parent that the context names, and expects no head.
+    #[must_use]
+    pub fn new(context: &AssembledContext, started_at: i64) -> Self {
+        Self {
+            run_id: context.run_id.clone(),
+            session_label: context.session_label.clone(),
+            parent_turn_id: context.parent_turn_id.clone(),
+            expected_head: None,
+            started_at,
+            role: context.role,
+            toolset_name: context.toolset_name.clone(),
+            source_event_id: context.source_event_id.clone(),
+            workspace_path: context.workspace_path.clone(),
+        }
+    }
+}
+
+/// The model of a run's turn, and what it may use.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the fields carry the broker interface's column names")]
+pub struct TurnSettings {
+    pub provider: String,
+    pub model: String,
+    pub tools_available: Vec<String>,
+    /// JSON text.
+    pub permissions_granted: String,
+}
+
+impl TurnSettings {
+    /// Those of `context`.
+    #[must_use]
+    pub fn new(context: &AssembledContext) -> Self {
+        Self {
+            provider: context.provider.clone(),
+            model: context.model.clone(),
+            tools_available: context.tools.iter().map(|tool| tool.name.clone()).collect(),
+            permissions_granted: context.permissions_granted.get().to_owned(),
+        }
+    }
+}
+
+/// W0: a turn that begins.
+#[derive(Debug, Clone)]
+pub struct TurnOpening {
+    /// The turn's ULID.
+    pub turn_id: String,
+    /// Where it stands.
+    pub header: TurnHeader,
+    /// Its model, and what it may use.
+    pub settings: TurnSettings,
+    /// The user's messages.
+    pub messages: Vec<Message>,
+    /// What a later [`crate::Journal::reopen`] needs of its context: see [`AssembledContext::kept_json`].
+    pub context: String,
+    /// Where its answer goes: JSON.
+    pub target: Option<String>,
+}
+
+/// W4: a turn that ends (docs/rules/sessions-and-ledger.md#commit-points).
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the fields carry the broker interface's column names")]
+pub struct TurnEnd {
+    pub turn_id: String,
+    pub header: TurnHeader,
+    pub settings: TurnSettings,
     /// Whether the session's pointer moves (docs/rules/turns-and-streams.md#session-pointer).
     pub move_pointer: bool,
     pub status: TurnStatus,
     pub stop_reason: StopReason,
-    pub started_at: i64,
     pub completed_at: i64,
-    pub provider: String,
-    pub model: String,
-    pub role: AgentRole,
-    pub toolset_name: String,
-    pub tools_available: Vec<String>,
-    /// JSON text.
-    pub permissions_granted: String,
     pub usage: TokenUsage,
     pub usage_estimated: bool,
     pub context_tokens: Option<u64>,
     pub cost: Option<f64>,
     pub query_message_ids: Vec<String>,
     pub response_message_id: Option<String>,
-    pub source_event_id: Option<String>,
-    pub workspace_path: String,
     pub error: Option<AgentError>,
     pub attempts: Vec<Attempt>,
     /// The messages; of a turn that was opened, those that are not written yet.
@@ -59,91 +121,29 @@ pub struct TurnCommit {
     pub tool_calls: Vec<ToolCallRecord>,
     /// All calls of the turn.
     pub tool_call_count: usize,
+    /// A compaction that another engine made for this turn, written before it.
     pub compaction: Option<CompactionResult>,
     /// The lease's epoch, where the turn was opened with [`crate::Journal::begin`] or [`crate::Journal::reopen`].
     pub epoch: Option<i64>,
     pub on_stale_head: OnStaleHead,
-    /// The run's terminal event, stored in the same transaction as its events. Its number is the ledger's to give.
+    /// The run's terminal event, stored in the same transaction as its events. The ledger numbers it.
     pub last_event: Option<StreamEvent>,
     /// What it leaves of the prompt cache.
     pub cache: Option<Box<CacheStep>>,
 }
 
-/// What a turn is besides its context.
-#[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "the fields are those of `TurnCommit`")]
-pub struct TurnFacts {
-    pub turn_id: String,
-    pub parent_turn_id: Option<String>,
-    pub expected_head: Option<String>,
-    pub move_pointer: bool,
-    pub status: TurnStatus,
-    pub stop_reason: StopReason,
-    pub started_at: i64,
-    pub completed_at: i64,
-    pub usage: TokenUsage,
-    pub usage_estimated: bool,
-    pub context_tokens: Option<u64>,
-    pub cost: Option<f64>,
-    pub error: Option<AgentError>,
-    pub attempts: Vec<Attempt>,
-    pub compaction: Option<CompactionResult>,
+/// The ids of the user's messages among `all` messages of a turn.
+#[must_use]
+pub fn query_message_ids(all: &[Message]) -> Vec<String> {
+    let queries = all.iter().filter(|message| message.role == Role::User);
+    queries.map(|message| message.id.clone()).collect()
 }
 
-impl TurnCommit {
-    /// The turn of `context` with these facts and so many calls, of which `all` are the messages. What of them is to be
-    /// written is the caller's to fill in. It is not open, and never lands on a head it did not expect.
-    #[must_use]
-    pub fn new(
-        context: &AssembledContext,
-        facts: TurnFacts,
-        all: &[Message],
-        tool_call_count: usize,
-    ) -> Self {
-        Self {
-            turn_id: facts.turn_id,
-            run_id: context.run_id.clone(),
-            session_label: context.session_label.clone(),
-            parent_turn_id: facts.parent_turn_id,
-            expected_head: facts.expected_head,
-            move_pointer: facts.move_pointer,
-            status: facts.status,
-            stop_reason: facts.stop_reason,
-            started_at: facts.started_at,
-            completed_at: facts.completed_at,
-            provider: context.provider.clone(),
-            model: context.model.clone(),
-            role: context.role,
-            toolset_name: context.toolset_name.clone(),
-            tools_available: context.tools.iter().map(|tool| tool.name.clone()).collect(),
-            permissions_granted: context.permissions_granted.get().to_owned(),
-            usage: facts.usage,
-            usage_estimated: facts.usage_estimated,
-            context_tokens: facts.context_tokens,
-            cost: facts.cost,
-            query_message_ids: all
-                .iter()
-                .filter(|message| message.role == Role::User)
-                .map(|message| message.id.clone())
-                .collect(),
-            response_message_id: all
-                .iter()
-                .rfind(|message| message.role == Role::Assistant)
-                .map(|message| message.id.clone()),
-            source_event_id: context.source_event_id.clone(),
-            workspace_path: context.workspace_path.clone(),
-            error: facts.error,
-            attempts: facts.attempts,
-            messages: Vec::new(),
-            tool_calls: Vec::new(),
-            tool_call_count,
-            compaction: facts.compaction,
-            epoch: None,
-            on_stale_head: OnStaleHead::Refuse,
-            last_event: None,
-            cache: None,
-        }
-    }
+/// The id of the last answer among `all` messages of a turn.
+#[must_use]
+pub fn response_message_id(all: &[Message]) -> Option<String> {
+    let answer = all.iter().rfind(|message| message.role == Role::Assistant)?;
+    Some(answer.id.clone())
 }
 
 /// What a commit did.
@@ -157,18 +157,7 @@ pub struct CommitReceipt {
     pub stale_head: Option<StorageError>,
 }
 
-/// W0: a turn that begins.
-#[derive(Debug, Clone)]
-pub struct TurnOpening {
-    /// The turn as it stands: status `streaming`, and the messages that ask.
-    pub turn: TurnCommit,
-    /// What a later [`crate::Journal::reopen`] needs of its context: see [`AssembledContext::kept_json`].
-    pub context: String,
-    /// Where its answer goes: JSON.
-    pub target: Option<String>,
-}
-
-/// What came of asking for a session.
+/// The outcome of a request for a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opened<T> {
     /// It is the caller's.
@@ -207,17 +196,30 @@ pub struct TurnStep {
     pub progress: Option<String>,
 }
 
-/// A compaction, written when it is there and not with the turn that needed it: it stays whatever becomes of that turn.
+/// A compaction, written as soon as it is made and not with the turn that needed it: it stays whatever becomes of that turn.
 #[derive(Debug, Clone)]
-pub struct CompactionStep {
+pub struct CompactionCommit {
     /// The ULID of the compaction's own turn.
     pub id: String,
-    /// The turn that needed it: its parent is what the compaction follows, and its epoch shows whether it is open.
-    pub turn: TurnCommit,
+    /// Where it stands: the parent is the turn that it follows.
+    pub header: TurnHeader,
+    /// The open turn that needed it, and follows it from then on; `None` where no turn is open.
+    pub open_turn: Option<TurnLease>,
+    /// When it is written: the session's pointer moves then.
+    pub completed_at: i64,
     /// What was summarised and what was not.
     pub compaction: CompactionResult,
     /// What its calls came to.
     pub usage: CompactionUsage,
+}
+
+/// An open turn under its lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnLease {
+    /// The turn.
+    pub turn_id: String,
+    /// The epoch of its session's lease.
+    pub epoch: i64,
 }
 
 /// What the calls of a compaction came to.
@@ -234,7 +236,7 @@ pub struct CompactionUsage {
 }
 
 impl CompactionUsage {
-    /// That of a compaction that asked nobody.
+    /// That of a compaction without a call.
     #[must_use]
     pub fn free() -> Self {
         Self { cost: Some(0.0), ..Self::default() }

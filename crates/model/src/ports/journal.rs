@@ -6,8 +6,8 @@
 use std::sync::{Arc, Weak};
 
 use crate::{
-    CacheChain, CommitReceipt, CompactionStep, Expense, JournalFuture, LiveRun, OpenTurn, Opened,
-    Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory, SpentBy, TurnCommit,
+    CacheChain, CommitReceipt, CompactionCommit, Expense, JournalFuture, LiveRun, OpenTurn, Opened,
+    Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory, SpentBy, TurnEnd,
     TurnOpening, TurnStep,
 };
 
@@ -82,18 +82,18 @@ pub trait Journal: Send + Sync {
     /// `stale_writer` where the lease is another's by now; any of storage. Nothing is written then.
     fn record(&self, step: Box<TurnStep>) -> JournalFuture<'static, ()>;
 
-    /// Writes the compaction of `step`, which is the session's head from then on; its turn, where it is open, follows it.
+    /// Writes the compaction, which is the session's head from then on; the open turn that needed it follows it.
     /// Nothing is written where that turn's lease is another's, or the session has moved on.
     ///
     /// # Errors
     /// `stale_writer`, `stale_head`, `unknown_turn`, any of storage.
-    fn compact(&self, step: Box<CompactionStep>) -> JournalFuture<'static, ()>;
+    fn compact(&self, commit: Box<CompactionCommit>) -> JournalFuture<'static, ()>;
 
     /// W4: commits a finished turn, all or nothing, and gives its lease back.
     ///
     /// # Errors
     /// `stale_writer`, `stale_head` where that is to be refused, any of storage.
-    fn commit(&self, turn: Box<TurnCommit>) -> JournalFuture<'static, CommitReceipt>;
+    fn commit(&self, turn: Box<TurnEnd>) -> JournalFuture<'static, CommitReceipt>;
 
     /// Gives a lease back that no commit gave back. Best effort: what is lost expires.
     fn release(&self, session_label: &str, epoch: i64);

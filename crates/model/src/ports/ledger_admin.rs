@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::{
     AliasRow, CommitReceipt, JournalFuture, LedgerBackup, LedgerExport, LedgerFormat, LedgerImport,
-    LedgerReport, LedgerStats, LedgerVacuum, PersonaRow, SessionCommand, SessionRow, TurnCommit,
+    LedgerReport, LedgerStats, LedgerVacuum, PersonaRow, SessionCommand, SessionRow, TurnEnd,
 };
 
 /// What came of an operation that not every backend has.
@@ -57,7 +57,7 @@ pub trait LedgerAdmin: Send + Sync {
     ///
     /// # Errors
     /// `stale_head` when the session is somewhere else; see [`crate::Journal::commit`].
-    fn write_turn(&self, turn: TurnCommit) -> JournalFuture<'_, CommitReceipt>;
+    fn write_turn(&self, turn: TurnEnd) -> JournalFuture<'_, CommitReceipt>;
 
     /// Makes `alias` a name of `label`, or lets it lead there from now on.
     ///

@@ -1,6 +1,6 @@
-//! One folder for each wire API, and which wire an API has.
+//! One folder for each wire API, and the wire of an API.
 //!
-//! It must never hold a difference between servers: that is data, in `services`.
+//! It must never hold a difference between servers: `services` has those as data.
 
 pub(crate) mod anthropic;
 pub(crate) mod bedrock;
@@ -13,7 +13,7 @@ use google::GooglePath;
 use crate::http::HttpSettings;
 use crate::{AnthropicWire, Api, BedrockWire, ChatWire, GoogleWire, ResponsesWire, Wire};
 
-/// The wire of an API at the server of `settings`; `None` for scripts, which have none.
+/// The wire of an API at the server of `settings`; `None` for the scripted provider.
 #[must_use]
 pub fn wire_of(api: Api, settings: &HttpSettings) -> Option<Box<dyn Wire>> {
     match api {
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_is_asked_in_the_apis_own_form_and_holds_the_prompt_alone() {
+    fn a_count_has_the_apis_own_form_and_only_the_prompt() {
         let google = GoogleWire::new(GooglePath::default());
         let (path, body) = asked(&google);
         assert!(path.ends_with("/models/m-1:countTokens"), "{path}");

@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 
 use crate::{
     AgentError, AgentErrorKind, AgentToolCall, AssembledContext, Attempt, Block, CompactionResult,
-    Defaults, ErrorDetail, FailureKind, InputError, Message, Role, StopReason, TokenUsage,
-    ToolCallRecord, ToolCallStatus, TurnCommit, TurnFacts, TurnStatus, optional, parse_message,
-    required,
+    Defaults, ErrorDetail, FailureKind, InputError, Message, OnStaleHead, Role, StopReason,
+    TokenUsage, ToolCallRecord, ToolCallStatus, TurnEnd, TurnHeader, TurnSettings, TurnStatus,
+    optional, parse_message, query_message_ids, required, response_message_id,
 };
 
 type Parsed<T> = Result<T, InputError>;
@@ -79,7 +79,7 @@ pub fn parse_result(
     context: &AssembledContext,
     result: &str,
     defaults: &mut Defaults<'_>,
-) -> Parsed<TurnCommit> {
+) -> Parsed<TurnEnd> {
     let raw: RawResult<'_> = serde_json::from_str(result)
         .map_err(|error| InputError::new("result", format!("not a result object: {error}")))?;
     let stop_reason: StopReason = required("result.stopReason", raw.stop_reason)?;
@@ -97,25 +97,32 @@ pub fn parse_result(
         Some(id) => id,
         None => (defaults.new_id)(),
     };
-    let facts = TurnFacts {
+    let started_at = completed_at.saturating_sub(i64::try_from(duration).unwrap_or(i64::MAX));
+    Ok(TurnEnd {
         turn_id,
-        parent_turn_id: context.parent_turn_id.clone(),
-        expected_head: None,
+        header: TurnHeader::new(context, started_at),
+        settings: TurnSettings::new(context),
         move_pointer: moves_pointer(status, &messages, &tool_calls),
         status,
         stop_reason,
-        started_at: completed_at.saturating_sub(i64::try_from(duration).unwrap_or(i64::MAX)),
         completed_at,
         usage,
         usage_estimated: optional("result.usageEstimated", raw.usage_estimated)?.unwrap_or(false),
         context_tokens: optional("result.contextTokens", raw.context_tokens)?,
         cost: optional("result.cost", raw.cost)?,
+        query_message_ids: query_message_ids(&messages),
+        response_message_id: response_message_id(&messages),
         error: optional::<SeedError>("result.error", raw.error)?.map(error),
         attempts: optional::<Vec<Attempt>>("result.attempts", raw.attempts)?.unwrap_or_default(),
+        tool_call_count: tool_calls.len(),
+        messages,
+        tool_calls,
         compaction: optional::<CompactionResult>("result.compaction", raw.compaction)?,
-    };
-    let commit = TurnCommit::new(context, facts, &messages, tool_calls.len());
-    Ok(TurnCommit { messages, tool_calls, ..commit })
+        epoch: None,
+        on_stale_head: OnStaleHead::Refuse,
+        last_event: None,
+        cache: None,
+    })
 }
 
 /// docs/rules/turns-and-streams.md#session-pointer: a failed turn moves the pointer only when something came of it, because a retry would otherwise double

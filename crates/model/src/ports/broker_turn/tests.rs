@@ -7,7 +7,7 @@ use crate::{AgentMessage, StopReason, parse_context};
 
 const NOW: i64 = 1_780_000_000_000;
 
-fn parsed(result: &str) -> Parsed<TurnCommit> {
+fn parsed(result: &str) -> Parsed<TurnEnd> {
     let mut last = 0_u32;
     let mut new_id = || {
         last += 1;
@@ -51,7 +51,7 @@ fn seed_result() -> Value {
     })
 }
 
-fn parse(result: &Value) -> Parsed<TurnCommit> {
+fn parse(result: &Value) -> Parsed<TurnEnd> {
     parsed(&result.to_string())
 }
 
@@ -59,13 +59,13 @@ fn parse(result: &Value) -> Parsed<TurnCommit> {
 fn a_result_of_the_seed_becomes_a_whole_commit() {
     let commit = parse(&seed_result()).unwrap();
     assert_eq!(commit.turn_id.len(), 26);
-    assert_eq!((commit.started_at, commit.completed_at), (NOW - 50, NOW));
+    assert_eq!((commit.header.started_at, commit.completed_at), (NOW - 50, NOW));
     assert_eq!((commit.status, commit.stop_reason), (TurnStatus::Completed, StopReason::EndTurn));
     assert_eq!(commit.query_message_ids, ["m0"]);
     assert_eq!(commit.response_message_id.as_deref(), Some("m4"));
-    assert_eq!(commit.tools_available, ["read"]);
-    assert_eq!(commit.permissions_granted, r#"[{"fs":"read"}]"#);
-    assert!(commit.move_pointer && commit.expected_head.is_none());
+    assert_eq!(commit.settings.tools_available, ["read"]);
+    assert_eq!(commit.settings.permissions_granted, r#"[{"fs":"read"}]"#);
+    assert!(commit.move_pointer && commit.header.expected_head.is_none());
     let asked: Vec<_> = commit.tool_calls.iter().map(|call| call.message_id.as_str()).collect();
     assert_eq!(asked, ["m1", "m1"]);
     let call = |id: &str, path: &str| Block::ToolCall {

@@ -1,4 +1,4 @@
-//! The content blocks of one response: provider events to neutral deltas.
+//! The content blocks of one response: converts provider events to neutral deltas.
 //!
 //! Tolerates duplicated, reordered and unknown events. It must never close a block whose content may have been lost.
 
@@ -17,13 +17,13 @@ enum BlockKind {
     Text,
     Thinking,
     ToolUse,
-    /// A call of a tool that was not offered: the provider's where its result follows, else ours.
+    /// A call of an unknown tool: the provider's if its result follows, else one of the context's.
     Undecided,
-    /// Only the provider understands it; a provider-run call's input still comes in deltas.
+    /// An opaque block; the input of a provider-run call still arrives in deltas.
     Opaque,
-    /// Came whole with its start.
+    /// Whole in its start event.
     Whole,
-    /// Fragments came for an index that has not begun: what it becomes is never complete.
+    /// Fragments arrived for an index that has not begun: its block is never complete.
     Orphan,
 }
 
@@ -35,27 +35,27 @@ struct Block {
     closed: bool,
     /// Fragments were lost, so it never closes.
     lossy: bool,
-    /// The input the start carried (tool calls), or the start itself (opaque blocks).
+    /// The input in the start event (tool calls), or the start event itself (opaque blocks).
     start_json: String,
     /// The input's fragments (opaque blocks), or the citations' objects joined by commas (text).
     gathered: String,
     has_arguments: bool,
-    /// The id of a call that is not decided on.
+    /// The id of an undecided call.
     id: String,
-    /// What a text has beside itself and its citations, as an object; empty for nothing.
+    /// The other members of a text block, except citations, as an object; empty for none.
     beside: String,
 }
 
-/// The blocks of one response. Ours are numbered in the order they began, and no number is used twice.
+/// The blocks of one response. The neutral ones are numbered in the order they began, and no number is used twice.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     blocks: Vec<Block>,
     /// The newest block of each of the provider's indexes.
     positions: HashMap<u64, usize>,
-    /// The message's beginning was repeated after blocks had begun.
+    /// The start of the message was repeated after blocks had begun.
     replayed: bool,
     offered: OfferedTools,
-    /// Where the calls are that are not decided on, by their ids.
+    /// The undecided calls, by their ids.
     undecided: HashMap<String, usize>,
 }
 
@@ -68,13 +68,13 @@ impl Blocks {
         !self.blocks.is_empty()
     }
 
-    /// The message's beginning came again: what begins again from here on is a repetition.
+    /// Records a repeated start of the message: blocks that begin again after it are repetitions.
     pub(super) fn set_replayed(&mut self) {
         self.replayed = self.any_begun();
     }
 
-    /// A block begins, perhaps with content. One that has begun already is not begun again; an index that is used
-    /// again after its block closed names a new block, as some gateways do.
+    /// Begins a block, perhaps with content. A block that has begun already is not begun again; an index that is used again
+    /// after its block closed is a new block, as some gateways do.
     pub(super) fn start(
         &mut self,
         wire_index: u64,
@@ -116,8 +116,8 @@ impl Blocks {
         Ok(())
     }
 
-    /// More of a block. Text for a block that never began begins it; fragments of a call's arguments do not, because
-    /// without the call's start it is not known what came before them.
+    /// Adds to a block. Text for a block that never began begins it; fragments of a call's arguments do not, because without
+    /// the start of the call the earlier fragments are unknown.
     pub(super) fn delta(
         &mut self,
         wire_index: u64,
@@ -168,12 +168,12 @@ impl Blocks {
                     block.gather_citation(citation);
                 }
             }
-            // A type of delta that is unknown, or that does not belong to the block.
+            // An unknown type of delta, or one that does not belong to the block.
             _ => {}
         }
     }
 
-    /// A block closes, once.
+    /// Closes a block, once.
     pub(super) fn stop(&mut self, wire_index: u64, sink: &mut dyn DeltaSink) {
         let Some(block) = self.find(wire_index).filter(|block| !block.closed) else { return };
         if block.kind == BlockKind::Orphan {
@@ -195,7 +195,7 @@ impl Blocks {
                 Some(json) => sink.delta(Delta::OpaqueJson { index, json: &json }),
                 None => block.lossy = true,
             },
-            // It closes when it is decided on.
+            // It closes when it is decided.
             BlockKind::Undecided => return,
             BlockKind::Text
             | BlockKind::Thinking
@@ -209,7 +209,7 @@ impl Blocks {
         }
     }
 
-    /// The provider brings the result of a call: the call was its own.
+    /// Records a provider-run result: its call was the provider's own.
     fn answered(&mut self, result: &RawValue, sink: &mut dyn DeltaSink) {
         let Ok(ContentBlock { tool_use_id, .. }) = serde_json::from_str(result.get()) else {
             return;
@@ -217,7 +217,7 @@ impl Blocks {
         let position = self.undecided.remove(tool_use_id.as_str());
         let Some(block) = position.and_then(|at| self.blocks.get_mut(at)) else { return };
         block.kind = BlockKind::Opaque;
-        // What did not close is half a block.
+        // A block that did not close is partial.
         if !block.closed || block.lossy {
             return;
         }
@@ -231,7 +231,7 @@ impl Blocks {
         sink.delta(Delta::BlockStop { index });
     }
 
-    /// The message is over: the calls that the provider brought no result for are ours.
+    /// Ends the message: undecided calls without a provider's result are of tools of the context.
     pub(super) fn decide(&mut self, sink: &mut dyn DeltaSink) {
         for block in &mut self.blocks {
             if block.kind != BlockKind::Undecided {
@@ -283,7 +283,7 @@ impl Blocks {
         self.blocks.push(block);
     }
 
-    /// The newest block of a provider's index; the one that began last is asked for nearly always.
+    /// The newest block of a provider's index; nearly always the one that began last.
     fn find(&mut self, wire_index: u64) -> Option<&mut Block> {
         let last = self.blocks.len().checked_sub(1)?;
         let position = match self.blocks.get(last) {
@@ -362,8 +362,7 @@ fn kind_is_result(raw: &RawValue) -> bool {
         .is_ok_and(|block| block.kind.as_str().ends_with("tool_result"))
 }
 
-/// What a block has beside the members that its kind is known by; it goes back with it. That the model itself made a call
-/// is the same as no member.
+/// The other members of a block; they are sent back with it. A `caller` that is the model itself counts as none.
 fn beside(kind: BlockKind, raw: &str) -> Members<'_> {
     let known: &[&str] = match kind {
         BlockKind::Text => &["type", "text", "citations"],
@@ -383,7 +382,7 @@ fn beside(kind: BlockKind, raw: &str) -> Members<'_> {
     members
 }
 
-/// An opaque block with the input that came in fragments; `None` where that is no JSON object.
+/// An opaque block with its input from fragments; `None` where that is no JSON object.
 fn whole_input(block: &Block) -> Option<String> {
     is_object(&block.gathered)
         .then(|| with_field(&block.start_json, "input", &block.gathered))

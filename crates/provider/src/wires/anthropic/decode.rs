@@ -1,4 +1,4 @@
-//! Anthropic's stream, event by event, and its whole messages.
+//! Decodes Anthropic's stream, event by event, and its whole messages.
 //!
 //! Owns the message's envelope: start, usage, stop, end, errors. It must never end a response before its
 //! `message_stop`, nor join two.
@@ -48,7 +48,7 @@ impl Decoder for AnthropicDecoder {
             Err(_) => return self.repaired_event(name, data, sink),
         };
         match applied {
-            // What was raw in the event did not parse; nothing was taken from it yet.
+            // The raw part of the event did not parse; nothing was applied yet.
             Err(failure) if failure.code.as_deref() == Some(MALFORMED_EVENT) => {
                 self.repaired_event(name, data, sink)
             }
@@ -118,15 +118,15 @@ impl AnthropicDecoder {
             "message_delta" => self.message_delta(event.delta.as_ref(), event.usage, sink),
             "message_stop" => self.stop_seen = true,
             "error" => return Err(error_of(event)),
-            // A gateway's own error form, without a type; anything else that is unknown is skipped, as documented.
+            // A gateway's own error form, without a type; any other unknown event is skipped, as documented.
             "" if event.error.is_some() || name == "error" => return Err(error_of(event)),
             _ => {}
         }
         Ok(if self.is_complete() { Flow::End } else { Flow::More })
     }
 
-    /// An event that strict JSON refuses: lone surrogates and broken UTF-8 are repaired; what is then still broken is
-    /// skipped where its type is unknown, and fails the response where it is known.
+    /// Decodes an event that strict JSON refuses: lone surrogates and invalid UTF-8 are repaired. If it is still invalid, it is
+    /// skipped if its type is unknown, and fails the response if it is known.
     fn repaired_event(
         &mut self,
         name: &str,
@@ -155,7 +155,7 @@ impl AnthropicDecoder {
         if known { Err(malformed("an event")) } else { Ok(Flow::More) }
     }
 
-    /// The message begins. The first beginning counts; a second one that is another message is never joined to it.
+    /// Begins the message. The first start counts; a second start of another message is never joined to it.
     fn started(
         &mut self,
         message: &MessageBody<'_>,

@@ -1,7 +1,7 @@
-//! What is sent: the request's head, and messages as JSON written straight into a buffer.
+//! Encodes the request's head, and messages as JSON written straight into a buffer.
 //!
-//! The same input gives the same bytes. It must never send what the API refuses: empty text, thinking without a
-//! signature, a call that did not end, JSON that does not parse.
+//! The same input gives the same bytes. It must never write what the API refuses: empty text, thinking without a
+//! signature, an incomplete call, invalid JSON.
 
 use bytes::Bytes;
 
@@ -12,29 +12,29 @@ use crate::members::write_stored;
 use crate::{ModelRequest, image};
 use model::{Block, Message, ThinkingConfig, ThinkingMode};
 
-/// The least budget the API takes.
+/// The smallest budget that the API accepts.
 const LEAST_BUDGET: u64 = 1_024;
-/// Stands for a failed tool's answer that has no text: the API refuses an empty one.
+/// The text of a failed result without text: the API refuses an empty one.
 const NO_ERROR_TEXT: &str = "The tool failed without a message.";
 
-/// What a body is for.
+/// The purpose of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A streamed answer.
     Answer,
-    /// A count of the prompt's tokens, which takes nothing that is about the answer.
+    /// A count of the prompt's tokens, without the settings of the answer.
     Count,
 }
 
 impl Purpose {
-    /// A count caches nothing.
+    /// Whether the body may have breakpoints: a count has none.
     fn breakpoint(self, request: &ModelRequest) -> Option<&'static [u8]> {
         options::breakpoint(request).filter(|_| self == Self::Answer)
     }
 }
 
-/// The body in pieces: what stands before the messages, the shared messages, and the settings that may differ from call to
-/// call. A breakpoint on the last block is spliced between pieces, so that no stored byte ever has one.
+/// The body in pieces: the part before the messages, the shared messages, and the settings that may differ from call to
+/// call. A breakpoint on the last block is spliced between pieces, so that no stored byte has one.
 pub(super) fn body(
     request: &ModelRequest,
     server: AnthropicServer,
@@ -72,16 +72,16 @@ pub(super) fn body(
     pieces
 }
 
-/// Where a breakpoint stands on the last block of the message that ends at `end`.
+/// The position of a breakpoint on the last block of the message that ends at `end`.
 fn block_end(piece: &Bytes, end: usize) -> Option<usize> {
-    /// What ends a message: its last block, the list of blocks, and the message.
+    /// The end of a message: of its last block, the list of blocks, and the message.
     const LAST_BLOCK_ENDS: &[u8] = b"}]}";
     let ended = piece.get(..end)?.ends_with(LAST_BLOCK_ENDS);
     ended.then(|| end - LAST_BLOCK_ENDS.len())
 }
 
-/// The piece, and the position in it, of the breakpoint where the request before this one ended. It is the fourth, which is all
-/// the API takes: where the host has marked a tool of its own there is none.
+/// The piece, and the position in it, of the breakpoint at the end of the previous request. It is the fourth, the last that
+/// the API accepts: if the host has marked a tool of its own, there is none.
 fn earlier_end(request: &ModelRequest) -> Option<(usize, usize)> {
     let provided = &request.options.provider_tools;
     let marked = provided.iter().any(|tool| tool.get().contains("\"cache_control\""));
@@ -89,7 +89,7 @@ fn earlier_end(request: &ModelRequest) -> Option<(usize, usize)> {
     Some((at, block_end(request.messages.get(at)?, end)?))
 }
 
-/// The body up to the first message: model, system and tools, which never change within a session, and how to think.
+/// The body up to the first message: model, system and tools, which never change within a session, and thinking.
 fn head(request: &ModelRequest, server: AnthropicServer, purpose: Purpose) -> Bytes {
     let mut out = Vec::with_capacity(1_024 + request.system.len());
     out.push(b'{');
@@ -130,7 +130,7 @@ fn head(request: &ModelRequest, server: AnthropicServer, purpose: Purpose) -> By
         out.extend_from_slice(b"\"thinking\":{\"type\":\"disabled\"},");
     }
     options::write_output_config(&mut out, request);
-    // With thinking on, the API takes no temperature but its own.
+    // With thinking on, the API accepts only its default temperature.
     if let Some(temperature) = request.temperature
         && temperature.is_finite()
         && !options::thinks(request)
@@ -144,7 +144,7 @@ fn head(request: &ModelRequest, server: AnthropicServer, purpose: Purpose) -> By
     Bytes::from(out)
 }
 
-/// Our tools, then the provider's; the last one of them has the breakpoint.
+/// The context's tools, then the provider's; the last of them has the breakpoint.
 fn write_tools(out: &mut Vec<u8>, request: &ModelRequest, breakpoint: Option<&[u8]>) {
     out.extend_from_slice(b"\"tools\":[");
     let provided = &request.options.provider_tools;
@@ -171,7 +171,7 @@ fn write_tools(out: &mut Vec<u8>, request: &ModelRequest, breakpoint: Option<&[u
         }
         let json = tool.get().trim();
         match json.strip_suffix('}').filter(|_| position + 1 == provided.len()) {
-            // The host may have marked it itself.
+            // The host may have marked it already.
             Some(open) if !json.contains("\"cache_control\"") && open.trim() != "{" => {
                 out.extend_from_slice(open.as_bytes());
                 out.extend_from_slice(breakpoint.unwrap_or_default());
@@ -193,7 +193,7 @@ fn write_thinking(out: &mut Vec<u8>, config: &ThinkingConfig) {
     }
 }
 
-/// What follows the messages: settings that may change between two calls of a run, and so may not stand before them.
+/// The part after the messages: settings that may change between two calls of a run, and so must not be before them.
 fn tail(request: &ModelRequest, server: AnthropicServer, purpose: Purpose) -> Bytes {
     let mut out = Vec::with_capacity(128);
     out.push(b']');
@@ -209,9 +209,9 @@ fn tail(request: &ModelRequest, server: AnthropicServer, purpose: Purpose) -> By
     Bytes::from(out)
 }
 
-/// The messages as JSON objects joined by commas. What the user and the tools contribute between two answers becomes one message,
-/// the results first, as the API asks; an answer stays a message of its own, also after one that paused, so that what was
-/// sent has the same bytes.
+/// The messages as JSON objects joined by commas. The messages of the user and the tools between two answers become one,
+/// the results first, as the API requires; an answer stays a message of its own, also after a paused one, so that sent
+/// bytes never change.
 pub(super) fn messages(messages: &[Message]) -> Bytes {
     let mut out = Vec::with_capacity(256 * messages.len());
     for group in messages.chunk_by(|a, b| !a.is_assistant() && !b.is_assistant()) {
@@ -244,7 +244,7 @@ pub(super) fn messages(messages: &[Message]) -> Bytes {
 fn write_block(list: &mut List<'_>, block: &Block) {
     match block {
         Block::Text { text, provider_data } => {
-            // Text of white space alone is refused like empty text.
+            // White space only is refused like empty text.
             if !text.trim().is_empty() {
                 let out = list.item();
                 out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
@@ -305,7 +305,7 @@ fn write_block(list: &mut List<'_>, block: &Block) {
     }
 }
 
-/// An error result holds text only, and some: the API refuses images in one, and an empty one.
+/// An error result has text only, and is not empty: the API refuses other ones.
 fn write_result(out: &mut Vec<u8>, tool_call_id: &str, content: &[Block], is_error: bool) {
     out.extend_from_slice(b"{\"type\":\"tool_result\",\"tool_use_id\":");
     write_string(out, tool_call_id);
@@ -333,7 +333,7 @@ fn write_result(out: &mut Vec<u8>, tool_call_id: &str, content: &[Block], is_err
     out.push(b'}');
 }
 
-/// What else the provider wrote into a block; what it takes back is what it wrote.
+/// Writes the other members of a provider's block, unchanged.
 fn write_attached(out: &mut Vec<u8>, provider_data: Option<&str>) {
     write_stored(out, provider_data, |name| {
         matches!(
@@ -344,6 +344,6 @@ fn write_attached(out: &mut Vec<u8>, provider_data: Option<&str>) {
 }
 
 pub(super) fn write_number(out: &mut Vec<u8>, number: impl serde::Serialize) {
-    // Writing to a vector cannot fail, and a finite number has a form in JSON.
+    // Writing to a vector cannot fail, nor can a finite number.
     let _ = serde_json::to_writer(out, &number);
 }

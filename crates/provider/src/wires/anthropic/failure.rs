@@ -1,4 +1,4 @@
-//! Anthropic's errors as failures. It must never read assistant prose.
+//! Converts Anthropic's errors to failures. It must never read assistant prose.
 
 use serde_json::value::RawValue;
 
@@ -9,7 +9,7 @@ use crate::json::Text;
 use crate::wire::malformed;
 use model::FailureKind;
 
-/// The failure that an `error` object describes, in the stream or as a body.
+/// The failure of an `error` object, in the stream or as a body.
 pub(super) fn from_error(error: &RawValue) -> Failure {
     if let Ok(body) = serde_json::from_str::<ErrorBody<'_>>(error.get()) {
         return failure_from_error(&body);
@@ -31,7 +31,7 @@ fn failure_from_error(body: &ErrorBody<'_>) -> Failure {
     payload_failure(&payload)
 }
 
-/// The stream ended before the protocol did.
+/// The stream ended before its `message_stop`.
 pub(super) fn truncated() -> Failure {
     Failure::new(
         FailureKind::Network,
@@ -40,7 +40,7 @@ pub(super) fn truncated() -> Failure {
     )
 }
 
-/// A second answer began in the middle of the first. The two are never joined (docs/rules/faults.md#untrue-and-repeated-events).
+/// A second answer began in the first. The two are never joined (docs/rules/faults.md#untrue-and-repeated-events).
 pub(super) fn spliced() -> Failure {
     Failure::new(
         FailureKind::Network,
@@ -49,7 +49,7 @@ pub(super) fn spliced() -> Failure {
     )
 }
 
-/// A body that is no message.
+/// The body is no message.
 pub(super) fn not_a_message() -> Failure {
     Failure::new(
         FailureKind::ServerError,

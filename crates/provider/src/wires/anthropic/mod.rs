@@ -1,4 +1,4 @@
-//! Anthropic Messages: what is sent and how its answers are read (docs/rules/wire/anthropic.md).
+//! Anthropic Messages: requests and answers (docs/rules/wire/anthropic.md).
 //!
 //! Owns the path and the body. It must never do I/O or hold a key.
 
@@ -21,7 +21,7 @@ use crate::paths::segment_with;
 use crate::{Api, CountCall, Decoder, ModelRequest, Wire};
 use model::{Message, RunWarning};
 
-/// Where Vertex has Anthropic's models.
+/// The path of Anthropic's models at Vertex.
 const VERTEX_MODELS: &str = "/publishers/anthropic/models";
 
 /// The Anthropic Messages API of one server.
@@ -31,13 +31,13 @@ pub struct AnthropicWire {
 }
 
 impl AnthropicWire {
-    /// The API as a server has it.
+    /// The API at a server.
     #[must_use]
     pub fn new(server: AnthropicServer) -> Self {
         Self { server }
     }
 
-    /// The API as the server of a base URL's host has it.
+    /// The API at the server of a base URL's host.
     #[must_use]
     pub fn for_host(host: &str) -> Self {
         Self::new(AnthropicServer::at(host))
@@ -53,7 +53,7 @@ impl Wire for AnthropicWire {
         match self.server {
             AnthropicServer::Anthropic | AnthropicServer::Compatible => "/v1/messages".to_owned(),
             AnthropicServer::Vertex => {
-                // Its names have an `@` (`claude-x@20260131`), which stays.
+                // Its names have an `@` (`claude-x@20260131`), which is not encoded.
                 format!("{VERTEX_MODELS}/{}:streamRawPredict", segment_with(&request.model, b"@"))
             }
         }

@@ -1,6 +1,6 @@
-//! What a context asks beyond the conversation, in Anthropic's words, and what the API has no word for.
+//! The request options of a context in Anthropic's fields, and those that the API does not support.
 //!
-//! Each option is written, or reported in [`unsupported`]; it must never be dropped in silence.
+//! Each option is written, or reported in [`unsupported`]; it must never be dropped silently.
 
 use crate::ModelRequest;
 use crate::json::write_string;
@@ -8,13 +8,13 @@ use model::{
     CacheTtl, ResponseFormat, RunWarning, ThinkingConfig, ThinkingEffort, ThinkingMode, ToolChoice,
 };
 
-/// The one name of `metadata` that the API takes.
+/// The only name of `metadata` that the API accepts.
 const USER_ID: &str = "user_id";
 
 /// A prompt-cache breakpoint as a further field of a JSON object; `None` with the cache off.
 ///
-/// It is on by default: a turn sends its conversation again with each call. Three of the four a request may have are
-/// used: the last tool, the system prompt, the last block of the conversation (docs/rules/wire/anthropic.md#cache-breakpoints).
+/// It is on by default: a turn sends its conversation again with each call. A request may have four; three are used: the
+/// last tool, the system prompt, the last block of the conversation (docs/rules/wire/anthropic.md#cache-breakpoints).
 pub(super) fn breakpoint(request: &ModelRequest) -> Option<&'static [u8]> {
     match request.options.prompt_cache.ttl.unwrap_or_default() {
         CacheTtl::Off => None,
@@ -23,7 +23,7 @@ pub(super) fn breakpoint(request: &ModelRequest) -> Option<&'static [u8]> {
     }
 }
 
-/// Whether the request asks for thinking. The API refuses it beside a choice that forces a call.
+/// Whether the request has thinking on. The API refuses it beside a choice that forces a call.
 pub(super) fn thinks(request: &ModelRequest) -> bool {
     !request.forces_tool && request.thinking.as_ref().is_some_and(asks_to_think)
 }
@@ -36,7 +36,7 @@ fn asks_to_think(config: &ThinkingConfig) -> bool {
     }
 }
 
-/// Whether thinking is to be switched off in words.
+/// Whether thinking must be switched off explicitly.
 pub(super) fn is_off(config: &ThinkingConfig) -> bool {
     match config.mode {
         Some(mode) => mode == ThinkingMode::Disabled,
@@ -44,7 +44,7 @@ pub(super) fn is_off(config: &ThinkingConfig) -> bool {
     }
 }
 
-/// `output_config`, with a comma after it: the effort and the form of the answer.
+/// `output_config`, with a comma after it: the effort and the format of the answer.
 pub(super) fn write_output_config(out: &mut Vec<u8>, request: &ModelRequest) {
     let effort = request.thinking.as_ref().and_then(|thinking| thinking.effort);
     let effort = effort.and_then(|effort| match effort {
@@ -79,7 +79,7 @@ pub(super) fn write_output_config(out: &mut Vec<u8>, request: &ModelRequest) {
     out.extend_from_slice(b"},");
 }
 
-/// `tool_choice`, which the API takes beside tools only.
+/// `tool_choice`, which the API accepts only beside tools.
 pub(super) fn write_tool_choice(out: &mut Vec<u8>, request: &ModelRequest) {
     let one_call = request.options.parallel_tool_calls == Some(false);
     let choice = request.options.tool_choice.as_ref();
@@ -132,7 +132,7 @@ pub(super) fn write_user(out: &mut Vec<u8>, request: &ModelRequest) {
     }
 }
 
-/// What the API has no field for.
+/// The options that the API does not support.
 pub(super) fn unsupported(request: &ModelRequest) -> Vec<RunWarning> {
     let options = &request.options;
     let mut warnings = Vec::new();

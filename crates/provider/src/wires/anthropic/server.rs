@@ -1,22 +1,22 @@
-//! Where Claude is served, and what the requests of each server differ in.
+//! The servers of Claude, and the differences of their requests.
 //!
 //! It must never do I/O or hold a key.
 
-/// The API's version to name where the options name none: the newest at Anthropic itself, the one every compatible
-/// server knows elsewhere. Both are parsed alike (docs/rules/wire/anthropic.md#versions-and-headers).
+/// The default of the API's version: the newest at Anthropic itself, elsewhere the one that every compatible server knows.
+/// Both are parsed in the same way (docs/rules/wire/anthropic.md#versions-and-headers).
 #[must_use]
 pub(crate) fn default_version(host: &str) -> &'static str {
     if host.eq_ignore_ascii_case("api.anthropic.com") { "2026-10-21" } else { "2023-06-01" }
 }
 
-/// Where Claude is served, as far as the requests differ.
+/// The kind of a server of Claude.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AnthropicServer {
     /// `api.anthropic.com`: one `cache_control` for the whole request marks its last block.
     Anthropic,
     /// Vertex AI, below `…/projects/{p}/locations/{l}`: the model is in the path, the version in the body.
     Vertex,
-    /// Any other server that speaks the API: the last block is marked itself, which all of them know or ignore.
+    /// Any other server with this API: the last block itself is marked, which all of them support or ignore.
     #[default]
     Compatible,
 }
@@ -36,7 +36,7 @@ impl AnthropicServer {
     }
 }
 
-/// Whether a host is Vertex AI's: of a region, of all of them, or of a jurisdiction.
+/// Whether a host is Vertex AI's: of a region, of all regions, or of a jurisdiction.
 #[must_use]
 pub(crate) fn is_vertex(host: &str) -> bool {
     let host = host.to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! Requests as they go out, and answers in the shapes no recording has. It must never open a socket.
+//! Requests as they are sent, and answers in shapes that no recording has. It must never open a socket.
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -82,7 +82,7 @@ fn the_body_is_the_head_and_the_shared_messages() {
 }
 
 #[test]
-fn thinking_is_asked_for_in_the_form_given() {
+fn thinking_is_requested_in_the_given_form() {
     let config = |mode, budget_tokens, effort| ThinkingConfig { mode, budget_tokens, effort };
     let sent = |config| {
         let request = ModelRequest { thinking: Some(config), temperature: Some(0.5), ..request() };
@@ -115,7 +115,7 @@ fn thinking_is_asked_for_in_the_form_given() {
 }
 
 #[test]
-fn results_and_what_the_user_adds_are_one_message_with_the_results_first() {
+fn results_and_user_messages_become_one_message_with_the_results_first() {
     let image = Block::Image { mime_type: "image/png".to_owned(), data: "aGk=".to_owned() };
     let history = [
         user("go"),
@@ -143,7 +143,7 @@ fn results_and_what_the_user_adds_are_one_message_with_the_results_first() {
 }
 
 #[test]
-fn results_come_first_even_when_the_user_spoke_before_them() {
+fn results_are_first_even_after_a_user_message() {
     let history = [user("wait"), result("a", vec![Block::text("x")], false)];
     let types: Vec<Value> = encoded_value(&history)[0]["content"]
         .as_array()
@@ -155,7 +155,7 @@ fn results_come_first_even_when_the_user_spoke_before_them() {
 }
 
 #[test]
-fn opaque_values_go_back_byte_for_byte() {
+fn opaque_values_are_sent_back_byte_for_byte() {
     let raw = r#"{"type":"server_tool_use", "id":"s", "input":{"q":1e2}}"#;
     let cited = r#"{"citations":[{"type":"x", "n":1.0}]}"#;
     let called = r#"{"caller":{"type":"code_execution_20250825","tool_id":"s"}}"#;
@@ -188,7 +188,7 @@ fn opaque_values_go_back_byte_for_byte() {
 }
 
 #[test]
-fn what_the_api_refuses_is_not_sent() {
+fn content_that_the_api_refuses_is_not_sent() {
     let unsigned = Block::Thinking {
         thinking: "x".to_owned(),
         signature: None,
@@ -221,7 +221,7 @@ fn what_the_api_refuses_is_not_sent() {
 }
 
 #[test]
-fn arguments_that_are_no_object_or_hold_lone_surrogates_never_break_the_request() {
+fn arguments_that_are_no_object_or_have_lone_surrogates_never_break_the_request() {
     let calls = ["{\"p", "[1]", "null", "{\"p\":\"\\ud83d\"}"].map(|json| call("a", json));
     let inputs: Vec<Value> =
         encoded_value(&[message(Role::Assistant, calls.to_vec())])[0]["content"]
@@ -234,7 +234,7 @@ fn arguments_that_are_no_object_or_hold_lone_surrogates_never_break_the_request(
 }
 
 #[test]
-fn an_error_result_is_text_alone() {
+fn an_error_result_has_text_only() {
     let image = Block::Image { mime_type: "image/png".to_owned(), data: "aGk=".to_owned() };
     let history = [result("a", vec![image, Block::text("why")], true)];
     let content = json!([{"type": "text", "text": "why"}]);
@@ -271,7 +271,7 @@ fn a_stop_that_overtakes_its_reason_still_ends_the_response() {
 }
 
 #[test]
-fn a_provider_run_call_is_stored_with_the_input_that_came_in_deltas() {
+fn a_provider_run_call_is_stored_with_its_input_from_deltas() {
     let events = [
         START,
         r#"{"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"s","name":"web_search","input":{},"caller":{"type":"direct"}}}"#,
@@ -344,7 +344,7 @@ fn a_call_whose_first_fragments_were_lost_never_closes() {
 }
 
 #[test]
-fn noise_of_an_unknown_name_is_skipped_and_noise_of_a_known_one_fails() {
+fn an_invalid_event_is_skipped_if_its_name_is_unknown_and_fails_otherwise() {
     let mut sink = Accumulator::new();
     let mut decoder = AnthropicWire::default().decoder();
     for (name, data) in [("novelty", &b"\xff\x00"[..]), ("", b"[DONE]"), ("ping", b"{")] {
@@ -366,7 +366,7 @@ fn noise_of_an_unknown_name_is_skipped_and_noise_of_a_known_one_fails() {
 }
 
 #[test]
-fn an_error_keeps_its_stable_cause_and_a_bounded_message() {
+fn an_error_has_its_stable_cause_and_a_bounded_message() {
     let words = "word ".repeat(2_000);
     let error = format!(
         r#"{{"type":"error","error":{{"type":"rate_limit_error","message":"{words}","details":{{"error_code":"enforced_spend_limit_reached"}}}}}}"#
@@ -382,7 +382,7 @@ fn an_error_keeps_its_stable_cause_and_a_bounded_message() {
     assert_eq!(outcome, Err(Failure::new(FailureKind::Unknown, "provider_error", "boom")));
 }
 
-/// The deltas as the sink gets them, without the blocks around them.
+/// The deltas that the sink receives, without the blocks around them.
 fn deltas_of(data: &str) -> (Vec<String>, Result<Flow, Failure>) {
     #[derive(Default)]
     struct Log(Vec<String>);
@@ -398,7 +398,7 @@ fn deltas_of(data: &str) -> (Vec<String>, Result<Flow, Failure>) {
 }
 
 #[test]
-fn a_delta_means_the_same_in_every_json_form() {
+fn a_delta_has_the_same_meaning_in_every_json_form() {
     let literals =
         ["\"\"", "\"a\"", r#""a\n\"}}""#, r#""\ud83e\udd80""#, r#""\ud83e""#, "null", "\"é🦀\""];
     for (kind, field) in [
@@ -426,7 +426,7 @@ fn a_delta_means_the_same_in_every_json_form() {
 }
 
 #[test]
-fn what_only_looks_like_a_delta_is_refused() {
+fn an_event_that_only_resembles_a_delta_is_refused() {
     let start = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"#;
     for end in ["\"a\"}", "\"a}}", "a}}", "\"a\" \"b\"}}", "7}}", "\"\u{1}\"}}"] {
         let (deltas, outcome) = deltas_of(&format!("{start}{end}"));

@@ -1,4 +1,4 @@
-//! The shapes of Anthropic's answers, borrowed from the bytes they came in. It must never interpret them.
+//! The shapes of Anthropic's answers, borrowed from their bytes. It must never interpret them.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::ReportedUsage;
 use crate::json::{Count, Text};
 
-/// Any event of the stream. One flat shape, so that the hot event (a delta) is parsed once; what is not hot stays raw.
+/// Any event of the stream. One flat shape, so that the most frequent event (a delta) is parsed once; other parts stay raw.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Event<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -47,8 +47,8 @@ pub(super) struct DeltaBody<'a> {
     pub(super) stop_reason: Text<'a>,
 }
 
-/// A delta in the very form Anthropic writes it, which is nearly every event of a stream: only its one string is parsed.
-/// `None` for every other form; [`Event`] reads that.
+/// A delta in exactly the form that Anthropic writes, which is nearly every event of a stream: only its string is parsed.
+/// `None` for every other form; [`Event`] reads those.
 pub(super) fn canonical_delta(data: &[u8]) -> Option<(u64, DeltaBody<'_>)> {
     let rest = data.strip_prefix(b"{\"type\":\"content_block_delta\",\"index\":")?;
     let (index, rest) = rest.split_at_checked(memchr(b',', rest)?)?;
@@ -56,7 +56,7 @@ pub(super) fn canonical_delta(data: &[u8]) -> Option<(u64, DeltaBody<'_>)> {
     let rest = rest.strip_prefix(b",\"delta\":{\"type\":\"")?;
     let rest = rest.trim_ascii_end().strip_suffix(b"}")?.trim_ascii_end().strip_suffix(b"}")?;
     let kind = |name| Text(Cow::Borrowed(name));
-    // What is left is one JSON string, or the event is not of this form.
+    // The rest must be one JSON string; otherwise the event does not have this form.
     let text = |literal| serde_json::from_slice::<Text<'_>>(literal).ok();
     let body = if let Some(literal) = rest.strip_prefix(b"text_delta\",\"text\":") {
         DeltaBody { kind: kind("text_delta"), text: text(literal)?, ..DeltaBody::default() }
@@ -70,7 +70,7 @@ pub(super) fn canonical_delta(data: &[u8]) -> Option<(u64, DeltaBody<'_>)> {
     Some((index, body))
 }
 
-/// The types alone: they distinguish an unknown event, which is skipped, from a known one that is broken.
+/// Only the types: they distinguish an unknown event, which is skipped, from an invalid known one.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Kinds<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -86,7 +86,7 @@ pub(super) struct Kind<'a> {
     pub(super) kind: Text<'a>,
 }
 
-/// A whole message: the body of an answer that is not a stream, and what `message_start` begins with.
+/// A whole message: the body of an answer that is not a stream, or the content of `message_start`.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct MessageBody<'a> {
     #[serde(borrow, default)]
@@ -103,7 +103,7 @@ pub(super) struct MessageBody<'a> {
     pub(super) error: Option<&'a RawValue>,
 }
 
-/// A content block of a type we know.
+/// A content block of a known type.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ContentBlock<'a> {
     #[serde(borrow, default)]
@@ -150,7 +150,7 @@ pub(super) struct Counted {
     pub(super) input_tokens: Option<u64>,
 }
 
-/// Usage, cumulative; what is null or absent has not changed.
+/// Usage, cumulative; a null or absent field has not changed.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct WireUsage {
     #[serde(default)]
@@ -182,7 +182,7 @@ struct OutputDetails {
 }
 
 impl WireUsage {
-    /// Overwrites what this reports, by the table of docs/rules/wire/usage.md#usage-mapping.
+    /// Overwrites the reported counts, by the table of docs/rules/wire/usage.md#usage-mapping.
     pub(super) fn update(&self, usage: &mut ReportedUsage) {
         let written = self.cache_creation_input_tokens.0.or_else(|| {
             let parts = self.cache_creation.as_ref()?;

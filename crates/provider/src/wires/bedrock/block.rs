@@ -1,4 +1,4 @@
-//! One content block of a response, and the JSON that it comes to. It must never emit a delta.
+//! One content block of a response, and its final JSON. It must never emit a delta.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,20 +17,20 @@ pub(super) enum Kind {
     Call,
     /// A call of a tool that the provider runs.
     ServerCall,
-    /// A call of a tool that was not offered: the provider's where its result follows, else ours.
+    /// A call of an unknown tool: the provider's if its result follows, else one of the context's.
     Undecided,
-    /// What that tool answered.
+    /// The result of such a tool.
     ServerResult,
     /// Citations without a text of their own.
     Citations,
-    /// Arguments came for a call that has not begun: it is never complete.
+    /// Arguments arrived for a call that has not begun: it is never complete.
     Orphan,
 }
 
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) wire_index: u64,
-    /// Our number, for blocks that were emitted.
+    /// The neutral number, for emitted blocks.
     pub(super) index: u32,
     pub(super) kind: Kind,
     pub(super) closed: bool,
@@ -38,7 +38,7 @@ pub(super) struct Block {
     pub(super) lossy: bool,
     /// The beginning of a provider-run tool's block.
     pub(super) start: String,
-    /// What is emitted whole: an input, items joined by commas, encrypted reasoning.
+    /// Content that is emitted whole: an input, items joined by commas, encrypted reasoning.
     pub(super) gathered: String,
 }
 
@@ -51,7 +51,7 @@ impl Block {
         self.gathered.push_str(item);
     }
 
-    /// The whole block of a call that the provider runs; `None` where its input is not whole.
+    /// The whole block of a provider-run call; `None` where its input is not whole.
     pub(super) fn server_call(&self, input: &str) -> Option<String> {
         let input = if input.is_empty() { "{}" } else { input };
         if self.lossy || !is_object(input) {
@@ -61,17 +61,17 @@ impl Block {
     }
 }
 
-/// What a call has beside what is known of it.
+/// The unknown members of a call.
 pub(super) fn beside(call: &str) -> Option<String> {
     Members::of(call, |name| matches!(name, "toolUseId" | "name" | "input")).object("")
 }
 
-/// A call that came whole, as it stands and as it is understood.
+/// A whole call, as raw text and parsed.
 pub(super) fn whole_call(raw: Option<&RawValue>) -> Option<(&RawValue, ToolUse<'_>)> {
     Some((raw?, serde_json::from_str(raw?.get()).ok()?))
 }
 
-/// Two pieces of base64 as the base64 of the bytes of both. The first piece stays byte for byte as it came.
+/// Two pieces of base64 as the base64 of the bytes of both. A single piece stays byte for byte.
 pub(super) fn joined(before: &str, piece: &str) -> String {
     if before.is_empty() {
         return piece.to_owned();

@@ -1,4 +1,4 @@
-//! The content blocks of one response, and whose the calls among them are: ours, or those of a tool that the provider runs.
+//! The content blocks of one response, and the owner of each call: a tool of the context, or one that the provider runs.
 //!
 //! It must never read an event.
 
@@ -11,7 +11,7 @@ use super::wire::ToolUse;
 use crate::json::object_of;
 use crate::{BlockStart, Delta, DeltaSink, OfferedTools};
 
-/// The blocks of one response. Ours are numbered in the order in which they are emitted.
+/// The blocks of one response. The neutral ones are numbered in the order in which they are emitted.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     pub(super) blocks: Vec<Block>,
@@ -20,7 +20,7 @@ pub(super) struct Blocks {
     pub(super) emitted: u32,
     pub(super) calls: bool,
     pub(super) offered: OfferedTools,
-    /// Where the calls are that are not decided on, by their ids.
+    /// The undecided calls, by their ids.
     pub(super) undecided: HashMap<String, usize>,
 }
 
@@ -33,19 +33,19 @@ impl Blocks {
         !self.blocks.is_empty()
     }
 
-    /// Whether one of our tools was called.
+    /// Whether a tool of the context was called.
     pub(super) fn any_calls(&self) -> bool {
         self.calls
     }
 
-    /// Keeps what the call that has just begun has beside what is known of it.
+    /// Stores the unknown members of the call that has just begun.
     pub(super) fn attach(&self, raw: &RawValue, sink: &mut dyn DeltaSink) {
         if let Some(json) = beside(raw.get()) {
             sink.delta(Delta::ProviderData { index: self.emitted.saturating_sub(1), json: &json });
         }
     }
 
-    /// What a call is that begins.
+    /// The kind of a new call.
     pub(super) fn kind_of(&self, call: &ToolUse<'_>) -> Kind {
         let name = call.name.as_str();
         if !call.is_ours() {
@@ -57,7 +57,7 @@ impl Blocks {
         }
     }
 
-    /// A call that has just begun is decided on when its result is there, or the end.
+    /// Records an undecided call: its result, or the end of the message, decides.
     pub(super) fn await_result(&mut self, kind: Kind, call: &ToolUse<'_>) {
         if kind == Kind::Undecided {
             let last = self.blocks.len().saturating_sub(1);
@@ -65,7 +65,7 @@ impl Blocks {
         }
     }
 
-    /// The provider brings the result of a call: the call was its own.
+    /// Records a provider-run result: its call was the provider's own.
     pub(super) fn answered(&mut self, result: &RawValue, sink: &mut dyn DeltaSink) {
         let Ok(ToolUse { tool_use_id, .. }) = serde_json::from_str(result.get()) else { return };
         let position = self.undecided.remove(tool_use_id.as_str());
@@ -78,7 +78,7 @@ impl Blocks {
         }
     }
 
-    /// The message is over: the calls that the provider brought no result for are ours.
+    /// Ends the message: undecided calls without a provider's result are of tools of the context.
     pub(super) fn decide(&mut self, sink: &mut dyn DeltaSink) {
         for block in &mut self.blocks {
             if block.kind != Kind::Undecided {
@@ -102,7 +102,7 @@ impl Blocks {
         }
     }
 
-    /// A block of a provider-run tool begins.
+    /// Begins a block of a provider-run tool.
     pub(super) fn begin_opaque(
         &mut self,
         wire_index: u64,
@@ -118,7 +118,7 @@ impl Blocks {
         }
     }
 
-    /// Adds a block and emits its start; gives our number of it.
+    /// Adds a block and emits its start; returns its neutral number.
     pub(super) fn begin(
         &mut self,
         wire_index: u64,
@@ -133,7 +133,7 @@ impl Blocks {
         index
     }
 
-    /// The block of a provider's index; where there is none a new one, not yet emitted.
+    /// The block of a provider's index, or a new one that is not emitted yet.
     pub(super) fn find_or_add(&mut self, wire_index: u64, kind: Kind) -> Option<&mut Block> {
         if self.find(wire_index).is_none() {
             self.add(wire_index, kind, u32::MAX);
@@ -154,7 +154,7 @@ impl Blocks {
         });
     }
 
-    /// The newest block of a provider's index; the one that began last is asked for nearly always.
+    /// The newest block of a provider's index; nearly always the one that began last.
     pub(super) fn find(&mut self, wire_index: u64) -> Option<&mut Block> {
         let last = self.blocks.len().checked_sub(1)?;
         let position = match self.blocks.get(last) {

@@ -1,7 +1,8 @@
 //! The body of one request: system prompt, tools and messages first, the settings of this call last.
 //!
-//! In that order the bytes of call n up to its last message begin call n+1 too, but for the cache point that moves on
-//! (docs/rules/compaction.md#prompt-cache-stability). It must never copy the conversation, nor send a model what it refuses.
+//! In this order the bytes of call n up to its last message begin call n+1 too, except for the cache point, which moves
+//! (docs/rules/compaction.md#prompt-cache-stability). It must never copy the conversation, nor write a field that the model
+//! refuses.
 
 use bytes::Bytes;
 use memchr::memmem;
@@ -12,13 +13,12 @@ use crate::ModelRequest;
 use crate::json::write_string;
 use model::{CacheTtl, ResponseFormat, ThinkingConfig, ThinkingEffort, ThinkingMode, ToolChoice};
 
-/// The least budget Claude takes.
+/// The smallest budget that Claude accepts.
 const LEAST_BUDGET: u64 = 1_024;
-/// The most entries of metadata, and the most characters of a name or value.
+/// The maximum number of entries of metadata, and of characters of a name or value.
 const METADATA: (usize, usize) = (16, 256);
 
-/// Stands for the tools where there are none to call but the history has calls: Converse refuses such a history without
-/// a tool.
+/// A placeholder tool for a history with calls in a request without tools: Converse refuses such a history without a tool.
 const NO_TOOL: &str = concat!(
     r#"{"toolSpec":{"name":"no_tool_available","description":"Never call this.","#,
     r#""inputSchema":{"json":{"type":"object","properties":{}}}}}"#
@@ -32,7 +32,7 @@ pub(super) fn body(request: &ModelRequest) -> Vec<Bytes> {
     let takes_status = models::takes_status(&request.model);
     let point_at_end = point.as_ref().map(|point| [b",", point.json.as_bytes(), USER_END].concat());
     let point_at_end = point_at_end.map(Bytes::from);
-    // The fourth: behind the system prompt, the tools and the open end.
+    // The fourth, beside those of the system prompt, the tools and the open end.
     let earlier = request.earlier_position().filter(|_| takes_status);
     for (position, piece) in request.messages.iter().enumerate() {
         if position > 0 {
@@ -68,7 +68,7 @@ pub(super) fn body(request: &ModelRequest) -> Vec<Bytes> {
     pieces
 }
 
-/// A cache point as this model takes it.
+/// A cache point in the form of this model.
 struct CachePoint {
     json: &'static str,
     caching: Caching,
@@ -84,7 +84,7 @@ fn cache_point(request: &ModelRequest) -> Option<CachePoint> {
     Some(CachePoint { json, caching })
 }
 
-/// A piece without the failed results' status. The text of such a result names the failure.
+/// A piece without the status of failed results. The text of such a result describes the failure.
 fn without_status(piece: &Bytes) -> Bytes {
     let mut out: Vec<u8> = Vec::new();
     let mut copied = 0;
@@ -100,7 +100,7 @@ fn without_status(piece: &Bytes) -> Bytes {
     Bytes::from(out)
 }
 
-/// Writes the name of the next field of the object that is open.
+/// Writes the name of the next field of the open object.
 fn field(out: &mut Vec<u8>, name: &str) {
     if out.last().is_some_and(|last| *last != b'{') {
         out.push(b',');
@@ -130,7 +130,7 @@ fn head(request: &ModelRequest, point: Option<&CachePoint>) -> Bytes {
     Bytes::from(out)
 }
 
-/// Writes `toolConfig`. Converse has no `none`: the tools are left out then.
+/// Writes `toolConfig`. Converse has no `none`: then the tools are left out.
 fn write_tools(out: &mut Vec<u8>, request: &ModelRequest, point: Option<&CachePoint>) {
     let choice = request.options.tool_choice.as_ref();
     let own = &request.options.provider_tools;
@@ -195,7 +195,7 @@ fn tail(request: &ModelRequest) -> Bytes {
         field(&mut out, "maxTokens");
         write_value(&mut out, request.max_tokens);
     }
-    // With thinking on, Claude takes no temperature but its own.
+    // With thinking on, Claude accepts only its default temperature.
     if let Some(temperature) = request.temperature.filter(|it| it.is_finite() && !reasons.on) {
         field(&mut out, "temperature");
         write_value(&mut out, temperature);
@@ -218,7 +218,7 @@ fn tail(request: &ModelRequest) -> Bytes {
 fn write_output_config(out: &mut Vec<u8>, request: &ModelRequest, effort: Option<&str>) {
     let schema = match &request.options.response_format {
         Some(ResponseFormat::JsonSchema { name, schema, .. }) => Some((name, schema)),
-        // Converse can hold a model to a schema only.
+        // Converse can enforce only a schema.
         Some(ResponseFormat::JsonObject) | None => None,
     };
     if schema.is_none() && effort.is_none() {
@@ -231,7 +231,7 @@ fn write_output_config(out: &mut Vec<u8>, request: &ModelRequest, effort: Option
         out.extend_from_slice(
             b"{\"type\":\"json_schema\",\"structure\":{\"jsonSchema\":{\"schema\":",
         );
-        // A text that holds the schema.
+        // The schema as a text.
         write_string(out, schema.get());
         out.extend_from_slice(b",\"name\":");
         write_string(out, name.as_deref().unwrap_or("answer"));
@@ -244,7 +244,7 @@ fn write_output_config(out: &mut Vec<u8>, request: &ModelRequest, effort: Option
     out.push(b'}');
 }
 
-/// The metadata that Converse has an alphabet for; the rest is left out, because a note must not cost the answer.
+/// The metadata within Converse's alphabet; other entries are left out, because metadata must not fail the request.
 pub(super) fn metadata(request: &ModelRequest) -> Vec<(&String, &String)> {
     let (most, longest) = METADATA;
     let fits = |text: &str| {
@@ -273,14 +273,14 @@ fn write_metadata(out: &mut Vec<u8>, request: &ModelRequest) {
     out.push(b'}');
 }
 
-/// How the model is asked to reason.
+/// The reasoning fields of a request.
 #[derive(Default)]
 struct Reasons {
     /// `additionalModelRequestFields`; empty for none.
     fields: String,
     /// `outputConfig.effort`.
     effort: Option<&'static str>,
-    /// Whether it reasons, and so refuses a temperature.
+    /// Whether the model reasons, and so refuses a temperature.
     on: bool,
     /// Whether it refuses a cap.
     unbounded: bool,
@@ -309,7 +309,7 @@ fn reasoning(request: &ModelRequest) -> Reasons {
     }
 }
 
-/// Claude's: a budget, its own decision, or off; and an effort beside each.
+/// The fields of Claude: a budget, adaptive, or off; and an effort beside each.
 fn thinking(config: &ThinkingConfig) -> Reasons {
     let by_budget = config.budget_tokens.map(|_| ThinkingMode::Enabled);
     let by_effort = (config.effort == Some(ThinkingEffort::None)).then_some(ThinkingMode::Disabled);
@@ -328,7 +328,7 @@ fn thinking(config: &ThinkingConfig) -> Reasons {
         Some(ThinkingEffort::Minimal | ThinkingEffort::Low) => Some("low"),
         Some(ThinkingEffort::Medium) => Some("medium"),
         Some(ThinkingEffort::High) => Some("high"),
-        // Without thinking `high` is the most.
+        // Without thinking `high` is the maximum.
         Some(ThinkingEffort::Xhigh | ThinkingEffort::Max)
             if mode == Some(ThinkingMode::Disabled) =>
         {
@@ -344,13 +344,13 @@ fn is_off(config: &ThinkingConfig) -> bool {
     config.mode == Some(ThinkingMode::Disabled) || config.effort == Some(ThinkingEffort::None)
 }
 
-/// One of the three efforts, for models that know no more; a budget in tokens by its size.
+/// One of the three efforts, for models without others; a budget in tokens by its size.
 fn effort_of_three(config: &ThinkingConfig) -> &'static str {
     let asked = config.effort.or(config.budget_tokens.map(ThinkingEffort::of_budget));
     asked.unwrap_or(ThinkingEffort::Medium).of_three().as_str()
 }
 
 fn write_value(out: &mut Vec<u8>, value: impl serde::Serialize) {
-    // Writing to a vector cannot fail, and what is written here has a form in JSON.
+    // Writing to a vector cannot fail, nor can these values.
     let _ = serde_json::to_writer(out, &value);
 }

@@ -1,4 +1,4 @@
-//! Converse's stream, event by event, and its whole answers.
+//! Decodes Converse's stream, event by event, and its whole answers.
 //!
 //! Owns the message's envelope: start, stop, usage, end. It must never end a response before its `messageStop`.
 
@@ -34,7 +34,7 @@ impl Decoder for ConverseDecoder {
         data: &[u8],
         sink: &mut dyn DeltaSink,
     ) -> Result<Flow, Failure> {
-        // An event that is not known is skipped unread.
+        // An unknown event is skipped.
         let known = matches!(
             name,
             "messageStart"
@@ -50,7 +50,7 @@ impl Decoder for ConverseDecoder {
         match serde_json::from_slice::<Event<'_>>(data) {
             Ok(event) => self.apply(name, &event, sink),
             Err(_) => {
-                // Lone surrogates and broken UTF-8 are repaired; what is then still broken fails the response.
+                // Lone surrogates and invalid UTF-8 are repaired; an event that is still invalid fails the response.
                 let repaired = repair(data);
                 let event = serde_json::from_str::<Event<'_>>(&repaired)
                     .map_err(|_| malformed("an event"))?;
@@ -122,13 +122,13 @@ impl ConverseDecoder {
             "metadata" => self.report(event.usage, sink),
             _ => {}
         }
-        // The usage follows the stop, so that the response is over with the later of the two.
+        // The usage follows the stop, so the response ends with the later of the two.
         let over = self.usage_seen && self.stop_reason.is_some();
         Ok(if over { Flow::End } else { Flow::More })
     }
 
-    /// The message begins. Converse names no id, so a second beginning after content is another answer for all we can
-    /// know, and two are never joined (docs/rules/faults.md#untrue-and-repeated-events).
+    /// Begins the message. Converse sends no id, so a second start after content may be another answer, and two are never
+    /// joined (docs/rules/faults.md#untrue-and-repeated-events).
     fn start(&mut self, sink: &mut dyn DeltaSink) -> Result<(), Failure> {
         if self.started && self.blocks.any_begun() {
             return Err(Failure::new(

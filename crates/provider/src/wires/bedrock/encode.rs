@@ -1,7 +1,7 @@
-//! Projected messages to Converse messages, written straight into one buffer.
+//! Encodes projected messages as Converse messages, written straight into one buffer.
 //!
-//! The same input gives the same bytes, whatever the model. It must never send what the API refuses: blank text, two
-//! messages of one role in a row, thinking without a signature, a call that did not end.
+//! The same input gives the same bytes, for any model. It must never write what the API refuses: blank text, two
+//! consecutive messages of one role, thinking without a signature, an incomplete call.
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -11,22 +11,21 @@ use crate::json::{List, is_object, write_arguments, write_raw, write_string};
 use crate::members::write_stored;
 use model::{Block, Message};
 
-/// What every user message ends with. It is found again at the end of a piece: inside a JSON string the quotes would be
-/// escaped.
+/// The end of every user message. It is unambiguous at the end of a piece: inside a JSON string the quotes would be escaped.
 pub(super) const USER_END: &[u8] = br#"],"role":"user"}"#;
 const ASSISTANT_END: &[u8] = br#"],"role":"assistant"}"#;
-/// What a call begins with.
+/// The start of a call.
 pub(super) const TOOL_USE: &[u8] = br#"{"toolUse":{"#;
-/// What a tool's result begins with.
+/// The start of a tool result.
 pub(super) const TOOL_RESULT: &[u8] = br#"{"toolResult":{"#;
-/// What a failed one begins with: some models refuse the status, and then it is taken out again.
+/// The start of a failed result: some models refuse the status, and then it is removed again.
 pub(super) const ERROR_STATUS: &[u8] = br#"{"toolResult":{"status":"error","#;
 
-/// Stands for a tool's answer that has neither text nor image.
+/// The text of an empty tool result.
 const NO_OUTPUT: &str = "(no output)";
 
-/// The messages as JSON objects joined by commas. Neighbours that speak with the same voice become one message; in one
-/// of the user's, the tools' results come first, in the order of their calls.
+/// The messages as JSON objects joined by commas. Consecutive messages of one role become one; in a user message, the tool
+/// results are first, in the order of their calls.
 pub(super) fn messages(messages: &[Message]) -> Bytes {
     let mut out = Vec::with_capacity(256 * messages.len());
     for group in messages.chunk_by(|a, b| a.is_assistant() == b.is_assistant()) {
@@ -116,7 +115,7 @@ fn write_block(list: &mut List<'_>, block: &Block) {
     }
 }
 
-/// A result. Success is what a result without a status means.
+/// A result. Without a status it is a success.
 fn write_result(out: &mut Vec<u8>, tool_call_id: &str, content: &[Block], is_error: bool) {
     out.extend_from_slice(if is_error { ERROR_STATUS } else { TOOL_RESULT });
     out.extend_from_slice(b"\"toolUseId\":");
@@ -140,7 +139,7 @@ fn write_result(out: &mut Vec<u8>, tool_call_id: &str, content: &[Block], is_err
     out.extend_from_slice(b"]}}");
 }
 
-/// Text with the citations it came with.
+/// Text with its citations.
 fn write_cited(out: &mut Vec<u8>, text: &str, citations: &RawValue) {
     out.extend_from_slice(b"{\"citationsContent\":{\"content\":[{\"text\":");
     write_string(out, text);

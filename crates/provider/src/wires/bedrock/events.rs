@@ -1,6 +1,6 @@
-//! Converse's events on the content blocks of a response, to neutral deltas.
+//! Converts Converse's events of content blocks to neutral deltas.
 //!
-//! Only calls and provider-run tools begin with an event; text and reasoning begin with their first piece. Tolerates
+//! Only calls and provider-run tools have a start event; text and reasoning begin with their first delta. Tolerates
 //! duplicated, reordered and unknown events. It must never close a block whose content may have been lost.
 
 use serde_json::value::RawValue;
@@ -13,7 +13,7 @@ use crate::wire::malformed;
 use crate::{BlockStart, Delta, DeltaSink, Failure};
 
 impl Blocks {
-    /// A block begins. One that has begun is not begun again; an index used again after its block closed names a new one.
+    /// Begins a block. One that has begun is not begun again; an index used again after its block closed is a new block.
     pub(super) fn start(
         &mut self,
         wire_index: u64,
@@ -50,7 +50,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// More of a block.
+    /// Adds to a block.
     pub(super) fn delta(
         &mut self,
         wire_index: u64,
@@ -82,7 +82,7 @@ impl Blocks {
         }
     }
 
-    /// A block closes, once.
+    /// Closes a block, once.
     pub(super) fn stop(&mut self, wire_index: u64, sink: &mut dyn DeltaSink) {
         let emitted = self.emitted;
         let Some(block) = self.find(wire_index).filter(|block| !block.closed) else { return };
@@ -117,7 +117,7 @@ impl Blocks {
                 let Some(json) = block.server_call(&gathered) else { return };
                 sink.delta(Delta::OpaqueJson { index, json: &json });
             }
-            // It closes when it is decided on.
+            // It closes when it is decided.
             Kind::Undecided => {
                 block.gathered = gathered;
                 return;
@@ -134,7 +134,7 @@ impl Blocks {
         sink.delta(Delta::BlockStop { index });
     }
 
-    /// A block that came whole.
+    /// Reads a whole block.
     pub(super) fn whole(
         &mut self,
         wire_index: u64,
@@ -179,7 +179,7 @@ impl Blocks {
                 self.answered(result, sink);
             }
             let start = BlockStart::Opaque { raw_json: raw.get() };
-            // Whole already: there is nothing to add when it stops.
+            // It is whole already: its stop adds nothing.
             self.begin(wire_index, Kind::Thinking, start, sink);
         }
         self.stop(wire_index, sink);
@@ -194,7 +194,7 @@ impl Blocks {
         let index = match self.find(wire_index) {
             Some(block) if block.closed => return,
             Some(block) if block.kind == Kind::Text => block.index,
-            // Its citations came before it.
+            // Its citations were before it.
             Some(block) if block.kind == Kind::Citations => {
                 block.kind = Kind::Text;
                 block.index = emitted;
@@ -208,7 +208,7 @@ impl Blocks {
         sink.delta(Delta::Text { index, text });
     }
 
-    /// More of a call's arguments. Without the call's beginning it is not known what came before them.
+    /// Adds to a call's arguments. Without the start of the call the earlier fragments are unknown.
     fn input(&mut self, wire_index: u64, json: &str, sink: &mut dyn DeltaSink) {
         if json.is_empty() {
             return;

@@ -1,7 +1,7 @@
-//! Amazon Bedrock's Converse: what is sent and how its answers are read (docs/rules/wire/bedrock.md).
+//! Amazon Bedrock's Converse: requests and answers (docs/rules/wire/bedrock.md).
 //!
-//! Owns this API's encoding and decoding, pure on both sides. It must never do I/O or hold a key: framing is
-//! `eventstream`'s, signing `aws`'s.
+//! Owns the encoding and decoding of this API, both pure. It must never do I/O or hold a key: `framing/eventstream` parses
+//! frames, `auth/aws` signs.
 
 mod block;
 mod blocks;
@@ -31,7 +31,7 @@ impl Wire for BedrockWire {
         Api::BedrockConverse
     }
 
-    /// The id may be an ARN, whose `:` and `/` belong to it.
+    /// The id may be an ARN, with `:` and `/`.
     fn path(&self, request: &ModelRequest) -> String {
         format!("/model/{}/converse-stream", segment(&request.model))
     }

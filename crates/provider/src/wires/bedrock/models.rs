@@ -1,24 +1,24 @@
-//! What the models behind Converse take and refuse, by their ids: data. It must never guess at a model it does not know.
+//! What the models of Converse support and refuse, by their ids: data. It must never guess about an unknown model.
 
-/// How a model is asked to reason: each maker has fields of its own beside Converse's.
+/// The reasoning fields of a model: each maker has its own beside Converse's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reasoning {
-    /// `thinking`, as Anthropic's own API has it.
+    /// `thinking`, as in Anthropic's own API.
     Thinking,
     /// `reasoningConfig` with an effort.
     Config,
     /// `reasoning_effort`.
     Effort,
-    /// Nothing is known that it takes.
+    /// No known field.
     Nothing,
 }
 
-/// Where a model takes cache points.
+/// Where a model supports cache points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Caching {
     /// After the tools, besides the system prompt and messages.
     pub(super) tools: bool,
-    /// Kept for an hour, where that is asked for.
+    /// With a lifetime of an hour, on request.
     pub(super) hour: bool,
 }
 
@@ -42,8 +42,8 @@ const CLAUDE_WITHOUT_HOUR: [&str; 5] = [
     "claude-opus-4-1",
 ];
 
-/// The fields a model's reasoning is asked for with. A custom ARN does not name the model; a host that asks one to
-/// think has Claude behind it.
+/// The reasoning fields of a model. A custom ARN does not name the model; if the host requests thinking of one, it is
+/// treated as Claude.
 pub(super) fn reasoning(model: &str) -> Reasoning {
     if is_claude(model) || model.starts_with("arn:") && !model.contains("amazon.nova") {
         Reasoning::Thinking
@@ -56,7 +56,7 @@ pub(super) fn reasoning(model: &str) -> Reasoning {
     }
 }
 
-/// Where a model takes cache points; `None` where it takes none.
+/// Where a model supports cache points; `None` for nowhere.
 pub(super) fn caching(model: &str) -> Option<Caching> {
     let is_one_of = |ids: &[&str]| ids.iter().any(|id| model.contains(id));
     if is_claude(model) {
@@ -68,7 +68,7 @@ pub(super) fn caching(model: &str) -> Option<Caching> {
     }
 }
 
-/// Whether a model takes the `status` of a tool's result; others refuse a request that has one.
+/// Whether a model supports the `status` of a tool result; others refuse a request with one.
 pub(super) fn takes_status(model: &str) -> bool {
     is_claude(model) || model.contains("amazon.nova")
 }

@@ -12,7 +12,7 @@ use turn::{Accumulated, Accumulator};
 use super::BedrockWire;
 use super::decode::ConverseDecoder;
 
-/// What a response came to, and the visible deltas on their way.
+/// A decoded response, and its visible deltas.
 #[derive(Default)]
 pub(super) struct Heard {
     accumulator: Accumulator,
@@ -36,7 +36,7 @@ pub(super) type Outcome = (Accumulated, Result<Completion, Failure>);
 fn ended(heard: Heard, ended: Result<Completion, Failure>) -> Outcome {
     let (text, reasoning) = (heard.text, heard.reasoning);
     let accumulated = heard.accumulator.finish();
-    // What was shown is what is stored.
+    // The shown text equals the stored one.
     assert_eq!(joined(&accumulated, "text"), text);
     assert_eq!(joined(&accumulated, "thinking"), reasoning);
     (accumulated, ended)
@@ -53,7 +53,7 @@ pub(super) fn joined(accumulated: &Accumulated, kind: &str) -> String {
     texts.collect()
 }
 
-/// Reads bytes as the transport does, in these chunks.
+/// Decodes bytes as the transport does, in these chunks.
 pub(super) fn read<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     let mut heard = Heard::default();
     let mut reader =
@@ -69,7 +69,7 @@ pub(super) fn read<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     ended(heard, completion)
 }
 
-/// Reads events: names and payloads.
+/// Decodes events: names and payloads.
 pub(super) fn stream(events: &[(&str, &str)]) -> Outcome {
     let mut heard = Heard::default();
     let events = events.iter().map(|(name, payload)| (*name, payload.as_bytes()));

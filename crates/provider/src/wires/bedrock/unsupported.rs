@@ -1,4 +1,4 @@
-//! What a context may ask and Converse has no field for: reported, never dropped in silence.
+//! Options that Converse does not support: reported, and never dropped silently.
 
 use super::{body, models};
 use crate::ModelRequest;

@@ -1,4 +1,4 @@
-//! The shapes of Converse's answers, borrowed from the bytes they came in. It must never interpret them.
+//! The shapes of Converse's answers, borrowed from their bytes. It must never interpret them.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 use crate::ReportedUsage;
 use crate::json::{Count, Text};
 
-/// Any event of the stream. One flat shape, so that the hot event (a delta) is parsed once; its name is the frame's.
+/// Any event of the stream. One flat shape, so that the most frequent event (a delta) is parsed once; its name is the
+/// frame's.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Event<'a> {
@@ -22,7 +23,7 @@ pub(super) struct Event<'a> {
     pub(super) usage: Option<&'a RawValue>,
 }
 
-/// How a block begins. Text and reasoning have no beginning of their own.
+/// The start of a block. Text and reasoning have no start event.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Start<'a> {
@@ -32,7 +33,7 @@ pub(super) struct Start<'a> {
     pub(super) tool_result: Option<&'a RawValue>,
 }
 
-/// More of a block: one of these.
+/// A delta of a block: one of these.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DeltaBody<'a> {
@@ -44,7 +45,7 @@ pub(super) struct DeltaBody<'a> {
     pub(super) reasoning_content: Option<ReasoningDelta<'a>>,
     #[serde(borrow, default)]
     pub(super) citation: Option<&'a RawValue>,
-    /// The contents of a result of a tool that the provider ran.
+    /// The contents of a provider-run result.
     #[serde(borrow, default)]
     pub(super) tool_result: Option<Vec<&'a RawValue>>,
 }
@@ -66,7 +67,7 @@ pub(super) struct ReasoningDelta<'a> {
     pub(super) redacted_content: Text<'a>,
 }
 
-/// A call: whole, or its beginning without `input`.
+/// A call: whole, or its start without `input`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ToolUse<'a> {
@@ -74,7 +75,7 @@ pub(super) struct ToolUse<'a> {
     pub(super) tool_use_id: Text<'a>,
     #[serde(borrow, default)]
     pub(super) name: Text<'a>,
-    /// `server_tool_use` for a tool that the provider runs.
+    /// `server_tool_use` for a provider-run tool.
     #[serde(borrow, default, rename = "type")]
     pub(super) kind: Text<'a>,
     #[serde(borrow, default)]
@@ -82,7 +83,7 @@ pub(super) struct ToolUse<'a> {
 }
 
 impl ToolUse<'_> {
-    /// Whether the call is ours to run.
+    /// Whether the call is for the client to run.
     pub(super) fn is_ours(&self) -> bool {
         self.kind.as_str() != "server_tool_use"
     }
@@ -112,7 +113,7 @@ pub(super) struct Content<'a> {
     pub(super) content: Vec<&'a RawValue>,
 }
 
-/// A whole block: one of these, or one that only the provider understands.
+/// A whole block: one of these, or an opaque one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Block<'a> {
@@ -151,7 +152,7 @@ pub(super) struct CitedText<'a> {
     pub(super) text: Text<'a>,
 }
 
-/// What a text block has besides its text.
+/// The other members of a text block.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Attached<'a> {
     #[serde(borrow, default)]
@@ -167,7 +168,7 @@ struct Usage {
     cache_write_input_tokens: Count,
 }
 
-/// Reads a `usage` object by the table of docs/rules/wire/usage.md#usage-mapping; `None` where it holds no count.
+/// Reads a `usage` object by the table of docs/rules/wire/usage.md#usage-mapping; `None` where it has no count.
 pub(super) fn read_usage(raw: &str) -> Option<ReportedUsage> {
     let usage: Usage = serde_json::from_str(raw).ok()?;
     if usage.input_tokens.0.is_none() && usage.output_tokens.0.is_none() {

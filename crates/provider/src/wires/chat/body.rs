@@ -1,7 +1,7 @@
 //! The body of one request: model, tools and messages first, the settings of this call last.
 //!
-//! In that order the bytes of call n up to its last message begin call n+1 too (docs/rules/compaction.md#prompt-cache-stability). It must
-//! never copy the conversation.
+//! In this order the bytes of call n up to its last message begin call n+1 too
+//! (docs/rules/compaction.md#prompt-cache-stability). It must never copy the conversation.
 
 use bytes::Bytes;
 
@@ -117,7 +117,7 @@ fn reasoning(
     let effort = effort_of(thinking);
     match field {
         ReasoningField::Effort => {
-            // Without an effort there is nothing to send to this API; "none" is not known to every model.
+            // Without an effort nothing is sent to this API; not every model supports "none".
             if let Some(effort) = effort.filter(|_| reasoning_model) {
                 out.extend_from_slice(b",\"reasoning_effort\":");
                 string(out, effort);

@@ -1,6 +1,7 @@
-//! Which tool call a fragment belongs to, over the numberings of all servers (docs/rules/wire/openai-chat.md#which-call-a-fragment-belongs-to).
+//! Which tool call a fragment belongs to, with the numbering of any server
+//! (docs/rules/wire/openai-chat.md#which-call-a-fragment-belongs-to).
 //!
-//! Id first, then index, then "a new name begins a new call". It must never run two calls into one.
+//! Order: by id, then by index, then "a new name begins a new call". It must never merge two calls.
 
 use std::collections::HashMap;
 
@@ -26,14 +27,14 @@ pub(super) struct Call {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) arguments: String,
-    /// The provider runs it: it is stored whole, and is no call of ours.
+    /// The provider runs it: it is stored whole, and is no call of the context.
     pub(super) provider_run: bool,
     pub(super) kind: String,
-    /// What the call has that is not known, and what its function has: the newest value of each member.
+    /// The unknown members of the call, and of its function: the newest value of each.
     pub(super) beside: Beside,
 }
 
-/// Members that a call has beside the known ones, over all its fragments.
+/// The unknown members of a call, over all its fragments.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     call: Vec<(String, String)>,
@@ -41,7 +42,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Takes those of one fragment; false where it has none.
+    /// Adds those of one fragment; false where it has none.
     pub(super) fn take(&mut self, call: &Members<'_>, function: &Members<'_>) -> bool {
         for (stored, members) in [(&mut self.call, call), (&mut self.function, function)] {
             for (name, value) in members.iter() {
@@ -54,7 +55,7 @@ impl Beside {
         !call.is_empty() || !function.is_empty()
     }
 
-    /// All of them as one object, those of the function in its own.
+    /// All of them as one object, those of the function in an inner one.
     pub(super) fn object(&self) -> String {
         let function = object(&self.function, None);
         object(&self.call, Some(&function).filter(|_| !self.function.is_empty()))
@@ -78,7 +79,7 @@ fn object(members: &[(String, String)], function: Option<&String>) -> String {
 }
 
 impl Call {
-    /// A call of the provider's, as a block of its own.
+    /// A provider-run call, as an opaque block.
     pub(super) fn as_opaque(&self) -> Option<String> {
         let mut function = b"{\"name\":".to_vec();
         write_string(&mut function, &self.name);
@@ -97,31 +98,31 @@ impl Call {
         with_field(&call, "function", &text(function)?)
     }
 
-    /// Whether the arguments are a whole JSON object. A prefix of an object never is one.
+    /// Whether the arguments are a whole JSON object. A prefix of an object never is.
     pub(super) fn is_whole(&self) -> bool {
         self.arguments.trim_start().starts_with('{')
             && serde_json::from_str::<IgnoredAny>(&self.arguments).is_ok()
     }
 }
 
-/// What a fragment is about.
+/// The call of a fragment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CallPosition {
-    /// A call known before, by its position.
+    /// An earlier call, by its position.
     Known(usize),
-    /// A call that begins here.
+    /// A new call.
     New,
-    /// A call that was received whole before, once more.
+    /// A repetition of an earlier whole call.
     Repeated,
 }
 
 impl Calls {
-    /// Whether none of them is ours.
+    /// Whether none of them is of the context.
     pub(super) fn is_empty(&self) -> bool {
         self.calls.iter().all(|call| call.provider_run)
     }
 
-    /// Those that are ours.
+    /// Those of the context.
     pub(super) fn ours(&self) -> impl Iterator<Item = &Call> {
         self.calls.iter().filter(|call| !call.provider_run)
     }
@@ -134,7 +135,7 @@ impl Calls {
         self.calls.get_mut(position)
     }
 
-    /// Adds a call, and gives its position.
+    /// Adds a call, and returns its position.
     pub(super) fn push(&mut self, call: Call) -> usize {
         self.calls.push(call);
         let position = self.calls.len() - 1;
@@ -142,21 +143,21 @@ impl Calls {
         position
     }
 
-    /// Remembers the id of a call, which may come late.
+    /// Stores the id of a call, which may arrive late.
     pub(super) fn identify(&mut self, position: usize) {
         if let Some(call) = self.calls.get(position).filter(|call| !call.id.is_empty()) {
             self.ids.insert(call.id.clone(), position);
         }
     }
 
-    /// Remembers that fragments with `index` belong to the call at `position`.
+    /// Records that fragments with `index` belong to the call at `position`.
     pub(super) fn number(&mut self, index: Option<u64>, position: usize) {
         if let Some(index) = index {
             self.indexes.insert(index, position);
         }
     }
 
-    /// Where a fragment belongs.
+    /// The call to which a fragment belongs.
     pub(super) fn position_of(
         &self,
         index: Option<u64>,
@@ -170,7 +171,7 @@ impl Calls {
         let numbered = index.and_then(|index| self.indexes.get(&index).copied());
         let candidate = match (index, numbered) {
             (_, Some(position)) => position,
-            // An index not seen before begins a call, if it names one; else it is the last call under a new number.
+            // A new index begins a call, if the fragment has a name; otherwise it is the last call with a new number.
             (Some(_), None) if !name.is_empty() || !id.is_empty() => return CallPosition::New,
             (_, None) => match self.calls.len().checked_sub(1) {
                 Some(last) => last,
@@ -179,7 +180,7 @@ impl Calls {
         };
         let Some(call) = self.calls.get(candidate) else { return CallPosition::New };
         if name.is_empty() {
-            // Without a name nothing begins, even under a fresh id: some servers number every fragment anew.
+            // Without a name no call begins, even with a new id: some servers send a new id with every fragment.
             return CallPosition::Known(candidate);
         }
         let other_id = !id.is_empty() && !call.id.is_empty();
@@ -193,15 +194,14 @@ impl Calls {
         self.same_or_next(candidate, name, arguments)
     }
 
-    /// A named fragment for a call known before: its name once more, the whole call once more, or a second call that
-    /// shares its number.
+    /// A fragment with a name for an earlier call: its name again, the whole call again, or a second call with the same number.
     fn same_or_next(&self, position: usize, name: &str, arguments: &str) -> CallPosition {
         let Some(call) = self.calls.get(position) else { return CallPosition::New };
         let begins_anew = !name.is_empty() && arguments.trim_start().starts_with('{');
         if !begins_anew || !call.is_whole() {
             return CallPosition::Known(position);
         }
-        // With an id, the same call sent again is one; two equal calls without ids are two.
+        // With an id, a repeated call is one; two equal calls without ids are two.
         if call.name == name && call.arguments == arguments && !call.id.is_empty() {
             return CallPosition::Repeated;
         }

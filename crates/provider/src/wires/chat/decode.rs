@@ -1,7 +1,7 @@
-//! Chat completion events to deltas.
+//! Decodes chat completion events to deltas.
 //!
-//! A stream ends well by a `finish_reason`, or by `[DONE]` from servers that give none; never by its socket closing. It
-//! must never let a call look complete that may have been cut.
+//! A stream is complete with a `finish_reason`, or with `[DONE]` from servers without one; never by the end of the socket.
+//! It must never complete a call that may have been cut.
 
 use std::borrow::Cow;
 
@@ -18,25 +18,25 @@ use model::FailureKind;
 #[derive(Debug, Default)]
 pub(super) struct ChatDecoder {
     started: bool,
-    /// Blocks opened so far; also the next block's index.
+    /// The number of blocks, which is the next block's index.
     blocks: u32,
     thinking: Option<u32>,
     reasoning: Reasoning,
     text: Option<u32>,
     refused: bool,
     calls: Calls,
-    /// The call the latest fragment went to: the one a length stop may have cut.
+    /// The call of the latest fragment: the one that a length stop may have cut.
     latest: Option<usize>,
-    /// Whether a choice was seen.
+    /// Whether a choice was received.
     answered: bool,
     finish: Option<String>,
-    /// Whether the end is certain without a finish reason: `[DONE]`, or a whole body.
+    /// Whether the end is certain without a finish reason: by `[DONE]`, or in a whole body.
     done: bool,
     ended: bool,
     offered: OfferedTools,
 }
 
-/// What the ids begin with of tools that Anthropic runs, whichever gateway speaks for it.
+/// The prefix of ids of tools that Anthropic runs, at any gateway.
 const SERVER_TOOL_ID: &str = "srvtoolu_";
 
 impl ChatDecoder {
@@ -125,7 +125,7 @@ impl ChatDecoder {
     ) -> Result<(), Failure> {
         let is_error = chunk.error.is_some() || name == "error" || &*chunk.object.0 == "error";
         if !chunk.choices.present || is_error {
-            // After the finish reason the answer is whole: what fails then is not the answer.
+            // After the finish reason the answer is whole: a later error does not concern it.
             if self.finish.is_none() {
                 match parse_error(data) {
                     Some(payload) => return Err(payload_failure(&payload)),
@@ -154,7 +154,7 @@ impl ChatDecoder {
             }
             None => Ok(()),
         };
-        // Also of a call that failed: it is paid for (docs/rules/abort-usage.md#usage).
+        // Also of a failed call: it is paid for (docs/rules/abort-usage.md#usage).
         if let Some(usage) = reported {
             sink.delta(Delta::Usage(usage));
         }
@@ -171,8 +171,8 @@ impl ChatDecoder {
         }
         let finish = &choice.finish_reason.0;
         let failed = match finish.as_ref() {
-            // OpenRouter puts the cause into the choice. Beside a proper finish reason it is about the content, which
-            // stands for itself.
+            // OpenRouter puts the cause into the choice. Beside a normal finish reason it concerns only the content, which is
+            // already in the answer.
             "error" | "" => choice.error.filter(|_| self.finish.is_none()).map(failure::wrapped),
             "network_error" | "abort" | "insufficient_system_resource" => Some(ErrorPayload {
                 error_type: Some(finish.to_string()),
@@ -187,7 +187,7 @@ impl ChatDecoder {
         {
             return Err(failure::stopped(&payload));
         }
-        // Of several finish chunks the last one counts, but none makes a cut answer whole again.
+        // Of several finish chunks the last one counts, but none makes a cut answer whole.
         let is_cut = |raw: &str| {
             matches!(
                 stop::stop(raw, &self.calls, self.refused),
@@ -210,7 +210,7 @@ impl ChatDecoder {
             ("reasoning", piece.reasoning.0),
             ("reasoning_details", Cow::Owned(details)),
         ];
-        // The same text may stand in two fields; the first one that ever had text is the one shown.
+        // The same text may be in two fields; the first field with text is the one that is shown.
         for (field, text) in fields {
             if !text.is_empty() && *self.reasoning.field.get_or_insert(field) == field {
                 self.show_thinking(&text, sink);
@@ -231,7 +231,7 @@ impl ChatDecoder {
             }
         }
         if !piece.refusal.is_empty() {
-            // A refusal is an answer people must see; `Stop::Refusal` marks it.
+            // A refusal is an answer that the user must see; `Stop::Refusal` marks it.
             self.refused = true;
             self.show_text(&piece.refusal.0, sink);
         }
@@ -255,8 +255,8 @@ impl ChatDecoder {
         }
     }
 
-    /// Whether a call that begins is one of the provider's own tools, which the gateway reports: of none that was
-    /// offered, and of a type or with an id that no tool of a client has.
+    /// Whether a new call is provider-run and only reported by the gateway: of an unknown tool, and with a type or an id that
+    /// no client's tool has.
     fn is_provider_run(&self, kind: &str, id: &str, name: &str) -> bool {
         let is_client_type = matches!(kind, "" | "function" | "custom" | "builtin_function");
         !self.offered.has(name) && (!is_client_type || id.starts_with(SERVER_TOOL_ID))
@@ -308,7 +308,7 @@ impl ChatDecoder {
             known.arguments.push_str(&arguments);
             sink.delta(Delta::Arguments { index: known.block, json: &arguments });
         }
-        // The type and the position in the list are the writer's.
+        // The encoder writes the type and the position in the list.
         if known.beside.take(&call.more, &function.more) {
             let json = known.beside.object();
             sink.delta(Delta::ProviderData { index: known.block, json: &json });
@@ -354,7 +354,7 @@ impl ChatDecoder {
         index
     }
 
-    /// Closes the blocks, each of which may have grown until now.
+    /// Closes the blocks, which could all grow until now.
     fn close(&mut self, stop: Stop, sink: &mut dyn DeltaSink) {
         let data = self.reasoning.provider_data();
         if data != "{}" {
@@ -373,11 +373,11 @@ impl ChatDecoder {
                 continue;
             }
             let is_complete = match stop {
-                // The cap cuts the call being written; those before it are whole if their JSON is.
+                // The cap cuts the last call; earlier ones are whole if their JSON is.
                 Stop::MaxTokens | Stop::ContextFull => {
                     self.latest != Some(position) && call.is_whole()
                 }
-                // `[DONE]` without a reason does not prove that nothing was cut; the JSON does.
+                // `[DONE]` without a reason does not prove that a call is whole; its JSON does.
                 _ if self.finish.is_none() => call.is_whole(),
                 _ => true,
             };

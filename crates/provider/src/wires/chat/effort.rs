@@ -1,10 +1,10 @@
-//! The effort of thinking that a configuration comes to, in the API's words.
+//! The effort of a thinking configuration, in the API's names.
 //!
 //! It must never write a field.
 
 use model::{ThinkingConfig, ThinkingEffort, ThinkingMode};
 
-/// The effort that a configuration comes to, where it names one or a budget.
+/// The effort of a configuration with an effort or a budget.
 pub(super) fn effort_of(thinking: &ThinkingConfig) -> Option<&'static str> {
     let of_budget = (thinking.mode == Some(ThinkingMode::Enabled))
         .then(|| thinking.budget_tokens.map(ThinkingEffort::of_budget))

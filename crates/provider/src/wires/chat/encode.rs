@@ -1,6 +1,6 @@
-//! Projected messages to chat messages, written straight into one buffer.
+//! Encodes projected messages as chat messages, written straight into one buffer.
 //!
-//! Pure: the same messages give the same bytes. It must never send as reasoning what the server did not send itself.
+//! Pure: the same messages give the same bytes. It must never write reasoning that the server did not send itself.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,13 @@ use crate::json::write_raw;
 use crate::members::write_stored;
 use model::{Block, Message, Role};
 
-/// What stands between a tool's answer and a user message where a server refuses the two side by side.
+/// The assistant's text between a tool result and a user message, for servers that refuse the two in sequence.
 pub(super) const BRIDGE: &[u8] = br#"{"role":"assistant","content":"Understood."}"#;
 
-/// What every tool message ends with. It is found again at the end of a piece: inside a JSON string the quotes would be
-/// escaped.
+/// The end of every tool message. It is unambiguous at the end of a piece: inside a JSON string the quotes would be escaped.
 pub(super) const TOOL_END: &[u8] = br#""role":"tool"}"#;
 
-/// What every user message begins with.
+/// The start of every user message.
 pub(super) const USER_START: &[u8] = br#"{"role":"user","#;
 
 /// The messages as JSON objects with commas between them.
@@ -50,7 +49,7 @@ pub(super) fn string(out: &mut Vec<u8>, text: &str) {
     let _ = serde_json::to_writer(out, text);
 }
 
-/// One image of a tool's answer, and the call it belongs to.
+/// One image of a tool result, and its call.
 struct ToolImage<'a> {
     call: &'a str,
     tool: &'a str,
@@ -165,8 +164,8 @@ impl Writer<'_> {
         self.out.push(b'}');
     }
 
-    /// Reasoning goes back in the field it came in: details always, a plain text only beside tool calls, where servers
-    /// that reason want it and before which others refuse it.
+    /// Reasoning is sent back in its own field: details always, plain text only beside tool calls, where reasoning servers
+    /// require it; elsewhere some servers refuse it.
     fn reasoning(&mut self, blocks: &[Block], has_calls: bool) {
         let mut text = String::new();
         let mut plain = None;
@@ -209,7 +208,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A JSON string that holds a JSON object. Servers parse it, so what is no object travels inside one.
+    /// A JSON string with a JSON object. Servers parse it, so any other value is wrapped in an object.
     fn arguments(&mut self, arguments: &str) {
         let trimmed = arguments.trim_start();
         if trimmed.is_empty() {
@@ -254,14 +253,14 @@ impl Writer<'_> {
         }
     }
 
-    /// Tool messages hold text only: their images follow all of them, in a user message.
+    /// Tool messages have text only: their images follow all of them, in a user message.
     fn tool_images(&mut self, images: &mut Vec<ToolImage<'_>>) {
         if !images.is_empty() {
             self.user_after_images(images, &[]);
         }
     }
 
-    /// The images of tools and the user's text after them, in one message: some servers refuse two of the user's.
+    /// The images of tools and the user's text after them, in one message: some servers refuse two consecutive user messages.
     fn user_after_images(&mut self, images: &mut Vec<ToolImage<'_>>, blocks: &[Block]) {
         self.start_user();
         self.out.push(b'[');
@@ -320,7 +319,7 @@ fn texts(blocks: &[Block], separator: &str) -> String {
     out
 }
 
-/// One field of what was stored with a block, verbatim.
+/// One field of a block's stored provider data, verbatim.
 fn field(provider_data: Option<&str>, name: &str) -> Option<Box<RawValue>> {
     let mut fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(provider_data?).ok()?;
     fields.remove(name)

@@ -1,4 +1,4 @@
-//! Errors inside a chat completion as failures. It must never read assistant prose.
+//! Converts errors inside a chat completion to failures. It must never read assistant prose.
 
 use serde_json::value::RawValue;
 
@@ -7,12 +7,12 @@ use crate::classify::{ErrorPayload, parse_error, payload_failure};
 use crate::json::object_of;
 use model::FailureKind;
 
-/// An `error` object or text beside a choice, as if it were a body.
+/// The failure of an `error` object or text beside a choice.
 pub(super) fn wrapped(raw: &RawValue) -> ErrorPayload {
     parse_error(object_of("error", raw.get()).as_bytes()).unwrap_or_default()
 }
 
-/// The provider stopped its own answer: without a reason, the fault is its own.
+/// The failure of an answer that the provider stopped: without a reason it is a server error.
 pub(super) fn stopped(payload: &ErrorPayload) -> Failure {
     let failure = payload_failure(payload);
     match failure.kind {
@@ -35,7 +35,7 @@ pub(super) fn stopped(payload: &ErrorPayload) -> Failure {
     }
 }
 
-/// An error event whose data is no error of any shape: its text is what is known.
+/// The failure of an error event with unknown data: its text is the message.
 pub(super) fn unnamed(data: &[u8]) -> Failure {
     let message = String::from_utf8_lossy(data).into_owned();
     payload_failure(&ErrorPayload { message, ..ErrorPayload::default() })

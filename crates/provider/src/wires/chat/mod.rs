@@ -1,6 +1,6 @@
 //! OpenAI Chat Completions, and everything compatible with it.
 //!
-//! Owns this API's encoding and decoding, pure on both sides. It must never do I/O.
+//! Owns the encoding and decoding of this API, both pure. It must never do I/O.
 
 mod body;
 mod calls;
@@ -34,13 +34,13 @@ pub struct ChatWire {
 }
 
 impl ChatWire {
-    /// The API with one server's differences.
+    /// The API with the quirks of one server.
     #[must_use]
     pub fn new(quirks: ChatQuirks) -> Self {
         Self { quirks }
     }
 
-    /// The API as the server at a base URL's host has it; the standard where the host is not known.
+    /// The API at the server of a base URL's host; the standard where the host is unknown.
     #[must_use]
     pub fn for_host(host: &str) -> Self {
         Self::new(Service::chat_at(host))

@@ -1,6 +1,6 @@
-//! What a context asks beyond the conversation, in the words of Chat Completions, and what a server has no word for.
+//! The request options of a context in the fields of Chat Completions, and those that a server does not support.
 //!
-//! Each option is written, or reported in [`unsupported`]; it must never be dropped in silence.
+//! Each option is written, or reported in [`unsupported`]; it must never be dropped silently.
 
 use super::effort::effort_of;
 use super::encode::string;
@@ -8,8 +8,7 @@ use super::quirks::{ChatQuirks, ReasoningField, UserField};
 use crate::ModelRequest;
 use model::{CacheTtl, ResponseFormat, RunWarning, ThinkingMode, ToolChoice};
 
-/// The one name of `metadata` that is sent. OpenAI takes the others only with answers that it stores, and these are not
-/// stored.
+/// The only name of `metadata` that is sent. OpenAI accepts others only with stored answers, and these are not stored.
 const USER_ID: &str = "user_id";
 
 /// The options, each with a comma before it.
@@ -75,7 +74,7 @@ fn write_format(out: &mut Vec<u8>, format: &ResponseFormat) {
     out.push(b'}');
 }
 
-/// The stop sequences that the server takes.
+/// The stop sequences that the server supports.
 fn stops<'a>(request: &'a ModelRequest, quirks: &ChatQuirks) -> &'a [String] {
     let all = request.options.stop_sequences.as_slice();
     match quirks.most_stops {
@@ -85,7 +84,7 @@ fn stops<'a>(request: &'a ModelRequest, quirks: &ChatQuirks) -> &'a [String] {
     }
 }
 
-/// What the server has no field for.
+/// The options that the server does not support.
 pub(super) fn unsupported(request: &ModelRequest, quirks: &ChatQuirks) -> Vec<RunWarning> {
     let options = &request.options;
     let mut warnings = Vec::new();

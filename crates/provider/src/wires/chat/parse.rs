@@ -1,6 +1,6 @@
-//! The bytes of one event to its shape, repairing what can be repaired without guessing.
+//! Parses one event, and repairs it where that needs no guess.
 //!
-//! It must never skip what it cannot read: that may have been a part of the answer.
+//! It must never skip invalid bytes: they may have been a part of the answer.
 
 use super::wire::Chunk;
 use crate::Failure;
@@ -11,7 +11,7 @@ use model::FailureKind;
 /// The code of bytes that are no chat completion.
 pub(super) const MALFORMED: &str = "malformed_event";
 
-/// Parses one event, repairing what can be repaired without guessing, and hands it on.
+/// Parses one event, repairs it where that needs no guess, and passes it on.
 pub(super) fn read<T>(data: &[u8], take: impl FnOnce(Chunk<'_>) -> T) -> Result<T, Failure> {
     let first = match serde_json::from_slice::<Chunk<'_>>(data) {
         Ok(chunk) => return Ok(take(chunk)),
@@ -22,14 +22,14 @@ pub(super) fn read<T>(data: &[u8], take: impl FnOnce(Chunk<'_>) -> T) -> Result<
         return Ok(take(chunk));
     }
     match serde_json::from_str::<serde_json::Value>(&repaired) {
-        // A second key of the same name: the last one counts, as everywhere in JSON.
+        // Of repeated keys the last one counts, as usual in JSON.
         Ok(value @ serde_json::Value::Object(_)) => {
             let text = value.to_string();
             if let Ok(chunk) = serde_json::from_str::<Chunk<'_>>(&text) {
                 return Ok(take(chunk));
             }
         }
-        // Some gateways answer a list with the error in it.
+        // Some gateways answer with a list that has the error.
         Ok(value) => {
             if let Some(payload) = parse_error(value.to_string().as_bytes()) {
                 return Err(payload_failure(&payload));

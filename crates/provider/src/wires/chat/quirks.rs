@@ -1,6 +1,6 @@
-//! What differs between servers of this API, as data. Which service has which is in `provider/services`.
+//! The differences between servers of this API, as data. `services` defines which service has which.
 //!
-//! The default is right for servers nothing is known of. It must never hold behaviour.
+//! The default is for unknown servers. It must never hold behaviour.
 
 use model::{IdRule, TranscriptRules};
 
@@ -15,7 +15,7 @@ pub enum MaxTokensField {
     MaxCompletionTokens,
 }
 
-/// Which role the system prompt has.
+/// The role of the system prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SystemRole {
     /// `developer` for reasoning models, else `system`.
@@ -26,7 +26,7 @@ pub enum SystemRole {
     Developer,
 }
 
-/// How to ask for reasoning.
+/// The reasoning field of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReasoningField {
     /// `reasoning_effort: "high"`, for reasoning models only.
@@ -37,7 +37,7 @@ pub enum ReasoningField {
     ThinkingType,
 }
 
-/// Where the user's id goes.
+/// The field of the user's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserField {
     /// `safety_identifier` (OpenAI).
@@ -51,25 +51,25 @@ pub enum UserField {
 pub struct ChatQuirks {
     /// Which field caps the answer.
     pub max_tokens: MaxTokensField,
-    /// Which role the system prompt has.
+    /// The role of the system prompt.
     pub system_role: SystemRole,
-    /// How to ask for reasoning.
+    /// The reasoning field of a request.
     pub reasoning: ReasoningField,
-    /// Whether `stream_options` may be sent; without it usage comes by itself or not at all.
+    /// Whether `stream_options` may be sent; without it usage is sent by default or not at all.
     pub stream_options: bool,
-    /// Whether reasoning goes back in the field it came in (only ever to the server it came from, docs/rules/projection.md#thinking).
+    /// Whether reasoning is sent back in its own field (only to the server that sent it, docs/rules/projection.md#thinking).
     pub echo_reasoning: bool,
-    /// Whether `reasoning_content` must stand on every assistant message with tool calls, even empty (DeepSeek, Moonshot).
+    /// Whether every assistant message with tool calls must have `reasoning_content`, even empty (DeepSeek, Moonshot).
     pub reasoning_content_required: bool,
-    /// Whether a user message may not follow a tool message (Mistral): a short assistant message goes between.
+    /// Whether a user message must not follow a tool message (Mistral): a short assistant message is inserted.
     pub bridge_after_tool: bool,
-    /// What transcripts must look like beyond the API.
+    /// The transcript rules beyond the API.
     pub transcript: TranscriptRules,
-    /// Where the user's id goes.
+    /// The field of the user's id.
     pub user: UserField,
-    /// Whether `prompt_cache_key` is known.
+    /// Whether `prompt_cache_key` is supported.
     pub prompt_cache_key: bool,
-    /// The most stop sequences; reasoning models then take none.
+    /// The maximum number of stop sequences; with a limit, reasoning models accept none.
     pub most_stops: Option<usize>,
 }
 
@@ -80,7 +80,7 @@ impl Default for ChatQuirks {
 }
 
 impl ChatQuirks {
-    /// A server nothing is known of.
+    /// An unknown server.
     pub const STANDARD: Self = Self {
         max_tokens: MaxTokensField::ByModel,
         system_role: SystemRole::ByModel,
@@ -95,7 +95,7 @@ impl ChatQuirks {
         most_stops: None,
     };
 
-    /// OpenAI itself: the one that has its newest fields.
+    /// OpenAI itself, with its newest fields.
     pub const OPENAI: Self = Self {
         user: UserField::SafetyIdentifier,
         prompt_cache_key: true,
@@ -113,13 +113,13 @@ impl ChatQuirks {
     /// OpenRouter.
     pub const OPENROUTER: Self = Self { reasoning: ReasoningField::Object, ..Self::COMPATIBLE };
 
-    /// DeepSeek and Moonshot, which want their reasoning back beside every call.
+    /// DeepSeek and Moonshot, which require their reasoning beside every call.
     pub const DEEPSEEK: Self = Self { reasoning_content_required: true, ..Self::ZAI };
 
     /// Z.ai.
     pub const ZAI: Self = Self { reasoning: ReasoningField::ThinkingType, ..Self::COMPATIBLE };
 
-    /// Mistral: ids of nine characters, and no system message after the first others.
+    /// Mistral: ids of nine characters, and no system message after other messages.
     pub const MISTRAL: Self = Self {
         stream_options: false,
         bridge_after_tool: true,

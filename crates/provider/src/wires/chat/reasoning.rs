@@ -1,6 +1,7 @@
-//! The reasoning of one response: which field it came in, and the details that must go back (docs/rules/wire/openai-chat.md#compatible-servers).
+//! The reasoning of one response: its field, and the details that must be sent back
+//! (docs/rules/wire/openai-chat.md#compatible-servers).
 //!
-//! Signatures and encrypted parts are stored as they came. It must never show them.
+//! Signatures and encrypted parts are stored unchanged. It must never show them.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,7 +11,7 @@ use super::wire::Text;
 /// Collects `reasoning_details` over the chunks of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Reasoning {
-    /// The field whose text is shown.
+    /// The field with the shown text.
     pub(super) field: Option<&'static str>,
     details: Vec<Detail>,
 }
@@ -33,7 +34,7 @@ struct Shown<'a> {
 }
 
 impl Reasoning {
-    /// Takes one chunk's details, and gives the text they show.
+    /// Adds one chunk's details, and returns their shown text.
     pub(super) fn details(&mut self, raw: &str) -> String {
         let mut shown = String::new();
         let Ok(entries) = serde_json::from_str::<Vec<&RawValue>>(raw) else { return shown };
@@ -64,7 +65,7 @@ impl Reasoning {
         {
             so_far.push_str(text);
             for (name, value) in fields {
-                // A later chunk completes what an earlier one left empty; it never empties it.
+                // A later chunk fills a field that was empty; it never empties one.
                 if !value.is_null() && value.as_str() != Some("") {
                     head.insert(name, value);
                 }
@@ -74,7 +75,7 @@ impl Reasoning {
         }
     }
 
-    /// What to store with the block: the field, and the details as one array. Spliced, because a detail must stay as it came.
+    /// The provider data to store with the block: the field, and the details as one array, spliced to stay unchanged.
     pub(super) fn provider_data(&self) -> String {
         let mut out = String::from("{");
         if let Some(field) = self.field {

@@ -1,9 +1,9 @@
-//! Why an answer stopped, by its `finish_reason` (docs/rules/wire/usage.md#stops). It must never emit a delta.
+//! The stop of an answer, by its `finish_reason` (docs/rules/wire/usage.md#stops). It must never emit a delta.
 
 use super::calls::{Call, Calls};
 use crate::Stop;
 
-/// What a `finish_reason` means, with these calls.
+/// The stop of a `finish_reason`, with these calls.
 pub(super) fn stop(raw: &str, calls: &Calls, refused: bool) -> Stop {
     match raw.to_ascii_lowercase().as_str() {
         "length" | "max_tokens" | "max_output_tokens" => Stop::MaxTokens,
@@ -12,7 +12,7 @@ pub(super) fn stop(raw: &str, calls: &Calls, refused: bool) -> Stop {
         "refusal" => Stop::Refusal,
         "malformed_function_call" => Stop::MalformedToolCall,
         "stop" | "tool_calls" | "function_call" | "tool_use" | "end_turn" | "eos" | "completed" => {
-            // Calls win over a plain "stop" (Ollama, Gemini's compatible route); "tool_calls" without one is an end.
+            // Calls override a plain "stop" (Ollama, Gemini's compatible route); "tool_calls" without a call is a normal end.
             if !calls.is_empty() {
                 Stop::ToolUse
             } else if refused {

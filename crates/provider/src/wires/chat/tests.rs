@@ -9,7 +9,7 @@ use crate::{BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, Reported
 
 use super::decode::ChatDecoder;
 
-/// What a response came to, as a reader of its deltas hears it.
+/// A decoded response, built from its deltas.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(super) struct Heard {
     pub(super) response_id: String,
@@ -37,7 +37,7 @@ impl Heard {
         self.blocks.iter().filter(move |block| block.kind == kind)
     }
 
-    /// `id name arguments`, with a `…` behind a call that did not close.
+    /// `id name arguments`, with a `…` after a call that did not close.
     pub(super) fn calls(&self) -> Vec<String> {
         self.of("call")
             .map(|call| {
@@ -102,7 +102,7 @@ impl DeltaSink for Heard {
     }
 }
 
-/// Feeds events as the transport does: until the decoder is done, then the end.
+/// Feeds events as the transport does: until the decoder has ended, then the end.
 pub(super) fn decode<'a>(
     events: impl IntoIterator<Item = (&'a str, &'a [u8])>,
 ) -> (Heard, Result<Completion, Failure>) {

@@ -52,7 +52,7 @@ struct Groq<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// Reads a `usage` object; `None` where it holds no count.
+/// Reads a `usage` object; `None` where it has no count.
 pub(super) fn read(raw: &str) -> Option<ReportedUsage> {
     normalize(&serde_json::from_str(raw).ok()?)
 }
@@ -88,13 +88,13 @@ fn normalize(usage: &Usage) -> Option<ReportedUsage> {
         None,
     ])
     .unwrap_or(0);
-    // OpenRouter's cached count may include what was just written.
+    // OpenRouter's cached count may include tokens that were just written.
     if cache_write > 0 && cached.saturating_add(cache_write) > prompt {
         cached = cached.saturating_sub(cache_write);
     }
     let reasoning =
         usage.completion_tokens_details.as_ref().and_then(|details| details.reasoning_tokens.0);
-    // xAI counts reasoning beside the answer, not inside it, as its total shows.
+    // xAI counts reasoning beside the answer, not as a part of it, as its total shows.
     let beside = reasoning.unwrap_or(0);
     let is_beside = beside > 0
         && usage.total_tokens.0 == Some(prompt.saturating_add(completion).saturating_add(beside));

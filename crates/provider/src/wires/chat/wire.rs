@@ -1,7 +1,7 @@
 //! The shapes of a chat completion on the wire, read leniently and borrowed from the event's bytes.
 //!
-//! A field of the wrong type reads as absent, because one server's oddity must not end a turn. It must never decide what a
-//! field means.
+//! A field of the wrong type counts as absent, because one server's oddity must not end a turn. It must never interpret a
+//! field.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -31,7 +31,7 @@ pub(super) struct Chunk<'a> {
     pub(super) error: Option<&'a RawValue>,
 }
 
-/// `choices`: of several only the one with index 0 counts.
+/// `choices`: only the one with index 0 counts.
 #[derive(Debug, Default)]
 pub(super) struct FirstChoice<'a> {
     /// Whether the field was an array.
@@ -91,7 +91,7 @@ with_members! {
 }
 
 impl FunctionPiece<'_> {
-    /// The arguments as JSON text: what the string holds, or an object as it stands.
+    /// The arguments as JSON text: the content of the string, or an object as raw text.
     pub(super) fn arguments(&self) -> Cow<'_, str> {
         let Some(raw) = self.arguments.map(RawValue::get) else { return Cow::Borrowed("") };
         if raw.starts_with('"') {
@@ -124,7 +124,7 @@ pub(super) struct Part<'a> {
     pub(super) thinking: Content<'a>,
 }
 
-/// A text; numbers read as their digits, anything else as empty.
+/// A text; a number becomes its digits, anything else is empty.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 
@@ -134,7 +134,7 @@ impl Text<'_> {
     }
 }
 
-/// A count; `None` for anything that is none.
+/// A count; `None` for anything else.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Count(pub(super) Option<u64>);
 
@@ -281,7 +281,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for FirstChoice<'a> {
 
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Through the text visitor: a count in quotes counts, a negative or broken one does not.
+        // With the text visitor: a count in quotes is valid, a negative or broken one is not.
         Ok(Self(deserializer.deserialize_any(TextVisitor)?.0.parse().ok()))
     }
 }

@@ -1,17 +1,17 @@
-//! What is stored beside a part, so that it can be sent back. It must never change a signature.
+//! The provider data of a part, so that it can be sent back. It must never change a signature.
 
 use super::wire::Part;
 use crate::json::write_string;
 use crate::{Delta, DeltaSink};
 
-/// Emits what is stored beside a part, where there is anything.
+/// Emits the provider data of a part, if there is any.
 pub(super) fn attach(index: u32, part: &Part<'_>, beside: &str, sink: &mut dyn DeltaSink) {
     if let Some(json) = attachment(part, beside) {
         sink.delta(Delta::ProviderData { index, json: &json });
     }
 }
 
-/// What is stored beside a part: its signature, what a call has that is not known, and what the part has.
+/// The provider data of a part: its signature, and the unknown members of the call and of the part.
 pub(super) fn attachment(part: &Part<'_>, beside: &str) -> Option<String> {
     let signature = part.thought_signature.as_str();
     let mut first = Vec::new();

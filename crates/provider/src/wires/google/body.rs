@@ -1,7 +1,7 @@
 //! The body of one request: system prompt, tools and contents first, the settings of this call last.
 //!
-//! In that order the bytes of call n up to its last message begin call n+1 too (docs/rules/compaction.md#prompt-cache-stability). It must
-//! never copy the conversation.
+//! In this order the bytes of call n up to its last message begin call n+1 too
+//! (docs/rules/compaction.md#prompt-cache-stability). It must never copy the conversation.
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -16,7 +16,7 @@ pub(super) fn body(request: &ModelRequest, vertex: bool) -> Vec<Bytes> {
     request.framed(head(request), tail(request, vertex))
 }
 
-/// The body of a count: the prompt alone. Vertex takes it as it is, Gemini's API as a request within the question.
+/// The body of a count: only the prompt. Vertex expects it at the top level, Gemini's API inside `generateContentRequest`.
 pub(super) fn count(request: &ModelRequest, vertex: bool) -> Vec<Bytes> {
     if vertex {
         return request.framed(head(request), Bytes::from_static(b"]}"));
@@ -65,7 +65,7 @@ fn declarations(out: &mut Vec<u8>, request: &ModelRequest) {
             out.extend_from_slice(b",\"description\":");
             write_string(out, &tool.description);
         }
-        // The whole schema: `parameters` takes only a part of what a schema may hold (docs/rules/wire/google.md#request).
+        // The whole schema: `parameters` supports only a subset of JSON Schema (docs/rules/wire/google.md#request).
         out.extend_from_slice(b",\"parametersJsonSchema\":");
         out.extend_from_slice(tool.parameters.get().as_bytes());
         out.push(b'}');
@@ -111,7 +111,7 @@ fn tail(request: &ModelRequest, vertex: bool) -> Bytes {
 
 fn tool_config(out: &mut Vec<u8>, request: &ModelRequest, vertex: bool) {
     let choice = request.options.tool_choice.as_ref().filter(|_| !request.tools.is_empty());
-    // With tools of both kinds the model's own must be asked to appear, or their calls could not be sent back.
+    // With tools of both kinds the provider's own calls must be requested, or they could not be sent back.
     let shows_both =
         !vertex && !request.tools.is_empty() && has_builtin(&request.options.provider_tools);
     if choice.is_none() && !shows_both {
@@ -143,12 +143,12 @@ fn tool_config(out: &mut Vec<u8>, request: &ModelRequest, vertex: bool) {
     out.push(b'}');
 }
 
-/// Whether one of the host's provider tools is more than further declarations.
+/// Whether one of the host's provider tools is not just a list of declarations.
 fn has_builtin(tools: &[Box<RawValue>]) -> bool {
     tools.iter().any(|tool| !tool.get().contains("\"functionDeclarations\""))
 }
 
-/// Metadata as labels. The API refuses a request for one label it does not like, so those are left out.
+/// Metadata as labels. The API refuses a request with an invalid label, so invalid ones are left out.
 fn labels(out: &mut Vec<u8>, request: &ModelRequest) {
     let mut any = false;
     for (key, value) in &request.options.metadata {
@@ -166,7 +166,7 @@ fn labels(out: &mut Vec<u8>, request: &ModelRequest) {
     }
 }
 
-/// Whether Vertex takes a note as a label.
+/// Whether an entry is a valid label of Vertex.
 pub(super) fn is_label(key: &str, value: &str) -> bool {
     let fits = |text: &str| {
         text.len() <= 63

@@ -1,7 +1,7 @@
-//! The function calls of one response: their ids, and which of them came twice.
+//! The function calls of one response: their ids, and which of them are repetitions.
 //!
-//! The API need not name its calls; a name of ours is derived from the response and never random. Two calls of one
-//! message must never share an id.
+//! The API may leave out ids; the engine's own id is derived from the response and never random. Two calls of one message
+//! must never share an id.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,9 +11,9 @@ use crate::{Delta, DeltaSink};
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     calls: Vec<Call>,
-    /// Where each id is: an answer may have very many.
+    /// The position of each id: an answer may have very many.
     ids: HashMap<String, usize>,
-    /// Of each name those that are not decided on, in order.
+    /// The undecided calls of each name, in order.
     undecided: HashMap<String, VecDeque<usize>>,
 }
 
@@ -28,27 +28,27 @@ struct Call {
     owner: Owner,
 }
 
-/// Whose a call is.
+/// The owner of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Ours,
-    /// Of a tool that was not offered: the provider's where its result follows, else ours. With what is stored beside it.
+    /// Of an unknown tool: the provider's if its result follows, else of the context. With its provider data.
     Undecided(Option<String>),
     Provider,
 }
 
 impl Calls {
-    /// Whether none of them is ours.
+    /// Whether none of them is of the context.
     pub(super) fn is_empty(&self) -> bool {
         self.calls.iter().all(|call| call.owner == Owner::Provider)
     }
 
-    /// The block of a call that the provider brings the result for.
+    /// The block of the call of a provider-run result.
     pub(super) fn answered(&mut self, id: &str, name: &str) -> Option<u32> {
         if let Some(position) = self.ids.get(id).copied() {
             return self.give_away(position);
         }
-        // Without ids results come in the order of the calls.
+        // Without ids the results are in the order of the calls.
         while let Some(position) = self.undecided.get_mut(name)?.pop_front() {
             if let Some(block) = self.give_away(position) {
                 return Some(block);
@@ -66,7 +66,7 @@ impl Calls {
         Some(call.block)
     }
 
-    /// Tells the calls that the provider brought no result for: they are ours.
+    /// Returns the undecided calls without a provider's result: they are of tools of the context.
     pub(super) fn decide(&mut self, sink: &mut dyn DeltaSink) {
         for call in &mut self.calls {
             if let Owner::Undecided(attached) = &mut call.owner {
@@ -81,13 +81,13 @@ impl Calls {
         }
     }
 
-    /// Whether this very call came before: a repeated chunk. Without an id of the provider two equal calls are two.
+    /// Whether this call is a repetition of an earlier one. Without a provider's id two equal calls are two.
     pub(super) fn is_repeated(&self, id: &str, name: &str, args: &str) -> bool {
         let known = self.ids.get(id).and_then(|at| self.calls.get(*at));
         known.is_some_and(|call| call.has_own_id && call.name == name && call.args == args)
     }
 
-    /// The id of a call that begins now: the provider's where it gave one that is not taken.
+    /// The id of a new call: the provider's, if it sent one that is not in use.
     pub(super) fn id_of(&self, given: &str, response_id: &str) -> String {
         let taken = |id: &str| self.ids.contains_key(id);
         if !given.is_empty() && !taken(given) {
@@ -105,7 +105,7 @@ impl Calls {
         }
     }
 
-    /// Adds a call; `args` is `None` while its arguments are still to come.
+    /// Adds a call; `args` is `None` while its arguments are incomplete.
     pub(super) fn push(
         &mut self,
         id: String,
@@ -124,20 +124,20 @@ impl Calls {
         self.calls.push(Call { id, has_own_id, name: name.to_owned(), args, block, whole, owner });
     }
 
-    /// The newest call is whole.
+    /// Marks the newest call as whole.
     pub(super) fn complete(&mut self) {
         if let Some(call) = self.calls.last_mut() {
             call.whole = true;
         }
     }
 
-    /// The blocks of the calls that came whole.
+    /// The blocks of the whole calls.
     pub(super) fn whole(&self) -> impl Iterator<Item = u32> + '_ {
         let ours = self.calls.iter().filter(|call| call.whole && call.owner == Owner::Ours);
         ours.map(|call| call.block)
     }
 
-    /// Whether a call never got the end of its arguments.
+    /// Whether the arguments of a call are incomplete.
     pub(super) fn any_cut(&self) -> bool {
         self.calls.iter().any(|call| !call.whole)
     }

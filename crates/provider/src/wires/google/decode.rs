@@ -1,7 +1,7 @@
-//! Google's chunks, one after the other, to deltas.
+//! Decodes Google's chunks to deltas.
 //!
-//! Each part stays what it was: a signed part is never joined with another one, and what is not understood is stored as it
-//! came. A response ends well by a `finishReason` or a blocked prompt; it must never end well by its socket closing.
+//! Each part stays unchanged: a signed part is never joined with another one, and an unknown part is stored as an opaque
+//! block. A response is complete with a `finishReason` or a blocked prompt, and never by the end of the socket.
 
 use serde_json::value::RawValue;
 
@@ -19,17 +19,17 @@ use model::{FailureKind, repair_text};
 #[derive(Debug, Default)]
 pub(super) struct GoogleDecoder {
     started: bool,
-    /// Whether anything was there that only this API sends.
+    /// Whether a field was received that only this API sends.
     known: bool,
     response_id: String,
-    /// Blocks opened so far; also the next block's index.
+    /// The number of blocks, which is the next block's index.
     blocks: u32,
-    /// The text or thinking that the next unsigned part of its kind goes on with.
+    /// The open text or thinking, which the next unsigned part of its kind continues.
     open: Option<(Kind, u32)>,
-    /// What is stored beside the open block; empty for nothing.
+    /// The provider data of the open block; empty for none.
     beside: String,
     calls: Calls,
-    /// The call whose arguments are still coming.
+    /// The call with incomplete arguments.
     partial: Option<Partial>,
     finish: String,
     blocked: String,
@@ -58,7 +58,7 @@ impl Decoder for GoogleDecoder {
         sink: &mut dyn DeltaSink,
     ) -> Result<Flow, Failure> {
         let data = data.trim_ascii();
-        // The API has no such end, but gateways that speak several do.
+        // The API has no such end, but gateways with several APIs do.
         if data == b"[DONE]" {
             return Ok(Flow::End);
         }
@@ -109,7 +109,7 @@ impl Decoder for GoogleDecoder {
 
 impl GoogleDecoder {
     fn chunk(&mut self, mut chunk: Chunk<'_>, sink: &mut dyn DeltaSink) -> Result<(), Failure> {
-        // Even after a finish reason, which some servers repeat in every chunk: then it does not mean that all is there.
+        // Even after a finish reason, which some servers repeat in every chunk: then it does not mean that the answer is whole.
         if let Some(error) = chunk.error {
             return Err(reported(error));
         }
@@ -129,7 +129,7 @@ impl GoogleDecoder {
         {
             feedback.block_reason.as_str().clone_into(&mut self.blocked);
         }
-        // Also of an answer that cannot be read: it is paid for (docs/rules/abort-usage.md#usage).
+        // Also of an invalid answer: it is paid for (docs/rules/abort-usage.md#usage).
         if let Some(usage) = chunk.usage_metadata.and_then(|raw| usage::read(raw.get())) {
             sink.delta(Delta::Usage(usage));
         }
@@ -138,9 +138,9 @@ impl GoogleDecoder {
         for part in parts.unwrap_or_default() {
             self.part(part, sink)?;
         }
-        // The last reason counts, but none makes a cut or stopped answer whole again.
+        // The last reason counts, but none makes a cut or stopped answer whole.
         let reason = candidate.finish_reason.as_str();
-        // What a server writes for "none yet" is none.
+        // A server's value for "none yet" counts as none.
         let is_given = !reason.is_empty() && reason != "FINISH_REASON_UNSPECIFIED";
         if is_given && (self.finish.is_empty() || reason != "STOP") {
             reason.clone_into(&mut self.finish);
@@ -152,7 +152,7 @@ impl GoogleDecoder {
         let repaired;
         let part: Part<'_> = match serde_json::from_str(raw.get()) {
             Ok(part) => part,
-            // The list of parts was only skimmed: lone surrogates show here.
+            // The list of parts was not parsed in full before: lone surrogates are detected here.
             Err(_) => {
                 repaired = repair_text(raw.get());
                 serde_json::from_str(&repaired).map_err(|_| malformed("a part"))?
@@ -184,12 +184,12 @@ impl GoogleDecoder {
                 self.close_open(sink);
                 self.store_part(raw, sink);
             }
-            // What else it has is stored; pieces that have the same are one text.
+            // Its other members are stored; consecutive parts with equal ones are one text.
             (_, true) => {
                 let beside = part.more.object("").unwrap_or_default();
                 self.show_beside(kind, text, &beside, sink);
             }
-            // It has no text, but the signature must come back on an empty text of its own.
+            // It has no text, but the signature must be sent back on an empty text of its own.
             (Kind::Text, false) if text.is_empty() => {
                 self.close_open(sink);
                 self.store_part(raw, sink);
@@ -213,7 +213,7 @@ impl GoogleDecoder {
         Ok(())
     }
 
-    /// Shows a text, in the open block of its kind or in a new one.
+    /// Emits a text, in the open block of its kind or in a new one.
     fn show(&mut self, kind: Kind, text: &str, sink: &mut dyn DeltaSink) {
         let index = match self.open {
             Some((open, index)) if open == kind => index,
@@ -238,7 +238,7 @@ impl GoogleDecoder {
         }
     }
 
-    /// Shows a text that has something beside it, in the open block of its kind if that has the same.
+    /// Emits a text with other members, in the open block of its kind if that has the same ones.
     fn show_beside(&mut self, kind: Kind, text: &str, beside: &str, sink: &mut dyn DeltaSink) {
         if self.beside != beside {
             self.close_open(sink);
@@ -252,7 +252,7 @@ impl GoogleDecoder {
         }
     }
 
-    /// The provider brings the result of a call: the call was its own.
+    /// Records a provider-run result: its call was the provider's own.
     fn answered(&mut self, result: &RawValue, sink: &mut dyn DeltaSink) {
         let result = serde_json::from_str::<FunctionResponse<'_>>(result.get()).unwrap_or_default();
         if let Some(index) = self.calls.answered(result.id.as_str(), result.name.as_str()) {
@@ -260,7 +260,7 @@ impl GoogleDecoder {
         }
     }
 
-    /// Keeps a part that only the provider understands: code it ran, an image it drew, a signature alone.
+    /// Stores an opaque part: code the provider ran, a generated image, a signature only.
     fn store_part(&mut self, raw: &RawValue, sink: &mut dyn DeltaSink) {
         if raw.get() == "{}" {
             return;
@@ -281,7 +281,7 @@ impl GoogleDecoder {
         let goes_on = call.will_continue == Some(true);
         let args = call.args.map(RawValue::get);
         if name.is_empty() && args.is_none() {
-            // More of the call that is open; without one, a fragment of nothing.
+            // A fragment of the open call; without one it is dropped.
             if let Some(partial) = &mut self.partial {
                 sink.withheld(partial.block, partial.take(pieces));
             }
@@ -296,7 +296,7 @@ impl GoogleDecoder {
         if !in_pieces && self.calls.is_repeated(given, name, whole) {
             return;
         }
-        // A call that another one begins behind never got its end; it stays open, and is never run.
+        // A call followed by another one without its own end stays open, and is never run.
         self.partial = None;
         let id = self.calls.id_of(given, &self.response_id);
         let has_own_id = id == given;
@@ -324,7 +324,7 @@ impl GoogleDecoder {
         }
     }
 
-    /// The arguments that came in pieces are all there.
+    /// Completes arguments that arrived in pieces.
     fn finish_partial(&mut self, sink: &mut dyn DeltaSink) {
         let Some(partial) = self.partial.take() else { return };
         let index = partial.block;
@@ -348,7 +348,7 @@ impl GoogleDecoder {
         }
     }
 
-    /// What the finish reason means (docs/rules/wire/google.md#finish-reasons).
+    /// The stop of a finish reason (docs/rules/wire/google.md#finish-reasons).
     fn stop(&self) -> Stop {
         match self.finish.as_str() {
             "STOP" if self.calls.any_cut() => Stop::MalformedToolCall,

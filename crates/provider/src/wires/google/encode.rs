@@ -1,18 +1,18 @@
-//! Projected messages to contents, written straight into one buffer.
+//! Encodes projected messages as contents, written straight into one buffer.
 //!
-//! Pure: the same messages give the same bytes. A signature goes back on exactly the part it came on. It must never send
+//! Pure: the same messages give the same bytes. A signature is sent back on exactly its own part. It must never write
 //! thinking as text, nor an empty content, which the API refuses.
 
 use crate::json::{List, is_object, write_arguments, write_raw, write_string};
 use crate::members::{Members, write_stored};
 use model::{Block, Message, Role};
 
-/// Stands for the output of a tool that had none.
+/// The text of an empty tool result.
 const NO_OUTPUT: &str = "(no output)";
-/// Said for a tool that answered with images alone.
+/// The text of a tool result with images only.
 const IMAGE_FOLLOWS: &str = "(the image follows)";
 
-/// Where a part has its signature, and its call.
+/// The fields of a part's signature and of its call.
 const SIGNATURE: &str = "thoughtSignature";
 const CALL: &str = "functionCall";
 
@@ -31,8 +31,8 @@ fn speaker(message: &Message) -> Speaker {
     }
 }
 
-/// The contents as JSON objects with commas between them: one for each stretch of messages of one speaker. The answers of
-/// tools are a content of their own, because the API counts them against the calls.
+/// The contents as JSON objects with commas between them: one for each run of messages of one role. Tool results are a
+/// content of their own, because the API counts them against the calls.
 pub(super) fn messages(messages: &[Message]) -> Vec<u8> {
     let mut out = Vec::with_capacity(estimate(messages));
     for group in messages.chunk_by(|a, b| speaker(a) == speaker(b)) {
@@ -88,7 +88,7 @@ fn model_part(list: &mut List<'_>, block: &Block) {
             }
         }
         Block::Image { mime_type, data } => image_part(list, mime_type, data),
-        // A thought without a signature is of no use to the model, and is no text.
+        // A thought without a signature is useless to the model, and is no text.
         Block::Thinking { thinking, signature: Some(signature), provider_data } => {
             let out = list.item();
             out.extend_from_slice(b"{\"text\":");
@@ -130,7 +130,7 @@ fn model_part(list: &mut List<'_>, block: &Block) {
     }
 }
 
-/// A tool's answer, by the id and the name of its call.
+/// A tool result, with the id and the name of its call.
 fn result(list: &mut List<'_>, block: &Block) {
     let Block::ToolResult { tool_call_id, tool_name, content, is_error } = block else { return };
     let mut text = String::new();
@@ -161,7 +161,7 @@ fn result(list: &mut List<'_>, block: &Block) {
     out.extend_from_slice(b"}}}");
 }
 
-/// The images of a tool's answer, beside the answers of all tools: only newer models take them inside.
+/// The images of a tool result, after the results of all tools: only newer models accept them inside.
 fn result_images(list: &mut List<'_>, block: &Block) {
     let Block::ToolResult { tool_call_id, tool_name, content, .. } = block else { return };
     for (position, (mime_type, data)) in images(content).enumerate() {
@@ -202,12 +202,12 @@ fn image_part(list: &mut List<'_>, mime_type: &str, data: &str) {
     out.extend_from_slice(b"}}");
 }
 
-/// Whether a part came with a signature, which is asked for again. Other APIs' data has no such field.
+/// Whether a part has a signature, which must be sent back. Provider data of other APIs has no such field.
 fn is_signed(provider_data: Option<&str>) -> bool {
     provider_data.is_some_and(|json| Members::of(json, |_| false).get(SIGNATURE).is_some())
 }
 
-/// What of a part is written from the block itself.
+/// The members of a part that are written from the block itself.
 fn is_written(name: &str) -> bool {
     matches!(name, "text" | "thought" | CALL)
 }

@@ -1,6 +1,6 @@
-//! Google's `streamGenerateContent`: what is sent and how its answers are read (docs/rules/wire/google.md).
+//! Google's `streamGenerateContent`: requests and answers (docs/rules/wire/google.md).
 //!
-//! Gemini's API and Vertex speak the same wire below different paths; which one is [`GooglePath`]. It must never do I/O.
+//! Gemini's API and Vertex have the same wire below different paths: see [`GooglePath`]. It must never do I/O.
 
 mod attachment;
 mod body;

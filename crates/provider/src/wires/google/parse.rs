@@ -1,6 +1,6 @@
-//! The bytes of one event, or of a whole body, to chunks, repairing what can be repaired without guessing.
+//! Parses one event, or a whole body, into chunks, and repairs them where that needs no guess.
 //!
-//! It must never skip what it cannot read: that may have been a part of the answer.
+//! It must never skip invalid bytes: they may have been a part of the answer.
 
 use serde_json::value::RawValue;
 
@@ -11,7 +11,7 @@ use crate::json::{object_of, repair_surrogates};
 use crate::wire::MALFORMED_EVENT;
 use model::FailureKind;
 
-/// Reads the chunks of a body: one, or a list of them (what the API sends where it was not asked for a stream).
+/// Reads the chunks of a body: one, or a list of them (the API's answer without a stream).
 pub(super) fn read(
     data: &[u8],
     take: &mut dyn FnMut(Chunk<'_>) -> Result<(), Failure>,
@@ -26,7 +26,7 @@ pub(super) fn read(
     if let Ok(chunks) = try_read(&repaired) {
         return chunks.into_iter().try_for_each(take);
     }
-    // A second key of the same name: the last one counts, as everywhere in JSON.
+    // Of repeated keys the last one counts, as usual in JSON.
     if let Ok(value) = serde_json::from_slice::<serde_json::Value>(&repaired) {
         let text = value.to_string();
         if let Ok(chunks) = try_read(text.as_bytes()) {
@@ -59,13 +59,13 @@ fn try_read(data: &[u8]) -> Result<Vec<Chunk<'_>>, serde_json::Error> {
     }
 }
 
-/// The failure that an `error` object describes.
+/// The failure of an `error` object.
 pub(super) fn reported(error: &RawValue) -> Failure {
     let body = object_of("error", error.get());
     payload_failure(&parse_error(body.as_bytes()).unwrap_or_default())
 }
 
-/// The response ended before its protocol did.
+/// The response ended before its `finishReason`.
 pub(super) fn truncated() -> Failure {
     Failure::new(
         FailureKind::Network,

@@ -1,12 +1,12 @@
-//! Arguments that come in pieces (`partialArgs`): values at JSON paths, put together to one object.
+//! Arguments in pieces (`partialArgs`): builds one object from values at JSON paths.
 //!
-//! It must never guess: a path it cannot follow makes the whole call unusable.
+//! It must never guess: an invalid path makes the whole call unusable.
 
 use serde_json::{Map, Value};
 
 use super::wire::PartialArg;
 
-/// The deepest path and the highest index that is followed: more is no arguments of a tool (docs/rules/faults.md#input-bounds).
+/// The maximum depth of a path and the highest index: more is not plausible for a tool (docs/rules/faults.md#input-bounds).
 const MAX_DEPTH: usize = 100;
 const MAX_INDEX: usize = 10_000;
 
@@ -30,7 +30,7 @@ impl Partial {
         Self { block, arguments: Value::Object(Map::new()), broken: false }
     }
 
-    /// Takes the pieces of one part, and gives their bytes.
+    /// Adds the pieces of one part, and returns their bytes.
     pub(super) fn take(&mut self, pieces: &[PartialArg<'_>]) -> usize {
         let mut bytes = 0;
         for piece in pieces {
@@ -45,13 +45,13 @@ impl Partial {
         bytes
     }
 
-    /// The whole arguments as JSON text; `None` where a piece could not be placed.
+    /// The whole arguments as JSON text; `None` where a piece was invalid.
     pub(super) fn finish(self) -> Option<String> {
         (!self.broken).then(|| self.arguments.to_string())
     }
 }
 
-/// Puts a value at its path: a string grows, everything else comes whole.
+/// Sets a value at its path: a string grows, other values are whole.
 fn put(target: &mut Value, piece: &PartialArg<'_>) -> bool {
     let value = if let Some(text) = &piece.string_value {
         if let Value::String(so_far) = target {
@@ -65,14 +65,14 @@ fn put(target: &mut Value, piece: &PartialArg<'_>) -> bool {
             Ok(_) | Err(_) => return false,
         }
     } else {
-        // `nullValue` is an enum of one word; null is also what nothing means.
+        // `nullValue` is an enum with one name; null is also an absent value.
         piece.bool_value.map_or(Value::Null, Value::Bool)
     };
     *target = value;
     true
 }
 
-/// The value a path leads to, made where it is not there yet.
+/// The value at a path, created if it does not exist yet.
 fn target(root: &mut Value, steps: Vec<Step>) -> Option<&mut Value> {
     let mut target = root;
     for step in steps {
@@ -98,7 +98,7 @@ fn target(root: &mut Value, steps: Vec<Step>) -> Option<&mut Value> {
     Some(target)
 }
 
-/// Reads `$.a[0]['b c']`; `None` for what is no path to one value below the root.
+/// Reads `$.a[0]['b c']`; `None` for anything but a path to one value below the root.
 fn steps(path: &str) -> Option<Vec<Step>> {
     let mut rest = path.strip_prefix('$')?;
     let mut steps = Vec::new();
@@ -130,7 +130,7 @@ fn steps(path: &str) -> Option<Vec<Step>> {
     (!steps.is_empty()).then_some(steps)
 }
 
-/// A quoted key and what follows its quote.
+/// A quoted key and the text after its quote.
 fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut key = String::new();
     let mut letters = text.char_indices();
@@ -150,7 +150,7 @@ mod tests {
     fn whole(pieces: &str) -> Option<String> {
         let pieces: Vec<PartialArg<'_>> = serde_json::from_str(pieces).unwrap();
         let mut partial = Partial::new(0);
-        // One by one is the same as all at once.
+        // One by one gives the same as all together.
         let bytes: usize =
             pieces.iter().map(|piece| partial.take(std::slice::from_ref(piece))).sum();
         let mut at_once = Partial::new(0);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_leads_nowhere_spoils_the_call() {
+    fn an_invalid_path_makes_the_call_unusable() {
         for path in ["", "a", "$", "$..a", "$.*", "$[x]", "$.a[99999]", "$['a", "$[0]"] {
             let pieces = format!(r#"[{{"jsonPath":"{path}","stringValue":"x"}}]"#);
             assert_eq!(whole(&pieces), None, "{path}");

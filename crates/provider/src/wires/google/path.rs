@@ -1,6 +1,6 @@
-//! Where a model's methods are below a base URL: the Gemini API, Vertex with or without a project, or a gateway.
+//! The path of a model's methods below a base URL: the Gemini API, Vertex with or without a project, or a gateway.
 //!
-//! The base URL alone decides, and it may end at any step of the path. It must never hold a default address.
+//! Only the base URL decides, and it may end at any segment of the path. It must never hold a default address.
 
 use crate::paths::segment;
 
@@ -19,7 +19,7 @@ impl Default for GooglePath {
 }
 
 impl GooglePath {
-    /// What follows a base URL of this host and path.
+    /// The path after a base URL with this host and path.
     #[must_use]
     pub fn for_base(host: &str, path: &str) -> Self {
         let host = host.to_ascii_lowercase();
@@ -37,14 +37,14 @@ impl GooglePath {
                     "/models"
                 }
             }
-            // Vertex without a project takes an API key.
+            // Vertex without a project uses an API key.
             _ if at_vertex => "/v1/publishers/google/models",
             _ => "/v1beta/models",
         };
         Self { models, vertex }
     }
 
-    /// Whether the base URL is Vertex's, which takes labels.
+    /// Whether the base URL is Vertex's, which supports labels.
     #[must_use]
     pub fn is_vertex(&self) -> bool {
         self.vertex
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_url_may_end_at_any_step_of_the_path() {
+    fn a_base_url_may_end_at_any_segment_of_the_path() {
         let gemini = "generativelanguage.googleapis.com";
         let whole = "/v1beta/models/gemini-x:m";
         assert_eq!(path(gemini, "", "gemini-x"), whole);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::decode::GoogleDecoder;
 use crate::{BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, ReportedUsage, recorded};
 
-/// What a response came to, as a reader of its deltas hears it.
+/// A decoded response, built from its deltas.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(super) struct Heard {
     pub(super) response_id: String,
@@ -52,7 +52,7 @@ impl Heard {
         self.blocks.iter().filter(move |block| block.kind == kind)
     }
 
-    /// Each block in a line: `kind text`, `call id name arguments`, a signature behind `^`, and `…` if it did not close.
+    /// Each block in a line: `kind text`, `call id name arguments`, a signature after `^`, and `…` if it did not close.
     pub(super) fn lines(&self) -> Vec<String> {
         let line = |block: &HeardBlock| {
             let mut line = match block.kind {
@@ -119,7 +119,7 @@ impl DeltaSink for Heard {
     }
 }
 
-/// Feeds events as the transport does: until the decoder is done, then the end.
+/// Feeds events as the transport does: until the decoder has ended, then the end.
 pub(super) fn decode<'a>(
     events: impl IntoIterator<Item = (&'a str, &'a [u8])>,
 ) -> (Heard, Result<Completion, Failure>) {

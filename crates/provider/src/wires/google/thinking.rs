@@ -1,10 +1,10 @@
-//! How a model of this API is asked to think: by a budget in tokens (up to 2.5) or by a level (since 3).
+//! The thinking setting of this API: a budget in tokens (up to 2.5) or a level (since 3).
 //!
 //! The two are never sent together, because the API refuses that. It must never decide whether a model thinks.
 
 use model::{ThinkingConfig, ThinkingEffort, ThinkingMode};
 
-/// Models that take a budget, by the beginning of their name, and the most each takes; all others take levels.
+/// Models with a budget, by the prefix of their name, and the maximum of each; all others have levels.
 const BUDGETS: &[(&str, u64)] =
     &[("gemini-2.5-pro", 32_768), ("gemini-2", 24_576), ("gemini-1", 24_576)];
 
@@ -17,7 +17,7 @@ pub(super) fn config(model: &str, asked: &ThinkingConfig) -> String {
     if off {
         return match most {
             Some(_) => r#"{"includeThoughts":false,"thinkingBudget":0}"#.to_owned(),
-            // A model of levels always thinks a little; it can only be asked not to show it.
+            // A model with levels always thinks; thinking can only be hidden.
             None => r#"{"includeThoughts":false}"#.to_owned(),
         };
     }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn models_of_budgets_get_a_budget_and_models_of_levels_a_level() {
+    fn models_with_budgets_get_a_budget_and_models_with_levels_a_level() {
         let cases = [
             (asked(Some(M::Enabled), Some(4_096), None), 4_096, "MEDIUM"),
             (asked(None, Some(1_024), None), 1_024, "LOW"),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_decides_by_itself_is_left_to_it() {
+    fn an_adaptive_model_gets_no_budget() {
         let adaptive = asked(Some(M::Adaptive), None, None);
         assert_eq!(
             config("gemini-2.5-pro", &adaptive),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn thinking_is_switched_off_by_a_budget_of_nothing() {
+    fn thinking_is_switched_off_by_a_budget_of_zero() {
         for off in [asked(Some(M::Disabled), Some(1), None), asked(None, None, Some(E::None))] {
             let by_budget = r#"{"includeThoughts":false,"thinkingBudget":0}"#;
             assert_eq!(config("gemini-2.5-flash", &off), by_budget);

@@ -1,9 +1,9 @@
-//! What a context may ask and Google's API has no field for: reported, never dropped in silence.
+//! Options that Google's API does not support: reported, and never dropped silently.
 
 use crate::ModelRequest;
 use model::{CacheTtl, RunWarning};
 
-/// `is_label` decides whether a note may travel as a label, which only Vertex has.
+/// The unsupported options. `is_label` decides whether an entry is a valid label, which only Vertex has.
 pub(super) fn unsupported(
     request: &ModelRequest,
     is_label: impl Fn(&str, &str) -> bool,

@@ -1,6 +1,6 @@
 //! Usage of a response, normalised by the table of docs/rules/wire/usage.md#usage-mapping.
 //!
-//! It must never count a token twice: cached tokens are a part of the prompt, and thoughts stand beside the answer.
+//! It must never count a token twice: cached tokens are a part of the prompt, and thoughts are counted beside the answer.
 
 use serde::Deserialize;
 
@@ -22,7 +22,7 @@ struct Usage {
     thoughts_token_count: Count,
 }
 
-/// Reads `usageMetadata`; `None` where it holds no count, as it does before the last chunk on some servers.
+/// Reads `usageMetadata`; `None` where it has no count, as before the last chunk of some servers.
 pub(super) fn read(raw: &str) -> Option<ReportedUsage> {
     let usage: Usage = serde_json::from_str(raw).ok()?;
     let prompt = usage.prompt_token_count.0;

@@ -1,7 +1,7 @@
 //! The shapes of a `GenerateContentResponse` on the wire, borrowed from the event's bytes.
 //!
-//! Only what is read is named; parts stay raw, because what is not understood goes back as it came. It must never
-//! decide what a field means.
+//! Only used fields are listed; parts stay raw, because unknown ones are sent back unchanged. It must never interpret a
+//! field.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -28,7 +28,7 @@ pub(super) struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Of several candidates only the first one counts.
+    /// Only the first candidate counts.
     pub(super) fn candidate(&mut self) -> Option<Candidate<'a>> {
         let candidates = self.candidates.take()?;
         candidates.into_iter().find(|candidate| candidate.index.0.unwrap_or(0) == 0)
@@ -60,7 +60,7 @@ pub(super) struct Feedback<'a> {
 }
 
 with_members! {
-    /// What of a part is understood.
+    /// The known fields of a part.
     pub(super) struct Part<'a> {
         pub text: Option<Text<'a>> = "text",
         pub(super) thought: Option<bool> = "thought",
@@ -79,7 +79,7 @@ with_members! {
     }
 }
 
-/// What names the call that a result of the provider's is for.
+/// The call of a provider-run result.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct FunctionResponse<'a> {
     #[serde(borrow, default)]
@@ -88,7 +88,7 @@ pub(super) struct FunctionResponse<'a> {
     pub(super) name: Text<'a>,
 }
 
-/// A piece of streamed arguments: one value, or a piece of a string, at one path.
+/// A piece of streamed arguments: one value, or a part of a string, at one path.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PartialArg<'a> {

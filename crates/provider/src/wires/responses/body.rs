@@ -1,7 +1,7 @@
 //! The body of one request: model, instructions, tools and input first, the settings of this call last.
 //!
-//! In that order the bytes of call n up to its last message begin call n+1 too (docs/rules/compaction.md#prompt-cache-stability). It must
-//! never copy the conversation.
+//! In this order the bytes of call n up to its last message begin call n+1 too
+//! (docs/rules/compaction.md#prompt-cache-stability). It must never copy the conversation.
 
 use bytes::Bytes;
 
@@ -9,11 +9,11 @@ use crate::ModelRequest;
 use crate::json::write_string;
 use model::{ResponseFormat, ThinkingConfig, ThinkingEffort, ThinkingMode, ToolChoice};
 
-/// The least cap the API takes.
+/// The smallest cap that the API accepts.
 const LEAST_TOKENS: u64 = 16;
-/// The name of an answer's format where the host gives none.
+/// The default name of an answer's format.
 const FORMAT_NAME: &str = "answer";
-/// The entry of `metadata` that names the host's user; the API has a field of its own for it.
+/// The entry of `metadata` with the host's user; the API has its own field for it.
 const USER_ID: &str = "user_id";
 
 /// The body in pieces.
@@ -21,7 +21,7 @@ pub(super) fn body(request: &ModelRequest, takes_cache_key: bool) -> Vec<Bytes> 
     request.framed(head(request), tail(request, takes_cache_key))
 }
 
-/// The body of a count: the prompt alone.
+/// The body of a count: only the prompt.
 pub(super) fn count(request: &ModelRequest) -> Vec<Bytes> {
     request.framed(head(request), Bytes::from_static(b"]}"))
 }
@@ -46,7 +46,7 @@ fn head(request: &ModelRequest) -> Bytes {
             write_string(&mut out, &tool.description);
             raw(&mut out, ",\"parameters\":");
             raw(&mut out, tool.parameters.get());
-            // Strict is the default here, and rewrites every schema it does not refuse.
+            // Strict is the default of the API, and rewrites every schema that it does not refuse.
             raw(&mut out, ",\"strict\":false}");
         }
         for tool in &request.options.provider_tools {
@@ -61,7 +61,7 @@ fn head(request: &ModelRequest) -> Bytes {
 
 fn tail(request: &ModelRequest, takes_cache_key: bool) -> Bytes {
     let mut out = Vec::with_capacity(512);
-    // Stored by default: the ledger is the conversation's one home.
+    // The API stores by default; only the ledger must store the conversation.
     raw(&mut out, "],\"stream\":true,\"store\":false");
     if request.reasoning_model {
         raw(&mut out, ",\"include\":[\"reasoning.encrypted_content\"]");
@@ -80,7 +80,7 @@ fn tail(request: &ModelRequest, takes_cache_key: bool) -> Bytes {
     Bytes::from(out)
 }
 
-/// Who asks a model to think also wants to see a summary of it.
+/// The reasoning fields: with thinking on, a summary of it is requested too.
 fn reasoning(out: &mut Vec<u8>, thinking: &ThinkingConfig) {
     let off = thinking.mode == Some(ThinkingMode::Disabled)
         || thinking.effort == Some(ThinkingEffort::None);
@@ -101,7 +101,7 @@ fn reasoning(out: &mut Vec<u8>, thinking: &ThinkingConfig) {
     raw(out, "\"summary\":\"auto\"}");
 }
 
-/// What the host asks beyond the conversation. The API has no stop sequences.
+/// The request options beside the conversation. The API has no stop sequences.
 fn options(out: &mut Vec<u8>, request: &ModelRequest, takes_cache_key: bool) {
     let (options, has_tools) = (&request.options, request.has_tools());
     if let Some(choice) = options.tool_choice.as_ref().filter(|_| has_tools) {

@@ -1,4 +1,4 @@
-//! A response's stream, event by event, and whole responses.
+//! Decodes a response's stream, event by event, and whole responses.
 //!
 //! Owns the response's envelope: start, usage, end, errors. It must never end a response before its terminal event
 //! (`response.completed`, `.incomplete`, `.failed`), nor join two.
@@ -19,7 +19,7 @@ pub(super) struct ResponsesDecoder {
     /// The id of the first event that had one.
     response_id: Option<String>,
     items: Items,
-    /// Why it stopped, once the terminal event was seen.
+    /// Why it stopped, once the terminal event was received.
     ended: Option<(Stop, String)>,
 }
 
@@ -42,7 +42,7 @@ impl Decoder for ResponsesDecoder {
             Err(_) => return self.repaired_event(name, data, sink),
         };
         match applied {
-            // What was raw in the event did not parse; nothing was taken from it yet.
+            // The raw part of the event did not parse; nothing was applied yet.
             Err(failure) if failure.code.as_deref() == Some(MALFORMED_EVENT) => {
                 self.repaired_event(name, data, sink)
             }
@@ -127,8 +127,8 @@ impl ResponsesDecoder {
             "response.created" => {
                 let response = response(event)?;
                 let id = response.id.as_str();
-                // A second response in the middle of the first is never joined to it. Only its beginning shows it: some
-                // gateways give every event another id.
+                // A second response in the middle of the first is never joined to it. Only its start event identifies it: some
+                // gateways send another id with every event.
                 if self.items.any_begun() && self.response_id.as_deref() != Some(id) {
                     return Err(failure::spliced());
                 }
@@ -149,20 +149,20 @@ impl ResponsesDecoder {
             }
             "response.failed" | "response.cancelled" => {
                 let response = response(event)?;
-                // Also a call that failed is paid for (docs/rules/abort-usage.md#usage).
+                // A failed call is paid for too (docs/rules/abort-usage.md#usage).
                 self.report(&response, sink);
                 return Err(failure::failed(data));
             }
             "error" => return Err(failure::reported(data)),
-            // A gateway's own error form, without a type; anything else that is unknown is skipped.
+            // A gateway's own error form, without a type; any other unknown event is skipped.
             "" if event.error.is_some() => return Err(failure::reported(data)),
             _ => {}
         }
         Ok(if self.ended.is_some() { Flow::End } else { Flow::More })
     }
 
-    /// An event that strict JSON refuses: lone surrogates and broken UTF-8 are repaired; what is then still broken is
-    /// skipped where its type is unknown, and fails the response where it is known.
+    /// Decodes an event that strict JSON refuses: lone surrogates and invalid UTF-8 are repaired. If it is still invalid, it is
+    /// skipped if its type is unknown, and fails the response if it is known.
     fn repaired_event(
         &mut self,
         name: &str,
@@ -189,7 +189,7 @@ impl ResponsesDecoder {
         if known { Err(malformed("an event")) } else { Ok(Flow::More) }
     }
 
-    /// The response begins, by the first event that describes it.
+    /// Begins the response, with the first event that describes it.
     fn started(&mut self, response: &ResponseBody<'_>, sink: &mut dyn DeltaSink) {
         if self.response_id.is_none() {
             let (response_id, model) = (response.id.as_str(), response.model.as_str());
@@ -204,7 +204,7 @@ impl ResponsesDecoder {
         }
     }
 
-    /// The response is over. Its status decides how, whatever the event is called: some servers end every stream with a
+    /// Ends the response. Its status decides, not the name of the event: some servers end every stream with
     /// `response.completed`.
     fn over(
         &mut self,
@@ -215,7 +215,7 @@ impl ResponsesDecoder {
         match response.status.as_str() {
             "failed" | "cancelled" => Err(failure::failed(data)),
             "incomplete" => self.incomplete(response, sink),
-            // Who names a reason did not complete it.
+            // A response with a reason is not complete.
             status if status != "completed" && response.is_cut() => self.incomplete(response, sink),
             _ => self.completed(response, sink),
         }
@@ -268,7 +268,7 @@ fn response<'a>(event: &Event<'a>) -> Result<ResponseBody<'a>, Failure> {
     serde_json::from_str(event.response.ok_or_else(unreadable)?.get()).map_err(|_| unreadable())
 }
 
-/// Whether an event carries a part of the answer, or its end.
+/// Whether an event has a part of the answer, or its end.
 fn is_known(kind: &str) -> bool {
     matches!(
         kind,

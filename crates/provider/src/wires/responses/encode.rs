@@ -1,13 +1,13 @@
-//! Projected messages to input items, written straight into one buffer.
+//! Encodes projected messages as input items, written straight into one buffer.
 //!
-//! Pure: the same messages give the same bytes. It must never send reasoning that did not come from here, or an id whose
-//! reasoning does not go with it.
+//! Pure: the same messages give the same bytes. It must never write reasoning of another API, or an id without its
+//! reasoning.
 
 use super::identity::{self, StoredText, stored_text_of};
 use crate::json::{is_object, write_string};
 use model::{Block, Message, Role};
 
-/// Stands for a tool's answer without content.
+/// The text of an empty tool result.
 const NO_OUTPUT: &str = "(no output)";
 
 /// The messages as JSON objects with commas between them.
@@ -44,7 +44,7 @@ impl Writer {
         }
     }
 
-    /// The message of a user or the host.
+    /// A user or system message.
     fn input_message(&mut self, role: &str, blocks: &[Block]) {
         let before = self.out.len();
         self.next();
@@ -125,7 +125,7 @@ impl Writer {
         }
     }
 
-    /// One message of the model's: as it came where that is known, else its text.
+    /// One message of the model: as its original item if that is stored, else as text.
     fn message(&mut self, first: &Block, more: &[Block], stored: StoredText<'_>, paired: bool) {
         let texts = || std::iter::once(first).chain(more);
         self.next();
@@ -162,7 +162,7 @@ impl Writer {
         self.raw(",\"name\":");
         self.string(name);
         self.raw(",\"arguments\":");
-        // A call whose arguments were no object was answered with an error; its replay must still be one.
+        // A call with other arguments than an object has an error result; its replay must still be an object.
         self.string(if is_object(arguments) { arguments } else { "{}" });
         if let Some(stored) = provider_data {
             identity::write_call(&mut self.out, stored);
@@ -207,7 +207,7 @@ fn text_of(block: &Block) -> Option<(&str, StoredText<'_>)> {
     }
 }
 
-/// Whether a block is another part of the message whose item is stored in `first`, or another text of which nothing is.
+/// Whether a block is another part of the message item in `first`, or another text without a stored item.
 fn is_same_message(first: StoredText<'_>, block: &Block) -> bool {
     let item = |stored: StoredText<'_>| stored.item.map(|item| item.get().to_owned());
     match block {

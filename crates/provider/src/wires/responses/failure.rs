@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::classify::{ErrorPayload, parse_error, payload_failure};
 use model::FailureKind;
 
-/// The failure that an `error` event describes, or a body with an `error`.
+/// The failure of an `error` event, or of a body with an `error`.
 pub(super) fn reported(data: &[u8]) -> Failure {
     let payload = parse_error(data).unwrap_or_else(|| ErrorPayload {
         message: String::from_utf8_lossy(data).into_owned(),
@@ -13,7 +13,7 @@ pub(super) fn reported(data: &[u8]) -> Failure {
     payload_failure(&payload)
 }
 
-/// The failure of a response that failed: the provider's fault, where it does not name whose.
+/// The failure of a failed response: a server error, unless it names a cause.
 pub(super) fn failed(data: &[u8]) -> Failure {
     let mut failure = payload_failure(&parse_error(data).unwrap_or_default());
     if failure.kind == FailureKind::Unknown {
@@ -22,7 +22,7 @@ pub(super) fn failed(data: &[u8]) -> Failure {
     failure
 }
 
-/// The stream ended before the protocol did.
+/// The stream ended before its terminal event.
 pub(super) fn truncated() -> Failure {
     Failure::new(
         FailureKind::Network,
@@ -31,7 +31,7 @@ pub(super) fn truncated() -> Failure {
     )
 }
 
-/// A second answer began in the middle of the first. The two are never joined (docs/rules/faults.md#untrue-and-repeated-events).
+/// A second answer began in the first. The two are never joined (docs/rules/faults.md#untrue-and-repeated-events).
 pub(super) fn spliced() -> Failure {
     Failure::new(
         FailureKind::Network,
@@ -40,7 +40,7 @@ pub(super) fn spliced() -> Failure {
     )
 }
 
-/// The fragments of a call are not the call: some were lost or repeated on the way.
+/// The fragments of a call do not equal the call: some were lost or repeated.
 pub(super) fn inconsistent() -> Failure {
     Failure::new(
         FailureKind::Network,
@@ -49,7 +49,7 @@ pub(super) fn inconsistent() -> Failure {
     )
 }
 
-/// A body that is no response: the error it describes, if it does.
+/// The body is no response: its error, if it has one.
 pub(super) fn not_a_response(body: &[u8]) -> Failure {
     parse_error(body).map_or_else(
         || {
@@ -63,7 +63,7 @@ pub(super) fn not_a_response(body: &[u8]) -> Failure {
     )
 }
 
-/// A response that was handed over before it was done (`queued`, `in_progress`, `cancelled`).
+/// The response was returned before its end (`queued`, `in_progress`, `cancelled`).
 pub(super) fn unfinished(status: &str) -> Failure {
     Failure::new(
         FailureKind::ServerError,

@@ -1,17 +1,18 @@
-//! What of an item is stored beside its text, so that the item can go back as it came: its id, phase, status, annotations
-//! and whatever else the provider wrote, each field verbatim.
+//! The provider data of an item beside its text, so that the item can be sent back unchanged: its id, phase, status,
+//! annotations and other members, each field verbatim.
 //!
-//! Both directions are here, because they must agree. It must never store what the block itself holds.
+//! Both directions are here, because they must agree. It must never store content that the block itself has.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::json::{Text, fields_of, write_raw, write_string};
 
-/// The longest `id` the API takes in an input item; those it gives may be longer (docs/rules/wire/openai-responses.md#ids).
+/// The longest `id` that the API accepts in an input item; its own ids may be longer
+/// (docs/rules/wire/openai-responses.md#ids).
 const MAX_ID: usize = 64;
 
-/// What is stored with a text: the fields of its message item, and those of its content part.
+/// The provider data of a text: the fields of its message item, and those of its content part.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct StoredText<'a> {
     #[serde(borrow)]
@@ -20,12 +21,12 @@ pub(super) struct StoredText<'a> {
     pub(super) part: Option<&'a RawValue>,
 }
 
-/// Reads what was stored with a text. Other APIs' data has neither field.
+/// Reads the provider data of a text. Data of other APIs has neither field.
 pub(super) fn stored_text_of(provider_data: Option<&str>) -> StoredText<'_> {
     provider_data.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default()
 }
 
-/// Whether a text was the model's refusal.
+/// Whether a text was a refusal of the model.
 pub(super) fn is_refusal(stored: StoredText<'_>) -> bool {
     #[derive(Deserialize)]
     struct Typed<'a> {
@@ -36,18 +37,18 @@ pub(super) fn is_refusal(stored: StoredText<'_>) -> bool {
     part.is_some_and(|part| part.kind.as_str() == "refusal")
 }
 
-/// What to store with a text: the item without its content, the part without its text.
+/// The provider data of a text: the item without its content, the part without its text.
 pub(super) fn stored_text(item: &str, part: &str) -> String {
     let mut out = b"{\"item\":{".to_vec();
     write_fields(&mut out, item, false, |name| !matches!(name, "type" | "role" | "content"));
     out.extend_from_slice(b"},\"part\":{");
-    // Log probabilities are large, and not taken back.
+    // Log probabilities are large, and not accepted back.
     write_fields(&mut out, part, false, |name| !matches!(name, "text" | "refusal" | "logprobs"));
     out.extend_from_slice(b"}}");
     text(out)
 }
 
-/// What to store with a call beside its id, name and arguments (`namespace`, `caller`); `None` for nothing.
+/// The provider data of a call beside its id, name and arguments (`namespace`, `caller`); `None` for none.
 pub(super) fn stored_call(item: &str) -> Option<String> {
     let mut out = b"{".to_vec();
     let any = write_fields(&mut out, item, false, is_extra_of_call);
@@ -55,7 +56,7 @@ pub(super) fn stored_call(item: &str) -> Option<String> {
     any.then(|| text(out))
 }
 
-/// Writes what was stored with a call, each field after a comma.
+/// Writes the provider data of a call, each field after a comma.
 pub(super) fn write_call(out: &mut Vec<u8>, provider_data: &str) {
     write_fields(out, provider_data, true, is_extra_of_call);
 }
@@ -64,21 +65,21 @@ fn is_extra_of_call(name: &str) -> bool {
     !matches!(name, "type" | "id" | "call_id" | "name" | "arguments" | "input" | "status")
 }
 
-/// Writes the fields stored with a message, each after a comma. `with_id` where the reasoning before it goes back too: an
-/// id alone makes the API ask for the reasoning it belongs to.
+/// Writes the stored fields of a message, each after a comma. `with_id` if the reasoning before it is sent too: with an id
+/// alone the API requires its reasoning.
 pub(super) fn write_message_fields(out: &mut Vec<u8>, item: &RawValue, with_id: bool) {
     let with_id = with_id && has_short_id(item.get());
     write_fields(out, item.get(), true, |name| name != "id" || with_id);
 }
 
-/// Writes the fields stored with a content part, each after a comma; its type is the writer's.
+/// Writes the stored fields of a content part, each after a comma; the caller writes its type.
 pub(super) fn write_part_fields(out: &mut Vec<u8>, part: &RawValue) {
     write_fields(out, part.get(), true, |name| name != "type");
 }
 
-/// Writes a reasoning item as it came. What is encrypted names its own item, and with `store: false` the API
-/// refuses the id of one it has not stored (docs/rules/wire/openai-responses.md#ids); reasoning in plain text has its id. True where there was
-/// anything to write: a summary alone is nothing the model could take up again.
+/// Writes a reasoning item. Encrypted content identifies its own item, and with `store: false` the API refuses the id of an
+/// item that it has not stored (docs/rules/wire/openai-responses.md#ids); reasoning in plain text has its id. True if there
+/// was anything to write: a summary alone is useless to the model.
 pub(super) fn write_reasoning(out: &mut Vec<u8>, provider_data: &str) -> bool {
     #[derive(Deserialize)]
     struct Reasoning<'a> {
@@ -102,7 +103,7 @@ pub(super) fn write_reasoning(out: &mut Vec<u8>, provider_data: &str) -> bool {
     true
 }
 
-/// Writes an item of the provider's own byte for byte, but for an id that the API gave and does not take.
+/// Writes an opaque item byte for byte, except an id that the API does not accept back.
 pub(super) fn write_opaque(out: &mut Vec<u8>, raw_json: &str) {
     if has_short_id(raw_json) {
         write_raw(out, raw_json);
@@ -128,7 +129,7 @@ fn has_short_id(item: &str) -> bool {
         .map_or(true, |item| item.id.as_str().chars().count() <= MAX_ID)
 }
 
-/// Writes the wanted fields of an object; null is what a provider writes for "absent", and not taken back everywhere.
+/// Writes the selected fields of an object; null means "absent", and some servers refuse it.
 fn write_fields(
     out: &mut Vec<u8>,
     object: &str,
@@ -152,7 +153,7 @@ fn write_field(out: &mut Vec<u8>, name: &str, value: &RawValue, first: bool) {
     }
     write_string(out, name);
     out.push(b':');
-    // The API refuses a body with lone surrogates, even though it may have sent them.
+    // The API refuses a body with lone surrogates, even those it sent.
     write_raw(out, value.get());
 }
 

@@ -1,4 +1,4 @@
-//! One output item: what it is, and how much of it was emitted. It must never emit anything itself.
+//! One output item: its kind, and how much of it was emitted. It must never emit anything itself.
 
 use serde_json::value::RawValue;
 
@@ -6,14 +6,14 @@ use super::wire::{ItemBody, Kind, PartBody};
 use crate::Failure;
 use crate::wire::malformed;
 
-/// Which text of an item a fragment belongs to.
+/// The text of an item to which a fragment belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slot {
     /// A part of a message.
     Content(u64),
-    /// A part of the summary of what was reasoned.
+    /// A part of the reasoning summary.
     Summary(u64),
-    /// A part of what was reasoned.
+    /// A part of the reasoning.
     Reasoning(u64),
     /// A call's arguments.
     Arguments,
@@ -21,14 +21,14 @@ pub(super) enum Slot {
     Input,
 }
 
-/// What an item is.
+/// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ItemKind {
     Message,
     Reasoning,
     Call,
     CustomCall,
-    /// Only the provider understands it.
+    /// An opaque item.
     Other,
 }
 
@@ -45,25 +45,25 @@ pub(super) struct Part {
 pub(super) struct Item {
     pub(super) id: String,
     pub(super) kind: ItemKind,
-    /// Its block; a message's further parts have their own.
+    /// Its block; further parts of a message have their own.
     pub(super) block: u32,
     pub(super) parts: Vec<Part>,
     pub(super) closed: bool,
-    /// A call of a tool that was not offered, while it is not known whose it is.
+    /// A call of an unknown tool, while its owner is undecided.
     pub(super) undecided: Option<Undecided>,
 }
 
-/// A call that the end of the response decides on.
+/// A call that the end of the response decides.
 #[derive(Debug)]
 pub(super) struct Undecided {
     pub(super) call_id: String,
     pub(super) name: String,
-    /// The finished item, once it is there.
+    /// The finished item, once it was received.
     pub(super) raw: String,
 }
 
 impl Item {
-    /// Whether it asks for a tool.
+    /// Whether it is a tool call.
     pub(super) fn is_call(&self) -> bool {
         matches!(self.kind, ItemKind::Call | ItemKind::CustomCall)
     }
@@ -79,7 +79,7 @@ impl Item {
     }
 }
 
-/// An item's type, and what is in it.
+/// The kind and the content of an item.
 pub(super) fn read(raw: &RawValue) -> Result<(ItemKind, ItemBody<'_>), Failure> {
     let unreadable = |_| malformed("an output item");
     let kind = serde_json::from_str::<Kind<'_>>(raw.get()).map_err(unreadable)?.kind;

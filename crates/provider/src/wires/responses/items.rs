@@ -1,7 +1,7 @@
-//! The output items of one response: provider events to neutral deltas.
+//! The output items of one response: converts provider events to neutral deltas.
 //!
-//! A finished item is authoritative; what its fragments already emitted is not emitted again. Tolerates duplicated, reordered
-//! and unknown events. It must never close a call whose arguments may have been lost.
+//! A finished item is authoritative; text that its fragments already emitted is not emitted again. Tolerates duplicated,
+//! reordered and unknown events. It must never close a call whose arguments may have been lost.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use super::wire::{ItemBody, Output, PartBody};
 use crate::{Delta, DeltaSink, Failure};
 
 impl Items {
-    /// An item begins. What it holds already is not taken: it may be incomplete, and comes again when it is done.
+    /// Begins an item. Its present content is ignored: it may be incomplete, and is repeated when it is done.
     pub(super) fn added(
         &mut self,
         of: Of<'_>,
@@ -29,14 +29,14 @@ impl Items {
         Ok(())
     }
 
-    /// More of an item. Visible text for an item that never began begins it; a call is begun by nothing but itself.
+    /// Adds to an item. Visible text for an item that never began begins it; a call is begun only by its own event.
     pub(super) fn delta(&mut self, of: Of<'_>, slot: Slot, text: &str, sink: &mut dyn DeltaSink) {
         if let Some(position) = self.position_for(of, slot, sink) {
             self.push(position, slot, text, sink);
         }
     }
 
-    /// One text of an item is whole.
+    /// Completes one text of an item.
     pub(super) fn text_done(
         &mut self,
         of: Of<'_>,
@@ -50,7 +50,7 @@ impl Items {
         }
     }
 
-    /// An item is done: what was not emitted of it yet is emitted, and its blocks close.
+    /// Completes an item: emits the rest of its content, and closes its blocks.
     pub(super) fn done(
         &mut self,
         of: Of<'_>,
@@ -71,7 +71,7 @@ impl Items {
             Some(_) | None => self.begin(of.output_index, kind, &body, raw, sink),
         };
         if let Some(item) = self.items.get_mut(position) {
-            // Some gateways give an item another id in every event; a repetition of this one has this one's.
+            // Some gateways send another id with every event of an item; a repetition of this event has the same id.
             id.clone_into(&mut item.id);
         }
         let is_cut = body.status.as_str() == "incomplete";
@@ -124,7 +124,7 @@ impl Items {
         Ok(())
     }
 
-    /// The whole output at the end: what no event has brought is taken from it.
+    /// Applies the whole output at the end: content that no event had is added.
     pub(super) fn complete(
         &mut self,
         output: &[&RawValue],
@@ -151,7 +151,7 @@ impl Items {
         self.items.get(position).is_some_and(|item| item.undecided.is_some())
     }
 
-    /// Keeps the finished item of a call that is decided on later.
+    /// Stores the finished item of an undecided call.
     fn hold(&mut self, position: usize, raw: &RawValue, is_cut: bool) {
         let Some(item) = self.items.get_mut(position) else { return };
         if let Some(undecided) = &mut item.undecided {
@@ -160,9 +160,9 @@ impl Items {
         }
     }
 
-    /// Settles whose the calls of tools are that were not offered: the provider's where it brought the result, else ours,
-    /// which are answered as calls of an unknown tool. A custom call is also the provider's where the provider has
-    /// tools to run and this one is not described as a client's, or where the model wrote text with its result.
+    /// Decides the owner of calls of unknown tools: the provider if it sent the result, else the context, where they fail as
+    /// calls of an unknown tool. A custom call is also the provider's if the provider has tools to run and this one is not
+    /// described as a client's, or if the model wrote text after its result.
     fn decide(&mut self, sink: &mut dyn DeltaSink) {
         let mut text_follows = false;
         for position in (0..self.items.len()).rev() {
@@ -210,8 +210,8 @@ impl Items {
         Ok(())
     }
 
-    /// Where the `count` parts of a finished item were emitted, in order. Some servers count a message's parts on from those
-    /// of the reasoning before it: where a fragment's index is none of a finished part, order decides.
+    /// Where the `count` parts of a finished item were emitted, in order. Some servers continue the count of the previous
+    /// reasoning in a message: if a fragment's index is none of a finished part, the order decides.
     fn slots(
         &self,
         position: usize,
@@ -220,7 +220,7 @@ impl Items {
     ) -> impl Iterator<Item = Slot> + use<> {
         let indexes: Vec<Slot> = (0..).map(slot).take(count).collect();
         let parts = self.items.get(position).map_or(&[][..], |item| &item.parts);
-        // An item has texts of several kinds only where it reasons.
+        // Only a reasoning item has texts of several kinds.
         let kind = std::mem::discriminant(&slot(0));
         let emitted = parts.iter().map(|part| part.slot);
         let emitted: Vec<Slot> = emitted.filter(|it| std::mem::discriminant(it) == kind).collect();
@@ -231,7 +231,7 @@ impl Items {
         emitted.into_iter().chain(unused).take(count).collect::<Vec<_>>().into_iter()
     }
 
-    /// The id and name of a call, where they came late.
+    /// The id and name of a call, if they arrived late.
     fn identify(&mut self, position: usize, body: &ItemBody<'_>, sink: &mut dyn DeltaSink) {
         if let Some(item) = self.items.get(position) {
             let (id, name) = (body.call_id(), body.name.as_str());
@@ -239,7 +239,7 @@ impl Items {
         }
     }
 
-    /// A custom call's text as the arguments of a tool that takes one `input`.
+    /// The text of a custom call as the arguments of a tool with one `input`.
     fn emit_input(&mut self, position: usize, sink: &mut dyn DeltaSink) {
         let Some(item) = self.items.get(position) else { return };
         let text = item.parts.first().map_or("", |part| part.text.as_str());

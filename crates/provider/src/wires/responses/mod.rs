@@ -1,7 +1,7 @@
-//! OpenAI Responses: what is sent and how its answers are read (docs/rules/wire/openai-responses.md).
+//! OpenAI Responses: requests and answers (docs/rules/wire/openai-responses.md).
 //!
-//! Nothing is stored at the provider (`store: false`): the whole conversation is sent each time, and what the model
-//! reasoned goes back encrypted. It must never do I/O.
+//! Nothing is stored at the provider (`store: false`): the whole conversation is sent each time, and the model's reasoning
+//! is sent back encrypted. It must never do I/O.
 
 mod body;
 mod decode;
@@ -30,7 +30,7 @@ pub struct ResponsesWire {
 }
 
 impl ResponsesWire {
-    /// The API at a server that takes `prompt_cache_key`, or does not; of one of which nothing is known it is not asked.
+    /// The API at a server that supports `prompt_cache_key`, or does not; an unknown server gets none.
     #[must_use]
     pub fn new(takes_cache_key: bool) -> Self {
         Self { takes_cache_key }

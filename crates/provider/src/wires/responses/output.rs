@@ -1,4 +1,4 @@
-//! The output of one response as it grows: which items there are, which blocks they became, what of them was emitted.
+//! The output of one response so far: its items, their blocks, and what was emitted.
 //!
 //! It must never read an event.
 
@@ -13,7 +13,7 @@ use super::{failure, identity};
 use crate::json::write_string;
 use crate::{BlockStart, Delta, DeltaSink, Failure, OfferedTools};
 
-/// Which item an event is about: by its index, else by its id, else the latest.
+/// The item of an event: by its index, else by its id, else the latest.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Of<'a> {
     pub(super) output_index: Option<u64>,
@@ -30,7 +30,7 @@ pub(super) struct Items {
     pub(super) blocks: u32,
     pub(super) refused: bool,
     pub(super) offered: OfferedTools,
-    /// The calls whose results the provider brought.
+    /// The calls with results from the provider.
     pub(super) answered: HashSet<String>,
 }
 
@@ -61,7 +61,7 @@ impl Items {
         self.refused = true;
     }
 
-    /// Closes an item's blocks. A call that was cut stays open, so that it is never run.
+    /// Closes an item's blocks. A cut call stays open, so that it is never run.
     pub(super) fn finish(
         &mut self,
         position: usize,
@@ -83,7 +83,7 @@ impl Items {
         }
     }
 
-    /// Emits what of a whole text its fragments did not. Shown text that differs stays; a call's may not.
+    /// Emits the part of a whole text that its fragments did not. Emitted text that differs stays; arguments must not differ.
     pub(super) fn settle(
         &mut self,
         position: usize,
@@ -129,7 +129,7 @@ impl Items {
                     self.blocks += 1;
                     sink.delta(Delta::BlockStart { index: block, start: BlockStart::Text });
                 } else if !item.parts.is_empty() {
-                    // Between two parts of what was reasoned; each is a paragraph with a title of its own.
+                    // Between two parts of a summary; each is a paragraph with its own title.
                     sink.delta(Delta::Thinking { index: block, text: "\n\n" });
                 }
                 item.parts.push(Part { slot, block, text: String::new() });
@@ -145,7 +145,7 @@ impl Items {
             Slot::Arguments if item.undecided.is_none() => {
                 sink.delta(Delta::Arguments { index, json: text });
             }
-            // Not JSON yet, or not ours for all we know.
+            // Not JSON yet, or possibly not of the context.
             Slot::Input | Slot::Arguments => sink.withheld(index, text.len()),
         }
     }
@@ -209,8 +209,8 @@ impl Items {
         position
     }
 
-    /// Whether an item that an event begins has begun before. At an index used again after its item closed, another id
-    /// is another item: some servers give all their items one index.
+    /// Whether the item of a start event has begun before. At an index used again after its item closed, another id is another
+    /// item: some servers send one index for all items.
     pub(super) fn is_known(&self, of: Of<'_>, body: &ItemBody<'_>) -> bool {
         let id = body.id.as_str();
         let of = Of { output_index: of.output_index, item_id: id };
@@ -218,7 +218,7 @@ impl Items {
         item.is_some_and(|item| !item.closed || id.is_empty() || item.id == id)
     }
 
-    /// The item an event is about. `exact`: never the latest one for want of a better.
+    /// The item of an event. `exact`: never the latest one as a fallback.
     pub(super) fn find(&self, of: Of<'_>, exact: bool) -> Option<usize> {
         match of.output_index {
             Some(index) => self.by_index.get(&index).copied(),
@@ -240,14 +240,14 @@ impl Items {
         let (kind, start) = match slot {
             Slot::Content(_) => (ItemKind::Message, BlockStart::Text),
             Slot::Summary(_) | Slot::Reasoning(_) => (ItemKind::Reasoning, BlockStart::Thinking),
-            // It is not known which tool yet; the finished item brings all of it.
+            // The tool is unknown yet; the finished item has the whole call.
             Slot::Arguments | Slot::Input => return None,
         };
         Some(self.insert(of.output_index, of.item_id, kind, start, sink))
     }
 }
 
-/// Emits a call of a tool that was not offered, as far as it came.
+/// Emits a call of an unknown tool, as far as it was received.
 pub(super) fn emit_call(item: &Item, undecided: &Undecided, sink: &mut dyn DeltaSink) {
     let index = item.block;
     let whole = serde_json::from_str::<ItemBody<'_>>(&undecided.raw).ok();
@@ -272,7 +272,7 @@ pub(super) fn emit_call(item: &Item, undecided: &Undecided, sink: &mut dyn Delta
     }
 }
 
-/// A custom call's text as the arguments of a tool that takes one `input`.
+/// The text of a custom call as the arguments of a tool with one `input`.
 pub(super) fn as_arguments(text: &str) -> String {
     let mut json = b"{\"input\":".to_vec();
     write_string(&mut json, text);

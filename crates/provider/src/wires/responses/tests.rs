@@ -1,4 +1,4 @@
-//! Requests as they go out, and what was heard going back as it came. It must never open a socket.
+//! Requests as they are sent, and answers sent back unchanged. It must never open a socket.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -68,7 +68,7 @@ fn request() -> ModelRequest {
     }
 }
 
-/// The changes a request makes to the smallest one.
+/// The differences of a request's body from the smallest one.
 fn changes(request: &ModelRequest) -> Value {
     let least = body(&self::request());
     let mut changed = body(request);
@@ -77,7 +77,7 @@ fn changes(request: &ModelRequest) -> Value {
 }
 
 #[test]
-fn a_request_holds_what_was_asked_and_nothing_else() {
+fn a_request_has_its_options_and_nothing_else() {
     let input = json!([
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
     ]);
@@ -130,7 +130,7 @@ fn a_request_holds_what_was_asked_and_nothing_else() {
                 },
                 search
             ],
-            // The least the API takes.
+            // The smallest cap that the API accepts.
             "max_output_tokens": 16,
             "temperature": 0.25,
             "tool_choice": {"type": "function", "name": "read"},
@@ -146,7 +146,7 @@ fn a_request_holds_what_was_asked_and_nothing_else() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_left_out() {
+fn impossible_options_are_left_out() {
     let options = RequestOptions {
         tool_choice: Some(ToolChoice::Required),
         parallel_tool_calls: Some(true),
@@ -170,7 +170,7 @@ fn what_cannot_be_meant_is_left_out() {
 }
 
 #[test]
-fn a_model_that_reasons_is_asked_for_an_effort_a_summary_and_its_encrypted_reasoning() {
+fn a_reasoning_model_gets_an_effort_and_returns_a_summary_and_its_encrypted_reasoning() {
     let config = |mode, budget_tokens, effort| Some(ThinkingConfig { mode, budget_tokens, effort });
     let sent = |thinking| {
         let mut changes = changes(&ModelRequest { thinking, reasoning_model: true, ..request() });
@@ -231,7 +231,7 @@ fn images_and_results_have_the_forms_of_the_api() {
 }
 
 #[test]
-fn what_the_model_made_goes_back_as_it_came() {
+fn the_items_of_the_model_are_sent_back_unchanged() {
     let stored = r#"{"item":{"id":"msg_1","status":"completed","phase":"commentary","x": 1.0},"part":{"type":"output_text","annotations":[{"n": 1e2}]}}"#;
     let other = r#"{"item":{"id":"msg_2","phase":"final_answer"},"part":{"type":"refusal"}}"#;
     let search = r#"{"id":"ws_1","type":"web_search_call", "action":{"query":"x"}}"#;
@@ -261,7 +261,7 @@ fn what_the_model_made_goes_back_as_it_came() {
 }
 
 #[test]
-fn an_id_goes_back_only_where_the_api_takes_it() {
+fn an_id_is_sent_back_only_where_the_api_accepts_it() {
     let long = "x".repeat(65);
     let of = |id: &str| format!(r#"{{"item":{{"id":"{id}","phase":"final_answer"}},"part":{{}}}}"#);
     let search =
@@ -286,7 +286,7 @@ fn an_id_goes_back_only_where_the_api_takes_it() {
         ids(vec![thinking(plain), text_block("a", &of("m"))]),
         [reasoning(json!("rs")), msg(Some("m"))]
     );
-    // What was reasoned cannot go back: then the id that asks for it may not either.
+    // The reasoning cannot be sent back, so the id that requires it must not be either.
     assert_eq!(ids(vec![thinking(summary), text_block("a", &of("m"))]), [msg(None)]);
     let cut = Block::Thinking { thinking: "t".to_owned(), signature: None, provider_data: None };
     assert_eq!(ids(vec![cut, text_block("a", &of("m"))]), [msg(None)]);
@@ -299,7 +299,7 @@ fn an_id_goes_back_only_where_the_api_takes_it() {
 }
 
 #[test]
-fn what_the_api_refuses_is_not_sent() {
+fn content_that_the_api_refuses_is_not_sent() {
     let cut = Block::ToolCall {
         id: "c".to_owned(),
         name: "read".to_owned(),
@@ -420,7 +420,7 @@ fn a_completed_response_with_a_call_that_was_never_finished_runs_nothing() {
 }
 
 #[test]
-fn noise_of_an_unknown_name_is_skipped_and_noise_of_a_known_one_fails() {
+fn an_invalid_event_is_skipped_if_its_name_is_unknown_and_fails_otherwise() {
     let mut sink = Accumulator::new();
     let mut decoder = ResponsesWire::default().decoder();
     for (name, data) in [
@@ -485,7 +485,7 @@ fn any_item() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Items with an id each; a reasoning item at the end would have nothing to belong to.
+/// Items with an id each; a reasoning item at the end would have no item after it.
 fn any_output() -> impl Strategy<Value = Vec<Value>> {
     prop::collection::vec(any_item(), 1..6).prop_map(|mut items| {
         for (index, item) in items.iter_mut().enumerate() {
@@ -502,14 +502,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn what_was_heard_goes_back_whole(output in any_output(), with_deltas in any::<bool>()) {
+    fn a_decoded_answer_is_sent_back_whole(output in any_output(), with_deltas in any::<bool>()) {
         let (heard, outcome) = replay(&stream_of(&output, with_deltas));
         prop_assert!(outcome.is_ok(), "{outcome:?}");
         let sent = items(&[message(Role::Assistant, heard.blocks)]);
         let expected: Vec<Value> = output
             .into_iter()
             .map(|mut item| {
-                // The API takes no id of what it has not stored, and needs none of a call.
+                // The API accepts no id of an item that it has not stored, and needs none for a call.
                 if item["type"] == "reasoning" || item["type"] == "function_call" {
                     item.as_object_mut().unwrap().remove("id");
                 }
@@ -540,7 +540,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(data in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn no_bytes_panic_the_decoder(data in prop::collection::vec(any::<u8>(), 0..64)) {
         let mut sink = Accumulator::new();
         let mut decoder = ResponsesWire::default().decoder();
         for name in ["", "error", "response.completed", "response.output_item.done"] {

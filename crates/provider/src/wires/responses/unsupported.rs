@@ -1,4 +1,4 @@
-//! What a context may ask and the Responses API has no field for: reported, never dropped in silence.
+//! Options that the Responses API does not support: reported, and never dropped silently.
 
 use crate::ModelRequest;
 use model::{CacheTtl, RunWarning};

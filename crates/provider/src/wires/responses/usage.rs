@@ -33,7 +33,7 @@ struct OutputDetails {
     reasoning_tokens: Count,
 }
 
-/// Reads a `usage` object; `None` where it holds no count.
+/// Reads a `usage` object; `None` where it has no count.
 pub(super) fn read(raw: &str) -> Option<ReportedUsage> {
     let usage: Usage = serde_json::from_str(raw).ok()?;
     if usage.input_tokens.0.is_none() && usage.output_tokens.0.is_none() {
@@ -44,12 +44,12 @@ pub(super) fn read(raw: &str) -> Option<ReportedUsage> {
     let details = usage.input_tokens_details.unwrap_or_default();
     let cache_write = details.cache_write_tokens.0.unwrap_or(0);
     let mut cached = details.cached_tokens.0.unwrap_or(0);
-    // OpenRouter's cached count may include what was just written.
+    // OpenRouter's cached count may include tokens that were just written.
     if cache_write > 0 && cached.saturating_add(cache_write) > prompt {
         cached = cached.saturating_sub(cache_write);
     }
     let reasoning = usage.output_tokens_details.and_then(|details| details.reasoning_tokens.0);
-    // Some servers count reasoning beside the answer, not inside it, as their total shows.
+    // Some servers count reasoning beside the answer, not as a part of it, as their total shows.
     let beside = reasoning.unwrap_or(0);
     let is_beside = beside > 0
         && usage.total_tokens.0 == Some(prompt.saturating_add(output).saturating_add(beside));

@@ -1,4 +1,4 @@
-//! The shapes of a response on the wire, borrowed from the bytes they came in. It must never interpret them.
+//! The shapes of a response on the wire, borrowed from their bytes. It must never interpret them.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::json::{Count, Text};
 
-/// Any event of the stream. One flat shape, so that the hot event (a delta) is parsed once; what is not hot stays raw.
+/// Any event of the stream. One flat shape, so that the most frequent event (a delta) is parsed once; other parts stay raw.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Event<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -45,7 +45,7 @@ pub(super) struct Kind<'a> {
     pub(super) kind: Text<'a>,
 }
 
-/// What an item is the result of, where it is one.
+/// The call of a result item.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Output<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -54,7 +54,7 @@ pub(super) struct Output<'a> {
     pub(super) call_id: Text<'a>,
 }
 
-/// A response object: whole, or as far as it has come.
+/// A response object: whole or partial.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ResponseBody<'a> {
     #[serde(borrow, default)]
@@ -72,12 +72,12 @@ pub(super) struct ResponseBody<'a> {
 }
 
 impl ResponseBody<'_> {
-    /// Why it is incomplete; empty where it gives no reason.
+    /// Why it is incomplete; empty without a reason.
     pub(super) fn cut_by(&self) -> &str {
         self.incomplete_details.as_ref().map_or("", |details| details.reason.as_str())
     }
 
-    /// Whether it gives a reason for being incomplete.
+    /// Whether it has a reason for being incomplete.
     pub(super) fn is_cut(&self) -> bool {
         !self.cut_by().is_empty()
     }
@@ -90,7 +90,7 @@ pub(super) struct IncompleteDetails<'a> {
     pub(super) reason: Text<'a>,
 }
 
-/// An output item of a type we know.
+/// An output item of a known type.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ItemBody<'a> {
     #[serde(borrow, default)]
@@ -112,7 +112,7 @@ pub(super) struct ItemBody<'a> {
 }
 
 impl<'a> ItemBody<'a> {
-    /// An item of a type we do not know: nothing but its id, if that is one.
+    /// An item of an unknown type: only its id, if it has a valid one.
     pub(super) fn identified(raw: &'a RawValue) -> Self {
         #[derive(Deserialize)]
         struct Identified<'a> {
@@ -125,7 +125,7 @@ impl<'a> ItemBody<'a> {
 }
 
 impl ItemBody<'_> {
-    /// The arguments as JSON text: what the string holds, or an object as it stands.
+    /// The arguments as JSON text: the content of the string, or an object as raw text.
     pub(super) fn arguments(&self) -> Cow<'_, str> {
         let Some(raw) = self.arguments.map(RawValue::get) else { return Cow::Borrowed("") };
         if raw.starts_with('"') {
@@ -137,7 +137,7 @@ impl ItemBody<'_> {
         }
     }
 
-    /// The id results refer to; servers that give a call but one id mean that one.
+    /// The id that results refer to; servers with only one id per call mean that one.
     pub(super) fn call_id(&self) -> &str {
         if self.call_id.as_str().is_empty() { self.id.as_str() } else { self.call_id.as_str() }
     }

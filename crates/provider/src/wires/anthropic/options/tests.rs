@@ -1,4 +1,4 @@
-//! Whole bodies with every option, at every kind of server. It must never open a socket.
+//! Whole bodies with every option, for every kind of server. It must never open a socket.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ fn tool(name: &str) -> ToolDefinition {
     }
 }
 
-/// A conversation whose last piece is the open end, as the engine hands it over.
+/// A conversation with the open end as its last piece, as the engine passes it.
 fn request(options: RequestOptions) -> ModelRequest {
     let piece = |messages: &[Message]| AnthropicWire::default().encode_messages(messages);
     ModelRequest {
@@ -74,7 +74,7 @@ fn cached(ttl: CacheTtl) -> ModelRequest {
     })
 }
 
-/// How often a text stands in another.
+/// The number of occurrences of a text in another.
 fn times(text: &str, needle: &str) -> usize {
     text.matches(needle).count()
 }
@@ -136,7 +136,7 @@ fn a_breakpoint_never_changes_a_stored_piece_and_only_the_open_end_has_one() {
     request.open_end = false;
     let sent = body(AnthropicServer::Compatible, &request);
     assert_eq!(times(&sent["messages"].to_string(), "cache_control"), 0);
-    // What the splice does not know it leaves alone.
+    // An unknown end of a message gets no breakpoint.
     request.messages = vec![Bytes::from_static(b"{\"role\":\"user\",\"content\":\"x\"}")];
     request.open_end = true;
     let sent = body(AnthropicServer::Compatible, &request);
@@ -144,7 +144,7 @@ fn a_breakpoint_never_changes_a_stored_piece_and_only_the_open_end_has_one() {
 }
 
 #[test]
-fn the_messages_of_a_call_begin_those_of_the_next_but_for_the_breakpoint() {
+fn the_messages_of_a_call_begin_those_of_the_next_except_for_the_breakpoint() {
     let wire = AnthropicWire::default();
     let first = request(RequestOptions::default());
     let closed = wire
@@ -161,14 +161,14 @@ fn the_messages_of_a_call_begin_those_of_the_next_but_for_the_breakpoint() {
         let prefix = one.strip_suffix("]}").unwrap();
         assert!(two.starts_with(prefix), "{server:?}\n{prefix}\n{two}");
     }
-    // At Anthropic the bytes themselves begin the next request's: the setting stands behind the messages.
+    // At Anthropic the bytes themselves begin those of the next request: the setting is after the messages.
     let (one, two) = (text(SERVERS[0], &first), text(SERVERS[0], &second));
     let prefix = one.strip_suffix(r#"],"cache_control":{"type":"ephemeral"}}"#).unwrap();
     assert!(two.starts_with(prefix), "{prefix}\n{two}");
 }
 
 #[test]
-fn where_many_blocks_came_since_the_end_of_the_call_before_is_marked_too_whatever_the_pieces() {
+fn the_end_of_the_previous_call_is_marked_too_if_many_blocks_followed() {
     let wire = AnthropicWire::default();
     let question = wire.encode_messages(&[message_of(Role::User, "three")]);
     let answer = wire.encode_messages(&[message_of(Role::Assistant, "four")]);
@@ -189,7 +189,7 @@ fn where_many_blocks_came_since_the_end_of_the_call_before_is_marked_too_whateve
             let without = |text: &str| text.replace(r#","cache_control":{"type":"ephemeral"}"#, "");
             assert_eq!(without(&sent), without(&text(server, &plain)));
         }
-        // The host's own mark is the fourth already; what points nowhere marks nothing.
+        // The host's own mark is the fourth already; an invalid position marks nothing.
         let theirs =
             raw(&json!({"type": "x", "name": "x", "cache_control": {"type": "ephemeral"}}));
         let options = RequestOptions { provider_tools: vec![theirs], ..RequestOptions::default() };
@@ -277,7 +277,7 @@ fn a_tool_choice_is_sent_beside_tools_only() {
 }
 
 #[test]
-fn a_provider_tool_that_the_host_marked_keeps_its_own_mark() {
+fn a_provider_tool_that_the_host_marked_retains_its_mark() {
     let provider_tools = |json: &str| RequestOptions {
         provider_tools: vec![RawValue::from_string(json.to_owned()).unwrap()],
         ..RequestOptions::default()
@@ -292,7 +292,7 @@ fn a_provider_tool_that_the_host_marked_keeps_its_own_mark() {
 }
 
 #[test]
-fn what_cannot_be_written_is_named_in_a_warning() {
+fn an_unsupported_option_is_named_in_a_warning() {
     let options = RequestOptions {
         tool_choice: Some(ToolChoice::Required),
         response_format: Some(ResponseFormat::JsonObject),
@@ -352,7 +352,7 @@ fn a_server_is_known_by_its_host_and_vertex_has_the_model_in_the_path() {
 }
 
 #[test]
-fn a_count_asks_for_the_prompt_and_nothing_about_the_answer() {
+fn a_count_has_the_prompt_and_no_setting_of_the_answer() {
     let options = RequestOptions {
         stop_sequences: vec!["END".to_owned()],
         metadata: BTreeMap::from([("user_id".to_owned(), "u".to_owned())]),
@@ -392,7 +392,7 @@ fn a_count_asks_for_the_prompt_and_nothing_about_the_answer() {
 }
 
 #[test]
-fn an_image_that_no_provider_takes_becomes_a_line_of_text() {
+fn an_unsupported_image_becomes_a_line_of_text() {
     let image =
         |mime_type: &str| Block::Image { mime_type: mime_type.to_owned(), data: "aGk=".to_owned() };
     let mut message = message_of(Role::User, "see");

@@ -1,4 +1,4 @@
-//! Answers in every shape, also those no recording has.
+//! Answers in every shape, also in those that no recording has.
 
 use super::{joined, read, stream, unary};
 use crate::framing::eventstream::tests::{event, frame};
@@ -87,7 +87,7 @@ fn a_whole_answer_has_its_blocks_usage_and_stop() {
 }
 
 #[test]
-fn encrypted_reasoning_stays_byte_for_byte_and_its_pieces_become_one() {
+fn encrypted_reasoning_stays_byte_for_byte_and_its_pieces_are_joined() {
     let piece =
         |text: &str| delta(0, &format!(r#"{{"reasoningContent":{{"redactedContent":"{text}"}}}}"#));
     let redacted = |pieces: &[&str]| {
@@ -101,13 +101,13 @@ fn encrypted_reasoning_stays_byte_for_byte_and_its_pieces_become_one() {
     let data =
         |data: &str| vec![Block::RedactedThinking { data: data.to_owned(), provider_data: None }];
     assert_eq!(redacted(&["RW5jcnlwdGVk"]), data("RW5jcnlwdGVk"));
-    // "En" + "crypted": each padded by itself.
+    // "En" + "crypted": each with its own padding.
     assert_eq!(redacted(&["RW4=", "Y3J5cHRlZA=="]), data("RW5jcnlwdGVk"));
     assert_eq!(redacted(&["not base64!"]), data("not base64!"));
 }
 
 #[test]
-fn what_the_provider_ran_is_stored_whole_and_is_no_call_of_ours() {
+fn a_provider_run_tool_is_stored_whole_and_is_no_call_of_the_context() {
     let start = r#"{"contentBlockIndex":0,"start":{"toolUse":{"name":"nova_grounding","toolUseId":"s1","type":"server_tool_use"}}}"#;
     let result = r#"{"contentBlockIndex":1,"start":{"toolResult":{"status":"success","toolUseId":"s1","type":"nova_grounding_result"}}}"#;
     let cited = r#"{"citation":{"location":{"web":{"domain":"a"}}}}"#;
@@ -152,7 +152,7 @@ fn what_the_provider_ran_is_stored_whole_and_is_no_call_of_ours() {
     );
     assert_eq!(ended.unwrap().stop, Stop::EndTurn);
 
-    // Cut in its input, it is left out.
+    // With a cut input it is left out.
     let cut = [
         START,
         events[1],
@@ -241,7 +241,7 @@ fn every_stop_reason_has_its_meaning_and_calls_win_over_a_plain_end() {
 }
 
 #[test]
-fn the_stop_is_the_end_and_usage_is_waited_for_while_it_comes() {
+fn the_stop_is_the_end_and_usage_may_follow_it() {
     let text = delta(0, r#"{"text":"hi"}"#);
     let answer_events = [
         START,
@@ -270,7 +270,7 @@ fn the_stop_is_the_end_and_usage_is_waited_for_while_it_comes() {
 }
 
 #[test]
-fn unknown_repeated_and_reordered_events_lose_and_double_nothing() {
+fn unknown_repeated_and_reordered_events_lose_and_duplicate_nothing() {
     let events = [
         START,
         START,
@@ -297,7 +297,7 @@ fn unknown_repeated_and_reordered_events_lose_and_double_nothing() {
 }
 
 #[test]
-fn a_call_whose_beginning_or_end_was_lost_is_incomplete() {
+fn a_call_without_its_start_or_its_end_is_incomplete() {
     let open = [
         START,
         ("contentBlockStart", &tool_start(0, "t1", "read")),
@@ -332,7 +332,7 @@ fn a_second_answer_in_the_same_stream_is_never_joined_to_the_first() {
 }
 
 #[test]
-fn lone_surrogates_are_repaired_and_a_known_event_that_is_broken_fails() {
+fn lone_surrogates_are_repaired_and_an_invalid_known_event_fails() {
     let text = delta(0, r#"{"text":"a\ud83d"}"#);
     let (heard, _) = stream(&[START, ("contentBlockDelta", &text), END]);
     assert_eq!(joined(&heard, "text"), "a\u{fffd}");
@@ -343,7 +343,7 @@ fn lone_surrogates_are_repaired_and_a_known_event_that_is_broken_fails() {
 }
 
 #[test]
-fn an_exception_in_the_stream_ends_it_with_its_class_and_what_came_before_stays() {
+fn an_exception_in_the_stream_ends_it_with_its_kind_and_the_earlier_content_stays() {
     let exception = |name: &str, payload: &str| {
         let headers = [
             (":exception-type", name),
@@ -371,7 +371,7 @@ fn an_exception_in_the_stream_ends_it_with_its_class_and_what_came_before_stays(
     let tool_order = "messages.2: `tool_use` ids were found without `tool_result` blocks";
     let (kind, ..) = exception("validationException", &format!(r#"{{"message":"{tool_order}"}}"#));
     assert_eq!(kind, FailureKind::Format);
-    // A kind of message that is not known is skipped, as an unknown event.
+    // An unknown kind of message is skipped, like an unknown event.
     let bytes =
         [event(START.0, START.1), frame(&[(":message-type", "news")], b""), event(END.0, END.1)];
     assert_eq!(read([bytes.concat().as_slice()]).1.unwrap().stop, Stop::EndTurn);

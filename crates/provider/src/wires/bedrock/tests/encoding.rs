@@ -1,4 +1,4 @@
-//! Requests as they go out, whole bodies at a time. It must never open a socket.
+//! Requests as they are sent, compared as whole bodies. It must never open a socket.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ fn the_whole_request_in_its_own_form() {
 }
 
 #[test]
-fn the_path_holds_the_id_whatever_is_in_it() {
+fn the_path_has_the_id_with_any_characters() {
     let path = |model: &str| BedrockWire.path(&request(model, &[]));
     assert_eq!(
         path(CLAUDE),
@@ -132,7 +132,7 @@ fn the_path_holds_the_id_whatever_is_in_it() {
 }
 
 #[test]
-fn roles_alternate_results_come_first_and_nothing_refused_is_sent() {
+fn roles_alternate_results_are_first_and_refused_content_is_not_sent() {
     let image = Block::Image { mime_type: "image/png".to_owned(), data: "aGk=".to_owned() };
     let history = [
         user("look"),
@@ -183,7 +183,7 @@ fn roles_alternate_results_come_first_and_nothing_refused_is_sent() {
 }
 
 #[test]
-fn an_answer_goes_back_as_it_came() {
+fn an_answer_is_sent_back_unchanged() {
     let content = json!([
         {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "c2ln"}}},
         {"reasoningContent": {"redactedContent": "RW4="}},
@@ -225,7 +225,7 @@ fn the_next_request_begins_with_the_bytes_of_this_one() {
     let end = this.find(r#"],"inferenceConfig""#).unwrap();
     assert!(next.starts_with(&this[..end]), "{this}\n{next}");
 
-    // The conversation is shared, not copied, also where a cache point is put behind it.
+    // The conversation is shared, not copied, also with a cache point after it.
     let cached = ModelRequest {
         model: CLAUDE.to_owned(),
         options: options(|_| {}),
@@ -239,7 +239,7 @@ fn the_next_request_begins_with_the_bytes_of_this_one() {
 }
 
 #[test]
-fn where_many_blocks_came_since_the_end_of_the_call_before_has_a_point_too_whatever_the_pieces() {
+fn the_end_of_the_previous_call_has_a_cache_point_too_if_many_blocks_followed() {
     let encode = |messages: &[Message]| BedrockWire.encode_messages(messages);
     let [question, open] = [encode(&[user("one")]), encode(&[user("three")])];
     let answer = encode(&[message(Role::Assistant, vec![Block::text("two")])]);
@@ -277,7 +277,7 @@ fn where_many_blocks_came_since_the_end_of_the_call_before_has_a_point_too_whate
 }
 
 #[test]
-fn cache_points_go_where_a_model_takes_them() {
+fn cache_points_are_where_a_model_supports_them() {
     let point = json!({"cachePoint": {"type": "default"}});
     let has = |model: &str, ttl: Option<CacheTtl>| {
         let given = ModelRequest {
@@ -308,7 +308,7 @@ fn cache_points_go_where_a_model_takes_them() {
 }
 
 #[test]
-fn thinking_is_asked_for_in_each_makers_own_fields() {
+fn thinking_is_requested_in_each_makers_own_fields() {
     let asked = |model: &str, mode, budget_tokens, effort| {
         let given = ModelRequest {
             temperature: Some(1.0),
@@ -359,7 +359,7 @@ fn thinking_is_asked_for_in_each_makers_own_fields() {
 }
 
 #[test]
-fn a_tool_choice_is_written_and_none_offers_no_tool() {
+fn a_tool_choice_is_written_and_none_leaves_out_the_tools() {
     let config = |choice: Option<ToolChoice>, tools: &[ToolDefinition], history: &[Message]| {
         let given = ModelRequest {
             tools: tools.into(),
@@ -378,7 +378,7 @@ fn a_tool_choice_is_written_and_none_offers_no_tool() {
     assert_eq!(config(None, &tools, &hi).unwrap().get("toolChoice"), None);
     assert_eq!(config(Some(ToolChoice::None), &tools, &hi), None);
 
-    // A history with calls needs a tool to be there, even if none may be called.
+    // A history with calls needs a tool in the request, even if none may be called.
     let called = [
         user("hi {\"toolUse\":{"),
         message(Role::Assistant, vec![call("t1", "{}")]),

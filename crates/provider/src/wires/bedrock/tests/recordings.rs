@@ -1,4 +1,4 @@
-//! Every recorded case, streaming, whole and failed, against what a client should have understood.
+//! Every recorded case, streaming, whole and failed, against its expected content.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -95,7 +95,7 @@ fn differences(case: &Case, outcome: &Outcome) -> Vec<String> {
     wrong
 }
 
-/// Where this engine means to differ from a recording's `expected.json`, and why.
+/// Intended differences from a recording's `expected.json`, with the reason.
 const DIFFERENT: &[(&str, &[&str], &str)] = &[
     (
         "grounds-the-answer-with-web-citations-6dc6ab",
@@ -110,7 +110,7 @@ const DIFFERENT: &[(&str, &[&str], &str)] = &[
 ];
 
 #[test]
-fn every_recorded_response_is_understood_as_recorded() {
+fn every_recorded_response_is_decoded_as_expected() {
     let Some(cases) = recorded::cases("bedrock") else { return };
     let mut wrong = Vec::new();
     let (mut agree, mut answered) = (0, 0);
@@ -138,7 +138,7 @@ fn every_recorded_response_is_understood_as_recorded() {
 }
 
 #[test]
-fn every_recorded_http_error_has_its_class_and_words() {
+fn every_recorded_http_error_has_its_kind_and_text() {
     let Some(cases) = recorded::cases("bedrock") else { return };
     let mut ran = 0;
     for case in cases.iter().filter(|case| case.status() != 200) {
@@ -152,7 +152,7 @@ fn every_recorded_http_error_has_its_class_and_words() {
             "rate_limit" => &[FailureKind::RateLimit],
             "permission" => &[FailureKind::Auth],
             "context_overflow" => &[FailureKind::ContextOverflow],
-            // A model that is not there is a kind of its own here.
+            // A missing model is a kind of its own here.
             "invalid_request" => &[FailureKind::Format, FailureKind::ModelNotFound],
             other => panic!("a class this test does not know: `{other}`"),
         };
@@ -166,7 +166,7 @@ fn every_recorded_http_error_has_its_class_and_words() {
 }
 
 #[test]
-fn the_cuts_of_the_network_change_nothing() {
+fn the_chunking_of_the_network_changes_nothing() {
     let Some(cases) = recorded::cases("bedrock") else { return };
     let mut ran = 0;
     for case in cases.iter().filter(|case| case.status() == 200 && is_stream(case)) {
@@ -186,7 +186,7 @@ fn a_stream_cut_anywhere_before_its_end_is_never_a_success_and_closes_no_cut_cal
     for case in cases.iter().filter(|case| case.status() == 200 && is_stream(case)) {
         let frames = frames(&case.body);
         let end = frames.iter().find(|(name, _)| name == "messageStop").unwrap().1;
-        // Around the ends of frames, and inside their preludes and headers: what lies between is all the same frame.
+        // Around the ends of frames, and inside their preludes and headers: the bytes between are one frame.
         let cuts_of = |end: &usize| [*end - 1, *end, *end + 1, *end + 12, *end + 40];
         let ends = std::iter::once(&1).chain(frames.iter().map(|(_, end)| end));
         for at in ends.flat_map(cuts_of).filter(|at| *at < case.body.len()) {

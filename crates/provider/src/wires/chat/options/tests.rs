@@ -1,4 +1,4 @@
-//! Every option as Chat Completions writes it, at OpenAI and elsewhere. It must never open a socket.
+//! Every option of Chat Completions, at OpenAI and elsewhere. It must never open a socket.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ fn all() -> RequestOptions {
 }
 
 #[test]
-fn every_option_is_written_at_openai_and_what_it_lacks_is_a_warning() {
+fn every_option_is_written_at_openai_and_an_unsupported_one_is_a_warning() {
     let request = ModelRequest { cache_key: Some("mine".to_owned()), ..request(all()) };
     let expected = json!({
         "model": "gpt-x",
@@ -108,7 +108,7 @@ fn every_option_is_written_at_openai_and_what_it_lacks_is_a_warning() {
 }
 
 #[test]
-fn other_servers_get_no_field_that_is_openais_own() {
+fn other_servers_get_no_field_of_openai_only() {
     let sent = body("gateway.example.com", &request(all()));
     assert_eq!(sent["stop"], json!(["1", "2", "3", "4", "5"]));
     assert_eq!(sent["user"], json!("u"));
@@ -120,14 +120,14 @@ fn other_servers_get_no_field_that_is_openais_own() {
         fields("gateway.example.com", &request(all())),
         ["promptCache.key", "promptCache.ttl", "metadata.team"]
     );
-    // A key that was only derived is nothing the host asked for.
+    // The host did not set a derived key.
     let plain = request(RequestOptions::default());
     assert_eq!(body("gateway.example.com", &plain)["prompt_cache_key"], Value::Null);
     assert_eq!(fields("gateway.example.com", &plain), [""; 0]);
 }
 
 #[test]
-fn a_reasoning_model_of_openai_takes_no_stop_and_one_that_does_not_reason_no_effort() {
+fn a_reasoning_model_of_openai_gets_no_stop_and_another_model_no_effort() {
     let stops = RequestOptions { stop_sequences: vec!["1".to_owned()], ..Default::default() };
     let reasons = ModelRequest { reasoning_model: true, ..request(stops) };
     assert_eq!(body("api.openai.com", &reasons)["stop"], Value::Null);
@@ -146,7 +146,7 @@ fn a_reasoning_model_of_openai_takes_no_stop_and_one_that_does_not_reason_no_eff
 }
 
 #[test]
-fn choices_and_formats_have_the_apis_words() {
+fn choices_and_formats_have_the_apis_names() {
     let choice = |tool_choice| {
         let options = RequestOptions { tool_choice: Some(tool_choice), ..Default::default() };
         body("localhost", &request(options))["tool_choice"].clone()

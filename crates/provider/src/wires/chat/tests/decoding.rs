@@ -33,7 +33,7 @@ fn summary(heard: &Heard, ended: &Result<Completion, Failure>) -> Value {
 }
 
 #[test]
-fn the_projects_own_streams_are_understood() {
+fn the_projects_own_streams_are_decoded() {
     let fixtures = recorded::fixtures("chat");
     for fixture in &fixtures {
         let (heard, ended) = if fixture.is_stream {
@@ -47,7 +47,7 @@ fn the_projects_own_streams_are_understood() {
     assert!(fixtures.len() >= 16, "only {} fixtures", fixtures.len());
 }
 
-/// The calls of a stream whose deltas hold these `tool_calls`, ended by `finish`.
+/// The calls of a stream with these `tool_calls` in its deltas, ended by `finish`.
 fn calls(pieces: &[Value], finish: &str) -> (Vec<String>, Stop) {
     let mut data: Vec<String> = pieces
         .iter()
@@ -203,7 +203,7 @@ fn only_choice_0_counts() {
 }
 
 #[test]
-fn what_javascript_accepts_and_serde_refuses_is_repaired() {
+fn json_that_javascript_accepts_and_serde_refuses_is_repaired() {
     let (heard, ended) = decode([
         ("", br#"{"choices":[{"delta":{"content":"a\ud83d b\\ud83d \ud83d\ude00"}}]}"#.as_slice()),
         ("", b"{\"choices\":[{\"delta\":{\"content\":\" \xff!\"}}]}".as_slice()),
@@ -218,7 +218,7 @@ fn what_javascript_accepts_and_serde_refuses_is_repaired() {
 }
 
 #[test]
-fn noise_is_a_typed_failure_and_nothing_is_skipped_in_silence() {
+fn invalid_bytes_are_a_typed_failure_and_nothing_is_skipped_silently() {
     let cases = [
         ("not json", FailureKind::ServerError, "malformed_event"),
         (r#"{"choices":[{"delta":{"content":"cut"#, FailureKind::ServerError, "malformed_event"),
@@ -281,7 +281,7 @@ fn no_later_finish_reason_makes_a_cut_answer_whole() {
 }
 
 #[test]
-fn done_without_a_reason_closes_only_calls_that_are_whole() {
+fn done_without_a_reason_closes_only_whole_calls() {
     let (heard, ended) = stream(&[
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"1","function":{"name":"a","arguments":"{}"}},{"index":1,"id":"2","function":{"name":"b","arguments":"{\"x"}}]}}]}"#,
         "[DONE]",
@@ -342,7 +342,7 @@ fn own(name: &str) -> Vec<recorded::Event> {
 
 proptest! {
     #[test]
-    fn events_lost_doubled_or_out_of_order_never_break_a_block(
+    fn lost_duplicated_or_reordered_events_never_break_a_block(
         picks in proptest::collection::vec((0..5_usize, any::<proptest::sample::Index>()), 0..24),
     ) {
         let streams = ["parallel-tool-calls.sse", "openrouter-reasoning-details.sse", "azure-filtered.sse", "refusal.sse", "error-mid-stream.sse"].map(own);
@@ -358,7 +358,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_too_strange(data in proptest::collection::vec(any::<u8>(), 0..80), name in "[a-z]{0,5}") {
+    fn no_bytes_panic_the_decoder(data in proptest::collection::vec(any::<u8>(), 0..80), name in "[a-z]{0,5}") {
         let _ = decode([(name.as_str(), data.as_slice())]);
         let _ = unary(&data);
     }

@@ -114,7 +114,7 @@ fn the_bytes_of_one_call_begin_the_next() {
 }
 
 #[test]
-fn nothing_is_sent_of_what_is_not_there() {
+fn absent_fields_are_not_sent() {
     let wire = ChatWire::default();
     let request = ModelRequest {
         system: String::new(),
@@ -234,7 +234,7 @@ fn settings_follow_the_model_and_the_server() {
 }
 
 #[test]
-fn users_send_text_as_a_text_and_images_as_parts() {
+fn user_text_is_sent_as_a_text_and_images_as_parts() {
     let messages = [
         message(Role::User, vec![Block::text("a"), Block::text("b")]),
         message(Role::User, vec![Block::text("see"), image(), Block::text("")]),
@@ -288,7 +288,7 @@ fn results_follow_their_calls_and_their_images_follow_the_results() {
 }
 
 #[test]
-fn reasoning_goes_back_in_the_field_it_came_in() {
+fn reasoning_is_sent_back_in_its_own_field() {
     let plain = thinking("Hm.", r#"{"field":"reasoning_content"}"#);
     let details = thinking(
         "Hm.",
@@ -313,7 +313,7 @@ fn reasoning_goes_back_in_the_field_it_came_in() {
     let bytes = ChatWire::default().encode_messages(&answer(&details));
     let verbatim = br#"[{"type":"reasoning.encrypted", "data":"s/+="}]"#;
     assert!(bytes.windows(verbatim.len()).any(|window| window == verbatim));
-    // DeepSeek wants the field beside calls even where there was no reasoning; others never see another's.
+    // DeepSeek requires the field beside calls even without reasoning; other servers never get another's reasoning.
     let bare = Block::text("x");
     assert_eq!(fields(on("api.deepseek.com", &with_call(&bare))), json!({"reasoning_content": ""}));
     assert_eq!(fields(on("api.deepseek.com", &answer(&bare))), json!({}));
@@ -321,7 +321,7 @@ fn reasoning_goes_back_in_the_field_it_came_in() {
 }
 
 #[test]
-fn what_came_with_a_call_goes_back_with_it() {
+fn the_other_members_of_a_call_are_sent_back_with_it() {
     let call = Block::ToolCall {
         id: "1".to_owned(),
         name: "a".to_owned(),
@@ -341,7 +341,7 @@ fn what_came_with_a_call_goes_back_with_it() {
 }
 
 #[test]
-fn mistral_gets_a_bridge_between_a_tool_and_a_user_within_and_across_pieces() {
+fn mistral_gets_an_assistant_message_between_a_tool_and_a_user_within_and_across_pieces() {
     let wire = ChatWire::for_host("api.mistral.ai");
     let tool = result("1", vec![Block::text("one \"role\":\"tool\"}")]);
     let user = message(Role::User, vec![Block::text("x \"role\":\"tool\"}")]);

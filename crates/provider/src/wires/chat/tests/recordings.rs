@@ -1,4 +1,4 @@
-//! Every recorded chat case, streaming, whole and failed, against what a client should have understood.
+//! Every recorded chat case, streaming, whole and failed, against its expected content.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -39,12 +39,12 @@ fn opaque(heard: &Heard) -> Vec<Value> {
     found
 }
 
-/// The stop reason the recording's word becomes, with what this engine decides where the corpus leaves it open.
+/// The stop of a recording's name, with the engine's decision where the corpus leaves it open.
 fn stop_agrees(expected: &Value, stop: Stop) -> bool {
     let has_calls = !expected["tool_calls"].as_array().unwrap().is_empty();
     let refused = !expected["refusal"].as_str().unwrap().is_empty();
     match expected["stop_reason"].as_str() {
-        // Calls win over a plain stop, and over none at all.
+        // Calls override a plain stop, and a missing one.
         Some("end_turn" | "other") | None if has_calls => stop == Stop::ToolUse,
         Some("end_turn") if refused => stop == Stop::Refusal,
         Some("end_turn") => stop == Stop::EndTurn,
@@ -123,7 +123,7 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
                     expected["stop_reason"].clone(),
                 );
             }
-            // A call that may have been cut never closes; every other one does.
+            // A call that may have been cut never closes; every other call does.
             let last = heard.of("call").count().wrapping_sub(1);
             for (position, call) in heard.of("call").enumerate() {
                 let may_be_cut = completion.stop == Stop::MaxTokens && position == last;
@@ -139,7 +139,7 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
     wrong
 }
 
-/// Where this engine means to differ from a recording's `expected.json`, and why.
+/// Intended differences from a recording's `expected.json`, with the reason.
 const DIFFERENT: &[(&str, &str, &str)] = &[
     (
         "avian-kimi-thinking-streaming-28642d",
@@ -165,7 +165,7 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn every_recorded_response_is_understood_as_recorded() {
+fn every_recorded_response_is_decoded_as_expected() {
     let Some(cases) = recorded::cases("chat") else { return };
     let mut wrong = Vec::new();
     let mut agree = 0;
@@ -193,7 +193,7 @@ fn every_recorded_response_is_understood_as_recorded() {
 }
 
 #[test]
-fn every_recorded_http_error_keeps_its_status_and_words() {
+fn every_recorded_http_error_has_its_status_and_text() {
     let Some(cases) = recorded::cases("chat") else { return };
     let mut ran = 0;
     for case in cases.iter().filter(|case| case.status() != 200) {

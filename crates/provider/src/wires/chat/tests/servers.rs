@@ -1,6 +1,7 @@
-//! One fixture per row of docs/rules/wire/openai-chat.md#compatible-servers, named after its row: what a server really sends, and what it comes to.
+//! One fixture per row of docs/rules/wire/openai-chat.md#compatible-servers, named after its row: the real bytes of a server,
+//! and the decoded response.
 //!
-//! Streams go through the engine's own parser. It must never ask a server.
+//! Streams go through the engine's own parser. It must never call a server.
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use crate::classify::http_failure;
 use crate::framing::sse::StreamReader;
 use crate::{Api, Completion, Failure, Flow};
 
-/// What a server answers.
+/// The answer of a server.
 enum Answer {
     /// 200 and these bytes of an event stream.
     Stream(&'static str),
@@ -33,7 +34,7 @@ fn streamed(bytes: &str) -> (Heard, Result<Completion, Failure>) {
     }
 }
 
-/// Only what is there: calls, texts, usage `[input, cached, output]`, and the stop or the failure.
+/// The fields that are present: calls, texts, usage `[input, cached, output]`, and the stop or the failure.
 fn summary(answer: &Answer) -> Value {
     let (heard, ended) = match answer {
         Stream(bytes) => streamed(bytes),
@@ -64,7 +65,7 @@ fn summary(answer: &Answer) -> Value {
 }
 
 #[test]
-fn every_row_of_the_compatibility_table_is_understood() {
+fn every_row_of_the_compatibility_table_is_decoded() {
     let rows: Vec<(&str, Answer, Value)> = vec![
         (
             "index missing (Ollama)",

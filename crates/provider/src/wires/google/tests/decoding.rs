@@ -25,7 +25,7 @@ fn summary(heard: &Heard, ended: &Result<Completion, Failure>) -> Value {
 }
 
 #[test]
-fn the_projects_own_streams_are_understood() {
+fn the_projects_own_streams_are_decoded() {
     let fixtures = recorded::fixtures("google");
     for fixture in &fixtures {
         let (heard, ended) = if fixture.is_stream {
@@ -60,7 +60,7 @@ fn lines(chunks: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn neighbouring_parts_of_one_kind_are_one_block_and_a_signed_part_stays_alone() {
+fn consecutive_parts_of_one_kind_are_one_block_and_a_signed_part_is_its_own() {
     assert_eq!(
         lines(&[
             json!([{ "text": "a", "thought": true }]),
@@ -81,7 +81,7 @@ fn neighbouring_parts_of_one_kind_are_one_block_and_a_signed_part_stays_alone() 
 }
 
 #[test]
-fn calls_have_ids_of_their_own_and_keep_their_signature_and_their_bytes() {
+fn calls_have_unique_ids_and_retain_their_signature_and_their_bytes() {
     let calls = [
         r#"{"responseId":"r_1","candidates":[{"content":{"parts":[{"functionCall":{"name":"a","args":{"n": 1.50, "s":"é"}},"thoughtSignature":"s"}]}}]}"#,
         r#"{"candidates":[{"content":{"parts":[{"functionCall":{"name":"a","args":{}}},{"functionCall":{"id":"x","name":"b"}},{"functionCall":{"id":"x","name":"c"}}]},"finishReason":"STOP"}]}"#,
@@ -100,7 +100,7 @@ fn calls_have_ids_of_their_own_and_keep_their_signature_and_their_bytes() {
 }
 
 #[test]
-fn a_call_with_an_id_that_comes_twice_is_one() {
+fn a_repeated_call_with_an_id_is_one() {
     let call = json!([{ "functionCall": { "id": "x", "name": "a", "args": {} } }]);
     assert_eq!(lines(&[call.clone(), call]), ["call x a {}"]);
     let nameless = json!([{ "functionCall": { "name": "a", "args": {} } }]);
@@ -108,7 +108,7 @@ fn a_call_with_an_id_that_comes_twice_is_one() {
 }
 
 #[test]
-fn arguments_in_pieces_are_put_together_and_a_call_without_its_end_is_never_whole() {
+fn arguments_in_pieces_are_joined_and_a_call_without_its_end_is_never_whole() {
     let piece = |rest: Value| json!([{ "functionCall": rest }]);
     let begin = piece(json!({ "name": "w", "willContinue": true }));
     let middle = piece(
@@ -125,7 +125,7 @@ fn arguments_in_pieces_are_put_together_and_a_call_without_its_end_is_never_whol
 }
 
 #[test]
-fn what_is_not_understood_is_stored_as_it_came() {
+fn an_unknown_part_is_stored_unchanged() {
     let raw = r#"{"executableCode" : {"language":"PYTHON","code":"1"}, "thoughtSignature":"s"}"#;
     let chunk = format!(
         r#"{{"candidates":[{{"content":{{"parts":[{raw},{{"toolCall":{{"x":1e400}}}},{{}}]}},"finishReason":"STOP"}}]}}"#
@@ -170,7 +170,7 @@ fn every_finish_reason_has_its_meaning() {
 }
 
 #[test]
-fn a_stop_never_makes_a_cut_or_blocked_answer_whole_again() {
+fn a_stop_never_makes_a_cut_or_blocked_answer_whole() {
     let finish = |reason: &str| {
         json!({ "candidates": [{ "content": { "parts": [{ "text": "x" }] }, "finishReason": reason }] }).to_string()
     };
@@ -200,7 +200,7 @@ fn a_blocked_prompt_is_a_filters_stop_and_an_empty_stop_is_no_answer() {
 }
 
 #[test]
-fn an_error_in_a_chunk_fails_the_answer_whatever_came_before() {
+fn an_error_in_a_chunk_fails_the_answer_after_any_content() {
     let text = r#"{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"STOP"}]}"#;
     let error = r#"{"error":{"code":429,"message":"Slow down.","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"7s"}]}}"#;
     let list = format!("[{error}]");
@@ -266,7 +266,7 @@ fn usage_is_cumulative_and_counts_no_token_twice() {
 }
 
 #[test]
-fn strange_json_is_repaired_or_refused_and_never_skipped() {
+fn invalid_json_is_repaired_or_refused_and_never_skipped() {
     let with = |text: &str| {
         format!(
             r#"{{"candidates":[{{"content":{{"parts":[{{"text":{text}}}]}},"finishReason":"STOP"}}]}}"#
@@ -298,7 +298,7 @@ const STREAMS: [&str; 4] =
 
 proptest! {
     #[test]
-    fn events_lost_doubled_or_out_of_order_never_break_a_block(
+    fn lost_duplicated_or_reordered_events_never_break_a_block(
         picks in proptest::collection::vec((0..4_usize, any::<proptest::sample::Index>()), 0..24),
     ) {
         let streams = STREAMS.map(own);
@@ -316,7 +316,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_too_strange(data in proptest::collection::vec(any::<u8>(), 0..80)) {
+    fn no_bytes_panic_the_decoder(data in proptest::collection::vec(any::<u8>(), 0..80)) {
         let _ = decode([("", data.as_slice())]);
         let _ = unary(&data);
     }

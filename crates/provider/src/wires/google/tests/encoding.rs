@@ -1,4 +1,4 @@
-//! Requests, compared as whole bodies, and answers that go back as they came.
+//! Requests, compared as whole bodies, and answers that are sent back unchanged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -252,7 +252,7 @@ fn a_tool_loop_is_sent_back_with_every_part_in_order() {
 }
 
 #[test]
-fn what_has_no_content_is_left_out() {
+fn empty_messages_are_left_out() {
     let silent = message(Role::Assistant, vec![Block::text("")]);
     assert_eq!(text_of(std::slice::from_ref(&silent)), "");
     assert_eq!(encoded(&[user("a"), silent, user("b")]).as_array().unwrap().len(), 2);
@@ -289,7 +289,7 @@ fn a_call_begins_with_the_bytes_of_the_call_before() {
     }
 }
 
-/// The blocks a response becomes, as the engine stores them.
+/// The blocks of a response, as the engine stores them.
 fn stored_blocks(heard: &Heard) -> Vec<Block> {
     let data = |block: &HeardBlock| (!block.data.is_empty()).then(|| block.data.clone());
     let stored = |block: &HeardBlock| match block.kind {
@@ -312,7 +312,7 @@ fn stored_blocks(heard: &Heard) -> Vec<Block> {
 }
 
 #[test]
-fn an_answer_goes_back_as_the_parts_it_came_in() {
+fn an_answer_is_sent_back_in_its_own_parts() {
     let parts = json!([
         { "text": "a" },
         { "text": "b", "thoughtSignature": "s1" },
@@ -327,7 +327,7 @@ fn an_answer_goes_back_as_the_parts_it_came_in() {
         { "text": "d" },
         { "text": "", "thoughtSignature": "s6" },
     ]);
-    // Whole, and with each part in a chunk of its own.
+    // As a whole, and with each part in a chunk of its own.
     let whole =
         json!({ "candidates": [{ "content": { "parts": parts }, "finishReason": "STOP" }] });
     let mut pieces: Vec<String> = parts

@@ -1,4 +1,4 @@
-//! Every recorded case of Gemini and Vertex, streaming, whole and failed, against what a client should have understood.
+//! Every recorded case of Gemini and Vertex, streaming, whole and failed, against its expected content.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -10,7 +10,7 @@ use crate::recorded::{self, Case, Event};
 use crate::{Api, Completion, Failure, Flow, GoogleWire, Stop, Wire};
 use model::FailureKind;
 
-/// A stream that is one of events; without `alt=sse` the API answers a JSON array, which is read whole.
+/// Whether a stream has events; without `alt=sse` the API answers with a JSON array, which is read whole.
 fn is_stream(case: &Case) -> bool {
     case.meta["streaming"].as_bool().unwrap()
         && !case.body.trim_ascii_start().starts_with(b"[")
@@ -91,7 +91,7 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
         .of("call")
         .enumerate()
         .map(|(position, call)| {
-            // Where the API gave no id, ours is one of our making.
+            // If the API sent no id, the engine derived one.
             let given = recorded.get(position).is_some_and(|recorded| recorded["id"].is_string());
             let id = if given { call.id.as_str().into() } else { Value::Null };
             let arguments: Value = serde_json::from_str(&call.text).unwrap_or_default();
@@ -114,7 +114,8 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
     let theirs = if recorded.is_null() {
         Value::Null
     } else {
-        // The recordings report the prompts of provider-run tools apart; they are input as well (docs/rules/wire/usage.md#usage-mapping).
+        // The recordings list the prompts of provider-run tools separately; they are input as well
+        // (docs/rules/wire/usage.md#usage-mapping).
         let prompts = [&recorded["input_uncached"], &recorded["tool_use_prompt"]];
         json!([
             prompts.into_iter().filter_map(Value::as_u64).sum::<u64>(),
@@ -159,7 +160,7 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
     wrong
 }
 
-/// Where this engine means to differ from a recording's `expected.json`, and why.
+/// Intended differences from a recording's `expected.json`, with the reason.
 const DIFFERENT: &[(&str, &str, &str)] = &[(
     "vertexai-unary-success-empty-text-part-36d4bc",
     "complete",
@@ -167,7 +168,7 @@ const DIFFERENT: &[(&str, &str, &str)] = &[(
 )];
 
 #[test]
-fn every_recorded_response_is_understood_as_recorded() {
+fn every_recorded_response_is_decoded_as_expected() {
     let Some(cases) = answered() else { return };
     let mut wrong = Vec::new();
     let mut agree = 0;
@@ -204,7 +205,7 @@ fn kind_of(class: &str) -> &'static [FailureKind] {
 }
 
 #[test]
-fn every_recorded_http_error_has_its_class_its_words_and_its_wait() {
+fn every_recorded_http_error_has_its_kind_its_text_and_its_wait() {
     let Some(cases) = recorded::cases("google") else { return };
     let mut ran = 0;
     let mut wrong = Vec::new();
@@ -260,7 +261,7 @@ fn a_stream_cut_anywhere_before_its_end_is_never_a_success_and_closes_no_call() 
             text.contains("\"finishReason\"") || text.contains("\"blockReason\"")
         };
         let text = String::from_utf8_lossy(&case.body);
-        // Up to where the first terminal word begins.
+        // Up to the start of the first terminal word.
         let end = ["\"finishReason\"", "\"blockReason\""]
             .iter()
             .filter_map(|word| text.find(word))
