@@ -23,9 +23,9 @@ use divan::counter::ItemsCount;
 use ledger::{Ledger, LedgerOptions, Synchronous};
 use model::{
     AgentRole, Block, CallStep, CompactionCommit, CompactionResult, CompactionUsage, Journal,
-    Message, OnStaleHead, Opened, Provenance, ReplayClass, Role, SearchOptions, StopReason,
-    TokenUsage, ToolCallRecord, ToolCallStatus, TurnEnd, TurnHeader, TurnOpening, TurnSettings,
-    TurnStatus, TurnStep,
+    LedgerAdmin, LedgerRead, Message, OnStaleHead, Opened, Provenance, ReplayClass, Role,
+    SearchOptions, StopReason, TokenUsage, ToolCallRecord, ToolCallStatus, TurnEnd, TurnHeader,
+    TurnOpening, TurnSettings, TurnStatus, TurnStep,
 };
 use rusqlite::Connection;
 use serde_json::value::RawValue;
@@ -336,7 +336,7 @@ fn history_of_messages(bencher: divan::Bencher<'_, '_>, messages: usize) {
     let (folder, runtime) = (folder(), runtime());
     let (ledger, _) = thread(folder.path(), &runtime, messages / 4);
     bencher.bench_local(|| {
-        let history = runtime.block_on(ledger.history("main", None, None)).unwrap();
+        let history = runtime.block_on(Journal::history(&*ledger, "main", None, None)).unwrap();
         assert_eq!(history.turns.len(), messages / 4);
         history
     });
@@ -347,7 +347,8 @@ fn history_after_a_known_head(bencher: divan::Bencher<'_, '_>, messages: usize) 
     let (folder, runtime) = (folder(), runtime());
     let (ledger, [known, _]) = thread(folder.path(), &runtime, messages / 4);
     bencher.bench_local(|| {
-        let history = runtime.block_on(ledger.history("main", None, known.as_deref())).unwrap();
+        let history =
+            runtime.block_on(Journal::history(&*ledger, "main", None, known.as_deref())).unwrap();
         assert_eq!(history.turns.len(), 1);
         history
     });
@@ -397,7 +398,7 @@ fn history_of_the_last_50_of_10_000_turns(bencher: divan::Bencher<'_, '_>) {
     let (folder, runtime) = (folder(), runtime());
     let ledger = compacted(folder.path(), &runtime);
     bencher.bench_local(|| {
-        let history = runtime.block_on(ledger.history("main", None, None)).unwrap();
+        let history = runtime.block_on(Journal::history(&*ledger, "main", None, None)).unwrap();
         // The summary and the 50.
         assert_eq!(history.turns.len(), 51);
         history
@@ -413,7 +414,7 @@ fn open_and_read_the_last_50_of_10_000_turns(bencher: divan::Bencher<'_, '_>) {
     let path = folder.path().join("ledger.db");
     bencher.bench_local(|| {
         let ledger = open(&path, Synchronous::Full);
-        let history = runtime.block_on(ledger.history("main", None, None)).unwrap();
+        let history = runtime.block_on(Journal::history(&*ledger, "main", None, None)).unwrap();
         assert_eq!(history.turns.len(), 51);
         ledger
     });

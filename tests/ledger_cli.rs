@@ -9,7 +9,7 @@ use std::process::Command;
 
 use base::clock::Clock;
 use ledger::{Ledger, LedgerOptions};
-use model::{AssembledContext, Defaults, parse_context, parse_result};
+use model::{AssembledContext, Defaults, LedgerAdmin, parse_context, parse_result};
 
 fn context(parent: Option<&str>) -> AssembledContext {
     let json = serde_json::json!({

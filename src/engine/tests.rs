@@ -17,7 +17,7 @@ use crate::tools::{Invocation, ToolAnswer, ToolFuture, ToolHost};
 use base::clock::Clock;
 use model::{
     CallStep, Catalogue, CommitReceipt, CompactionCommit, Defaults, Expense, HistoryBase,
-    HistoryTurn, Journal, JournalFuture, Message, OpenTurn, Opened, SessionHistory, SpentBy,
+    HistoryTurn, Journal, Message, OpenTurn, Opened, PortFuture, SessionHistory, SpentBy,
     StorageError, StorageErrorKind, ToolCallRecord, TurnEnd, TurnOpening, TurnStep, parse_context,
 };
 use provider::{Provider, ProviderKeys, Script, ScriptedProvider};
@@ -36,7 +36,7 @@ struct Memory {
 }
 
 impl Journal for Memory {
-    fn spent(&self, _by: SpentBy) -> JournalFuture<'static, Expense> {
+    fn spent(&self, _by: SpentBy) -> PortFuture<'static, Expense> {
         Box::pin(std::future::ready(Ok(Expense::default())))
     }
 
@@ -45,7 +45,7 @@ impl Journal for Memory {
         _session_label: &'a str,
         _at: Option<&'a str>,
         known: Option<&'a str>,
-    ) -> JournalFuture<'a, SessionHistory> {
+    ) -> PortFuture<'a, SessionHistory> {
         Box::pin(async move {
             let turns = self.turns.lock().unwrap();
             let after = known
@@ -74,13 +74,13 @@ impl Journal for Memory {
         format!("{:p}", self)
     }
 
-    fn head<'a>(&'a self, _session_label: &'a str) -> JournalFuture<'a, Option<String>> {
+    fn head<'a>(&'a self, _session_label: &'a str) -> PortFuture<'a, Option<String>> {
         Box::pin(
             async move { Ok(self.turns.lock().unwrap().last().map(|turn| turn.turn_id.clone())) },
         )
     }
 
-    fn session_named<'a>(&'a self, label: &'a str) -> JournalFuture<'a, String> {
+    fn session_named<'a>(&'a self, label: &'a str) -> PortFuture<'a, String> {
         Box::pin(std::future::ready(Ok(label.to_owned())))
     }
 
@@ -88,7 +88,7 @@ impl Journal for Memory {
         &'a self,
         _turn_id: &'a str,
         _provider: &'a str,
-    ) -> JournalFuture<'a, Option<String>> {
+    ) -> PortFuture<'a, Option<String>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
@@ -96,11 +96,11 @@ impl Journal for Memory {
         &'a self,
         _label: &'a str,
         _follows: Option<&'a str>,
-    ) -> JournalFuture<'a, String> {
+    ) -> PortFuture<'a, String> {
         Box::pin(std::future::ready(Ok("default".to_owned())))
     }
 
-    fn begin(&self, opening: Box<TurnOpening>) -> JournalFuture<'static, Opened<i64>> {
+    fn begin(&self, opening: Box<TurnOpening>) -> PortFuture<'static, Opened<i64>> {
         let mut open = self.open.lock().unwrap();
         let began = if self.full.load(Ordering::Relaxed) {
             Err(StorageError::new(StorageErrorKind::Full, "the disk is full"))
@@ -113,7 +113,7 @@ impl Journal for Memory {
         Box::pin(std::future::ready(began))
     }
 
-    fn record(&self, step: Box<TurnStep>) -> JournalFuture<'static, ()> {
+    fn record(&self, step: Box<TurnStep>) -> PortFuture<'static, ()> {
         let said = |message: &Message| message.role.as_str().to_owned();
         let call = |call: &CallStep| format!("{} {}", call.row.tool_name, call.row.status.as_str());
         let what: Vec<String> =
@@ -139,20 +139,20 @@ impl Journal for Memory {
         *self.open.lock().unwrap() = None;
     }
 
-    fn interrupted(&self, _turn_id: Option<&str>) -> JournalFuture<'static, Vec<OpenTurn>> {
+    fn interrupted(&self, _turn_id: Option<&str>) -> PortFuture<'static, Vec<OpenTurn>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    fn reopen(&self, _turn_id: &str) -> JournalFuture<'static, Opened<Box<OpenTurn>>> {
+    fn reopen(&self, _turn_id: &str) -> PortFuture<'static, Opened<Box<OpenTurn>>> {
         Box::pin(std::future::ready(Ok(Opened::Busy)))
     }
 
-    fn compact(&self, _commit: Box<CompactionCommit>) -> JournalFuture<'static, ()> {
+    fn compact(&self, _commit: Box<CompactionCommit>) -> PortFuture<'static, ()> {
         let refused = StorageError::new(StorageErrorKind::Full, "the disk is full");
         Box::pin(std::future::ready(Err(refused)))
     }
 
-    fn commit(&self, turn: Box<TurnEnd>) -> JournalFuture<'static, CommitReceipt> {
+    fn commit(&self, turn: Box<TurnEnd>) -> PortFuture<'static, CommitReceipt> {
         Box::pin(std::future::ready(self.keep(turn)))
     }
 }

@@ -129,7 +129,7 @@ impl NativeEngine {
             }
             "history" => {
                 let Label { label } = arguments(args)?;
-                self.answer(id, async move { json(&ledger.read.messages(&label).await?) });
+                self.answer(id, async move { json(&ledger.read.history(&label).await?) });
             }
             "turn" => {
                 let Id { id: turn } = arguments(args)?;

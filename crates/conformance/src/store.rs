@@ -3,11 +3,12 @@
 //! It must never show what only one backend has.
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use model::{CommitReceipt, LedgerPorts, StorageError, TurnEnd};
 
-/// The answer of a store; cases run on one thread.
-pub type Doing<'a, T = ()> = Pin<Box<dyn Future<Output = T> + 'a>>;
+/// The future of a store's answer; cases run on one thread.
+pub type StoreFuture<'a, T = ()> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// How a process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,19 +19,29 @@ pub enum ProcessEnd {
     Killed,
 }
 
-/// A store of one case. Its clock stands at [`crate::turns::NOW`].
+/// A store of one case. Its clock stands at [`crate::turns::NOW`] until the case sets it forward.
 pub trait Store {
-    /// Its ports, as the process of now has them.
+    /// The ports of the current process.
     fn ports(&self) -> LedgerPorts;
 
-    /// The process ends, and another one opens what it left. What it held is free: it is known to be gone.
-    fn next_process(&mut self, end: ProcessEnd) -> Doing<'_>;
+    /// The process ends, and another one opens the store. The leases that it held are free: it is known to be dead.
+    fn next_process(&mut self, end: ProcessEnd) -> StoreFuture<'_>;
 
-    /// Does what the backend does behind the commits, as a part of its index of words.
-    fn catch_up(&self) -> Doing<'_>;
+    /// Another process, which has the store open as well until the next process begins: its ports.
+    fn beside(&mut self) -> StoreFuture<'_, LedgerPorts>;
+
+    /// Sets the clock of all processes forward.
+    fn advance(&self, by: Duration);
+
+    /// How long a session stays leased to a process that gives no sign of life. Long enough that no heartbeat comes within
+    /// a case.
+    fn lease(&self) -> Duration;
+
+    /// Does what the backend does behind the commits, as a slice of its search index.
+    fn catch_up(&self) -> StoreFuture<'_>;
 
     /// What is in its tables. References that find no row are a failure of the case.
-    fn contents(&self) -> Doing<'_, Contents>;
+    fn contents(&self) -> StoreFuture<'_, Contents>;
 }
 
 /// A turn that has ended, with those above it.
@@ -65,9 +76,9 @@ pub struct Contents {
     pub threads: Vec<Thread>,
     /// Every move of every session, in order: the session, and the turn it pointed at from then on.
     pub moves: Vec<(String, String)>,
-    /// Large values that stand apart from their rows, each once.
+    /// Large values that are stored apart from their rows, each once.
     pub large_values: usize,
-    /// Names that messages have for them.
+    /// References of messages to them.
     pub large_names: usize,
 }
 
@@ -87,7 +98,7 @@ impl Fixture {
         Self { store, ledger }
     }
 
-    /// Another process goes on.
+    /// Another process takes over.
     pub async fn next_process(&mut self, end: ProcessEnd) {
         self.store.next_process(end).await;
         self.ledger = self.store.ports();

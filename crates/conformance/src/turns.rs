@@ -1,19 +1,19 @@
 //! Turns as the cases write them: whole ones, and their commit points one by one.
 //!
-//! Every time in them is [`NOW`] and a few milliseconds: a store's clock stands there.
+//! Every time in them is [`NOW`] and a few milliseconds: the clock of a store is set to it.
 
 use model::{
     AgentRole, Attempt, Block, CallPurpose, CallStep, CompactionCommit, CompactionResult,
-    CompactionUsage, Message, OnStaleHead, Provenance, ReplayClass, Role, StopReason, TokenUsage,
-    ToolCallRecord, ToolCallStatus, TurnEnd, TurnHeader, TurnLease, TurnOpening, TurnSettings,
-    TurnStatus, TurnStep,
+    CompactionUsage, LedgerPorts, Message, OnStaleHead, Opened, Provenance, ReplayClass, Role,
+    StopReason, TokenUsage, ToolCallRecord, ToolCallStatus, TurnEnd, TurnHeader, TurnLease,
+    TurnOpening, TurnSettings, TurnStatus, TurnStep,
 };
 use serde_json::value::RawValue;
 
-/// What the clock of a store says: Unix milliseconds.
+/// The time of a store's clock: Unix milliseconds.
 pub const NOW: i64 = 1_780_000_000_000;
 
-/// A text that nothing makes smaller, the same each time.
+/// A text that no codec makes smaller, the same each time.
 pub fn noise(characters: u32) -> String {
     let mut state = 1_u64;
     (0..characters)
@@ -24,7 +24,7 @@ pub fn noise(characters: u32) -> String {
         .collect()
 }
 
-/// JSON text as it stands.
+/// JSON text, unchanged.
 pub fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).unwrap()
 }
@@ -50,7 +50,7 @@ pub fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
         model: "claude".to_owned(),
         response_id: Some(format!("resp-{id}")),
     });
-    let mut asks = message(
+    let mut request = message(
         &format!("{id}-m1"),
         Role::Assistant,
         1,
@@ -70,12 +70,12 @@ pub fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
             },
         ],
     );
-    asks.provenance.clone_from(&provenance);
-    asks.provider_stop_reason = Some("tool_use".to_owned());
-    let mut answers =
+    request.provenance.clone_from(&provenance);
+    request.provider_stop_reason = Some("tool_use".to_owned());
+    let mut answer =
         message(&format!("{id}-m3"), Role::Assistant, 3, vec![Block::text(format!("done {id}"))]);
-    answers.provenance = provenance;
-    answers.provider_stop_reason = Some("end_turn".to_owned());
+    answer.provenance = provenance;
+    answer.provider_stop_reason = Some("end_turn".to_owned());
     let result = Block::ToolResult {
         tool_call_id: "call_0".to_owned(),
         tool_name: "read".to_owned(),
@@ -128,9 +128,9 @@ pub fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
         }],
         messages: vec![
             message(&format!("{id}-m0"), Role::User, 0, vec![Block::text(format!("ask {id}"))]),
-            asks,
+            request,
             message(&format!("{id}-m2"), Role::Tool, 2, vec![result]),
-            answers,
+            answer,
         ],
         tool_calls: vec![ToolCallRecord {
             id: "call_0".to_owned(),
@@ -176,6 +176,14 @@ pub fn opening(turn: &TurnEnd) -> Box<TurnOpening> {
     })
 }
 
+/// Opens `turn` in a session that is free; its epoch.
+pub async fn begin(ledger: &LedgerPorts, turn: &TurnEnd) -> i64 {
+    match ledger.journal.begin(opening(turn)).await.unwrap() {
+        Opened::Leased(epoch) => epoch,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// A step of `turn`: so many of its messages, and its call with this status.
 pub fn step(
     turn: &TurnEnd,
@@ -213,7 +221,7 @@ pub fn ending(turn: &TurnEnd, epoch: i64, written: usize) -> Box<TurnEnd> {
     Box::new(ended)
 }
 
-/// A compaction of everything through one turn, which keeps another and what follows it.
+/// A compaction of everything up to the turn `through`, after which `kept` is the first kept turn.
 pub fn compaction(through: &str, kept: &str) -> CompactionResult {
     CompactionResult {
         summary: "what was said".to_owned(),
@@ -233,7 +241,7 @@ pub fn compaction(through: &str, kept: &str) -> CompactionResult {
     }
 }
 
-/// The commit of a compaction that stands where `turn` does; under its lease where `epoch` is that of the open turn.
+/// The commit of a compaction at the position of `turn`; under its lease where `epoch` is that of the open turn.
 pub fn compacting(
     id: &str,
     turn: &TurnEnd,

@@ -76,7 +76,7 @@ pub use ports::commit::{
     ToolCallRecord, TurnEnd, TurnHeader, TurnLease, TurnOpening, TurnSettings, TurnStep,
     query_message_ids, response_message_id,
 };
-pub use ports::future::JournalFuture;
+pub use ports::future::PortFuture;
 pub use ports::journal::Journal;
 pub use ports::ledger::LedgerPorts;
 pub use ports::ledger_admin::{LedgerAdmin, Supported};

@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::tools::ToolSet;
 use model::{
-    CallStep, Journal, JournalFuture, Message, OpenTurn, Progress, ReplayClass, Role, StorageError,
+    CallStep, Journal, Message, OpenTurn, PortFuture, Progress, ReplayClass, Role, StorageError,
     StorageErrorKind, ToolCallStatus, TurnStep,
 };
 use turn::machine::Machine;
@@ -58,7 +58,7 @@ pub(crate) struct Recorder {
     /// The counters of the run, and whether they are written.
     progress: Option<(String, bool)>,
     /// A write in the background.
-    pending: Option<JournalFuture<'static, ()>>,
+    pending: Option<PortFuture<'static, ()>>,
 }
 
 impl Drop for Recorder {
@@ -190,11 +190,7 @@ impl Recorder {
     }
 
     /// Submits a step; its content counts as written.
-    fn hand_over(
-        &mut self,
-        machine: &Machine,
-        starting: &[Starting],
-    ) -> JournalFuture<'static, ()> {
+    fn submit(&mut self, machine: &Machine, starting: &[Starting]) -> PortFuture<'static, ()> {
         let step = self.unwritten(machine, starting);
         if let Some((_, written)) = &mut self.progress {
             *written = true;
@@ -228,15 +224,15 @@ impl Recorder {
         &mut self,
         machine: &Machine,
         starting: &[Starting],
-    ) -> JournalFuture<'static, ()> {
+    ) -> PortFuture<'static, ()> {
         self.settle().await;
-        self.hand_over(machine, starting)
+        self.submit(machine, starting)
     }
 
     /// Writes the new facts in the background: W3. Its result is awaited before the next write.
     pub(crate) async fn record_in_background(&mut self, machine: &Machine) {
         self.settle().await;
-        self.pending = Some(self.hand_over(machine, &[]));
+        self.pending = Some(self.submit(machine, &[]));
     }
 
     /// Waits for the write in the background, which is nearly always done.

@@ -106,7 +106,7 @@ pub async fn a_fork_is_one_session_and_inherits_its_persona(fixture: Fixture) {
 /// A case.
 pub async fn a_broker_commits_after_the_head_it_names_or_the_one_there_is(fixture: Fixture) {
     let mut first = turn("t1", "main", None);
-    first.header.expected_head = Some("not looked at".to_owned());
+    first.header.expected_head = Some("not compared".to_owned());
     fixture.ledger.admin.write_turn(first).await.unwrap();
     fixture.ledger.admin.write_turn(turn("t2", "main", None)).await.unwrap();
     assert_eq!(

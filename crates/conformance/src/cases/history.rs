@@ -64,7 +64,7 @@ pub async fn after_a_compaction_come_the_summary_the_kept_turns_and_the_new_ones
 }
 
 /// A case.
-pub async fn what_a_turn_said_before_its_own_compaction_is_told_apart_by_the_ids_of_its_answers(
+pub async fn answers_from_before_the_compaction_of_their_own_turn_are_known_by_their_ids(
     fixture: Fixture,
 ) {
     fixture.commit(short_turn("t1", "main", None)).await.unwrap();
@@ -78,7 +78,7 @@ pub async fn what_a_turn_said_before_its_own_compaction_is_told_apart_by_the_ids
     third.tool_calls[0].message_id = early;
     third.response_message_id = Some(late);
     fixture.commit(third).await.unwrap();
-    // A host's ids say nothing.
+    // The ids of a host carry no time.
     fixture.commit(turn("t4", "main", Some("t3"))).await.unwrap();
     let history = fixture.ledger.journal.history("main", None, None).await.unwrap();
     let edited: Vec<_> =
@@ -113,13 +113,13 @@ pub async fn messages_are_read_by_session_or_by_turn(fixture: Fixture) {
             .collect::<Vec<_>>()
     };
     assert_eq!(
-        texts(fixture.ledger.read.messages("main").await.unwrap()),
+        texts(fixture.ledger.read.history("main").await.unwrap()),
         ["t1: ask t1", "t1: done t1", "t2: ask t2", "t2: done t2"]
     );
     assert_eq!(
-        texts(fixture.ledger.read.messages("t1").await.unwrap()),
+        texts(fixture.ledger.read.history("t1").await.unwrap()),
         ["t1: ask t1", "t1: done t1"]
     );
-    let error = fixture.ledger.read.messages("nothing").await.unwrap_err();
+    let error = fixture.ledger.read.history("nothing").await.unwrap_err();
     assert_eq!(error.kind, StorageErrorKind::UnknownSession);
 }

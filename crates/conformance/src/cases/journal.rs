@@ -1,18 +1,8 @@
 //! A turn under way: its commit points, its lease, and who may take it over.
 
 use crate::store::Fixture;
-use crate::turns::{ending, opening, short_turn, step, turn};
-use model::{
-    LedgerPorts, OpenTurn, Opened, ReplayClass, StorageErrorKind, ToolCallStatus, TurnEnd,
-    TurnStatus,
-};
-
-async fn begin(ledger: &LedgerPorts, turn: &TurnEnd) -> i64 {
-    match ledger.journal.begin(opening(turn)).await.unwrap() {
-        Opened::Leased(epoch) => epoch,
-        other => panic!("{other:?}"),
-    }
-}
+use crate::turns::{begin, ending, opening, short_turn, step, turn};
+use model::{OpenTurn, Opened, ReplayClass, StorageErrorKind, ToolCallStatus, TurnStatus};
 
 /// A case.
 pub async fn a_failed_first_turn_shows_its_session_without_a_turn(fixture: Fixture) {
@@ -37,7 +27,7 @@ pub async fn a_head_that_a_host_moved_meanwhile_leaves_the_turn_beside(fixture: 
 }
 
 /// A case.
-pub async fn an_interrupted_turn_whose_session_went_on_says_so(fixture: Fixture) {
+pub async fn an_interrupted_turn_is_marked_where_its_session_has_moved_on(fixture: Fixture) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let second = turn("t2", "main", Some("t1"));
     let epoch = begin(&fixture.ledger, &second).await;

@@ -1,8 +1,14 @@
 //! The cases, by what they are about. Each is given a fresh store of its own.
 
+pub mod cache;
+pub mod commands;
 pub mod commit;
+pub mod events;
 pub mod history;
 pub mod journal;
+pub mod leases;
 pub mod naming;
+pub mod profiles;
 pub mod reading;
+pub mod recall;
 pub mod transfer;

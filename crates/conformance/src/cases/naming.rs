@@ -6,9 +6,9 @@ use model::StorageErrorKind::{self, Constraint, UnknownToolCall, UnknownTurn};
 use model::{PageOptions, StorageError, TokenUsage, ToolCallStatus};
 
 async fn refused<T: std::fmt::Debug>(
-    asked: impl Future<Output = Result<T, StorageError>>,
+    request: impl Future<Output = Result<T, StorageError>>,
 ) -> (StorageErrorKind, Option<String>) {
-    let error = asked.await.unwrap_err();
+    let error = request.await.unwrap_err();
     (error.kind, error.field)
 }
 
@@ -21,17 +21,14 @@ async fn name(fixture: &Fixture, alias: &str, label: &str) -> Result<(), Storage
 }
 
 /// A case.
-pub async fn an_alias_stands_for_its_session_wherever_a_label_is_taken(fixture: Fixture) {
+pub async fn an_alias_names_its_session_wherever_a_label_is_accepted(fixture: Fixture) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     name(&fixture, "b", "main").await.unwrap();
     name(&fixture, "a", "b").await.unwrap();
     let ledger = &fixture.ledger;
     assert_eq!(ledger.read.resolve("a".to_owned()).await.unwrap(), "main");
     assert_eq!(ledger.read.session("a").await.unwrap().unwrap().label, "main");
-    assert_eq!(
-        ledger.read.messages("a").await.unwrap(),
-        ledger.read.messages("main").await.unwrap()
-    );
+    assert_eq!(ledger.read.history("a").await.unwrap(), ledger.read.history("main").await.unwrap());
     let written = ledger.admin.write_turn(turn("t2", "a", None)).await.unwrap();
     assert_eq!(written.head.as_deref(), Some("t2"));
     assert_eq!(
@@ -117,7 +114,7 @@ pub async fn a_persona_has_one_main_session_which_has_that_persona(fixture: Fixt
 }
 
 /// A case.
-pub async fn a_fork_at_a_tool_call_says_the_same_up_to_its_result_and_leaves_the_turn_alone(
+pub async fn a_fork_at_a_tool_call_has_the_same_messages_up_to_its_result_and_leaves_the_turn_alone(
     fixture: Fixture,
 ) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
@@ -145,7 +142,7 @@ pub async fn a_fork_at_a_tool_call_says_the_same_up_to_its_result_and_leaves_the
     assert_eq!((call.id.as_str(), call.status), ("call_0", ToolCallStatus::Completed));
     let texts: Vec<String> = ledger
         .read
-        .messages("retry")
+        .history("retry")
         .await
         .unwrap()
         .into_iter()

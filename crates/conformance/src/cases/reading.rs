@@ -1,4 +1,4 @@
-//! Lists, search and usage: what each says, page by page, and that none shows a turn that still runs.
+//! Lists, search and usage: what each returns, page by page, and that none shows a turn that still runs.
 
 use crate::store::Fixture;
 use crate::turns::{NOW, short_turn, turn};
@@ -100,7 +100,7 @@ pub async fn a_session_is_seen_as_it_was_at_any_time(fixture: Fixture) {
 }
 
 /// A case.
-pub async fn a_search_finds_what_was_said_newest_first_and_no_tool_results(fixture: Fixture) {
+pub async fn a_search_finds_messages_newest_first_and_no_tool_results(fixture: Fixture) {
     fork(&fixture).await;
     let found = |text: &str, wanted: serde_json::Value| {
         let (ledger, text) = (fixture.ledger.clone(), text.to_owned());
@@ -209,7 +209,7 @@ pub async fn usage_is_added_up_by_each_key_and_a_price_that_is_unknown_is_no_0(f
 }
 
 /// A case.
-pub async fn sessions_and_tool_calls_are_listed_by_what_is_asked_of_them(fixture: Fixture) {
+pub async fn sessions_and_tool_calls_are_listed_by_their_filters(fixture: Fixture) {
     fork(&fixture).await;
     let ledger = &fixture.ledger;
     fixture.commit(turn("t6", "agent:a:main", None)).await.unwrap();

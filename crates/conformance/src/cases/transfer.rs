@@ -20,8 +20,8 @@ pub async fn a_session_comes_back_from_its_file_once(from: Fixture, to: Fixture)
     for (turns, skipped) in [(4, 0), (0, 4)] {
         let read = to.ledger.admin.import(&file, LedgerFormat::Ledger, None).await.unwrap();
         assert_eq!((read.turns, read.skipped_turns), (turns, skipped));
-        let messages = from.ledger.read.messages("main").await.unwrap();
-        assert_eq!(to.ledger.read.messages("main").await.unwrap(), messages);
+        let messages = from.ledger.read.history("main").await.unwrap();
+        assert_eq!(to.ledger.read.history("main").await.unwrap(), messages);
         assert_eq!(to.store.contents().await.threads, from.store.contents().await.threads);
     }
     assert!(to.ledger.admin.verify().await.unwrap().ok);

@@ -23,7 +23,8 @@ fn shown(messages: &[Message]) -> Value {
 
 /// Every read that there is, of everything that there is.
 pub(super) async fn all(fixture: &Fixture, memory: &Memory) -> Compared {
-    let labels: Vec<String> = (0..6).map(|n| format!("s{n}")).chain(["again".to_owned()]).collect();
+    let labels: Vec<String> =
+        (0..6).map(|n| format!("s{n}")).chain(["duplicate".to_owned()]).collect();
     for label in &labels {
         session(fixture, memory, label).await?;
     }
@@ -45,23 +46,24 @@ async fn session(fixture: &Fixture, memory: &Memory, label: &str) -> Compared {
         seen.map(|session| (label.to_owned(), session.head.clone()))
     );
     prop_assert_eq!(ledger.journal.head(label).await.unwrap(), memory.head(label));
-    let messages = ledger.read.messages(label).await.map_err(|error| error.kind);
+    let messages = ledger.read.history(label).await.map_err(|error| error.kind);
     prop_assert_eq!(
         messages.map(|messages| value(&messages)),
-        seen.map(|_| said(memory, head.as_deref())).ok_or(StorageErrorKind::UnknownSession)
+        seen.map(|_| context_messages(memory, head.as_deref()))
+            .ok_or(StorageErrorKind::UnknownSession)
     );
-    // Whatever the caller knows: nothing, any turn, or one that is not there.
+    // Whatever head the caller has read: nothing, any turn, or one that is not there.
     let known = memory.turns.keys().map(|id| Some(id.as_str()));
     for known in known.chain([None, Some("nowhere")]) {
         let history = ledger.journal.history(label, None, known).await.unwrap();
         prop_assert_eq!((history.exists, &history.head), (seen.is_some(), &head));
-        told(&history, memory, head.as_deref(), known)?;
+        same_history(&history, memory, head.as_deref(), known)?;
     }
     Ok(())
 }
 
-/// The messages of the context at `head`, as a host is told them.
-fn said(memory: &Memory, head: Option<&str>) -> Value {
+/// The messages of the context at `head`, as a host reads them.
+fn context_messages(memory: &Memory, head: Option<&str>) -> Value {
     let context = memory.context(head);
     let messages = context.iter().flat_map(|(id, _)| {
         memory.turns[id].messages.iter().map(move |message| {
@@ -73,56 +75,56 @@ fn said(memory: &Memory, head: Option<&str>) -> Value {
     messages.collect()
 }
 
-fn told(
+fn same_history(
     history: &model::SessionHistory,
     memory: &Memory,
     head: Option<&str>,
     known: Option<&str>,
 ) -> Compared {
-    let (base, turns) = memory.news(head, known);
+    let (base, turns) = memory.new_turns(head, known);
     let facts: Vec<_> = history.turns.iter().map(|turn| (turn.id.clone(), turn.edited)).collect();
     prop_assert_eq!((history.base, facts), (base, turns));
     let first = history.turns.first().map(|turn| memory.turns[&turn.id].compaction.is_some());
     let summarised = base == HistoryBase::Root && first == Some(true);
     prop_assert_eq!(history.summarised, summarised);
     for turn in &history.turns {
-        let kept = &memory.turns[&turn.id];
-        prop_assert_eq!((turn.status, &turn.messages), (kept.status, &kept.messages));
+        let expected = &memory.turns[&turn.id];
+        prop_assert_eq!((turn.status, &turn.messages), (expected.status, &expected.messages));
     }
     Ok(())
 }
 
 async fn turn(fixture: &Fixture, memory: &Memory, id: &str) -> Compared {
     let ledger = &fixture.ledger;
-    let kept = &memory.turns[id];
+    let expected = &memory.turns[id];
     let row = ledger.read.turn(id).await.unwrap().unwrap();
     prop_assert_eq!(
         (&row.parent_turn_id, row.status.as_str(), &row.session_label, row.depth, row.has_children),
         (
-            &kept.parent,
-            kept.status.as_str(),
-            &kept.session,
+            &expected.parent,
+            expected.status.as_str(),
+            &expected.session,
             i64::try_from(memory.chain(Some(id)).len()).unwrap() - 1,
             memory.has_children(id),
         )
     );
-    let kind = if kept.compaction.is_some() { "compaction" } else { "normal" };
-    prop_assert_eq!((row.turn_type.as_str(), &row.compaction), (kind, &kept.compaction));
-    prop_assert_eq!(value(&row.messages), shown(&kept.messages));
-    let calls: Vec<_> = kept.calls.iter().map(|call| &call.row).collect();
+    let kind = if expected.compaction.is_some() { "compaction" } else { "normal" };
+    prop_assert_eq!((row.turn_type.as_str(), &row.compaction), (kind, &expected.compaction));
+    prop_assert_eq!(value(&row.messages), shown(&expected.messages));
+    let calls: Vec<_> = expected.calls.iter().map(|call| &call.row).collect();
     prop_assert_eq!(value(&row.tool_calls), value(&calls));
     let history =
         ledger.journal.history("elsewhere", Some(id), None).await.map_err(|error| error.kind);
-    let messages = ledger.read.messages(id).await.map_err(|error| error.kind);
-    if kept.open.is_some() {
-        // It is there for who asks by its id, and in no history.
+    let messages = ledger.read.history(id).await.map_err(|error| error.kind);
+    if expected.open.is_some() {
+        // It is read by its id, and in no history.
         prop_assert_eq!(row.stop_reason, None);
         prop_assert_eq!(history.map(drop), Err(StorageErrorKind::UnknownTurn));
         prop_assert_eq!(messages.map(drop), Err(StorageErrorKind::UnknownSession));
     } else {
         prop_assert_eq!(row.thread_tokens, memory.tokens(id));
-        told(&history.unwrap(), memory, Some(id), None)?;
-        prop_assert_eq!(value(&messages.unwrap()), said(memory, Some(id)));
+        same_history(&history.unwrap(), memory, Some(id), None)?;
+        prop_assert_eq!(value(&messages.unwrap()), context_messages(memory, Some(id)));
     }
     Ok(())
 }
@@ -142,7 +144,7 @@ async fn interrupted(fixture: &Fixture, memory: &Memory) -> Compared {
     Ok(())
 }
 
-/// What users asked and assistants answered in turns that have ended, and nothing else.
+/// The texts of users and assistants in turns that have ended, and nothing else.
 async fn search(fixture: &Fixture, memory: &Memory) -> Compared {
     for word in ["ask", "done", "hm", "content"] {
         let options = serde_json::from_value(json!({ "limit": 1_000 })).unwrap();
@@ -152,37 +154,37 @@ async fn search(fixture: &Fixture, memory: &Memory) -> Compared {
         found.sort();
         let ended = memory.turns.iter();
         let ended = ended.filter(|(_, turn)| turn.open.is_none() && turn.compaction.is_none());
-        let said = ended.flat_map(|(id, turn)| {
+        let expected = ended.flat_map(|(id, turn)| {
             let messages = turn.messages.iter().filter(|message| {
                 message.role != Role::Tool
                     && message.content().split(|c: char| !c.is_alphanumeric()).any(|it| it == word)
             });
             messages.map(|message| (id.clone(), message.id.clone()))
         });
-        let mut said: Vec<_> = said.collect();
-        said.sort();
-        prop_assert_eq!(found, said, "{}", word);
+        let mut expected: Vec<_> = expected.collect();
+        expected.sort();
+        prop_assert_eq!(found, expected, "{}", word);
     }
     Ok(())
 }
 
-/// A turn under way as recovery is told it.
+/// A running turn as recovery reads it.
 pub(super) fn open_turn(turn: &OpenTurn, memory: &Memory) -> Compared {
-    let kept = &memory.turns[&turn.turn_id];
-    let open = kept.open.as_ref().unwrap();
-    let head = memory.head(&kept.session);
+    let expected = &memory.turns[&turn.turn_id];
+    let open = expected.open.as_ref().unwrap();
+    let head = memory.head(&expected.session);
     let moved = head != open.expected && !memory.rebased(head.as_deref(), open.expected.as_deref());
     prop_assert_eq!(
         (&turn.session_label, &turn.parent_turn_id, &turn.expected_head, turn.moved),
-        (&kept.session, &kept.parent, &open.expected, moved)
+        (&expected.session, &expected.parent, &open.expected, moved)
     );
     prop_assert_eq!((turn.epoch, turn.progress.iterations), (open.epoch, open.iterations));
-    prop_assert_eq!(&turn.messages, &kept.messages);
+    prop_assert_eq!(&turn.messages, &expected.messages);
     let calls: Vec<_> =
         turn.calls.iter().map(|call| (value(&call.row), call.replay, call.begun)).collect();
-    let expected: Vec<_> =
-        kept.calls.iter().map(|call| (value(&call.row), call.replay, call.begun)).collect();
-    prop_assert_eq!(calls, expected);
+    let expected_calls: Vec<_> =
+        expected.calls.iter().map(|call| (value(&call.row), call.replay, call.begun)).collect();
+    prop_assert_eq!(calls, expected_calls);
     Ok(())
 }
 
@@ -196,7 +198,7 @@ async fn tables(fixture: &Fixture, memory: &Memory) -> Compared {
         total_tokens: memory.tokens(id),
         session_label: turn.session.clone(),
     });
-    // What is large stands once, and is named by each message that has it.
+    // A large value is stored once, and each message that has it refers to it.
     let large = turns.clone().flat_map(|turn| &turn.messages);
     let large = large.filter(|message| message.content().len() > 65_536).count();
     let expected = Contents {

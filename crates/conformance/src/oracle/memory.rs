@@ -1,6 +1,6 @@
-//! What the ledger should hold and answer, in plain maps: every rule said again, in the shortest way.
+//! What the ledger should hold and answer, in plain maps: every rule once more, in the shortest way.
 //!
-//! It must never look into a file, nor share code with what it judges.
+//! It must never look into a file, nor share code with what it is compared with.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ pub(super) struct Session {
     /// Nobody sees it before its first turn has ended.
     pub(super) unseen: bool,
     pub(super) epoch: i64,
-    /// Whether the newest epoch is held by somebody who lives.
+    /// Whether a live process holds the newest epoch.
     pub(super) held: bool,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Memory {
     pub(super) moves: Vec<(String, String)>,
 }
 
-/// What came of asking for a session.
+/// The outcome of a request for a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Leased {
     Epoch(i64),
@@ -166,7 +166,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The head after it, and whether the turn stands beside its thread. `compaction` is the id its own turn got.
+    /// The head after it, and whether the turn is beside its thread. `compaction` is the id of the compaction's own turn.
     pub(super) fn commit(
         &mut self,
         turn: &TurnEnd,
@@ -296,8 +296,8 @@ impl Memory {
         Ok(Leased::Epoch(epoch))
     }
 
-    /// Its process is gone: nothing is held any more, and nothing else has changed.
-    pub(super) fn die(&mut self) {
+    /// Its process is dead: no lease is held any more, and nothing else has changed.
+    pub(super) fn kill(&mut self) {
         for session in self.sessions.values_mut() {
             session.held = false;
         }
@@ -327,9 +327,9 @@ impl Memory {
             return chain.into_iter().map(|id| (id, false)).collect();
         };
         let result = self.turns[&chain[at]].compaction.clone().unwrap();
-        let place = |wanted: &str| chain[..at].iter().position(|id| id == wanted);
-        let from = place(&result.first_kept_turn_id)
-            .unwrap_or_else(|| place(&result.summarized_through_turn_id).unwrap() + 1);
+        let index = |wanted: &str| chain[..at].iter().position(|id| id == wanted);
+        let from = index(&result.first_kept_turn_id)
+            .unwrap_or_else(|| index(&result.summarized_through_turn_id).unwrap() + 1);
         let kept = chain[from..at].iter().filter(|id| self.turns[*id].compaction.is_none());
         let mut context = vec![(chain[at].clone(), false)];
         context.extend(kept.map(|id| (id.clone(), true)));
@@ -337,20 +337,20 @@ impl Memory {
         context
     }
 
-    /// What is new at `head` for who knows `known`.
-    pub(super) fn news(
+    /// The turns of the context at `head` that a reader of `known` does not have.
+    pub(super) fn new_turns(
         &self,
         head: Option<&str>,
         known: Option<&str>,
     ) -> (HistoryBase, Vec<(String, bool)>) {
         let context = self.context(head);
-        // A kept turn is no place to go on from: what stood before it is not what was known.
-        let place = context.iter().position(|(id, kept)| Some(id.as_str()) == known && !kept);
-        match place {
-            Some(place) => {
-                let summary = place == 0 && self.turns[&context[0].0].compaction.is_some();
-                let later = context[place + 1..].iter();
-                // After a summary stand those it kept, which came before it.
+        // No reader goes on from a kept turn: the summary is before it, and that is not what the reader had.
+        let found = context.iter().position(|(id, kept)| Some(id.as_str()) == known && !kept);
+        match found {
+            Some(index) => {
+                let summary = index == 0 && self.turns[&context[0].0].compaction.is_some();
+                let later = context[index + 1..].iter();
+                // The kept turns follow a summary in the context, and are older than it.
                 let later = later.filter(|(_, kept)| !(summary && *kept));
                 (HistoryBase::Known, later.cloned().collect())
             }

@@ -1,7 +1,7 @@
-//! The ledger against a model of it in memory: random sequences of everything that writes, through the journal and beside
-//! it, with crashes in between, and every read compared.
+//! The ledger against a model of it in memory: random sequences of all writes, through the journal and by
+//! the host, with crashes in between, and every read compared.
 //!
-//! A backend's test says how many sequences (`LEDGER_CASES` for SQLite: `npm run proof:oracle`); the usual suite runs few. It must
+//! A backend's test passes the number of sequences (`LEDGER_CASES` for SQLite: `npm run proof:oracle`); the usual suite runs few. It must
 //! never sleep.
 
 mod compare;
@@ -19,7 +19,7 @@ use replay::replay;
 use steps::any_step;
 use tally::Tally;
 
-use crate::store::{Doing, Fixture};
+use crate::store::{Fixture, StoreFuture};
 
 /// Sequences in the usual suite.
 const CASES: u32 = 24;
@@ -51,7 +51,7 @@ const SELDOM: [&str; 5] =
 pub fn agrees_with_a_model_in_memory(
     cases: Option<u32>,
     fresh: impl Fn() -> Fixture,
-    block_on: impl Fn(Doing<'_, Result<(), TestCaseError>>) -> Result<(), TestCaseError>,
+    block_on: impl Fn(StoreFuture<'_, Result<(), TestCaseError>>) -> Result<(), TestCaseError>,
 ) {
     let cases = cases.unwrap_or(CASES);
     let config = ProptestConfig {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::compare;
 use super::memory::{self, Leased, Memory, has_ended};
-use super::steps::{Ends, Place, Step};
+use super::steps::{Ends, Position, Step};
 use super::tally::Tally;
 use crate::store::{Fixture, ProcessEnd};
 use crate::turns::{compacting, compaction, opening, raw, step, turn};
@@ -66,7 +66,7 @@ pub(super) async fn replay(
     }
     compare::all(&replay.fixture, &replay.memory).await?;
     // Whatever was written, in whatever order: every row has the checksum of what is in it.
-    // What the steps make up (counts of calls, what a compaction says) is none of the schema's business here.
+    // The steps invent counts of calls and figures of compactions; the schema's other checks are for true ones.
     let mut problems = replay.fixture.ledger.admin.verify().await.unwrap().problems;
     problems.retain(|it| matches!(it.check, LedgerCheck::Checksum | LedgerCheck::Integrity));
     prop_assert_eq!(problems, []);
@@ -80,16 +80,16 @@ pub(super) async fn replay(
 impl Replay {
     /// A run by its number: mostly one that holds its session.
     fn run_at(&self, number: usize) -> Option<usize> {
-        let holds = |place: &usize| {
-            let run = &self.runs[*place];
+        let holds = |index: &usize| {
+            let run = &self.runs[*index];
             let session = &self.memory.sessions[&run.turn.header.session_label];
             session.held && session.epoch == run.epoch
         };
-        let mut places: Vec<_> = (0..self.runs.len()).collect();
+        let mut indexes: Vec<_> = (0..self.runs.len()).collect();
         if !number.is_multiple_of(4) {
-            places.retain(holds);
+            indexes.retain(holds);
         }
-        pick(&places, number / 4).copied()
+        pick(&indexes, number / 4).copied()
     }
 
     fn did<T>(&mut self, what: &'static str, answer: &memory::Answer<T>) {
@@ -108,7 +108,7 @@ impl Replay {
     }
 
     /// A turn at `at`, with an id of its own.
-    fn make(&mut self, at: Place) -> TurnEnd {
+    fn make(&mut self, at: Position) -> TurnEnd {
         let label = format!("s{}", at.session);
         let id = format!("t{:03}", self.turns);
         self.turns += 1;
@@ -126,7 +126,7 @@ impl Replay {
         made
     }
 
-    /// What a compaction after `before` summarises and keeps; `next` is what it keeps where nothing before it is.
+    /// The last summarised and the first kept turn of a compaction after `before`; `next` is kept where no earlier turn is.
     fn cut(&self, before: &str, cut: usize, next: Option<&str>) -> Option<(String, String)> {
         if self.memory.turns.get(before).is_none_or(|turn| turn.open.is_some()) {
             return None;
@@ -136,11 +136,11 @@ impl Replay {
         let mut turns: Vec<_> =
             turns.by_ref().filter(|id| self.memory.turns[id].compaction.is_none()).collect();
         turns.extend(next.map(ToOwned::to_owned));
-        let place = cut.checked_rem(turns.len().checked_sub(1)?)?;
-        Some((turns[place].clone(), turns[place + 1].clone()))
+        let index = cut.checked_rem(turns.len().checked_sub(1)?)?;
+        Some((turns[index].clone(), turns[index + 1].clone()))
     }
 
-    /// The id of a summary's message is the ledger's to make.
+    /// The ledger makes the id of a summary's message.
     async fn learn_summary(&mut self, id: &str) {
         let row = self.ledger().journal.history("", Some(id), None).await.unwrap();
         let turn = self.memory.turns.get_mut(id).unwrap();
@@ -153,41 +153,41 @@ impl Replay {
         match step {
             Step::Commit { at, ends, compacts } => self.commit(at, ends, compacts).await,
             Step::WriteTurn { session, parent } => self.write_turn(session, parent).await,
-            Step::Again { turn: again } => {
-                let Some(id) = self.turn_at(again) else { return Ok(()) };
-                let commit = turn(&id, "again", None);
-                let told = self.ledger().journal.commit(Box::new(commit.clone())).await;
+            Step::Duplicate { turn: taken } => {
+                let Some(id) = self.turn_at(taken) else { return Ok(()) };
+                let commit = turn(&id, "duplicate", None);
+                let answer = self.ledger().journal.commit(Box::new(commit.clone())).await;
                 let expected = self.memory.commit(&commit, None).map(drop);
-                prop_assert_eq!(told.map(drop).map_err(|error| error.kind), expected);
+                prop_assert_eq!(answer.map(drop).map_err(|error| error.kind), expected);
                 Ok(())
             }
             Step::Begin { at } => self.begin(at).await,
-            Step::Record { run, again } => self.record(run, again).await,
+            Step::Record { run, repeats } => self.record(run, repeats).await,
             Step::End { run, ends } => self.end(run, ends).await,
             Step::Compact { run, session, cut } => self.compact(run, session, cut).await,
             Step::Uncompact { session } => {
                 let label = format!("s{session}");
-                let told = self.ledger().admin.uncompact(&label).await;
-                let told = told.map(|row| row.and_then(|row| row.thread_id));
+                let answer = self.ledger().admin.uncompact(&label).await;
+                let answer = answer.map(|row| row.and_then(|row| row.thread_id));
                 let expected = self.memory.uncompact(&label);
                 if matches!(expected, Ok(Some(_))) {
                     self.did("uncompact", &expected);
                 }
-                prop_assert_eq!(told.map_err(|error| error.kind), expected);
+                prop_assert_eq!(answer.map_err(|error| error.kind), expected);
                 Ok(())
             }
             Step::Fork { turn, label } => {
                 let id = self.turn_at(turn).unwrap_or_else(|| "nowhere".to_owned());
                 let label = format!("s{label}");
-                let told = self.ledger().admin.fork(&id, Some(&label)).await;
-                let told = told.map(|row| row.thread_id).map_err(|error| error.kind);
+                let answer = self.ledger().admin.fork(&id, Some(&label)).await;
+                let answer = answer.map(|row| row.thread_id).map_err(|error| error.kind);
                 let expected = self.memory.fork(&id, &label);
                 self.did("fork", &expected);
-                prop_assert_eq!(told, expected.map(|()| Some(id)));
+                prop_assert_eq!(answer, expected.map(|()| Some(id)));
                 Ok(())
             }
             Step::Release { run } => {
-                if let Some(run) = self.run_at(run).map(|place| &self.runs[place]) {
+                if let Some(run) = self.run_at(run).map(|index| &self.runs[index]) {
                     let label = run.turn.header.session_label.clone();
                     self.fixture.ledger.journal.release(&label, run.epoch);
                     self.memory.release(&label, run.epoch);
@@ -206,7 +206,7 @@ impl Replay {
 
     async fn commit(
         &mut self,
-        at: Place,
+        at: Position,
         ends: Ends,
         compacts: Option<usize>,
     ) -> Result<(), TestCaseError> {
@@ -222,9 +222,9 @@ impl Replay {
                 commit.compaction = Some(compaction(&through, &kept));
             }
         }
-        let told = self.ledger().journal.commit(Box::new(commit.clone())).await;
+        let answer = self.ledger().journal.commit(Box::new(commit.clone())).await;
         let mut made = None;
-        if commit.compaction.is_some() && told.is_ok() {
+        if commit.compaction.is_some() && answer.is_ok() {
             made = self.ledger().read.turn(&commit.turn_id).await.unwrap().unwrap().parent_turn_id;
         }
         let rebases = self.memory.head(&commit.header.session_label) != commit.header.expected_head;
@@ -235,7 +235,7 @@ impl Replay {
             Ok(_) if rebases && commit.move_pointer => self.done.push("commit rebased"),
             other => self.did("commit", other),
         }
-        prop_assert_eq!(facts(told), expected);
+        prop_assert_eq!(facts(answer), expected);
         if let Some(id) = made {
             self.learn_summary(&id).await;
         }
@@ -247,20 +247,20 @@ impl Replay {
         session: usize,
         parent: Option<usize>,
     ) -> Result<(), TestCaseError> {
-        let mut written = self.make(Place { session, off: None, beside: None });
+        let mut written = self.make(Position { session, off: None, beside: None });
         let head = self.memory.head(&written.header.session_label);
         written.header.parent_turn_id = parent.and_then(|parent| self.turn_at(parent));
-        let told = self.ledger().admin.write_turn(written.clone()).await;
+        let answer = self.ledger().admin.write_turn(written.clone()).await;
         // It follows what it names, or the head; and what it follows has to be the head, where there is one.
         written.header.parent_turn_id = written.header.parent_turn_id.or_else(|| head.clone());
         written.header.expected_head = head.and(written.header.parent_turn_id.clone());
         let expected = self.memory.commit(&written, None);
         self.did("write a turn", &expected);
-        prop_assert_eq!(facts(told), expected);
+        prop_assert_eq!(facts(answer), expected);
         Ok(())
     }
 
-    async fn begin(&mut self, at: Place) -> Result<(), TestCaseError> {
+    async fn begin(&mut self, at: Position) -> Result<(), TestCaseError> {
         let turn = self.make(at);
         let opening = opening(&turn);
         let expected = self.memory.begin(&opening);
@@ -269,18 +269,18 @@ impl Replay {
         } else if let Ok(Leased::Epoch(_)) = expected {
             self.done.push("begin");
         }
-        let told = self.ledger().journal.begin(opening).await;
-        if let Ok(Opened::Leased(epoch)) = &told {
+        let answer = self.ledger().journal.begin(opening).await;
+        if let Ok(Opened::Leased(epoch)) = &answer {
             self.runs.push(Run { turn, epoch: *epoch, stage: 0 });
         }
-        prop_assert_eq!(told.map(leased).map_err(|error| error.kind), expected);
+        prop_assert_eq!(answer.map(leased).map_err(|error| error.kind), expected);
         Ok(())
     }
 
-    async fn record(&mut self, run: usize, again: bool) -> Result<(), TestCaseError> {
-        let Some(place) = self.run_at(run) else { return Ok(()) };
-        let run = &mut self.runs[place];
-        let stage = if again { run.stage } else { (run.stage + 1).min(3) };
+    async fn record(&mut self, run: usize, repeats: bool) -> Result<(), TestCaseError> {
+        let Some(index) = self.run_at(run) else { return Ok(()) };
+        let run = &mut self.runs[index];
+        let stage = if repeats { run.stage } else { (run.stage + 1).min(3) };
         let (messages, status) = match stage {
             0 => return Ok(()),
             1 => (0..2, ToolCallStatus::Pending),
@@ -292,18 +292,18 @@ impl Replay {
         if expected.is_ok() {
             run.stage = stage;
         }
-        let told = self.fixture.ledger.journal.record(step).await;
+        let answer = self.fixture.ledger.journal.record(step).await;
         self.did("record", &expected);
         if expected == Err(StorageErrorKind::StaleWriter) {
             self.done.push("record, stale");
         }
-        prop_assert_eq!(told.map_err(|error| error.kind), expected);
+        prop_assert_eq!(answer.map_err(|error| error.kind), expected);
         Ok(())
     }
 
     async fn end(&mut self, run: usize, ends: Ends) -> Result<(), TestCaseError> {
-        let Some(place) = self.run_at(run) else { return Ok(()) };
-        let Run { turn, epoch, stage } = &self.runs[place];
+        let Some(index) = self.run_at(run) else { return Ok(()) };
+        let Run { turn, epoch, stage } = &self.runs[index];
         let mut ended = Box::new(turn.clone());
         ended.messages.drain(..[1, 2, 2, 3][*stage]);
         if *stage == 3 {
@@ -319,8 +319,8 @@ impl Replay {
             Ok(_) if rebases && ends.moves => self.done.push("end rebased"),
             other => self.did("end", other),
         }
-        let told = self.ledger().journal.commit(ended).await;
-        prop_assert_eq!(facts(told), expected);
+        let answer = self.ledger().journal.commit(ended).await;
+        prop_assert_eq!(facts(answer), expected);
         Ok(())
     }
 
@@ -330,24 +330,24 @@ impl Replay {
         session: usize,
         cut: usize,
     ) -> Result<(), TestCaseError> {
-        let place = run.and_then(|run| self.run_at(run));
-        // By nobody: mostly while a run goes on, whose turn then follows the summary.
+        let index = run.and_then(|run| self.run_at(run));
+        // Of no run: mostly while one runs, whose turn then follows the summary.
         let label = pick(&self.runs, cut).map(|run| run.turn.header.session_label.clone());
         let session = label.map_or(session, |label| usize::from(label.ends_with('1')));
-        let made = self.make(Place { session, off: None, beside: None });
+        let made = self.make(Position { session, off: None, beside: None });
         let id = format!("c{:03}", self.turns);
-        let run = place.and_then(|place| self.runs.get(place));
+        let run = index.and_then(|index| self.runs.get(index));
         let (turn, epoch) = run.map_or((&made, None), |run| (&run.turn, Some(run.epoch)));
         let Some(before) = turn.header.parent_turn_id.clone() else { return Ok(()) };
         let next = epoch.map(|_| turn.turn_id.as_str());
         let Some((through, kept)) = self.cut(&before, cut, next) else { return Ok(()) };
         let commit = compacting(&id, turn, epoch, compaction(&through, &kept));
         let expected = self.memory.compact(&commit);
-        self.did(if place.is_some() { "compact in a run" } else { "compact" }, &expected);
-        let told = self.ledger().journal.compact(commit).await;
-        prop_assert_eq!(told.map_err(|error| error.kind), expected);
+        self.did(if index.is_some() { "compact in a run" } else { "compact" }, &expected);
+        let answer = self.ledger().journal.compact(commit).await;
+        prop_assert_eq!(answer.map_err(|error| error.kind), expected);
         if expected.is_ok() {
-            if let Some(run) = place.and_then(|place| self.runs.get_mut(place)) {
+            if let Some(run) = index.and_then(|index| self.runs.get_mut(index)) {
                 run.turn.header.parent_turn_id = Some(id.clone());
                 run.turn.header.expected_head = Some(id.clone());
             }
@@ -367,8 +367,8 @@ impl Replay {
         if let Ok(Leased::Epoch(_)) = expected {
             self.done.push("reopen");
         }
-        let told = self.ledger().journal.reopen(&id).await;
-        if let Ok(Opened::Leased(open)) = &told {
+        let answer = self.ledger().journal.reopen(&id).await;
+        if let Ok(Opened::Leased(open)) = &answer {
             compare::open_turn(open, &self.memory)?;
             let mut turn = made(&id, &open.session_label, open.parent_turn_id.as_deref());
             turn.header.expected_head.clone_from(&open.expected_head);
@@ -381,23 +381,23 @@ impl Replay {
             };
             self.runs.push(Run { turn, epoch: open.epoch, stage });
         }
-        let told = told.map(|opened| match opened {
+        let answer = answer.map(|opened| match opened {
             Opened::Leased(open) => Leased::Epoch(open.epoch),
             Opened::Busy => Leased::Busy,
             Opened::Moved => Leased::Moved,
         });
-        prop_assert_eq!(told.map_err(|error| error.kind), expected);
+        prop_assert_eq!(answer.map_err(|error| error.kind), expected);
         Ok(())
     }
 
-    /// Another process goes on: with what was closed, or with what lies there.
+    /// Another process takes over: what was closed, or what a killed one left.
     async fn next_process(&mut self, end: ProcessEnd) -> Result<(), TestCaseError> {
         if end == ProcessEnd::Killed {
-            // A release is handed over and not waited for: what is asked after it comes after it.
+            // A release is handed over and not waited for: a later request is served after it.
             self.ledger().admin.uncompact("nobody").await.unwrap_err();
         }
         self.fixture.next_process(end).await;
-        self.memory.die();
+        self.memory.kill();
         compare::all(&self.fixture, &self.memory).await
     }
 }
@@ -410,6 +410,6 @@ fn leased(opened: Opened<i64>) -> Leased {
     }
 }
 
-fn facts(told: Result<CommitReceipt, StorageError>) -> memory::Answer<(Option<String>, bool)> {
-    told.map(|receipt| (receipt.head, receipt.stale_head.is_some())).map_err(|error| error.kind)
+fn facts(answer: Result<CommitReceipt, StorageError>) -> memory::Answer<(Option<String>, bool)> {
+    answer.map(|receipt| (receipt.head, receipt.stale_head.is_some())).map_err(|error| error.kind)
 }

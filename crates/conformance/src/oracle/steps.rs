@@ -1,6 +1,6 @@
 //! What a sequence may do, and how often.
 //!
-//! It must never know what is there: numbers stand for whatever is found at them.
+//! It must never know what the store holds: a number selects from whatever there is.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ use model::{OnStaleHead, TurnStatus};
 pub(super) enum Step {
     /// A turn written at once, which expects the session's head or, where `off` is set, another turn.
     Commit {
-        at: Place,
+        at: Position,
         ends: Ends,
         compacts: Option<usize>,
     },
@@ -20,25 +20,25 @@ pub(super) enum Step {
         session: usize,
         parent: Option<usize>,
     },
-    /// A turn id again.
-    Again {
+    /// A turn id that is taken.
+    Duplicate {
         turn: usize,
     },
     /// W0.
     Begin {
-        at: Place,
+        at: Position,
     },
-    /// W1, W2 or W3, the next one or the last one said again.
+    /// W1, W2 or W3: the next one, or the last one repeated.
     Record {
         run: usize,
-        again: bool,
+        repeats: bool,
     },
     /// W4.
     End {
         run: usize,
         ends: Ends,
     },
-    /// A compaction by a run that goes on, or by nobody's.
+    /// A compaction of a running turn, or between turns.
     Compact {
         run: Option<usize>,
         session: usize,
@@ -55,20 +55,20 @@ pub(super) enum Step {
     Release {
         run: usize,
     },
-    /// An interrupted turn, or one that is not, goes on.
+    /// An interrupted turn is taken over, or one that is not interrupted.
     Reopen {
         turn: usize,
     },
-    /// What was said is indexed.
+    /// A slice of the search index.
     Index,
     /// The process ends and the next one begins.
     Close,
-    /// The process is gone in the middle of everything.
+    /// The process is killed in the middle of everything.
     Crash,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) session: usize,
     /// Another head than the session's is expected.
     pub(super) off: Option<usize>,
@@ -88,8 +88,8 @@ fn seldom() -> impl Strategy<Value = Option<usize>> {
     prop::option::weighted(0.15, any::<usize>())
 }
 
-fn place() -> impl Strategy<Value = Place> {
-    (0..2_usize, seldom(), seldom()).prop_map(|(session, off, beside)| Place {
+fn position() -> impl Strategy<Value = Position> {
+    (0..2_usize, seldom(), seldom()).prop_map(|(session, off, beside)| Position {
         session,
         off,
         beside,
@@ -113,11 +113,11 @@ fn ends() -> impl Strategy<Value = Ends> {
 pub(super) fn any_step() -> impl Strategy<Value = Step> {
     let any = any::<usize>;
     prop_oneof![
-        4 => (place(), ends(), seldom()).prop_map(|(at, ends, compacts)| Step::Commit { at, ends, compacts }),
+        4 => (position(), ends(), seldom()).prop_map(|(at, ends, compacts)| Step::Commit { at, ends, compacts }),
         1 => (0..2_usize, seldom()).prop_map(|(session, parent)| Step::WriteTurn { session, parent }),
-        1 => any().prop_map(|turn| Step::Again { turn }),
-        6 => place().prop_map(|at| Step::Begin { at }),
-        8 => (any(), prop::bool::weighted(0.2)).prop_map(|(run, again)| Step::Record { run, again }),
+        1 => any().prop_map(|turn| Step::Duplicate { turn }),
+        6 => position().prop_map(|at| Step::Begin { at }),
+        8 => (any(), prop::bool::weighted(0.2)).prop_map(|(run, repeats)| Step::Record { run, repeats }),
         5 => (any(), ends()).prop_map(|(run, ends)| Step::End { run, ends }),
         6 => (prop::option::of(any()), 0..2_usize, any())
             .prop_map(|(run, session, cut)| Step::Compact { run, session, cut }),

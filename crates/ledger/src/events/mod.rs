@@ -5,5 +5,6 @@ pub(crate) mod command_rows;
 pub(crate) mod commands;
 pub(crate) mod event_log;
 pub(crate) mod follow;
+pub(crate) mod next_page;
 pub(crate) mod poller;
 pub(crate) mod runs;

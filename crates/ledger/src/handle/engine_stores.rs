@@ -5,10 +5,10 @@
 use crate::handle::ledger::Ledger;
 use crate::journal::calibration;
 use crate::journal::profiles::{self, Used};
-use model::{JournalFuture, ProfileChange, ProfileStore, ProfileUsage, RatioStore, TokenRatio};
+use model::{PortFuture, ProfileChange, ProfileStore, ProfileUsage, RatioStore, TokenRatio};
 
 impl ProfileStore for Ledger {
-    fn usage(&self) -> JournalFuture<'static, Vec<(String, ProfileUsage)>> {
+    fn usage(&self) -> PortFuture<'static, Vec<(String, ProfileUsage)>> {
         let core = self.core();
         Box::pin(async move {
             let core = core?;
@@ -22,7 +22,7 @@ impl ProfileStore for Ledger {
         core.writer.post(Box::new(Used::new(id, at_ms, &core.claim)));
     }
 
-    fn change(&self, id: &str, mut apply: ProfileChange) -> JournalFuture<'static, ProfileUsage> {
+    fn change(&self, id: &str, mut apply: ProfileChange) -> PortFuture<'static, ProfileUsage> {
         let id = id.to_owned();
         let handed = self.core().map(|core| {
             let claim = core.claim.clone();
@@ -34,12 +34,12 @@ impl ProfileStore for Ledger {
 }
 
 impl RatioStore for Ledger {
-    fn ratios(&self) -> JournalFuture<'static, Vec<TokenRatio>> {
+    fn ratios(&self) -> PortFuture<'static, Vec<TokenRatio>> {
         let core = self.core();
         Box::pin(async move { core?.readers.run(|connection| calibration::all(connection)).await })
     }
 
-    fn store_ratio(&self, ratio: TokenRatio) -> JournalFuture<'static, ()> {
+    fn store_ratio(&self, ratio: TokenRatio) -> PortFuture<'static, ()> {
         let handed = self.core().map(|core| {
             core.writer.submit(move |connection| calibration::store(connection, &ratio))
         });

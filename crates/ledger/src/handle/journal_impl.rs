@@ -17,8 +17,8 @@ use crate::sqlite::error::Stored;
 use crate::sqlite::readers;
 use crate::sqlite::writer::Then;
 use model::{
-    CacheChain, CommitReceipt, CompactionCommit, Expense, Journal, JournalFuture, LiveRun,
-    OpenTurn, Opened, Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory,
+    CacheChain, CommitReceipt, CompactionCommit, Expense, Journal, LedgerRead, LiveRun, OpenTurn,
+    Opened, PortFuture, Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory,
     SpentBy, TurnEnd, TurnOpening, TurnStep,
 };
 
@@ -28,25 +28,22 @@ impl Journal for Ledger {
         session_label: &'a str,
         at: Option<&'a str>,
         known: Option<&'a str>,
-    ) -> JournalFuture<'a, SessionHistory> {
-        Box::pin(async move {
-            let label = session_label.to_owned();
-            let (at, known) = (at.map(ToOwned::to_owned), known.map(ToOwned::to_owned));
-            let read = move |connection: &rusqlite::Connection| {
-                history::session_history(connection, &label, at.as_deref(), known.as_deref())
-            };
-            self.core()?.readers.run(|connection| readers::snapshot(connection, read)).await
+    ) -> PortFuture<'a, SessionHistory> {
+        let label = session_label.to_owned();
+        let (at, known) = (at.map(ToOwned::to_owned), known.map(ToOwned::to_owned));
+        self.read(move |connection| {
+            history::session_history(connection, &label, at.as_deref(), known.as_deref())
         })
     }
 
-    fn spent(&self, by: SpentBy) -> JournalFuture<'static, Expense> {
+    fn spent(&self, by: SpentBy) -> PortFuture<'static, Expense> {
         let core = self.core();
         Box::pin(async move {
             core?.readers.run(move |connection| expense::spent(connection, &by)).await
         })
     }
 
-    fn recall(&self, asked: Recall) -> JournalFuture<'static, Recalled> {
+    fn recall(&self, asked: Recall) -> PortFuture<'static, Recalled> {
         let core = self.core();
         Box::pin(async move {
             let read = move |connection: &rusqlite::Connection| recall::recall(connection, &asked);
@@ -56,7 +53,7 @@ impl Journal for Ledger {
 
     fn id(&self) -> String {
         // Closed, it serves nobody; the name only has to be its own.
-        self.ledger_id().unwrap_or_else(|_| self.clock.new_id())
+        self.core().map_or_else(|_| self.clock.new_id(), |core| core.ledger_id.clone())
     }
 
     fn warnings(&self) -> Vec<RunWarning> {
@@ -75,26 +72,17 @@ impl Journal for Ledger {
         }]
     }
 
-    fn head<'a>(&'a self, session_label: &'a str) -> JournalFuture<'a, Option<String>> {
-        Box::pin(async move {
-            let label = session_label.to_owned();
-            let read = move |connection: &mut rusqlite::Connection| {
-                Ok(pointers::head(connection, &label)?.flatten())
-            };
-            self.core()?.readers.run(read).await
-        })
+    fn head<'a>(&'a self, session_label: &'a str) -> PortFuture<'a, Option<String>> {
+        let label = session_label.to_owned();
+        self.read(move |connection| Ok(pointers::head(connection, &label)?.flatten()))
     }
 
     fn cache_chain<'a>(
         &'a self,
         session_label: &'a str,
-    ) -> JournalFuture<'a, Option<Box<CacheChain>>> {
-        Box::pin(async move {
-            let label = session_label.to_owned();
-            let read =
-                move |connection: &rusqlite::Connection| cache_chain::read(connection, &label);
-            self.core()?.readers.run(|connection| readers::snapshot(connection, read)).await
-        })
+    ) -> PortFuture<'a, Option<Box<CacheChain>>> {
+        let label = session_label.to_owned();
+        self.read(move |connection| cache_chain::read(connection, &label))
     }
 
     fn register(
@@ -105,39 +93,25 @@ impl Journal for Ledger {
         Some(self.core().ok()?.runs.register(names, run))
     }
 
-    fn session_named<'a>(&'a self, label: &'a str) -> JournalFuture<'a, String> {
-        Box::pin(self.resolve(label.to_owned()))
+    fn session_named<'a>(&'a self, label: &'a str) -> PortFuture<'a, String> {
+        self.resolve(label.to_owned())
     }
 
     fn answered_with<'a>(
         &'a self,
         turn_id: &'a str,
         provider: &'a str,
-    ) -> JournalFuture<'a, Option<String>> {
-        Box::pin(async move {
-            let (turn, provider) = (turn_id.to_owned(), provider.to_owned());
-            let read = move |connection: &mut rusqlite::Connection| {
-                profiles::answered_with(connection, &turn, &provider)
-            };
-            self.core()?.readers.run(read).await
-        })
+    ) -> PortFuture<'a, Option<String>> {
+        let (turn, provider) = (turn_id.to_owned(), provider.to_owned());
+        self.read(move |connection| profiles::answered_with(connection, &turn, &provider))
     }
 
-    fn agent_of<'a>(
-        &'a self,
-        label: &'a str,
-        follows: Option<&'a str>,
-    ) -> JournalFuture<'a, String> {
-        Box::pin(async move {
-            let (label, follows) = (label.to_owned(), follows.map(ToOwned::to_owned));
-            let read = move |connection: &mut rusqlite::Connection| {
-                persona::agent_of(connection, &label, follows.as_deref())
-            };
-            self.core()?.readers.run(read).await
-        })
+    fn agent_of<'a>(&'a self, label: &'a str, follows: Option<&'a str>) -> PortFuture<'a, String> {
+        let (label, follows) = (label.to_owned(), follows.map(ToOwned::to_owned));
+        self.read(move |connection| persona::agent_of(connection, &label, follows.as_deref()))
     }
 
-    fn begin(&self, opening: Box<TurnOpening>) -> JournalFuture<'static, Opened<i64>> {
+    fn begin(&self, opening: Box<TurnOpening>) -> PortFuture<'static, Opened<i64>> {
         let label = opening.header.session_label.clone();
         let turn_id = opening.turn_id.clone();
         let handed =
@@ -154,7 +128,7 @@ impl Journal for Ledger {
         })
     }
 
-    fn record(&self, step: Box<TurnStep>) -> JournalFuture<'static, ()> {
+    fn record(&self, step: Box<TurnStep>) -> PortFuture<'static, ()> {
         let clock = self.clock.clone();
         let handed =
             self.with_events(&step.turn_id.clone(), move |connection, claim, event_write| {
@@ -166,7 +140,7 @@ impl Journal for Ledger {
         Box::pin(async move { handed?.1.await })
     }
 
-    fn compact(&self, commit: Box<CompactionCommit>) -> JournalFuture<'static, ()> {
+    fn compact(&self, commit: Box<CompactionCommit>) -> PortFuture<'static, ()> {
         let clock = self.clock.clone();
         let handed = self.lease(move |connection, claim| {
             compaction::compact(connection, &commit, claim, &clock)
@@ -174,7 +148,7 @@ impl Journal for Ledger {
         Box::pin(async move { handed?.1.await })
     }
 
-    fn commit(&self, turn: Box<TurnEnd>) -> JournalFuture<'static, CommitReceipt> {
+    fn commit(&self, turn: Box<TurnEnd>) -> PortFuture<'static, CommitReceipt> {
         let clock = self.clock.clone();
         let leased = turn.epoch.map(|_| turn.header.session_label.clone());
         let retention = self.core().ok().and_then(|core| core.retention.clone());
@@ -230,7 +204,7 @@ impl Journal for Ledger {
         drop(core.writer.submit(move |connection| claim.give_back(connection, &label, epoch)));
     }
 
-    fn interrupted(&self, turn_id: Option<&str>) -> JournalFuture<'static, Vec<OpenTurn>> {
+    fn interrupted(&self, turn_id: Option<&str>) -> PortFuture<'static, Vec<OpenTurn>> {
         let turn_id = turn_id.map(ToOwned::to_owned);
         let core = self.core();
         Box::pin(async move {
@@ -250,7 +224,7 @@ impl Journal for Ledger {
         })
     }
 
-    fn reopen(&self, turn_id: &str) -> JournalFuture<'static, Opened<Box<OpenTurn>>> {
+    fn reopen(&self, turn_id: &str) -> PortFuture<'static, Opened<Box<OpenTurn>>> {
         let (turn_id, taken) = (turn_id.to_owned(), turn_id.to_owned());
         let handed =
             self.lease(move |connection, claim| open_turns::reopen(connection, &turn_id, claim));

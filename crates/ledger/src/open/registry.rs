@@ -53,6 +53,18 @@ pub(crate) struct OpenLedger {
     pub(crate) retention: Option<Retention>,
 }
 
+impl OpenLedger {
+    /// Waits for what was handed over, and closes the files.
+    pub(crate) fn stop(&self) {
+        self.heartbeat.stop();
+        self.poller.stop();
+        // Readers first: the writer's last checkpoint then empties the log.
+        self.readers.stop();
+        self.queries.stop();
+        self.writer.stop();
+    }
+}
+
 impl PollerTasks for OpenLedger {
     fn flush_events(&self) {
         self.runs.flush();
@@ -107,17 +119,36 @@ pub(crate) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Open
     file::check_not_held(&path)?;
     file::check_writable(&path)?;
     file::check_header(&path, length)?;
-    let guard = Guard::new(&path, id.clone(), clock);
+    let core = open_file(&path, id.clone(), options, clock)?;
+    open.insert(id, Entry { core: Arc::clone(&core), handles: 1 });
+    Ok(core)
+}
+
+/// Opens a ledger that is open already, for tests of what processes do to each other; it is not registered.
+#[cfg(test)]
+pub(crate) fn open_beside(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<OpenLedger>> {
+    let path = file::resolve(&options.path)?;
+    let (id, _) = file::identify(&path)?.ok_or_else(error::closed)?;
+    open_file(&path, id, options, clock)
+}
+
+/// The connections and threads of a ledger whose file was checked.
+fn open_file(
+    path: &Path,
+    id: FileId,
+    options: &LedgerOptions,
+    clock: &Clock,
+) -> Stored<Arc<OpenLedger>> {
+    let guard = Guard::new(path, id.clone(), clock);
     let reads = Reads::new(options.log_bound);
     let watches = (&guard, &reads);
-    let connection = connection::open(&path, Purpose::Write(options.synchronous))?;
+    let connection = connection::open(path, Purpose::Write(options.synchronous))?;
     guard.opened();
     let ledger_id = schema::ledger_id(&connection)?;
     // Where a damaged page hides it, a search says so; opening does not.
     let unindexed =
         search_indexer::waiting(&connection).is_ok_and(|it| it > search_indexer::WAITING);
-    let reader = path.clone();
-    let watched = path.clone();
+    let (reader, watched) = (path.to_owned(), path.to_owned());
     let claim = Claim {
         owner: Arc::new(Owner::this(clock)),
         held: Held::default(),
@@ -126,7 +157,7 @@ pub(crate) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Open
     };
     let writer = Arc::new(Writer::start(connection, options.synchronous, watches)?);
     let readers = Readers::new(READERS, watches, move || connection::open(&reader, Purpose::Read));
-    let located = path.clone();
+    let (located, path) = (path.to_owned(), path.to_owned());
     let queries = Readers::new(QUERIES, watches, move || {
         let connection = connection::open(&path, Purpose::Read)?;
         let large = path.clone();
@@ -139,7 +170,7 @@ pub(crate) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Open
         let poller = Poller::new(tasks, claim.clone(), Arc::clone(&guard), watch);
         let events = options.events.is_some();
         OpenLedger {
-            id: id.clone(),
+            id,
             path: located,
             ledger_id,
             readers,
@@ -157,7 +188,6 @@ pub(crate) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Open
     if unindexed {
         core.poller.index_soon();
     }
-    open.insert(id, Entry { core: Arc::clone(&core), handles: 1 });
     Ok(core)
 }
 
@@ -209,17 +239,12 @@ pub(crate) fn copy_closed(from: &Path, to: &Path) -> Stored<()> {
 }
 
 /// Gives a handle back; the last one waits for pending jobs, checkpoints and closes the files.
-pub(crate) fn release(core: &OpenLedger) {
+pub(crate) fn release(core: &Arc<OpenLedger>) {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(entry) = open.get_mut(&core.id) {
+    if let Some(entry) = open.get_mut(&core.id).filter(|entry| Arc::ptr_eq(&entry.core, core)) {
         entry.handles -= 1;
         if entry.handles == 0 {
-            core.heartbeat.stop();
-            core.poller.stop();
-            // Readers first: the writer's last checkpoint then empties the log.
-            core.readers.stop();
-            core.queries.stop();
-            core.writer.stop();
+            core.stop();
             open.remove(&core.id);
         }
     }

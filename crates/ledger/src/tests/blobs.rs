@@ -61,7 +61,7 @@ async fn the_same_file_read_twice_is_stored_once_and_told_whole_everywhere() {
     }
     fixture.commit(second.clone()).await.unwrap();
     assert_eq!(blobs(&fixture).await, once);
-    let history = fixture.ledger.history("main", None, None).await.unwrap();
+    let history = Journal::history(&*fixture.ledger, "main", None, None).await.unwrap();
     let told: Vec<_> = history.turns.into_iter().flat_map(|turn| turn.messages).collect();
     assert_eq!(told, [first.messages.clone(), second.messages].concat());
     let row = fixture.ledger.turn("t1").await.unwrap().unwrap();
@@ -90,8 +90,8 @@ async fn forks_exports_and_copies_have_them_too() {
     fixture.commit(large("t1", "main", None)).await.unwrap();
     let once = blobs(&fixture).await;
     fixture.ledger.fork_at("t1", Some("side"), Some("t1-c0")).await.unwrap();
-    let side = fixture.ledger.messages("side").await.unwrap();
-    let main = fixture.ledger.messages("main").await.unwrap();
+    let side = LedgerRead::history(&*fixture.ledger, "side").await.unwrap();
+    let main = LedgerRead::history(&*fixture.ledger, "main").await.unwrap();
     let contents = |of: &[model::HistoryMessage]| -> Vec<String> {
         of.iter().map(|it| it.message.content.clone()).collect()
     };
@@ -103,12 +103,18 @@ async fn forks_exports_and_copies_have_them_too() {
     let taken = other.ledger.import(&path, LedgerFormat::Ledger, None).await.unwrap();
     assert_eq!((taken.turns, taken.problems), (2, vec![]));
     assert_eq!(blobs(&other).await, once);
-    assert_eq!(contents(&other.ledger.messages("side").await.unwrap()), contents(&side));
+    assert_eq!(
+        contents(&LedgerRead::history(&*other.ledger, "side").await.unwrap()),
+        contents(&side)
+    );
     fixture.ledger.vacuum().await.unwrap();
     let copy = fixture.folder.path().join("copy.db");
     fixture.ledger.backup(&copy).await.unwrap();
     for ledger in [open(&copy).unwrap(), Arc::clone(&fixture.ledger)] {
-        assert_eq!(contents(&ledger.messages("main").await.unwrap()), contents(&main));
+        assert_eq!(
+            contents(&LedgerRead::history(&*ledger, "main").await.unwrap()),
+            contents(&main)
+        );
         assert_eq!(ledger.verify().await.unwrap().problems, []);
     }
 }
@@ -133,7 +139,7 @@ async fn a_blob_that_is_damaged_is_named_and_takes_nothing_else_with_it() {
             (LedgerCheck::Blobs, hash)
         ]
     );
-    let error = fixture.ledger.messages("main").await.unwrap_err();
+    let error = LedgerRead::history(&*fixture.ledger, "main").await.unwrap_err();
     assert_eq!(error.kind, StorageErrorKind::Corrupt);
     assert!(error.message.contains("message `t1-m2`") && error.message.contains(hash));
     let sql = "SELECT whole_text('content', content, blobs_json) FROM messages WHERE id = 't1-m2'";
@@ -141,7 +147,7 @@ async fn a_blob_that_is_damaged_is_named_and_takes_nothing_else_with_it() {
     let refused = fixture.ledger.query(sql.to_owned(), "[]".to_owned(), limits).await.unwrap_err();
     assert_eq!(refused.kind, StorageErrorKind::Corrupt);
     // The others are told and found.
-    assert_eq!(fixture.ledger.messages("other").await.unwrap().len(), 4);
+    assert_eq!(LedgerRead::history(&*fixture.ledger, "other").await.unwrap().len(), 4);
     let hits = fixture.ledger.search("ask".to_owned(), SearchOptions::default()).await.unwrap();
     assert_eq!(hits.items.len(), 2);
 }

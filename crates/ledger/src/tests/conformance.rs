@@ -1,7 +1,11 @@
 //! The contract's tests (`crates/conformance`) over SQLite: a file in a folder of its own, and crashes as copies of the files.
 
-use ::conformance::store::{Contents, Doing, Fixture, ProcessEnd, Store, Thread};
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use ::conformance::store::{Contents, Fixture, ProcessEnd, Store, StoreFuture, Thread};
 use ::conformance::turns::NOW;
+use base::clock::TestTimes;
 use model::{LedgerPorts, QueryLimits};
 
 use crate::Synchronous;
@@ -9,26 +13,47 @@ use crate::search::search_indexer;
 use crate::sqlite::checksum::set;
 use crate::sqlite::error::sqlite;
 
-use super::{Arc, Clock, Ledger, LedgerOptions, Path};
+use super::{Arc, Clock, Ledger, LedgerAdmin, LedgerOptions, LedgerRead, Path};
+
+/// Its heartbeat comes three times in that time, by the machine's clock.
+const LEASE: Duration = Duration::from_secs(3_600);
 
 struct File {
     ledger: Arc<Ledger>,
+    /// The ledgers of other processes.
+    beside: Vec<Arc<Ledger>>,
     folder: tempfile::TempDir,
+    times: Arc<TestTimes>,
 }
 
-fn ledger_at(path: &Path) -> Arc<Ledger> {
-    let options =
-        LedgerOptions { synchronous: Synchronous::Normal, ..LedgerOptions::at(path.to_owned()) };
-    Ledger::open(&options, Clock::fixed(NOW)).unwrap()
+fn options(path: &Path) -> LedgerOptions {
+    let at = LedgerOptions::at(path.to_owned());
+    LedgerOptions { synchronous: Synchronous::Normal, lease: LEASE, ..at }
 }
 
 fn fresh() -> Fixture {
     let folder = tempfile::tempdir().unwrap();
-    let ledger = ledger_at(&folder.path().join("ledger.db"));
-    Fixture::new(Box::new(File { ledger, folder }))
+    let times = Arc::new(TestTimes::default());
+    times.wall.store(NOW, SeqCst);
+    times.shared.store(1_000_000, SeqCst);
+    let options = options(&folder.path().join("ledger.db"));
+    let ledger = Ledger::open(&options, Clock::set(&times)).unwrap();
+    Fixture::new(Box::new(File { ledger, beside: Vec::new(), folder, times }))
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        self.close_beside();
+    }
 }
 
 impl File {
+    fn close_beside(&mut self) {
+        for ledger in self.beside.drain(..) {
+            ledger.core().unwrap().stop();
+        }
+    }
+
     async fn rows(&self, sql: &str) -> Vec<serde_json::Value> {
         let rows = self.ledger.query(sql.to_owned(), "[]".to_owned(), QueryLimits::default()).await;
         let json = serde_json::to_value(rows.unwrap().rows).unwrap();
@@ -41,7 +66,7 @@ impl Store for File {
         LedgerPorts::of(&self.ledger)
     }
 
-    fn next_process(&mut self, end: ProcessEnd) -> Doing<'_> {
+    fn next_process(&mut self, end: ProcessEnd) -> StoreFuture<'_> {
         Box::pin(async move {
             let mut path = self.folder.path().join("ledger.db");
             if end == ProcessEnd::Killed {
@@ -50,12 +75,14 @@ impl Store for File {
                     std::fs::copy(self.folder.path().join(file), image.path().join(file)).unwrap();
                 }
                 path = image.path().join("ledger.db");
+                self.close_beside();
                 self.ledger.close().await.unwrap();
                 self.folder = image;
             } else {
+                self.close_beside();
                 self.ledger.close().await.unwrap();
             }
-            self.ledger = ledger_at(&path);
+            self.ledger = Ledger::open(&options(&path), Clock::set(&self.times)).unwrap();
             // The process that held them was this one, which lives: so that it does not.
             let change = set(&[("pid", "2147483647")]);
             let dead = format!("UPDATE session_leases SET {change} WHERE owner IS NOT NULL");
@@ -67,14 +94,33 @@ impl Store for File {
         })
     }
 
-    fn catch_up(&self) -> Doing<'_> {
+    fn beside(&mut self) -> StoreFuture<'_, LedgerPorts> {
+        Box::pin(async move {
+            let options = options(&self.folder.path().join("ledger.db"));
+            let ledger = Ledger::open_beside(&options, Clock::set(&self.times)).unwrap();
+            self.beside.push(Arc::clone(&ledger));
+            LedgerPorts::of(&ledger)
+        })
+    }
+
+    fn advance(&self, by: Duration) {
+        let ms = i64::try_from(by.as_millis()).unwrap();
+        self.times.wall.fetch_add(ms, SeqCst);
+        self.times.shared.fetch_add(ms, SeqCst);
+    }
+
+    fn lease(&self) -> Duration {
+        LEASE
+    }
+
+    fn catch_up(&self) -> StoreFuture<'_> {
         Box::pin(async move {
             let core = self.ledger.core().unwrap();
             core.writer.submit(search_indexer::slice).await.unwrap();
         })
     }
 
-    fn contents(&self) -> Doing<'_, Contents> {
+    fn contents(&self) -> StoreFuture<'_, Contents> {
         Box::pin(async move {
             let core = self.ledger.core().unwrap();
             let broken = core.readers.with(|connection| {

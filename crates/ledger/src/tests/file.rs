@@ -115,7 +115,7 @@ async fn a_new_ledger_is_private_whole_and_in_its_own_folder() {
     assert_eq!((mode(&folder.path().join("a")), mode(&folder.path().join("a/b"))), (0o700, 0o700));
     let names: Vec<_> = bytes(&path).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names.len(), 3, "{names:?}");
-    assert_eq!(ledger.ledger_id().unwrap().len(), 26);
+    assert_eq!(ledger.id().len(), 26);
     let first = &bytes(&path)[0].1;
     assert_eq!(first[68..72], schema::APPLICATION_ID.to_be_bytes());
     let version = u32::try_from(schema::MIGRATIONS.len()).unwrap();
@@ -406,7 +406,7 @@ fn six_processes_that_open_a_new_path_at_once_get_one_ledger() {
 #[ignore = "the child of another test"]
 fn child_that_opens() {
     let Some(path) = path_of_child() else { return };
-    println!("\nid={}", open(&path).unwrap().ledger_id().unwrap());
+    println!("\nid={}", open(&path).unwrap().id());
 }
 
 #[tokio::test]
@@ -429,7 +429,7 @@ async fn a_killed_writer_loses_no_acknowledged_turn_and_leaves_no_half() {
         output.read_to_string(&mut rest).unwrap();
         acknowledged += rest.matches("ack ").count();
         let ledger = open(&path).unwrap();
-        let history = ledger.history("main", None, None).await.unwrap();
+        let history = Journal::history(&*ledger, "main", None, None).await.unwrap();
         let turns: Vec<_> = history.turns.iter().map(|turn| turn.id.clone()).collect();
         assert!(turns.len() >= acknowledged, "{} of {acknowledged}", turns.len());
         assert_eq!(turns, (0..turns.len()).map(|n| format!("t{n}")).collect::<Vec<_>>());

@@ -19,7 +19,7 @@ async fn a_message_that_rotted_is_refused_and_never_sent() {
         })
         .await
         .unwrap();
-    let error = fixture.ledger.history("main", None, None).await.unwrap_err();
+    let error = Journal::history(&*fixture.ledger, "main", None, None).await.unwrap_err();
     assert_eq!(error.kind, StorageErrorKind::Corrupt);
     assert!(error.message.contains("`t1-m0`"), "{}", error.message);
 }

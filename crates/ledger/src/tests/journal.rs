@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use model::{Journal, Opened, StorageErrorKind};
+use model::{Opened, StorageErrorKind};
 
 pub(super) async fn begin(ledger: &Arc<Ledger>, turn: &TurnEnd) -> i64 {
     match ledger.begin(opening(turn)).await.unwrap() {
@@ -62,29 +62,32 @@ async fn no_reader_sees_a_turn_before_its_end() {
     let unknown = |error: StorageError| error.kind;
     assert_eq!(ledger.session("main").await.unwrap(), None);
     assert_eq!(
-        ledger.messages("main").await.map_err(unknown),
+        LedgerRead::history(&**ledger, "main").await.map_err(unknown),
         Err(StorageErrorKind::UnknownSession)
     );
-    assert_eq!(ledger.messages("t1").await.map_err(unknown), Err(StorageErrorKind::UnknownSession));
+    assert_eq!(
+        LedgerRead::history(&**ledger, "t1").await.map_err(unknown),
+        Err(StorageErrorKind::UnknownSession)
+    );
     assert_eq!(
         ledger.fork("t1", Some("side")).await.map_err(unknown),
         Err(StorageErrorKind::UnknownTurn)
     );
     assert_eq!(fixture.rows("SELECT * FROM threads").await, "[]");
-    assert!(!ledger.history("main", None, None).await.unwrap().exists);
+    assert!(!Journal::history(&**ledger, "main", None, None).await.unwrap().exists);
     assert_eq!(
-        ledger.history("main", Some("t1"), None).await.map_err(unknown),
+        Journal::history(&**ledger, "main", Some("t1"), None).await.map_err(unknown),
         Err(StorageErrorKind::UnknownTurn)
     );
     let row = ledger.turn("t1").await.unwrap().unwrap();
     assert_eq!((row.status.as_str(), row.messages.len(), row.stop_reason), ("streaming", 2, None));
     ledger.commit(ending(&first, epoch, 2)).await.unwrap();
-    assert_eq!(ledger.messages("main").await.unwrap().len(), 4);
+    assert_eq!(LedgerRead::history(&**ledger, "main").await.unwrap().len(), 4);
     assert_eq!(ledger.session("main").await.unwrap().unwrap().thread_id.as_deref(), Some("t1"));
 
     let second = turn("t2", "main", Some("t1"));
     begin(ledger, &second).await;
-    assert_eq!(ledger.messages("main").await.unwrap().len(), 4);
+    assert_eq!(LedgerRead::history(&**ledger, "main").await.unwrap().len(), 4);
     assert_eq!(ledger.session("main").await.unwrap().unwrap().thread_id.as_deref(), Some("t1"));
     assert_eq!(fixture.rows("SELECT turn_id FROM threads").await, r#"[{"turn_id":"t1"}]"#);
 }

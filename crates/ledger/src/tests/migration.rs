@@ -25,11 +25,11 @@ async fn a_ledger_of_version_1_opens_says_the_same_and_goes_on() {
         messages.into_iter().map(|message| message.message.content).collect()
     };
     assert_eq!(
-        texts(fixture.ledger.messages("main").await.unwrap()),
+        texts(LedgerRead::history(&*fixture.ledger, "main").await.unwrap()),
         ["ask 1", "first", "ask 2", "look", r#"{"of":1}"#, "after the tool"]
     );
     assert_eq!(
-        texts(fixture.ledger.messages("forked").await.unwrap()),
+        texts(LedgerRead::history(&*fixture.ledger, "forked").await.unwrap()),
         ["ask 1", "first", "ask 4", "in the fork"]
     );
     assert_eq!(

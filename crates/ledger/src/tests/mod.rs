@@ -29,8 +29,8 @@ use serde_json::value::RawValue;
 use super::{Ledger, LedgerOptions, Synchronous};
 use base::clock::Clock;
 use model::{
-    Block, CommitReceipt, Journal, Message, Role, StopReason, StorageError, ToolCallStatus,
-    TurnEnd, TurnStatus,
+    Block, CommitReceipt, Journal, LedgerAdmin, LedgerRead, Message, Role, StopReason,
+    StorageError, ToolCallStatus, TurnEnd, TurnStatus,
 };
 
 pub(super) use ::conformance::turns::{

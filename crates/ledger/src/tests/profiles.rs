@@ -59,15 +59,3 @@ async fn a_window_of_an_earlier_boot_or_of_an_older_version_is_read_by_the_wall_
     }
     assert_eq!(windows(&fixture.ledger).await, [window(NOW, NOW + 9), window(NOW, NOW + 9)]);
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_use_is_written_with_what_comes_next_and_never_goes_back() {
-    let fixture = Fixture::new();
-    for at in [NOW + 5, NOW, NOW + 3] {
-        fixture.ledger.used("key", at);
-    }
-    fixture.commit(turn("t1", "main", None)).await.unwrap();
-    let all = ProfileStore::usage(fixture.ledger.as_ref()).await.unwrap();
-    let used = ProfileUsage { last_used_at: Some(NOW + 5), ..ProfileUsage::default() };
-    assert_eq!(all, [("key".to_owned(), used)]);
-}

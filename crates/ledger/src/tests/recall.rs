@@ -1,89 +1,24 @@
-//! What a context no longer holds: found in its own thread, before the first turn that the last compaction kept.
+//! How much of a file a search among old messages reads.
 
 use super::*;
 use model::{Recall, Recalled};
 
-async fn recall(fixture: &Fixture, label: &str, query: &str, limit: usize) -> Recalled {
+async fn recall(fixture: &Fixture, query: &str) -> Recalled {
     let asked = Recall {
-        session_label: label.to_owned(),
+        session_label: "main".to_owned(),
         parent_turn_id: None,
         query: query.to_owned(),
-        limit,
+        limit: 10,
     };
     fixture.ledger.recall(asked).await.unwrap()
 }
 
-/// `turn role[ tool]` for each message.
-fn places(recalled: &Recalled) -> Vec<String> {
-    let place = |it: &model::RecalledMessage| {
-        let tool = it.tool_name.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
-        format!("{} {}{tool}", it.turn_id, it.role.as_str())
-    };
-    recalled.messages.iter().map(place).collect()
-}
-
-/// t1 … t3, then t4 after a compaction that keeps t3.
-async fn compacted() -> Fixture {
-    let fixture = Fixture::new();
-    fixture.commit(turn("t1", "main", None)).await.unwrap();
-    fixture.commit(short_turn("t2", "main", Some("t1"))).await.unwrap();
-    fixture.commit(short_turn("t3", "main", Some("t2"))).await.unwrap();
-    let mut fourth = short_turn("t4", "main", Some("t3"));
-    fourth.compaction = Some(compaction("t2", "t3"));
-    fixture.commit(fourth).await.unwrap();
-    fixture
+fn turns(recalled: &Recalled) -> Vec<&str> {
+    recalled.messages.iter().map(|it| it.turn_id.as_str()).collect()
 }
 
 #[tokio::test]
-async fn what_stands_before_the_first_kept_turn_is_found_newest_first() {
-    let fixture = compacted().await;
-    let asked = recall(&fixture, "main", "ask", 10).await;
-    assert_eq!(places(&asked), ["t2 user", "t1 user"]);
-    assert_eq!(asked.messages[1].excerpt, "ask t1");
-    assert_eq!(asked.messages[1].said_at, crate::rows::iso_time::format(NOW));
-    assert_eq!(places(&recall(&fixture, "main", "ask", 1).await), ["t2 user"]);
-    assert_eq!(places(&recall(&fixture, "main", "content of", 10).await), ["t1 tool read"]);
-    // What is thought is nobody's to find, nor is the summary.
-    for (query, loosely) in [("hm", true), ("t4", true), ("", false)] {
-        let nothing = recall(&fixture, "main", query, 10).await;
-        assert_eq!(nothing, Recalled { compacted: true, loosely, ..Recalled::default() });
-    }
-}
-
-#[tokio::test]
-async fn without_a_compaction_nothing_is_missing() {
-    let fixture = Fixture::new();
-    assert_eq!(recall(&fixture, "main", "ask", 10).await, Recalled::default());
-    fixture.commit(short_turn("t1", "main", None)).await.unwrap();
-    assert_eq!(recall(&fixture, "main", "ask", 10).await, Recalled::default());
-}
-
-#[tokio::test]
-async fn a_session_that_begins_at_a_turn_has_that_turns_thread() {
-    let fixture = compacted().await;
-    let asked = |parent: &str| Recall {
-        session_label: "new".to_owned(),
-        parent_turn_id: Some(parent.to_owned()),
-        query: "ask".to_owned(),
-        limit: 10,
-    };
-    let recalled = fixture.ledger.recall(asked("t4")).await.unwrap();
-    assert_eq!(places(&recalled), ["t2 user", "t1 user"]);
-    // Before the compaction, all of it is in the context.
-    let recalled = fixture.ledger.recall(asked("t3")).await.unwrap();
-    assert_eq!(recalled, Recalled::default());
-}
-
-#[tokio::test]
-async fn words_apart_come_by_how_many_of_them_a_message_holds() {
-    let fixture = compacted().await;
-    let found = recall(&fixture, "main", "ask of t1 content nothing", 10).await;
-    assert!(found.loosely);
-    assert_eq!(places(&found), ["t1 tool read", "t1 user", "t2 user", "t1 assistant"]);
-}
-
-#[tokio::test]
-async fn results_are_read_up_to_a_bound_and_what_lies_beyond_is_told() {
+async fn results_are_read_up_to_a_bound_and_an_answer_says_where_more_lies_beyond() {
     let fixture = Fixture::new();
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let mut shown = short_turn("t2", "main", Some("t1"));
@@ -93,9 +28,9 @@ async fn results_are_read_up_to_a_bound_and_what_lies_beyond_is_told() {
     let mut third = short_turn("t3", "main", Some("t2"));
     third.compaction = Some(compaction("t2", "t3"));
     fixture.commit(third).await.unwrap();
-    let found = recall(&fixture, "main", "content", 10).await;
+    let found = recall(&fixture, "content").await;
     assert!(found.partial && found.messages.is_empty());
-    // What was said is in the index, however far back.
-    let found = recall(&fixture, "main", "ask", 10).await;
-    assert_eq!(places(&found), ["t2 user", "t1 user"]);
+    // Questions and answers are in the index, however far back.
+    let found = recall(&fixture, "ask").await;
+    assert_eq!(turns(&found), ["t2", "t1"]);
 }

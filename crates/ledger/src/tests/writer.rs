@@ -211,7 +211,10 @@ async fn closing_commits_what_was_handed_over_and_refuses_the_rest() {
     assert_eq!(fixture.commit(turn("t2", "main", Some("t1"))).await.unwrap_err().kind, closed);
     assert_eq!(fixture.ledger.session("main").await.unwrap_err().kind, closed);
     assert_eq!(fixture.ledger.fork("t1", None).await.unwrap_err().kind, closed);
-    assert_eq!(fixture.ledger.history("main", None, None).await.unwrap_err().kind, closed);
+    assert_eq!(
+        Journal::history(&*fixture.ledger, "main", None, None).await.unwrap_err().kind,
+        closed
+    );
     fixture.ledger.close().await.unwrap();
     // The log was folded in and the files are gone with the last handle.
     assert!(!fixture.folder.path().join("ledger.db-wal").exists());

@@ -10,7 +10,7 @@ use crate::{
 /// A tool call with the ids that the ledger stores.
 pub type ToolCallRecord = AgentToolCall;
 
-/// What becomes of a turn whose session has moved on meanwhile.
+/// What to do with a turn whose session has moved on meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnStaleHead {
     /// It is refused and nothing is written.
@@ -160,26 +160,26 @@ pub struct CommitReceipt {
 /// The outcome of a request for a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opened<T> {
-    /// It is the caller's.
+    /// The caller has its lease.
     Leased(T),
     /// Another process runs it.
     Busy,
-    /// Its head is not the one the caller read: read it again.
+    /// Its head is not the one that the caller has read; the caller reads it again.
     Moved,
 }
 
 /// A tool call as W1 to W3 write it.
 #[derive(Debug, Clone)]
 pub struct CallStep {
-    /// The call as it stands.
+    /// The call as it is now.
     pub row: ToolCallRecord,
     /// What its tool declares; `None` for a tool that is not there.
     pub replay: Option<ReplayClass>,
-    /// The hash of its canonical arguments, from W2 on: where it is there, the side effect may have begun.
+    /// The hash of its canonical arguments, from W2 on: where it is set, the side effect may have begun.
     pub arguments_hash: Option<String>,
 }
 
-/// W1 to W3: what of a running turn is new.
+/// W1 to W3: what is new in a running turn.
 #[derive(Debug, Clone)]
 pub struct TurnStep {
     /// The turn.
@@ -188,15 +188,15 @@ pub struct TurnStep {
     pub session_label: String,
     /// The epoch of its lease.
     pub epoch: i64,
-    /// Messages to add. One that is there already is left as it is.
+    /// Messages to add. One that is stored already stays as it is.
     pub messages: Vec<Message>,
     /// Calls to add or to change.
     pub calls: Vec<CallStep>,
-    /// What the run has counted so far, where that changed: JSON.
+    /// The run's counters so far, where they changed: JSON.
     pub progress: Option<String>,
 }
 
-/// A compaction, written as soon as it is made and not with the turn that needed it: it stays whatever becomes of that turn.
+/// A compaction, written as soon as it is made and not with the turn that needed it: it stays, however that turn ends.
 #[derive(Debug, Clone)]
 pub struct CompactionCommit {
     /// The ULID of the compaction's own turn.
@@ -209,7 +209,7 @@ pub struct CompactionCommit {
     pub completed_at: i64,
     /// What was summarised and what was not.
     pub compaction: CompactionResult,
-    /// What its calls came to.
+    /// What its calls used.
     pub usage: CompactionUsage,
 }
 
@@ -222,7 +222,7 @@ pub struct TurnLease {
     pub epoch: i64,
 }
 
-/// What the calls of a compaction came to.
+/// What the calls of a compaction used.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CompactionUsage {
     /// Their tokens.

@@ -8,4 +8,4 @@ use std::pin::Pin;
 use crate::StorageError;
 
 /// The answer of a port, awaited off the JavaScript thread.
-pub type JournalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StorageError>> + Send + 'a>>;
+pub type PortFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StorageError>> + Send + 'a>>;

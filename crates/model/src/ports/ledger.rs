@@ -1,4 +1,4 @@
-//! An open ledger as everybody above its backend holds it: each port of the one backend.
+//! An open ledger as the code above its backend holds it: each port of the one backend.
 //!
 //! It must never name a backend.
 
@@ -17,7 +17,7 @@ pub struct LedgerPorts {
     pub ratios: Arc<dyn RatioStore>,
     /// What a host reads.
     pub read: Arc<dyn LedgerRead>,
-    /// What a host changes and cares for.
+    /// What a host changes and maintains.
     pub admin: Arc<dyn LedgerAdmin>,
 }
 

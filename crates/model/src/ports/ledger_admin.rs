@@ -1,4 +1,4 @@
-//! The port through which a host changes the ledger and cares for it: names of sessions, forks, turns of its own, commands
+//! The port through which a host changes and maintains the ledger: names of sessions, forks, turns of its own, commands
 //! to runs elsewhere, checks, copies, transfer.
 //!
 //! What only a file has may be [`Supported::Unsupported`]. It must never name a backend.
@@ -6,11 +6,11 @@
 use std::path::Path;
 
 use crate::{
-    AliasRow, CommitReceipt, JournalFuture, LedgerBackup, LedgerExport, LedgerFormat, LedgerImport,
-    LedgerReport, LedgerStats, LedgerVacuum, PersonaRow, SessionCommand, SessionRow, TurnEnd,
+    AliasRow, CommitReceipt, LedgerBackup, LedgerExport, LedgerFormat, LedgerImport, LedgerReport,
+    LedgerStats, LedgerVacuum, PersonaRow, PortFuture, SessionCommand, SessionRow, TurnEnd,
 };
 
-/// What came of an operation that not every backend has.
+/// The outcome of an operation that not every backend has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Supported<T> {
     /// It was done.
@@ -26,11 +26,7 @@ pub trait LedgerAdmin: Send + Sync {
     ///
     /// # Errors
     /// See [`LedgerAdmin::fork_at`].
-    fn fork<'a>(
-        &'a self,
-        turn_id: &'a str,
-        label: Option<&'a str>,
-    ) -> JournalFuture<'a, SessionRow> {
+    fn fork<'a>(&'a self, turn_id: &'a str, label: Option<&'a str>) -> PortFuture<'a, SessionRow> {
         self.fork_at(turn_id, label, None)
     }
 
@@ -43,7 +39,7 @@ pub trait LedgerAdmin: Send + Sync {
         turn_id: &'a str,
         label: Option<&'a str>,
         call: Option<&'a str>,
-    ) -> JournalFuture<'a, SessionRow>;
+    ) -> PortFuture<'a, SessionRow>;
 
     /// Takes the session's last compaction back: its pointer goes to the turn before it, and every message is in the
     /// context again. Turns that came after the compaction stay in the ledger, beside the thread. `None` where the thread
@@ -51,61 +47,60 @@ pub trait LedgerAdmin: Send + Sync {
     ///
     /// # Errors
     /// `unknown_session`; `storage_locked` while a turn of it runs.
-    fn uncompact<'a>(&'a self, label: &'a str) -> JournalFuture<'a, Option<SessionRow>>;
+    fn uncompact<'a>(&'a self, label: &'a str) -> PortFuture<'a, Option<SessionRow>>;
 
     /// Commits the turn of a broker: it follows the parent it names, or the session's head where it names none.
     ///
     /// # Errors
     /// `stale_head` when the session is somewhere else; see [`crate::Journal::commit`].
-    fn write_turn(&self, turn: TurnEnd) -> JournalFuture<'_, CommitReceipt>;
+    fn write_turn(&self, turn: TurnEnd) -> PortFuture<'_, CommitReceipt>;
 
-    /// Makes `alias` a name of `label`, or lets it lead there from now on.
+    /// Makes `alias` a name of `label`; an alias that exists leads there from now on.
     ///
     /// # Errors
     /// `storage_constraint` for a label that a session in use has, for a cycle, and for a chain of more than 8.
-    fn set_alias(&self, alias: String, label: String) -> JournalFuture<'_, AliasRow>;
+    fn set_alias(&self, alias: String, label: String) -> PortFuture<'_, AliasRow>;
 
     /// Removes an alias; false where there was none.
-    fn remove_alias(&self, alias: String) -> JournalFuture<'_, bool>;
+    fn remove_alias(&self, alias: String) -> PortFuture<'_, bool>;
 
     /// Archives a session, or takes it out of the archive. Its turns stay as they are.
     ///
     /// # Errors
     /// `unknown_session`; `storage_locked` while a turn of it runs; `storage_constraint` where an alias has its label by
     /// now.
-    fn set_archived(&self, label: String, archived: bool) -> JournalFuture<'_, SessionRow>;
+    fn set_archived(&self, label: String, archived: bool) -> PortFuture<'_, SessionRow>;
 
     /// Creates a persona, or gives it another main session.
     ///
     /// # Errors
     /// `storage_constraint` where another persona has that main session.
-    fn put_persona(&self, id: String, main: Option<String>) -> JournalFuture<'_, PersonaRow>;
+    fn put_persona(&self, id: String, main: Option<String>) -> PortFuture<'_, PersonaRow>;
 
-    /// Hands a command to the run that is under way in the session, in whatever process. False where it takes no message
-    /// any more, or compacts.
+    /// Sends a command to the run that is under way in the session, in whatever process. False where the run takes no
+    /// message any more, or compacts.
     ///
     /// # Errors
     /// `not_running`.
-    fn command<'a>(&'a self, label: &'a str, command: SessionCommand) -> JournalFuture<'a, bool>;
+    fn command<'a>(&'a self, label: &'a str, command: SessionCommand) -> PortFuture<'a, bool>;
 
-    /// Reads the whole ledger and compares it with what must hold. Runs go on meanwhile. What is wrong is in the report,
-    /// not an error.
-    fn verify(&self) -> JournalFuture<'_, LedgerReport>;
+    /// Reads the whole ledger and checks what must hold. Runs continue meanwhile. A problem is in the report, not an error.
+    fn verify(&self) -> PortFuture<'_, LedgerReport>;
 
     /// What is in the ledger, and how large it is.
-    fn stats(&self) -> JournalFuture<'_, LedgerStats>;
+    fn stats(&self) -> PortFuture<'_, LedgerStats>;
 
-    /// Copies the ledger, as it stands at one moment, to a new file at `path`. Runs go on and commit meanwhile.
+    /// Copies the ledger, as it is at one moment, to a new file at `path`. Runs continue and commit meanwhile.
     ///
     /// # Errors
     /// `storage_exists` where there is a file already. No part of a copy is left then.
-    fn backup<'a>(&'a self, path: &'a Path) -> JournalFuture<'a, Supported<LedgerBackup>>;
+    fn backup<'a>(&'a self, path: &'a Path) -> PortFuture<'a, Supported<LedgerBackup>>;
 
-    /// Gives the room back that nothing uses.
+    /// Returns unused space to the file system.
     ///
     /// # Errors
     /// `storage_locked`, `storage_full`. The ledger is as it was then.
-    fn vacuum(&self) -> JournalFuture<'_, Supported<LedgerVacuum>>;
+    fn vacuum(&self) -> PortFuture<'_, Supported<LedgerVacuum>>;
 
     /// Writes a session, or with [`LedgerFormat::Ledger`] all of them, to a new file at `path`, from one moment.
     ///
@@ -116,9 +111,9 @@ pub trait LedgerAdmin: Send + Sync {
         path: &'a Path,
         format: LedgerFormat,
         label: Option<String>,
-    ) -> JournalFuture<'a, LedgerExport>;
+    ) -> PortFuture<'a, LedgerExport>;
 
-    /// Imports the sessions of a file. A line that cannot be taken is in the report; everything else is imported.
+    /// Imports the sessions of a file. A line that cannot be imported is in the report; everything else is imported.
     /// Importing a file again changes nothing.
     ///
     /// # Errors
@@ -129,8 +124,8 @@ pub trait LedgerAdmin: Send + Sync {
         path: &'a Path,
         format: LedgerFormat,
         label: Option<String>,
-    ) -> JournalFuture<'a, LedgerImport>;
+    ) -> PortFuture<'a, LedgerImport>;
 
     /// Waits for what was handed over, and closes. Every later call is refused; a second `close` does nothing.
-    fn close(&self) -> JournalFuture<'_, ()>;
+    fn close(&self) -> PortFuture<'_, ()>;
 }

@@ -4,8 +4,8 @@
 //! answer but that of [`LedgerRead::turn`]. It must never name a backend.
 
 use crate::{
-    AliasRow, Cursor, EventPage, Follows, HistoryMessage, JournalFuture, Page, PageOptions,
-    PersonaRow, QueryLimits, QueryResult, SearchHit, SearchOptions, SessionFilter, SessionMove,
+    AliasRow, Cursor, EventPage, Follows, HistoryMessage, Page, PageOptions, PersonaRow,
+    PortFuture, QueryLimits, QueryResult, SearchHit, SearchOptions, SessionFilter, SessionMove,
     SessionPage, SessionRow, ToolCallFilter, ToolCallRow, TurnRow, TurnSummary, UsageFilter,
     UsageRow,
 };
@@ -14,34 +14,34 @@ use crate::{
 /// are its own.
 pub trait LedgerRead: Send + Sync {
     /// The session of that label, or of that alias.
-    fn session<'a>(&'a self, label: &'a str) -> JournalFuture<'a, Option<SessionRow>>;
+    fn session<'a>(&'a self, label: &'a str) -> PortFuture<'a, Option<SessionRow>>;
 
     /// The label of the session that a label or an alias names. A session need not be there: it is created on first use.
-    fn resolve(&self, label: String) -> JournalFuture<'_, String>;
+    fn resolve(&self, label: String) -> PortFuture<'_, String>;
 
     /// The sessions that a filter lets through, by their labels.
-    fn sessions(&self, filter: SessionFilter) -> JournalFuture<'_, Page<SessionRow>>;
+    fn sessions(&self, filter: SessionFilter) -> PortFuture<'_, Page<SessionRow>>;
 
     /// The messages that a next call would see, of a session by its label or of a turn by its id, oldest first.
     ///
     /// # Errors
     /// `unknown_session` when it is neither.
-    fn messages<'a>(&'a self, of: &'a str) -> JournalFuture<'a, Vec<HistoryMessage>>;
+    fn history<'a>(&'a self, of: &'a str) -> PortFuture<'a, Vec<HistoryMessage>>;
 
     /// The turn of that id, with its messages and tool calls.
-    fn turn<'a>(&'a self, id: &'a str) -> JournalFuture<'a, Option<TurnRow>>;
+    fn turn<'a>(&'a self, id: &'a str) -> PortFuture<'a, Option<TurnRow>>;
 
     /// The turn and those above it, the turn first and the root last.
     ///
     /// # Errors
     /// `unknown_turn`.
-    fn ancestry(&self, turn_id: String, page: PageOptions) -> JournalFuture<'_, Page<TurnSummary>>;
+    fn ancestry(&self, turn_id: String, page: PageOptions) -> PortFuture<'_, Page<TurnSummary>>;
 
     /// The turns that follow a turn.
     ///
     /// # Errors
     /// `unknown_turn`.
-    fn children(&self, turn_id: String, page: PageOptions) -> JournalFuture<'_, Page<TurnSummary>>;
+    fn children(&self, turn_id: String, page: PageOptions) -> PortFuture<'_, Page<TurnSummary>>;
 
     /// Where a session has pointed, oldest first.
     ///
@@ -51,45 +51,37 @@ pub trait LedgerRead: Send + Sync {
         &self,
         label: String,
         page: PageOptions,
-    ) -> JournalFuture<'_, Page<SessionMove>>;
+    ) -> PortFuture<'_, Page<SessionMove>>;
 
     /// Where a session pointed at a time, in Unix milliseconds; `None` before its first turn.
     ///
     /// # Errors
     /// `unknown_session`.
-    fn as_of(&self, label: String, time: i64) -> JournalFuture<'_, Option<SessionMove>>;
+    fn as_of(&self, label: String, time: i64) -> PortFuture<'_, Option<SessionMove>>;
 
     /// The tool calls that a filter lets through, by turn.
     ///
     /// # Errors
     /// `invalid_query` for an `after` that is no call.
-    fn tool_calls(&self, filter: ToolCallFilter) -> JournalFuture<'_, Page<ToolCallRow>>;
+    fn tool_calls(&self, filter: ToolCallFilter) -> PortFuture<'_, Page<ToolCallRow>>;
 
     /// The messages that hold every word of `text`, newest first.
-    fn search(
-        &self,
-        text: String,
-        options: SearchOptions,
-    ) -> JournalFuture<'_, Page<SearchHit, i64>>;
+    fn search(&self, text: String, options: SearchOptions) -> PortFuture<'_, Page<SearchHit, i64>>;
 
     /// What turns have used, added up.
     ///
     /// # Errors
     /// `invalid_query` for an `after` that is no key.
-    fn usage(&self, filter: UsageFilter) -> JournalFuture<'_, Page<UsageRow>>;
+    fn usage(&self, filter: UsageFilter) -> PortFuture<'_, Page<UsageRow>>;
 
     /// The aliases: all, or those that lead straight to `label`.
-    fn aliases(
-        &self,
-        label: Option<String>,
-        page: PageOptions,
-    ) -> JournalFuture<'_, Page<AliasRow>>;
+    fn aliases(&self, label: Option<String>, page: PageOptions) -> PortFuture<'_, Page<AliasRow>>;
 
     /// The persona of that id.
-    fn persona(&self, id: String) -> JournalFuture<'_, Option<PersonaRow>>;
+    fn persona(&self, id: String) -> PortFuture<'_, Option<PersonaRow>>;
 
     /// The personas, by id.
-    fn personas(&self, page: PageOptions) -> JournalFuture<'_, Page<PersonaRow>>;
+    fn personas(&self, page: PageOptions) -> PortFuture<'_, Page<PersonaRow>>;
 
     /// One read-only statement in the backend's own SQL. `params` is the JSON text of an array.
     ///
@@ -100,22 +92,18 @@ pub trait LedgerRead: Send + Sync {
         sql: String,
         params: String,
         limits: QueryLimits,
-    ) -> JournalFuture<'_, QueryResult>;
+    ) -> PortFuture<'_, QueryResult>;
 
     /// The events of a run after number `after`; waits until there are some, or it is known that none come.
     ///
     /// # Errors
     /// `unknown_run`, `events_expired`.
-    fn follow(&self, of: Follows, after: u64) -> JournalFuture<'_, EventPage>;
+    fn follow(&self, of: Follows, after: u64) -> PortFuture<'_, EventPage>;
 
     /// The events of a session's runs after `cursor`, by run in order; waits until there are some. Without a cursor the
     /// events of the runs under way come from their beginning.
-    fn watch<'a>(
-        &'a self,
-        label: &'a str,
-        cursor: Option<Cursor>,
-    ) -> JournalFuture<'a, SessionPage>;
+    fn watch<'a>(&'a self, label: &'a str, cursor: Option<Cursor>) -> PortFuture<'a, SessionPage>;
 
     /// The number of the newest stored event of a turn; 0 for none.
-    fn last_event<'a>(&'a self, turn_id: &'a str) -> JournalFuture<'a, u64>;
+    fn last_event<'a>(&'a self, turn_id: &'a str) -> PortFuture<'a, u64>;
 }

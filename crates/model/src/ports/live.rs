@@ -13,7 +13,7 @@ pub struct RunNames {
     pub run_id: String,
     /// The session.
     pub session_label: String,
-    /// True where the turn is an interrupted one that goes on: its events are another's until its lease is taken.
+    /// True where an interrupted turn is resumed: its events belong to another process until its lease is taken.
     pub resumes: bool,
 }
 
@@ -46,16 +46,16 @@ pub trait LiveRun: Send + Sync {
     /// Ends it as aborted.
     fn abort(&self);
 
-    /// Hands it a message for its next tool boundary; false where it takes none.
+    /// Gives it a message for its next tool boundary; false where it takes none.
     fn steer(&self, text: &str) -> bool;
 
-    /// Its events after `after` that are not in the file, oldest first.
+    /// Its events after `after`, which are not stored, oldest first.
     fn unstored(&self, after: u64) -> Vec<RunEvent>;
 
-    /// Its events up to `seq` are in the file: they may be delivered, and need not be returned again.
+    /// Its events up to `seq` are stored: they may be delivered, and need not be returned again.
     fn ack(&self, seq: u64);
 
-    /// Its events cannot be written now: they are delivered as they come, and returned again later.
+    /// Its events cannot be stored now: they are delivered as they come, and returned again later.
     fn nack(&self);
 
     /// Its events are not stored any more.

@@ -2,20 +2,20 @@
 //!
 //! It must never carry a key.
 
-use crate::{JournalFuture, ProfileUsage};
+use crate::{PortFuture, ProfileUsage};
 
-/// What becomes of a profile's state; called again where a transaction is.
+/// A change of a profile's state; called again where its transaction is tried again.
 pub type ProfileChange = Box<dyn FnMut(&mut ProfileUsage) + Send>;
 
 /// Where the state of profiles is stored; the ledger implements it.
 pub trait ProfileStore: Send + Sync {
     /// Everything that is stored, by the profile's name.
-    fn usage(&self) -> JournalFuture<'static, Vec<(String, ProfileUsage)>>;
+    fn usage(&self) -> PortFuture<'static, Vec<(String, ProfileUsage)>>;
 
     /// A profile was used at this time, in Unix milliseconds. Nobody waits for it, and a crash may lose it.
     fn used(&self, id: &str, at_ms: i64);
 
-    /// Changes one profile's state in one transaction, and gives what it came to. Handed over when it is called:
+    /// Changes one profile's state in one transaction, and returns the new state. Handed over when it is called:
     /// dropping the future undoes nothing.
-    fn change(&self, id: &str, change: ProfileChange) -> JournalFuture<'static, ProfileUsage>;
+    fn change(&self, id: &str, change: ProfileChange) -> PortFuture<'static, ProfileUsage>;
 }

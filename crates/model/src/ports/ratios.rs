@@ -2,9 +2,9 @@
 //!
 //! It must never hold what was counted: no prompt, no session.
 
-use crate::JournalFuture;
+use crate::PortFuture;
 
-/// How a model's count stands to the engine's estimate.
+/// The ratio of a model's count to the engine's estimate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRatio {
     /// The provider's name.
@@ -22,8 +22,8 @@ pub struct TokenRatio {
 /// The store of ratios; the ledger implements it.
 pub trait RatioStore: Send + Sync {
     /// All stored ratios.
-    fn ratios(&self) -> JournalFuture<'static, Vec<TokenRatio>>;
+    fn ratios(&self) -> PortFuture<'static, Vec<TokenRatio>>;
 
-    /// Stores one, over the one before. Handed over when it is called: dropping the future undoes nothing.
-    fn store_ratio(&self, ratio: TokenRatio) -> JournalFuture<'static, ()>;
+    /// Stores one in place of the one before. Handed over when it is called: dropping the future undoes nothing.
+    fn store_ratio(&self, ratio: TokenRatio) -> PortFuture<'static, ()>;
 }

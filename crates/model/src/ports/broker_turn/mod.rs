@@ -57,10 +57,10 @@ struct SeedError {
     detail: Option<ErrorDetail>,
 }
 
-/// The two fields of a message that [`parse_message`] does not need and a turn does.
+/// The fields of a message that [`parse_message`] does not need and a turn does.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Place<'a> {
+struct RawMessage<'a> {
     #[serde(borrow, default)]
     id: Raw<'a>,
     #[serde(borrow, default)]
@@ -125,14 +125,14 @@ pub fn parse_result(
     })
 }
 
-/// docs/rules/turns-and-streams.md#session-pointer: a failed turn moves the pointer only when something came of it, because a retry would otherwise double
+/// docs/rules/turns-and-streams.md#session-pointer: a failed turn moves the pointer only where it has output, because a retry would otherwise double
 /// the user's message.
 fn moves_pointer(status: TurnStatus, messages: &[Message], calls: &[ToolCallRecord]) -> bool {
     match status {
         TurnStatus::Completed | TurnStatus::Aborted => true,
         TurnStatus::Streaming => false,
         TurnStatus::Failed => {
-            let spoke = |message: &Message| {
+            let has_output = |message: &Message| {
                 message.role == Role::Assistant
                     && (!message.content().is_empty()
                         || message
@@ -140,7 +140,7 @@ fn moves_pointer(status: TurnStatus, messages: &[Message], calls: &[ToolCallReco
                             .iter()
                             .any(|block| matches!(block, Block::ToolCall { .. })))
             };
-            messages.iter().any(spoke)
+            messages.iter().any(has_output)
                 || calls.iter().any(|call| call.status == ToolCallStatus::Completed)
         }
     }
@@ -176,18 +176,18 @@ fn items<'a>(path: &str, raw: Raw<'a>) -> Parsed<Vec<&'a RawValue>> {
     serde_json::from_str(raw.get()).map_err(|_| InputError::new(path, "is not an array"))
 }
 
-/// The messages in order, and which of them came without blocks.
+/// The messages in order, and the ids of those without blocks.
 fn messages(raw: Raw<'_>, defaults: &mut Defaults<'_>) -> Parsed<(Vec<Message>, HashSet<String>)> {
     let mut messages: Vec<Message> = Vec::new();
     let mut bare = HashSet::new();
     for (index, raw) in items("result.messages", raw)?.into_iter().enumerate() {
         let path = format!("result.messages[{index}]");
         let mut message = parse_message(&path, raw.get(), defaults)?;
-        let place: Place<'_> = serde_json::from_str(raw.get())
+        let fields: RawMessage<'_> = serde_json::from_str(raw.get())
             .map_err(|_| InputError::new(&path, "is not a message object"))?;
-        message.id = id(&format!("{path}.id"), place.id)?;
-        message.sequence = required(&format!("{path}.sequence"), place.sequence)?;
-        message.created_at = required(&format!("{path}.createdAt"), place.created_at)?;
+        message.id = id(&format!("{path}.id"), fields.id)?;
+        message.sequence = required(&format!("{path}.sequence"), fields.sequence)?;
+        message.created_at = required(&format!("{path}.createdAt"), fields.created_at)?;
         if messages.last().is_some_and(|last| last.sequence >= message.sequence) {
             return Err(InputError::new(
                 format!("{path}.sequence"),
@@ -200,7 +200,7 @@ fn messages(raw: Raw<'_>, defaults: &mut Defaults<'_>) -> Parsed<(Vec<Message>, 
                 format!("`{}` is there twice", message.id),
             ));
         }
-        if place.blocks.is_none() {
+        if fields.blocks.is_none() {
             bare.insert(message.id.clone());
         }
         messages.push(message);
@@ -254,29 +254,29 @@ fn link(messages: &mut [Message], bare: &HashSet<String>, calls: &mut [ToolCallR
                 if plain {
                     complete_result(message, call);
                 }
-                if let Some(asker) = assistant.and_then(|at| messages.get_mut(at)) {
-                    attach(asker, bare, call);
+                if let Some(request) = assistant.and_then(|at| messages.get_mut(at)) {
+                    attach(request, bare, call);
                 }
             }
         }
     }
-    // Calls without a result message: the last assistant message asked for them.
-    let Some(asker) = assistant.and_then(|at| messages.get_mut(at)) else { return };
+    // Calls without a result message are those of the last assistant message.
+    let Some(request) = assistant.and_then(|at| messages.get_mut(at)) else { return };
     let mut left: Vec<usize> = waiting.into_values().flatten().collect();
     left.sort_unstable();
     for index in left {
         if let Some(call) = calls.get_mut(index) {
-            attach(asker, bare, call);
+            attach(request, bare, call);
         }
     }
 }
 
-fn attach(asker: &mut Message, bare: &HashSet<String>, call: &mut ToolCallRecord) {
+fn attach(request: &mut Message, bare: &HashSet<String>, call: &mut ToolCallRecord) {
     if call.message_id.is_empty() {
-        call.message_id.clone_from(&asker.id);
+        call.message_id.clone_from(&request.id);
     }
-    if bare.contains(&asker.id) {
-        asker.blocks.push(Block::ToolCall {
+    if bare.contains(&request.id) {
+        request.blocks.push(Block::ToolCall {
             id: call.id.clone(),
             name: call.tool_name.clone(),
             arguments_json: call.params.get().to_owned(),

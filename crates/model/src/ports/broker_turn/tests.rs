@@ -66,8 +66,8 @@ fn a_result_of_the_seed_becomes_a_whole_commit() {
     assert_eq!(commit.settings.tools_available, ["read"]);
     assert_eq!(commit.settings.permissions_granted, r#"[{"fs":"read"}]"#);
     assert!(commit.move_pointer && commit.header.expected_head.is_none());
-    let asked: Vec<_> = commit.tool_calls.iter().map(|call| call.message_id.as_str()).collect();
-    assert_eq!(asked, ["m1", "m1"]);
+    let requests: Vec<_> = commit.tool_calls.iter().map(|call| call.message_id.as_str()).collect();
+    assert_eq!(requests, ["m1", "m1"]);
     let call = |id: &str, path: &str| Block::ToolCall {
         id: id.to_owned(),
         name: "read".to_owned(),

@@ -1,0 +1,179 @@
+//! The events of runs: what a follower has seen stays true, whatever becomes of the process that ran.
+
+use crate::live_run::{PlayedRun, error_event, json};
+use crate::store::{Fixture, ProcessEnd};
+use crate::turns::{begin, ending, short_turn};
+use model::{Cursor, Follows, LedgerPorts, Opened, StorageErrorKind};
+
+/// What a reader of a run has got so far.
+#[derive(Default)]
+struct Seen {
+    events: Vec<String>,
+    last: u64,
+    over: bool,
+}
+
+impl Seen {
+    async fn next_page(&mut self, ledger: &LedgerPorts, turn_id: &str) {
+        let of = Follows::Turn(turn_id.to_owned());
+        let page = ledger.read.follow(of, self.last).await.unwrap();
+        assert_eq!(page.last, self.last + page.events.len() as u64, "without a gap");
+        self.events.extend(page.events);
+        (self.last, self.over) = (page.last, page.over);
+    }
+
+    /// Follows until there are so many events.
+    async fn until(&mut self, ledger: &LedgerPorts, turn_id: &str, count: usize) {
+        while self.events.len() < count {
+            assert!(!self.over, "the run goes on");
+            self.next_page(ledger, turn_id).await;
+        }
+    }
+}
+
+/// Everything that a reader gets that comes later.
+async fn replay(ledger: &LedgerPorts, turn_id: &str) -> Vec<String> {
+    let mut seen = Seen::default();
+    while !seen.over {
+        seen.next_page(ledger, turn_id).await;
+    }
+    seen.events
+}
+
+/// A case.
+pub async fn what_a_follower_has_seen_is_a_prefix_of_what_a_later_one_gets_after_a_kill(
+    mut fixture: Fixture,
+) {
+    for seen in 1..=12 {
+        let (id, label) = (format!("t{seen:02}"), format!("s{seen}"));
+        let turn = short_turn(&id, &label, None);
+        let run = PlayedRun::new(&fixture.ledger, &turn);
+        begin(&fixture.ledger, &turn).await;
+        let elsewhere = fixture.store.beside().await;
+        let (mut here, mut there) = (Seen::default(), Seen::default());
+        let mut emitted = Vec::new();
+        for number in 1..=seen {
+            emitted.push(match number % 4 {
+                3 => run.emit_control(&format!("control {number}")),
+                other => run.emit(&format!("text {number}"), other == 0),
+            });
+            // The first half one by one, the others as they come.
+            if number <= seen / 2 {
+                here.until(&fixture.ledger, &id, number).await;
+            }
+        }
+        here.until(&fixture.ledger, &id, seen).await;
+        there.until(&elsewhere, &id, seen.div_ceil(2)).await;
+        // Nobody has seen these.
+        emitted.extend((0..3).map(|number| run.emit(&format!("unseen {number}"), number == 2)));
+        let acknowledged = usize::try_from(run.acknowledged()).unwrap();
+        fixture.next_process(ProcessEnd::Killed).await;
+        drop(run);
+        let later = replay(&fixture.ledger, &id).await;
+        assert!(later.len() >= acknowledged, "killed after {seen}");
+        for followed in [&here, &there] {
+            let kept = later.get(..followed.events.len());
+            assert_eq!(kept, Some(followed.events.as_slice()), "killed after {seen}");
+        }
+        assert_eq!(Some(later.as_slice()), emitted.get(..later.len()), "killed after {seen}");
+    }
+}
+
+/// A case.
+pub async fn a_resumed_turn_goes_on_behind_the_events_that_were_seen(mut fixture: Fixture) {
+    let turn = short_turn("t1", "main", None);
+    let run = PlayedRun::new(&fixture.ledger, &turn);
+    begin(&fixture.ledger, &turn).await;
+    let mut expected = vec![run.emit("a", true), run.emit("b", true)];
+    let mut seen = Seen::default();
+    seen.until(&fixture.ledger, "t1", 2).await;
+    fixture.next_process(ProcessEnd::Killed).await;
+    drop(run);
+    let ledger = &fixture.ledger;
+    assert_eq!(ledger.read.last_event("t1").await.unwrap(), 2);
+    let run = PlayedRun::resuming(ledger, &turn, 2);
+    let Opened::Leased(open) = ledger.journal.reopen("t1").await.unwrap() else {
+        panic!("its process is gone");
+    };
+    expected.push(run.emit("c", false));
+    seen.until(ledger, "t1", 3).await;
+    assert_eq!(seen.events, expected);
+    // What nobody has written goes along with the end of the turn, which comes last.
+    expected.push(run.emit("d", false));
+    let mut ended = ending(&turn, open.epoch, 1);
+    ended.last_event = Some(error_event("it broke"));
+    ledger.journal.commit(ended).await.unwrap();
+    drop(run);
+    expected.push(json(&error_event("it broke").numbered(5)));
+    while !seen.over {
+        seen.next_page(ledger, "t1").await;
+    }
+    assert_eq!(seen.events, expected);
+    fixture.next_process(ProcessEnd::Killed).await;
+    assert_eq!(replay(&fixture.ledger, "t1").await, expected);
+}
+
+/// A case.
+pub async fn an_end_that_is_refused_is_no_event(fixture: Fixture) {
+    let turn = short_turn("t1", "main", None);
+    let run = PlayedRun::new(&fixture.ledger, &turn);
+    let epoch = begin(&fixture.ledger, &turn).await;
+    let mut expected = vec![run.emit("a", true)];
+    let mut seen = Seen::default();
+    seen.until(&fixture.ledger, "t1", 1).await;
+    let mut refused = ending(&turn, epoch, 1);
+    // Of a message that is not there.
+    refused.tool_calls = crate::turns::turn("t1", "main", None).tool_calls;
+    refused.last_event = Some(error_event("too early"));
+    let error = fixture.ledger.journal.commit(refused).await.unwrap_err();
+    assert_eq!(error.kind, StorageErrorKind::Constraint);
+    expected.push(run.emit("b", true));
+    let mut ended = ending(&turn, epoch, 1);
+    ended.last_event = Some(error_event("it broke"));
+    fixture.ledger.journal.commit(ended).await.unwrap();
+    drop(run);
+    expected.push(json(&error_event("it broke").numbered(3)));
+    assert_eq!(replay(&fixture.ledger, "t1").await, expected);
+}
+
+/// A case.
+pub async fn a_session_is_watched_from_run_to_run_without_a_gap(fixture: Fixture) {
+    let ledger = &fixture.ledger;
+    let mut expected = Vec::new();
+    let (mut cursor, mut watched): (Option<Cursor>, _) = (None, Vec::new());
+    for (id, parent) in [("t1", None), ("t2", Some("t1"))] {
+        let turn = short_turn(id, "main", parent);
+        let run = PlayedRun::new(ledger, &turn);
+        let epoch = begin(ledger, &turn).await;
+        let names = |event: String| (format!("run-{id}"), id.to_owned(), event);
+        expected.push(names(run.emit("a", true)));
+        while watched.len() < expected.len() {
+            let page = ledger.read.watch("main", cursor.clone()).await.unwrap();
+            watched.extend(page.events);
+            cursor = Some(page.cursor);
+        }
+        let mut ended = ending(&turn, epoch, 1);
+        ended.last_event = Some(error_event("over"));
+        ledger.journal.commit(ended).await.unwrap();
+        expected.push(names(json(&error_event("over").numbered(2))));
+    }
+    while watched.len() < expected.len() {
+        let page = ledger.read.watch("main", cursor.clone()).await.unwrap();
+        watched.extend(page.events);
+        cursor = Some(page.cursor);
+    }
+    assert_eq!(watched, expected);
+}
+
+/// A case.
+pub async fn a_run_without_events_is_refused_by_what_is_known_of_it(fixture: Fixture) {
+    fixture.commit(short_turn("t1", "main", None)).await.unwrap();
+    for (of, kind) in [
+        (Follows::Turn("t1".to_owned()), StorageErrorKind::EventsExpired),
+        (Follows::Run("run-t1".to_owned()), StorageErrorKind::EventsExpired),
+        (Follows::Turn("t2".to_owned()), StorageErrorKind::UnknownRun),
+        (Follows::Run("run-t2".to_owned()), StorageErrorKind::UnknownRun),
+    ] {
+        assert_eq!(fixture.ledger.read.follow(of, 0).await.unwrap_err().kind, kind);
+    }
+}

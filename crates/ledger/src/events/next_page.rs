@@ -1,0 +1,103 @@
+//! The next page of events, of one run or of whatever runs in a session: waits until there is one.
+//!
+//! A run of this process is followed in memory, one of another by watching the file. It must never report that a run goes on
+//! whose process is gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::events::follow::{self, Found};
+use crate::events::poller::Poller;
+use crate::events::runs::Runs;
+use crate::lease::claim::Claim;
+use crate::sqlite::error::Stored;
+use crate::sqlite::readers::{self, Readers};
+use model::{Cursor, EventPage, Follows, SessionPage};
+
+/// How often a process without new events is looked for: a killed one changes nothing.
+const ALIVE: Duration = Duration::from_millis(250);
+
+/// What following needs of an open ledger.
+pub(crate) struct FollowParts<'a> {
+    pub(crate) claim: &'a Claim,
+    pub(crate) readers: &'a Arc<Readers>,
+    pub(crate) runs: &'a Arc<Runs>,
+    pub(crate) poller: &'a Arc<Poller>,
+}
+
+/// The events of a run after number `after`; waits until there are some, or it is known that none come.
+///
+/// # Errors
+/// `unknown_run`, `events_expired`; any of storage.
+pub(crate) async fn of_run(parts: FollowParts<'_>, of: Follows, after: u64) -> Stored<EventPage> {
+    let FollowParts { claim, readers, runs, poller } = parts;
+    let (mut follower, mut of, mut doubted) = (None, of, false);
+    loop {
+        let entry = match &of {
+            Follows::Turn(turn) => runs.entry(turn),
+            Follows::Run(run) => runs.of_run(run),
+        };
+        if let Some(entry) = &entry {
+            of = Follows::Turn(entry.names.turn_id.clone());
+        }
+        let begins = entry.as_ref().is_some_and(|entry| entry.keeps);
+        let mut stored = entry.as_ref().map(|entry| entry.subscribe());
+        if let Some((entry, stored)) = entry.zip(stored.as_mut()) {
+            match entry.recent(after) {
+                Some(recent) if recent.is_empty() => {
+                    // Dropped with the entry, it changes at once: the run has ended.
+                    drop(entry);
+                    let _ = tokio::time::timeout(ALIVE, stored.changed()).await;
+                    continue;
+                }
+                Some(recent) => {
+                    let turn_id = entry.names.turn_id.clone();
+                    return Ok(follow::page(turn_id, after, &recent, false));
+                }
+                None => {}
+            }
+        }
+        // Watched from before the read, so that nothing falls between.
+        let follower = follower.get_or_insert_with(|| poller.follow());
+        let read = follow::events_after(claim, runs, of.clone(), after);
+        match readers.run(|connection| readers::snapshot(connection, read)).await {
+            Ok(Found { page, .. }) if page.over || !page.events.is_empty() => return Ok(page),
+            // It was under way in what was read and is not now: it may have ended in between, and its end is not read.
+            Ok(found) if found.gone && !std::mem::replace(&mut doubted, true) => continue,
+            Ok(Found { page, gone: true }) => return Ok(EventPage { over: true, ..page }),
+            // A run that has just begun has no event in the file.
+            Err(error) if !(begins && follow::is_unkept(&error)) => {
+                return Err(error);
+            }
+            Ok(_) | Err(_) => {}
+        }
+        let _ = tokio::time::timeout(ALIVE, follower.changed()).await;
+    }
+}
+
+/// The events of a session's runs after `cursor`, by run in order; waits until there are some. Without a cursor the
+/// events of the runs under way come from their beginning.
+///
+/// # Errors
+/// Any of storage.
+pub(crate) async fn of_session(
+    parts: FollowParts<'_>,
+    label: &str,
+    mut cursor: Option<Cursor>,
+) -> Stored<SessionPage> {
+    let FollowParts { readers, poller, .. } = parts;
+    let mut follower = poller.follow();
+    let first = cursor.is_none();
+    loop {
+        let (label, from) = (label.to_owned(), cursor.take());
+        let read = move |connection: &Connection| follow::session_after(connection, &label, from);
+        let page = readers.run(|connection| readers::snapshot(connection, read)).await?;
+        if first || !page.events.is_empty() {
+            return Ok(page);
+        }
+        cursor = Some(page.cursor);
+        follower.changed().await;
+    }
+}

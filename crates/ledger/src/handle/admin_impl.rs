@@ -1,0 +1,205 @@
+//! The host's port for changes and care ([`LedgerAdmin`]): names of sessions, forks, a broker's turns, commands, the file.
+//!
+//! Each is carried out by its room. It must never contain SQL.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::events::commands::{self, CommandParts};
+use crate::handle::ledger::Ledger;
+use crate::journal::{commit, compaction};
+use crate::maintenance::{backup, stats, vacuum, verify};
+use crate::open::registry;
+use crate::rows::row_types;
+use crate::sessions::pointers::{self, unknown_session};
+use crate::sessions::{aliases, fork, persona};
+use crate::sqlite::error::closed;
+use crate::transfer::{self, Target};
+use model::{
+    AliasRow, CommitReceipt, LedgerAdmin, LedgerBackup, LedgerExport, LedgerFormat, LedgerImport,
+    LedgerReport, LedgerStats, LedgerVacuum, PersonaRow, PortFuture, SessionCommand, SessionRow,
+    StorageError, StorageErrorKind, Supported, TurnEnd,
+};
+
+impl LedgerAdmin for Ledger {
+    fn fork_at<'a>(
+        &'a self,
+        turn_id: &'a str,
+        label: Option<&'a str>,
+        call: Option<&'a str>,
+    ) -> PortFuture<'a, SessionRow> {
+        Box::pin(async move {
+            let label = match label {
+                Some(label) => model::session_label("label", label).map_err(|error| {
+                    StorageError::new(StorageErrorKind::Constraint, error.to_string()).at("label")
+                })?,
+                None => format!("fork-{}", self.clock.new_id()),
+            };
+            let (turn_id, call) = (turn_id.to_owned(), call.map(ToOwned::to_owned));
+            let (clock, core) = (self.clock.clone(), self.core()?);
+            let work = move |connection: &rusqlite::Connection| {
+                fork::fork(connection, &turn_id, &label, call.as_deref(), &clock)?;
+                row_types::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
+            };
+            let session = core.writer.submit(work).await?;
+            core.poller.ended(1);
+            Ok(session)
+        })
+    }
+
+    fn uncompact<'a>(&'a self, label: &'a str) -> PortFuture<'a, Option<SessionRow>> {
+        let (label, now) = (label.to_owned(), self.clock.now_ms());
+        self.write(move |connection, claim| {
+            let label = aliases::resolve(connection, &label)?;
+            if pointers::head(connection, &label)?.is_none() {
+                return Err(unknown_session(&label));
+            }
+            if !compaction::uncompact(connection, &label, claim, now)? {
+                return Ok(None);
+            }
+            row_types::session(connection, &label)
+        })
+    }
+
+    fn write_turn(&self, turn: TurnEnd) -> PortFuture<'_, CommitReceipt> {
+        Box::pin(async move {
+            let (clock, core) = (self.clock.clone(), self.core()?);
+            let claim = core.claim.clone();
+            let work = move |connection: &rusqlite::Connection| {
+                let mut turn = turn.clone();
+                let header = &mut turn.header;
+                header.session_label = aliases::resolve(connection, &header.session_label)?;
+                let head = pointers::head(connection, &header.session_label)?.flatten();
+                header.parent_turn_id = header.parent_turn_id.take().or_else(|| head.clone());
+                // A session without a turn has no head that could have moved.
+                header.expected_head = head.and(header.parent_turn_id.clone());
+                commit::commit_turn(connection, &turn, &claim, &clock)
+            };
+            let receipt = core.writer.submit(work).await?;
+            core.poller.ended(1);
+            Ok(receipt)
+        })
+    }
+
+    fn set_alias(&self, alias: String, label: String) -> PortFuture<'_, AliasRow> {
+        let now = self.clock.now_ms();
+        self.write(move |connection, _| aliases::set(connection, &alias, &label, now))
+    }
+
+    fn remove_alias(&self, alias: String) -> PortFuture<'_, bool> {
+        self.write(move |connection, _| aliases::remove(connection, &alias))
+    }
+
+    fn set_archived(&self, label: String, archived: bool) -> PortFuture<'_, SessionRow> {
+        let now = self.clock.now_ms();
+        self.write(move |connection, claim| {
+            // Out of the archive, by its own label: an alias of that name would hide it.
+            let label = if archived || pointers::visible_head(connection, &label)?.is_none() {
+                aliases::resolve(connection, &label)?
+            } else {
+                label.clone()
+            };
+            pointers::set_archived(connection, &label, archived, claim, now)?;
+            row_types::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
+        })
+    }
+
+    fn put_persona(&self, id: String, main: Option<String>) -> PortFuture<'_, PersonaRow> {
+        let now = self.clock.now_ms();
+        self.write(move |connection, _| persona::put(connection, &id, main.as_deref(), now))
+    }
+
+    fn command<'a>(&'a self, label: &'a str, command: SessionCommand) -> PortFuture<'a, bool> {
+        Box::pin(async move {
+            let core = self.core()?;
+            let parts = CommandParts {
+                claim: &core.claim,
+                writer: &core.writer,
+                readers: &core.readers,
+                runs: &core.runs,
+                poller: &core.poller,
+            };
+            commands::send(parts, label, command).await
+        })
+    }
+
+    fn verify(&self) -> PortFuture<'_, LedgerReport> {
+        Box::pin(async move {
+            let core = self.core()?;
+            let (path, clock) = (core.path.clone(), self.clock.clone());
+            let pool = Arc::clone(&core.readers);
+            core.readers.beside(move || verify::verify(&path, &clock, &pool)).await
+        })
+    }
+
+    fn stats(&self) -> PortFuture<'_, LedgerStats> {
+        Box::pin(async move {
+            let path = self.core()?.path.clone();
+            self.read(move |connection| stats::stats(connection, &path)).await
+        })
+    }
+
+    fn backup<'a>(&'a self, path: &'a Path) -> PortFuture<'a, Supported<LedgerBackup>> {
+        Box::pin(async move {
+            let core = self.core()?;
+            let (from, to, clock) = (core.path.clone(), path.to_owned(), self.clock.clone());
+            let pool = Arc::clone(&core.readers);
+            let copy = core.readers.beside(move || backup::backup(&from, &to, &clock, &pool));
+            copy.await.map(Supported::Done)
+        })
+    }
+
+    /// Rewrites the file without its free pages. Commits wait meanwhile, and the disk needs room for a second copy.
+    fn vacuum(&self) -> PortFuture<'_, Supported<LedgerVacuum>> {
+        Box::pin(async move {
+            let core = self.core()?;
+            let path = core.path.clone();
+            let rewrite =
+                core.writer.submit_alone(move |connection| vacuum::vacuum(connection, &path));
+            rewrite.await.map(Supported::Done)
+        })
+    }
+
+    fn export<'a>(
+        &'a self,
+        path: &'a Path,
+        format: LedgerFormat,
+        label: Option<String>,
+    ) -> PortFuture<'a, LedgerExport> {
+        Box::pin(async move {
+            let (to, clock) = (path.to_owned(), self.clock.clone());
+            let ledger_id = self.core()?.ledger_id.clone();
+            self.read(move |connection| {
+                transfer::export(connection, &to, format, label.as_deref(), (&ledger_id, &clock))
+            })
+            .await
+        })
+    }
+
+    fn import<'a>(
+        &'a self,
+        path: &'a Path,
+        format: LedgerFormat,
+        label: Option<String>,
+    ) -> PortFuture<'a, LedgerImport> {
+        Box::pin(async move {
+            let (core, path) = (self.core()?, path.to_owned());
+            let target = Target {
+                writer: Arc::clone(&core.writer),
+                poller: Arc::clone(&core.poller),
+                clock: self.clock.clone(),
+                runtime: tokio::runtime::Handle::current(),
+            };
+            core.readers.beside(move || transfer::import(&path, format, label, target)).await
+        })
+    }
+
+    /// Waits for what was handed over, and, with the last handle, checkpoints and closes the files.
+    fn close(&self) -> PortFuture<'_, ()> {
+        Box::pin(async move {
+            let Some(core) = self.take() else { return Ok(()) };
+            let done = tokio::task::spawn_blocking(move || registry::release(&core)).await;
+            done.map_err(|_| closed())
+        })
+    }
+}
