@@ -70,7 +70,7 @@ test.each([0, 1, 5])('a ledger whose header has schema version %i is damaged', a
   expect(readFileSync(file).equals(bytes)).toBe(true)
 })
 
-test("an invalid argument of `whole_text` is an error of the query, a lost blob is damage", async () => {
+test('an invalid argument of `whole_text` is an error of the query, a lost blob is damage', async () => {
   const { file } = folder()
   const { engine } = scriptedEngine([{ text: 'x'.repeat(70_000) }], { ledger: { path: file } })
   closing(engine)

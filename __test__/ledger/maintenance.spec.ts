@@ -359,32 +359,29 @@ describe('stats and vacuum', () => {
     })
   })
 
-  test.skipIf(!sqlite3)(
-    'vacuum frees pages, between runs that commit (sqlite3)',
-    async () => {
-      const { file } = folder()
-      const turns = await written(file)
-      execFileSync('sqlite3', [
-        file,
-        'CREATE TABLE ballast (x); WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) INSERT INTO ballast SELECT zeroblob(4000) FROM n; DROP TABLE ballast;',
-      ])
-      const engine = open(file, ['more', 'and more', 'and more'])
-      const before = await engine.ledger.stats()
-      expect(before.freeBytes).toBeGreaterThan(1_000_000)
-      const runs = [1, 2, 3].map((n) => engine.run(context({ sessionLabel: `other-${n}` })).result)
-      const { bytesBefore, bytesAfter } = await engine.ledger.vacuum()
-      expect(bytesBefore).toBeGreaterThan(1_000_000)
-      expect(bytesAfter).toBeLessThan(bytesBefore - 1_000_000)
-      for (const { persisted } of await Promise.all(runs)) expect(persisted).toBe(true)
-      expect(await engine.ledger.stats()).toMatchObject({ freeBytes: 0 })
-      expect(await engine.ledger.verify()).toMatchObject({ ok: true, checked: { turns: 8 } })
-      expect(await engine.ledger.turn(turns[0] as string)).not.toBeNull()
-      // The connection is unchanged: no file can be attached.
-      expect(await refusal(engine.ledger.query("ATTACH ':memory:' AS other"))).toEqual({
-        code: 'invalid_query',
-      })
-    },
-  )
+  test.skipIf(!sqlite3)('vacuum frees pages, between runs that commit (sqlite3)', async () => {
+    const { file } = folder()
+    const turns = await written(file)
+    execFileSync('sqlite3', [
+      file,
+      'CREATE TABLE ballast (x); WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) INSERT INTO ballast SELECT zeroblob(4000) FROM n; DROP TABLE ballast;',
+    ])
+    const engine = open(file, ['more', 'and more', 'and more'])
+    const before = await engine.ledger.stats()
+    expect(before.freeBytes).toBeGreaterThan(1_000_000)
+    const runs = [1, 2, 3].map((n) => engine.run(context({ sessionLabel: `other-${n}` })).result)
+    const { bytesBefore, bytesAfter } = await engine.ledger.vacuum()
+    expect(bytesBefore).toBeGreaterThan(1_000_000)
+    expect(bytesAfter).toBeLessThan(bytesBefore - 1_000_000)
+    for (const { persisted } of await Promise.all(runs)) expect(persisted).toBe(true)
+    expect(await engine.ledger.stats()).toMatchObject({ freeBytes: 0 })
+    expect(await engine.ledger.verify()).toMatchObject({ ok: true, checked: { turns: 8 } })
+    expect(await engine.ledger.turn(turns[0] as string)).not.toBeNull()
+    // The connection is unchanged: no file can be attached.
+    expect(await refusal(engine.ledger.query("ATTACH ':memory:' AS other"))).toEqual({
+      code: 'invalid_query',
+    })
+  })
 })
 
 describe('arguments', () => {
