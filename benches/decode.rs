@@ -1,4 +1,4 @@
-//! How fast each API's stream becomes blocks (event parser, decoder, accumulator), and messages become JSON.
+//! The speed of decoding each API's stream to blocks (event parser, decoder, accumulator), and of encoding messages.
 //!
 //! Run with `cargo bench --no-default-features --bench decode`. It must never read a socket or a recording.
 
@@ -13,7 +13,7 @@ use provider::{
 use serde_json::value::RawValue;
 use turn::Accumulator;
 
-/// What the socket gives at once.
+/// The size of one read of the socket.
 const CHUNK: usize = 16 * 1024;
 /// How many deltas a response has.
 const DELTAS: usize = 20_000;
@@ -30,7 +30,7 @@ fn main() {
     divan::main();
 }
 
-/// The wire of an API, as the options make it.
+/// The wire of an API, created from options.
 fn wire(api: &str) -> Option<Box<dyn Wire>> {
     let options = format!(r#"{{"test":{{"api":"{api}","baseUrl":"http://127.0.0.1:9"}}}}"#);
     let options: &RawValue = serde_json::from_str(&options).ok()?;
@@ -41,7 +41,7 @@ fn wire(api: &str) -> Option<Box<dyn Wire>> {
     }
 }
 
-/// What a response of the measured streams holds.
+/// The content of a measured response.
 #[derive(Clone, Copy, PartialEq)]
 enum Content {
     /// Words.
@@ -169,7 +169,7 @@ fn response(api: Api, content: Content) -> (Vec<u8>, usize) {
             if content == Content::Text {
                 deltas.for_each(|delta| chunk(&format!(r#"{{"text":"{delta}"}}"#), ""));
             } else {
-                // Arguments come whole here.
+                // Arguments are whole in this API.
                 let args = r#"{"p":"0123456789"}"#;
                 let call = format!(r#"{{"functionCall":{{"name":"write","args":{args}}}}}"#);
                 (0..DELTAS / 10).for_each(|_| chunk(&call, ""));

@@ -1,8 +1,8 @@
-//! The ledger's figures (docs/rules/performance.md#targets, W6): one turn of nine rows, at once and by its commit points, many sessions at once, long
-//! histories, the first call of a process, size.
+//! The ledger's figures (docs/rules/performance.md#targets, W6): one turn of nine rows, in one commit and by its commit
+//! points, many concurrent sessions, long histories, the first call of a process, size.
 //!
-//! Each commit stands beside its floor: the same nine rows through rusqlite alone, on this thread. It must never run
-//! on a file system in memory, where a sync costs nothing. `cargo bench --bench ledger -- --sample-count 1` for a look.
+//! Each commit is compared with its floor: the same nine rows through rusqlite only, on this thread. It must never run on a
+//! file system in memory, where a sync costs nothing. `cargo bench --bench ledger -- --sample-count 1` is a quick run.
 
 #![expect(
     clippy::panic,
@@ -179,7 +179,7 @@ fn commit_one_turn(bencher: divan::Bencher<'_, '_>, mode: &str) {
         });
 }
 
-/// The same turn by its commit points: W0, W1 with W2, W3, W4. Each waits for its own, as a run with one tool round does.
+/// The same turn by its commit points: W0, W1 with W2, W3, W4. It waits for each, as a run with one tool round does.
 async fn journalled(ledger: &Ledger, turn: &TurnEnd) -> Option<String> {
     let opening = TurnOpening {
         turn_id: turn.turn_id.clone(),
@@ -230,7 +230,7 @@ fn journal_one_turn(bencher: divan::Bencher<'_, '_>, mode: &str) {
         });
 }
 
-/// The same nine rows, prepared once, without a thread, a check or a message of ours.
+/// The same nine rows, prepared once, without the writer thread and the engine's checks.
 #[divan::bench(args = ["FULL", "NORMAL"], sample_count = 500)]
 fn floor_one_turn(bencher: divan::Bencher<'_, '_>, mode: &str) {
     let (folder, clock) = (folder(), Clock::default());
@@ -281,7 +281,7 @@ CREATE TABLE sessions (label TEXT PRIMARY KEY, thread_id TEXT, updated_at INTEGE
 CREATE TABLE session_history (id INTEGER PRIMARY KEY, session_label TEXT, thread_id TEXT, changed_at INTEGER) STRICT;
 ";
 
-/// Turns of many sessions at once: what one transaction takes together is synced once.
+/// Turns of many concurrent sessions: the turns of one transaction are synced once.
 fn sessions_at_once(
     bencher: divan::Bencher<'_, '_>,
     (mode, sessions): (&str, usize),
@@ -318,7 +318,7 @@ fn journal_many_sessions(bencher: divan::Bencher<'_, '_>, how: (&str, usize)) {
     sessions_at_once(bencher, how, async |ledger, turn| journalled(ledger, &turn).await);
 }
 
-/// A ledger of one thread with so many turns of four messages; the head but one, and the head.
+/// A ledger with one thread of this many turns of four messages; the parent of the head, and the head.
 fn thread(folder: &Path, runtime: &Runtime, turns: usize) -> (Arc<Ledger>, [Option<String>; 2]) {
     let clock = Clock::default();
     let ledger = open(&folder.join("ledger.db"), Synchronous::Normal);
@@ -354,7 +354,7 @@ fn history_after_a_known_head(bencher: divan::Bencher<'_, '_>, messages: usize) 
     });
 }
 
-/// A session of 10,000 turns whose last compaction left the newest 50.
+/// A session of 10,000 turns with a compaction before the newest 50.
 fn compacted(folder: &Path, runtime: &Runtime) -> Arc<Ledger> {
     let clock = Clock::default();
     let (ledger, [_, head]) = thread(folder, runtime, 9_950);
@@ -399,13 +399,13 @@ fn history_of_the_last_50_of_10_000_turns(bencher: divan::Bencher<'_, '_>) {
     let ledger = compacted(folder.path(), &runtime);
     bencher.bench_local(|| {
         let history = runtime.block_on(Journal::history(&*ledger, "main", None, None)).unwrap();
-        // The summary, and the 50.
+        // The summary and the 50.
         assert_eq!(history.turns.len(), 51);
         history
     });
 }
 
-/// What the first call of a process waits for: opening the file, and the same history.
+/// What the first call of a process waits for: opening the file, and reading the same history.
 #[divan::bench(sample_count = 20)]
 fn open_and_read_the_last_50_of_10_000_turns(bencher: divan::Bencher<'_, '_>) {
     let (folder, runtime) = (folder(), runtime());
@@ -428,7 +428,8 @@ fn fork_a_turn(bencher: divan::Bencher<'_, '_>) {
     bencher.bench_local(|| runtime.block_on(ledger.fork(&head, None)).unwrap());
 }
 
-/// The file against what was put into it: texts, arguments, results, and all ids and JSON columns of the broker interface.
+/// The size of the file compared with its content: texts, arguments, results, and all ids and JSON columns of the broker
+/// interface.
 fn size() {
     const TURNS: usize = 10_000;
     let (folder, runtime) = (folder(), runtime());
@@ -446,13 +447,13 @@ fn size() {
         mean(&took[..1_000]),
         mean(&took[TURNS - 1_000..])
     );
-    // The text of its turns is indexed behind them; a search has it done.
+    // The search index is written in the background; a search waits for it.
     let words = ledger.search("fox".to_owned(), SearchOptions::default());
     assert_eq!(runtime.block_on(words).unwrap().items.len(), 100);
     let texts = "coalesce(sum(length(CAST(content AS BLOB)) + coalesce(length(thinking), 0)), 0) FROM messages";
     let arguments = "coalesce(sum(length(params_json) + length(result_json)), 0) FROM tool_calls";
     let payload = format!("(SELECT {texts}) + (SELECT {arguments})");
-    // What the broker interface stores beside it, without the numbers.
+    // The other columns of the broker interface, without the numbers.
     let ids = [
         (
             "turns",

@@ -1,4 +1,4 @@
-//! The TypeScript of the data types, from the Rust types themselves (tests only).
+//! The TypeScript of the data types, derived from the Rust types (tests only).
 //!
 //! Owns `types/model.d.ts`: a test fails while the file does not match the types; `UPDATE_TYPES=1` writes it. It must
 //! never hold a type of its own.

@@ -1,4 +1,4 @@
-//! The ledger read back by the `sqlite3` command line: another SQLite, in another process, finds the same rows.
+//! Reads the ledger with the `sqlite3` command line: another SQLite, in another process, finds the same rows.
 //!
 //! It must never open the file with a library in this process (docs/rules/faults.md#no-second-sqlite).
 
@@ -67,7 +67,7 @@ async fn the_command_line_reads_what_was_committed() {
     }
     let fork = ledger.fork("t1", Some("side")).await.unwrap();
     assert_eq!(fork.thread_id.as_deref(), Some("t1"));
-    // While the ledger is open here, and again after it is closed.
+    // While the ledger is open here, and again after it was closed.
     for _ in 0..2 {
         let migrations =
             concat!(env!("CARGO_MANIFEST_DIR"), "/crates/ledger/src/sqlite/migrations");

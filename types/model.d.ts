@@ -1,7 +1,7 @@
 // Written by the test in src/typescript.rs. Do not edit.
 
 /**
- * Who speaks.
+ * The author of a message.
  */
 export type Role = "user" | "assistant" | "system" | "tool";
 
@@ -14,7 +14,7 @@ export type Block = { "type": "text",
  */
 text: string, 
 /**
- * JSON text of what else the provider attached to this part (citations, ids, phases), replayed verbatim.
+ * JSON text of the provider's other fields of this part (citations, ids, phases), replayed verbatim.
  */
 providerData?: string, } | { "type": "image", 
 /**
@@ -34,7 +34,7 @@ thinking: string,
  */
 signature?: string, 
 /**
- * JSON text of what else the provider attached (reasoning details, the field it came in).
+ * JSON text of the provider's other fields (reasoning details, the name of the field).
  */
 providerData?: string, } | { "type": "redacted_thinking", 
 /**
@@ -42,7 +42,7 @@ providerData?: string, } | { "type": "redacted_thinking",
  */
 data: string, 
 /**
- * JSON text of what else the provider attached, replayed verbatim.
+ * JSON text of the provider's other fields, replayed verbatim.
  */
 providerData?: string, } | { "type": "tool_call", 
 /**
@@ -62,11 +62,11 @@ argumentsJson: string,
  */
 incomplete?: boolean, 
 /**
- * JSON text of what else the provider attached (a thought signature).
+ * JSON text of the provider's other fields (a thought signature).
  */
 providerData?: string, } | { "type": "tool_result", 
 /**
- * The provider's id of the call this answers.
+ * The provider's id of the call.
  */
 toolCallId: string, 
 /**
@@ -87,7 +87,7 @@ isError: boolean, } | { "type": "opaque",
 rawJson: string, };
 
 /**
- * Where an assistant message came from: what decides whether opaque blocks may be replayed.
+ * The origin of an assistant message: it decides whether opaque blocks may be replayed.
  */
 export type Provenance = { 
 /**
@@ -99,7 +99,7 @@ provider: string,
  */
 api: string, 
 /**
- * The model that was asked.
+ * The model that was called.
  */
 model: string, 
 /**
@@ -116,7 +116,7 @@ export type AgentMessage = {
  */
 id: string, 
 /**
- * Who speaks.
+ * The author.
  */
 role: Role, 
 /**
@@ -136,7 +136,7 @@ createdAt: number,
  */
 thinking?: string, 
 /**
- * The provider's id of the call this answers (tool messages).
+ * The provider's id of the call (tool messages).
  */
 toolCallId?: string, 
 /**
@@ -144,11 +144,11 @@ toolCallId?: string,
  */
 isError?: boolean, 
 /**
- * The parts, in order: what the ledger stores and the provider gets back.
+ * The parts, in order, as the ledger stores them and the provider gets them back.
  */
 blocks: Array<Block>, 
 /**
- * Where an assistant message came from.
+ * The origin of an assistant message.
  */
 provenance?: Provenance, 
 /**
@@ -157,12 +157,12 @@ provenance?: Provenance,
 providerStopReason?: string, };
 
 /**
- * Which part the agent plays.
+ * The role of the agent.
  */
 export type AgentRole = "manager" | "worker" | "unified";
 
 /**
- * How much the model may think. Exactly one way is used, by what the model supports.
+ * How much the model may think. Exactly one field is sent, by what the model supports.
  */
 export type ThinkingConfig = { 
 /**
@@ -179,7 +179,7 @@ budgetTokens?: number,
 effort?: ThinkingEffort, };
 
 /**
- * The ways to ask for thinking.
+ * The thinking modes.
  */
 export type ThinkingMode = "enabled" | "adaptive" | "disabled";
 
@@ -227,7 +227,7 @@ export type ToolChoice = 'auto' | 'none' | 'required' | {
 name: string, };
 
 /**
- * The form of the answer's text, where the API can hold the model to one.
+ * The format of the answer's text, where the API can enforce one.
  */
 export type ResponseFormat = { "type": "json_object" } | { "type": "json_schema", 
 /**
@@ -239,7 +239,7 @@ name?: string,
  */
 schema: unknown, 
 /**
- * Whether the provider must hold the model to it exactly; true where left out.
+ * Whether the provider must enforce the schema exactly; true where left out.
  */
 strict?: boolean, };
 
@@ -252,7 +252,7 @@ export type PromptCache = {
  */
 ttl?: CacheTtl, 
 /**
- * What requests that share a prefix have in common, for APIs that route by it; derived from the session where left out.
+ * The routing key of requests that share a prefix, for APIs that use one; derived from the session where left out.
  */
 key?: string, };
 
@@ -262,7 +262,7 @@ key?: string, };
 export type CacheTtl = "off" | "5m" | "1h";
 
 /**
- * How a tool may run beside the others of the same message.
+ * How a tool may run beside the other calls of the same message.
  */
 export type ExecutionMode = "sequential" | "parallel";
 
@@ -284,7 +284,7 @@ runId: string,
  */
 sessionLabel: string, 
 /**
- * What the context gave as `target`, or null.
+ * The `target` of the context, or null.
  */
 target: DeliveryTarget, 
 /**
@@ -324,7 +324,7 @@ status: ToolStatus,
  */
 summary?: string, 
 /**
- * The assistant message that asked.
+ * The assistant message with the call.
  */
 messageId: string, 
 /**
@@ -352,7 +352,7 @@ seqFrom?: number, } | { "type": "model_switch",
  */
 from: ModelName, 
 /**
- * The model that is asked now.
+ * The model that is called now.
  */
 to: ModelName, 
 /**
@@ -372,27 +372,27 @@ reason: FailureKind,
  */
 purpose: CallPurpose, 
 /**
- * The attempt that is made after it, from 1.
+ * The number of the attempt that follows, from 1.
  */
 attempt: number, 
 /**
- * Whom it asks.
+ * The provider.
  */
 provider: string, 
 /**
- * The model it asks.
+ * The model.
  */
 model: string, 
 /**
- * The auth profile that is waited for; absent where the server needs none.
+ * The auth profile that cools down; absent where the server needs none.
  */
 profileId?: string, 
 /**
- * When it ends, in Unix milliseconds; absent where that is not known (other calls go before it).
+ * When the wait ends, in Unix milliseconds; absent where that is unknown (other calls are sent first).
  */
 until?: number, 
 /**
- * How long it takes, in milliseconds; absent where that is not known.
+ * How long the wait takes, in milliseconds; absent where that is unknown.
  */
 ms?: number, 
 /**
@@ -400,7 +400,7 @@ ms?: number,
  */
 seq: number, } | { "type": "cache_break", 
 /**
- * What broke, and what it cost.
+ * The cause and the cost.
  */
 cacheBreak: CacheBreak, 
 /**
@@ -447,7 +447,7 @@ export type ToolStatus = "started" | "completed" | "failed";
 export type AgentPhase = "start" | "streaming" | "tool_use" | "compaction_start" | "compaction_end" | "end";
 
 /**
- * The broker interface's `AgentResult`, with what the ledger and the wallet know of it.
+ * The broker interface's `AgentResult`, with what the ledger stored and what it cost.
  */
 export type AgentResult = { 
 /**
@@ -471,7 +471,7 @@ blocks: Array<Block>,
  */
 toolCalls: Array<AgentToolCall>, 
 /**
- * The sum over all calls of the provider. Those of a compaction are in the compaction's own turn, where it has one.
+ * The sum over all provider calls. Those of a compaction are in the compaction's own turn, where it has one.
  */
 usage: TokenUsage, 
 /**
@@ -499,20 +499,20 @@ durationMs: number,
  */
 error?: AgentError, 
 /**
- * The compaction that was needed.
+ * The compaction of this run, if one was needed.
  */
 compaction?: CompactionResult, 
 /**
- * True when the ledger has the turn where it belongs; false without a ledger or with a `persistError`.
+ * True when the ledger has the turn in the session's thread; false without a ledger or with a `persistError`.
  */
 persisted: boolean, 
 /**
- * Why the ledger does not have it. With `stale_head` it does, beside the session's thread: another process had moved the
- * session on meanwhile, and its pointer stayed.
+ * Why the ledger does not have it. With `stale_head` it has the turn beside the session's thread: another process had
+ * moved the session's pointer meanwhile, and the pointer was not changed.
  */
 persistError?: PersistError, 
 /**
- * Every attempt at a provider, those of summaries among them.
+ * Every attempt at a provider, those of summaries included.
  */
 attempts: Array<Attempt>, 
 /**
@@ -520,16 +520,16 @@ attempts: Array<Attempt>,
  */
 undeliveredSteering: Array<string>, 
 /**
- * The budget as it was after the last call: what the model takes, what is reserved, and what the context uses. Absent
- * where no call was about to be made.
+ * The token budget after the last call: the window, the reserves, and what the context uses. Absent where no call was
+ * prepared.
  */
 tokenBudget?: TokenBudget, 
 /**
- * What the context asked for and the requests could not contain; warnings of the guard and of a failed compaction.
+ * Options of the context that the requests could not contain; warnings of the guard and of a failed compaction.
  */
 warnings: Array<RunWarning>, 
 /**
- * Where the provider's prompt cache was of less use than it should have been.
+ * Breaks of the provider's prompt cache.
  */
 cacheBreaks: Array<CacheBreak>, };
 
@@ -551,7 +551,7 @@ id: string,
  */
 toolName: string, 
 /**
- * The arguments the tool got: parsed, coerced and valid; `{}` where they never were.
+ * The arguments that the tool received: parsed, coerced and valid; `{}` where they never became valid.
  */
 params: Record<string, unknown>, 
 /**
@@ -563,7 +563,7 @@ result?: unknown,
  */
 error?: string, 
 /**
- * Where it stands.
+ * Its status.
  */
 status: ToolCallStatus, 
 /**
@@ -587,12 +587,12 @@ spawnedSessionLabel?: string,
  */
 callId: string, 
 /**
- * The assistant message that asked.
+ * The assistant message with the call.
  */
 messageId: string, };
 
 /**
- * Where a tool call stands.
+ * The status of a tool call.
  */
 export type ToolCallStatus = "pending" | "running" | "completed" | "failed";
 
@@ -626,7 +626,7 @@ reasoningTokens: number,
 totalTokens: number, };
 
 /**
- * How many tokens a context would send: the answer of `countTokens`.
+ * How many tokens a context would send: the result of `countTokens`.
  */
 export type TokenCount = { 
 /**
@@ -654,24 +654,24 @@ messageTokens: number,
  */
 window: number, 
 /**
- * The most tokens that a prompt may have.
+ * The maximum number of tokens of a prompt.
  */
 promptLimit: number, };
 
 /**
- * One attempt at a provider, as the result and the ledger's `attempts_json` have it.
+ * One attempt at a provider, as it is in the result and in the ledger's `attempts_json`.
  */
 export type Attempt = { 
 /**
- * What the call was for; absent for an answer of the run.
+ * The purpose of the call; absent for an answer of the run.
  */
 purpose?: CallPurpose, 
 /**
- * The provider asked.
+ * The provider.
  */
 provider: string, 
 /**
- * The model asked.
+ * The model.
  */
 model: string, 
 /**
@@ -679,7 +679,7 @@ model: string,
  */
 profileId?: string, 
 /**
- * True when a complete response came back.
+ * True when a complete response was received.
  */
 ok: boolean, 
 /**
@@ -687,7 +687,7 @@ ok: boolean,
  */
 status?: number, 
 /**
- * The failure's kind; `refusal` also of a response that came whole.
+ * The failure's kind; `refusal` also for a complete response.
  */
 reason?: FailureKind, 
 /**
@@ -695,7 +695,7 @@ reason?: FailureKind,
  */
 ms: number, 
 /**
- * What it used; absent where nothing was reported and nothing came.
+ * Its usage; absent where nothing was reported and nothing was received.
  */
 usage?: TokenUsage, 
 /**
@@ -703,16 +703,16 @@ usage?: TokenUsage,
  */
 usageEstimated?: boolean, 
 /**
- * What that cost in US dollars, where the price is known.
+ * Its cost in US dollars, where the price is known.
  */
 cost?: number, 
 /**
- * How long it was held back before, for its provider's rate limits; absent where it was not. Not part of `ms`.
+ * How long it waited for its provider's rate limits before it was sent; absent where it did not. Not part of `ms`.
  */
 heldMs?: number, };
 
 /**
- * What a call of a model is for.
+ * The purpose of a call of a model.
  */
 export type CallPurpose = "run" | "summary" | "count";
 
@@ -721,7 +721,7 @@ export type CallPurpose = "run" | "summary" | "count";
  */
 export type ModelName = { 
 /**
- * The provider's name among the engine's; left out, the run's, or the one that knows the model.
+ * The provider's name among the engine's; default: the run's, or the one that has the model.
  */
 provider?: string, 
 /**
@@ -730,7 +730,7 @@ provider?: string,
 model: string, };
 
 /**
- * An auth profile as a host is shown it.
+ * An auth profile as a host sees it.
  */
 export type ProfileState = { 
 /**
@@ -742,11 +742,11 @@ id: string,
  */
 provider: string, 
 /**
- * What its key is.
+ * The kind of its key.
  */
 type: AuthType, 
 /**
- * False: it is left alone now, whatever the model.
+ * False: it cools down now, whatever the model.
  */
 available: boolean, 
 /**
@@ -758,16 +758,16 @@ lastUsedAt: number | null,
  */
 lastFailureAt: number | null, 
 /**
- * The windows in which it is left alone, that are not over.
+ * The windows in which it is not used, without expired ones.
  */
 windows: Array<ProfileWindow>, };
 
 /**
- * A time in which a profile is not asked.
+ * A time in which a profile is not used.
  */
 export type ProfileWindow = { 
 /**
- * The model it is for; null for all of the profile's.
+ * The model it applies to; null for all models of the profile.
  */
 model: string | null, 
 /**
@@ -810,7 +810,7 @@ detail: ErrorDetail, };
 export type AgentErrorKind = "context_overflow" | "auth_failure" | "rate_limit" | "model_error" | "timeout" | "compaction_failure" | "unknown";
 
 /**
- * What is known beyond the kind.
+ * The details beyond the kind.
  */
 export type ErrorDetail = { 
 /**
@@ -826,7 +826,7 @@ status?: number,
  */
 code?: string, 
 /**
- * After how many milliseconds another run may be worth it.
+ * After how many milliseconds another run may succeed.
  */
 retryAfterMs?: number, 
 /**
@@ -835,7 +835,7 @@ retryAfterMs?: number,
 retryAfterSource?: RetryAfterSource, };
 
 /**
- * Where `retryAfterMs` is from.
+ * The source of `retryAfterMs`.
  */
 export type RetryAfterSource = "provider" | "cooldown";
 
@@ -858,7 +858,7 @@ code: string,
 message: string, };
 
 /**
- * Something the engine did otherwise than the context asked, without failing for it. Reported once a run.
+ * A setting of the context that the engine did not follow, without a failure. Reported once per run.
  */
 export type RunWarning = { 
 /**
@@ -866,7 +866,7 @@ export type RunWarning = {
  */
 code: string, 
 /**
- * The context's field, where it is about one: `temperature`, `metadata.team`.
+ * The context's field, if it concerns one: `temperature`, `metadata.team`.
  */
 field?: string, 
 /**
@@ -879,19 +879,19 @@ message: string, };
  */
 export type CacheBreak = { 
 /**
- * The attempt of the run whose answer showed it, from 1.
+ * The number of the attempt that showed it, from 1.
  */
 attempt: number, 
 /**
- * What it is put down to.
+ * The cause.
  */
 cause: CacheBreakCause, 
 /**
- * The first part of the request that is another one; null where none is.
+ * The first part of the request that changed; null where none did.
  */
 part: CachePart | null, 
 /**
- * What became of it.
+ * How it changed.
  */
 change: CacheChange | null, 
 /**
@@ -899,15 +899,15 @@ change: CacheChange | null,
  */
 name: string | null, 
 /**
- * The place of the tool among the tools or of the message in the conversation as it is sent, from 0.
+ * The index of the tool among the tools, or of the message in the conversation as it is sent, from 0.
  */
 index: number | null, 
 /**
- * The message's id; null for one that is not there any more.
+ * The message's id; null for one that was removed.
  */
 messageId: string | null, 
 /**
- * Whose message it is, or was.
+ * The role of the message.
  */
 role: Role | null, 
 /**
@@ -919,20 +919,20 @@ expectedTokens: number,
  */
 readTokens: number, 
 /**
- * Tokens that were paid anew for it.
+ * Tokens that were paid again because of it.
  */
 tokens: number, 
 /**
- * What these cost, in US dollars; null where a price is unknown.
+ * Their cost in US dollars; null where a price is unknown.
  */
 cost: number | null, 
 /**
- * Milliseconds since the call before.
+ * Milliseconds since the previous call.
  */
 idleMs: number, };
 
 /**
- * What a broken cache is put down to.
+ * The cause of a broken cache.
  */
 export type CacheBreakCause = "prefix" | "expired" | "unexplained";
 
@@ -942,12 +942,12 @@ export type CacheBreakCause = "prefix" | "expired" | "unexplained";
 export type CachePart = "system" | "tool" | "message" | "setting";
 
 /**
- * What became of a part.
+ * How a part changed.
  */
 export type CacheChange = "changed" | "inserted" | "removed" | "reordered";
 
 /**
- * What a host is shown of a request.
+ * A request as the host sees it.
  */
 export type OutgoingRequest = { 
 /**
@@ -955,7 +955,7 @@ export type OutgoingRequest = {
  */
 provider: string, 
 /**
- * The model asked.
+ * The model.
  */
 model: string, 
 /**
@@ -963,23 +963,23 @@ model: string,
  */
 api: Api, 
 /**
- * Where it goes; the values of a query are left out, because one may be a key.
+ * The URL; the values of a query are left out, because one may be a key.
  */
 url: string, 
 /**
- * The body, as the provider's API has it.
+ * The body, in the form of the provider's API.
  */
 body: Record<string, any>, 
 /**
- * What it is for: an answer of the run, a summary of its session, or a count of tokens.
+ * The purpose: an answer of the run, a summary of its session, or a count of tokens.
  */
 purpose: CallPurpose, 
 /**
- * The attempt of the run, from 1.
+ * The number of the attempt, from 1.
  */
 attempt: number, 
 /**
- * The run; of a compaction that was asked for, the one its turn is stored with.
+ * The run; for a manual compaction, the one that its turn is stored with.
  */
 runId: string, };
 
@@ -988,16 +988,16 @@ runId: string, };
  */
 export type CompactionResult = { summary: string, summarizedThroughTurnId: string, firstKeptTurnId: string, turnsSummarized: number, model: string, provider: string, tokensBefore: number, tokensAfter: number, summaryTokens: number, summarizationInputTokens: number, summarizationOutputTokens: number, durationMs: number, trigger: 'context_limit' | 'overflow_recovery', 
 /**
- * What made the room.
+ * The strategy that was used.
  */
 compactionType: 'summary' | 'sliding_window' | 'hard_clear' | 'tool_result_truncation', };
 
 /**
- * A turn that was begun, has not ended, and runs nowhere: its process is gone, or lost its lease.
+ * A turn that was begun, has not ended, and runs nowhere: its process ended, or lost its lease.
  */
 export type InterruptedTurn = { 
 /**
- * The turn's ULID: what `resume` and `discard` take.
+ * The turn's ULID: the argument of `resume` and `discard`.
  */
 turnId: string, 
 /**
@@ -1013,8 +1013,8 @@ sessionLabel: string,
  */
 parentTurnId: string | null, 
 /**
- * False: the session has gone on without it, so it can only be discarded; or its stored context was altered
- * from outside, and it can only be left.
+ * False: the session has continued without it, so it can only be discarded; or its stored context was altered
+ * from outside, and it can only be left as it is.
  */
 resumable: boolean, 
 /**
@@ -1047,7 +1047,7 @@ toolCalls: Array<InterruptedCall>, };
  */
 export type InterruptedCall = { 
 /**
- * What its tool declared may be done with it.
+ * Its replay class.
  */
 replay: ReplayClass, 
 /**
@@ -1059,7 +1059,7 @@ id: string,
  */
 toolName: string, 
 /**
- * The arguments the tool got: parsed, coerced and valid; `{}` where they never were.
+ * The arguments that the tool received: parsed, coerced and valid; `{}` where they never became valid.
  */
 params: Record<string, unknown>, 
 /**
@@ -1071,7 +1071,7 @@ result?: unknown,
  */
 error?: string, 
 /**
- * Where it stands.
+ * Its status.
  */
 status: ToolCallStatus, 
 /**
@@ -1095,7 +1095,7 @@ spawnedSessionLabel?: string,
  */
 callId: string, 
 /**
- * The assistant message that asked.
+ * The assistant message with the call.
  */
 messageId: string, };
 
@@ -1105,8 +1105,8 @@ messageId: string, };
 export type Api = "anthropic-messages" | "openai-chat" | "openai-responses" | "google-generative-ai" | "bedrock-converse" | "scripted";
 
 /**
- * One provider, as the options name it. Under the name of a known service (`groq`, `openrouter`, `ollama`, …) every field
- * has a default.
+ * One provider, in the options. Under the name of a known service (`groq`, `openrouter`, `ollama`, …) every field has a
+ * default.
  */
 export type ProviderOptions = { 
 /**
@@ -1114,7 +1114,7 @@ export type ProviderOptions = {
  */
 api?: Api, 
 /**
- * Where it is; the API's path is added to it. https, unless it is this machine.
+ * Its base URL; the API's path is added to it. https, unless it is this machine.
  */
 baseUrl?: string, 
 /**
@@ -1122,11 +1122,11 @@ baseUrl?: string,
  */
 region?: string, 
 /**
- * The service it is (`vllm`, `azure`, …), where neither the host of `baseUrl` nor the provider's name shows it.
+ * The service (`vllm`, `azure`, …), if neither the host of `baseUrl` nor the provider's name shows it.
  */
 flavor?: string, 
 /**
- * The `api-version` of Azure, such as `2024-10-21`; without one `/openai/v1` is asked.
+ * The `api-version` of Azure, such as `2024-10-21`; without one `/openai/v1` is called.
  */
 apiVersion?: string, 
 /**
@@ -1154,7 +1154,7 @@ idleTimeoutMs?: number,
  */
 noProgressTimeoutMs?: number, 
 /**
- * Whether `prompt_cache_key` is sent, for the two OpenAI APIs; by default where the service is known to take it.
+ * Whether `prompt_cache_key` is sent, for the two OpenAI APIs; by default where the service is known to accept it.
  */
 promptCacheKey?: boolean, 
 /**
@@ -1174,12 +1174,12 @@ proxy?: string,
  */
 caCertificates?: string, 
 /**
- * What the scripted provider answers; for `api: 'scripted'`.
+ * The replies of the scripted provider; for `api: 'scripted'`.
  */
 script?: Script, };
 
 /**
- * One key of one provider, as the options name it.
+ * One key of one provider, in the options.
  */
 export type AuthProfile = { 
 /**
@@ -1191,8 +1191,8 @@ id: string,
  */
 provider: string, 
 /**
- * What the key is: `api_key` (default), `token` for one that travels as `authorization: Bearer`, `oauth` for such a
- * one that ends and is refreshed, or `aws` for one that signs requests (Bedrock).
+ * The kind of the key: `api_key` (default), `token` for one sent as `authorization: Bearer`, `oauth` for a token that
+ * expires and is refreshed, or `aws` for one that signs requests (Bedrock).
  */
 type?: AuthType, 
 /**
@@ -1201,17 +1201,17 @@ type?: AuthType,
  */
 key?: AuthKey, 
 /**
- * When `key` ends, in Unix milliseconds; for `oauth`.
+ * When `key` expires, in Unix milliseconds; for `oauth`.
  */
 expiresAt?: number, };
 
 /**
- * What a key is.
+ * The kind of a key.
  */
 export type AuthType = "api_key" | "token" | "oauth" | "aws";
 
 /**
- * Where the key is.
+ * The source of the key.
  */
 export type AuthKey = KeyText | AwsKey;
 
@@ -1242,9 +1242,9 @@ secretAccessKey: KeyText,
 sessionToken?: KeyText, };
 
 /**
- * A hard limit on what may be spent. A call that could pass it is not made: its run ends with `budget_exceeded`. What was
- * spent before is read from the ledger when a session, an agent or a day first pays; other processes' later runs are not
- * seen.
+ * A hard limit on spending. A call that could exceed it is not made: its run ends with `budget_exceeded`. What was
+ * spent before is read from the ledger when a session, an agent or a day first spends; later runs of other processes are
+ * not counted.
  */
 export type BudgetOptions = { 
 /**
@@ -1252,7 +1252,7 @@ export type BudgetOptions = {
  */
 per: BudgetPer, 
 /**
- * The one session (its label) or agent (its id) it is for. Default: each has its own.
+ * The only session (its label) or agent (its id) it applies to. Default: each has its own.
  */
 only?: string, 
 /**
@@ -1260,7 +1260,7 @@ only?: string,
  */
 maxTokens?: number, 
 /**
- * US dollars, by the catalogue's prices or the model's declared `cost`. A model without a price cannot be asked.
+ * US dollars, by the catalogue's prices or the model's declared `cost`. A model without a price cannot be called.
  */
 maxCost?: number, };
 
@@ -1270,7 +1270,7 @@ maxCost?: number, };
 export type BudgetPer = "run" | "session" | "agent" | "day";
 
 /**
- * What a budget stands at.
+ * The balance of a budget.
  */
 export type BudgetState = { 
 /**
@@ -1278,7 +1278,7 @@ export type BudgetState = {
  */
 per: BudgetPer, 
 /**
- * Whose it is: the turn's id, the session's label, the agent's id, or the date (UTC, `2026-01-31`).
+ * Its key: the turn's id, the session's label, the agent's id, or the date (UTC, `2026-01-31`).
  */
 key: string, 
 /**
@@ -1298,16 +1298,16 @@ usedTokens: number,
  */
 usedCost: number, 
 /**
- * Tokens held back for calls under way, at their worst.
+ * Tokens reserved for calls under way, at their largest possible size.
  */
 heldTokens: number, 
 /**
- * US dollars held back for calls under way.
+ * US dollars reserved for calls under way.
  */
 heldCost: number, };
 
 /**
- * What is known of the rate limits of a model asked with one auth profile.
+ * The known rate limits of a model under one auth profile.
  */
 export type LimitState = { 
 /**
@@ -1343,28 +1343,28 @@ output?: RateLimitState,
  */
 inFlight: number, 
 /**
- * Calls that are held back.
+ * Calls that wait.
  */
 waiting: number, 
 /**
- * Milliseconds in which none goes, after a refusal for the rate.
+ * Milliseconds in which no call is sent, after a refusal for the rate.
  */
 closedForMs: number, };
 
 /**
- * A rate limit as it stands by the last answers and what was sent since.
+ * A rate limit, computed from the last answers and the calls sent since.
  */
 export type RateLimitState = { 
 /**
- * The most of it.
+ * The maximum.
  */
 limit: number, 
 /**
- * What is left, with the calls under way counted at their estimates.
+ * What remains, with the calls under way counted at their estimates.
  */
 remaining: number, 
 /**
- * In so many milliseconds all of it is back.
+ * Milliseconds until the limit is full again.
  */
 fullInMs: number, };
 
@@ -1377,11 +1377,11 @@ export type ModelDeclaration = {
  */
 provider: string, 
 /**
- * The name that requests carry.
+ * The name in requests.
  */
 id: string, 
 /**
- * The wire API, so that what is known of the model elsewhere on that API is used here too, but for the price.
+ * The wire API: facts of the model at other providers of that API apply here too, except the price.
  */
 api?: Api, 
 /**
@@ -1389,7 +1389,7 @@ api?: Api,
  */
 name?: string, 
 /**
- * Tokens of prompt and answer together. Needed where the catalogue does not know the model.
+ * Tokens of prompt and answer together. Required where the catalogue does not have the model.
  */
 contextWindow?: number, 
 /**
@@ -1401,7 +1401,7 @@ maxInputTokens?: number,
  */
 maxOutputTokens?: number, 
 /**
- * What a prompt may hold.
+ * What a prompt may contain.
  */
 input?: Array<Modality>, 
 /**
@@ -1409,7 +1409,7 @@ input?: Array<Modality>,
  */
 reasoning?: boolean, 
 /**
- * How it may be asked to think.
+ * Which thinking settings it supports.
  */
 thinking?: ThinkingCapability, 
 /**
@@ -1430,11 +1430,11 @@ aliases?: Array<string>, };
  */
 export type ModelInfo = { 
 /**
- * Who serves it: `anthropic`, `openrouter`, …; `open` for weights that anyone may serve.
+ * The provider: `anthropic`, `openrouter`, …; `open` for weights that anyone may serve.
  */
 provider: string, 
 /**
- * The name that requests carry. After a resolution by suffix this is the catalogue's name, not the one asked for.
+ * The name in requests. After a resolution by suffix this is the catalogue's name, not the requested one.
  */
 id: string, 
 /**
@@ -1459,7 +1459,7 @@ maxInputTokens: number | null,
  */
 maxOutputTokens: number, 
 /**
- * What a prompt may hold.
+ * What a prompt may contain.
  */
 input: Array<Modality>, 
 /**
@@ -1467,7 +1467,7 @@ input: Array<Modality>,
  */
 reasoning: boolean, 
 /**
- * How it may be asked to think; null where it cannot or where that is unknown.
+ * Which thinking settings it supports; null where it cannot think or where that is unknown.
  */
 thinking: ThinkingCapability | null, 
 /**
@@ -1487,16 +1487,16 @@ aliases: Array<string>,
  */
 retires: string | null, 
 /**
- * Where the facts are from: a key of the data file's `sources`, `declared`, or `assumed`.
+ * The source of the facts: a key of the data file's `sources`, `declared`, or `assumed`.
  */
 source: string, };
 
 /**
- * What the models listed must have; all of them where nothing is named.
+ * The conditions of a list of models; all models where none is set.
  */
 export type ModelFilter = { 
 /**
- * Who serves it.
+ * The provider.
  */
 provider?: string, 
 /**
@@ -1508,7 +1508,7 @@ api?: Api,
  */
 reasoning?: boolean, 
 /**
- * What a prompt may hold.
+ * What a prompt may contain.
  */
 input?: Modality, };
 
@@ -1518,19 +1518,19 @@ input?: Modality, };
 export type Modality = "text" | "image";
 
 /**
- * The ways a model may be asked to think.
+ * The thinking settings of a model.
  */
 export type ThinkingCapability = { 
 /**
- * It takes `adaptive`: the model decides.
+ * It supports `adaptive`: the model decides.
  */
 adaptive: boolean, 
 /**
- * It takes a budget in tokens.
+ * It supports a budget in tokens.
  */
 budget: boolean, 
 /**
- * The efforts it takes, weakest first; empty where it takes none.
+ * The efforts it supports, lowest first; empty where it supports none.
  */
 efforts: Array<ThinkingEffort>, 
 /**
@@ -1568,7 +1568,7 @@ cacheWrite1h: number | null,
 tiers: Array<CostTier>, };
 
 /**
- * The prices of a call whose whole prompt is longer than a step. They hold for all of its tokens.
+ * The prices of a call with a prompt longer than a step. They apply to all of its tokens.
  */
 export type CostTier = { 
 /**
@@ -1597,12 +1597,12 @@ cacheWrite: number | null,
 cacheWrite1h: number | null, };
 
 /**
- * What a scripted provider answers: one reply per call, in order.
+ * The replies of a scripted provider: one per call, in order.
  */
 export type Script = Array<ScriptedReply> | ScriptedReplies;
 
 /**
- * The replies, and what comes after the last.
+ * The replies, and whether they repeat.
  */
 export type ScriptedReplies = { 
 /**
@@ -1610,7 +1610,7 @@ export type ScriptedReplies = {
  */
 replies: Array<ScriptedReply>, 
 /**
- * True: begin again after the last. Otherwise further calls fail with `script_exhausted`.
+ * True: start again after the last. Otherwise further calls fail with `script_exhausted`.
  */
 repeat?: boolean, };
 
@@ -1620,7 +1620,7 @@ repeat?: boolean, };
 export type ScriptedReply = string | ScriptedParts;
 
 /**
- * The parts of a reply. They come in the order of these fields; `steps` instead gives an order of its own.
+ * The parts of a reply, in the order of these fields; `steps` instead defines an exact order.
  */
 export type ScriptedParts = { 
 /**
@@ -1644,11 +1644,11 @@ signature?: string,
  */
 text?: string, 
 /**
- * Calls of tools.
+ * Tool calls.
  */
 toolCalls?: Array<ScriptedCall>, 
 /**
- * The usage reported; none where absent.
+ * The reported usage; none where absent.
  */
 usage?: ScriptedUsage, 
 /**
@@ -1660,16 +1660,16 @@ error?: ScriptedError,
  */
 stopReason?: ScriptedStop, 
 /**
- * Text, thinking and arguments come in pieces of this many characters; whole where absent.
+ * The size of the deltas of text, thinking and arguments in characters; whole where absent.
  */
 chunkSize?: number, 
 /**
- * An exact order; only `chunkSize` goes with it.
+ * An exact order; only `chunkSize` may be set beside it.
  */
 steps?: Array<ScriptedStep>, };
 
 /**
- * One step of a reply. Texts that follow each other belong to one block, also with waits between them.
+ * One step of a reply. Consecutive texts belong to one block, also with waits between them.
  */
 export type ScriptedStep = { 
 /**
@@ -1780,7 +1780,7 @@ code?: string,
  */
 message?: string, 
 /**
- * How long it asks to wait, in milliseconds.
+ * The wait that it requests, in milliseconds.
  */
 retryAfterMs?: number, };
 
@@ -1790,11 +1790,11 @@ retryAfterMs?: number, };
 export type ScriptedStop = "end_turn" | "stop_sequence" | "tool_use" | "max_tokens" | "context_full" | "refusal" | "content_filter" | "pause" | "malformed_tool_call" | "error" | "other";
 
 /**
- * One request, as the assertions see it.
+ * One recorded request.
  */
 export type ScriptedRequest = { 
 /**
- * The model asked for.
+ * The model.
  */
 model: string, 
 /**
@@ -1806,7 +1806,7 @@ system: string,
  */
 messages: Array<unknown>, 
 /**
- * The names of the tools on offer.
+ * The names of the tools.
  */
 tools: Array<string>, 
 /**
@@ -1831,7 +1831,7 @@ export type SessionRow = {
  */
 label: string, 
 /**
- * The turn the next one follows; null until the first turn.
+ * Its head, which the next turn follows; null until the first turn.
  */
 threadId: string | null, 
 /**
@@ -1839,7 +1839,7 @@ threadId: string | null,
  */
 personaId: string, 
 /**
- * The agent that the label names, else that of the turn it began at, else the persona: whose usage the session's is.
+ * The agent to which the session's usage counts: the one in the label, else that of the turn it began at, else the persona.
  */
 agentId: string, 
 /**
@@ -1859,19 +1859,19 @@ parentTurnId: string | null,
  */
 spawnToolCallId: string | null, 
 /**
- * What the subagent was asked to do.
+ * The task of the subagent.
  */
 taskDescription: string | null, 
 /**
- * How far the subagent is.
+ * The status of the subagent.
  */
 taskStatus: 'pending' | 'running' | 'completed' | 'failed' | 'aborted' | null, 
 /**
- * What routes messages here.
+ * The routing data of its messages.
  */
 routingKey: string | null, 
 /**
- * What made the session, where it was not a run.
+ * What created the session, where it was not a run.
  */
 origin: string | null, 
 /**
@@ -1887,7 +1887,7 @@ createdAt: number,
  */
 updatedAt: number, 
 /**
- * Whether it is in use.
+ * Its status.
  */
 status: 'active' | 'archived', };
 
@@ -1908,7 +1908,7 @@ parentTurnId: string | null,
  */
 turnType: 'normal' | 'compaction', 
 /**
- * How it ended.
+ * Its status.
  */
 status: 'pending' | 'streaming' | 'completed' | 'aborted' | 'failed', 
 /**
@@ -1920,11 +1920,11 @@ sessionLabel: string,
  */
 runId: string, 
 /**
- * Turns above it: 0 for a root.
+ * The number of its ancestors: 0 for a root.
  */
 depth: number, 
 /**
- * True when a turn follows it.
+ * True when another turn follows it.
  */
 hasChildren: boolean, 
 /**
@@ -1944,7 +1944,7 @@ model: string | null,
  */
 provider: string | null, 
 /**
- * The part the agent played.
+ * The role of the agent.
  */
 role: AgentRole, 
 /**
@@ -1956,7 +1956,7 @@ toolsetName: string | null,
  */
 toolsAvailable: Array<string>, 
 /**
- * The permissions snapshot, as it was given.
+ * The permissions snapshot, as it was passed.
  */
 permissionsGranted: unknown, 
 /**
@@ -1964,7 +1964,7 @@ permissionsGranted: unknown,
  */
 permissionsUsed: unknown, 
 /**
- * The sum over the turn's calls of the provider.
+ * The sum over the turn's provider calls.
  */
 usage: TokenUsage, 
 /**
@@ -1972,7 +1972,7 @@ usage: TokenUsage,
  */
 usageEstimated: boolean, 
 /**
- * The tokens of this turn and all above it.
+ * The tokens of this turn and its ancestors.
  */
 threadTokens: number, 
 /**
@@ -1984,7 +1984,7 @@ contextTokens: number | null,
  */
 cost: number | null, 
 /**
- * The ids of the messages that asked.
+ * The ids of the user messages.
  */
 queryMessageIds: Array<string>, 
 /**
@@ -1992,7 +1992,7 @@ queryMessageIds: Array<string>,
  */
 responseMessageId: string | null, 
 /**
- * How many tool calls it has.
+ * The number of its tool calls.
  */
 toolCallCount: number, 
 /**
@@ -2016,7 +2016,7 @@ error: TurnError | null,
  */
 attempts: Array<Attempt>, 
 /**
- * What a compaction turn summarised.
+ * The compaction of a compaction turn.
  */
 compaction: CompactionResult | null, 
 /**
@@ -2062,7 +2062,7 @@ turnId: string,
  */
 id: string, 
 /**
- * Who speaks.
+ * The author.
  */
 role: Role, 
 /**
@@ -2082,7 +2082,7 @@ createdAt: number,
  */
 thinking?: string, 
 /**
- * The provider's id of the call this answers (tool messages).
+ * The provider's id of the call (tool messages).
  */
 toolCallId?: string, 
 /**
@@ -2090,11 +2090,11 @@ toolCallId?: string,
  */
 isError?: boolean, 
 /**
- * The parts, in order: what the ledger stores and the provider gets back.
+ * The parts, in order, as the ledger stores them and the provider gets them back.
  */
 blocks: Array<Block>, 
 /**
- * Where an assistant message came from.
+ * The origin of an assistant message.
  */
 provenance?: Provenance, 
 /**
@@ -2103,7 +2103,7 @@ provenance?: Provenance,
 providerStopReason?: string, };
 
 /**
- * The answer of `ledger.query`.
+ * The result of `ledger.query`.
  */
 export type QueryResult = { 
 /**
@@ -2115,7 +2115,7 @@ columns: Array<string>,
  */
 rows: Record<string, string | number | null>[], 
 /**
- * Why rows are missing; null when none are.
+ * The limit that cut the result; null when it is whole.
  */
 truncated: Truncation | null, };
 
@@ -2125,29 +2125,30 @@ truncated: Truncation | null, };
 export type Truncation = "rows" | "bytes";
 
 /**
- * What was checked. The last eleven are the invariants of the schema, in this order.
+ * Which check failed. The last eleven are the invariants of the schema, in this order.
  */
 export type LedgerCheck = "integrity" | "references" | "checksum" | "tree" | "thread_tokens" | "children" | "pointer" | "open_turns" | "messages" | "tool_calls" | "compactions" | "blobs" | "search";
 
 /**
- * Something that does not hold.
+ * A check that failed.
  */
 export type LedgerProblem = { 
 /**
- * What was checked.
+ * Which check.
  */
 check: LedgerCheck, 
 /**
- * What names the row: a session's label, the id of a turn, message or call, a blob's hash, the name of a table; null where the file as a whole is meant.
+ * The key of the row: a session's label, the id of a turn, message or call, a blob's hash, the name of a table; null for
+ * the file as a whole.
  */
 subject: string | null, 
 /**
- * What is wrong, without a word of any message.
+ * What is wrong, without any text of a message.
  */
 message: string, };
 
 /**
- * How much was looked at.
+ * How much was checked.
  */
 export type LedgerChecked = { 
 /**
@@ -2155,7 +2156,7 @@ export type LedgerChecked = {
  */
 sessions: number, 
 /**
- * Turns, also those that run.
+ * Turns, running ones included.
  */
 turns: number, 
 /**
@@ -2167,7 +2168,7 @@ messages: number,
  */
 toolCalls: number, 
 /**
- * Values over 64 KiB, each of which stands once.
+ * Values over 64 KiB, each distinct one once.
  */
 blobs: number, };
 
@@ -2188,7 +2189,7 @@ problems: Array<LedgerProblem>,
  */
 truncated: boolean, 
 /**
- * How much was looked at.
+ * How much was checked.
  */
 checked: LedgerChecked, 
 /**
@@ -2201,7 +2202,7 @@ durationMs: number, };
  */
 export type LedgerBackup = { 
 /**
- * Where it stands, with links and folders resolved.
+ * Its path, with links and folders resolved.
  */
 path: string, 
 /**
@@ -2210,7 +2211,7 @@ path: string,
 bytes: number, };
 
 /**
- * The answer of `ledger.stats()`.
+ * The result of `ledger.stats()`.
  */
 export type LedgerStats = { 
 /**
@@ -2230,7 +2231,7 @@ engineVersion: string,
  */
 schemaVersion: number, 
 /**
- * Where it is, with links and folders resolved.
+ * Its path, with links and folders resolved.
  */
 path: string, 
 /**
@@ -2242,11 +2243,11 @@ fileBytes: number,
  */
 logBytes: number, 
 /**
- * What `ledger.vacuum()` would give back, in bytes.
+ * The bytes that `ledger.vacuum()` would free.
  */
 freeBytes: number, 
 /**
- * Sessions that readers see.
+ * Sessions that are visible to readers.
  */
 sessions: number, 
 /**
@@ -2262,11 +2263,11 @@ messages: number,
  */
 toolCalls: number, 
 /**
- * What is over 64 KiB: texts, arguments, results, images.
+ * Values over 64 KiB: texts, arguments, results, images.
  */
 blobs: BlobCounts, 
 /**
- * The sum over all turns that have ended, compactions too.
+ * The sum over all turns that have ended, compactions included.
  */
 usage: TokenUsage, 
 /**
@@ -2274,7 +2275,7 @@ usage: TokenUsage,
  */
 cost: number, 
 /**
- * Turns that used tokens at a price nobody knows.
+ * Turns that used tokens at an unknown price.
  */
 unpricedTurns: number, 
 /**
@@ -2291,7 +2292,7 @@ lastTurnAt: number | null, };
  */
 export type TurnCounts = { 
 /**
- * Ended by themselves, or at a cap; without compactions.
+ * Completed, or ended at a cap; without compactions.
  */
 completed: number, 
 /**
@@ -2312,23 +2313,23 @@ open: number,
 compactions: number, };
 
 /**
- * Values over 64 KiB, which stand apart from their rows, each distinct one once.
+ * Values over 64 KiB, which are stored apart from their rows, each distinct one once.
  */
 export type BlobCounts = { 
 /**
- * How many there are.
+ * Their number.
  */
 count: number, 
 /**
- * Their bytes as texts.
+ * Their bytes before compression.
  */
 bytes: number, 
 /**
- * The bytes that the file has of them: compressed where that saves a tenth.
+ * Their bytes in the file: compressed where that saves a tenth.
  */
 storedBytes: number, 
 /**
- * What the file would have more of if each stood in every row that names it, in bytes.
+ * The bytes saved because each is stored once and not in every row that refers to it.
  */
 savedBytes: number, };
 
@@ -2341,7 +2342,7 @@ export type LedgerVacuum = {
  */
 bytesBefore: number, 
 /**
- * The file's bytes after. While a read is under way the file stays as it was until the next checkpoint.
+ * The file's bytes after. While a read is under way, the file shrinks only at the next checkpoint.
  */
 bytesAfter: number, };
 
@@ -2387,7 +2388,7 @@ problems: Array<TransferProblem>,
 truncated: boolean, };
 
 /**
- * A format of files.
+ * A file format.
  */
 export type LedgerFormat = "ledger" | "pi" | "myclaw";
 
@@ -2396,7 +2397,7 @@ export type LedgerFormat = "ledger" | "pi" | "myclaw";
  */
 export type LedgerExport = { 
 /**
- * Where it stands, with links and folders resolved.
+ * Its path, with links and folders resolved.
  */
 path: string, 
 /**
@@ -2416,7 +2417,7 @@ sessions: number,
  */
 turns: number, 
 /**
- * Turns that still run, and are not in it.
+ * Running turns, which are not in it.
  */
 openTurns: number, 
 /**
@@ -2424,11 +2425,11 @@ openTurns: number,
  */
 problems: Array<TransferProblem>, 
 /**
- * True when there is more than `problems` names.
+ * True when there are more than `problems` has.
  */
 truncated: boolean, 
 /**
- * Parts of messages that the format has no place for, by kind.
+ * Parts of messages that the format does not support, by kind.
  */
 leftOut: { [key in string]: number }, };
 
@@ -2437,7 +2438,7 @@ leftOut: { [key in string]: number }, };
  */
 export type LedgerImport = { 
 /**
- * The labels of the sessions that it made.
+ * The labels of the sessions it created.
  */
 sessions: Array<string>, 
 /**
@@ -2453,28 +2454,28 @@ messages: number,
  */
 toolCalls: number, 
 /**
- * Turns that were there already, by their id.
+ * Turns that existed already, by their id.
  */
 skippedTurns: number, 
 /**
- * What was not taken as it stands, at most 1,000 entries.
+ * What was changed or left out, at most 1,000 entries.
  */
 problems: Array<TransferProblem>, 
 /**
- * True when there is more than `problems` names.
+ * True when there are more than `problems` has.
  */
 truncated: boolean, 
 /**
- * Entries of kinds that have no place here, by kind.
+ * Entries of kinds that a ledger does not store, by kind.
  */
 leftOut: { [key in string]: number }, };
 
 /**
- * Something that was not taken as it stands. Everything else was.
+ * Something that was changed or left out. Everything else was transferred as it is.
  */
 export type TransferProblem = { 
 /**
- * The number of the line, from 1; null where no line is meant.
+ * The number of the line, from 1; null for no particular line.
  */
 line: number | null, 
 /**
@@ -2482,12 +2483,12 @@ line: number | null,
  */
 code: TransferCode, 
 /**
- * What became of it, without a word of its content.
+ * What was done with it, without any of its content.
  */
 message: string, };
 
 /**
- * Why something was not taken as it stands.
+ * Why something was changed or left out.
  */
 export type TransferCode = "damaged_line" | "invalid_line" | "refused" | "reattached" | "lost_reference" | "session_exists" | "rebuilt" | "unreadable";
 
@@ -2496,16 +2497,16 @@ export type TransferCode = "damaged_line" | "invalid_line" | "refused" | "reatta
  */
 export type PageOptions = { 
 /**
- * The `next` of the page before.
+ * The `next` of the previous page.
  */
 after?: string, 
 /**
- * Items at most: 1 to 1,000. Default 100.
+ * The limit of items: 1 to 1,000. Default 100.
  */
 limit?: number, };
 
 /**
- * A turn without its messages and tool calls; `ledger.turn(id)` has them.
+ * A turn without its messages and tool calls; `ledger.turn(id)` returns them.
  */
 export type TurnSummary = { 
 /**
@@ -2521,7 +2522,7 @@ parentTurnId: string | null,
  */
 turnType: 'normal' | 'compaction', 
 /**
- * How it ended.
+ * Its status.
  */
 status: 'completed' | 'aborted' | 'failed', 
 /**
@@ -2533,11 +2534,11 @@ sessionLabel: string,
  */
 runId: string, 
 /**
- * Turns above it: 0 for a root.
+ * The number of its ancestors: 0 for a root.
  */
 depth: number, 
 /**
- * True when a turn follows it.
+ * True when another turn follows it.
  */
 hasChildren: boolean, 
 /**
@@ -2557,11 +2558,11 @@ model: string | null,
  */
 provider: string | null, 
 /**
- * The part the agent played.
+ * The role of the agent.
  */
 role: AgentRole, 
 /**
- * The sum over the turn's calls of the provider.
+ * The sum over the turn's provider calls.
  */
 usage: TokenUsage, 
 /**
@@ -2569,7 +2570,7 @@ usage: TokenUsage,
  */
 cost: number | null, 
 /**
- * How many tool calls it has.
+ * The number of its tool calls.
  */
 toolCallCount: number, 
 /**
@@ -2578,7 +2579,7 @@ toolCallCount: number,
 stopReason: StopReason | null, };
 
 /**
- * A session's pointer, as it was moved.
+ * A move of a session's pointer.
  */
 export type SessionMove = { 
 /**
@@ -2590,7 +2591,7 @@ id: number,
  */
 sessionLabel: string, 
 /**
- * The turn it pointed at from then on.
+ * The turn it points at since then.
  */
 threadId: string, 
 /**
@@ -2599,7 +2600,7 @@ threadId: string,
 changedAt: number, };
 
 /**
- * What of the search is asked for.
+ * The filter of a search.
  */
 export type SearchOptions = { 
 /**
@@ -2607,16 +2608,16 @@ export type SearchOptions = {
  */
 sessionLabel?: string, 
 /**
- * The `next` of the page before.
+ * The `next` of the previous page.
  */
 after?: number, 
 /**
- * Hits at most: 1 to 1,000. Default 100.
+ * The limit of hits: 1 to 1,000. Default 100.
  */
 limit?: number, };
 
 /**
- * A message that holds every word that was searched for.
+ * A message that has every word of the search.
  */
 export type SearchHit = { 
 /**
@@ -2640,21 +2641,21 @@ role: 'user' | 'assistant' | 'system',
  */
 createdAt: number, 
 /**
- * What stands around the first word that was found: at most 160 characters, `…` where something was left out.
+ * The text around the first word that was found: at most 160 characters, `…` where something was left out.
  */
 excerpt: string, };
 
 /**
- * What usage is added up by.
+ * The key by which usage is grouped.
  */
 export type UsageBy = "turn" | "session" | "agent" | "model" | "day";
 
 /**
- * Which usage.
+ * The filter of a usage report.
  */
 export type UsageFilter = { 
 /**
- * What it is added up by.
+ * The key of the groups.
  */
 by: UsageBy, 
 /**
@@ -2674,24 +2675,24 @@ provider?: string,
  */
 model?: string, 
 /**
- * Only those that began then or later: Unix milliseconds.
+ * Only those that began at this time or later: Unix milliseconds.
  */
 since?: number, 
 /**
- * Only those that began before: Unix milliseconds.
+ * Only those that began before this time: Unix milliseconds.
  */
 until?: number, 
 /**
- * The `next` of the page before: a key.
+ * The `next` of the previous page: a key.
  */
 after?: string, 
 /**
- * Rows at most: 1 to 1,000. Default 100.
+ * The limit of rows: 1 to 1,000. Default 100.
  */
 limit?: number, };
 
 /**
- * What was used under one key.
+ * The usage of one group.
  */
 export type UsageRow = { 
 /**
@@ -2699,45 +2700,45 @@ export type UsageRow = {
  */
 key: string, 
 /**
- * The turns, without compactions.
+ * The number of turns, without compactions.
  */
 turns: number, 
 /**
- * What they used.
+ * Their usage.
  */
 usage: TokenUsage, 
 /**
- * How many of them estimated a part of it.
+ * How many of them have a partly estimated usage.
  */
 estimatedTurns: number, 
 /**
- * US dollars of the turns whose price is known; null where none is.
+ * US dollars of the turns with a known price; null where there are none.
  */
 cost: number | null, 
 /**
- * The turns whose price is unknown: their cost is not in `cost`.
+ * The number of turns with an unknown price: their cost is not in `cost`.
  */
 unpricedTurns: number, 
 /**
- * The compactions.
+ * The number of compactions.
  */
 compactions: number, 
 /**
- * What they used, which is not in `usage`.
+ * Their usage, which is not in `usage`.
  */
 compactionUsage: TokenUsage, 
 /**
- * US dollars of those whose price is known, which are not in `cost`; null where none is.
+ * US dollars of those with a known price, which are not in `cost`; null where there are none.
  */
 compactionCost: number | null, };
 
 /**
- * Whether a session is in use.
+ * The status of a session.
  */
 export type SessionStatus = "active" | "archived";
 
 /**
- * Which sessions.
+ * The filter of a list of sessions.
  */
 export type SessionFilter = { 
 /**
@@ -2749,32 +2750,32 @@ agentId?: string,
  */
 personaId?: string, 
 /**
- * Those that a session spawned.
+ * Those spawned by this session.
  */
 parentSessionLabel?: string, 
 /**
- * Those whose label begins so.
+ * Those with this prefix of the label.
  */
 prefix?: string, 
 /**
- * Those in use, or those that were archived.
+ * Active or archived ones.
  */
 status?: SessionStatus, 
 /**
- * Only subagents' sessions, or only others.
+ * Only sessions of subagents, or only others.
  */
 isSubagent?: boolean, 
 /**
- * The `next` of the page before: a label.
+ * The `next` of the previous page: a label.
  */
 after?: string, 
 /**
- * Sessions at most: 1 to 1,000. Default 100.
+ * The limit of sessions: 1 to 1,000. Default 100.
  */
 limit?: number, };
 
 /**
- * Which tool calls.
+ * The filter of a list of tool calls.
  */
 export type ToolCallFilter = { 
 /**
@@ -2790,20 +2791,20 @@ sessionLabel?: string,
  */
 toolName?: string, 
 /**
- * Those that ended so.
+ * Those with this status.
  */
 status?: ToolCallStatus, 
 /**
- * The `next` of the page before: a call's `callId`.
+ * The `next` of the previous page: a call's `callId`.
  */
 after?: string, 
 /**
- * Calls at most: 1 to 1,000. Default 100. A page also ends where its results come to 16 MiB.
+ * The limit of calls: 1 to 1,000. Default 100. A page also ends at 16 MiB of results.
  */
 limit?: number, };
 
 /**
- * A tool call, with where it was made.
+ * A tool call with its turn and session.
  */
 export type ToolCallRow = { 
 /**
@@ -2823,7 +2824,7 @@ id: string,
  */
 toolName: string, 
 /**
- * The arguments the tool got: parsed, coerced and valid; `{}` where they never were.
+ * The arguments that the tool received: parsed, coerced and valid; `{}` where they never became valid.
  */
 params: Record<string, unknown>, 
 /**
@@ -2835,7 +2836,7 @@ result?: unknown,
  */
 error?: string, 
 /**
- * Where it stands.
+ * Its status.
  */
 status: ToolCallStatus, 
 /**
@@ -2859,7 +2860,7 @@ spawnedSessionLabel?: string,
  */
 callId: string, 
 /**
- * The assistant message that asked.
+ * The assistant message with the call.
  */
 messageId: string, };
 
@@ -2893,7 +2894,7 @@ export type PersonaRow = {
  */
 id: string, 
 /**
- * The label of its main session, which may not be there yet.
+ * The label of its main session, which may not exist yet.
  */
 mainSessionLabel: string, 
 /**
@@ -2931,7 +2932,7 @@ platform: string | null,
  */
 container: string | null, 
 /**
- * Whom a direct conversation is with.
+ * The other person of a direct conversation.
  */
 peer: string | null, 
 /**

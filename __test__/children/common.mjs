@@ -1,4 +1,4 @@
-// What the child scripts share: a script's engine and a context. It must never end a process by itself.
+// Shared by the child scripts: a scripted engine and a context. It must never end a process by itself.
 
 import { AgentEngine, scriptedProvider } from '../../index.js'
 

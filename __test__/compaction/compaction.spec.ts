@@ -1,5 +1,5 @@
-// Compaction through the public API over a real ledger: what is asked, what is written, and what the next process reads.
-// How it fails, and what users lost by it elsewhere, is `field-failures`. It must never look at the engine's inside; what was sent is the scripted provider's record.
+// Compaction through the public API with a real ledger: the requests, the rows, and what the next process reads. Its failures
+// are in `field-failures`. It must never read internal state of the engine: the scripted provider records the requests.
 
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import {
@@ -62,7 +62,7 @@ async function turns(engine: AgentEngine, count: number, from = 1) {
 const answers = (count: number, from = 1): ScriptedReply[] =>
   Array.from({ length: count }, (_, n) => `answer ${n + from}`)
 
-/** What each message of the session's context begins with. */
+/** The beginning of each message of the session's context. */
 async function historyTexts(engine: AgentEngine) {
   const messages = await engine.ledger.history('agent:main:main')
   return messages.map(({ content }) => content.slice(0, 20).split(' lorem')[0])
@@ -116,10 +116,10 @@ test('a history that would not fit is summarised before the first call, and the 
 const overflow: ScriptedReply = {
   error: { kind: 'context_overflow', message: 'prompt is too long' },
 }
-/** Nothing is compacted before a call: the window is large, and the provider refuses all the same. */
+/** Nothing is compacted before a call: the window is large, but the provider refuses. */
 const large = [{ ...models[0], contextWindow: 100_000 }, models[1]]
 
-test('a prompt that the provider refuses is compacted and asked again', async () => {
+test('a prompt that the provider refuses is compacted and sent again', async () => {
   const { engine, provider } = start([...answers(5), overflow, 'answer 6'], { models: large }, [
     SUMMARY,
   ])
@@ -137,7 +137,7 @@ test('a prompt that the provider refuses is compacted and asked again', async ()
   expect(JSON.stringify(provider.requests.at(-1))).not.toContain('question 1')
 })
 
-test('an abort during a compaction writes nothing, and nothing is steered meanwhile', async () => {
+test('an abort during a compaction writes nothing, and no message is steered meanwhile', async () => {
   const { engine } = start(answers(6), {}, [{ gate: 'never', text: SUMMARY }])
   await turns(engine, 5)
   const before = await historyTexts(engine)
@@ -173,7 +173,7 @@ test('a tool loop that outgrows the window loses its oldest rounds between two c
   expect(sent).toContain('[Previous conversation summary]:')
   expect(sent).not.toContain('result 1 ')
   expect(sent).toContain('result 6 ')
-  // The ledger has all of it.
+  // The ledger has all rounds.
   expect((await engine.ledger.turn(result.turnId))?.messages).toHaveLength(14)
 })
 
@@ -185,7 +185,7 @@ test('a session without a past has nothing to compact', async () => {
   expect(await engine.compact('agent:main:main').catch((error) => error.code)).toBe(null)
 })
 
-test('a session is compacted by hand, with instructions, and uncompacted', async () => {
+test('a session is compacted manually, with instructions, and uncompacted', async () => {
   const { engine, small } = start([...answers(5), 'answer 6'], {}, [SUMMARY])
   await turns(engine, 5)
   const before = await historyTexts(engine)
@@ -199,7 +199,7 @@ test('a session is compacted by hand, with instructions, and uncompacted', async
   await expect(engine.compact('nobody')).rejects.toMatchObject({ code: 'unknown_session' })
 })
 
-test('a compaction by hand is cancelled by its signal, and fails closed', async () => {
+test('a manual compaction is cancelled by its signal, and fails closed', async () => {
   const gone: ScriptedReply = { gate: 'never', text: SUMMARY }
   const { engine, small } = start(answers(5), {}, [gone, '', ''])
   await turns(engine, 5)
@@ -215,7 +215,7 @@ test('a compaction by hand is cancelled by its signal, and fails closed', async 
   expect(await historyTexts(engine)).toEqual(before)
 })
 
-test('the strategies are chained, and recorded by their name', async () => {
+test('the strategies are tried in order, and recorded by their name', async () => {
   const compaction = {
     strategies: ['tool_result_truncation', 'sliding_window'] as const,
   }
@@ -231,7 +231,7 @@ test('the strategies are chained, and recorded by their name', async () => {
   expect(rows).toEqual([{ compaction_type: 'sliding_window' }])
 })
 
-test('the guard refuses a small window, warns of a full one, and stops at its own limit', async () => {
+test('the context guard refuses a small window, warns of a full one, and stops at its own limit', async () => {
   const { engine } = start(['a'], { contextGuard: {} })
   expect(() => engine.run(userTurn('hi'))).toThrow(
     expect.objectContaining({ code: 'invalid_context' }),

@@ -1,6 +1,6 @@
 // Failures that real users had with long conversations, reproduced end to end (docs/rules/compaction.md and docs/rules/projection.md): histories that were emptied,
 // messages that were lost or doubled, sizes and sums that were mixed up. A number is the report's.
-// It must never look at the engine's inside: what was sent is read from a loopback server, what is persisted from the ledger.
+// It must never read internal state of the engine: requests are read from a loopback server, persisted turns from the ledger.
 
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { AgentEngine, AgentEngineOptions, AgentResult } from '../../index.js'
@@ -14,7 +14,7 @@ import { SUMMARY } from '../support/values/summary.js'
 const soon = { 'retry-after-ms': '1' }
 const replyWith = (text: string) => sse(anthropic.answer(text))
 
-/** 3,000 tokens for the prompt of `m`; `large` is the same model with room, `tiny` summarises. */
+/** 3,000 tokens for the prompt of `m`; `large` is the same model with a larger window, `tiny` summarises. */
 const models = [
   { provider: 'test', id: 'm', contextWindow: 4_000, maxOutputTokens: 1_000 },
   { provider: 'test', id: 'large', contextWindow: 100_000, maxOutputTokens: 1_000 },
@@ -24,7 +24,7 @@ const models = [
 const long = (what: string) => `${what} ${'lorem ipsum '.repeat(140)}`
 
 let server: TestServer
-/** What the model and the summariser answer, one after the other; `ok` and the summary where they are used up. */
+/** The answers of the model and the summariser, in order; then `ok` and the summary. */
 let replies: Handler[]
 let summaries: Handler[]
 let file: string
@@ -62,7 +62,7 @@ async function runQuestions(engine: AgentEngine, from: number, to: number, model
   return results
 }
 
-/** What each message of the session's context begins with. */
+/** The beginning of each message of the session's context. */
 const historyTexts = async (engine: AgentEngine) =>
   (await engine.ledger.history('s')).map(({ content }) => content.split(' lorem')[0]?.slice(0, 20))
 
@@ -86,7 +86,7 @@ describe('47 % of one fleet’s compactions had emptied the history (#114696, #1
     ['is cut in the middle', sse(anthropic.start() + anthropic.text(0, SUMMARY))],
   ]
   test.each(failing)(
-    'a summariser that %s writes no boundary: the history stays, and the run goes on',
+    'a summariser that %s writes no boundary: the history stays, and the run continues',
     async (_, handler) => {
       const engine = open()
       await runQuestions(engine, 1, 5)
@@ -104,7 +104,7 @@ describe('47 % of one fleet’s compactions had emptied the history (#114696, #1
   )
 
   test.each(failing)(
-    'after an overflow, a summariser that %s leaves the history as it was',
+    'after an overflow, a summariser that %s leaves the history unchanged',
     async (_, handler) => {
       const engine = open()
       await runQuestions(engine, 1, 5, 'large')
@@ -115,7 +115,7 @@ describe('47 % of one fleet’s compactions had emptied the history (#114696, #1
       expect(result).toMatchObject({ stopReason: 'error', error: { kind: 'compaction_failure' } })
       expect(await compactions(engine)).toBe(0)
       expect(await historyTexts(engine)).toEqual(before)
-      // The next run finds all of it.
+      // The next run has the whole history.
       replies = []
       await run(engine, 'question 7', 'large')
       expect(textsOf(sentTo('large').at(-1) as never)).toHaveLength(11)
@@ -135,14 +135,14 @@ test('a compaction loop ends after its attempts, however often the provider refu
     expect(result).toMatchObject({ stopReason: 'error', error: { kind: 'context_overflow' } })
     const since = server.seen.slice(before).map(({ body }) => body.model)
     const refused = since.filter((model) => model === 'large').length
-    // The first one, one for each recovery, and one with its long results cut.
+    // The first one, one for each recovery, and one with truncated results.
     expect(refused).toBeLessThanOrEqual(most + 2)
     expect(await compactions(engine)).toBeLessThanOrEqual(most)
     replies = []
   }
 })
 
-test('three compactions, one after the other: every message is in a summary’s input or in the context, and each in one', async () => {
+test('three consecutive compactions: every message is in a summary’s input or in the context, and in one only', async () => {
   const engine = open()
   const results = await runQuestions(engine, 1, 14)
   const compacted = results.flatMap(({ compaction }) => compaction ?? [])
@@ -153,7 +153,7 @@ test('three compactions, one after the other: every message is in a summary’s 
     const mentions = (text: string) => new RegExp(`question ${n}\\b`).test(text)
     expect([n, mentions(summarised) !== mentions(context)]).toEqual([n, true])
   }
-  // Each brings the one before it up to date, and goes on where that ended.
+  // Each updates the previous summary, and continues where that ended.
   expect(textsOf(sentTo('tiny')[1] as never).join()).toContain('<previous-summary>')
   for (const [n, next] of compacted.slice(1).entries()) {
     expect(next.summarizedThroughTurnId > (compacted[n]?.summarizedThroughTurnId ?? '')).toBe(true)
@@ -176,7 +176,7 @@ test('the turns after a compaction stay in the context: of the next turn, and of
   for (const n of [1, 2]) expect(sent.join('\n')).not.toContain(`question ${n}`)
 })
 
-test('six calls over a growing cache: usage is their sum, the context’s size is the last one’s (#13698, #17016)', async () => {
+test('six calls with a growing cache: usage is their sum, the context’s size is that of the last one (#13698, #17016)', async () => {
   const engine = open()
   const uses = Array.from({ length: 6 }, (_, n) => ({
     input: 10 + n,
@@ -203,7 +203,7 @@ test('six calls over a growing cache: usage is their sum, the context’s size i
     cacheWriteTokens: sum('cacheWrite'),
     totalTokens: sum('input') + sum('output') + sum('cached') + sum('cacheWrite'),
   })
-  // 45,040: the sum, which is far over the window, compacts nothing.
+  // 45,040: the sum is far over the window, but does not cause a compaction.
   expect(result.contextTokens).toBe(15 + 45_000 + 25)
   expect(result.usage.totalTokens).toBeGreaterThan(100_000)
   await run(engine, 'more', 'large')
@@ -214,7 +214,7 @@ test('six calls over a growing cache: usage is their sum, the context’s size i
   })
 })
 
-test('a run that failed without a word moves no pointer, so that asking again doubles no message', async () => {
+test('a run that failed without output moves no pointer, so that a repetition duplicates no message', async () => {
   const engine = open()
   const first = await run(engine, 'first', 'large')
   replies = [failWith(400, 'no')]
@@ -226,9 +226,9 @@ test('a run that failed without a word moves no pointer, so that asking again do
   expect(textsOf(sentTo('large').at(-1) as never)).toEqual(['first', 'ok', 'second'])
 })
 
-test('messages of the user that follow one another are joined, and none is dropped (#12029)', async () => {
+test('consecutive user messages are joined, and none is dropped (#12029)', async () => {
   const engine = open()
-  // Three turns that were aborted before a word: their questions stay.
+  // Three turns that were aborted before any output: their questions stay.
   for (const content of ['one', 'two', 'three']) {
     const currentMessage = { role: 'user', content } as const
     const asked = context({ model: 'large', sessionLabel: 's', currentMessage })

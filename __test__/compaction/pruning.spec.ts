@@ -1,5 +1,5 @@
-// Pruning of old tool results: what is sent when the provider's cache is cold, that it stays so, and that the ledger holds
-// everything. It must never wait for a cache to go cold: the last call is moved into the past by another SQLite.
+// Pruning of old tool results: what is sent when the provider's cache is cold, that results stay pruned, and that the ledger
+// has them whole. It must never wait for a cold cache: another SQLite moves the last call into the past.
 
 import { execFileSync } from 'node:child_process'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -31,7 +31,7 @@ afterEach(async () => {
 
 const model = { provider: 'test', id: 'test-model', contextWindow: 40_000, maxOutputTokens: 2_000 }
 
-/** Closes the engine there is, and opens one that knows only what the ledger holds. */
+/** Closes the current engine, and opens another on the same ledger. */
 async function open(options: AgentEngineOptions = {}) {
   await engine?.close()
   engine = engineAt(server.url, {
@@ -41,7 +41,7 @@ async function open(options: AgentEngineOptions = {}) {
   })
 }
 
-/** Lets the provider's cache go cold: five minutes and a little, for the server and for the engine. */
+/** Makes the provider's cache cold: five minutes and a little, for the server and for the engine. */
 async function cold(options: AgentEngineOptions = {}) {
   await engine.close()
   cache.now += 300_001
@@ -58,7 +58,7 @@ const reads: Answer = (body) => {
   return file === undefined ? `answer ${at}` : { calls: [[`toolu_${at}`, 'read', { file }]] }
 }
 
-/** 8,000 characters, each of which would show where it is cut. */
+/** 8,000 characters that show the position of a cut. */
 const file = (name: string) =>
   `${name}:${'é🎈'.repeat(4_000)}`.slice(0, 8_000 + 4_000 - name.length)
 const read: AgentTool = {
@@ -91,8 +91,8 @@ const trimmed = (name: string) => {
   const left = `[… ${all.length - 3_000} characters of this earlier result are left out …]`
   return `${all.slice(0, 1_500).join('')}\n${left}\n${all.slice(-1_500).join('')}`
 }
-const CLEARED = '[This result was told earlier, and is left out here.]'
-/** Whether each request read all that the one before it has left. */
+const CLEARED = '[This result was shown earlier and is left out here.]'
+/** Whether each request read everything that the previous one has cached. */
 const allRead = (from: number) =>
   cache.calls.slice(from).every(({ read }, at) => {
     const before = cache.calls[from + at - 1]
@@ -104,7 +104,7 @@ describe.runIf(sqlite3)('a cold cache', () => {
     const pruning = { pruning: { clearAt: 1 } }
     await open(pruning)
     for (const name of ['a', 'b', 'c', 'd']) await runTurn(`read ${name}`)
-    // Over 30 % of the window, and warm: nothing is touched.
+    // Over 30 % of the window, and warm: nothing is pruned.
     await runTurn('go on')
     expect(sentResults()).toEqual(['a', 'b', 'c', 'd'].map(file))
     expect(allRead(1)).toBe(true)
@@ -119,7 +119,7 @@ describe.runIf(sqlite3)('a cold cache', () => {
     await runTurn('read f')
     await runTurn('go on')
     expect(sentResults()).toEqual([...shorter, file('e'), file('f')])
-    // After the one cold request, each reads what the one before has left.
+    // After the one cold request, each reads what the previous one has cached.
     expect(cache.calls[first]?.read).toBe(0)
     expect(allRead(first + 1)).toBe(true)
     const storedMessages = await engine.ledger.history('agent:main:main')
@@ -128,13 +128,13 @@ describe.runIf(sqlite3)('a cold cache', () => {
       .map(({ content }) => content)
     expect(results).toEqual(['a', 'b', 'c', 'd', 'e', 'f'].map(file))
     expect(await engine.ledger.verify()).toMatchObject({ ok: true })
-    // Cold again: what has become old since is pruned too.
+    // Cold again: newer results that have become old are pruned too.
     await cold(pruning)
     await runTurn('go on')
     expect(sentResults()).toEqual(['a', 'b', 'c', 'd', 'e'].map(trimmed).concat(file('f')))
   })
 
-  test('above half of the window the oldest are left out until it is below', async () => {
+  test('above half of the window the oldest are left out until the context is below', async () => {
     await open({ pruning: { trimAt: 0.1, clearAt: 0.2 } })
     for (const name of ['a', 'b', 'c', 'd']) await runTurn(`read ${name}`)
     await cold({ pruning: { trimAt: 0.1, clearAt: 0.2 } })
@@ -154,7 +154,7 @@ describe.runIf(sqlite3)('a cold cache', () => {
     expect(allRead(before)).toBe(true)
   })
 
-  test('a history that the host gives is pruned alike, and stays so', async () => {
+  test('a history of the host is pruned in the same way, and stays so', async () => {
     const history: MessageInput[] = ['a', 'b', 'c', 'd'].flatMap((name): MessageInput[] => [
       { role: 'user', content: `what stands in ${name}?` },
       {
@@ -187,7 +187,7 @@ describe.runIf(sqlite3)('a cold cache', () => {
     await cold({ pruning: { trimAt: 0.9, clearAt: 0.9 } })
     await runTurn('go on', {}, expired)
     expect(sentResults()).toEqual(['a', 'b', 'c'].map(file))
-    // The hour of the cache's time to live is not over.
+    // The hour of the cache's lifetime has not passed.
     await cold({ pruning: { trimAt: 0.1 } })
     await runTurn('go on', { promptCache: { ttl: '1h' } })
     expect(sentResults()).toEqual(['a', 'b', 'c'].map(file))

@@ -1,5 +1,5 @@
-// The tool `recall`, through the public API: what a compaction left out of the context is found again, in its own thread.
-// It must never look at the engine's inside: what the model receives is read from the requests of a loopback server.
+// The tool `recall`, through the public API: messages that a compaction removed from the context are found in their thread.
+// It must never read internal state of the engine: what the model receives is read from the requests of a loopback server.
 
 import { beforeEach, expect, test } from 'vitest'
 import { AgentEngine, type AgentEngineOptions, type AgentTool } from '../../index.js'
@@ -10,7 +10,7 @@ import { anthropic } from '../support/servers/anthropic.js'
 import { type Handler, sse, type TestServer } from '../support/servers/server.js'
 
 const SUMMARY = '## Goal\nKeep house.\n\n## Critical context\n(none)'
-/** 3,000 tokens for the prompt, and a summariser with room. */
+/** 3,000 tokens for the prompt, and a summariser with a larger window. */
 const models = [
   { provider: 'test', id: 'small', contextWindow: 4_000, maxOutputTokens: 1_000 },
   { provider: 'test', id: 'tiny', contextWindow: 100_000, maxOutputTokens: 2_000 },
@@ -20,7 +20,7 @@ const long = (what: string) => `${what} ${'lorem ipsum '.repeat(140)}`
 
 let server: TestServer
 let file: string
-/** What the model answers, one after the other; `ok` where they are used up. */
+/** The answers of the model, in order; then `ok`. */
 let replies: Handler[]
 beforeEach(async () => {
   replies = []
@@ -52,7 +52,7 @@ const calls = (...asked: [string, unknown][]) =>
 
 const read: AgentTool = { name: 'read', run: () => 'Shelf nine holds the amber flask.' }
 
-/** One turn; the last tool result of its last request, where there is one. */
+/** Runs one turn; returns the last tool result of its last request, if there is one. */
 async function runTurn(engine: AgentEngine, content: string, sessionLabel = 's', tools = [read]) {
   const asked = { role: 'user', content } as const
   const run = engine.run(context({ model: 'small', currentMessage: asked, sessionLabel, tools }))
@@ -61,7 +61,7 @@ async function runTurn(engine: AgentEngine, content: string, sessionLabel = 's',
   return result
 }
 
-/** The answer of the tool to a search of the model. */
+/** The result of a search of the model. */
 async function recalled(engine: AgentEngine, input: object, label = 's', question = 'And?') {
   replies = [calls(['recall', input])]
   const { toolCalls } = await runTurn(engine, question, label)
@@ -73,7 +73,7 @@ async function recalled(engine: AgentEngine, input: object, label = 's', questio
   return text as string
 }
 
-/** A session whose first two turns are gone from its context, with a secret in each. */
+/** A session with its first two turns compacted, with a secret in each. */
 async function compacted(engine: AgentEngine, label = 's') {
   replies = [calls(['read', {}])]
   const first = await runTurn(engine, long('The cellar opens with 4711-Zebra.'), label)
@@ -83,7 +83,7 @@ async function compacted(engine: AgentEngine, label = 's') {
   return first
 }
 
-test('what a summary stands for is found again in its original words, with what tools answered', async () => {
+test('summarised messages are found in their original words, with tool results', async () => {
   const engine = open()
   const { turnId } = await compacted(engine)
   const recalledText = await recalled(engine, { query: 'cellar' })
@@ -97,18 +97,18 @@ test('what a summary stands for is found again in its original words, with what 
   )
   const flask = await recalled(engine, { query: 'amber FLASK' })
   expect(flask).toContain(`tool read, turn ${turnId}:\nShelf nine holds the amber flask.`)
-  // What it found before is in the answer again, and is no find of its own.
+  // The earlier search result is not found itself.
   expect(flask).toMatch(/^1 message /)
 })
 
-test('the next process finds it too', async () => {
+test('the next process finds them too', async () => {
   const engine = open()
   await compacted(engine)
   await engine.close()
   expect(await recalled(open(), { query: 'attic' })).toContain('1234-Heron')
 })
 
-test('what is still in the context is not found, and after `uncompact` everything is', async () => {
+test('messages still in the context are not found, and after `uncompact` none is', async () => {
   const engine = open()
   await compacted(engine)
   expect(await recalled(engine, { query: 'question' })).toMatch(/^Nothing that is no longer/)
@@ -118,12 +118,12 @@ test('what is still in the context is not found, and after `uncompact` everythin
   )
 })
 
-test('a sibling branch and another session are never found; the turns a fork began with are', async () => {
+test('a sibling branch and another session are never searched; the turns of a fork’s origin are', async () => {
   const engine = open()
   await compacted(engine, 'other')
   const { turnId } = await runTurn(engine, long('The cellar has a green door.'))
   await engine.ledger.fork(turnId, 'side')
-  // Two branches of one thread, each with a word of its own, and each compacted.
+  // Two branches of one thread, each with its own word, and each compacted.
   for (const [label, word] of [
     ['s', 'walrus'],
     ['side', 'ostrich'],
@@ -152,7 +152,7 @@ test('three compactions later the first turn is still found', async () => {
   expect(await recalled(engine, { query: 'question 3' })).toContain('question 3 lorem')
 })
 
-test('words that no message holds together are found apart, those with the most first; `limit` is respected', async () => {
+test('words that no message has together are found separately, most words first; `limit` is respected', async () => {
   const engine = open()
   await compacted(engine)
   const recalledText = await recalled(engine, { query: 'Which code opens the cellar, please?' })
@@ -170,7 +170,7 @@ test('words that no message holds together are found apart, those with the most 
   expect(await recalled(engine, { query: '?!' })).toMatch(/^Nothing that is no longer/)
 })
 
-test('an answer has a cap, and lists what it left out', async () => {
+test('a result is capped, and lists what it left out', async () => {
   const engine = open({ strategies: ['hard_clear'] })
   for (let n = 0; n < 24; n++) await runTurn(engine, long(`needle ${n}`))
   await engine.compact('s')
@@ -188,7 +188,7 @@ test('arguments are checked, and wrong ones are reported to the model', async ()
   expect(toolCalls).toMatchObject([{ toolName: 'recall', status: 'failed' }])
 })
 
-test('it is offered from the first call on, after the host’s tools, and no later call changes that', async () => {
+test('the tool is in every request from the first call on, after the host’s tools', async () => {
   const engine = open()
   await compacted(engine)
   await recalled(engine, { query: 'cellar' })
@@ -205,7 +205,7 @@ test('it is offered from the first call on, after the host’s tools, and no lat
   expect(rows).toContainEqual({ t: '["read","recall"]' })
 })
 
-test('without the option nothing is offered, and a tool of that name is the host’s own', async () => {
+test('without the option there is no such tool, and one of that name is the host’s own', async () => {
   const engine = open({ recall: false })
   const mine: AgentTool = { name: 'recall', run: () => 'mine' }
   replies = [calls(['recall', {}])]

@@ -1,5 +1,5 @@
-// Every code that an error of the package may have stands in the table of docs/guide/errors.md, and the table has no other.
-// It must never know a code of its own: they are read from the sources.
+// Every code of an error of the package is in the table of docs/guide/errors.md, and the table has no other. It must never
+// list a code itself: they are read from the sources.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { expect, test } from 'vitest'
 const root = join(import.meta.dirname, '../..')
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
 
-/** What the arms of `as_str` and `code` give in a Rust file: `Self::Name => "code"`. */
+/** The values of `as_str` and `code` in a Rust file: `Self::Name => "code"`. */
 function rustCodes(path: string, from: string): string[] {
   const source = read(path)
   const start = source.indexOf(from)
@@ -17,7 +17,7 @@ function rustCodes(path: string, from: string): string[] {
   return [...body.matchAll(/Self::\w+ => "(\w+)"/g)].map(([, code]) => code ?? '')
 }
 
-/** What the JavaScript face makes itself. */
+/** The codes of the JavaScript code. */
 function faceCodes(): string[] {
   const files = readdirSync(join(root, 'lib'), { recursive: true, encoding: 'utf8' }).filter(
     (name) => name.endsWith('.ts'),

@@ -1,6 +1,6 @@
-// Owns the promise that the pages for users are true: every ts and js block of README.md, docs/guide and docs/jsonl.md
-// compiles, runs, and prints what the `text` block below it shows. CONTRIBUTING.md lists the comments that a block may have.
-// It must never reach beyond this machine, nor leave a block out without a comment that gives the reason.
+// Checks the pages for users: every ts and js block of README.md, docs/guide and docs/jsonl.md compiles, runs, and prints the
+// `text` block below it. CONTRIBUTING.md lists the comments that a block may have. It must never call another machine, nor
+// leave a block out without a comment that gives the reason.
 
 import { execFile } from 'node:child_process'
 import {
@@ -30,13 +30,13 @@ const texts = new Map(pages.map((page) => [page, read(page)]))
 
 interface Block {
   page: string
-  /** The heading that it stands under. */
+  /** Its heading. */
   title: string
   name: string
   code: string
-  /** Every page may import it, or the next example of its page; a program where absent. */
+  /** Whether every page may import it, or the next example of its page; a program where absent. */
   usedBy: 'all pages' | 'the next example' | undefined
-  /** What the `text` block right below it shows. */
+  /** The `text` block right below it. */
   prints: string | undefined
   /** The API of the loopback server that answers in place of the real one. */
   server: 'anthropic' | 'openai-chat' | undefined

@@ -1,5 +1,5 @@
-// Owns that an abort is the last word: once its result is there, nothing of the run is written any more, whatever arrives late.
-// Phases and their timing are engine/abort.spec.ts. It must never wait by the clock: a later run, and the close, are the barriers.
+// An abort is final: after its result nothing of the run is written, whatever arrives late. Phases and their timing are in
+// engine/abort.spec.ts. It must never wait by the clock: a later run, and the close, are the barriers.
 
 import { createServer, type Socket } from 'node:net'
 import { expect, test } from 'vitest'
@@ -11,18 +11,18 @@ import { sqlite3 } from '../support/ledger/sqlite3.js'
 import { anthropic } from '../support/servers/anthropic.js'
 import { gate, sse, status } from '../support/servers/server.js'
 
-/** A run at the phase in question, and what comes too late: it may take what it started back no more. */
+/** A run at the phase in question, and the late event. */
 interface Phase {
   engine: AgentEngine
   run: AgentRun
   late: () => unknown
-  /** How often the provider may have been asked in the end. */
+  /** The maximum number of requests in the end. */
   asked: { count: () => number; times: number }
   attempts?: object[]
 }
 
 const models = ['test', 'ok', 'small'].map((provider) => ({ ...testModel, provider }))
-/** Who answers the run that is the barrier. */
+/** The answer of the run that is the barrier. */
 const ok = () => scriptedProvider(['barrier'], { repeat: true })
 
 function at(url: string, file: string): AgentEngine {
@@ -40,7 +40,7 @@ const phases: Record<string, (file: string) => Promise<Phase>> = {
   async connect(file) {
     const sockets: Socket[] = []
     const accepted = gate()
-    // It takes the connection and does not answer the TLS handshake before it is too late.
+    // It accepts the connection and does not answer the TLS handshake in time.
     const server = createServer((socket) => {
       sockets.push(socket)
       socket.on('error', () => {})
@@ -109,7 +109,7 @@ const phases: Record<string, (file: string) => Promise<Phase>> = {
     const engine = at(server.url, file)
     const run = engine.run(context())
     await refused.wait
-    // By the time another connection was used and answered, the first run has read its refusal.
+    // When another connection was used and answered, the first run has read its refusal.
     const other = {
       currentMessage: { role: 'user', content: 'other' },
       sessionLabel: 'barrier',
@@ -151,7 +151,7 @@ const phases: Record<string, (file: string) => Promise<Phase>> = {
   },
 }
 
-/** All that a run can write, without what the barrier's session has. */
+/** Everything that a run can write, without the barrier's session. */
 const content = [
   "SELECT * FROM turns WHERE session_label <> 'barrier' ORDER BY id",
   "SELECT * FROM sessions WHERE label <> 'barrier' ORDER BY label",
@@ -169,7 +169,7 @@ async function written(engine: AgentEngine): Promise<unknown> {
 }
 
 test.each(Object.keys(phases))(
-  'an abort in the %s is settled, and nothing is written after it',
+  'an abort in the %s settles, and nothing is written after it',
   async (name) => {
     const { file } = folder()
     const phase = phases[name]
@@ -188,7 +188,7 @@ test.each(Object.keys(phases))(
     ).toEqual([])
     const before = await written(engine)
     late()
-    // Through the same writer, after whatever the late arrival could have set off; and a second abort, which changes nothing.
+    // Through the same writer, after any effect of the late event; and a second abort, which changes nothing.
     run.abort()
     for (let n = 0; n < 5; n++) {
       expect(await engine.run(barrier()).result).toMatchObject({

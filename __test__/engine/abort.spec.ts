@@ -1,5 +1,5 @@
-// Owns what ends or turns a run from outside: the AbortSignal at every phase, the run's time limit, steering.
-// The bound on the time from abort to result is a rule of behaviour (docs/rules/abort-usage.md#abort): the one time this asserts.
+// Aborts at every phase, the run's time limit, and steering. The limit of the time from abort to result is a rule
+// (docs/rules/abort-usage.md#abort): the only time that this file asserts.
 
 import { getEventListeners } from 'node:events'
 import { createServer, type Socket } from 'node:net'
@@ -17,7 +17,7 @@ import {
   type TestServer,
 } from '../support/servers/server.js'
 
-/** From the abort to the result at most (docs/rules/abort-usage.md#abort). */
+/** The maximum time from the abort to the result (docs/rules/abort-usage.md#abort). */
 const ABORT_BOUND_MS = 250
 
 interface Rig {
@@ -32,7 +32,7 @@ async function rig(...handlers: Handler[]): Promise<Rig> {
   return { server, engine, controller: new AbortController() }
 }
 
-/** Aborts and checks what every abort must bring: in time, one terminal event, calls closed, a row in the ledger. */
+/** Aborts and checks the rules of every abort: in time, one terminal event, closed calls, a row in the ledger. */
 async function aborts(engine: AgentEngine, run: AgentRun, abort: () => void): Promise<AgentResult> {
   const events = readAll(run)
   let settled = false
@@ -42,7 +42,7 @@ async function aborts(engine: AgentEngine, run: AgentRun, abort: () => void): Pr
   abort()
   const bound = new Promise((resolve) => setTimeout(resolve, ABORT_BOUND_MS))
   await Promise.race([coming, bound])
-  // Where this very thread could not run, the events that came meanwhile are handled first.
+  // If this thread was blocked, the events that arrived meanwhile are handled first.
   for (let turn = 0; turn < 3 && !settled; turn++) await new Promise(setImmediate)
   expect(settled, `the result came within ${ABORT_BOUND_MS} ms`).toBe(true)
   const result = await coming
@@ -64,13 +64,13 @@ async function aborts(engine: AgentEngine, run: AgentRun, abort: () => void): Pr
   return result
 }
 
-/** Once the engine is closed no task of it is left that could still ask. */
+/** After the engine is closed it has no task that could still send a request. */
 async function expectNoMoreThan(requests: number, { engine, server }: Rig): Promise<void> {
   await engine.close()
   expect(server.seen.length).toBe(requests)
 }
 
-/** Reads until an event is as wanted. */
+/** Reads until an event matches. */
 async function until(run: AgentRun, wanted: (event: StreamEvent) => boolean): Promise<void> {
   for (;;) {
     const { value, done } = await run.next()
@@ -87,9 +87,9 @@ const halfText =
   anthropic.delta(0, { type: 'text_delta', text: 'half' })
 
 describe('an AbortSignal', () => {
-  test('that was aborted before asks nobody', async () => {
+  test('that was aborted before sends no request', async () => {
     const all = await rig(sse(anthropic.answer('never')))
-    // Many, because a request that should not be would be a race.
+    // Many, because a wrong request would be a race.
     for (let n = 0; n < 50; n++) {
       const run = all.engine.run(context({ abortSignal: AbortSignal.abort() }))
       await aborts(all.engine, run, () => {})
@@ -102,7 +102,7 @@ describe('an AbortSignal', () => {
     const sockets: Socket[] = []
     const accepted = gate()
     const closed = gate()
-    // It takes the connection and never answers the TLS handshake.
+    // It accepts the connection and never answers the TLS handshake.
     const black = createServer((socket) => {
       sockets.push(socket)
       socket.on('error', () => {})
@@ -153,7 +153,7 @@ describe('an AbortSignal', () => {
     await expectNoMoreThan(1, all)
   })
 
-  test('in the middle of the text, which the result holds', async () => {
+  test('in the middle of the text, which is in the result', async () => {
     const all = await rig(sseThenHold(halfText))
     const run = all.engine.run(context({ abortSignal: all.controller.signal }))
     await until(run, isToken)
@@ -197,7 +197,7 @@ describe('an AbortSignal', () => {
     await expectNoMoreThan(1, all)
   })
 
-  test('while a tool runs that heeds its signal', async () => {
+  test('while a tool runs that obeys its signal', async () => {
     const all = await rig(sse(anthropic.calls(['toolu_1', 'wait', {}])))
     let received: unknown
     const begun = gate()
@@ -221,7 +221,7 @@ describe('an AbortSignal', () => {
     await expectNoMoreThan(1, all)
   })
 
-  test('while a tool runs that ignores its signal: its late answer is discarded', async () => {
+  test('while a tool runs that ignores its signal: its late result is discarded', async () => {
     const all = await rig(sse(anthropic.calls(['toolu_1', 'deaf', {}], ['toolu_2', 'deaf', {}])))
     const late = gate()
     const begun = gate()
@@ -258,7 +258,7 @@ describe('an AbortSignal', () => {
     await expectNoMoreThan(1, all)
   })
 
-  test('while some tools of a message are done: the result holds their answers', async () => {
+  test('while some tools of a message have ended: their results are in the result', async () => {
     const all = await rig(
       sse(anthropic.calls(['a', 'quick', {}], ['b', 'deaf', {}], ['c', 'quick', {}])),
     )
@@ -288,7 +288,7 @@ describe('an AbortSignal', () => {
     })
     const run = all.engine.run(context({ abortSignal: all.controller.signal, timeoutMs: 120_000 }))
     await answered.wait
-    // By the time another connection was used and answered, the first run has read its refusal.
+    // When another connection was used and answered, the first run has read its refusal.
     const currentMessage = { role: 'user' as const, content: 'The other one.' }
     const other = await all.engine.run(context({ sessionLabel: 'other', currentMessage })).result
     expect(other.stopReason).toBe('end_turn')
@@ -298,7 +298,7 @@ describe('an AbortSignal', () => {
     await expectNoMoreThan(asked, all)
   })
 
-  test('while queued behind another run of its session: nothing is asked, the other goes on', async () => {
+  test('while queued behind another run of its session: no request is sent, the other run continues', async () => {
     const held = gate()
     const asked = gate()
     const all = await rig(async (response, seen) => {
@@ -328,7 +328,7 @@ describe('an AbortSignal', () => {
     const runs = Array.from({ length: 20 }, (_, n) =>
       all.engine.run(context({ sessionLabel: `s${n}`, abortSignal: signal })),
     )
-    // However many share it: more than ten listeners would make Node warn of a leak.
+    // Also with many runs: Node warns of a leak above ten listeners.
     expect(getEventListeners(signal, 'abort').length).toBe(1)
     const results = await Promise.all(runs.map((run) => run.result))
     expect(getEventListeners(signal, 'abort')).toEqual([])
@@ -363,7 +363,7 @@ describe('an AbortSignal', () => {
     expect((await run.result).stopReason).toBe('aborted')
   })
 
-  test('that is none is refused at once', () => {
+  test('that is no signal is refused immediately', () => {
     const { engine } = scriptedEngine(['x'])
     closing(engine)
     expect(() => engine.run(context({ abortSignal: {} as AbortSignal }))).toThrow(
@@ -380,7 +380,7 @@ describe('an AbortSignal', () => {
   })
 })
 
-test('the next run of the session waits until the aborted one has committed, and sees it', async () => {
+test('the next run of the session waits until the aborted one has committed, and has it in its context', async () => {
   const all = await rig(sseThenHold(halfText), sse(anthropic.answer('second')))
   const first = all.engine.run(context())
   await until(first, isToken)
@@ -392,7 +392,7 @@ test('the next run of the session waits until the aborted one has committed, and
   expect(JSON.stringify(all.server.seen[1].body.messages)).toContain('half')
 })
 
-test('an abort that comes with the terminal event changes nothing', async () => {
+test('an abort at the terminal event changes nothing', async () => {
   const all = await rig(sse(anthropic.answer('done')))
   const run = all.engine.run(context())
   run.stream.onEvent((event) => {
@@ -433,7 +433,7 @@ describe('timeoutMs', () => {
     await expectNoMoreThan(1, all)
   })
 
-  test('ends a run that is queued, unasked, and the other goes on', async () => {
+  test('ends a queued run without a request, and the other run continues', async () => {
     const held = gate()
     const all = await rig(async (response, seen) => {
       await held.wait
@@ -449,7 +449,7 @@ describe('timeoutMs', () => {
 })
 
 describe('steering', () => {
-  test('reaches the model after the tool that runs; the calls after it are skipped', async () => {
+  test('reaches the model after the running tool; the calls after it are skipped', async () => {
     const all = await rig(
       sse(anthropic.calls(['a', 'work', {}], ['b', 'work', {}], ['c', 'work', {}])),
       sse(anthropic.answer('ok')),
@@ -488,7 +488,7 @@ describe('steering', () => {
     await expectNoMoreThan(2, all)
   })
 
-  test('during the last answer goes on in the same turn', async () => {
+  test('during the last answer continues the same turn', async () => {
     const more = gate()
     const all = await rig(
       async (response) => {
@@ -519,11 +519,11 @@ describe('steering', () => {
     expect(turns.rows).toEqual([{ n: 1 }])
   })
 
-  test('several messages come in their order', async () => {
+  test('several messages arrive in order', async () => {
     const { engine, provider } = scriptedEngine([{ gate: 'go', text: 'one' }, 'two'])
     const run = closing(engine).run(context())
     await run.next()
-    // Asked already: the messages cannot ride with the first request.
+    // The first request was sent: the messages cannot be part of it.
     while (provider.requests.length === 0) await new Promise(setImmediate)
     expect([run.steer('b'), run.steer('c')]).toEqual([true, true])
     provider.open('go')
@@ -531,7 +531,7 @@ describe('steering', () => {
     expect(messages.map(({ content }) => content)).toEqual(['hi', 'one', 'b', 'c', 'two'])
   })
 
-  test('after the end is refused, as is what is no text', async () => {
+  test('after the end is refused, as is anything but a text', async () => {
     const { engine } = scriptedEngine(['done'])
     const run = closing(engine).run(context())
     expect([run.steer(''), run.steer(undefined as never)]).toEqual([false, false])
@@ -540,7 +540,7 @@ describe('steering', () => {
     expect(result.undeliveredSteering).toEqual([])
   })
 
-  test('from the callback of the terminal event is refused: it is never taken and lost', async () => {
+  test('from the callback of the terminal event is refused, and never accepted and lost', async () => {
     const { engine } = scriptedEngine(['done'])
     const run = closing(engine).run(context())
     let taken: boolean | undefined
@@ -551,7 +551,7 @@ describe('steering', () => {
     expect(taken).toBe(false)
   })
 
-  test('is handed back when the run is aborted before the model could see it', async () => {
+  test('is returned when the run is aborted before the model received it', async () => {
     const all = await rig(sse(anthropic.calls(['a', 'deaf', {}])))
     const deaf: PlainTool = { name: 'deaf', run: () => new Promise(() => {}) }
     const run = all.engine.run(context({ tools: [deaf] }))
@@ -562,7 +562,7 @@ describe('steering', () => {
     expect(result.messages.filter((message) => message.role === 'user').length).toBe(1)
   })
 
-  test('whenever it comes, a message that was accepted is delivered or returned', async () => {
+  test('at any time, an accepted message is delivered or returned', async () => {
     for (let turns = 0; turns < 60; turns++) {
       const { engine } = scriptedEngine([{ text: 'one' }, 'two', 'three'])
       const run = engine.run(context())

@@ -1,5 +1,5 @@
-// Owns the session: what a run on a label continues, what it sends, and in which order runs of one session go.
-// It must never look at columns; that is ledger/rows.spec.ts.
+// Sessions: what a run on a label continues, what it sends, and the order of the runs of one session. It must never read
+// columns: ledger/rows.spec.ts does.
 
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -38,7 +38,7 @@ async function runTurn(
   return result.turnId
 }
 
-describe('without a history given', () => {
+describe('without a history in the context', () => {
   test('a run is sent the earlier messages of its session, tools included', async () => {
     const { engine, provider } = scripted([
       { text: 'looking', toolCalls: [{ id: 'a', name: 'look' }] },
@@ -63,7 +63,7 @@ describe('without a history given', () => {
     ])
   })
 
-  test('another engine on the same file goes on where the first was', async () => {
+  test('another engine on the same file continues the session', async () => {
     const first = scripted(['one'])
     await runTurn(first.engine, 'first')
     await first.engine.close()
@@ -72,7 +72,7 @@ describe('without a history given', () => {
     expect(asked(second.provider)).toEqual([['user: first', 'assistant: one', 'user: second']])
   })
 
-  test('a session of another label sees nothing of it', async () => {
+  test('a session with another label has nothing of it', async () => {
     const { engine, provider } = scripted(['one', 'two'])
     await runTurn(engine, 'first')
     await runTurn(engine, 'second', { sessionLabel: 'agent:main:Main' })
@@ -156,8 +156,8 @@ describe('without a history given', () => {
   })
 })
 
-describe('with a history given', () => {
-  test('that one is sent, and the turn still follows the head', async () => {
+describe('with a history in the context', () => {
+  test('it is sent, and the turn still follows the head', async () => {
     const { engine, ledger, provider } = scripted(['one', 'two', 'three'])
     const first = await runTurn(engine, 'first')
     const second = await runTurn(engine, 'second', {
@@ -174,7 +174,7 @@ describe('with a history given', () => {
     expect((await ledger.turn(second))?.parentTurnId).toBe(first)
   })
 
-  test('an empty one is a history too', async () => {
+  test('an empty history counts as one', async () => {
     const { engine, provider } = scripted(['one', 'two'])
     await runTurn(engine, 'first')
     await runTurn(engine, 'second', { history: [] })
@@ -182,8 +182,8 @@ describe('with a history given', () => {
   })
 })
 
-describe('at once', () => {
-  test('two runs on one session go one after the other, and the second sees the first', async () => {
+describe('concurrently', () => {
+  test('two runs on one session run in sequence, and the second has the first in its context', async () => {
     const { engine, provider } = scripted([{ gate: 'go', text: 'one' }, 'two'])
     const first = engine.run(context(userMessage('first')))
     const second = engine.run(context(userMessage('second')))
@@ -196,7 +196,7 @@ describe('at once', () => {
     expect(asked(provider)[1]).toEqual(['user: first', 'assistant: one', 'user: second'])
   })
 
-  test('twenty runs on one session chain in the order they were started', async () => {
+  test('twenty runs on one session follow each other in the order they were started', async () => {
     const replies = Array.from({ length: 20 }, (_, n): ScriptedReply => ({ text: `answer ${n}` }))
     const { engine, ledger, provider } = scripted(replies)
     const runs = replies.map((_, n) => engine.run(context(userMessage(`question ${n}`))))
@@ -218,7 +218,7 @@ describe('at once', () => {
     ])
   })
 
-  test('ten sessions run side by side', async () => {
+  test('ten sessions run in parallel', async () => {
     const { file } = folder()
     const { engine, provider } = scriptedEngine(
       Array.from({ length: 10 }, () => ({ gate: 'all', text: 'ok' })),
@@ -231,7 +231,7 @@ describe('at once', () => {
     )
     for (const run of runs) asking.push(run.next())
     await Promise.all(asking)
-    // All ten are asked before one is answered: no run waits for another session.
+    // All ten requests are sent before one is answered: no run waits for another session.
     while (provider.requests.length < 10) await new Promise((resolve) => setImmediate(resolve))
     provider.open('all')
     const results = await Promise.all(runs.map((run) => run.result))
@@ -242,7 +242,7 @@ describe('at once', () => {
     )
   })
 
-  test('an aborted run lets the next one of its session in, and what it leaves is seen', async () => {
+  test('the next run of a session starts after an aborted one, and has its output in the context', async () => {
     const { engine, provider } = scripted([{ steps: [{ text: 'half' }, { gate: 'never' }] }, 'two'])
     const first = engine.run(context(userMessage('first')))
     const second = engine.run(context(userMessage('second')))
@@ -252,7 +252,7 @@ describe('at once', () => {
   })
 })
 
-describe('a parent that is named', () => {
+describe('a named parent', () => {
   const code = (result: { error?: { detail: { code?: string } } }) => result.error?.detail.code
 
   test('may be the head', async () => {
@@ -280,7 +280,7 @@ describe('a parent that is named', () => {
       expect(events.map((event) => event.type)).toEqual(['stream_start', 'stream_error'])
       expect(provider.requests).toHaveLength(2)
       expect((await ledger.session('agent:main:main'))?.threadId).toBe(second)
-      // The attempt is persisted, as every turn is, beside the thread that goes on.
+      // The attempt is persisted, as every turn, beside the thread.
       const turn = await ledger.turn(result.turnId)
       expect([turn?.status, turn?.parentTurnId, result.persisted]).toEqual(['failed', first, true])
     },
@@ -323,19 +323,19 @@ describe('a parent that is named', () => {
     expect((await ledger.session('agent:main:main'))?.threadId).toBe(second)
   })
 
-  test.each(['', 7, {}])('that is %j is refused at once', (parentTurnId) => {
+  test.each(['', 7, {}])('that is %j is refused immediately', (parentTurnId) => {
     const { engine } = scripted([])
     const run = () => engine.run(context({ parentTurnId } as never))
     expect(run).toThrow(expect.objectContaining({ code: 'invalid_context', field: 'parentTurnId' }))
   })
 })
 
-test('a session whose head moved during a run has the new head: the answer is persisted beside it, and is marked so', async () => {
+test('a session whose head moved during a run has the new head: the answer is persisted beside the thread, and marked so', async () => {
   const first = scripted([{ gate: 'go', text: 'late' }])
   const run = first.engine.run(context(userMessage('first')))
   await run.next()
   while (first.provider.requests.length === 0) await new Promise((resolve) => setImmediate(resolve))
-  // A broker that commits itself does not queue behind runs, no more than another process would.
+  // A commit of the broker does not queue behind runs, just as one of another process.
   const head = await first.ledger.writeTurn(
     context({ ...userMessage('second'), parentTurnId: null }),
     {
@@ -359,7 +359,7 @@ test('a session whose head moved during a run has the new head: the answer is pe
   expect([turn?.status, turn?.parentTurnId, turn?.messages.length]).toEqual(['completed', null, 2])
 })
 
-test('two processes on one session never fork it: the chain is every turn that came in time', async () => {
+test('two processes on one session never fork it: the thread has every turn that was committed in time', async () => {
   const { ledger, file } = scripted([])
   const child = fileURLToPath(new URL('../children/ledger/session.mjs', import.meta.url))
   const outputs = await Promise.all(
@@ -386,12 +386,12 @@ test('two processes on one session never fork it: the chain is every turn that c
   expect(outputs.flat().length).toBeGreaterThanOrEqual(26)
   expect([...chain].sort()).toEqual(outputs.flat().sort())
   const all = await ledger.query('SELECT count(*) AS turns FROM turns')
-  // What came too late stands beside the chain: nothing is lost.
+  // Late turns are beside the thread: nothing is lost.
   expect(all.rows).toEqual([{ turns: 50 }])
 })
 
 describe('history', () => {
-  test('of a label and of a turn: what a next call would see', async () => {
+  test('of a label and of a turn is what the next call would have', async () => {
     const { engine, ledger } = scripted(['one', 'two'])
     const since = Date.now()
     const first = await runTurn(engine, 'first')
@@ -422,7 +422,7 @@ describe('history', () => {
     expect(await ledger.history(first)).toEqual(whole.slice(0, 2))
   })
 
-  test('a label that looks like a turn is a label first', async () => {
+  test('a label that resembles a turn id is looked up as a label first', async () => {
     const { engine, ledger } = scripted(['one', 'two'])
     const first = await runTurn(engine, 'first')
     await runTurn(engine, 'second', { sessionLabel: first })
@@ -434,7 +434,7 @@ describe('history', () => {
 })
 
 describe('fork', () => {
-  test('begins at any turn, with children or without, and leaves the original alone', async () => {
+  test('begins at any turn, with or without children, and does not change the original', async () => {
     const { engine, ledger, provider } = scripted(['one', 'two', 'three', 'branch', 'tip'])
     const first = await runTurn(engine, 'first')
     await runTurn(engine, 'second')
@@ -504,7 +504,7 @@ describe('fork', () => {
     ])
   })
 
-  test('refuses a label that is taken or unusable, and a turn that is not there', async () => {
+  test('refuses a label that exists or is unusable, and an unknown turn', async () => {
     const { engine, ledger } = scripted(['one'])
     const first = await runTurn(engine, 'first')
     expect([

@@ -1,5 +1,5 @@
-// Every request to a model goes one way: hooks, keys, budgets, attempt rows and money of summaries and counts, as of runs.
-// It must never look at the engine's inside: what was sent is what the loopback server saw.
+// Every request to a model is made in the same way: hooks, keys, budgets, attempt rows and costs of summaries and counts are
+// those of runs. It must never read internal state of the engine: a loopback server records the requests.
 
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
@@ -25,7 +25,7 @@ import {
 } from '../support/servers/server.js'
 import { SUMMARY } from '../support/values/summary.js'
 
-/** US dollars a million tokens. */
+/** US dollars per million tokens. */
 const cost = { input: 1, output: 10, cacheRead: 0.5, cacheWrite: 2, cacheWrite1h: null, tiers: [] }
 const models = [
   { provider: 'test', id: 'test-model', contextWindow: 4_000, maxOutputTokens: 1_000, cost },
@@ -34,7 +34,7 @@ const models = [
 const SESSION = 'agent:main:main'
 
 let server: TestServer
-/** Answers the summariser. */
+/** Answers a request of the summariser. */
 let summarise: Handler
 let file: string
 beforeEach(async () => {
@@ -44,7 +44,7 @@ beforeEach(async () => {
 })
 afterEach(() => server.close())
 
-/** An answer with the usage that a provider would count: four characters a token. */
+/** An answer with a provider's usage: four characters per token. */
 function counted(text: string): Handler {
   return (response, seen) => {
     const usage = { input: Math.ceil(seen.raw.length / 4), output: Math.ceil(text.length / 4) }
@@ -97,7 +97,7 @@ async function compactionOf(engine: AgentEngine) {
   return row
 }
 
-test('a summary of a run is seen by its hook, is an attempt of the run, and is paid once', async () => {
+test('a summary of a run passes its hook, is an attempt of the run, and is paid once', async () => {
   const budgets: BudgetOptions[] = [
     { per: 'session', maxTokens: 1_000_000 },
     { per: 'day', maxCost: 100 },
@@ -137,7 +137,7 @@ test('a summary of a run is seen by its hook, is an attempt of the run, and is p
   await expectReopened(budgets, all)
 })
 
-/** What an engine that opens the ledger anew counts against its budgets, with one call more. */
+/** The budgets of an engine that opens the ledger again, with one more call. */
 async function expectReopened(budgets: BudgetOptions[], all: readonly Attempt[]) {
   const engine = start({ budgets, compaction: false })
   const sessionLabel = SESSION
@@ -151,7 +151,7 @@ async function expectReopened(budgets: BudgetOptions[], all: readonly Attempt[])
   expect(day?.usedCost).toBeCloseTo(total(every), 8)
 }
 
-test('a compaction by hand has its attempts, its usage and its cost in its row', async () => {
+test('a manual compaction has its attempts, its usage and its cost in its row', async () => {
   const budgets: BudgetOptions[] = [
     { per: 'session', maxTokens: 1_000_000 },
     { per: 'day', maxCost: 100 },
@@ -180,7 +180,7 @@ test('a compaction by hand has its attempts, its usage and its cost in its row',
   await expectReopened(budgets, all)
 })
 
-test('a hook that refuses a summary fails the compaction, and no run dies of it', async () => {
+test('a hook that refuses a summary fails the compaction, but no run', async () => {
   const engine = start({
     onRequest: ({ purpose }) => {
       if (purpose === 'summary') throw new Error('not to this model')
@@ -201,7 +201,7 @@ test('a hook that refuses a summary fails the compaction, and no run dies of it'
   expect(summaries()).toBe(0)
 })
 
-test('a hook may write the request of a summary', async () => {
+test('a hook may replace the request of a summary', async () => {
   const engine = start({
     onRequest: ({ purpose, body }) => (purpose === 'summary' ? { ...body, top_k: 3 } : undefined),
   })
@@ -210,13 +210,13 @@ test('a hook may write the request of a summary', async () => {
   expect(server.seen.find(({ body }) => body.model === 'tiny')?.body.top_k).toBe(3)
 })
 
-test('what a failed summary has used is the run’s, and its failure the key’s', async () => {
+test('the usage of a failed summary counts for the run, and its failure for the key', async () => {
   const limited = status(
     429,
     { type: 'error', error: { type: 'rate_limit_error', message: 'slow' } },
     { 'retry-after': '3600' },
   )
-  // An answer that will not do is paid for, and so is the second try.
+  // A rejected answer is paid for, and so is the second attempt.
   summarise = counted('')
   const engine = start()
   await turns(engine, 5)
@@ -251,7 +251,7 @@ test('a wait of a summary is an event of its run', async () => {
   expect(purposes((await run.result).attempts)).toEqual(['summary failed', 'summary ok', 'run ok'])
 })
 
-test('every call has its span and its line in the log', async () => {
+test('every call has a span and a line in the log', async () => {
   const child = join(import.meta.dirname, '..', 'children', 'ledger', 'log.mjs')
   const { stderr } = await promisify(execFile)(process.execPath, [child, file], {
     env: { ...process.env, NEXUS_AGENT_ENGINE_LOG: 'info' },
@@ -264,7 +264,7 @@ test('every call has its span and its line in the log', async () => {
   expect(stderr).toMatch(/agent\.call\.failed.*provider="small"/)
 })
 
-test('an exact count is seen by the hook and uses nothing', async () => {
+test('an exact count passes the hook and has no usage', async () => {
   const seen: string[] = []
   const budgets: BudgetOptions[] = [{ per: 'session', maxTokens: 10 }]
   const engine = start({
@@ -279,7 +279,7 @@ test('an exact count is seen by the hook and uses nothing', async () => {
   expect(seen).toEqual(['count /v1/messages/count_tokens counted'])
   expect(server.seen[0]?.body.system).toBe('Another one.')
   expect(engine.budgets()).toEqual([])
-  // The context's own goes before the engine's.
+  // The context's hook is called before the engine's.
   const refused = engine.countTokens(
     context({
       onRequest: () => {

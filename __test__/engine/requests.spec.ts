@@ -1,5 +1,5 @@
-// What a context asks of its requests, at a server that sees the bytes: options, caching, headers, `onRequest`, warnings.
-// It must never look inside the engine: everything is read from what the server got and from results.
+// The request options of a context at a server that sees the bytes: options, caching, headers, `onRequest`, warnings. It must
+// never read internal state of the engine: everything is read from the requests and from results.
 
 import { describe, expect, test } from 'vitest'
 import type {
@@ -44,7 +44,7 @@ const schema = {
   additionalProperties: false,
 }
 
-/** Everything a context may ask, in forms that both APIs have. */
+/** Every request option, in forms that both APIs have. */
 const asked = {
   tools: [echo],
   toolChoice: { name: 'echo' },
@@ -59,7 +59,7 @@ const asked = {
 }
 
 describe('options', () => {
-  test('stand in the whole body of Anthropic Messages', async () => {
+  test('are in the body of Anthropic Messages', async () => {
     const { warnings } = await run(asked)
     expect(bodies()).toEqual([
       {
@@ -82,7 +82,7 @@ describe('options', () => {
     expect(warnings).toEqual([])
   })
 
-  test('stand in the whole body of Chat Completions', async () => {
+  test('are in the body of Chat Completions', async () => {
     server.use(sse(chat.answer('ok')))
     const { warnings } = await run(asked, {}, CHAT)
     expect(bodies()).toEqual([
@@ -120,7 +120,7 @@ describe('options', () => {
     expect(fields(warnings)).toEqual(['unsupported_option promptCache.ttl'])
   })
 
-  test('that force a call are met by the first one: the next is the model’s own choice', async () => {
+  test('that force a call apply to the first one only: the next is the model’s choice', async () => {
     for (const [provider, calls, answer] of [
       [{}, anthropic.calls(['toolu_1', 'echo', {}]), anthropic.answer('done')],
       [CHAT, chat.calls(['call_1', 'echo', {}]), chat.answer('done')],
@@ -137,7 +137,7 @@ describe('options', () => {
     ])
   })
 
-  test('that are refused are refused before anything is sent', async () => {
+  test('that are invalid are refused before anything is sent', async () => {
     const engine = engineAt(server.url)
     const refused = (changes: object) => {
       try {
@@ -179,7 +179,7 @@ describe('options', () => {
 })
 
 describe('warnings', () => {
-  test('are emitted for each option once a run, however many calls it makes', async () => {
+  test('are emitted once per option and run, for any number of calls', async () => {
     server.use(sse(anthropic.calls(['toolu_1', 'echo', {}])), sse(anthropic.answer('done')))
     const models = [{ ...testModel, temperature: false }]
     const { warnings, attempts } = await run(
@@ -200,7 +200,7 @@ describe('warnings', () => {
       'unsupported_option metadata.team',
     ])
     expect(warnings[0]?.message).toBe(
-      '`temperature` was left out: `test-model` takes no temperature',
+      '`temperature` was left out: `test-model` does not support it',
     )
     expect(bodies().map((body) => body.temperature)).toEqual([undefined, undefined])
   })
@@ -244,7 +244,7 @@ describe('the prompt cache', () => {
     expect(server.seen[0]?.body.system).toBe('You are a test.')
   })
 
-  test('prices what is cached for an hour by itself', async () => {
+  test('prices tokens cached for an hour separately', async () => {
     const cost = { input: 1, output: 0, cacheRead: 0, cacheWrite: 10, cacheWrite1h: 100, tiers: [] }
     const withCacheUsage = (parts: object) =>
       anthropic
@@ -261,7 +261,7 @@ describe('the prompt cache', () => {
 })
 
 describe('headers of a turn', () => {
-  test('go with its requests, over those of the provider, and with no other turn’s', async () => {
+  test('are sent with its requests, override those of the provider, and are sent with no other turn', async () => {
     const engine = engineAt(server.url, {}, { headers: { 'x-team': 'red', 'x-kept': 'yes' } })
     await engine.run(context({ headers: { 'X-Team': 'blue', 'anthropic-beta': 'a' } })).result
     await engine.run(context()).result
@@ -278,7 +278,7 @@ describe('headers of a turn', () => {
     ])
   })
 
-  test('that hold keys never appear in an error', async () => {
+  test('with keys never appear in an error', async () => {
     const secret = 'plain words as a secret'
     server.use(status(400, { error: { message: `who is ${secret}?` } }))
     const result = await run({ headers: { 'x-gateway-token': secret } })
@@ -319,7 +319,7 @@ describe('onRequest', () => {
     )
   })
 
-  test('does not see a key that stands in the base URL', async () => {
+  test('does not see a key in the base URL', async () => {
     const urls: string[] = []
     const baseUrl = `${server.url}/?api_key=plain-words-of-a-key&tenant=7`
     await run({ onRequest: ({ url }) => void urls.push(url) }, {}, { baseUrl })
@@ -327,7 +327,7 @@ describe('onRequest', () => {
     expect(server.seen[0]?.path).toBe('/v1/messages?api_key=plain-words-of-a-key&tenant=7')
   })
 
-  test('that returns nothing changes nothing, and may take its time', async () => {
+  test('that returns nothing changes nothing, and may be asynchronous', async () => {
     await run()
     await run({
       onRequest: async (request) => {
@@ -396,7 +396,7 @@ describe('onRequest', () => {
     ])
   })
 
-  test('that never answers ends with the run’s time or its abort', async () => {
+  test('that never settles ends with the run’s time or its abort', async () => {
     const timed = await run({ timeoutMs: 50, onRequest: () => new Promise(() => {}) })
     expect(timed.stopReason).toBe('timeout')
     const engine = engineAt(server.url)

@@ -1,10 +1,10 @@
-// Owns the shape of a result at rest: what the types call required is there, with null where nothing is known.
-// It must never look at how a run got there.
+// The shape of a result: every required field is present, with null for an unknown value. It must never test how a run got
+// there.
 
 import { expect, test } from 'vitest'
 import { context, scriptedEngine } from '../support/engine.js'
 
-test('a plain result has every required field, null for a cost that nobody knows', async () => {
+test('a plain result has every required field, with null for an unknown cost', async () => {
   const { engine } = scriptedEngine([{ text: 'hello', usage: { inputTokens: 7, outputTokens: 2 } }])
   const result = await engine.run(context({ runId: 'r' })).result
   const { turnId, messages, durationMs, attempts, ...rest } = result
@@ -58,7 +58,7 @@ test('a plain result has every required field, null for a cost that nobody knows
   await engine.close()
 })
 
-test('a run that asked nobody has a context of unknown size', async () => {
+test('a run without a request has a context of unknown size', async () => {
   const { engine } = scriptedEngine([{ error: { status: 401 } }])
   const { stopReason, contextTokens, undeliveredSteering } = await engine.run(context()).result
   expect({ stopReason, contextTokens, undeliveredSteering }).toEqual({

@@ -1,4 +1,4 @@
-// Owns the result: every field of an AgentResult, for every stop reason, compared as a whole.
+// Every field of an AgentResult, for every stop reason, compared as a whole.
 // Events are streams/streams.spec.ts, rows are ledger/rows.spec.ts.
 
 import { expect, test } from 'vitest'
@@ -35,7 +35,7 @@ const from = (number: number) => ({
 })
 
 const good = { provider: 'test', model: 'test-model', ok: true, status: 200, ms: 0 }
-/** The fields that are the same in every result, but where a test gives them again. */
+/** The fields that are equal in every result, unless a test overrides them. */
 const common = {
   usageEstimated: false,
   tokenBudget: expect.objectContaining({ modelLimit: 200_000 }),
@@ -45,7 +45,7 @@ const common = {
   warnings: [],
   cacheBreaks: [],
 }
-/** An attempt that used `usage`. */
+/** An attempt with `usage`. */
 const used = { usage: { ...usage, totalTokens: 3600 }, cost: 0.004 }
 
 test('end_turn: messages, blocks, tool calls, the sum of usage, cost, context size and attempts', async () => {
@@ -273,7 +273,7 @@ test('tool_use: at the iteration cap the pending call is closed without another 
   expect(provider.requests).toHaveLength(2)
 })
 
-test('timeout: the result holds the partial text, and the error is retryable', async () => {
+test('timeout: the result has the partial text, and the error is retryable', async () => {
   const { engine } = scripted([{ steps: [{ usage }, { text: 'so far' }, { gate: 'never' }] }])
   const since = Date.now()
   const result = await engine.run(context({ runId: 'r', timeoutMs: 150 })).result
@@ -312,7 +312,7 @@ test('timeout: the result holds the partial text, and the error is retryable', a
   expect(result.durationMs).toBeGreaterThanOrEqual(150)
 })
 
-test('aborted: the result holds the partial text, and no error', async () => {
+test('aborted: the result has the partial text, and no error', async () => {
   const { engine } = scripted([
     { steps: [{ usage }, { thinking: 'hm' }, { text: 'so far' }, { gate: 'never' }] },
   ])
@@ -354,7 +354,7 @@ test('aborted: the result holds the partial text, and no error', async () => {
   })
 })
 
-test('aborted while a tool runs: its call is closed, and what it returns later is not in the result', async () => {
+test('aborted while a tool runs: its call is closed, and a later return value is not in the result', async () => {
   const { engine } = scripted([
     {
       toolCalls: [
@@ -410,7 +410,7 @@ test('aborted while a tool runs: its call is closed, and what it returns later i
   ])
 })
 
-test('error: nothing but the query, and the finer kind beside the kind', async () => {
+test('error: only the query, and the finer kind beside the kind', async () => {
   const { engine } = scripted([
     { error: { status: 400, code: 'bad_thing', message: 'no such thing' } },
   ])
@@ -446,7 +446,7 @@ test('error: nothing but the query, and the finer kind beside the kind', async (
   })
 })
 
-test('the context is that of the last call that succeeded, also when a later one fails', async () => {
+test('the context size is that of the last successful call, also when a later one fails', async () => {
   const { engine } = scripted([
     { toolCalls: [{ id: 'a', name: 'add', arguments: { a: 1, b: 1 } }], usage },
     { error: { status: 400, message: 'no' } },
@@ -574,7 +574,7 @@ test('over HTTP: the result has the profile, the status, the response id and eve
   })
 })
 
-test('a tool whose result JSON cannot hold gives the caller its own object, and the ledger what JSON holds', async () => {
+test('a return value that JSON cannot represent is in the result as it is, and in the ledger as far as JSON can represent it', async () => {
   const { engine } = scripted([{ toolCalls: [{ id: 'a', name: 'made' }] }, 'done'])
   const made = { content: [{ type: 'text' as const, text: 'x' }], details: { big: 1n } }
   const result = await engine.run(context({ tools: [{ name: 'made', run: () => made }] })).result

@@ -1,5 +1,5 @@
-// Owns what a day of use comes to: a host whose clock runs sixty times as fast, and a provider of which every twentieth answer
-// is a fault. `npm run proof:soak` is five hours and looks at the memory too; here are five minutes.
+// A day of use: a host with a clock that runs sixty times as fast, and a provider with a fault in every twentieth answer.
+// `npm run proof:soak` takes five hours and checks the memory too; here it takes five minutes.
 
 import { expect, test } from 'vitest'
 import { afterwards, folder, serving } from '../support/cleanup.js'
@@ -35,13 +35,13 @@ const faults: Handler[] = [
   sseThenHold(half),
 ]
 
-/** The text of a message as it was sent. */
+/** The text of a sent message. */
 function textOf(message: { content: unknown }): string {
   const { content } = message
   return typeof content === 'string' ? content : JSON.stringify(content)
 }
 
-/** A tool call where the question has none yet, then its answer; a summary where one is requested. */
+/** A tool call if the question has none yet, then the answer; a summary on request. */
 function answer(seen: Seen): Handler {
   const { messages, tools } = seen.body
   if (tools === undefined) return sse(anthropic.answer(SUMMARY))
@@ -59,7 +59,7 @@ function answer(seen: Seen): Handler {
 }
 
 test.skipIf(!canPreload)(
-  'hours of turns with faults: none lost, doubled or wrong, and the memory stays (cc, Linux)',
+  'hours of turns with faults: none lost, duplicated or wrong, and the memory is constant (cc, Linux)',
   { timeout: (minutes / RATE) * 60_000 * 3 + 120_000 },
   async () => {
     let asked = 0
@@ -82,7 +82,7 @@ test.skipIf(!canPreload)(
     expect(report.turns).toBeGreaterThan(minutes * 10)
     expect(failed).toBeGreaterThan(minutes / 2)
     expect(report.stops.end_turn).toBeGreaterThan(report.turns * 0.8)
-    // Caches fill for the first two hours; after four a slope means something.
+    // Caches fill in the first two hours; after four a slope is significant.
     if (minutes >= 240) expect(report.bytesPerHour).toBeLessThan(MIB)
   },
 )

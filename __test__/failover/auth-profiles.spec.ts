@@ -1,5 +1,5 @@
-// Where keys come from, and where their state is stored: functions, tokens that end, the ledger, two processes (docs/rules/failover.md#profile-state).
-// It must never print a key.
+// The sources of keys, and the storage of their state: functions, expiring tokens, the ledger, two processes
+// (docs/rules/failover.md#profile-state). It must never print a key.
 
 import { readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -20,8 +20,8 @@ type Profiles = AgentEngineOptions['authProfiles']
 const engineWith = (authProfiles: Profiles, options: AgentEngineOptions = {}) =>
   it.engine({ authProfiles, ...options })
 
-describe('a key that a function gives', () => {
-  test('is requested once, by however many runs, and travels as its type requires', async () => {
+describe('a key from a function', () => {
+  test('is requested once for any number of runs, and sent as its type requires', async () => {
     const requests: KeyRequest[] = []
     const get = async (request: KeyRequest) => {
       requests.push(request)
@@ -47,7 +47,7 @@ describe('a key that a function gives', () => {
     ])
   })
 
-  test('is had anew when it was refused, and the run goes on with it', async () => {
+  test('is requested again when it was refused, and the run continues with it', async () => {
     const given = ['one', 'two']
     const requests: boolean[] = []
     const engine = engineWith([
@@ -66,7 +66,7 @@ describe('a key that a function gives', () => {
     expect(result.stopReason).toBe('end_turn')
     expect(it.asked).toEqual(['m1/one', 'm1/one', 'm1/two'])
     expect(requests).toEqual([false, true])
-    // One that is refused as soon as it is given cools the profile.
+    // A key that is refused right after it was returned cools the profile.
     it.answers(() => failWith(401))
     const refused = await engine.run(userTurn()).result
     expect(refused.error?.kind).toBe('auth_failure')
@@ -74,7 +74,7 @@ describe('a key that a function gives', () => {
     expect(requests).toEqual([false, true, true])
   })
 
-  test('an oauth token begins as given and is refreshed before its end', async () => {
+  test('an oauth token is used as given and refreshed before it expires', async () => {
     const requests: KeyRequest[] = []
     const refresh = (request: KeyRequest): KeyGiven => {
       requests.push(request)
@@ -138,7 +138,7 @@ describe('a key that a function gives', () => {
     expect(JSON.stringify(result)).not.toContain(key('secret'))
   })
 
-  test('a run that is aborted does not wait for it', async () => {
+  test('an aborted run does not wait for it', async () => {
     let asked = () => {}
     const waiting = new Promise<void>((resolve) => {
       asked = resolve
@@ -178,7 +178,7 @@ describe('a key that a function gives', () => {
 })
 
 describe('the state of profiles', () => {
-  test('survives a restart, and is forgotten when it is reset', async () => {
+  test('survives a restart, and is cleared by a reset', async () => {
     const { file } = folder()
     const ledger = { path: file }
     it.answers((_, name) => (name === 'a' ? failWith(402) : replyWith('ok')))
@@ -214,14 +214,14 @@ describe('the state of profiles', () => {
     for (const label of ['s1', 's2']) await first.run(userTurn(label)).result
     expect(it.asked).toEqual(['m1/a', 'm1/b'])
     await first.close()
-    // By the order alone it would be the profile that rested longest.
+    // By the order alone it would be the least recently used profile.
     const second = it.engine({ ledger, compaction: { strategies: ['hard_clear'] } })
     const { turnId } = await second.run(userTurn('s2')).result
     expect(it.asked.at(-1)).toBe('m1/b')
     const fork = await second.ledger.fork(turnId)
     await second.run(userTurn(fork.label)).result
     expect(it.asked.at(-1)).toBe('m1/b')
-    // What stands after a compaction begins anew.
+    // After a compaction the profile is chosen again.
     expect(await second.compact('s2')).not.toBeNull()
     await second.close()
     const third = it.engine({ ledger })
@@ -229,7 +229,7 @@ describe('the state of profiles', () => {
     expect(it.asked.at(-1)).toBe('m1/a')
   })
 
-  test('is shared by two processes: what one was refused, the other does not ask', async () => {
+  test('is shared by two processes: a profile that one was refused with, the other does not use', async () => {
     const { file } = folder()
     it.answers((_, name) => (name === 'a' ? failWith(402) : replyWith('ok')))
     await it.engine({ ledger: { path: file } }).close()

@@ -1,5 +1,6 @@
-// The matrix of docs/rules/failover.md#rotation, over HTTP: every kind of error from 2 and 3 profiles of 3 models, and the exact order of who is asked.
-// The same on a fake clock, with its waits, is `crates/turn/src/fallback/tests.rs`. It must never wait for a window to end.
+// The matrix of docs/rules/failover.md#rotation, over HTTP: every kind of error from 2 and 3 profiles of 3 models, and the
+// exact order of the requests. The same with a simulated clock and its waits is in `crates/turn/src/fallback/tests.rs`. It must
+// never wait for the end of a window.
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { AgentEngine } from '../../index.js'
@@ -15,13 +16,13 @@ beforeEach(async () => {
 })
 afterEach(() => it.server.close())
 
-/** Lets the next attempt of a profile follow at once. */
+/** Lets the next attempt of a profile follow immediately. */
 const soon = { 'retry-after-ms': '1' }
 const hour = { 'retry-after': '3600' }
 const MODELS = ['m1', 'm2', 'm3'] as const
 type Model = (typeof MODELS)[number]
 
-/** How many requests each profile of a model gets, and of which models: of all, without `models`. */
+/** The number of requests per profile of a model, and the models: all of them without `models`. */
 interface Way {
   reason: string
   handler: Handler
@@ -33,7 +34,7 @@ interface Way {
 }
 
 const ways: Record<string, Way> = {
-  // Limited for an hour: not waited for; the second model that is limited widens the window to the third.
+  // Limited for an hour: no wait; the second limited model widens the window to the third.
   '429': { reason: 'rate_limit', handler: failWith(429, 'slow', hour), models: ['m1', 'm2'] },
   '529': {
     reason: 'overloaded',
@@ -59,7 +60,7 @@ const ways: Record<string, Way> = {
     handler: status(502, '<html><title>Bad Gateway</title></html>', soon),
     times: 3,
   },
-  // Keys of a service are the same for all its models.
+  // The keys of a service are shared by all its models.
   '401': { reason: 'auth', handler: failWith(401), models: ['m1'] },
   '403 of a key that was revoked': {
     reason: 'auth_permanent',
@@ -84,7 +85,7 @@ const ways: Record<string, Way> = {
   },
 }
 
-/** Who is asked where everybody fails. */
+/** The requests if every attempt fails. */
 const orderOf = ({ times = 1, onceAModel = false, models = MODELS }: Way, profiles: string[]) =>
   models.flatMap((model) =>
     (onceAModel ? profiles.slice(0, 1) : profiles).flatMap((profile) =>
@@ -102,7 +103,7 @@ describe.each([[['a', 'b']], [['a', 'b', 'c']]])('of the profiles %j', (profiles
   const userTurn = (sessionLabel: string) =>
     context({ model: 'm1', fallbacks: ['m2', 'm3'], sessionLabel, timeoutMs: 20_000 })
 
-  test.each(Object.entries(ways))('%s from everybody', async (_, way) => {
+  test.each(Object.entries(ways))('%s from every profile', async (_, way) => {
     it.answers(() => way.handler)
     const result = await start().run(userTurn('s')).result
     const order = orderOf(way, profiles)
@@ -115,9 +116,9 @@ describe.each([[['a', 'b']], [['a', 'b', 'c']]])('of the profiles %j', (profiles
     expect(attempts).toEqual(order.map((who) => [who, way.reason]))
   })
 
-  test.each(Object.entries(ways))('%s, and an answer wherever one may come', async (_, way) => {
+  test.each(Object.entries(ways))('%s, and an answer at any position', async (_, way) => {
     const order = orderOf(way, profiles)
-    // The answer comes after one failure, after two, …: what went before is always the same.
+    // The answer follows one failure, two, …: the requests before it are always the same.
     for (let failures = 1; failures < order.length; failures++) {
       it.asked.length = 0
       let left = failures
@@ -134,13 +135,13 @@ describe.each([[['a', 'b']], [['a', 'b', 'c']]])('of the profiles %j', (profiles
   })
 
   test.each(Object.entries(ways))(
-    '%s cools what it should, and the next process knows it: who is left alone is asked by nobody',
+    '%s cools the right profiles, and the next process uses none in cooldown',
     async (_, way) => {
       const { file } = folder()
       const engine = start(file)
       it.answers(() => way.handler)
       await engine.run(userTurn('s')).result
-      // When a healthy profile was last used is not worth a commit of its own.
+      // The last use of a healthy profile causes no commit of its own.
       const failures = async (of: AgentEngine) =>
         (await of.profiles()).map(({ lastUsedAt: _, ...state }) => state)
       const before = await failures(engine)
@@ -153,7 +154,7 @@ describe.each([[['a', 'b']], [['a', 'b', 'c']]])('of the profiles %j', (profiles
       it.asked.length = 0
       const again = await next.run(userTurn('other')).result
       expect(again.stopReason).toBe('error')
-      // A profile that is cooling down gets no request, and no window has moved.
+      // A profile in cooldown gets no request, and no window has moved.
       if (cooled.length > 0) expect(it.asked).toEqual([])
       expect((await failures(next)).map(({ windows }) => windows)).toEqual(
         before.map(({ windows }) => windows),

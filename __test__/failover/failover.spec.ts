@@ -1,5 +1,5 @@
-// Keys and models that fail, through the public API: who is asked instead, in what order, and who never is (docs/rules/failover.md#rotation).
-// It must never assert how long a thing took.
+// Failing keys and models, through the public API: which ones are used instead, in what order, and which never
+// (docs/rules/failover.md#rotation). It must never assert a duration.
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { AgentEngineOptions, AssembledContext, StreamEvent } from '../../index.js'
@@ -61,7 +61,7 @@ describe('keys', () => {
     expect(JSON.stringify(states)).not.toContain('canary')
   })
 
-  test('sessions take turns, and each stays with its own key', async () => {
+  test('sessions alternate, and each stays with its own key', async () => {
     const engine = it.engine()
     for (const sessionLabel of ['s1', 's2', 's1', 's2', 's1'])
       expect((await engine.run(contextOfM1({ sessionLabel })).result).stopReason).toBe('end_turn')
@@ -76,7 +76,7 @@ describe('keys', () => {
     expect((await engine.profiles()).flatMap((state) => state.windows)).toEqual([])
   })
 
-  test('transient failures are retried with a key before the next one is asked', async () => {
+  test('transient failures are retried with a key before the next one is used', async () => {
     const soon = { 'retry-after-ms': '1' }
     it.answers((_, name) => (name === 'a' ? failWith(529, 'busy', soon) : replyWith('ok')))
     const { result } = await runOnce()
@@ -84,7 +84,7 @@ describe('keys', () => {
     expect(it.asked).toEqual(['m1/a', 'm1/a', 'm1/a', 'm1/b'])
   })
 
-  test('a pinned key is never rotated: the next model is asked with it', async () => {
+  test('a pinned key is never rotated: the next model is called with it', async () => {
     it.answers((model) => (model === 'm1' ? failWith(404) : replyWith('ok')))
     await runOnce({ authProfileId: 'b', fallbacks: ['m2'] })
     it.answers(() => failWith(401))
@@ -132,7 +132,7 @@ describe('keys', () => {
     expect(result.error?.detail.retryAfterMs).toBeGreaterThan(20_000)
   })
 
-  test('a limit without a word is no wait where another model can be asked', async () => {
+  test('a limit without a time causes no wait where another model is usable', async () => {
     it.answers((model) => (model === 'm1' ? failWith(429) : replyWith('ok')))
     const { events, result } = await runOnce({ fallbacks: ['m2'], timeoutMs: 600_000 })
     expect(textOf(events)).toBe('ok')
@@ -142,7 +142,7 @@ describe('keys', () => {
     expect(result.attempts).toHaveLength(3)
   })
 
-  test('a pause that is longer than `maxWaitMs` is for another model', async () => {
+  test('a pause longer than `maxWaitMs` leads to another model', async () => {
     const pause = { 'retry-after-ms': '50' }
     for (const [maxWaitMs, asked] of [
       [49, ['m1/a', 'm2/a']],
@@ -181,7 +181,7 @@ describe('keys', () => {
         { ...wait, attempt: 3 },
       ])
       for (const { ms = 0, until = 0 } of waits) {
-        // A window ends a little before the wait for it begins, or its last millisecond is waited too.
+        // A window may end just before the wait begins; otherwise its last millisecond is waited for too.
         expect(ms).toBeGreaterThan(0)
         expect(ms).toBeLessThanOrEqual(31)
         expect(until).toBeGreaterThan(1_700_000_000_000)
@@ -192,7 +192,7 @@ describe('keys', () => {
     },
   )
 
-  test('a short wait that the server asks for is waited', async () => {
+  test('a short wait of the server is waited', async () => {
     let limited = 0
     it.answers(() =>
       limited++ < 2 ? failWith(429, 'slow', { 'retry-after-ms': '20' }) : replyWith('ok'),
@@ -230,7 +230,7 @@ describe('keys', () => {
 })
 
 describe('models', () => {
-  test('the next model is sent the conversation in its own API, and the turn is its', async () => {
+  test('the next model gets the conversation in its own API, and the turn records that model', async () => {
     const { file } = folder()
     const engine = it.engine({ ledger: { path: file, synchronous: 'normal' } })
     it.answers(() =>
@@ -294,7 +294,7 @@ describe('models', () => {
     expect(it.asked).toEqual(['m1/a'])
   })
 
-  test('a refusal without a word goes to the next model; with one it stands', async () => {
+  test('a refusal without text leads to the next model; with text it is final', async () => {
     it.answers((model) =>
       model === 'm1' ? sse(anthropic.start() + anthropic.end('refusal')) : replyWith('ok'),
     )
@@ -307,7 +307,7 @@ describe('models', () => {
     expect(it.asked).toEqual(['m1/a', 'm2/a', 'm1/a'])
   })
 
-  test('a prompt that is too long goes to a larger window only, and after compaction has failed', async () => {
+  test('a prompt that is too long leads to a larger window only, and only after compaction has failed', async () => {
     const long = () => failWith(400, 'prompt is too long: 9 > 8')
     it.answers((model) => (model === 'm3' ? replyWith('fits') : long()))
     const { result, events } = await runOnce({ fallbacks: ['m2', 'm3'] }, { compaction: false })
@@ -343,7 +343,7 @@ describe('models', () => {
     expect(switches(events)).toEqual([])
   })
 
-  test('after a compaction the key is chosen anew: nothing of the old prompt counts', async () => {
+  test('after a compaction the key is chosen again, because the old prompt’s cache is useless', async () => {
     const { file } = folder()
     let full = false
     it.answers(() => (response, seen) => {
@@ -372,7 +372,7 @@ describe('models', () => {
       contextOfM1({ fallbacks: ['m2', { provider: 'other', model: 'o1' }] }),
     ).result
     expect(result).toMatchObject({ stopReason: 'error', error: { kind: 'auth_failure' } })
-    // The key was refused, so that its other model is not asked.
+    // The key was refused, so its other model is not called.
     expect(it.asked).toEqual(['m1/a', 'o1/o'])
     expect(result.attempts.map(({ model }) => model)).toEqual(['m1', 'o1'])
   })
@@ -409,7 +409,7 @@ describe('models', () => {
     ])
   })
 
-  test('the tool loop goes on with the model that was gone to', async () => {
+  test('the tool loop continues with the fallback model', async () => {
     let ran = 0
     const tools = [{ name: 'look', run: () => `saw ${++ran}` }]
     let calls = 0
@@ -485,7 +485,7 @@ describe('an abort', () => {
   })
 })
 
-describe('what is wrong is refused at once', () => {
+describe('wrong options are refused immediately', () => {
   test.each([
     [{ fallbacks: ['nope'] }, 'unknown_model', 'fallbacks[0]'],
     [
@@ -520,7 +520,7 @@ describe('what is wrong is refused at once', () => {
     )
   })
 
-  test('a profile that is not there', async () => {
+  test('an unknown profile', async () => {
     await expect(it.engine().resetProfile('nope')).rejects.toMatchObject({
       code: 'unknown_profile',
     })

@@ -1,9 +1,9 @@
-// Failures that real users had, reproduced end to end (docs/rules/failover.md#classification): errors that were taken for others, keys and models asked
-// in vain. A number is the report's. It must never assert how long a thing took.
+// Failures that real users had, reproduced end to end (docs/rules/failover.md#classification): misclassified errors, useless
+// requests with keys and models. A number is the report's. It must never assert a duration.
 //
-// Elsewhere, by these names: what compaction and histories went through in `compaction/field-failures`, every kind of error over every
-// profile and model in `error-matrix`, an abort at each phase in `engine/abort-is-final` (that it never falls back: `failover`), and in `failover` that one
-// 400 is one request and that a pinned key is never rotated.
+// Elsewhere: compaction and histories in `compaction/field-failures`, every kind of error with every profile and model in
+// `error-matrix`, an abort at each phase in `engine/abort-is-final` (that it never falls back: `failover`), and in `failover`
+// that one 400 is one request and that a pinned key is never rotated.
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { AgentEngineOptions, AssembledContext, ProfileState } from '../../index.js'
@@ -32,7 +32,7 @@ const HOUR = 3_600_000
 const runOnce = (changes: Partial<AssembledContext> = {}, options: AgentEngineOptions = {}) =>
   runWithM1(it, changes, options)
 
-/** Text that reads like every error there is. */
+/** A text that resembles every error. */
 const ALARM = [
   '429 Too Many Requests: rate limit exceeded, retry after 3600 seconds.',
   '401 invalid x-api-key; authentication_error.',
@@ -42,13 +42,13 @@ const ALARM = [
   'model_not_found. ECONNRESET. 500 Internal Server Error.',
 ].join('\n')
 
-describe('what reads like an error', () => {
+describe('a text that resembles an error', () => {
   const healthy = (states: ProfileState[]) =>
     expect(states.map(({ available, windows }) => [available, windows])).toEqual(
       states.map(() => [true, []]),
     )
 
-  test('and is an answer of the model is an answer, however it is cut (#12022)', async () => {
+  test('in an answer of the model is an answer, for any chunking (#12022)', async () => {
     const { file } = folder()
     it.answers((model) =>
       model === 'o1'
@@ -69,7 +69,7 @@ describe('what reads like an error', () => {
       contextOfM1({ provider: 'other', model: 'o1', fallbacks: ['m2'] }),
     ).result
     expect(other).toMatchObject({ stopReason: 'end_turn', attempts: [{ ok: true }] })
-    // It is in the next request as well, and harms nobody there.
+    // It is in the next request as well, without an effect.
     it.answers(() => replyWith('fine'))
     expect((await engine.run(contextOfM1({ fallbacks: ['m2'] })).result).attempts).toMatchObject([
       { ok: true, model: 'm1' },
@@ -78,7 +78,7 @@ describe('what reads like an error', () => {
     expect(it.asked).toEqual(['m1/a', 'o1/o', 'm1/a'])
   })
 
-  test('and is what a tool answered, or threw, is for the model to read (#13467)', async () => {
+  test('in a tool result, or a tool’s error, is passed to the model (#13467)', async () => {
     const rounds: Handler[] = [
       sse(anthropic.calls(['c1', 'fetch', {}], ['c2', 'break', {}])),
       replyWith('read'),
@@ -100,7 +100,7 @@ describe('what reads like an error', () => {
     healthy(await engine.profiles())
   })
 
-  test('and stands in the conversation does not colour the failure that comes: the payload alone is read', async () => {
+  test('in the conversation has no effect on the classification of a failure: only the payload is read', async () => {
     it.answers(() => failWith(400, 'messages.1: unexpected role'))
     const currentMessage = { role: 'user', content: ALARM } as const
     const { result, engine } = await runOnce({ currentMessage, fallbacks: ['m2'] })
@@ -110,7 +110,7 @@ describe('what reads like an error', () => {
   })
 })
 
-describe('what names a size and is no overflow', () => {
+describe('a text with a size that is no overflow', () => {
   const limited = { 'retry-after': '3600' }
   test.each<[string, Handler, string]>([
     [
@@ -159,7 +159,7 @@ describe('what names a size and is no overflow', () => {
 })
 
 describe('a rate limit', () => {
-  test('whose Retry-After is an hour is one, and no wait: the window lasts as long as it states', async () => {
+  test('with a Retry-After of an hour causes no wait: the window lasts an hour', async () => {
     it.answers(() => failWith(429, 'slow', { 'retry-after': '3600' }))
     const before = Date.now()
     const { engine, result } = await runOnce({}, {})
@@ -171,12 +171,12 @@ describe('a rate limit', () => {
       expect(windows).toMatchObject([{ model: 'm1', reason: 'rate_limit' }])
       expect(windows[0]?.until).toBeGreaterThanOrEqual(before + HOUR)
     }
-    // The next run knows it, and asks nobody.
+    // The next run sends no request.
     expect((await engine.run(contextOfM1({ sessionLabel: 'next' })).result).attempts).toEqual([])
     expect(it.asked).toHaveLength(2)
   })
 
-  test('of all profiles that is short is waited for; one that is long is left for the next model', async () => {
+  test('of all profiles is waited for if it is short, and leads to the next model if it is long', async () => {
     let limited = 0
     const short = failWith(429, 'slow', { 'retry-after-ms': '20' })
     it.answers(() => (limited++ < 2 ? short : replyWith('first')))
@@ -189,14 +189,14 @@ describe('a rate limit', () => {
     const gone = await runOnce({ fallbacks: ['m2'], sessionLabel: 'other' })
     expect(textOf(gone.events)).toBe('second')
     expect(it.asked).toEqual(['m1/a', 'm1/b', 'm2/a'])
-    // All are cooled before the first call: the next model at once.
+    // All are in cooldown before the first call: the next model immediately.
     it.asked.length = 0
     const run = gone.engine.run(contextOfM1({ fallbacks: ['m2'], sessionLabel: 'third' }))
     expect(textOf(await readAll(run))).toBe('second')
     expect(it.asked).toEqual([expect.stringMatching(/^m2\//)])
   })
 
-  test('that comes again in its window does not extend it', async () => {
+  test('that is repeated in its window does not extend it', async () => {
     const engine = it.engine({}, ['a'])
     const held = [gate(), gate()]
     const asked = [gate(), gate()]
@@ -227,7 +227,7 @@ describe('a rate limit', () => {
   })
 })
 
-test('a spent quota that comes as a 429 is billing: the key is left for long, and the next one is asked', async () => {
+test('a used-up quota with a 429 is billing: the key has a long cooldown, and the next one is used', async () => {
   const body = {
     error: {
       message: 'You exceeded your current quota, please check your plan and billing details.',
@@ -249,7 +249,7 @@ test('a spent quota that comes as a 429 is billing: the key is left for long, an
   expect(windows).toMatchObject([{ model: null, reason: 'billing' }])
 })
 
-test('a timeout falls back, and a primary that answers late leaves no second reply: in events, result, ledger', async () => {
+test('a timeout falls back, and a late answer of the primary causes no second reply in events, result or ledger', async () => {
   const { file } = folder()
   const late = gate()
   const finished = gate()
@@ -269,7 +269,7 @@ test('a timeout falls back, and a primary that answers late leaves no second rep
     {
       ledger: { path: file, synchronous: 'normal' },
       providers: {
-        // Of the one that is late alone: a slow machine must not make the other late as well.
+        // Only of the late one: a slow machine must not delay the other as well.
         test: { api: 'anthropic-messages', baseUrl: url, headerTimeoutMs: 50 },
         other: { api: 'openai-chat', baseUrl: url },
       },
@@ -283,7 +283,7 @@ test('a timeout falls back, and a primary that answers late leaves no second rep
   ])
   expect(events.filter(({ type }) => type === 'stream_end')).toHaveLength(1)
   expect(it.asked).toEqual(['m1/a', 'm1/a', 'm1/a', 'o1/o'])
-  // Another run through the same engine and ledger comes after whatever the late answer could have set off.
+  // Another run through the same engine and ledger follows any effect of the late answer.
   it.answers(() => chatReplyWith('next'))
   await engine.run(contextOfM1({ provider: 'other', model: 'o1' })).result
   const history = await engine.ledger.history('s')

@@ -1,5 +1,5 @@
-// The rate governor through the public API, against a server that counts: who waits, who goes first, and that nobody is
-// refused. It must never assert how long a thing took.
+// The rate governor through the public API, against a server with a limit: which calls wait, which are sent first, and that
+// none is refused. It must never assert a duration.
 
 import { expect, test, vi } from 'vitest'
 import { AgentEngine, type AgentEngineOptions, type AssembledContext } from '../../index.js'
@@ -26,7 +26,7 @@ function engineOf(it: Bucket, options: AgentEngineOptions = {}, keys = ['a']) {
 const userTurn = (content: string, changes: Partial<AssembledContext> = {}) =>
   context({ currentMessage: { role: 'user', content }, ...changes })
 
-/** Waits until so many calls wait in the engine's lanes, and so many are under way. */
+/** Waits until this many calls wait in the engine's lanes, and this many are under way. */
 const until = (engine: AgentEngine, waiting: number, inFlight: number) =>
   vi.waitFor(
     () => {
@@ -54,7 +54,7 @@ async function crowd(rateGovernor: boolean) {
   return { it, results, engine }
 }
 
-test('64 runs at once are refused by a limit that nobody governs, and by none that is governed', async () => {
+test('64 concurrent runs are refused without the governor, and not refused with it', async () => {
   const free = await crowd(false)
   expect(free.it.refused).toBeGreaterThan(20)
   expect(free.engine.limits()).toEqual([])
@@ -67,7 +67,7 @@ test('64 runs at once are refused by a limit that nobody governs, and by none th
     expect(result.stopReason).toBe('end_turn')
     expect(result.attempts).toHaveLength(1)
   }
-  // What the bucket had went at once; the others were held, and report it.
+  // The calls within the bucket were sent immediately; the others waited, and report it.
   const held = governed.results.filter((result) => (result.attempts[0]?.heldMs ?? 0) > 0)
   expect(held.length).toBeGreaterThan(20)
   expect(governed.results.some((result) => result.attempts[0]?.heldMs === undefined)).toBe(true)
@@ -77,7 +77,7 @@ test('64 runs at once are refused by a limit that nobody governs, and by none th
   expect(lane).toMatchObject({ requests: { limit: 16 }, waiting: 0, inFlight: 0 })
 })
 
-test('a crowd that meets a limit nobody knew yet is refused once, and all of it is answered', async () => {
+test('concurrent calls at an unknown limit are refused once, and all are answered', async () => {
   const it = await bucket(16, 800)
   const engine = engineOf(it)
   const runs = Array.from({ length: 64 }, (_, at) =>
@@ -86,11 +86,11 @@ test('a crowd that meets a limit nobody knew yet is refused once, and all of it 
   const results = await Promise.all(runs.map((run) => run.result))
   expect(results.map((result) => result.stopReason)).toEqual(Array(64).fill('end_turn'))
   expect(it.served).toHaveLength(64)
-  // Nobody who was refused went before there was room.
+  // No refused call was sent again before the limit allowed it.
   expect(it.refused).toBeLessThanOrEqual(64)
 })
 
-/** A 429 for the first of ten runs that are bound for one key, and what comes when its window is over. */
+/** A 429 for the first of ten runs with one key, and the requests after its window. */
 async function refusedOnce(rateGovernor: boolean) {
   const it = await bucket(100, 1_000)
   const engine = engineOf(it, { rateGovernor })
@@ -103,14 +103,14 @@ async function refusedOnce(rateGovernor: boolean) {
   return { it, engine, open, results: () => Promise.all([first, ...rest].map((run) => run.result)) }
 }
 
-test('when the window of a refusal ends one goes, and the others only after its answer', async () => {
+test('when the window of a refusal ends one call is sent, and the others only after its answer', async () => {
   const free = await refusedOnce(false)
   await vi.waitFor(() => expect(free.it.served).toHaveLength(10), { timeout: 20_000 })
   free.open()
   await free.results()
 
   const { it, engine, open, results } = await refusedOnce(true)
-  // All are through with the window: one is under way, nine stand in line, and none of them was sent.
+  // The window has ended for all: one is under way, nine are queued, and none of those was sent.
   await until(engine, 9, 1)
   await vi.waitFor(() => expect(it.served).toHaveLength(1))
   expect(engine.limits()[0]).toMatchObject({ waiting: 9, inFlight: 1 })
@@ -123,7 +123,7 @@ test('when the window of a refusal ends one goes, and the others only after its 
 const SUMMARY =
   '## Goal\nG\n\n## Constraints & preferences\nC\n\n## Progress\nP\n\n## Key decisions\nK\n\n## Next steps\nN\n\n## Critical context\n(none)'
 
-test('an interactive run goes before a worker, and both before a summary', async () => {
+test('an interactive run is sent before a worker, and both before a summary', async () => {
   const it = await bucket(4, 2_000, (seen) =>
     chat.answer(JSON.stringify(seen.body).includes('## Goal') ? SUMMARY : 'word '.repeat(400)),
   )
@@ -131,7 +131,7 @@ test('an interactive run goes before a worker, and both before a summary', async
   for (const part of ['one', 'two', 'three', 'four', 'five']) {
     await engine.run(userTurn(`${part} ${'text '.repeat(100)}`, { sessionLabel: 'long' })).result
   }
-  // A refusal, and the next call held at the server: who comes now stands in line behind it.
+  // A refusal, and the next call held at the server: later calls queue behind it.
   it.refuseNext(1)
   const { wait, open } = gate()
   it.hold(wait)
@@ -154,7 +154,7 @@ test('an interactive run goes before a worker, and both before a summary', async
   expect(it.served.slice(before)).toEqual(['person', 'worker', 'subagent', 'summary'])
 })
 
-/** An engine that knows that its one request a minute is spent. */
+/** An engine with a limit of one request per minute that is used up. */
 async function spent(options: AgentEngineOptions = {}, keys = ['a']) {
   const it = await bucket(1, 60_000)
   const engine = engineOf(it, options, keys)
@@ -162,7 +162,7 @@ async function spent(options: AgentEngineOptions = {}, keys = ['a']) {
   return { it, engine }
 }
 
-test('an abort ends the wait of a held run, which never reaches the server', async () => {
+test('an abort ends the wait of a queued run, which never reaches the server', async () => {
   const { it, engine } = await spent()
   const run = engine.run(userTurn('never'))
   await until(engine, 1, 0)
@@ -174,7 +174,7 @@ test('an abort ends the wait of a held run, which never reaches the server', asy
   expect(it.served).toEqual(['first'])
 })
 
-test('a held run whose time is over ends as a timeout', async () => {
+test('a queued run ends as a timeout at the end of its time', async () => {
   const { it, engine } = await spent()
   const result = await engine.run(userTurn('never', { timeoutMs: 400 })).result
   expect(result.stopReason).toBe('timeout')
@@ -182,7 +182,7 @@ test('a held run whose time is over ends as a timeout', async () => {
   expect(it.served).toEqual(['first'])
 })
 
-test('close waits for a held run, which goes when there is room', async () => {
+test('close waits for a queued run, which is sent when the limit allows it', async () => {
   const it = await bucket(1, 700)
   const engine = engineOf(it)
   await engine.run(userTurn('first')).result
@@ -194,8 +194,8 @@ test('close waits for a held run, which goes when there is room', async () => {
   expect(it.refused).toBe(0)
 })
 
-test('a wait that headers alone demand ends at `maxWaitMs`, and an answer proves them wrong', async () => {
-  // Nothing is ever left, and none comes back for hours; yet each request is answered.
+test('a wait caused by headers alone ends at `maxWaitMs`, and an answer proves them wrong', async () => {
+  // By the headers nothing ever remains, and the refill takes hours; yet each request is answered.
   const it = await bucket(1_000_000, 1_000)
   const lies = { 'x-ratelimit-limit-requests': '1', 'x-ratelimit-remaining-requests': '0' }
   it.server.use((response) => {
@@ -211,7 +211,7 @@ test('a wait that headers alone demand ends at `maxWaitMs`, and an answer proves
   expect(it.server.seen).toHaveLength(3)
 })
 
-test('a new session takes a key that has room; one that has its key waits for it', async () => {
+test('a new session takes a key with remaining limit; a session with a key waits for it', async () => {
   const { it, engine } = await spent({ failover: { order: { test: ['a', 'b'] } } }, ['a', 'b'])
   const other = await engine.run(userTurn('other', { sessionLabel: 'other' })).result
   expect(other.attempts).toMatchObject([{ profileId: 'b', ok: true }])
@@ -226,11 +226,11 @@ test('a new session takes a key that has room; one that has its key waits for it
   expect(it.served).toEqual(['first', 'other'])
 })
 
-test('a run that waits for a key goes to another one when that key is refused', async () => {
+test('a run that waits for a key uses another one when that key is refused', async () => {
   const it = await bucket(2, 60_000)
   const engine = engineOf(it, { failover: { order: { test: ['a', 'b'] } } }, ['a', 'b'])
   await engine.run(userTurn('first')).result
-  // The second of two: it is under way when the third stands in line.
+  // The second of two: it is under way when the third is queued.
   const { wait, open } = gate()
   const reached = gate()
   it.server.use(async (response, seen) => {
@@ -284,7 +284,7 @@ test('the limits in Anthropic’s headers are absolute times', async () => {
   expect(lane?.output?.remaining).toBeLessThan(8_000)
 })
 
-test('a wrong option is refused at once', () => {
+test('a wrong option is refused immediately', () => {
   const refusal = (rateGovernor: unknown) => {
     try {
       void new AgentEngine({ rateGovernor } as AgentEngineOptions).close()

@@ -1,5 +1,5 @@
-// A storm of refusals: a thousand runs at once against a provider that answers 429 to all of them, and then recovers as a true
-// token bucket does. Every run is answered, with few requests. It must never assert how long a thing took.
+// A storm of refusals: a thousand concurrent runs against a provider that answers 429 to all of them, and then is a real
+// token bucket. Every run is answered, with few requests. It must never assert a duration.
 
 import { expect, test } from 'vitest'
 import { AgentEngine } from '../../index.js'
@@ -8,22 +8,22 @@ import { context, testModel } from '../support/engine.js'
 import { chat } from '../support/servers/chat.js'
 
 const RUNS = 1_000
-/** The most requests that one run may make. */
+/** The maximum number of requests of one run. */
 const MOST = 4
 
 interface Storm {
-  /** For so long all is refused, whatever the bucket has. */
+  /** How long every request is refused, whatever the bucket has. */
   stormMs: number
-  /** What the bucket holds, and how fast it fills again, in requests a second. */
+  /** The size of the bucket, and its refill rate in requests per second. */
   size: number
   rate: number
-  /** The headers of a refusal that hold the time to wait. */
+  /** The headers of a refusal with the time to wait. */
   hint: (waitMs: number) => Record<string, string>
-  /** The headers of every answer that hold the limit. */
+  /** The headers of every answer with the limit. */
   limits: (level: number) => Record<string, string>
 }
 
-/** A server in a storm; how often each run asked it. */
+/** A server in a storm; the number of requests of each run. */
 async function storm({ stormMs, size, rate, hint, limits }: Storm) {
   const asked = new Map<string, number>()
   let began: number | undefined

@@ -1,5 +1,5 @@
-// Owns values over 64 KiB as a host sees them: each distinct one stored once and compressed where that saves, returned whole by
-// every read, sent to a provider byte for byte, named when it is damaged. It must never look at how they are packed.
+// Values over 64 KiB: each distinct one is stored once and compressed where that saves space, returned whole by every read, sent
+// to a provider byte for byte, and named when it is damaged. It must never test how they are packed.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -62,7 +62,7 @@ describe('values over 64 KiB', () => {
     expect(once.count).toBe(3)
     expect(once.storedBytes).toBeLessThan(once.bytes)
     await first.close()
-    // Another process would read the same: nothing of the conversation is in memory.
+    // The same as in another process: nothing of the conversation is in memory.
     const second = closing(engineAt(server.url, { ledger: { path }, models }))
     await second.run({ ...shows, runId: 'again' }).result
     const third = closing(engineAt(server.url, { ledger: { path }, models }))
@@ -71,7 +71,7 @@ describe('values over 64 KiB', () => {
     const twice = await stats(third)
     expect({ ...twice, savedBytes: 0 }).toEqual({ ...once, savedBytes: 0 })
     expect(twice.savedBytes).toBeGreaterThan(once.savedBytes + 900_000)
-    // Each request is the one before it and what came since.
+    // Each request is the previous one and the new messages.
     const sent = server.seen.map(({ body }) => body.messages as unknown[])
     const bare = (messages: unknown[]) =>
       JSON.parse(
@@ -99,7 +99,7 @@ describe('values over 64 KiB', () => {
     expect((await third.ledger.verify()).problems).toEqual([])
   })
 
-  test('of a capped result the whole stays, the same file read twice once', async () => {
+  test('of a capped result are stored whole, and once for two reads of the same file', async () => {
     const { path, file: ledger } = folder()
     const { engine } = scriptedEngine(
       [
@@ -115,8 +115,8 @@ describe('values over 64 KiB', () => {
     const storedTurn = await engine.ledger.turn(run.turnId)
     expect(storedTurn?.toolCalls.map((call) => call.result)).toEqual([file, file])
     const [capped] = storedTurn?.messages.filter(({ role }) => role === 'tool') ?? []
-    expect(capped?.content).toContain('the full result is kept')
-    // The file, and what the model got of it.
+    expect(capped?.content).toContain('the full result is stored')
+    // The file, and the part that the model received.
     expect((await stats(engine)).count).toBe(2)
     const { rows } = await engine.ledger.query(
       `SELECT length(result_json) AS stands, whole_text('result_json', result_json, blobs_json) AS whole FROM tool_calls`,
@@ -145,7 +145,7 @@ describe('values over 64 KiB', () => {
     expect((await copy.ledger.verify()).problems).toEqual([])
   })
 
-  test('a damaged one is named, takes nothing else with it, and a salvage gives the rest back', async () => {
+  test('a damaged one is named and affects nothing else, and a salvage returns the rest', async () => {
     const { path, file: ledger } = folder()
     const { engine } = scriptedEngine(['seen', 'heard'], { ledger: { path: ledger }, models })
     closing(engine)
@@ -187,7 +187,7 @@ describe('values over 64 KiB', () => {
     expect((await mended.ledger.verify()).problems).toEqual([])
   })
 
-  test('whatever a value is, it comes back: at the limit, escaped, in arguments, in many small parts', async () => {
+  test('any value is read back: at the limit, escaped, in arguments, in many small parts', async () => {
     const { file: path } = folder()
     const odd = ['\u0000"\\\u2028😀'.repeat(12_000), 'x'.repeat(65_536), 'x'.repeat(65_537)]
     const parts = Array.from({ length: 9 }, (_, n) => ({

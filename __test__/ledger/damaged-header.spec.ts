@@ -1,4 +1,5 @@
-// Owns what a changed byte in the header of a ledger's file comes to: a stable code, a message without our SQL, and a file that stays as it was.
+// A changed byte in the header of a ledger's file: a stable code, a message without the engine's SQL, and an unchanged file. It
+// must never change a file that an engine has open.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
@@ -11,7 +12,7 @@ interface Refusal {
   message: string
 }
 
-/** The error that opening gives; null where it opens and `verify()` has read it. */
+/** The error of opening; null if it opens and `verify()` has read it. */
 async function refusal(path: string): Promise<Refusal | null> {
   try {
     const engine = new AgentEngine({ ledger: { path } })
@@ -50,7 +51,7 @@ test('a changed byte of the header is refused with its own code, and nothing is 
   }
   const { ledger_foreign, ledger_newer, ledger_corrupt, ...others } = refused
   expect(others).toEqual({})
-  // What names the format and the application.
+  // The name of the format and the application id.
   const range = (from: number, to: number) =>
     Array.from({ length: to - from }, (_, at) => from + at)
   expect(ledger_foreign).toEqual([...range(0, 16), ...range(68, 72)])
@@ -69,7 +70,7 @@ test.each([0, 1, 5])('a ledger whose header has schema version %i is damaged', a
   expect(readFileSync(file).equals(bytes)).toBe(true)
 })
 
-test("an argument that `whole_text` cannot use is the query's mistake, a lost blob is damage", async () => {
+test('an invalid argument of `whole_text` is an error of the query, a lost blob is damage', async () => {
   const { file } = folder()
   const { engine } = scriptedEngine([{ text: 'x'.repeat(70_000) }], { ledger: { path: file } })
   closing(engine)

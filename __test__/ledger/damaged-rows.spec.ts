@@ -1,5 +1,5 @@
-// Owns the error of a reader for a row that is not as it was written: `ledger_corrupt`, with the row's name, and not a word of
-// what it holds. The row is changed by another SQLite, in a process of its own, as a bad disk would change it.
+// The error of a reader for a changed row: `ledger_corrupt`, with the row's key, and without its content. Another SQLite, in
+// a process of its own, changes the row as a bad disk would. It must never change a row through the engine.
 
 import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
@@ -64,7 +64,7 @@ test.skipIf(!sqlite3).each(reads)(
     const { problems } = await engine.ledger.verify()
     expect(problems.map(({ check }) => check)).toContain('checksum')
     await engine.close()
-    // What can be read of it is saved and reported.
+    // The readable part is saved and reported.
     const saved = await salvageLedger(file, `${path}/saved.db`)
     if (what === 'a turn' || what === 'a tool call') {
       expect(saved.problems.map(({ message }) => message)).toContainEqual(

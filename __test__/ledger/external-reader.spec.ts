@@ -1,5 +1,5 @@
-// Owns what another SQLite finds in a ledger of everything: each table row for row, the broker interface's `threads`, what always holds,
-// and what the schema itself refuses. One turn in detail is ledger/rows.spec.ts. It must never write but to copies.
+// What another SQLite reads in a ledger with rows of every kind: each table row for row, the broker interface's `threads`, the
+// invariants, and the rules of the schema. One turn in detail is in ledger/rows.spec.ts. It must never write except to copies.
 
 import { spawnSync } from 'node:child_process'
 import { copyFileSync } from 'node:fs'
@@ -18,11 +18,11 @@ const long = (what: string) => `${what} ${'lorem ipsum '.repeat(140)}`
 const userTurn = (content: string) => context({ currentMessage: { role: 'user', content } })
 
 let folder: ReturnType<typeof tempDir>
-/** The turns as the engine returns them, by id, and those that it lists as interrupted. */
+/** The turns that the engine returns, by id, and those that it lists as interrupted. */
 let turns: Map<string, TurnRow>
 let interrupted: string[]
 
-/** A ledger with every kind of turn: with tools, failed, aborted, compacted, forked, a broker's own, and one that a kill left. */
+/** A ledger with every kind of turn: with tools, failed, aborted, compacted, forked, written by a broker, and interrupted. */
 async function everything(file: string): Promise<AgentEngine> {
   const service = await counter()
   const stopAt = JSON.stringify({ stopAt: 'after reconcilable one' })
@@ -91,7 +91,7 @@ async function everything(file: string): Promise<AgentEngine> {
   return engine
 }
 
-/** Each table and view of the file but the index of words, which cannot be read row by row, with an expression that gives its row as a text without loss. */
+/** Each table and view of the file except the search index, which cannot be read row by row, with an expression for its row as text. */
 function tables(file: string): { name: string; sql: string }[] {
   const names = rows(
     file,
@@ -110,7 +110,7 @@ function tables(file: string): { name: string; sql: string }[] {
 }
 
 describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
-  /** The rows of every table as the engine reads them, and as another SQLite does while it has the file open. */
+  /** The rows of every table, read by the engine, and by another SQLite while the engine has the file open. */
   const engines = new Map<string, unknown[]>()
   const whileOpen = new Map<string, unknown[]>()
   beforeAll(async () => {
@@ -130,10 +130,10 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     return () => folder.remove()
   })
 
-  test('the index of words gives both the same', async () => {
+  test('both read the same from the search index', async () => {
     const { file, remove } = tempDir()
     const engine = new AgentEngine({ ledger: { path: file } })
-    // So many that a search has some of them indexed.
+    // Enough messages for a search to index some of them.
     const messages = Array.from({ length: 400 }, (_, n) => ({
       role: 'user' as const,
       content: `question ${n % 4}`,
@@ -167,7 +167,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     remove()
   })
 
-  test('every table has the rows that the engine reads, byte for byte, while it is open and when it is closed', () => {
+  test('every table has the rows that the engine reads, byte for byte, while the ledger is open and after it is closed', () => {
     expect(whileOpen).toEqual(engines)
     const closed = tables(folder.file).map(({ name, sql }) => [name, rows(folder.file, sql)])
     expect(closed).toEqual([...engines])
@@ -187,7 +187,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     })
   })
 
-  test('the ledger holds every kind of turn', () => {
+  test('the ledger has every kind of turn', () => {
     const kinds = rows(
       folder.file,
       'SELECT turn_type, status, count(*) AS n FROM turns GROUP BY turn_type, status ORDER BY turn_type, status',
@@ -204,7 +204,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     )
   })
 
-  test('every turn, message and call is as the API returns it', () => {
+  test('every turn, message and call equals the API’s', () => {
     const messages = rows(
       folder.file,
       `SELECT turn_id, id, role, sequence, created_at, tool_call_id, is_error, content, thinking
@@ -274,7 +274,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     expect([messages.length, calls.length]).toEqual([27, 6])
   })
 
-  test('threads is as the broker interface defines it: every turn that has ended, with all above it', () => {
+  test('threads follows the broker interface: every ended turn, with its ancestors', () => {
     const chain = (id: string | null): string[] => {
       const turn = id === null ? undefined : turns.get(id)
       return turn === undefined ? [] : [...chain(turn.parentTurnId), turn.id]
@@ -294,9 +294,9 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     )
   })
 
-  test('what always holds, holds', () => expectSound(folder.file))
+  test('every invariant holds', () => expectSound(folder.file))
 
-  /** A copy that another SQLite has changed, without triggers, and with references and CHECKs not looked at. */
+  /** A copy changed by another SQLite, without triggers, references and CHECKs. */
   function changed(sql: string): string {
     const copy = `${folder.path}/copy-${Math.random()}.db`
     copyFileSync(folder.file, copy)
@@ -396,7 +396,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     expect(rows(changed(sql), INVARIANTS[name] ?? '')).not.toEqual([])
   })
 
-  test('each of them was tried', () => {
+  test('each invariant was broken once', () => {
     const tried = 23
     expect(Object.keys(INVARIANTS)).toHaveLength(tried)
   })

@@ -1,6 +1,6 @@
-// Owns what every later version owes the ledgers of the first: they open, become current, are whole, and the next request of
-// every session is the one that version 0.1.0 sent, byte for byte. `fixtures/ledger-0.1` was written by that version with
-// `children/ledger/everything.mjs`. It must never be made anew by a later one.
+// Ledgers of the first version: they open, become current, are whole, and the next request of every session is the one that
+// version 0.1.0 sent, byte for byte. `fixtures/ledger-0.1` was written by that version with `children/ledger/everything.mjs`.
+// A later version must never write it again.
 
 import { expect, test } from 'vitest'
 import { AgentEngine } from '../../index.js'
@@ -26,13 +26,13 @@ test('a ledger of version 0.1.0 becomes current and is whole', async () => {
   await engine.close()
 })
 
-test('every session of it goes on with the request that version 0.1.0 sent', async () => {
+test('every session of it continues with the request that version 0.1.0 sent', async () => {
   const { file } = folder()
   firstVersion(file)
   expect(await nextRequests(file)).toBe(firstRequests())
 })
 
-test('a ledger that this version writes goes on with the same requests', async () => {
+test('a ledger of this version continues with the same requests', async () => {
   const { file } = folder()
   await everything(file)
   expect(await nextRequests(file)).toBe(firstRequests())

@@ -1,6 +1,5 @@
-// Owns the proof that `verify()` finds every changed byte of every value that a reader can be given: bytes of the closed file,
-// in the rows of every table and in every index. The full proof is `npm run proof:flips`. It must never flip a byte that is
-// free, or that no reader is given.
+// Proves that `verify()` finds every changed byte of every readable value: bytes of the closed file, in the rows of every table
+// and in every index. The full proof is `npm run proof:flips`. It must never flip a free byte, or one that no reader reads.
 
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -25,14 +24,14 @@ beforeAll(async () => {
   const columns = new Map<string, string[]>()
   const { rows } = await engine.ledger.query("SELECT name FROM sqlite_schema WHERE type = 'table'")
   for (const { name } of rows as { name: string }[]) {
-    // The index of words is read by its own rules.
+    // The search index has its own rules.
     if (name === 'message_words') continue
     columns.set(name, (await engine.ledger.query(`SELECT * FROM "${name}" LIMIT 0`)).columns)
   }
   expect((await engine.ledger.verify()).problems).toEqual([])
   await engine.close()
   values = live(readFileSync(whole), (table) => columns.get(table) ?? []).filter(
-    // The times of a lease's heartbeat are given to no reader.
+    // No reader returns the times of a lease's heartbeat.
     ({ name, at }) => at.length > 0 && !/^session_leases\.(expires|heartbeat)_at$/.test(name),
   )
   return () => dir.remove()
@@ -55,7 +54,7 @@ async function found(at: number, change: number): Promise<boolean> {
   try {
     return !(await engine.ledger.verify()).ok
   } catch (error) {
-    // Damage belongs into the report: `verify()` does not reject for it.
+    // Damage is in the report: `verify()` does not reject because of it.
     console.error(at, change, error)
     return false
   } finally {
@@ -108,7 +107,7 @@ test(`${FLIPS} single bytes of live values are changed, and verify() finds each`
   const missed: Record<string, number> = {}
   const counts = { flips: 0, missed: 0 }
   for (let flip = 0; flip < FLIPS; flip++) {
-    // Every other one by its column, so that small columns have their turn.
+    // Every other one is chosen by its column, so that small columns are covered.
     const from = flip % 2 === 0 ? bytes : (byName[next(byName.length)] ?? [])
     const { name, at } = from[next(from.length)] as { name: string; at: number }
     const change = 1 + next(255)

@@ -1,5 +1,5 @@
-// Owns several processes on one ledger: one runs a session at a time, the others wait; who lost it can write nothing.
-// It must never stop or kill anything but its own children.
+// Several processes on one ledger: one runs a session at a time, the others wait; a process that lost it can write nothing. It
+// must never stop or kill anything but its own children.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,7 +11,7 @@ import { context, scriptedEngine } from '../support/engine.js'
 import { child, clean } from '../support/processes/child.js'
 import { type Killable, killable } from '../support/processes/killable.js'
 
-/** Processes that open a fresh path at once, so often; the full proof is `LEDGER_OPENS=100`. */
+/** How often several processes open a new path together; the full proof is `LEDGER_OPENS=100`. */
 const OPENS = Number(process.env.LEDGER_OPENS ?? 20)
 /** Messages of each of eight processes to one session; the full proof is `LEDGER_MESSAGES=500`. */
 const MESSAGES = Number(process.env.LEDGER_MESSAGES ?? 25)
@@ -21,11 +21,11 @@ const results = (child: Killable) =>
     .filter((line) => line.startsWith('result '))
     .map((line) => JSON.parse(line.slice('result '.length)))
 
-test('two processes on one session take turns: every turn is persisted, in one chain', {
+test('two processes on one session alternate: every turn is persisted, in one thread', {
   timeout: 60_000,
 }, async () => {
   const { file } = folder()
-  // Made before, so that neither has to.
+  // Created before, so that neither process has to.
   await new AgentEngine({ ledger: { path: file } }).close()
   const children = ['left', 'right'].map((name) => killable('ledger/lease.mjs', [file, name, '20']))
   for (const each of children) expect(await each.ended).toBeNull()
@@ -50,12 +50,12 @@ test('two processes on one session take turns: every turn is persisted, in one c
   }
 })
 
-test(`eight processes with ${MESSAGES} messages each for one session: a linear chain, none lost, none doubled, FIFO`, {
+test(`eight processes with ${MESSAGES} messages each for one session: a linear thread, none lost, none duplicated, FIFO`, {
   timeout: 60_000 + MESSAGES * 8 * 500,
 }, async () => {
   const { file } = folder()
   await new AgentEngine({ ledger: { path: file } }).close()
-  // Without the history before it, so that a message costs the same however long the chain has grown.
+  // Without the history before it, so that the cost of a message does not depend on the length of the thread.
   const changes = JSON.stringify({ atOnce: true, timeoutMs: 3_600_000, history: [] })
   const names = Array.from({ length: 8 }, (_, n) => `p${n}`)
   const children = names.map((name) =>
@@ -66,7 +66,7 @@ test(`eight processes with ${MESSAGES} messages each for one session: a linear c
   expect(reported.flat().filter((result) => !result.persisted)).toEqual([])
   const engine = closing(new AgentEngine({ ledger: { path: file } }))
   const head = (await engine.ledger.session('shared'))?.threadId ?? ''
-  // From the head to the root by the parents, which is every turn there is: nothing stands beside the chain.
+  // From the head to the root by the parents, which is every turn: none is beside the thread.
   const chain = await engine.ledger.query(
     `WITH RECURSIVE up (id, parent, depth, at) AS (
        SELECT id, parent_turn_id, depth, 0 FROM turns WHERE id = ?
@@ -115,7 +115,7 @@ test('a run waits for the process that runs its session, and no longer than its 
   expect((await engine.ledger.turn(second.turnId))?.parentTurnId).toBe(done.turnId)
 })
 
-test('a session of a process that was killed is free at once', async () => {
+test('a session of a killed process is free immediately', async () => {
   const { file } = folder()
   const changes = JSON.stringify({ tool: true, leaseMs: 600_000 })
   const first = killable('ledger/lease.mjs', [file, 'first', '1', changes])
@@ -128,7 +128,7 @@ test('a session of a process that was killed is free at once', async () => {
   expect(next).toMatchObject({ persisted: true, stopReason: 'end_turn' })
 })
 
-test('a stopped process whose session was taken over can write nothing when it goes on', async () => {
+test('a stopped process whose session was taken over can write nothing when it continues', async () => {
   const { file } = folder()
   const changes = JSON.stringify({ tool: true, leaseMs: 400 })
   const stopped = killable('ledger/lease.mjs', [file, 'stopped', '1', changes])
@@ -153,14 +153,14 @@ test('a stopped process whose session was taken over can write nothing when it g
   ])
 })
 
-test('a lease is renewed by its heartbeat, however long a tool takes', async () => {
+test('the heartbeat renews a lease, however long a tool takes', async () => {
   const { file } = folder()
   const changes = JSON.stringify({ tool: true, leaseMs: 400 })
   const first = killable('ledger/lease.mjs', [file, 'first', '1', changes])
   await first.line('waiting')
   const { engine } = scriptedEngine(['never asked'], { ledger: { path: file } })
   closing(engine)
-  // Five times the lease: it would have been taken over.
+  // Five times the lease: otherwise it would have been taken over.
   const late = await engine.run(context({ sessionLabel: 'shared', timeoutMs: 2_000 })).result
   expect(late.stopReason).toBe('timeout')
   first.process.stdin?.write('go on\n')
@@ -168,7 +168,7 @@ test('a lease is renewed by its heartbeat, however long a tool takes', async () 
   expect(results(first)).toMatchObject([{ persisted: true, stopReason: 'end_turn' }])
 })
 
-test(`${OPENS} times six processes that open a fresh path at once make one ledger`, {
+test(`${OPENS} times six processes that open a new path together create one ledger`, {
   timeout: 60_000 + OPENS * 9_000,
 }, async () => {
   const schemas = new Set<string>()

@@ -1,5 +1,5 @@
-// Owns the ledger's lists and the names of sessions, as a host uses them: what they return after real runs, what is refused
-// and with which field. Which index a list uses is the core's tests'.
+// The ledger's lists and the names of sessions: their results after real runs, and the errors with their field. Which index a
+// list uses is tested in the core. It must never read a table.
 
 import { describe, expect, test } from 'vitest'
 import {
@@ -54,7 +54,7 @@ const looking = (...targets: string[]): ScriptedReply => ({
 })
 
 describe('reading', () => {
-  test('a thread is walked from any turn, up and down, page by page', async () => {
+  test('a thread is read from any turn, up and down, page by page', async () => {
     const { engine, ledger } = scripted(['1', '2', '3', '4'])
     const turns = []
     for (const text of ['one', 'two', 'three']) turns.push((await runTurn(engine, text)).turnId)
@@ -79,7 +79,7 @@ describe('reading', () => {
     expect(await ledger.asOf('agent:main:main', (moves[0]?.changedAt ?? 0) - 1)).toBeNull()
   })
 
-  test('a search finds messages of users and models, and not the answers of tools', async () => {
+  test('a search finds messages of users and models, and no tool results', async () => {
     const { engine, ledger } = scripted([
       looking('Überlingen'),
       'The Invoice is overdue, 上下文过长',
@@ -101,7 +101,7 @@ describe('reading', () => {
     expect((await ledger.search('now', { sessionLabel: 'agent:main:main' })).items).toEqual([])
   })
 
-  test('a turn that runs is in no list', async () => {
+  test('a running turn is in no list', async () => {
     const { engine, ledger, provider } = scripted([looking('a'), { gate: 'go', text: 'done' }])
     const run = engine.run(context({ tools: [look] }))
     for await (const event of run) {
@@ -115,7 +115,7 @@ describe('reading', () => {
     expect((await ledger.toolCalls()).items.length).toBe(1)
   })
 
-  test('usage is summed by session, agent, model and day, with unknown prices apart', async () => {
+  test('usage is summed by session, agent, model and day, with unknown prices separate', async () => {
     const usage = { inputTokens: 1_000_000, outputTokens: 100_000 }
     const { engine, ledger } = scripted([
       { text: 'a', usage },
@@ -251,7 +251,7 @@ describe('reading', () => {
 })
 
 describe('names of sessions', () => {
-  test('a run on an alias is one of its session, in the order it was started in', async () => {
+  test('a run on an alias belongs to its session, in the order it was started', async () => {
     const { engine, ledger, provider } = scripted(['0', { gate: 'go', text: '1' }, '2', '3'])
     const runInSession = (content: string, sessionLabel: string) =>
       engine.run(context({ currentMessage: { role: 'user', content }, sessionLabel }))
@@ -281,7 +281,7 @@ describe('names of sessions', () => {
     expect((await ledger.turn(results[2]?.turnId ?? ''))?.sessionLabel).toBe('real')
   })
 
-  test('an abort before a run on an alias began leaves no session of the alias behind', async () => {
+  test('an abort before a run on an alias began creates no session for the alias', async () => {
     const { engine, ledger } = scripted(['0'])
     await runTurn(engine, 'zero', { sessionLabel: 'real' })
     await ledger.alias('nick', 'real')
@@ -291,7 +291,7 @@ describe('names of sessions', () => {
     expect(await ledger.resolve('nick')).toBe('real')
   })
 
-  test('an alias of a session that is not there yet creates that one', async () => {
+  test('an alias of a session that does not exist yet creates it', async () => {
     const { engine, ledger } = scripted(['0'])
     await ledger.alias('nick', 'later')
     await runTurn(engine, 'zero', { sessionLabel: 'nick' })
@@ -301,7 +301,7 @@ describe('names of sessions', () => {
     )
   })
 
-  test('a run brings an archived session back; an alias of its name goes elsewhere', async () => {
+  test('a run makes an archived session active again; an alias with its name wins', async () => {
     const { engine, ledger } = scripted(['1', '2', '3'])
     await runTurn(engine, 'a', { sessionLabel: 'one' })
     expect((await ledger.archive('one')).status).toBe('archived')
@@ -332,7 +332,7 @@ describe('names of sessions', () => {
     expect([await ledger.persona('atlas'), await ledger.persona('x')]).toEqual([persona, null])
   })
 
-  test('what a name may not be is refused with its field', async () => {
+  test('an invalid name is refused with its field', async () => {
     const { engine, ledger } = scripted(['ok'])
     await runTurn(engine, 'x')
     const anything = ledger as any
@@ -357,7 +357,7 @@ describe('names of sessions', () => {
     expect(await refusal(ledger.archive('none'))).toEqual({ code: 'unknown_session' })
   })
 
-  test('a fork at a tool call goes on from its results and leaves its turn alone', async () => {
+  test('a fork at a tool call continues from its results and does not change its turn', async () => {
     const { engine, ledger, provider } = scripted([
       'hello',
       looking('a', 'b'),
@@ -379,7 +379,7 @@ describe('names of sessions', () => {
       'assistant: looking look look',
       'tool: seen a',
       'tool: seen b',
-      // As after every turn that ends in results.
+      // As after every turn that ends with results.
       'assistant: [This turn ended here, without an answer.]',
       'user: another way',
     ])

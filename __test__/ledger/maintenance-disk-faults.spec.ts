@@ -1,5 +1,5 @@
-// Owns the maintenance of a ledger on failing disks: a full disk, a folder without rights, a lock of another process, a clock that
-// was set back. It must never mount over, fill or lock anything but a folder of its own.
+// The maintenance of a ledger with faults: a full disk, a folder without rights, a lock of another process, a clock that was set
+// back. It must never mount over, fill or lock anything but a folder of its own.
 
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import {
@@ -60,7 +60,7 @@ async function filled(file: string) {
 }
 
 describe('a full disk', () => {
-  test('gets no part of a copy, an export or a salvaged ledger, and each works when space returns', async ({
+  test('leaves no partial copy, export or salvaged ledger, and each works when space is available again', async ({
     skip,
   }) => {
     const { path, file } = folder()
@@ -71,7 +71,7 @@ describe('a full disk', () => {
     const ballast = join(small, 'ballast')
     fill(ballast)
     const to = (name: string) => join(small, name)
-    // The message depends on whether the first or a later byte does not fit.
+    // The message depends on which byte did not fit.
     const full = { code: expect.stringMatching(/^storage_(full|io)$/) }
     expect(await refusal(engine.ledger.backup(to('copy.db')))).toEqual(full)
     expect(await refusal(engine.ledger.export(to('all.jsonl')))).toEqual(full)
@@ -88,7 +88,7 @@ describe('a full disk', () => {
     expect(readdirSync(small)).toEqual(['copy.db'])
   })
 
-  test('stops an import and a vacuum with its own code; the ledger is whole, and both work when space returns', async ({
+  test('stops an import and a vacuum with its own code; the ledger is whole, and both work when space is available again', async ({
     skip,
   }) => {
     const { path, file } = folder()
@@ -105,7 +105,7 @@ describe('a full disk', () => {
     fill(join(small, 'ballast'))
     expect(await refusal(engine.ledger.import(lines))).toEqual({ code: 'storage_full' })
     expect(await refusal(engine.ledger.vacuum())).toEqual({ code: 'storage_full' })
-    // Nothing of the import is seen, and reads go on.
+    // Nothing of the import is visible, and reads work.
     expect(await dump(engine)).toEqual(before)
     expect(await engine.ledger.verify()).toMatchObject({ ok: true })
     rmSync(join(small, 'ballast'))
@@ -117,7 +117,7 @@ describe('a full disk', () => {
     expect(file).toContain(path)
   })
 
-  test('takes nothing from a search: what there is no room to index is looked through', async ({
+  test('does not affect a search: messages that cannot be indexed are scanned', async ({
     skip,
   }) => {
     const { path } = folder()
@@ -188,12 +188,12 @@ test.skipIf(!sqlite3)(
   },
 )
 
-test('a clock that was set back by years: threads, histories, copies and checks are as ever', async () => {
+test('a clock that was set back by years: threads, histories, copies and checks are correct', async () => {
   const { path, file } = folder()
   const engine = await filled(file)
   await engine.ledger.export(join(path, 'now.jsonl'))
   const { rows } = await engine.ledger.query('SELECT id FROM turns ORDER BY id')
-  // The same turns, written when the clock stood far ahead: ids and times of a later day.
+  // The same turns, written while the clock was far ahead: ids and times of a later day.
   let text = readFileSync(join(path, 'now.jsonl'), 'utf8')
   for (const { id } of rows) text = text.replaceAll(String(id), `7${String(id).slice(1)}`)
   text = text.replace(

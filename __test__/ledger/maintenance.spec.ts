@@ -1,5 +1,5 @@
-// Owns the maintenance of a ledger: what `verify` finds, what a backup holds, what `stats` counts and `vacuum` gives back.
-// Damage is done from outside: by another SQLite in its own process, or to the bytes of a closed file.
+// The maintenance of a ledger: `verify`, `backup`, `stats` and `vacuum`. Damage is caused from outside: by another SQLite in its
+// own process, or in the bytes of a closed file. It must never change a file that an engine has open.
 
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -29,7 +29,7 @@ function open(path: string, script: ScriptedReply[] = []) {
   return closing(engine)
 }
 
-/** A ledger with a turn with a tool, two more, and a compaction that a broker has written; closed. */
+/** A closed ledger with a turn with a tool, two more, and a compaction written by a broker. */
 async function written(path: string): Promise<string[]> {
   const engine = open(path, replies)
   const turns: string[] = []
@@ -49,7 +49,7 @@ async function written(path: string): Promise<string[]> {
   return turns
 }
 
-/** Changes the file with another SQLite, which knows no rule of ours. */
+/** Changes the file with another SQLite, without the engine's rules. */
 function damage(path: string, sql: string): void {
   const triggers = rows(path, "SELECT name FROM sqlite_schema WHERE type = 'trigger'")
   const without = triggers.map(({ name }) => `DROP TRIGGER ${name};`).join('')
@@ -65,7 +65,7 @@ async function checks(path: string): Promise<LedgerCheck[]> {
 }
 
 describe('verify', () => {
-  test('finds nothing wrong with a ledger as runs leave it, and counts what it read', async () => {
+  test('finds nothing wrong with a ledger of runs, and counts what it read', async () => {
     const { file } = folder()
     await written(file)
     const engine = open(file)
@@ -249,11 +249,11 @@ describe('backup', () => {
       await engine.ledger.history('agent:main:main'),
     )
     await other.close()
-    // Nothing else is left beside it.
+    // No other file remains beside it.
     expect(readdirSync(join(path, 'sub'))).toEqual(['copy.db'])
   })
 
-  test('never overwrites, and never leaves a part', async () => {
+  test('never overwrites, and never leaves a partial file', async () => {
     const { path, file } = folder()
     await written(file)
     const engine = open(file)
@@ -270,7 +270,7 @@ describe('backup', () => {
     expect(readdirSync(path).filter((name) => name.includes('.new-'))).toEqual([])
   })
 
-  test('while runs commit, holds every turn that was persisted before it, each whole', async () => {
+  test('while runs commit, has every turn that was persisted before it, each whole', async () => {
     const { path, file } = folder()
     const { engine } = scriptedEngine([], { ledger: { path: file } })
     await engine.close()
@@ -316,7 +316,7 @@ describe('backup', () => {
 })
 
 describe('stats and vacuum', () => {
-  test('counts what is there', async () => {
+  test('counts sessions, turns, messages and sizes', async () => {
     const { file } = folder()
     await written(file)
     const engine = open(file)
@@ -349,7 +349,7 @@ describe('stats and vacuum', () => {
     expect(firstTurnAt).toBeLessThanOrEqual(lastTurnAt ?? 0)
   })
 
-  test('an empty ledger has counts of nothing', async () => {
+  test('an empty ledger has counts of zero', async () => {
     const { file } = folder()
     expect(await open(file).ledger.stats()).toMatchObject({
       sessions: 0,
@@ -359,36 +359,33 @@ describe('stats and vacuum', () => {
     })
   })
 
-  test.skipIf(!sqlite3)(
-    'vacuum gives free pages back, between runs that commit (sqlite3)',
-    async () => {
-      const { file } = folder()
-      const turns = await written(file)
-      execFileSync('sqlite3', [
-        file,
-        'CREATE TABLE ballast (x); WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) INSERT INTO ballast SELECT zeroblob(4000) FROM n; DROP TABLE ballast;',
-      ])
-      const engine = open(file, ['more', 'and more', 'and more'])
-      const before = await engine.ledger.stats()
-      expect(before.freeBytes).toBeGreaterThan(1_000_000)
-      const runs = [1, 2, 3].map((n) => engine.run(context({ sessionLabel: `other-${n}` })).result)
-      const { bytesBefore, bytesAfter } = await engine.ledger.vacuum()
-      expect(bytesBefore).toBeGreaterThan(1_000_000)
-      expect(bytesAfter).toBeLessThan(bytesBefore - 1_000_000)
-      for (const { persisted } of await Promise.all(runs)) expect(persisted).toBe(true)
-      expect(await engine.ledger.stats()).toMatchObject({ freeBytes: 0 })
-      expect(await engine.ledger.verify()).toMatchObject({ ok: true, checked: { turns: 8 } })
-      expect(await engine.ledger.turn(turns[0] as string)).not.toBeNull()
-      // The connection is as it was: nothing can be attached.
-      expect(await refusal(engine.ledger.query("ATTACH ':memory:' AS other"))).toEqual({
-        code: 'invalid_query',
-      })
-    },
-  )
+  test.skipIf(!sqlite3)('vacuum frees pages, between runs that commit (sqlite3)', async () => {
+    const { file } = folder()
+    const turns = await written(file)
+    execFileSync('sqlite3', [
+      file,
+      'CREATE TABLE ballast (x); WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) INSERT INTO ballast SELECT zeroblob(4000) FROM n; DROP TABLE ballast;',
+    ])
+    const engine = open(file, ['more', 'and more', 'and more'])
+    const before = await engine.ledger.stats()
+    expect(before.freeBytes).toBeGreaterThan(1_000_000)
+    const runs = [1, 2, 3].map((n) => engine.run(context({ sessionLabel: `other-${n}` })).result)
+    const { bytesBefore, bytesAfter } = await engine.ledger.vacuum()
+    expect(bytesBefore).toBeGreaterThan(1_000_000)
+    expect(bytesAfter).toBeLessThan(bytesBefore - 1_000_000)
+    for (const { persisted } of await Promise.all(runs)) expect(persisted).toBe(true)
+    expect(await engine.ledger.stats()).toMatchObject({ freeBytes: 0 })
+    expect(await engine.ledger.verify()).toMatchObject({ ok: true, checked: { turns: 8 } })
+    expect(await engine.ledger.turn(turns[0] as string)).not.toBeNull()
+    // The connection is unchanged: no file can be attached.
+    expect(await refusal(engine.ledger.query("ATTACH ':memory:' AS other"))).toEqual({
+      code: 'invalid_query',
+    })
+  })
 })
 
 describe('arguments', () => {
-  test('a path that is none is named', async () => {
+  test('an invalid path is named', async () => {
     const { file } = folder()
     const { ledger } = open(file)
     const wrong = { code: 'invalid_options', field: 'path' }

@@ -1,5 +1,5 @@
-// Owns the ledger's file: which files are refused and left as they are, who may hold one, what a full or a locked disk
-// gets, and what `close` leaves behind. It must never mount over, fill or lock anything but a folder of its own.
+// The ledger's file: which files are refused and unchanged, who may have one open, a full or a locked disk, and the state after
+// `close`. It must never mount over, fill or lock anything but a folder of its own.
 
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import {
@@ -70,7 +70,7 @@ function mounted(path: string, ...options: string[]): boolean {
   return true
 }
 
-describe('a file that is no usable ledger is refused with its code and stays byte for byte', () => {
+describe('an unusable file is refused with its code and is unchanged byte for byte', () => {
   const foreign = (path: string) => writeFileSync(path, '<!doctype html><html></html>'.repeat(200))
   const cases: [string, string, (path: string) => unknown][] = [
     ['HTML', 'ledger_foreign', foreign],
@@ -80,7 +80,7 @@ describe('a file that is no usable ledger is refused with its code and stays byt
     [
       'the SQLite file of another application',
       'ledger_foreign',
-      // A whole and valid SQLite file of one page, as any SQLite makes it.
+      // A whole and valid SQLite file of one page, from any SQLite.
       (path) => writeFileSync(path, emptySqlite()),
     ],
     [
@@ -134,12 +134,12 @@ describe('a file that is no usable ledger is refused with its code and stays byt
     const reported = refused(file)
     expect([reported.code, reported.message]).toEqual([code, expect.stringMatching(/[;:] \w/)])
     expect(bytes(path)).toEqual(before)
-    // Refused again, in the same way: nothing of it stays open or remembered.
+    // Refused again, in the same way: no state of it remains.
     expect(refused(file)).toEqual(reported)
   })
 
   test.skipIf(!sqlite3)(
-    'what sqlite3 made: another application, and a raised user_version',
+    'a file of sqlite3: another application, and a raised user_version',
     async () => {
       const { path, file } = folder()
       rows(file, 'CREATE TABLE notes (x); INSERT INTO notes VALUES (1)')
@@ -209,9 +209,9 @@ describe('read-only', () => {
   })
 })
 
-describe('who else holds the file', () => {
+describe('other holders of the file', () => {
   test.skipIf(!linux)(
-    'a descriptor of somebody else in this process is refused until it is closed',
+    'another descriptor in this process is refused until it is closed',
     async () => {
       const { file } = folder()
       await written(file)
@@ -255,7 +255,7 @@ describe('who else holds the file', () => {
     expect(out).toBe('ledger_in_use 1\n')
   })
 
-  test('two engines of ours share it, by any of its names, and the last one to close closes it', async () => {
+  test('two engines share it, by any of its names, and the last one to close closes it', async () => {
     const { path, file } = folder()
     const one = open(file, ['from one'])
     const link = join(path, 'link.db')
@@ -294,7 +294,7 @@ describe('who else holds the file', () => {
 })
 
 describe('the disk', () => {
-  test('a full one: the result comes, unkept, and the ledger works again after space returns', async ({
+  test('a full one: the result is delivered but not persisted, and the ledger works again when space is available', async ({
     skip,
   }) => {
     const { path } = folder()
@@ -328,7 +328,7 @@ describe('the disk', () => {
     expect((await again.ledger.session('agent:main:main'))?.threadId).toBe(stored.turnId)
   })
 
-  test('a full one cannot begin a ledger, and nothing is left of the attempt', ({ skip }) => {
+  test('a full one cannot have a new ledger, and nothing remains of the attempt', ({ skip }) => {
     const { path } = folder()
     if (!mounted(path, '-t', 'tmpfs', '-o', 'size=1m', 'tmpfs')) skip('mounting needs root')
     fill(join(path, 'ballast'))
@@ -336,7 +336,7 @@ describe('the disk', () => {
     expect(readdirSync(path)).toEqual(['ballast'])
   })
 
-  test.skipIf(!sqlite3)('a lock of another process is waited for', async () => {
+  test.skipIf(!sqlite3)('the engine waits for a lock of another process', async () => {
     const { file } = folder()
     const { engine } = open(file, ['ok'])
     const lock = await locked(file)
@@ -346,7 +346,7 @@ describe('the disk', () => {
   })
 
   test.skipIf(!sqlite3)(
-    'a lock that stays is reported as such, and later turns are persisted',
+    'a lock that lasts is reported as such, and later turns are persisted',
     async () => {
       const { file } = folder()
       const { engine, ledger } = open(file, ['lost', 'kept'])
@@ -357,7 +357,7 @@ describe('the disk', () => {
         false,
         'storage_locked',
       ])
-      // Reads never wait for a writer of any process.
+      // Reads never wait for a writer.
       expect(await ledger.turn(lost.turnId)).toBeNull()
       await lock.release()
       const stored = await engine.run(context()).result
@@ -384,12 +384,12 @@ describe('close', () => {
       expect(readdirSync(path)).toEqual(['agent.db'])
       expect(rows(file, 'SELECT id FROM turns')).toEqual([{ id: result.turnId }])
       expect(rows(file, 'PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }])
-      // Alone now: another process may take it whole.
+      // It is free now: another process can lock it exclusively.
       rows(file, 'PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT')
     },
   )
 
-  test('takes no more runs, may be called again, and refuses the ledger afterwards', async () => {
+  test('refuses new runs, may be called again, and refuses the ledger afterwards', async () => {
     const { file } = folder()
     const { engine, ledger } = open(file)
     const closed = engine.close()
@@ -414,7 +414,7 @@ describe('close', () => {
     ]).toEqual(Array(6).fill({ code: 'ledger_closed' }))
   })
 
-  test('answers what was asked of the ledger before it', async () => {
+  test('completes earlier calls of the ledger', async () => {
     const { file } = folder()
     const turnId = await written(file)
     for (let round = 0; round < 20; round++) {

@@ -55,7 +55,7 @@ const twoTools: ScriptedReply[] = [
 ]
 
 describe('a turn with tools', () => {
-  test('is read back as the result has it', async () => {
+  test('is read back equal to the result', async () => {
     const { engine, ledger } = scripted(twoTools)
     const since = Date.now()
     const result = await engine.run(context(whole)).result
@@ -112,7 +112,7 @@ describe('a turn with tools', () => {
   })
 
   test.skipIf(!sqlite3)(
-    'has the columns of the broker interface, as another SQLite reads them (sqlite3)',
+    'has the columns of the broker interface, read by another SQLite (sqlite3)',
     async () => {
       const { engine, file } = scripted(twoTools)
       const since = Date.now()
@@ -267,7 +267,7 @@ describe('a turn with tools', () => {
   )
 })
 
-describe('what a run ends in', () => {
+describe('the end of a run', () => {
   const never: ScriptedReply = { steps: [{ text: 'so far' }, { gate: 'never' }] }
   const callAdd: ScriptedReply = {
     toolCalls: [{ id: 'a', name: 'add', arguments: { a: 1, b: 1 } }],
@@ -391,7 +391,7 @@ describe('what a run ends in', () => {
     expect((await ledger.session('agent:main:main'))?.threadId).toBe(results[1]?.turnId)
   })
 
-  test('an abort while the session belongs to another run is persisted beside the thread', async () => {
+  test('an abort while another run has the session is persisted beside the thread', async () => {
     const { engine, ledger, provider } = scripted(['before', { gate: 'go', text: 'ok' }])
     const before = await engine.run(context()).result
     const running = engine.run(context())
@@ -429,7 +429,7 @@ describe('what a run ends in', () => {
     expect(history.rows).toEqual([{ thread_id: result.turnId }])
   })
 
-  test('a message that is sent again with the id its host gave it is persisted in every turn', async () => {
+  test('a message that is sent again with the host’s id is persisted in every turn', async () => {
     const { engine, ledger } = scripted([refused, 'ok', 'again'])
     const currentMessage = { id: 'message-7', role: 'user' as const, content: 'hi' }
     const turns = []
@@ -446,7 +446,7 @@ describe('what a run ends in', () => {
   })
 })
 
-test('turns chain: parent, depth, tokens of the thread, ancestry and the log of the pointer', async () => {
+test('turns form a thread: parent, depth, tokens of the thread, ancestry and the log of the pointer', async () => {
   const { engine, ledger } = scripted(
     [1, 2, 3].map((n) => ({ text: `${n}`, usage: { inputTokens: 1, outputTokens: n } })),
   )
@@ -495,8 +495,8 @@ test('turns chain: parent, depth, tokens of the thread, ancestry and the log of 
   expect([...ids].sort()).toEqual(ids)
 })
 
-test('what a provider wants back is persisted byte for byte', async () => {
-  // Key order, spacing, escapes, a large integer and a number JavaScript cannot hold: none survives a parse.
+test('provider data is persisted byte for byte', async () => {
+  // Key order, spacing, escapes, a large integer and a number that JavaScript cannot represent: none survives a parse.
   const raw =
     '{"type":"server_tool_use","id":"srv_1","name":"web","input":{ "z":1,"a":"\\u00e9\\/","n":12345678901234567890,"f":1.0 }}'
   const args = '{ "b" : 2.50, "a":"\\u0041" }'
@@ -544,7 +544,7 @@ describe('writeTurn', () => {
     durationMs: 50,
   }
 
-  test("takes a result as the broker interface has it, and the session's next run continues from it", async () => {
+  test("accepts a result of the broker interface, and the session's next run continues from it", async () => {
     const { engine, ledger, provider } = scripted(['ok'])
     const since = Date.now()
     const id = await ledger.writeTurn(context({ runId: 'r' }), plain)
@@ -600,7 +600,7 @@ describe('writeTurn', () => {
     ])
   })
 
-  test('takes a whole result of a run and reads back the same', async () => {
+  test('accepts a whole result of a run and reads back the same', async () => {
     const other = new AgentEngine({ providers: { test: scriptedProvider(twoTools) } })
     afterwards(() => other.close())
     const result = await other.run(context(whole)).result
@@ -673,7 +673,7 @@ describe('writeTurn', () => {
     ])
   })
 
-  test('follows the head where no parent is named, and refuses one that is stale or unknown', async () => {
+  test('follows the head without a named parent, and refuses a stale or unknown one', async () => {
     const { ledger } = scripted()
     const first = await ledger.writeTurn(context(), plain)
     const second = await ledger.writeTurn(context(), plain)
@@ -698,7 +698,7 @@ describe('writeTurn', () => {
     expect((await ledger.query('SELECT count(*) AS turns FROM turns')).rows).toEqual([{ turns: 4 }])
   })
 
-  test('refuses a turn id that is there already, and writes nothing of it', async () => {
+  test('refuses an existing turn id, and writes nothing of it', async () => {
     const { ledger } = scripted()
     const turnId = await ledger.writeTurn(context(), { ...plain, turnId: 'turn-1' })
     expect(turnId).toBe('turn-1')
@@ -813,7 +813,7 @@ describe('writeTurn', () => {
     expect((await ledger.query('SELECT count(*) AS turns FROM turns')).rows).toEqual([{ turns: 0 }])
   })
 
-  test('names what is wrong with the context, as a run does', async () => {
+  test('names the wrong field of the context, as a run does', async () => {
     const { ledger } = scripted()
     const wrong = (changes: object) => refusal(ledger.writeTurn(context(changes), plain))
     expect([
@@ -844,7 +844,7 @@ describe('writeTurn', () => {
 })
 
 describe('query', () => {
-  test('binds values of every kind, and gives back what SQLite made of them', async () => {
+  test('binds values of every kind, and returns SQLite’s conversion', async () => {
     const { ledger } = scripted()
     const answer = await ledger.query(
       `SELECT ? AS text, ? AS whole, ? AS part, ? AS yes, ? AS no, ? AS none, typeof(?) AS kind, ? AS big`,
@@ -915,7 +915,7 @@ describe('query', () => {
     expect(await refusal(ledger.query(sql))).toEqual({ code: 'invalid_query' })
   })
 
-  test('refuses values that SQLite or JSON does not have, and counts that do not fit', async () => {
+  test('refuses values that SQLite or JSON cannot represent, and wrong counts of parameters', async () => {
     const { ledger } = scripted()
     const bad = (params: unknown[]) => refusal(ledger.query('SELECT ?', params as never))
     const at = (field: string) => ({ code: 'invalid_query', field })
@@ -946,7 +946,7 @@ describe('query', () => {
     ])
   })
 
-  test('a query without end is stopped, and others go on meanwhile', async () => {
+  test('an endless query is stopped, and others continue meanwhile', async () => {
     const { engine, ledger } = scripted(['ok'])
     const endless = refusal(
       ledger.query(
@@ -960,7 +960,7 @@ describe('query', () => {
 })
 
 describe('the other reads', () => {
-  test('what does not exist is null, or a refusal with its code', async () => {
+  test('an unknown row is null, or an error with its code', async () => {
     const { ledger } = scripted()
     expect([await ledger.turn('nowhere'), await ledger.session('nowhere')]).toEqual([null, null])
     expect(await refusal(ledger.history('nowhere'))).toEqual({ code: 'unknown_session' })
@@ -984,7 +984,7 @@ describe('the other reads', () => {
     ])
   })
 
-  test('half a surrogate pair is refused in a label and an id, and is U+FFFD in what was written', async () => {
+  test('half a surrogate pair is refused in a label and an id, and is U+FFFD in stored texts', async () => {
     const { engine, ledger } = scripted(['ok'])
     const half = 'half \ud83d'
     expect(() => engine.run(context({ sessionLabel: half }))).toThrow(

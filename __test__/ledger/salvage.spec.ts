@@ -1,5 +1,5 @@
-// Owns salvage: what can be read of a damaged file is saved as it was, what is lost is reported, and the damaged file stays
-// byte for byte.
+// Salvage: readable rows of a damaged file are saved unchanged, lost ones are reported, and it must never change the damaged
+// file.
 
 import {
   copyFileSync,
@@ -61,7 +61,7 @@ async function fill(path: string, turns = TURNS): Promise<AgentEngine> {
   return engine
 }
 
-/** A closed ledger of turns in a folder of its own below `path`, and what its tables held. */
+/** A closed ledger of turns in a folder of its own below `path`, and the rows of its tables. */
 async function closedLedger() {
   const { path } = folder()
   mkdirSync(join(path, 'damaged'))
@@ -78,7 +78,7 @@ const bytes = (path: string): Record<string, string> =>
     readdirSync(path).map((name) => [name, readFileSync(join(path, name)).toString('base64')]),
   )
 
-/** Rows by their key, without what follows from others' being lost. */
+/** Rows by their key, without fields that depend on lost rows. */
 function byKey(rows: unknown[] | undefined, ...keys: string[]): Map<string, unknown> {
   const free = [
     'parent_turn_id',
@@ -97,7 +97,7 @@ function byKey(rows: unknown[] | undefined, ...keys: string[]): Map<string, unkn
   )
 }
 
-/** Salvages `path`, and lists which messages and turns of `was` are lost; the rest is as it was. */
+/** Salvages `path`, and lists the lost messages and turns of `was`; the others are unchanged. */
 async function saved(path: string, to: string, was: Record<string, unknown[]>) {
   const dir = join(path, '..')
   const before = bytes(dir)
@@ -119,7 +119,7 @@ async function saved(path: string, to: string, was: Record<string, unknown[]>) {
         if (!moved) expect(left.get(key)).toEqual(row)
       } else gone++
     }
-    // A summary whose message is lost is made again of the compaction that has it.
+    // A lost summary message is restored from its compaction.
     for (const key of left.keys()) expect(old.has(key) || key.endsWith('-summary')).toBe(true)
     lost[table] = gone
   }
@@ -149,11 +149,11 @@ describe('salvage', () => {
     expect(now).toEqual(was)
     expect(await histories(fresh)).toEqual(historyBefore)
     await fresh.close()
-    // Nothing of the work is left beside it.
+    // No temporary file remains beside it.
     expect(readdirSync(path).sort()).toEqual(['damaged', 'fresh.db'])
   })
 
-  test('reads what stands in the log alone', async () => {
+  test('reads rows that are only in the log', async () => {
     const { path } = folder()
     mkdirSync(join(path, 'damaged'))
     const engine = await fill(join(path, 'live.db'))
@@ -231,7 +231,7 @@ describe('salvage', () => {
     expect(JSON.stringify(report)).not.toContain('answer')
   })
 
-  test('of a file that was cut short saves what is before the cut', async () => {
+  test('of a truncated file saves the rows before the cut', async () => {
     const { path, file, was } = await closedLedger()
     truncateSync(file, Math.floor((readFileSync(file).length * 0.6) / PAGE) * PAGE + 1000)
     const { lost, report } = await saved(file, join(path, 'fresh.db'), was)
@@ -240,7 +240,7 @@ describe('salvage', () => {
     expect(report.turns).toBeGreaterThan(0)
   })
 
-  test('of any page, whichever it is, gives a whole ledger and leaves the damaged one', async () => {
+  test('with any damaged page gives a whole ledger and does not change the damaged one', async () => {
     const { path } = folder()
     mkdirSync(join(path, 'damaged'))
     const file = join(path, 'damaged', 'agent.db')
@@ -250,13 +250,13 @@ describe('salvage', () => {
     const whole = readFileSync(file)
     for (let at = 0; at < whole.length / PAGE; at++) {
       const hurt = Buffer.from(whole)
-      // A linear congruence is noise enough, and the same everywhere.
+      // A linear congruential generator: enough noise, and the same everywhere.
       let state = at
       for (let byte = 0; byte < PAGE; byte += 7) {
         state = (Math.imul(state, 1664525) + 1013904223) >>> 0
         hurt[at * PAGE + byte] = state >>> 24
       }
-      // No kind of page: rows have no checksum of their own, so a page that looks sound is believed.
+      // No valid type of page: rows have no checksum of their own, so a page that looks valid is read.
       hurt[at * PAGE + (at === 0 ? 100 : 0)] = 0xa5
       writeFileSync(file, hurt)
       const { engine } = await saved(file, join(path, `fresh-${at}.db`), was)
@@ -264,7 +264,7 @@ describe('salvage', () => {
     }
   })
 
-  test('refuses what it must, and leaves nothing behind', async () => {
+  test('refuses invalid arguments, and leaves no file', async () => {
     const { path, file } = folder()
     const engine = await fill(file)
     const to = join(path, 'fresh.db')

@@ -1,5 +1,6 @@
-// Owns that a search finds what is committed although no commit indexes it: at once, from another process, after a kill, when
-// thousands of messages wait, and when there is no room for an index. Which words match is ledger/lists.spec.ts.
+// A search finds committed messages although no commit indexes them: immediately, from another process, after a kill, with
+// thousands of waiting messages, and without space for an index. Which words match is in ledger/lists.spec.ts. It must never
+// wait for the index.
 
 import { describe, expect, test } from 'vitest'
 import { AgentEngine, type SearchHit } from '../../index.js'
@@ -51,14 +52,14 @@ async function found(ledger: AgentEngine['ledger'], text: string): Promise<Searc
   }
 }
 
-/** How many messages the index of words itself knows. */
+/** The number of messages in the search index. */
 async function indexed(ledger: AgentEngine['ledger']): Promise<number> {
   const { rows } = await ledger.query('SELECT indexed_through AS n FROM search_progress')
   return Number(rows[0]?.n)
 }
 
 describe('a commit indexes nothing, and a search finds everything', () => {
-  test('a message is found at once, and in an index when there are enough of them', async () => {
+  test('a message is found immediately, and in the index when there are enough', async () => {
     const { ledger } = opened()
     await ledger.writeTurn(context({ sessionLabel: 'a' }), turnOf(['Alpha beta', 'gamma beta']))
     expect((await found(ledger, 'beta')).map((hit) => hit.excerpt)).toEqual([
@@ -80,7 +81,7 @@ describe('a commit indexes nothing, and a search finds everything', () => {
     expect((await ledger.verify()).problems).toEqual([])
   })
 
-  test('many turns are indexed behind their commits without a search', async () => {
+  test('many turns are indexed after their commits without a search', async () => {
     const { ledger, engine, file } = opened()
     const turns = Array.from({ length: 70 }, (_, n) => `s${n}`)
     const texts = Array.from({ length: 8 }, (_, n) => `text ${n} of many`)
@@ -94,7 +95,7 @@ describe('a commit indexes nothing, and a search finds everything', () => {
     expect((await found(again.ledger, 'text many')).length).toBe(560)
   })
 
-  test('another process finds what is committed here, and what was committed by one that was killed', async () => {
+  test('another process finds messages committed here, and those of a killed process', async () => {
     const { file, ledger } = opened()
     const child = killable('recovery/events.mjs', [file, 'crash', JSON.stringify({ runId: 'r' })])
     afterwards(() => child.kill())

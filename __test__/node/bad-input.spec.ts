@@ -1,5 +1,5 @@
 // Wrong input: a synchronous AgentEngineError with a code and the field's path, before anything is written or sent.
-// It never accepts a refusal that left a trace: after every test the server saw no request and the ledger has no turn.
+// It must never accept a refusal with an effect: after every test the server has received no request and the ledger has no turn.
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -42,7 +42,7 @@ afterAll(async () => {
   dir.remove()
 })
 
-/** What a call throws, at once. */
+/** The error that a call throws synchronously. */
 function thrown(call: () => unknown): AgentEngineError {
   try {
     call()
@@ -53,7 +53,7 @@ function thrown(call: () => unknown): AgentEngineError {
   throw new Error('it was accepted')
 }
 
-/** What the refusals before left behind. */
+/** The effects of the earlier refusals. */
 async function traces() {
   const { rows } = await engine.ledger.query(
     'SELECT (SELECT count(*) FROM turns) AS turns, (SELECT count(*) FROM sessions) AS sessions',
@@ -61,7 +61,7 @@ async function traces() {
   return { requests: server.seen.length, rows }
 }
 
-/** The refusal of a context, which must leave no trace. */
+/** The refusal of a context, which must have no effect. */
 async function refusal(
   fields: unknown,
 ): Promise<{ code: string; field?: string; message: string }> {
@@ -75,7 +75,7 @@ async function refusal(
   return { code, field, message }
 }
 
-/** As {@link thrown}; a run that was accepted after all is over before the test fails. */
+/** As {@link thrown}; a run that was accepted after all has ended before the test fails. */
 async function thrownAsync(call: () => AgentRun): Promise<AgentEngineError> {
   let run: AgentRun
   try {
@@ -122,7 +122,7 @@ describe('required fields', () => {
     },
   )
 
-  test.each(strings)('`%s` that is no string is refused', async (field) => {
+  test.each(strings)('`%s` is refused if it is no string', async (field) => {
     for (const wrong of Object.values(wrongs)) {
       const { code, field: at } = await refusal({ [field]: wrong })
       expect([code, at]).toEqual([codeOf(field), field])
@@ -284,7 +284,7 @@ describe('contexts that are no contexts', () => {
     expect(await refusal(fields)).toMatchObject({ code: 'invalid_context', field })
   })
 
-  test('a refusal never repeats what a field holds', async () => {
+  test('a refusal never repeats the value of a field', async () => {
     const secret = 'sk-canary-0123456789'
     for (const fields of [
       { timeoutMs: secret },
@@ -299,13 +299,13 @@ describe('contexts that are no contexts', () => {
 })
 
 describe('provider, model, label, parent', () => {
-  test('an unknown provider is refused with the names there are', async () => {
+  test('an unknown provider is refused with the known names', async () => {
     const { code, field, message } = await refusal({ provider: 'tset' })
     expect([code, field]).toEqual(['unknown_provider', 'provider'])
     expect(message).toBe("`provider`: `tset` is not among the engine's providers (test)")
   })
 
-  test('a model without a window is refused, with what to do', async () => {
+  test('a model without a window is refused, with advice', async () => {
     const { code, field, message } = await refusal({ model: 'nobody-knows' })
     expect([code, field]).toEqual(['unknown_model', 'model'])
     expect(message).toContain(
@@ -694,7 +694,7 @@ describe('options', () => {
     }
   })
 
-  test('a script that is no list is refused where it is written', () => {
+  test('a script that is no list is refused at its constructor', () => {
     const refused = thrown(() => scriptedProvider('hello' as never))
     expect([refused.code, refused.field]).toEqual(['invalid_options', 'script'])
   })
@@ -707,7 +707,7 @@ describe('options', () => {
 })
 
 describe('a closed engine', () => {
-  test('refuses runs at once, also while it closes; closing twice is closing once', async () => {
+  test('refuses runs immediately, also while it closes; closing twice is the same close', async () => {
     const { engine: closing } = scriptedEngine(['hi'], {
       ledger: { path: join(dir.path, 'closed.db') },
     })
@@ -732,7 +732,7 @@ test('the error is an Error with a stack that begins at the call', () => {
   expect(error.stack).toContain('bad-input.spec')
 })
 
-test('what is odd but usable is accepted: lone surrogates as U+FFFD, unknown fields, nulls, 512 bytes of label', async () => {
+test('unusual but valid input is accepted: lone surrogates as U+FFFD, unknown fields, nulls, 512 bytes of label', async () => {
   const { engine: other, provider } = scriptedEngine(['ok'])
   const run = other.run(
     context({
@@ -753,7 +753,7 @@ test('what is odd but usable is accepted: lone surrogates as U+FFFD, unknown fie
   expect(events[0]).toMatchObject({ type: 'stream_start', sessionLabel: 'ä'.repeat(256) })
 })
 
-test('a refused context leaves the context as it was, and the engine usable', async () => {
+test('a refused context is unchanged, and the engine stays usable', async () => {
   const { engine: other } = scriptedEngine(['ok'])
   const given = Object.freeze(
     context({ tools: Object.freeze([Object.freeze(tool('t', () => ''))]) }),
@@ -763,7 +763,7 @@ test('a refused context leaves the context as it was, and the engine usable', as
   await other.close()
 })
 
-test('the test model is what these tests take it for', async () => {
+test('the test model has the properties that these tests assume', async () => {
   const { engine: other } = scriptedEngine(['ok'], { models: [testModel] })
   expect((await other.run(context()).result).stopReason).toBe('end_turn')
   await other.close()

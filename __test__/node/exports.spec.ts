@@ -1,5 +1,5 @@
-// Owns the promise that types and code agree: every value that index.d.ts exports exists at run time, and
-// the other way round, for `require` and for named ESM imports. It never looks at what an export does.
+// Types and code agree: every value that index.d.ts exports exists at run time, and the other way round, for `require` and for
+// named ESM imports. It must never test what an export does.
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -12,7 +12,7 @@ import { expect, test } from 'vitest'
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const declarations = join(root, 'index.d.ts')
 
-/** What the types call a value: classes, functions, constants and enums, not interfaces and aliases. */
+/** The values in the types: classes, functions, constants and enums, not interfaces and aliases. */
 function declaredValues(): string[] {
   const program = ts.createProgram([declarations], {
     strict: true,
@@ -40,7 +40,7 @@ test('every value that the types export exists, and every export has a type', ()
   expect(Object.keys(exported).sort()).toEqual(declaredValues())
 })
 
-test('an ESM import by name sees what require sees', async () => {
+test('an ESM import by name has the exports of require', async () => {
   const imported = Object.keys(await import('../../index.js'))
   const names = imported.filter((name) => !['default', 'module.exports'].includes(name))
   expect(names.sort()).toEqual(declaredValues())

@@ -1,6 +1,6 @@
-// Whatever a caller hands over, and whatever its functions do: the process lives, every accepted run settles, a healthy run
-// beside it completes, and a refusal is typed, has a path, and repeats little of what it refuses.
-// `npm run proof:hostile` runs 20,000 cases. A case is made again by `HOSTILE_SEED=<its seed> HOSTILE_CASES=1`.
+// For any values and functions of a caller: the process lives, every accepted run settles, a healthy run beside it completes, and
+// a refusal is typed, has a path, and repeats little of the value. It must never end the process. `npm run proof:hostile` runs
+// 20,000 cases; `HOSTILE_SEED=<its seed> HOSTILE_CASES=1` repeats one.
 
 import { inspect, types } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -26,7 +26,7 @@ import {
 
 const CASES = Number(process.env.HOSTILE_CASES ?? 500)
 const SEED = Number(process.env.HOSTILE_SEED ?? 1)
-/** Longer than anything here takes: what is still open then hangs. */
+/** Longer than any operation here takes: one that is still open then hangs. */
 const HANGS = 60_000
 
 const stray: unknown[] = []
@@ -38,7 +38,7 @@ const listeners = process.listeners('warning')
 let engine: AgentEngine
 let healthy: AgentEngine
 
-/** Asks for the tool `t`, then for the tool `u` twice, then is done; over and over. */
+/** Calls the tool `t`, then the tool `u` twice, then ends; repeatedly. */
 const script = () =>
   scriptedProvider(
     [
@@ -58,7 +58,7 @@ const script = () =>
 beforeAll(() => {
   process.on('uncaughtException', onException)
   process.on('unhandledRejection', onRejection)
-  // A warning is what a throwing callback is meant to become: thousands of them only fill the log here.
+  // A throwing callback becomes a warning; thousands of them would only fill the log here.
   process.removeAllListeners('warning')
   process.on('warning', silent)
   const options = { models: [testModel], toolTimeoutMs: 250 }
@@ -80,7 +80,7 @@ afterAll(async () => {
   dir.remove()
 })
 
-/** Settles with `promise`, or fails where it never does. */
+/** Settles with `promise`, or fails if it never does. */
 async function settles<T>(promise: Promise<T>, what: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const never = new Promise<never>((_, reject) => {
@@ -93,7 +93,7 @@ async function settles<T>(promise: Promise<T>, what: string): Promise<T> {
   }
 }
 
-/** What every refusal has to be. */
+/** Checks the properties of every refusal. */
 function checkRefusal(error: unknown, what: string) {
   if (types.isProxy(error) || !(error instanceof AgentEngineError)) {
     throw new Error(`${what} threw ${inspect(error, { showProxy: true }).slice(0, 2_000)}`)
@@ -107,7 +107,7 @@ function checkRefusal(error: unknown, what: string) {
   expect((error.field ?? '').length, what).toBeLessThanOrEqual(200)
 }
 
-/** Calls what may be refused. What it gives is awaited, except a run. */
+/** Calls a function that may refuse. Its result is awaited, except a run. */
 async function attempt(what: string, call: () => unknown): Promise<unknown> {
   try {
     return await settles(Promise.resolve(call()), what)
@@ -163,7 +163,7 @@ const CALLBACKS = [
   'onToolUpdate',
 ]
 
-/** A tool whose answer is hostile: it returns, throws, rejects, or uses what it was given in bad ways. */
+/** A tool with a hostile result: it returns, throws, rejects, or misuses its arguments. */
 function hostileTool(random: Random, name: string): AgentTool {
   const run = random.pick<() => (params: any, call: any) => unknown>([
     () => () => 'fine',
@@ -181,7 +181,7 @@ function hostileTool(random: Random, name: string): AgentTool {
       call.signal.onabort = hostileFunction(random)
       call.signal.addEventListener('abort', { handleEvent: hostile(random) })
       delete params.x
-      // Until its time is over.
+      // Until its time has ended.
       return new Promise(() => {})
     },
     () => () => hostileFunction(random),
@@ -242,7 +242,7 @@ function hostileCallbacks(random: Random): unknown {
   return callbacks
 }
 
-/** Reads, steers and aborts a run in some way, and waits for its result. */
+/** Reads, steers and aborts a run in a random way, and waits for its result. */
 async function finish(random: Random, run: AgentRun) {
   const listened = random.once(2) ? hostileFunction(random) : hostile(random)
   await attempt('onEvent', () => run.stream.onEvent(listened as never))
@@ -266,7 +266,7 @@ const cases: Record<string, Case> = {
     const callbacks = random.once(2) ? hostileCallbacks(random) : undefined
     const run = await attempt('run', () => {
       const begun = engine.run(given as never, callbacks as never)
-      // In a list: a run is no thenable today, and shall not become one by accident.
+      // In a list: a run is no thenable, and must not become one by accident.
       return [begun]
     })
     if (run !== undefined) await finish(random, (run as [AgentRun])[0])
@@ -307,7 +307,7 @@ const cases: Record<string, Case> = {
     const some = (valid: unknown) => (random.once(2) ? valid : hostile(random)) as never
     const page = () =>
       some(random.once(2) ? { limit: hostile(random) } : { after: hostile(random) })
-    // A text would be a path somewhere.
+    // A text would be a path of a file.
     const path = () => {
       const value = hostile(random)
       return (typeof value === 'string' ? `${dir.path}/${value}` : value) as never
@@ -373,13 +373,13 @@ const cases: Record<string, Case> = {
     try {
       await attempt(name, call)
     } catch (error) {
-      // A compaction that is aborted rejects with its signal's reason, whatever that is.
+      // An aborted compaction rejects with its signal's reason, which may be anything.
       if (name !== 'compact') throw error
     }
   },
 }
 
-/** A run that nothing is wrong with, in the same process. */
+/** A healthy run in the same process. */
 async function wellBeside() {
   const run = healthy.run(
     context({

@@ -1,5 +1,5 @@
-// Owns the life of a process around an engine: when it may end, what it holds, what it lets go.
-// The processes are children, because their end is what is looked at. Workers have a file of their own.
+// The life of a process with an engine: when it may end, what it holds, and what it releases. The processes are children, because
+// their end is tested. Workers have a file of their own. It must never end this process.
 
 import { expect, test } from 'vitest'
 import { closing, folder, serving } from '../support/cleanup.js'
@@ -25,7 +25,7 @@ test('a process without a ledger ends by itself too', async () => {
 })
 
 test.each(['unawaited', 'unawaitedTool', 'unawaitedClose'])(
-  'a run that nobody awaits keeps the process until it has committed (%s)',
+  'a run that is not awaited holds the process until it has committed (%s)',
   async (way) => {
     const { file } = folder()
     expect(await child('node/exit.mjs', [way, file])).toEqual(clean(''))
@@ -47,7 +47,7 @@ test.each(['exit', 'exitInTool', 'exitInCallback', 'exitInCommit', 'exitAtOnce']
         out: '',
         err: '',
       })
-      // Whatever was being written then: a turn is there with its messages, or not at all.
+      // Whatever was being written then: a turn is stored with its messages, or not at all.
       const { engine } = scriptedEngine([], { ledger: { path: file } })
       const { rows } = await engine.ledger.query(
         'select count(*) as n from turns where id not in (select turn_id from messages)',
@@ -75,7 +75,7 @@ test('an uncaught error of the host ends the process as it does without an engin
   expect(ended.err).toContain('the host fails')
 })
 
-test('what a program drops is collected', async () => {
+test('dropped objects are collected', async () => {
   const ended = await child('node/collect.mjs', [], ['--expose-gc'])
   expect({ ...ended, out: JSON.parse(ended.out || 'null') }).toEqual({
     ...clean(''),
@@ -93,15 +93,15 @@ test.each([false, true])(
       err: '',
     })
     const { heap, rss, resources } = JSON.parse(ended.out)
-    // A leak of 1 KiB a run would show: 600 runs lie between the two medians.
+    // Detects a leak of 1 KiB per run: 600 runs are between the two medians.
     expect(heap).toBeLessThan(0.5 * MIB)
-    // A native leak of 14 KiB a run would show. Caches and compiled code come to some 3 MiB.
+    // Detects a native leak of 14 KiB per run. Caches and compiled code use some 3 MiB.
     expect(rss).toBeLessThan(8 * MIB)
     expect(resources).toEqual([])
   },
 )
 
-test('a closed engine takes no run, and closing again is the same close', async () => {
+test('a closed engine refuses runs, and closing again is the same close', async () => {
   const { engine } = scriptedEngine(['x'])
   const first = engine.close()
   expect(engine.close()).toBe(first)
@@ -109,7 +109,7 @@ test('a closed engine takes no run, and closing again is the same close', async 
   await first
 })
 
-test('close waits for the runs that go on, and their ledger', async () => {
+test('close waits for the runs under way, and their ledger', async () => {
   const { file } = folder()
   const { engine, provider } = scriptedEngine([{ gate: 'go', text: 'done' }], {
     ledger: { path: file },
@@ -125,7 +125,7 @@ test('close waits for the runs that go on, and their ledger', async () => {
   expect(await run.result).toMatchObject({ stopReason: 'end_turn', persisted: true })
 })
 
-test('two engines in one process share a ledger file and see each other', async () => {
+test('two engines in one process share a ledger file and read each other’s turns', async () => {
   const { file } = folder()
   const one = closing(scriptedEngine(['from one'], { ledger: { path: file } }).engine)
   const two = closing(scriptedEngine(['from two'], { ledger: { path: file } }).engine)
@@ -136,7 +136,7 @@ test('two engines in one process share a ledger file and see each other', async 
   expect((await two.ledger.turn(first.turnId))?.status).toBe('completed')
 })
 
-test('an engine that is made and never used opens no socket and holds nothing', async () => {
+test('an unused engine opens no socket and does not hold the process', async () => {
   const before = process.getActiveResourcesInfo()
   const engine = engineAt('http://127.0.0.1:1')
   expect(process.getActiveResourcesInfo()).toEqual(before)

@@ -1,5 +1,5 @@
-// What a caller's own objects may do to the engine: callbacks, signals and listeners that throw end no process, no other
-// run, and lose no result. It never looks inside; what went wrong is seen by what Node reports.
+// Callbacks, signals and listeners of a caller that throw: they end no process and no other run, and lose no result. It must
+// never read internal state; failures are visible in what Node reports.
 
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
@@ -49,7 +49,7 @@ describe('callbacks', () => {
     expect(provider.requests).toEqual([])
   })
 
-  test('callbacks are read once, when the run begins, and never while it emits', async () => {
+  test('callbacks are read once, at the start of the run, and never while it emits', async () => {
     const { engine } = scriptedEngine(['ok'])
     let reads = 0
     const received: string[] = []
@@ -67,7 +67,7 @@ describe('callbacks', () => {
 })
 
 describe('the signals of tools', () => {
-  /** A run that is aborted while its tool waits; `use` gets the tool's signal. */
+  /** A run that is aborted while its tool waits; `use` receives the tool's signal. */
   async function aborting(use: (signal: AbortSignal) => unknown) {
     const { engine } = scriptedEngine([callTools(['wait']), 'never'])
     const begun = deferred<void>()
@@ -115,7 +115,7 @@ describe('the signals of tools', () => {
     ])
   })
 
-  test('they are real ones: every way to listen, and to stop listening, works', async () => {
+  test('they are real signals: every way to add and remove listeners works', async () => {
     const received: string[] = []
     const hear = (name: string) => () => void received.push(name)
     let signal: AbortSignal | undefined
@@ -155,11 +155,11 @@ describe('the signals of tools', () => {
     expect(derived?.aborted).toBe(true)
     expect(() => signal?.throwIfAborted()).toThrow(signal?.reason)
     expect(received.sort()).toEqual(['capturing', 'derived', 'object', 'onabort', 'once', 'plain'])
-    // Where nothing listens the connection may be refused before the abort is seen.
+    // Without a listener the connection may be refused before the abort is noticed.
     expect(['AbortError', 'TypeError']).toContain(await fetched)
   })
 
-  test('a listener hears `this` and the event as of any signal', async () => {
+  test('a listener receives `this` and the event as of any signal', async () => {
     const received: unknown[] = []
     let own: AbortSignal | undefined
     await aborting((signal) => {
@@ -205,7 +205,7 @@ describe('the signal of a caller', () => {
     expect(provider.requests).toEqual([])
   })
 
-  test('one that calls while it is listened to ends the run before it asks anybody', async () => {
+  test('one that fires while a listener is added ends the run before any request', async () => {
     const { engine, provider } = scriptedEngine(['ok'])
     const eager = Object.assign(plain(), {
       addEventListener: (_: string, listener: () => void) => listener(),
@@ -230,15 +230,15 @@ describe('the signal of a caller', () => {
   })
 })
 
-describe('what is wrong with draining one run', () => {
-  // The very module that the engine loads, so that its parts can be made to fail.
+describe('failures of draining one run', () => {
+  // The same module instance that the engine loads, so that its parts can be made to fail.
   const root = fileURLToPath(new URL('../..', import.meta.url))
   const addon = `${root}${readdirSync(root).find((name) => name.endsWith('.node'))}`
   const { NativeHub } = createRequire(import.meta.url)(
     `../../${readdirSync(root).find((name) => name.endsWith('.node'))}`,
   )
 
-  test('a record that cannot be read ends its run, and no other', async () => {
+  test('an unreadable record ends its run, and no other', async () => {
     const { engine } = scriptedEngine([{ text: 'poison' }])
     const other = scriptedEngine(['fine'])
     closing(engine)
@@ -260,7 +260,7 @@ describe('what is wrong with draining one run', () => {
     JSON.parse = parse
   })
 
-  test('records that cannot be handed out end their runs; who comes later is served', async () => {
+  test('records that cannot be delivered end their runs; later runs work', async () => {
     const { engine } = scriptedEngine([{ steps: [{ text: 'poison' }, { gate: 'never' }] }, 'fine'])
     closing(engine)
     const { drain } = NativeHub.prototype
@@ -281,7 +281,7 @@ describe('what is wrong with draining one run', () => {
   })
 })
 
-describe('what a method is given', () => {
+describe('the arguments of a method', () => {
   const revoked = () => {
     const { proxy, revoke } = Proxy.revocable({}, {})
     revoke()
@@ -290,7 +290,7 @@ describe('what a method is given', () => {
   const trap = (field: string) =>
     Object.defineProperty({}, field, { get: thrower('no'), enumerable: true }) as never
 
-  test('every method that reads an object refuses one that cannot be read', async () => {
+  test('every method that reads an object refuses an unreadable one', async () => {
     const dir = tempDir()
     afterwards(dir.remove)
     const { engine } = scriptedEngine([], { ledger: { path: dir.file } })
@@ -353,7 +353,7 @@ describe('what a method is given', () => {
     }
   })
 
-  test('a message repeats at most 200 characters of what it was given', async () => {
+  test('a message repeats at most 200 characters of the arguments', async () => {
     const dir = tempDir()
     afterwards(dir.remove)
     const { engine } = scriptedEngine([], { ledger: { path: dir.file } })
@@ -406,7 +406,7 @@ describe('what a method is given', () => {
     }
   })
 
-  test('an empty message is refused before anything starts', () => {
+  test('an empty message is refused before the run starts', () => {
     const { engine } = scriptedEngine(['ok'])
     closing(engine)
     for (const content of ['', ' \n', [], [{ type: 'text', text: '' }]]) {
@@ -418,7 +418,7 @@ describe('what a method is given', () => {
     }
   })
 
-  test('the error on an unknown option lists every option there is', () => {
+  test('the error of an unknown option lists every option', () => {
     const error = (() => {
       try {
         new AgentEngine({ providers: {}, ledgr: {} } as never)

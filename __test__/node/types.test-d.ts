@@ -30,7 +30,7 @@ import {
   type TurnRow,
 } from '../../index.js'
 
-/** Compiles only where the two types are one. */
+/** Compiles only if the two types are equal. */
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
 const is = <Yes extends true>(): Yes => true as Yes
 
@@ -97,7 +97,7 @@ const seed = {
   target: { platform: 'x' },
 } satisfies AssembledContext
 
-// Constants that nobody may change are accepted, too.
+// Read-only constants are accepted too.
 ;({ ...smallest, history: Object.freeze([]), tools: Object.freeze([]) }) satisfies AssembledContext
 const frozen = {
   ...smallest,
@@ -173,7 +173,7 @@ is<Same<typeof result.cost, number | null>>()
 is<Same<typeof result.contextTokens, number | null>>()
 is<Same<typeof result.error, AgentError | undefined>>()
 is<Same<StopReason, 'end_turn' | 'max_tokens' | 'tool_use' | 'timeout' | 'aborted' | 'error'>>()
-// What a run gave goes into the next one as it is.
+// The messages of a result can be passed to the next run unchanged.
 ;({ ...seed, history: result.messages }) satisfies AssembledContext
 
 // The ledger.
@@ -184,7 +184,7 @@ export async function ledgerTypes(ledger: Ledger) {
   is<Same<Awaited<ReturnType<Ledger['history']>>, HistoryMessage[]>>()
   is<Same<Awaited<ReturnType<Ledger['query']>>, QueryResult>>()
   const id: string = await ledger.writeTurn(seed, result)
-  // What the ledger gave goes into a context as it is.
+  // Messages of the ledger can be passed in a context unchanged.
   ;({ ...seed, history: await ledger.history('label') }) satisfies AssembledContext
   await ledger.query('SELECT ?', [1, 'a', null, true])
   // @ts-expect-error only what SQLite can bind

@@ -1,5 +1,5 @@
-// Values that no provider takes: a name with a line break in it, an image that is no base64. They are refused where the
-// caller can mend them, and left out where it cannot: none of them ever reaches a provider.
+// Values that no provider accepts: a name with a line break, an image that is no base64. They are refused where the caller can
+// correct them, and left out otherwise: they must never reach a provider.
 
 import { describe, expect, test } from 'vitest'
 import { AgentEngine, type AgentEngineError, type AssembledContext } from '../../index.js'
@@ -150,7 +150,7 @@ describe('an image that is no base64', () => {
   })
 
   test.each(BROKEN)(
-    '%s in a tool’s result becomes words, with a warning, and the session goes on',
+    '%s in a tool’s result becomes a text, with a warning, and the session continues',
     async (data) => {
       const dir = tempDir()
       server.use(sse(anthropic.calls(['toolu_1', 'shot', {}])), sse(anthropic.answer('ok')))
@@ -166,7 +166,7 @@ describe('an image that is no base64', () => {
       expect(result.warnings?.map(({ code, message }) => [code, message])).toEqual([
         [
           'unusable_image',
-          '`shot` returned 1 images whose data is not base64; the model was told so instead',
+          '`shot` returned 1 images whose data is not base64; the model reads a note instead',
         ],
       ])
       expect(
@@ -228,7 +228,7 @@ describe('an image that is no base64', () => {
     expect(raw).not.toContain('AAAA')
   })
 
-  test('in a tool of a script is reported too', async () => {
+  test('in a tool of the scripted provider is reported too', async () => {
     const { engine, provider } = scriptedEngine([
       { toolCalls: [{ name: 'shot', arguments: {} }] },
       'ok',

@@ -1,5 +1,5 @@
-// Owns worker threads: engines in several at once, workers that end in the middle of runs, and the addon loaded again.
-// A crash here is a signal of the child process, so everything dangerous runs in one.
+// Worker threads: engines in several workers, workers that end in the middle of runs, and the addon loaded again. A crash here is
+// a signal of the child process, so everything dangerous must run in one.
 
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
@@ -8,7 +8,7 @@ import { closing, folder } from '../support/cleanup.js'
 import { context, scriptedEngine } from '../support/engine.js'
 import { child, clean } from '../support/processes/child.js'
 
-/** Workers ended in the middle of their runs, three at a time. */
+/** The number of workers terminated in the middle of their runs, three at a time. */
 const TERMINATIONS = 60
 
 const answers = (name: string) => [
@@ -17,7 +17,7 @@ const answers = (name: string) => [
 ]
 const three = JSON.stringify(['a', 'b', 'c'].map(answers))
 
-test('three workers run turns at once, each its own', async () => {
+test('three workers run their own turns in parallel', async () => {
   expect(await child('node/workers.mjs', ['three'])).toEqual(clean(`${three}\n`))
 })
 
@@ -47,17 +47,17 @@ test('three workers and this thread share one ledger file', async () => {
   expect(rows).toEqual([{ turns: 31, sessions: 31 }])
 })
 
-test('the addon can be loaded again after all workers that had it are gone', async () => {
+test('the addon can be loaded again after all workers with it have ended', async () => {
   expect(await child('node/workers.mjs', ['reload'])).toEqual(clean('true\ntrue\ntrue\n'))
 })
 
-test('workers that are terminated in the middle of runs take nothing down', async () => {
+test('workers that are terminated in the middle of runs do not crash the process', async () => {
   expect(await child('node/workers.mjs', ['terminate', '', String(TERMINATIONS)])).toEqual(
     clean('survived\n'),
   )
 })
 
-test('nor when they share a ledger, which stays whole', async () => {
+test('nor with a shared ledger, which stays whole', async () => {
   const { file } = folder()
   expect(await child('node/workers.mjs', ['terminate', file, String(TERMINATIONS)])).toEqual(
     clean('survived\n'),
@@ -71,7 +71,7 @@ test('nor when they share a ledger, which stays whole', async () => {
   expect((await engine.run(context({ sessionLabel: 'a-first' })).result).persisted).toBe(true)
 })
 
-test('nor the runs of the main thread', async () => {
+test('nor with runs of the main thread', async () => {
   expect(await child('node/workers.mjs', ['terminateBesideMain', '', '30'])).toEqual(
     clean('true\n'),
   )

@@ -1,6 +1,6 @@
-// Owns the proof that what is published works: the main package and the one for this platform are packed,
-// installed into an empty project without a network, a compiler or any other package, and run.
-// It never builds: the addon under test is the one in the project's root.
+// Proves that the published packages work: the main package and the one for this platform are packed, installed into an empty
+// project without a network, a compiler or any other package, and run. It must never build: the addon under test is the one in
+// the project's root.
 import { execFileSync } from 'node:child_process'
 import {
   copyFileSync,
@@ -30,7 +30,7 @@ interface Packed {
   files: { path: string; size: number }[]
 }
 
-/** npm itself, run by this very Node.js: nothing of the developer's PATH is needed. */
+/** npm itself, run by this Node.js: nothing of the developer's PATH is needed. */
 function npmScript(): string {
   const asked = process.env.npm_execpath
   if (asked?.endsWith('npm-cli.js')) return asked
@@ -89,7 +89,7 @@ function stageMain(): string {
   const platforms = platformManifests().map(({ name, version }) => [name, version])
   manifest.optionalDependencies = Object.fromEntries(platforms)
   writeFileSync(join(staged, 'package.json'), JSON.stringify(manifest, null, 2))
-  // What must not be published, as it may lie about in a working tree.
+  // Files that may be in a working tree and must not be published.
   for (const name of ['.env', 'ledger.db', 'src/lib.rs', '__test__/a.spec.ts']) {
     mkdirSync(dirname(join(staged, name)), { recursive: true })
     writeFileSync(join(staged, name), 'private')
@@ -105,7 +105,7 @@ beforeAll(() => {
   project = join(temporary, 'project')
   mkdirSync(project)
 
-  // A PATH with Node.js and nothing else: no cargo, no compiler. Nothing of the developer's npm settings.
+  // A PATH with only Node.js: no cargo, no compiler. No npm settings of the developer.
   const bin = join(temporary, 'bin')
   mkdirSync(bin)
   if (process.platform === 'win32') copyFileSync(process.execPath, join(bin, 'node.exe'))
@@ -144,7 +144,7 @@ test('the crate, the package and each platform package have one version', () => 
   expect(new Set([version, ...platforms.map((each) => each.version)])).toEqual(new Set([crate]))
 })
 
-test('the main package holds one file of code and its types, and nothing else', () => {
+test('the main package has one file of code and its types, and nothing else', () => {
   const { files } = createRequire(import.meta.url)('../../package.json')
   const expected = files.flatMap((entry: string) => {
     const path = join(root, entry)
@@ -159,7 +159,7 @@ test('the main package holds one file of code and its types, and nothing else', 
   expect(main.files.map((file) => file.path).sort()).toEqual([...expected, ...always].sort())
 })
 
-test('the platform package holds the binary, and nothing else', () => {
+test('the platform package has the binary, and nothing else', () => {
   const { binary } = platform()
   expect(native.files.map((file) => file.path).sort()).toEqual(
     ['README.md', binary, 'package.json'].sort(),

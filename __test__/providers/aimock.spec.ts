@@ -1,5 +1,5 @@
-// The engine against a server of all five APIs that nobody here wrote: texts, tool loops, failures, streams that are cut,
-// and chaos. What such a server gets wrong about its API is named where it matters. It must never need the network.
+// The engine against a third-party server of all five APIs: texts, tool loops, failures, cut streams, and chaos. Errors of the
+// server itself are named where they matter. It must never need the network.
 
 import { LLMock } from '@copilotkit/aimock'
 import { describe, expect, type TestContext, test } from 'vitest'
@@ -8,12 +8,12 @@ import { context, readAll, textOf } from '../support/engine.js'
 
 interface Spoken {
   api: Api
-  /** What the engine's paths are below, at this server. */
+  /** The base paths of the APIs at this server. */
   base: string
   model: string
-  /** After how many pieces a stream is cut in the middle of its call. */
+  /** The number of pieces after which a stream is cut in the middle of its call. */
   cuts: number[]
-  /** What this server would not understand. */
+  /** Options that this server does not support. */
   without: Partial<AssembledContext>
 }
 
@@ -23,9 +23,9 @@ const SPOKEN: Spoken[] = [
   { api: 'anthropic-messages', base: '', model: 'claude-sonnet-4-5', cuts, without: {} },
   { api: 'openai-chat', base: '/v1', model: 'gpt-4.1', cuts, without: {} },
   { api: 'openai-responses', base: '/v1', model: 'gpt-5', cuts, without: {} },
-  // Its calls come whole, with the finish reason beside them.
+  // Its calls are whole, with the finish reason beside them.
   { api: 'google-generative-ai', base: '', model: 'gemini-2.5-pro', cuts: [1], without: {} },
-  // It takes a cache point among the tools for a tool.
+  // It treats a cache point among the tools as a tool.
   {
     api: 'bedrock-converse',
     base: '',
@@ -36,7 +36,7 @@ const SPOKEN: Spoken[] = [
 ]
 
 const usage = { prompt_tokens: 20, completion_tokens: 7, total_tokens: 27 }
-/** What a test uses until it ends; most of the time of these tests is waiting for a retry, so they run at once. */
+/** Resources of a test; the tests mostly wait for a retry, so they run in parallel. */
 type Cleanup = Pick<TestContext, 'onTestFinished'>
 
 function engineFor(
@@ -56,7 +56,7 @@ function engineFor(
 const texts = ({ blocks }: AgentResult) =>
   blocks.map((block) => (block.type === 'text' ? block.text : block))
 
-/** A server whose answers come in small pieces. */
+/** A server that answers in small pieces. */
 async function mockServer({ onTestFinished }: Cleanup): Promise<LLMock> {
   const mock = await LLMock.create({ port: 0, chunkSize: 4, logLevel: 'silent' })
   onTestFinished(() => mock.stop())
@@ -76,8 +76,8 @@ function isSpoken(one: Spoken): boolean {
 
 const spoken = SPOKEN.filter(isSpoken)
 
-// Side by side: most of a test is the wait that a limit without a time asks for.
-describe.concurrent.each(spoken)('a foreign server of $api', (one) => {
+// In parallel: most of a test is the wait for a limit without a time.
+describe.concurrent.each(spoken)('a third-party server of $api', (one) => {
   const runPrompt = (
     mock: LLMock,
     until: Cleanup,
@@ -107,7 +107,7 @@ describe.concurrent.each(spoken)('a foreign server of $api', (one) => {
     expect(result.usage).toMatchObject({ inputTokens: 20, outputTokens: 7, totalTokens: 27 })
   })
 
-  test.concurrent('runs its tools, several at once and after one another, and reads their results', async (until) => {
+  test.concurrent('runs its tools, in parallel and in sequence, and reads their results', async (until) => {
     const mock = await mockServer(until)
     const calls = (at: number) => (request: any) =>
       request.messages.filter((message: any) => message.role === 'tool').length === at
@@ -180,7 +180,7 @@ describe.concurrent.each(spoken)('a foreign server of $api', (one) => {
     }
   })
 
-  test.concurrent('fails once before the first token, and is asked again', async (until) => {
+  test.concurrent('fails once before the first token, and is called again', async (until) => {
     const mock = await mockServer(until)
     mock.onMessage('hello', { content: 'Hi!', finishReason: 'stop', usage })
     mock.nextRequestError(503, { message: 'try later', type: 'api_error' })
@@ -189,10 +189,10 @@ describe.concurrent.each(spoken)('a foreign server of $api', (one) => {
     expect(result.attempts.map(({ status }) => status)).toEqual([503, 200])
   })
 
-  test.concurrent('stops in the middle of a text: the result holds the partial text and is no success', async (until) => {
+  test.concurrent('stops in the middle of a text: the result has the partial text and is no success', async (until) => {
     const mock = await mockServer(until)
     const content = 'This answer will never be whole, whatever happens.'
-    // Later than the opening events of any of the APIs, and slow enough that the socket has the pieces before it is reset.
+    // After the start events of every API, and slow enough that the socket has the pieces before it is reset.
     mock.onMessage('long', { content, usage }, { truncateAfterChunks: 7, latency: 10 })
     const run = runPrompt(mock, until, 'long')
     const events = await readAll(run)
@@ -259,7 +259,7 @@ describe.concurrent.each(spoken)('a foreign server of $api', (one) => {
     expect(texts(result)).toEqual(['Hi!'])
   })
 
-  test.concurrent('is chaos at random for a hundred runs: each is right or a failure', {
+  test.concurrent('injects random faults in a hundred runs: each is correct or a failure', {
     timeout: 300_000,
   }, async (until) => {
     const mock = await mockServer(until)
@@ -287,7 +287,7 @@ describe.concurrent.each(spoken)('a foreign server of $api', (one) => {
             model: one.model,
             sessionLabel: `chaos ${at}`,
             tools: [look],
-            // Its end is what the chaos decides, never a slow machine.
+            // The injected faults decide the end, never a slow machine.
             timeoutMs: 240_000,
           }),
         )

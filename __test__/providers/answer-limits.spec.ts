@@ -1,5 +1,5 @@
-// What of one answer is too much for a process: it ends its run by name while it streams, and what fits arrives whole.
-// It never measures memory or time: what is stored, and where the server was hung up on, is counted.
+// The size limits of one answer: an answer over a limit ends its run with a code while it streams, and a smaller one arrives whole.
+// It must never measure memory or time: it counts what is stored, and where the connection was closed.
 
 import { expect, test, vi } from 'vitest'
 import type { AgentRun } from '../../index.js'
@@ -16,7 +16,7 @@ vi.setConfig({ testTimeout: 300_000 })
 const MIB = 1024 * 1024
 const PIECE = MIB
 
-/** Streams `head`, then `piece` for as long as the client reads it, at most `most` times; counts how often it was sent. */
+/** Streams `head`, then `piece` while the client reads, at most `most` times; counts the sent pieces. */
 function endless(head: string, piece: string, most: number, end = '') {
   const sent = { pieces: 0, cut: false }
   const handler: Handler = async (response) => {
@@ -86,7 +86,7 @@ test.each([
       error: { kind: 'model_error', retryable: false, detail: { kind: 'server_error', code } },
     })
     expect(ran).toBe(0)
-    // Asked once: what is too large is so again.
+    // One request: a too large answer would be too large again.
     expect(server.seen).toHaveLength(1)
     await server.seen[0]?.closed
     expect(sent.cut).toBe(true)
@@ -102,7 +102,7 @@ test.each([
 test('a text of 32 MiB arrives whole: as events, in the result, and from the ledger', async () => {
   const dir = tempDir()
   afterwards(dir.remove)
-  // Quotes, newlines and a character of three bytes: what is written as JSON is larger than the text.
+  // Quotes, newlines and a character of three bytes: its JSON is larger than the text.
   const line = `"line"\n${'x'.repeat(1010)}\tü上`
   const piece = line.repeat(Math.floor(PIECE / Buffer.byteLength(line)))
   const count = Math.floor((32 * MIB) / Buffer.byteLength(piece))
@@ -121,7 +121,7 @@ test('a text of 32 MiB arrives whole: as events, in the result, and from the led
   const result = await run.result
   expect((await beside).stopReason).toBe('end_turn')
   const whole = piece.repeat(count)
-  // Compared as a flag: a difference of such texts is no message.
+  // Compared as a flag: a diff of such texts would be unreadable.
   expect(textOf(events) === whole).toBe(true)
   expect(result).toMatchObject({ stopReason: 'end_turn', persisted: true })
   expect(result.messages.at(-1)?.content === whole).toBe(true)
@@ -134,7 +134,7 @@ test('a text of 32 MiB arrives whole: as events, in the result, and from the led
   expect(replayed === whole).toBe(true)
 })
 
-test('a text of 10 MiB that is six times as long as JSON arrives whole, too', async () => {
+test('a text of 10 MiB that is six times as long in JSON arrives whole, too', async () => {
   const dir = tempDir()
   afterwards(dir.remove)
   const piece = '\u0001'.repeat(PIECE)

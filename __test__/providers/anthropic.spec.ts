@@ -1,5 +1,5 @@
-// Anthropic Messages end to end: what is sent, what is understood, and what goes back in the next call.
-// It asserts on the raw requests of a loopback server and must never look inside the engine.
+// Anthropic Messages end to end: the requests, the answers, and what is sent back in the next call. It asserts on the raw
+// requests of a loopback server and must never read internal state of the engine.
 
 import { describe, expect, test } from 'vitest'
 import type {
@@ -20,14 +20,14 @@ import { image, pictureTool, plotTool, wholeContext } from '../support/values/wh
 
 const server = serverPerTest(() => sse(anthropic.answer('ok')))
 
-/** One run against the server, whose engine is then closed. */
+/** One run against the server with an engine of its own. */
 const runOnce = (
   changes: Partial<AssembledContext> = {},
   options: AgentEngineOptions = {},
   provider: Record<string, unknown> = {},
 ) => singleRun(engineAt(server.url, options, provider), changes)
 
-/** The breakpoint of the prompt cache, which is no part of what a provider hashes. */
+/** The breakpoint of the prompt cache, which is no part of a provider's hash. */
 const breakpoint = { cache_control: { type: 'ephemeral' } }
 /** The body without breakpoints. */
 const unmarked = (seen: Seen) =>
@@ -36,7 +36,7 @@ const unmarked = (seen: Seen) =>
 const prefix = (seen: Seen) => unmarked(seen).slice(0, unmarked(seen).lastIndexOf(']}'))
 
 describe('the request', () => {
-  test('holds the whole context in the API’s form, and nothing else', async () => {
+  test('has the whole context in the API’s form, and nothing else', async () => {
     const schema = {
       type: 'object',
       $defs: { point: { type: 'object', properties: { x: { type: 'number' } } } },
@@ -69,7 +69,7 @@ describe('the request', () => {
     })
   })
 
-  test('carries the key in `x-api-key`, the version, and the headers of the options', async () => {
+  test('has the key in `x-api-key`, the version, and the headers of the options', async () => {
     await runOnce({}, {}, { headers: { 'anthropic-beta': 'a,b', 'x-team': 'red' } })
     const headers = server.seen[0]?.headers ?? {}
     expect(headers).toMatchObject({
@@ -84,7 +84,7 @@ describe('the request', () => {
     expect(headers.authorization).toBeUndefined()
   })
 
-  test('carries a token as a bearer, and the version the options name', async () => {
+  test('has a token as a bearer, and the version of the options', async () => {
     await runOnce(
       {},
       { authProfiles: [{ id: 'p', provider: 'test', type: 'token', key: 'token-0123456789' }] },
@@ -96,18 +96,18 @@ describe('the request', () => {
     expect(headers['anthropic-version']).toBe('2026-10-21')
   })
 
-  test('goes below the path of the base URL, with its query', async () => {
+  test('is sent below the path of the base URL, with its query', async () => {
     await runOnce({}, {}, { baseUrl: `${server.url}/gateway/anthropic/?tenant=7` })
     expect(server.seen[0]?.path).toBe('/gateway/anthropic/v1/messages?tenant=7')
   })
 
-  test('has no key where the options give none', async () => {
+  test('has no key without one in the options', async () => {
     await runOnce({}, { authProfiles: [] })
     const { authorization, 'x-api-key': key } = server.seen[0]?.headers ?? {}
     expect([authorization, key]).toEqual([undefined, undefined])
   })
 
-  test('leaves the temperature out where the model refuses it, or while it thinks', async () => {
+  test('leaves out the temperature if the model refuses it, or with thinking on', async () => {
     const models = [testModel, { ...testModel, id: 'cool', temperature: false, reasoning: true }]
     await runOnce({ model: 'cool', temperature: 0.5 }, { models })
     await runOnce({ temperature: 0.5, thinkingConfig: { type: 'enabled', budgetTokens: 2_048 } })
@@ -129,7 +129,7 @@ describe('the request', () => {
     ])
   })
 
-  test('asks for thinking in the one way the model takes, within the cap of the answer', async () => {
+  test('requests thinking in the form that the model supports, within the cap of the answer', async () => {
     const able = (id: string, thinking: Partial<ThinkingCapability>) => ({
       ...testModel,
       id,
@@ -160,13 +160,13 @@ describe('the request', () => {
     ])
   })
 
-  test('caps the answer at what the model can give', async () => {
+  test('caps the answer at the model’s limit', async () => {
     await runOnce({ maxResponseTokens: 1_000_000 })
     await runOnce({})
     expect(server.seen.map(({ body }) => body.max_tokens)).toEqual([8_192, 8_192])
   })
 
-  test('holds images as base64, in user messages and in tool results', async () => {
+  test('has images as base64, in user messages and in tool results', async () => {
     server.use(sse(anthropic.calls(['toolu_1', 'picture', {}])), sse(anthropic.answer('seen')))
     await runOnce({
       currentMessage: { role: 'user', content: [{ type: 'text', text: 'what?' }, image] },
@@ -283,7 +283,7 @@ describe('the answer', () => {
     expect(server.seen).toHaveLength(1)
   })
 
-  test('that pauses is sent back as it is and continued, eight times at most', async () => {
+  test('that pauses is sent back unchanged and continued, eight times at most', async () => {
     const search = {
       type: 'server_tool_use',
       id: 'srvtoolu_1',
@@ -305,7 +305,7 @@ describe('the answer', () => {
     expect(events.filter(({ type }) => type === 'stream_end')).toHaveLength(9)
   })
 
-  test('that is cut at `max_tokens` never runs the call it was writing', async () => {
+  test('that is cut at `max_tokens` never runs the call at the cut', async () => {
     const ran: unknown[] = []
     server.use(
       sse(
@@ -378,7 +378,7 @@ describe('usage', () => {
     expect(result.cost).toBeCloseTo((107 * 2 + 45 * 10 + 170 * 0.2 + 41 * 2.5) / 1e6, 12)
   })
 
-  test('takes the last figures of `message_delta`, and never adds them', async () => {
+  test('uses the last figures of `message_delta`, and never adds them', async () => {
     const usage = (fields: object) =>
       `event: message_delta\ndata: ${JSON.stringify({ type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: fields })}\n\n`
     server.use(
@@ -401,7 +401,7 @@ describe('usage', () => {
     })
   })
 
-  test('of a model without a price costs null, which is not 0', async () => {
+  test('of a model without a price costs null, and not 0', async () => {
     const { result } = await runOnce()
     expect(result.cost).toBeNull()
     expect(result.usage.totalTokens).toBeGreaterThan(0)
@@ -460,7 +460,7 @@ describe('the next call', () => {
     expect(result.stopReason).toBe('end_turn')
   })
 
-  test('gets thinking back in the next turn too, loaded from the ledger', async () => {
+  test('gets thinking back in the next turn too, read from the ledger', async () => {
     const dir = tempDir()
     server.use(thoughtful(anthropic.text(2, 'one'), anthropic.end()), sse(anthropic.answer('two')))
     const engine = engineAt(server.url, { ledger: { path: dir.file } })
@@ -492,7 +492,7 @@ describe('the next call', () => {
     })
   })
 
-  test('gets a thinking block back that shows only a signature', async () => {
+  test('gets a thinking block with only a signature back', async () => {
     server.use(
       sse(
         anthropic.start(),
@@ -563,7 +563,7 @@ describe('the next call', () => {
     ])
   })
 
-  test('gets the blocks of server tools back as they came', async () => {
+  test('gets the blocks of server tools back unchanged', async () => {
     const raw: Block['type'][] = []
     const use = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: {} }
     const found = {
@@ -614,7 +614,7 @@ describe('the next call', () => {
     expect(result.toolCalls.map(({ id }) => id)).toEqual(['toolu_1'])
   })
 
-  test('holds the arguments’ own bytes, large integers included', async () => {
+  test('has the original bytes of arguments, large integers included', async () => {
     const input = '{"big": 123456789012345678901234567890, "exp": 1E5, "dup": "\\u00e9"}'
     server.use(
       sse(
@@ -630,7 +630,7 @@ describe('the next call', () => {
     expect(server.seen[1]?.raw).toContain(`"input":${input}}`)
   })
 
-  test('begins with the bytes of the one before it, over a loop of tools', async () => {
+  test('begins with the bytes of the previous one, over a tool loop', async () => {
     const calls = [0, 1, 2, 3].map((n) =>
       sse(anthropic.calls([`toolu_${n}`, 'echo', { n }], [`toolu_${n}b`, 'echo', { text: '"\n' }])),
     )
@@ -643,7 +643,7 @@ describe('the next call', () => {
     }
   })
 
-  test('begins with the bytes of the turn before it, from memory or from the ledger', async () => {
+  test('begins with the bytes of the previous turn, from memory or from the ledger', async () => {
     const dir = tempDir()
     const turns = async (engine: ReturnType<typeof engineAt>, count: number) => {
       for (let turn = 0; turn < count; turn++) {

@@ -1,5 +1,5 @@
-// Bedrock Converse end to end: what is sent and signed, what is understood of its binary stream, what goes back.
-// It asserts on the raw requests of a loopback server and must never look inside the engine.
+// Bedrock Converse end to end: the signed requests, the binary stream, and what is sent back in the next call. It asserts on the
+// raw requests of a loopback server and must never read internal state of the engine.
 
 import { describe, expect, test } from 'vitest'
 import { AgentEngine, type AgentEngineOptions, type AssembledContext } from '../../index.js'
@@ -19,7 +19,7 @@ const models = [{ provider: 'test', id: claude, contextWindow: 200_000, maxOutpu
 const secretAccessKey = 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY'
 const sessionToken = 'session-token-canary-0123456789/+='
 
-/** One run against the server, whose engine is then closed. */
+/** One run against the server with an engine of its own. */
 const runOnce = (
   changes: Partial<AssembledContext> = {},
   options: AgentEngineOptions = {},
@@ -37,7 +37,7 @@ const runOnce = (
 const point = { cachePoint: { type: 'default' } }
 
 describe('the request', () => {
-  test('holds the whole context in the API’s form, and nothing else', async () => {
+  test('has the whole context in the API’s form, and nothing else', async () => {
     const schema = pointSchema
     await runOnce({
       ...wholeContext(),
@@ -71,7 +71,7 @@ describe('the request', () => {
     })
   })
 
-  test('is signed with an access key, over the very bytes that are sent', async () => {
+  test('is signed with an access key, over the bytes that are sent', async () => {
     const key = { accessKeyId: 'AKIDEXAMPLE', secretAccessKey }
     for (const given of [key, { ...key, sessionToken }]) {
       const profile = { id: 'p1', provider: 'test', type: 'aws' as const, key: given }
@@ -98,7 +98,7 @@ describe('the request', () => {
     ])
   })
 
-  test('carries a Bedrock API key as a bearer, and asks for frames', async () => {
+  test('has a Bedrock API key as a bearer, and requests frames', async () => {
     await runOnce()
     expect(server.seen[0]?.headers).toMatchObject({
       authorization: 'Bearer sk-test-canary-0123456789',
@@ -127,7 +127,7 @@ describe('the request', () => {
 })
 
 describe('the answer', () => {
-  test('streams each delta as one event, and its reasoning goes back with its signature', async () => {
+  test('streams each delta as one event, and its reasoning is sent back with its signature', async () => {
     server.use(
       eventStream(
         bedrock.start(),
@@ -191,7 +191,7 @@ describe('the answer', () => {
         ],
       },
     ])
-    // But for the cache point that moves on, the second request begins with the bytes of the first.
+    // Except for the cache point, which moves, the second request begins with the bytes of the first.
     const prefix = (raw = '') =>
       raw.slice(0, raw.lastIndexOf('],"role":"user"}],"inferenceConfig"'))
     const first = prefix(server.seen[0]?.raw).replace(/,\{"cachePoint":\{"type":"default"\}\}$/, '')
@@ -267,7 +267,7 @@ describe('a stream that fails', () => {
     },
   )
 
-  test('never runs a call that was cut, whatever cut it', async () => {
+  test('never runs a call that was cut, for any cause', async () => {
     const ran: unknown[] = []
     const call = bedrock.toolUse(1, 'tooluse_a', 'echo', '{"path":"/home/u', 'ser"}')
     const whole = Buffer.concat([bedrock.start(), bedrock.text(0, 'Now.'), call])
@@ -278,7 +278,7 @@ describe('a stream that fails', () => {
       })
       expect(result.error?.detail.code).toBe('stream_truncated')
     }
-    // A call that closed, at a stop that is a length.
+    // A closed call, at a stop by length.
     server.use(eventStream(whole, bedrock.stop('max_tokens'), bedrock.usage(1, 1)))
     const { result } = await runOnce({
       tools: [describedTool('echo', (params) => ran.push(params))],
@@ -287,7 +287,7 @@ describe('a stream that fails', () => {
     expect(ran).toEqual([])
   })
 
-  test('before the first token is asked again', async () => {
+  test('before the first token is retried', async () => {
     server.use(
       eventStream(
         bedrock.start(),

@@ -1,5 +1,5 @@
-// Chat Completions end to end: what is sent, what is understood, and what goes back in the next call.
-// It asserts on the raw requests of a loopback server and must never look inside the engine.
+// Chat Completions end to end: the requests, the answers, and what is sent back in the next call. It asserts on the raw requests
+// of a loopback server and must never read internal state of the engine.
 
 import { describe, expect, test } from 'vitest'
 import type { AgentEngineOptions, AssembledContext } from '../../index.js'
@@ -16,7 +16,7 @@ const server = serverPerTest(() => sse(chat.answer('ok')))
 const engineFor = (options: AgentEngineOptions = {}, provider: Record<string, unknown> = {}) =>
   engineAt(`${server.url}/v1`, options, { api: 'openai-chat', ...provider })
 
-/** One run against the server, whose engine is then closed. */
+/** One run against the server with an engine of its own. */
 const runOnce = (
   changes: Partial<AssembledContext> = {},
   options: AgentEngineOptions = {},
@@ -29,7 +29,7 @@ const thinker = { ...testModel, id: 'thinker', reasoning: true, temperature: fal
 const prefix = (seen: Seen) => seen.raw.slice(0, seen.raw.lastIndexOf('],"stream"'))
 
 describe('the request', () => {
-  test('holds the whole context in the API’s form, and nothing else', async () => {
+  test('has the whole context in the API’s form, and nothing else', async () => {
     const schema = pointSchema
     await runOnce({
       ...wholeContext(),
@@ -55,7 +55,7 @@ describe('the request', () => {
     })
   })
 
-  test('carries the key as a bearer, and the headers of the options', async () => {
+  test('has the key as a bearer, and the headers of the options', async () => {
     await runOnce({}, {}, { headers: { 'openai-organization': 'org-1' } })
     const headers = server.seen[0]?.headers ?? {}
     expect(headers).toMatchObject({
@@ -66,7 +66,7 @@ describe('the request', () => {
     expect([headers['x-api-key'], headers['anthropic-version']]).toEqual([undefined, undefined])
   })
 
-  test('asks a model that reasons for an effort, and gives it no temperature', async () => {
+  test('has an effort for a reasoning model, and no temperature', async () => {
     const options = { models: [testModel, thinker] }
     await runOnce(
       { model: 'thinker', temperature: 0.5, thinkingConfig: { effort: 'low' } },
@@ -80,7 +80,7 @@ describe('the request', () => {
     ])
   })
 
-  test('holds images as data URLs; those of a tool follow in a user message', async () => {
+  test('has images as data URLs; those of a tool follow in a user message', async () => {
     server.use(sse(chat.calls(['call_1', 'picture', {}])), sse(chat.answer('seen')))
     await runOnce({
       currentMessage: { role: 'user', content: [{ type: 'text', text: 'what?' }, image] },
@@ -166,7 +166,7 @@ describe('the answer', () => {
     expect(server.seen).toHaveLength(1)
   })
 
-  test('that finishes with `stop` although it calls a tool runs the tool', async () => {
+  test('that finishes with `stop` but calls a tool runs the tool', async () => {
     server.use(
       sse(chat.toolCall(0, 'call_1', 'echo', '{}'), chat.finish('stop'), chat.done()),
       sse(chat.answer('done')),
@@ -175,7 +175,7 @@ describe('the answer', () => {
     expect(result.toolCalls).toMatchObject([{ id: 'call_1', status: 'completed' }])
   })
 
-  test('that is cut at `length` never runs the call it was writing', async () => {
+  test('that is cut at `length` never runs the call at the cut', async () => {
     const ran: unknown[] = []
     server.use(
       sse(
@@ -195,7 +195,7 @@ describe('the answer', () => {
     })
   })
 
-  test('with calls at one index, without ids, or with arguments as an object is kept apart', async () => {
+  test('has separate calls at one index, without ids, or with arguments as an object', async () => {
     const piece = (call: object) => chat.delta({ tool_calls: [call] })
     server.use(
       sse(
@@ -268,7 +268,7 @@ describe('usage', () => {
     expect(result.cost).toBeNull()
   })
 
-  test('may come with the last choice or after it, and that is not reported is estimated', async () => {
+  test('may be in the last choice or after it, and is estimated if it is not reported', async () => {
     server.use(sse(chat.text('some words'), chat.finish('stop'), chat.done()))
     const { result } = await runOnce()
     expect(result.usageEstimated).toBe(true)
@@ -360,7 +360,7 @@ describe('the next call', () => {
     expect(result.messages[1]?.thinking).toBe('why')
   })
 
-  test('begins with the bytes of the one before it, over a loop of tools', async () => {
+  test('begins with the bytes of the previous one, over a tool loop', async () => {
     const calls = [0, 1, 2, 3].map((n) =>
       sse(chat.calls([`call_${n}`, 'echo', { n }], ['call_0', 'echo', { text: '"\n' }])),
     )
@@ -373,7 +373,7 @@ describe('the next call', () => {
     }
   })
 
-  test('begins with the bytes of the turn before it, from memory or from the ledger', async () => {
+  test('begins with the bytes of the previous turn, from memory or from the ledger', async () => {
     const dir = tempDir()
     const turns = async (engine: ReturnType<typeof engineFor>, count: number) => {
       for (let turn = 0; turn < count; turn++) {

@@ -1,5 +1,6 @@
-// Services by configuration: a name, a flavour or a host, and what then differs in what is sent and understood.
-// It asserts on the raw requests of a loopback server. Whom a usual key is sent to is proven in Rust, where hosts are data.
+// Services by configuration: a name, a flavour or a host, and the differences of their requests and answers. It asserts on the
+// raw requests of a loopback server. Which hosts get a usual key is tested in Rust, where hosts are data. It must never call a
+// real service.
 
 import { describe, expect, test } from 'vitest'
 import { AgentEngine, type AgentTool, type AssembledContext } from '../../index.js'
@@ -13,7 +14,7 @@ const KEY = 'sk-test-canary-0123456789'
 
 const server = serverPerTest(() => sse(chat.answer('ok')))
 
-/** One run against the server, whose engine is then closed. */
+/** One run against the server with an engine of its own. */
 const runOnce = (
   provider: Record<string, unknown>,
   changes: Partial<AssembledContext> = {},
@@ -30,7 +31,7 @@ const echo: AgentTool = {
   run: (params) => `echo ${JSON.stringify(params)}`,
 }
 
-/** A tool whose answer ends in an image, which travels as a user message right after the tool's. */
+/** A tool with an image in its result, which is sent in a user message right after the tool's. */
 const look: AgentTool = {
   name: 'look',
   description: 'Looks.',
@@ -39,7 +40,7 @@ const look: AgentTool = {
 }
 
 describe('a flavour', () => {
-  test('gives the API, and the fields that service has', async () => {
+  test('sets the API, and the fields of the service', async () => {
     await runOnce({ flavor: 'vllm' })
     await runOnce({ flavor: 'mistral' })
     const [vllm, mistral] = server.seen
@@ -50,7 +51,7 @@ describe('a flavour', () => {
     expect(vllm?.headers.authorization).toBe(`Bearer ${KEY}`)
   })
 
-  test('is the provider’s own name where the host does not decide it', async () => {
+  test('is the provider’s name if the host does not decide it', async () => {
     const engine = new AgentEngine({
       providers: { openrouter: { baseUrl: `${server.url}/api/v1` } },
       models: [{ ...testModel, provider: 'openrouter', reasoning: true }],
@@ -63,7 +64,7 @@ describe('a flavour', () => {
     expect(server.seen[0]?.headers.authorization).toBeUndefined()
   })
 
-  test('that is not known, or an option it does not have, is refused with its field', () => {
+  test('that is unknown, or an unsupported option, is refused with its field', () => {
     const refused = (provider: Record<string, unknown>) => {
       try {
         new AgentEngine({ providers: { x: { baseUrl: `${server.url}/v1`, ...provider } } })
@@ -89,7 +90,7 @@ describe('a flavour', () => {
     }
   })
 
-  test('known by its name alone needs nothing else', async () => {
+  test('with a known name needs no other option', async () => {
     const engine = new AgentEngine({
       providers: { groq: {}, openrouter: {}, ollama: {}, mistral: {}, xai: {}, lmstudio: {} },
     })
@@ -100,7 +101,7 @@ describe('a flavour', () => {
 describe('Azure', () => {
   const azure = { flavor: 'azure' }
 
-  test('names the deployment in the path, the version in the query, the key in `api-key`', async () => {
+  test('has the deployment in the path, the version in the query, the key in `api-key`', async () => {
     await runOnce({ ...azure, apiVersion: '2024-10-21' }, {}, '')
     await runOnce({ ...azure, apiVersion: '2024-10-21', deployment: 'my gpt' }, {}, '/team')
     await runOnce(azure, {}, '')
@@ -116,7 +117,7 @@ describe('Azure', () => {
     }
   })
 
-  test('takes an Entra token as bearer', async () => {
+  test('gets an Entra token as bearer', async () => {
     const engine = new AgentEngine({
       providers: { test: { ...azure, baseUrl: server.url } },
       authProfiles: [{ id: 'entra', provider: 'test', type: 'token', key: KEY }],
@@ -128,7 +129,7 @@ describe('Azure', () => {
     expect([headers['api-key'], headers.authorization]).toEqual([undefined, `Bearer ${KEY}`])
   })
 
-  test('may refuse a prompt by its filter, and never has its key in the error', async () => {
+  test('may refuse a prompt by its filter, and the error never has the key', async () => {
     const error = {
       message: `The prompt with ${KEY} triggered Azure OpenAI's content management policy.`,
       code: 'content_filter',
@@ -143,7 +144,7 @@ describe('Azure', () => {
 })
 
 describe('Mistral', () => {
-  test('is given an answer between a tool’s and the user’s message', async () => {
+  test('gets an assistant message between a tool’s and the user’s message', async () => {
     answers(sse(chat.calls(['a1B2c3D4e', 'look', {}])), sse(chat.answer('done')))
     await runOnce({ flavor: 'mistral' }, { tools: [look] })
     const messages: { role: string; tool_call_id?: string }[] = server.seen[1]?.body.messages
@@ -158,7 +159,7 @@ describe('Mistral', () => {
     expect(messages[3]?.tool_call_id).toBe('a1B2c3D4e')
   })
 
-  test('gets ids of nine letters or digits of what another model called, the same beside the call and its result', async () => {
+  test('gets ids of nine letters or digits for another model’s calls, the same for the call and its result', async () => {
     answers(sse(chat.answer('done')))
     const call = { type: 'tool_call' as const, id: 'call_1', name: 'echo', argumentsJson: '{}' }
     const result = {
@@ -187,7 +188,7 @@ describe('Mistral', () => {
     expect(messages.find((message) => message.tool_call_id)?.tool_call_id).toBe(id)
   })
 
-  test('thinks in parts of the content', async () => {
+  test('has thinking in parts of the content', async () => {
     answers(
       sse(
         chat.delta({
@@ -202,7 +203,7 @@ describe('Mistral', () => {
     expect([textOf(events), result.stopReason]).toEqual(['Yes.', 'end_turn'])
   })
 
-  test('is never taken for an answer when it reports an error with 200', async () => {
+  test('reports an error with 200, which is no answer', async () => {
     const error = {
       object: 'error',
       message: 'Unexpected role',
@@ -214,8 +215,8 @@ describe('Mistral', () => {
   })
 })
 
-describe('reasoning goes back as it came', () => {
-  test('to DeepSeek beside every call, even where there was none', async () => {
+describe('reasoning is sent back unchanged', () => {
+  test('to DeepSeek beside every call, even if there was none', async () => {
     const call = (id: string) => [
       chat.toolCall(0, id, 'echo', '{}'),
       chat.finish('tool_calls'),
@@ -259,7 +260,7 @@ describe('reasoning goes back as it came', () => {
     ])
   })
 
-  test('to the next run of a session, out of the ledger', async () => {
+  test('in the next run of a session, from the ledger', async () => {
     const folder = tempDir()
     answers(
       sse(
@@ -307,7 +308,7 @@ describe('Groq', () => {
     ])
   })
 
-  test('is asked again when it could not read the call its model wrote', async () => {
+  test('is called again when it could not parse the call of its model', async () => {
     const error = {
       message: "Failed to call a function. See 'failed_generation' for more details.",
       type: 'invalid_request_error',
@@ -322,7 +323,7 @@ describe('Groq', () => {
     ])
   })
 
-  test('that stops early in `x_groq.error` has not answered', async () => {
+  test('that stops early with `x_groq.error` has not answered', async () => {
     const choices = [{ index: 0, delta: {}, finish_reason: 'stop' }]
     answers(sse(chat.text('Ye'), event({ choices, x_groq: { error: 'over capacity' } })))
     const { result } = await runOnce({ flavor: 'groq' })

@@ -1,5 +1,5 @@
-// Google's API end to end: what is sent, what is understood, and what goes back in the next call.
-// It asserts on the raw requests of a loopback server and must never look inside the engine.
+// Google's API end to end: the requests, the answers, and what is sent back in the next call. It asserts on the raw requests of
+// a loopback server and must never read internal state of the engine.
 
 import { describe, expect, test } from 'vitest'
 import type { AgentEngineOptions, AssembledContext } from '../../index.js'
@@ -21,7 +21,7 @@ const server = serverPerTest(() => sse(google.answer('ok')))
 const engineFor = (options: AgentEngineOptions = {}, provider: Record<string, unknown> = {}) =>
   engineAt(server.url, options, { api: 'google-generative-ai', ...provider })
 
-/** One run against the server, whose engine is then closed. */
+/** One run against the server with an engine of its own. */
 const runOnce = (
   changes: Partial<AssembledContext> = {},
   options: AgentEngineOptions = {},
@@ -32,7 +32,7 @@ const runOnce = (
 const prefix = (seen?: Seen) => seen?.raw.slice(0, seen.raw.lastIndexOf('],"generationConfig"'))
 
 describe('the request', () => {
-  test('holds the whole context in the API’s form, and nothing else', async () => {
+  test('has the whole context in the API’s form, and nothing else', async () => {
     const schema = pointSchema
     const answer = { type: 'object', properties: { ok: { type: 'boolean' } } }
     await runOnce(
@@ -86,7 +86,7 @@ describe('the request', () => {
     })
   })
 
-  test('carries the key in its header and never in its path', async () => {
+  test('has the key in its header and never in its path', async () => {
     await runOnce()
     const [seen] = server.seen
     expect(seen?.headers).toMatchObject({
@@ -97,7 +97,7 @@ describe('the request', () => {
     expect(seen?.path).not.toContain('canary')
   })
 
-  test('goes to Vertex below the project of the base URL, with a bearer token and labels', async () => {
+  test('is sent to Vertex below the project of the base URL, with a bearer token and labels', async () => {
     const project = '/v1/projects/p/locations/europe-west4'
     await runOnce(
       { metadata: { user_id: 'u-1' } },
@@ -115,7 +115,7 @@ describe('the request', () => {
     expect(seen?.body.labels).toEqual({ user_id: 'u-1' })
   })
 
-  test('asks a model of levels for a level', async () => {
+  test('has a level for a model with levels', async () => {
     const models = [{ ...testModel, id: 'gemini-3-flash-preview', reasoning: true }]
     const thinkingConfig = { effort: 'max' as const }
     await runOnce({ model: 'gemini-3-flash-preview', thinkingConfig }, { models })
@@ -273,7 +273,7 @@ describe('an error', () => {
       { '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay },
     ])
 
-  test('of a minute’s quota waits as long as it states', async () => {
+  test('of a minute’s quota is waited for as long as it states', async () => {
     const body = quota('GenerateRequestsPerMinutePerProjectPerModel', '0.05s')
     server.use(status(429, body), sse(google.answer('later')))
     const { result } = await runOnce()
@@ -281,7 +281,7 @@ describe('an error', () => {
     expect(server.seen).toHaveLength(2)
   })
 
-  test('of a day’s quota is not worth a wait, and may come in a list', async () => {
+  test('of a day’s quota causes no wait, and may be in a list', async () => {
     const body = quota('GenerateRequestsPerDayPerProjectPerModel-FreeTier', '0.05s')
     server.use(status(429, [body]), sse(google.answer('never')))
     const { result } = await runOnce()
@@ -310,7 +310,7 @@ describe('an error', () => {
 })
 
 describe('the next call', () => {
-  test('holds every part as it came, each signature on its own part, and all results in one turn', async () => {
+  test('has every part unchanged, each signature on its own part, and all results in one turn', async () => {
     const code = { executableCode: { language: 'PYTHON', code: '1' }, thoughtSignature: 'c2ln' }
     server.use(
       sse(
@@ -362,7 +362,7 @@ describe('the next call', () => {
     ])
   })
 
-  test('holds the images of a tool beside its result', async () => {
+  test('has the images of a tool beside its result', async () => {
     server.use(
       sse(
         google.parts({ functionCall: { id: 'fc1', name: 'picture', args: {} } }),
@@ -381,7 +381,7 @@ describe('the next call', () => {
     })
   })
 
-  test('begins with the bytes of the call before, within a turn and across turns', async () => {
+  test('begins with the bytes of the previous call, within a turn and across turns', async () => {
     const ledger = tempDir()
     const engine = engineFor({ ledger: { path: ledger.file } })
     server.use(

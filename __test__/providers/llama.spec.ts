@@ -1,6 +1,6 @@
-// A real limit of context: a llama.cpp `llama-server` (`LLAMA_SERVER=` is its binary) that refuses by itself, and what the engine
-// makes of it. Its model is made here, or given as `LLAMA_MODEL=`. Without a server its recorded refusals stand in for it.
-// It must never reach beyond this machine.
+// A real context limit: a llama.cpp `llama-server` (`LLAMA_SERVER=` is its binary) that refuses by itself, and the engine's
+// recovery. Its model is created here, or set as `LLAMA_MODEL=`. Without a server its recorded refusals are used. It must never
+// call another machine.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -18,13 +18,13 @@ import { answer, writeTinyModel } from '../support/values/tiny-model.js'
 const binary = process.env.LLAMA_SERVER || undefined
 const model = process.env.LLAMA_MODEL || undefined
 
-/** What the server has. The engine is configured with eight times as much, as by a host that does not know how the server was started. */
+/** The server's window. The engine is configured with eight times as much, as by a host that does not know the server's options. */
 const CONTEXT = 16_384
 const models = [{ provider: 'llama', id: 'tiny', contextWindow: 8 * CONTEXT, maxOutputTokens: 512 }]
-/** Of a server that is built without optimisation, in milliseconds. */
+/** The time limit for a server built without optimisation, in milliseconds. */
 const PATIENCE = 300_000
 
-/** About 3,000 characters: of the tiny model's tokens as many, by the engine's estimate a quarter. */
+/** About 3,000 characters: as many tokens of the tiny model, a quarter by the engine's estimate. */
 const long = (what: string) => `${what} ${'lorem ipsum '.repeat(250)}`
 
 const open = (baseUrl: string, options: AgentEngineOptions = {}) =>
@@ -51,7 +51,7 @@ const runPrompt = (engine: AgentEngine, content: string): Promise<AgentResult> =
 const historyTexts = async (engine: AgentEngine) =>
   (await engine.ledger.history('s')).map(({ content }) => content.split(' lorem')[0])
 
-test.runIf(binary === undefined)('no llama-server is given, so none was asked', () => {
+test.runIf(binary === undefined)('without a llama-server these tests are skipped', () => {
   console.log(
     'skipped: `LLAMA_SERVER` is not set, so the context limit of a real llama.cpp was not met',
   )
@@ -101,7 +101,7 @@ describe.runIf(binary !== undefined)('a llama-server', { timeout: PATIENCE }, ()
     expect(result.usage.inputTokens + result.usage.cachedInputTokens).toBeGreaterThan(0)
   })
 
-  test('that refuses a conversation for its length gets a summary of it, and the run goes on', async () => {
+  test('that refuses a conversation for its length gets a summary of it, and the run continues', async () => {
     const engine = open(`${url}/v1`)
     let refused: AgentResult | undefined
     let turns = 0
@@ -124,10 +124,10 @@ describe.runIf(binary !== undefined)('a llama-server', { timeout: PATIENCE }, ()
     expect(now[0]).toMatch(/^\[Previous conversation summary\]:/)
     expect(now).not.toContain('question 1')
     expect(now).toContain(`question ${turns}`)
-    // The session goes on, and the server takes what it has become.
+    // The session continues, and the server accepts the compacted context.
     const next = await runPrompt(engine, 'And now?')
     expect(next).toMatchObject({ stopReason: 'end_turn', attempts: [{ ok: true }] })
-    // Nothing is forgotten for good.
+    // The ledger still has every turn.
     expect((await engine.ledger.search('question')).items.length).toBeGreaterThanOrEqual(turns)
   })
 
@@ -143,7 +143,7 @@ describe.runIf(binary !== undefined)('a llama-server', { timeout: PATIENCE }, ()
     expect(await historyTexts(engine)).toEqual([])
   })
 
-  test('that refuses a conversation without compaction leaves the history as it was', async () => {
+  test('that refuses a conversation without compaction leaves the history unchanged', async () => {
     const engine = open(`${url}/v1`, { compaction: false })
     let result = await runPrompt(engine, long('question 1'))
     let before: unknown
@@ -194,7 +194,7 @@ describe('recorded answers of llama.cpp', () => {
       }),
     ],
   ]
-  test.each(refusals)('%s is an overflow, which is recovered from', async (_, refusal) => {
+  test.each(refusals)('%s is an overflow, and the run recovers', async (_, refusal) => {
     let full = false
     const server = await serving((response, seen) => {
       const summarises = seen.raw.includes('<conversation>')

@@ -1,6 +1,6 @@
-// The provider's prompt cache: that the engine never breaks it, and that what does is named. Over servers that store
-// prefixes as the providers do and report what they read. It must never wait for a cache to go cold: the servers' time is
-// the tests', and the ledger's last call is moved into the past by another SQLite.
+// The provider's prompt cache: the engine never breaks it, and reports the cause of every break. The servers store prefixes as
+// the providers do and report what they read. It must never wait for a cold cache: the tests set the servers' time, and another
+// SQLite moves the ledger's last call into the past.
 
 import { execFileSync } from 'node:child_process'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -73,7 +73,7 @@ function open(options: AgentEngineOptions = {}, provider: Record<string, unknown
   return engine
 }
 
-/** Closes an engine and opens another on the same ledger, which knows what is written and nothing else. */
+/** Closes an engine and opens another on the same ledger, without the memory of the first. */
 async function reopened(engine: AgentEngine, options: AgentEngineOptions = {}) {
   await engine.close()
   return open(options)
@@ -94,11 +94,11 @@ const tools = [
   tool('write'),
   tool('list'),
 ]
-/** About 1,500 tokens: above the least that is cached. */
+/** About 1,500 tokens: above the smallest cached prompt. */
 const SYSTEM = `You are a test. ${'Keep the rules of the house. '.repeat(200)}`
 const typesOf = (events: { type: string }[]) => events.map(({ type }) => type)
 
-/** Calls the tools that the newest message asks for (`call 3 read`), and answers what has been done. */
+/** Calls the tools in the newest message (`call 3 read`), and then answers. */
 const obedient: Answer = (body) => {
   const { content } = body.messages.at(-1)
   const last = content.at(-1)
@@ -115,7 +115,7 @@ const obedient: Answer = (body) => {
   }
 }
 
-test('200 turns with tools, compactions and restarts: no break, and every read is what the call before has left', async () => {
+test('200 turns with tools, compactions and restarts: no break, and every call reads what the previous one has cached', async () => {
   const cache = anthropicCache(obedient)
   server.use(cache.handler)
   const small = scriptedProvider(Array.from({ length: 60 }, () => SUMMARY))
@@ -131,7 +131,7 @@ test('200 turns with tools, compactions and restarts: no break, and every read i
   let compactions = 0
   for (let n = 1; n <= 200; n++) {
     if (n % 67 === 0) engine = await reopened(engine, options)
-    // A tool loop now and then, and sometimes one of more blocks than a provider looks back.
+    // A tool loop in some turns, and in a few one with more blocks than a provider looks back.
     const userText =
       n % 40 === 0 ? 'call 15 read' : n % 3 === 0 ? `call ${1 + (n % 4)} read` : 'go on'
     const first = cache.calls.length
@@ -155,7 +155,7 @@ test('200 turns with tools, compactions and restarts: no break, and every read i
   }
   expect(breaks).toEqual([])
   expect(compactions).toBeGreaterThan(4)
-  // The server's own account, which knows nothing of what the engine believes.
+  // The server's own record, independent of the engine.
   const begins = (at: number) => cache.calls[at]?.seen.body.messages[0].content[0].text
   const [unlike, summarised] = [[], []] as [number[], number[]]
   for (let at = 1; at < cache.calls.length; at++) {
@@ -201,7 +201,7 @@ describe('twelve mutations', () => {
     currentMessage: { id: 'm8', role: 'user', content: 'fourth question' } as MessageInput,
   }
 
-  /** One run, then, in another engine, the next one with what a mutation makes of its context. */
+  /** One run, then, in another engine, the next one with a mutated context. */
   async function second(mutation: Partial<AssembledContext>) {
     const cache = anthropicCache(() => 'fourth answer')
     server.use(cache.handler)
@@ -373,7 +373,7 @@ const plain = { systemPrompt: SYSTEM, tools }
 const userTurn = (content: string, changes: Partial<AssembledContext> = {}) =>
   context({ ...plain, currentMessage: { role: 'user', content }, ...changes })
 
-test('an answer that pauses is continued from the cache, and after it the conversation is', async () => {
+test('a paused answer is continued from the cache, and so is the conversation after it', async () => {
   const pauses = ['one', 'two', 'three']
   const cache = anthropicCache(() => {
     const text = pauses.shift()
@@ -407,18 +407,18 @@ describe('a drop without a change', () => {
       { cause: 'expired', part: null, change: null, readTokens: 0, messageId: null },
     ])
     expect(late.cacheBreaks[0]?.idleMs).toBeGreaterThan(300_000)
-    // The provider forgets at once.
+    // The provider drops its cache.
     cache.now += 300_001
     const lost = await engine.run(userTurn('three')).result
     expect(lost.cacheBreaks).toMatchObject([{ cause: 'unexplained', part: null, readTokens: 0 }])
-    // Still there although the time was up: nothing to report.
+    // Still cached although the time has passed: nothing to report.
     await engine.close()
     idle(300_001)
     engine = open()
     expect((await engine.run(userTurn('four')).result).cacheBreaks).toEqual([])
   })
 
-  test('is put down to a setting that the host has changed', async () => {
+  test('has a changed setting of the host as its cause', async () => {
     const cache = anthropicCache(obedient)
     server.use(cache.handler)
     const engine = open()
@@ -430,7 +430,7 @@ describe('a drop without a change', () => {
   })
 })
 
-test('another process compares with what this one has sent, and this one with what that has', async () => {
+test('two processes compare with each other’s last call', async () => {
   const cache = anthropicCache(obedient)
   server.use(cache.handler)
   const engine = open()
@@ -449,7 +449,7 @@ test('another process compares with what this one has sent, and this one with wh
     .map((line) => JSON.parse(line))
   expect([code, goesOn]).toEqual([0, []])
   expect(broken).toMatchObject([{ cause: 'prefix', part: 'system', change: 'changed' }])
-  // It goes on from the other's.
+  // It continues from the other's chain.
   expect((await engine.run({ ...clock, runId: 'r4' }).result).cacheBreaks).toEqual([])
   expect((await engine.run({ ...next, runId: 'r5' }).result).cacheBreaks).toMatchObject([
     { cause: 'prefix', part: 'system', change: 'changed' },
@@ -459,7 +459,7 @@ test('another process compares with what this one has sent, and this one with wh
 describe('no false alarm', () => {
   const clocks = (n: number) => ({ systemPrompt: `${SYSTEM} It is ${n}.` })
 
-  test('where a provider reports no cache, or the prompt is too short for one', async () => {
+  test('if a provider reports no cache, or the prompt is too short for one', async () => {
     const silent: Answer = () => 'ok'
     const cache = anthropicCache(silent)
     server.use(cache.handler)
@@ -475,7 +475,7 @@ describe('no false alarm', () => {
     expect(cache.calls.every(({ read, written }) => read + written === 0)).toBe(true)
   })
 
-  test('for a switch of model, of profile, or of the time to live of the cache', async () => {
+  test('for a switch of model, of profile, or of the cache’s lifetime', async () => {
     const cache = anthropicCache(obedient)
     server.use(cache.handler)
     const engine = open({
@@ -496,7 +496,7 @@ describe('no false alarm', () => {
     }
   })
 
-  test('where results are cut short to make room, which no compaction is written for', async () => {
+  test('if results are truncated to fit, without a compaction', async () => {
     const cache = anthropicCache(obedient)
     server.use(cache.handler)
     const engine = open({ compaction: { strategies: ['tool_result_truncation'] } })
@@ -513,7 +513,7 @@ describe('no false alarm', () => {
     expect(breaks).toEqual([])
   })
 
-  test('after a turn that was interrupted, whose thinking is left out by rule', async () => {
+  test('after an interrupted turn, whose thinking is left out by rule', async () => {
     const cache = anthropicCache(obedient)
     server.use(cache.handler)
     const engine = open()
@@ -531,7 +531,7 @@ describe('no false alarm', () => {
       }),
     ).result
     expect(next.cacheBreaks).toEqual([])
-    // The messages before the interrupted turn are compared all the same.
+    // The messages before the interrupted turn are still compared.
     const clock = await engine.run(
       userTurn('go on', {
         systemPrompt: `${SYSTEM}!`,
@@ -542,7 +542,7 @@ describe('no false alarm', () => {
     expect(clock.cacheBreaks).toMatchObject([{ cause: 'prefix', part: 'system' }])
   })
 
-  test('for the steps that OpenAI reads in; a changed prefix is reported there too', async () => {
+  test('for the steps of OpenAI’s reads; a changed prefix is reported there too', async () => {
     const cache = openaiCache(() => 'ok')
     server.use(cache.handler)
     const engine = open({}, { api: 'openai-chat' })

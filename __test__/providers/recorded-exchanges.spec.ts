@@ -1,7 +1,6 @@
-// Every recorded exchange of real providers, replayed to the public API by a loopback server: text, reasoning, tool
-// calls, opaque values, stop reasons, usage and failures must be what the recording's client should have understood,
-// whatever the pieces the bytes come in, and a stream that is cut must never pass for a whole one. The recordings are
-// read where they are (`NEXUS_FIXTURES`, or beside the project) and are not part of it.
+// Every recorded exchange of real providers, replayed to the public API by a loopback server: text, reasoning, tool calls, opaque
+// values, stop reasons, usage and failures must equal the recording's expected content, for any chunking, and a cut stream must
+// never count as whole. The recordings are read in their folder (`NEXUS_FIXTURES`, or beside the project) and are not part of it.
 
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -20,7 +19,7 @@ import {
   replayServer,
 } from '../support/recordings/recordings.js'
 
-/** Where this engine means to differ: the end of the case's name, the field (`*`: all), and why. An entry that agrees fails. */
+/** Intended differences: the end of the case's name, the field (`*`: all), and the reason. An entry that agrees fails. */
 const DIFFERENT: Record<Folder, [name: string, field: string, why: string][]> = {
   anthropic: [
     [
@@ -114,13 +113,13 @@ const DIFFERENT: Record<Folder, [name: string, field: string, why: string][]> = 
 /** A larger stream takes a server too long byte by byte; `tests/it/recordings.rs` reads every one so. */
 const BYTE_BY_BYTE = 20_000
 
-/** Where an answer may already be whole: chat servers send much after their finish reason. */
+/** Where an answer may already be whole: chat servers send more events after their finish reason. */
 function endOf({ folder, body }: Case): number {
   const at = folder === 'chat' ? body.toString('latin1').search(/"finish_reason": ?"/) : -1
   return at < 0 ? body.length : at
 }
 
-/** How the bytes of a stream may come without changing their content. */
+/** Changes of the bytes of a stream that do not change its content. */
 const DISGUISES: [name: string, of: (text: string) => string][] = [
   ['with CRLF', (text) => text.replaceAll('\n', '\r\n')],
   ['with a byte order mark', (text) => `\ufeff${text}`],
@@ -130,13 +129,13 @@ const DISGUISES: [name: string, of: (text: string) => string][] = [
   ],
 ]
 
-/** A server of its own for bytes that are not as they were recorded; its paths begin with a number of `bodies`. */
+/** A server for changed bytes; its paths begin with an index of `bodies`. */
 async function bodyServer(bodies: { headers: Record<string, string>; body: Buffer }[]) {
   const server: Server = createServer((request, response) => {
     request.resume()
     const at = bodies[Number(/^\/(\d+)\//.exec(request.url ?? '')?.[1])]
     response.writeHead(200, { 'content-type': at?.headers['content-type'] ?? '' })
-    // The end is a clean one whatever the body: that is what a cut looks like from a proxy.
+    // A clean end for any body, as after a cut at a proxy.
     response.end(at?.body)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -152,11 +151,11 @@ async function bodyServer(bodies: { headers: Record<string, string>; body: Buffe
 interface Played {
   one: Case
   result: AgentResult
-  /** How many of its tools ran. */
+  /** The number of its tools that ran. */
   ran: number
 }
 
-/** Runs every case once, a few at a time. */
+/** Runs every case once, a few in parallel. */
 async function play(list: Case[], urlOf: (one: Case, at: number) => string, iterations = 1) {
   const names = list.map((one, at) => `${at}:${one.id}`)
   const providers = Object.fromEntries(
@@ -245,18 +244,18 @@ describe.skipIf(!here).each(['anthropic', 'chat', 'responses', 'google', 'bedroc
     })
     afterAll(() => replay.close())
 
-    test.skipIf(!spoken)('every exchange is understood as recorded', async () => {
+    test.skipIf(!spoken)('every exchange is decoded as expected', async () => {
       compare(folder, 'as recorded', await play(all, ({ id }) => `${replay.origin}/case/${id}`))
     })
 
-    test.skipIf(!spoken)('every stream in pieces of one byte is understood alike', async () => {
+    test.skipIf(!spoken)('every stream in pieces of one byte is decoded alike', async () => {
       const small = streams.filter(({ body }) => body.length <= BYTE_BY_BYTE)
       const played = await play(small, ({ id }) => `${replay.origin}/case/${id};chunk=1`)
       compare(folder, 'byte by byte', played)
     })
 
     test.skipIf(!spoken || folder === 'bedrock').each(DISGUISES)(
-      'every stream %s is understood alike',
+      'every stream %s is decoded alike',
       async (name, disguise) => {
         const bodies = streams.map(({ headers, body }) => ({
           headers,
@@ -268,35 +267,32 @@ describe.skipIf(!here).each(['anthropic', 'chat', 'responses', 'google', 'bedroc
       },
     )
 
-    test.skipIf(!spoken)(
-      'a stream that ends before its end is a failure and runs no tool',
-      async () => {
-        // Every byte of every stream is cut in `tests/it/recordings.rs`; here a few cuts of some streams with calls.
-        const isOdd = ({ id }: Case) => DIFFERENT[folder].some(([end]) => id.endsWith(end))
-        const calling = streams.filter(
-          (one) => one.tools.length > 0 && one.expected.complete && !isOdd(one),
-        )
-        const chosen = calling.filter((_, at) => at % Math.ceil(calling.length / 8) === 0)
-        const cuts = chosen.flatMap((one) =>
-          [0.1, 0.3, 0.5, 0.7].map((share) => ({
-            ...one,
-            body: one.body.subarray(0, Math.floor(endOf(one) * share)),
-          })),
-        )
-        const server = await bodyServer(cuts)
-        const played = await play(cuts, (_, at) => `${server.origin}/${at}`, 2)
-        await server.close()
-        console.log(`${folder}: ${played.length} streams cut`)
-        expect(
-          played
-            .map(({ one, result, ran }) => [one.id, one.body.length, result.stopReason, ran])
-            .filter(([, , stop, ran]) => stop !== 'error' || ran !== 0),
-        ).toEqual([])
-      },
-    )
+    test.skipIf(!spoken)('a cut stream is a failure and runs no tool', async () => {
+      // Every byte of every stream is cut in `tests/it/recordings.rs`; here a few cuts of some streams with calls.
+      const isOdd = ({ id }: Case) => DIFFERENT[folder].some(([end]) => id.endsWith(end))
+      const calling = streams.filter(
+        (one) => one.tools.length > 0 && one.expected.complete && !isOdd(one),
+      )
+      const chosen = calling.filter((_, at) => at % Math.ceil(calling.length / 8) === 0)
+      const cuts = chosen.flatMap((one) =>
+        [0.1, 0.3, 0.5, 0.7].map((share) => ({
+          ...one,
+          body: one.body.subarray(0, Math.floor(endOf(one) * share)),
+        })),
+      )
+      const server = await bodyServer(cuts)
+      const played = await play(cuts, (_, at) => `${server.origin}/${at}`, 2)
+      await server.close()
+      console.log(`${folder}: ${played.length} streams cut`)
+      expect(
+        played
+          .map(({ one, result, ran }) => [one.id, one.body.length, result.stopReason, ran])
+          .filter(([, , stop, ran]) => stop !== 'error' || ran !== 0),
+      ).toEqual([])
+    })
   },
 )
 
-test.runIf(!here)('the recordings are not here, so none was replayed', () => {
+test.runIf(!here)('without the recordings these tests are skipped', () => {
   console.log(`skipped: no recordings at \`${fixtures}\``)
 })

@@ -1,6 +1,6 @@
-// Every recorded agent loop of real providers, driven through the public API: the engine makes the calls that were
-// recorded, its tools answer what was recorded, and each request it sends follows the rules of its API, has the content of the
-// recorded client's request, and resends opaque values byte for byte. The recordings are not part of the project.
+// Every recorded agent loop of real providers, driven through the public API: the engine makes the recorded calls, its tools
+// return the recorded results, and each request follows the rules of its API, has the content of the recorded client's request,
+// and has opaque values byte for byte. The recordings must never be part of the project.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -33,7 +33,7 @@ interface Session {
   steps: Step[]
 }
 
-/** Where this engine means to differ: the beginning of the session's name, and why. */
+/** Intended differences: the beginning of the session's name, and the reason. */
 const DIFFERENT: Record<Folder, [name: string, why: string][]> = {
   anthropic: [],
   chat: [],
@@ -55,7 +55,7 @@ function sessions(folder: Folder): Session[] {
     .filter((session) => session.api === FOLDERS[folder])
 }
 
-/** What a tool answered in the recording, as a tool here would return it. */
+/** The recorded result of a tool, as a tool would return it. */
 function answer({
   content,
   is_error: isError,
@@ -87,7 +87,7 @@ const textOf = (result: AgentToolResult) =>
 const only = <Kind extends Item['kind']>(items: Item[], kind: Kind) =>
   items.flatMap((item) => (item.kind === kind ? [item as Extract<Item, { kind: Kind }>] : []))
 
-/** What a session came to. */
+/** The outcome of a session. */
 interface Driven {
   session: Session
   result: AgentResult
@@ -95,7 +95,7 @@ interface Driven {
   requests: any[]
 }
 
-/** Everything in which a driven session differs from its recording. */
+/** Every difference of a driven session from its recording. */
 function differences(folder: Folder, driven: Driven, expected: Map<string, Expected>): string[] {
   const { session, result, ran, requests } = driven
   const wrong: string[] = []
@@ -150,7 +150,7 @@ function differences(folder: Folder, driven: Driven, expected: Map<string, Expec
         .slice(0, at)
         .flatMap((one) => one?.opaque.map(({ length, sha256 }) => ({ length, sha256 }))),
     )
-    // What the recorded client sent in this step: its opaque values are among ours, its calls and results in our order.
+    // The recorded client's request of this step: its opaque values are among the engine's, its calls and results in the same order.
     const theirs = requestOf({ id: session.steps[at]?.case ?? '', folder })
     const opened = requestOf({ id: session.steps[0]?.case ?? '', folder })
     if (theirs === undefined || opened === undefined) return
@@ -162,7 +162,7 @@ function differences(folder: Folder, driven: Driven, expected: Map<string, Expec
       items.map(({ kind }) => kind).filter((kind) => kind === 'call' || kind === 'result'),
       recordedItems.map(({ kind }) => kind).filter((kind) => kind === 'call' || kind === 'result'),
     )
-    // Some clients write the same bytes in the other alphabet of base64.
+    // Some clients write the same bytes in the other base64 alphabet.
     const bytes = (value: string) => Buffer.from(value, 'base64').toString('hex')
     const resent = new Set(opaque.map(bytes))
     same(
@@ -213,7 +213,7 @@ describe.skipIf(!here).each(['anthropic', 'chat', 'responses', 'google', 'bedroc
       return { session, result, ran, requests }
     }
 
-    test.skipIf(!isSpoken(folder))('every loop goes as recorded', async () => {
+    test.skipIf(!isSpoken(folder))('every loop runs as recorded', async () => {
       const expected = new Map(cases(folder).map((one) => [one.id, one.expected]))
       const report: string[] = []
       let agree = 0

@@ -1,5 +1,5 @@
-// OpenAI Responses end to end: what is sent, what is understood, and what goes back in the next call.
-// It asserts on the raw requests of a loopback server and must never look inside the engine.
+// OpenAI Responses end to end: the requests, the answers, and what is sent back in the next call. It asserts on the raw requests
+// of a loopback server and must never read internal state of the engine.
 
 import { describe, expect, test } from 'vitest'
 import type { AgentEngineOptions, AssembledContext } from '../../index.js'
@@ -22,7 +22,7 @@ const engineFor = (options: AgentEngineOptions = {}) =>
     { api: 'openai-responses', promptCacheKey: true },
   )
 
-/** One run against the server, whose engine is then closed. */
+/** One run against the server with an engine of its own. */
 const runOnce = (changes: Partial<AssembledContext> = {}, options: AgentEngineOptions = {}) =>
   singleRun(engineFor(options), changes)
 
@@ -36,7 +36,7 @@ const inputMessage = (role: string, text: string) => ({
 })
 
 describe('the request', () => {
-  test('holds the whole context in the API’s form, and nothing else', async () => {
+  test('has the whole context in the API’s form, and nothing else', async () => {
     const schema = pointSchema
     const search = { type: 'web_search', search_context_size: 'low' }
     await runOnce({
@@ -84,7 +84,7 @@ describe('the request', () => {
     })
   })
 
-  test('asks a model that reasons for its encrypted reasoning, and gives it no temperature', async () => {
+  test('requests encrypted reasoning of a reasoning model, and has no temperature', async () => {
     await runOnce({ model: 'thinker', temperature: 0.5, thinkingConfig: { effort: 'low' } })
     await runOnce({ thinkingConfig: { effort: 'low' } })
     const asked = server.seen.map(({ body }) => [body.include, body.reasoning, body.temperature])
@@ -94,7 +94,7 @@ describe('the request', () => {
     ])
   })
 
-  test('holds images as data URLs, also those of a tool', async () => {
+  test('has images as data URLs, also those of a tool', async () => {
     server.use(
       sse(responses.of(responses.call('fc_1', 'call_1', 'picture', {}))),
       sse(responses.answer('seen')),
@@ -185,7 +185,7 @@ describe('the answer', () => {
     expect(result.messages.at(-1)?.content).toBe('whole')
   })
 
-  test('that is incomplete at the cap never runs the call it was writing', async () => {
+  test('that is incomplete at the cap never runs the call at the cut', async () => {
     const ran: unknown[] = []
     const call = responses.call('fc_1', 'call_1', 'echo', '{"path":"/ho', { status: 'incomplete' })
     server.use(
@@ -266,7 +266,7 @@ describe('the next call', () => {
     content: [{ type: 'output_text', text: 'I look.', annotations: [] }],
   }
 
-  test('gets reasoning back encrypted, phases, and one result per call in call order', async () => {
+  test('gets encrypted reasoning back, phases, and one result per call in call order', async () => {
     const calls = [
       responses.call('fc_1', 'call_a', 'echo', { n: 1 }, { namespace: 'files' }),
       responses.call('fc_2', 'call_b', 'gone', {}),
@@ -294,7 +294,7 @@ describe('the next call', () => {
     ])
   })
 
-  test('gets what the provider ran back byte for byte, also from the ledger', async () => {
+  test('gets provider-run items back byte for byte, also from the ledger', async () => {
     const dir = tempDir()
     const search = {
       type: 'web_search_call',
@@ -327,7 +327,7 @@ describe('the next call', () => {
     for (const item of [search, compaction]) expect(second?.raw).toContain(JSON.stringify(item))
   })
 
-  test('gives another model neither reasoning nor ids', async () => {
+  test('has neither reasoning nor ids for another model', async () => {
     const dir = tempDir()
     server.use(sse(responses.of(reasoning, commentary)), sse(responses.answer('one')))
     for (const model of ['thinker', 'test-model']) {
@@ -343,7 +343,7 @@ describe('the next call', () => {
     ])
   })
 
-  test('begins with the bytes of the one before it, over a loop of tools', async () => {
+  test('begins with the bytes of the previous one, over a tool loop', async () => {
     const calls = [0, 1, 2].map((n) =>
       sse(
         responses.of(

@@ -1,5 +1,5 @@
-// Transport faults over loopback sockets: what each ends as, how often it is tried, and that none is taken for success.
-// It must never wait for time to pass where an event shows the same.
+// Transport faults over loopback sockets: the outcome of each, the number of attempts, and that none counts as success. It must
+// never wait for time to pass where an event shows the same.
 
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
@@ -21,7 +21,7 @@ const runOnce = (
   options: AgentEngineOptions = {},
 ) => singleRun(engineAt(server.url, options, provider), changes)
 
-/** What a failed run comes to, without its words. */
+/** The outcome of a failed run, without its message. */
 const outcome = ({ stopReason, error, attempts }: AgentResult) => ({
   stopReason,
   kind: error?.kind,
@@ -85,7 +85,7 @@ describe('connections', () => {
     expect(result.error?.message).toContain('`https://nonexistent.invalid`')
   })
 
-  test('a connection reset in the middle of an event is a network failure, tried again before a token', async () => {
+  test('a connection reset in the middle of an event is a network failure, retried before a token', async () => {
     let requests = 0
     const raw = await rawServer((socket) => {
       requests++
@@ -118,7 +118,7 @@ describe('connections', () => {
     expect(result.messages.at(-1)).toMatchObject({ role: 'assistant', content: 'Hel' })
   })
 
-  test('a clean end before the terminal event is never a success: tried again only before a token', async () => {
+  test('a clean end before the terminal event is never a success: retried only before a token', async () => {
     server.use(sse(begun), sse(begun), hello)
     const again = await runOnce()
     expect([textOf(again.events), again.result.stopReason, again.result.attempts.length]).toEqual([
@@ -163,14 +163,14 @@ describe('connections', () => {
 })
 
 describe('time limits', () => {
-  test('a server that never answers runs into the header limit', async () => {
+  test('a server that never answers ends at the header limit', async () => {
     server.use(() => {})
     const { result } = await runOnce({}, { headerTimeoutMs: 50 })
     expect(outcome(result)).toEqual(failed('timeout', 'timeout', 'header_timeout', true, 3))
     await Promise.all(server.seen.map(({ closed }) => closed))
   })
 
-  test('a stream that stalls runs into the idle limit', async () => {
+  test('a stream that stalls ends at the idle limit', async () => {
     server.use(sseThenHold(begun, token))
     const { result } = await runOnce({}, { idleTimeoutMs: 50 })
     expect(outcome(result)).toEqual(failed('timeout', 'timeout', 'idle_timeout', true, 1))
@@ -178,7 +178,7 @@ describe('time limits', () => {
     await server.seen[0]?.closed
   })
 
-  test('a stream of pings alone runs into the progress limit', async () => {
+  test('a stream of pings only ends at the progress limit', async () => {
     server.use((response, seen) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       response.write(begun + token)
@@ -190,7 +190,7 @@ describe('time limits', () => {
     await server.seen[0]?.closed
   })
 
-  test('the run’s own time ends it as a timeout, whatever the server does', async () => {
+  test('the run’s own time limit ends it as a timeout, whatever the server does', async () => {
     server.use(sseThenHold(begun, token))
     const { result, events } = await runOnce({ timeoutMs: 100 })
     expect(result).toMatchObject({
@@ -202,7 +202,7 @@ describe('time limits', () => {
   })
 })
 
-describe('answers that are none', () => {
+describe('invalid answers', () => {
   const page = '<!doctype html><html><head><title>Welcome</title></head><body>hi</body></html>'
   const plain =
     (type: string | undefined, body: string | Buffer): Handler =>
@@ -210,7 +210,7 @@ describe('answers that are none', () => {
       response.writeHead(200, type === undefined ? {} : { 'content-type': type }).end(body)
     }
 
-  // Each is tried three times, so they wait side by side.
+  // Each is attempted three times, so they wait in parallel.
   test.concurrent.each([
     ['a web page', plain('text/html', page), 'not_a_stream'],
     ['an empty body', plain('text/event-stream', ''), 'stream_truncated'],
@@ -264,7 +264,7 @@ describe('answers that are none', () => {
     )
   })
 
-  test('a redirect is refused, and the other origin never hears of the key', async () => {
+  test('a redirect is refused, and the other origin never gets the key', async () => {
     const other = await testServer(answer)
     for (const code of [301, 302, 307, 308]) {
       server.use((response) => {
@@ -302,7 +302,7 @@ describe('answers that are none', () => {
 })
 
 describe('status codes', () => {
-  /** Lets the next attempt follow at once. */
+  /** Lets the next attempt follow immediately. */
   const soon = { 'retry-after-ms': '5' }
   const body = (type: string, message = 'said') => ({ type: 'error', error: { type, message } })
 
@@ -349,7 +349,7 @@ describe('status codes', () => {
     },
   )
 
-  test('a 5xx that stays is given up after three attempts', async () => {
+  test('a lasting 5xx fails after three attempts', async () => {
     server.use(status(500, body('api_error'), soon))
     const { result } = await runOnce()
     expect(outcome(result)).toMatchObject({
@@ -400,7 +400,7 @@ describe('status codes', () => {
     },
   )
 
-  test('a spent quota is billing, and waiting does not help', async () => {
+  test('a used-up quota is billing, and waiting does not help', async () => {
     const quota = {
       error: {
         message: 'You exceeded your current quota',
@@ -418,7 +418,7 @@ describe('status codes', () => {
     })
   })
 
-  test('`x-should-retry` goes before the status, both ways', async () => {
+  test('`x-should-retry` overrides the status, both ways', async () => {
     server.use(status(500, body('api_error'), { 'x-should-retry': 'false' }), answer)
     const no = await runOnce()
     expect(outcome(no.result)).toMatchObject({
@@ -433,7 +433,7 @@ describe('status codes', () => {
 })
 
 describe('events out of order', () => {
-  test('an error event before a token is tried again, after one it ends the run', async () => {
+  test('an error event before a token is retried, after one it ends the run', async () => {
     const overloaded = anthropic.error('overloaded_error', 'Overloaded')
     server.use(sse(anthropic.start(), overloaded), hello)
     const again = await runOnce()
@@ -481,7 +481,7 @@ describe('events out of order', () => {
     expect(result.blocks).toEqual([{ type: 'text', text: 'yes' }])
   })
 
-  test('events that come twice do not double the text', async () => {
+  test('repeated events do not duplicate the text', async () => {
     server.use(
       sse(
         anthropic.start(),
@@ -508,7 +508,7 @@ describe('events out of order', () => {
     expect(outcome(result)).toMatchObject({ stopReason: 'error', code: 'stream_spliced' })
   })
 
-  test('two calls with one id are two calls with two answers', async () => {
+  test('two calls with one id are two calls with two results', async () => {
     const ran: unknown[] = []
     const tool: AgentTool = {
       name: 'note',
@@ -528,7 +528,7 @@ describe('events out of order', () => {
     expect(JSON.stringify(answered.content[1])).toContain('"noted {\\"n\\":2}"')
   })
 
-  test('arguments that are no JSON are reported to the model, and the run goes on', async () => {
+  test('arguments that are no JSON are reported to the model, and the run continues', async () => {
     server.use(
       sse(
         anthropic.start(),
@@ -549,7 +549,7 @@ describe('events out of order', () => {
     expect(answered.content[0]).toMatchObject({ tool_use_id: 'toolu_1', is_error: true })
   })
 
-  test('an error inside a chat stream ends it, before a token with another try', async () => {
+  test('an error inside a chat stream ends it, before a token with a retry', async () => {
     const error =
       'data: {"error":{"message":"upstream failed","type":"server_error","code":502}}\n\n'
     server.use(sse(error), sse(chat.answer('ok')))
@@ -566,11 +566,11 @@ describe('events out of order', () => {
 })
 
 describe('many runs', () => {
-  // A call may come before the connection of the last answer is free again, and then opens another: how often depends on the
+  // A call may start before the connection of the last answer is free again, and then opens another: how often depends on the
   // machine. One connection for each of the 20 calls is the defect.
   const SHARED = 10
 
-  test('one after the other share their connection', async () => {
+  test('in sequence share their connection', async () => {
     const engine = engineAt(server.url)
     for (let run = 0; run < 20; run++) {
       const { stopReason } = await engine.run(context()).result
@@ -581,7 +581,7 @@ describe('many runs', () => {
     expect(server.connections()).toBeLessThanOrEqual(SHARED)
   })
 
-  test('the calls of a loop of tools share their connection', async () => {
+  test('the calls of a tool loop share their connection', async () => {
     server.use(
       ...Array.from({ length: 20 }, (_, n) => sse(anthropic.calls([`toolu_${n}`, 'note', {}]))),
       hello,
@@ -591,7 +591,7 @@ describe('many runs', () => {
     expect(server.connections()).toBeLessThanOrEqual(SHARED)
   })
 
-  test('200 at once all finish', async () => {
+  test('200 concurrent ones all finish', async () => {
     const engine = engineAt(server.url)
     const results = await Promise.all(
       Array.from({ length: 200 }, (_, n) => engine.run(context({ sessionLabel: `s${n}` })).result),

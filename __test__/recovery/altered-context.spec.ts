@@ -1,5 +1,5 @@
-// What an interrupted turn was begun with (its permissions, tools, model, prompt) lies in the ledger until it goes on. Another
-// SQLite that alters it meanwhile must not decide with what it goes on. It must never open the file beside an engine.
+// The stored context of an interrupted turn (its permissions, tools, model, prompt): after a change by another SQLite it must not
+// be used. It must never open the file beside an engine.
 
 import { expect, test } from 'vitest'
 import { AgentEngine } from '../../index.js'
@@ -21,7 +21,7 @@ const interrupted = async () => {
 }
 
 test.skipIf(!sqlite3)(
-  'an altered context is listed as not resumable, and neither resumed nor believed',
+  'an altered context is listed as not resumable, and neither resumed nor used',
   async () => {
     const file = await interrupted()
     const granted = `json_set(context_json, '$.permissionsGranted', json('["everything"]'))`
@@ -34,7 +34,7 @@ test.skipIf(!sqlite3)(
     const [turnRow] = (await engine.ledger.query('SELECT status, permissions_granted FROM turns'))
       .rows
     expect(turnRow).toEqual({ status: 'streaming', permissions_granted: '[]' })
-    // It can be closed, with what it had done.
+    // It can be closed, with its output.
     await engine.discard(id)
     expect(await engine.recover()).toEqual([])
     const closed = await engine.ledger.turn(id)
@@ -45,7 +45,7 @@ test.skipIf(!sqlite3)(
 )
 
 test.skipIf(!sqlite3)(
-  'altered permissions in the turn’s own row: it is not resumable, and nothing of them is believed',
+  'altered permissions in the turn’s own row: it is not resumable, and they are not used',
   async () => {
     const file = await interrupted()
     rows(file, `UPDATE turns SET permissions_granted = '["everything"]'`)

@@ -1,5 +1,5 @@
-// Owns what a killed process leaves: every acknowledged turn whole, no half of one to any reader, a ledger that opens.
-// It must never kill anything but its own children.
+// A killed process: every acknowledged turn is whole, no reader gets a partial one, the ledger opens. It must never kill anything
+// but its own children.
 
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -13,7 +13,7 @@ const child = fileURLToPath(new URL('../children/ledger/crash.mjs', import.meta.
 
 const finished = "t.status <> 'streaming'"
 
-/** Runs turns in a child and kills it once it has acknowledged `least`, at a random moment of what comes next. */
+/** Runs turns in a child and kills it at a random moment after it has acknowledged `least`. */
 async function killed(file: string, journal: string, least: number): Promise<[string, string][]> {
   const running = spawn(process.execPath, [child, file, journal], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -83,13 +83,13 @@ test.each(['full', 'final'])(title, { timeout: 180_000 }, async (journal) => {
       beside: [],
       unlogged: [],
     })
-    // What runs nowhere and has not ended is listed; with `final` nothing is begun before it has ended.
+    // Interrupted turns are listed; with `final` no turn is written before it has ended.
     const open = await query("SELECT id FROM turns WHERE status = 'streaming' ORDER BY id")
     const listed = await engine.recover()
     expect(listed.map((turn) => turn.turnId)).toEqual(open.map((row) => row.id))
     if (journal === 'final') expect(listed).toEqual([])
     for (const label of ['one', 'two']) {
-      // The pointer is the newest acknowledged turn, or the one that was persisted after it and not printed any more.
+      // The head is the newest acknowledged turn, or the one that was persisted after it but not printed.
       const own = printed.filter(([session]) => session === label)
       const newest = own.at(-1)?.[1] ?? heads.get(label) ?? null
       const head = (await engine.ledger.session(label))?.threadId ?? null

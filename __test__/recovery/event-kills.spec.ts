@@ -1,5 +1,5 @@
-// Owns what a killed process's consumers have seen: always a prefix of what is delivered afterwards. EVENT_KILLS raises the number.
-// It must never kill anything but its own children.
+// The events that consumers of a killed process have received are always a prefix of the later replay. EVENT_KILLS sets the number
+// of kills. It must never kill anything but its own children.
 
 import { expect, test } from 'vitest'
 import { AgentEngine, type StreamEvent } from '../../index.js'
@@ -19,7 +19,7 @@ const replies = [
   { text: 'and so it ended, in many small pieces', chunkSize: 1 },
 ]
 
-test(`${KILLS} kills: what a consumer saw is a prefix of the replay`, {
+test(`${KILLS} kills: the events of a consumer are a prefix of the replay`, {
   timeout: 120_000 + KILLS * 2_000,
 }, async () => {
   const { file } = folder()
@@ -30,7 +30,7 @@ test(`${KILLS} kills: what a consumer saw is a prefix of the replay`, {
     const changes = JSON.stringify({ replies, runId: `k${round}`, label: `s${round}` })
     const child = killable('recovery/events.mjs', [file, 'crash', changes])
     await child.count(1 + Math.floor(Math.random() * 150))
-    // At any moment of what comes next.
+    // At any later moment.
     setTimeout(() => child.kill(), Math.random() * 8)
     expect(await child.ended).toBe('SIGKILL')
     const seen = new Map<string, StreamEvent[]>()

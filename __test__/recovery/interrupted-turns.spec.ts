@@ -1,5 +1,5 @@
-// Owns what a kill in the middle of a turn leaves, and how the turn goes on: listed, resumed, closed.
-// The side effects are counted in this process, which is not killed. It must never kill anything but its own children.
+// Interrupted turns: listed, resumed, closed. The side effects are counted in this process, which is not killed. It must never
+// kill anything but its own children.
 
 import { expect, test } from 'vitest'
 import { AgentEngine, type AgentResult, type InterruptedTurn } from '../../index.js'
@@ -26,7 +26,7 @@ async function counting(): Promise<Counter> {
   return service
 }
 
-/** A turn that was killed at one of its stops, in a ledger of its own. */
+/** A turn killed at one of its stops, in a ledger of its own. */
 async function interrupted(stopAt = 'after unsafe one') {
   const { file } = folder()
   const service = await counting()
@@ -42,54 +42,59 @@ const stops = ['pure', 'idempotent', 'reconcilable', 'unsafe'].flatMap((name) =>
   ['one', 'two'].flatMap((of) => [`before ${name} ${of}`, `after ${name} ${of}`]),
 )
 
-test.each(stops)('killed %s, a turn is listed, unseen, and goes on to its end', async (stop) => {
-  const { file, service } = await interrupted(stop)
+test.each(stops)(
+  'killed %s, a turn is listed, invisible to readers, and resumed to its end',
+  async (stop) => {
+    const { file, service } = await interrupted(stop)
 
-  const [, name = '', of] = stop.split(' ')
-  const before = await look(file)
-  expect([before.session, before.head, before.history]).toEqual([null, null, []])
-  const [turn] = before.listed
-  if (turn === undefined) throw new Error('not listed')
-  const order = ['pure', 'idempotent', 'reconcilable', 'unsafe']
-  const done = order.indexOf(name)
-  const rounds = of === 'one' ? 1 : 2
-  expect(turn).toMatchObject({ sessionLabel: 'main', resumable: true, iterations: rounds })
-  expect(turn.toolCalls.slice(-4).map((call) => [call.toolName, call.replay, call.status])).toEqual(
-    order.map((tool, at) => [
-      tool,
-      tool,
-      at < done ? 'completed' : at === done ? 'running' : 'pending',
-    ]),
-  )
+    const [, name = '', of] = stop.split(' ')
+    const before = await look(file)
+    expect([before.session, before.head, before.history]).toEqual([null, null, []])
+    const [turn] = before.listed
+    if (turn === undefined) throw new Error('not listed')
+    const order = ['pure', 'idempotent', 'reconcilable', 'unsafe']
+    const done = order.indexOf(name)
+    const rounds = of === 'one' ? 1 : 2
+    expect(turn).toMatchObject({ sessionLabel: 'main', resumable: true, iterations: rounds })
+    expect(
+      turn.toolCalls.slice(-4).map((call) => [call.toolName, call.replay, call.status]),
+    ).toEqual(
+      order.map((tool, at) => [
+        tool,
+        tool,
+        at < done ? 'completed' : at === done ? 'running' : 'pending',
+      ]),
+    )
 
-  const result = await resume(file, service.url, turn)
-  expect(result).toMatchObject({
-    turnId: turn.turnId,
-    runId: turn.runId,
-    stopReason: 'end_turn',
-    persisted: true,
-  })
-  expect(result.messages.map((message) => message.role)).toEqual([
-    'user',
-    ...Array(2).fill(['assistant', 'tool', 'tool', 'tool', 'tool']).flat(),
-    'assistant',
-  ])
-  effectsOnce(service, result, 1)
-  const doubtful = result.toolCalls[(rounds - 1) * 4 + done]
-  if (name === 'unsafe') {
-    expect(doubtful).toMatchObject({ status: 'failed', error: 'outcome_unknown' })
-    const reported = result.messages.find((message) => message.isError)
-    expect(reported?.content).toMatch(/^outcome_unknown: /)
-  } else {
-    expect(doubtful).toMatchObject({ status: 'completed', result: `${name} ${of}` })
-    expect(service.asked).toEqual(name === 'reconcilable' ? [doubtful?.callId] : [])
-  }
-  const after = await look(file)
-  expect(after.listed).toEqual([])
-  expect(after.head).toMatchObject({ id: turn.turnId, status: 'completed', toolCallCount: 8 })
-  expect(after.history.map(({ turnId: _, ...message }) => message)).toEqual(result.messages)
-  expectAccepted(result.messages)
-})
+    const result = await resume(file, service.url, turn)
+    expect(result).toMatchObject({
+      turnId: turn.turnId,
+      runId: turn.runId,
+      stopReason: 'end_turn',
+      persisted: true,
+    })
+    expect(result.messages.map((message) => message.role)).toEqual([
+      'user',
+      ...Array(2).fill(['assistant', 'tool', 'tool', 'tool', 'tool']).flat(),
+      'assistant',
+    ])
+    effectsOnce(service, result, 1)
+    const doubtful = result.toolCalls[(rounds - 1) * 4 + done]
+    if (name === 'unsafe') {
+      expect(doubtful).toMatchObject({ status: 'failed', error: 'outcome_unknown' })
+      const reported = result.messages.find((message) => message.isError)
+      expect(reported?.content).toMatch(/^outcome_unknown: /)
+    } else {
+      expect(doubtful).toMatchObject({ status: 'completed', result: `${name} ${of}` })
+      expect(service.asked).toEqual(name === 'reconcilable' ? [doubtful?.callId] : [])
+    }
+    const after = await look(file)
+    expect(after.listed).toEqual([])
+    expect(after.head).toMatchObject({ id: turn.turnId, status: 'completed', toolCallCount: 8 })
+    expect(after.history.map(({ turnId: _, ...message }) => message)).toEqual(result.messages)
+    expectAccepted(result.messages)
+  },
+)
 
 test.each([
   ['after unsafe one', 'before unsafe two', ['outcome_unknown', 'outcome_unknown'], [1, undefined]],
@@ -118,13 +123,13 @@ test.each([
   expect(unsafe.map((call) => service.effects.get('unsafe')?.get(call.callId))).toEqual(times)
 })
 
-test('killed while the first answer is on its way, a turn is listed with its question and goes on', async () => {
+test('killed during the first answer, a turn is listed with its question and resumed', async () => {
   const { file } = folder()
   const service = await counting()
   const changes = JSON.stringify({ replies: [{ gate: 'never' }] })
   const child = killable('recovery/recovery.mjs', [file, service.url, 'run', 'main', changes])
   await child.line('at stream_start')
-  // The turn is on disk before the request is sent; the script waits for ever.
+  // The turn is stored before the request is sent; the script waits forever.
   let listed: unknown[] = []
   while (listed.length === 0 && sqlite3) listed = rows(file, 'SELECT * FROM open_turns')
   child.kill()
@@ -140,7 +145,7 @@ test('killed while the first answer is on its way, a turn is listed with its que
   effectsOnce(service, result, 0)
 })
 
-test(`${KILLS} kills at random moments: effects once, partial turns unseen, every turn goes on to its end`, {
+test(`${KILLS} kills at random moments: effects once, partial turns invisible, every turn is resumed to its end`, {
   timeout: 60_000 + KILLS * 3_000,
 }, async () => {
   const tally = { kills: 0, turns: 0, resumed: 0, unknown: 0 }
@@ -155,7 +160,7 @@ test(`${KILLS} kills at random moments: effects once, partial turns unseen, ever
       const mode = open === undefined ? ['run', 'main'] : ['resume', open.turnId]
       const child = killable('recovery/recovery.mjs', [file, service.url, ...mode], skipped(open))
       if (tally.kills < KILLS && kills < 6) {
-        // By what it has printed, not by time: a process that starts slowly would always be killed at its first call.
+        // By its output, not by time: a process that starts slowly would always be killed at its first call.
         await Promise.race([child.count(1 + Math.floor(Math.random() * 20)), child.ended])
         setTimeout(() => child.kill(), Math.random() * 4)
       }
@@ -167,7 +172,7 @@ test(`${KILLS} kills at random moments: effects once, partial turns unseen, ever
       const seen = await look(file)
       const reported = acknowledged(child.lines)
       if (reported !== undefined) {
-        // Acknowledged: it is there, however the process ended.
+        // Acknowledged: it is stored, however the process ended.
         result = reported
         expect(result).toMatchObject({ persisted: true, stopReason: 'end_turn' })
         expect(seen.head?.id).toBe(result.turnId)
@@ -196,7 +201,7 @@ test(`${KILLS} kills at random moments: effects once, partial turns unseen, ever
   console.log(JSON.stringify(tally))
 })
 
-test('a discarded turn is failed with the code interrupted, holds what it produced, and is the head', async () => {
+test('a discarded turn is failed with the code interrupted, has its output, and is the head', async () => {
   const { file } = await interrupted()
   const engine = closing(new AgentEngine({ ledger: { path: file } }))
   const [turn] = await engine.recover()
@@ -229,7 +234,7 @@ test('a discarded turn is failed with the code interrupted, holds what it produc
   expect(again).toBe('unknown_turn')
 })
 
-test('a turn whose session went on without it cannot be resumed, and is discarded beside its thread', async () => {
+test('a turn whose session continued without it cannot be resumed, and is discarded beside its thread', async () => {
   const { file } = await interrupted()
   const { engine } = scriptedEngine(['meanwhile'], { ledger: { path: file } })
   closing(engine)
@@ -313,7 +318,7 @@ test.each([
   },
 )
 
-test('what cannot be resumed is refused by name', async () => {
+test('a turn that cannot be resumed is refused with a code', async () => {
   const { file } = folder()
   const engine = closing(new AgentEngine({ ledger: { path: file } }))
   const refused = (promise: Promise<unknown>) =>

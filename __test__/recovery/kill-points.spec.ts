@@ -1,6 +1,6 @@
-// Owns the kill at every commit point: before and after each sync that makes a commit durable, and, in the full proof, before
-// and in the middle of each write to the ledger's files. A small library, preloaded into the child, ends it at the chosen one.
-// It must never kill anything but its own children. Kills by what a tool has done, and at random, are in interrupted-turns.spec.ts.
+// Kills at every commit point: before and after each sync of a commit, and, in the full proof, before and in the middle of each
+// write to the ledger's files. A small library, preloaded into the child, ends it at the chosen operation. Kills by the steps of
+// a tool, and at random, are in interrupted-turns.spec.ts. It must never kill anything but its own children.
 
 import { beforeAll, expect, test } from 'vitest'
 import { AgentEngine, type AgentResult, type InterruptedTurn } from '../../index.js'
@@ -27,7 +27,7 @@ beforeAll(() => {
 const tools = ['pure', 'idempotent', 'reconcilable', 'unsafe']
 const rounds = { rounds: 1 }
 
-/** Where a turn stands, in a word: nothing of it, begun, the tool that runs, its result, or ended. */
+/** The state of a turn: none, begun, the running tool, its result, or ended. */
 function standing(turn: InterruptedTurn | undefined, ended: boolean): string {
   if (ended) return 'ended'
   if (turn === undefined) return 'nothing'
@@ -35,7 +35,7 @@ function standing(turn: InterruptedTurn | undefined, ended: boolean): string {
   return turn.toolCalls.map((call) => call.status[0]).join('')
 }
 
-/** Kills a turn at `moment` of the `number`th operation, resumes it, and gives the state it was in; null where it had none. */
+/** Kills a turn at `moment` of the `number`th operation, resumes it, and returns its state at the kill; null if there was none. */
 async function killedAt(moment: string, kind: string, number: number): Promise<string | null> {
   const { path, file } = folder()
   const service = await counter()
@@ -53,7 +53,7 @@ async function killedAt(moment: string, kind: string, number: number): Promise<s
   const signal = await child.ended
   const seen = await look(file)
   const reported = acknowledged(child.lines)
-  // Acknowledged turns lost: none. A turn is seen whole, or not at all.
+  // No acknowledged turn is lost. A turn is visible as a whole, or not at all.
   if (reported !== undefined) expect(seen.head?.id).toBe(reported.turnId)
   const ended = seen.head !== null
   const [open, ...more] = seen.listed
@@ -65,7 +65,7 @@ async function killedAt(moment: string, kind: string, number: number): Promise<s
     expect([seen.listed, seen.head.status]).toEqual([[], 'completed'])
     result = { ...seen.head, turnId: seen.head.id }
   } else if (open === undefined) {
-    // Killed before it had begun: there is nothing, and nothing has had an effect.
+    // Killed before it had begun: there is no turn, and no effect.
     expect(service.effects.size).toBe(0)
     return where
   } else {
@@ -86,7 +86,7 @@ async function killedAt(moment: string, kind: string, number: number): Promise<s
 for (const kind of kinds) {
   for (const moment of kind === 'sync' ? ['before', 'after'] : ['before', 'torn']) {
     test.skipIf(!canPreload)(
-      `killed ${moment} each ${kind} of a turn, it is whole or unseen, and goes on to its end (cc, Linux)`,
+      `killed ${moment} each ${kind} of a turn, it is whole or invisible, and resumed to its end (cc, Linux)`,
       { timeout: 1_800_000 },
       async () => {
         const stood: string[] = []
@@ -95,7 +95,7 @@ for (const kind of kinds) {
           if (where === null) break
           stood.push(where)
         }
-        // Every state of a turn was among them.
+        // The kills covered every state of a turn.
         const states = ['nothing', 'begun', 'rppp', 'crpp', 'ccrp', 'cccr', 'ended']
         expect(states.filter((state) => stood.includes(state))).toEqual(states)
         console.log(`${stood.length} kills ${moment} a ${kind}: ${stood.join(' ')}`)

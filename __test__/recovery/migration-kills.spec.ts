@@ -1,6 +1,6 @@
-// Owns the kill at each write of a migration: the ledger of version 0.1.0 is opened by a process that dies at one write or sync
-// to its files. Afterwards it opens, is old or new, and whole. The full proof is `npm run proof:migration`.
-// It must never kill anything but its own children.
+// Kills at each write of a migration: the ledger of version 0.1.0 is opened by a process that is killed at one write or sync to
+// its files. Afterwards it opens, is old or new, and whole. The full proof is `npm run proof:migration`. It must never kill
+// anything but its own children.
 
 import { copyFileSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ beforeAll(() => {
   if (canPreload) preload = library('kill-point')
 })
 
-/** What every version reads of the ledger. */
+/** The rows that every version reads. */
 async function content(file: string) {
   const engine = new AgentEngine({ ledger: { path: file } })
   const { rows } = await engine.ledger.query(
@@ -35,7 +35,7 @@ async function content(file: string) {
   return { rows, histories, listed, problems, schemaVersion }
 }
 
-/** Opens a copy in a child that dies at the `number`th operation; false where it has fewer. */
+/** Opens a copy in a child that is killed at the `number`th operation; false if it has fewer. */
 async function killed(moment: string, kind: string, number: number, whole: unknown) {
   const { path, file } = folder()
   firstVersion(file)
@@ -45,7 +45,7 @@ async function killed(moment: string, kind: string, number: number, whole: unkno
     KILL_AT: `${moment} ${kind} ${number}`,
   })
   const signal = await child.ended
-  // As the kill has left it: the version in the file, or in its log, is the old one or the new one.
+  // After the kill the version in the file, or in its log, is the old one or the new one.
   copyFileSync(file, join(path, 'left.db'))
   const old = readFileSync(join(path, 'left.db')).readUInt32BE(60)
   expect([9, (whole as { schemaVersion: number }).schemaVersion]).toContain(old)
@@ -67,7 +67,7 @@ for (const [kind, moments] of [
         const whole = await content(file)
         expect(whole.problems).toEqual([])
         let kills = 0
-        // A sample: the first ones, then further and further apart.
+        // A sample: the first ones, then with growing distances.
         for (let number = 1; ALL || kills < SAMPLE; number += ALL || kills < 2 ? 1 : number) {
           if (!(await killed(moment, kind, number, whole))) break
           kills++

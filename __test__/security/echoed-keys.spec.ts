@@ -1,6 +1,6 @@
-// A server that knows the key can write it anywhere in what it answers. Every text of an answer that is not the model's own
-// words is replaced by the key, in all its forms, one by one and over every wire API: none of them may reach the disk, an
-// export, an event, a result or a warning.
+// A server with the key can write it anywhere in its answer. Every text of an answer that is not the model's own is replaced by
+// the key, in all its forms, one by one and for every wire API: none must ever reach the disk, an export, an event, a result or a
+// warning.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -28,10 +28,10 @@ const FORMS = [
   spelled,
   spelled.replaceAll('\\', '\\\\'),
 ]
-/** What replaces a text: the key in each form that it can have there. */
+/** The replacements of a text: the key in each form that it can have there. */
 const ECHO = `x ${KEY} ${encodeURIComponent(KEY)} ${Buffer.from(KEY).toString('base64')} ${hex} ${hex.toUpperCase()}`
 
-/** The model's own words, which are stored as they are. */
+/** Texts of the model itself, which are stored unchanged. */
 const CONTENT = new Set([
   'text',
   'thinking',
@@ -46,11 +46,11 @@ const CONTENT = new Set([
 
 type Path = (string | number)[]
 
-/** Where the texts of a value are that are not content. */
+/** The paths of the texts in a value that are not content. */
 function leaves(value: unknown, path: Path = []): Path[] {
   if (typeof value === 'string') return CONTENT.has(String(path.at(-1))) ? [] : [path]
   if (value === null || typeof value !== 'object') return []
-  // What a model passes to a tool is content too.
+  // Arguments of a tool are content too.
   return Object.entries(value).flatMap(([name, inner]) =>
     name === 'args' || (name === 'input' && typeof inner === 'object')
       ? []
@@ -66,7 +66,7 @@ function replaced(value: any, [first, ...rest]: Path, by: string): any {
 }
 
 interface Part {
-  /** What the part begins with on the wire: an SSE event's name. */
+  /** The prefix of the part on the wire: an SSE event's name. */
   before: string
   value: unknown
 }
@@ -217,7 +217,7 @@ function mutations(api: Exclude<Api, 'scripted'>): [string, Handler][] {
       return [`${index} ${path.join('.')}`, stream(written(mutated, end), 'text/event-stream')]
     }),
   )
-  // The key spelled in escapes, wherever a text stands at once.
+  // The key in JSON escapes, in all texts together.
   const all = parts.map(({ before, value }) => {
     const opaque = leaves(value).filter((path) => !['type', 'role'].includes(String(path.at(-1))))
     const marked = opaque.reduce((changed, path) => replaced(changed, path, 'ESCAPED'), value)
@@ -240,7 +240,7 @@ function expectClean(what: string, bytes: Buffer | string) {
 }
 
 describe.each(Object.keys(sources) as Exclude<Api, 'scripted'>[])('%s', (api) => {
-  test('a key that the server writes into any field shows nowhere', async () => {
+  test('a key that the server writes into any field appears nowhere', async () => {
     const server = await testServer()
     const dir = tempDir()
     const warnings: string[] = []
@@ -262,7 +262,7 @@ describe.each(Object.keys(sources) as Exclude<Api, 'scripted'>[])('%s', (api) =>
       server.url,
       {
         ledger: { path: dir.file },
-        // One each: a refusal of one run must not make another wait.
+        // One engine each: a refusal of one run must not make another wait.
         authProfiles: answers.map((_, index) =>
           api === 'bedrock-converse'
             ? { id: `p${index}`, provider: 'test', type: 'token' as const, key: KEY }

@@ -1,6 +1,6 @@
-// What a tool brings in from outside is data. A text that imitates a marker of the engine, a provider's error or a protocol
-// reaches the model as exactly the tool's result, and decides nothing: no request more or less, no other end, nothing in
-// the system prompt; after a restart and after a compaction neither.
+// Tool results are data. A text that imitates a marker of the engine, a provider's error or a protocol reaches the model exactly
+// as the tool's result, and must never have another effect: on the requests, the end of the run or the system prompt, also after a
+// restart and after a compaction.
 
 import { describe, expect, test } from 'vitest'
 import { AgentEngine, type Api, scriptedProvider } from '../../index.js'
@@ -17,12 +17,12 @@ import { SUMMARY } from '../support/values/summary.js'
 
 const SYSTEM = 'You are a test with one system prompt.'
 
-test('there are fifty of them, and all differ', () => {
+test('there are fifty injections, and all differ', () => {
   expect(INJECTIONS.length).toBeGreaterThanOrEqual(50)
   expect(new Set(INJECTIONS.map(([, text]) => text)).size).toBe(INJECTIONS.length)
 })
 
-/** What a run comes to, apart from the answer of its tool. */
+/** The outcome of a run, without the result of its tool. */
 async function outline(text: string, fails: boolean) {
   const { result, events, requests, toolResults } = await runTools(
     [
@@ -47,12 +47,12 @@ async function outline(text: string, fails: boolean) {
 }
 
 describe.each(INJECTIONS)('%s', (_, text) => {
-  test('as a result and as an error is data, and the run is the run of a harmless text', async () => {
+  test('as a result and as an error is data, and the run equals that of a harmless text', async () => {
     expect(await outline(text, false)).toEqual(await outline('harmless', false))
     expect(await outline(text, true)).toEqual(await outline('harmless', true))
   })
 
-  test('as the model’s own words ends the turn as any words do', async () => {
+  test('as the model’s answer ends the turn as any text does', async () => {
     const { engine, provider } = scriptedEngine([text, 'never'])
     const result = await engine.run(context({ systemPrompt: SYSTEM })).result
     expect(result).toMatchObject({ stopReason: 'end_turn', toolCalls: [] })
@@ -119,7 +119,7 @@ const wires: Record<
 }
 
 describe.each(Object.entries(wires))('over %s', (api, { first, last, system }) => {
-  test('all of them reach the provider letter by letter, in this process and in the next', async () => {
+  test('all of them reach the provider unchanged, in this process and in the next', async () => {
     const dir = tempDir()
     const server = await testServer(first, last)
     const start = () =>
@@ -155,7 +155,7 @@ describe.each(Object.entries(wires))('over %s', (api, { first, last, system }) =
   })
 })
 
-test('they stay data in a compaction: no line of the transcript begins as a speaker of theirs', async () => {
+test('they stay data in a compaction: no line of the transcript begins with a role of theirs', async () => {
   const dir = tempDir()
   const replies = INJECTIONS.map((_, n) => callTools(['t', { n }])).flatMap((call) => [
     call,

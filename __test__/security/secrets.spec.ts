@@ -1,5 +1,5 @@
-// What must never leave: keys in anything that a host can see or that is stored, and requests to where none may go.
-// The canary is searched byte by byte. It must never be weakened to a search of selected fields.
+// Keys must never be in anything that a host can see or that is stored, and requests must never be sent to a forbidden address.
+// The canary is searched byte by byte, and never only in selected fields.
 
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -24,7 +24,7 @@ const HEADER_CANARY = 'header-canary=Jm5tYr8sQ1'
 
 const server = serverPerTest(() => sse(anthropic.answer('ok')))
 
-/** The forms in which a secret may show, in bytes. */
+/** The forms in which a secret may appear, in bytes. */
 const forms = (secret: string) => [
   secret,
   JSON.stringify(secret).slice(1, -1),
@@ -96,7 +96,7 @@ async function seen(
 
 const quoting = `Incorrect API key provided: ${CANARY}, ${HEADER_CANARY}. You sent x-api-key: ${CANARY} and ${encodeURIComponent(CANARY)} and ${Buffer.from(CANARY).toString('base64')}`
 
-describe('a key never shows', () => {
+describe('a key never appears', () => {
   test.each<[string, Handler]>([
     [
       'an error body',
@@ -142,7 +142,7 @@ describe('a key never shows', () => {
     expect(server.seen[0]?.headers['x-api-key']).toBe(CANARY)
   })
 
-  test('in a run that goes well, with either API and as a bearer', async () => {
+  test('in a successful run, with either API and as a bearer', async () => {
     server.use(sse(anthropic.answer('ok')))
     await seen(sse(anthropic.answer('ok')), {}, 'token')
     expect(server.seen[0]?.headers.authorization).toBe(`Bearer ${CANARY}`)
@@ -150,13 +150,13 @@ describe('a key never shows', () => {
     expect(result.stopReason).toBe('end_turn')
   })
 
-  test('when nothing answers', async () => {
+  test('when no server answers', async () => {
     await server.close()
     const result = await seen(() => {})
     expect(result.error?.detail.code).toBe('connect')
   })
 
-  test('in the refusal of wrong options', () => {
+  test('in the error of wrong options', () => {
     const attempts: (() => unknown)[] = [
       () => engineAt(server.url, { authProfiles: [{ ...profile(), provider: 'nobody' }] }),
       () => engineAt(server.url, { authProfiles: [{ ...profile(), key: `${CANARY}\r\nx: y` }] }),
@@ -265,7 +265,7 @@ describe('options that are refused', () => {
     expect(field({ baseUrl, allowInsecure: true })).toBe('invalid_options providers.test.baseUrl')
   })
 
-  test('plain http is for this machine, or where the options allow it', () => {
+  test('plain http is for this machine only, unless the options allow it', () => {
     expect(field({ baseUrl: 'http://localhost:11434/v1' })).toBe('accepted')
     expect(field({ baseUrl: 'http://[::1]:11434/v1' })).toBe('accepted')
     expect(field({ baseUrl: 'http://192.168.0.10:8080', allowInsecure: true })).toBe('accepted')

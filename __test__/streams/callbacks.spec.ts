@@ -1,5 +1,5 @@
-// Owns callbacks and the stream handle: what they receive, in which order, and that no callback can harm a run.
-// The iterator has a file of its own.
+// Callbacks and the stream handle: what they receive and in which order. A callback must never harm a run. The iterator is in
+// streams.spec.ts.
 
 import { expect, test } from 'vitest'
 import type { AgentEngineCallbacks, AgentResult, PlainTool, StreamEvent } from '../../index.js'
@@ -114,7 +114,7 @@ test.each(['error', 'aborted', 'timeout'])('a run that ends %s emits its end', a
   expect(received).toEqual(['phase:start', 'phase:end'])
 })
 
-test('onEvent gets every event, as the iterator does, also beside it and several times', async () => {
+test('onEvent receives every event, like the iterator, also beside it and with several listeners', async () => {
   const { engine } = scriptedEngine([{ thinking: 'hm', text: 'abc', chunkSize: 1 }])
   const run = closing(engine).run(context())
   const one: StreamEvent[] = []
@@ -126,7 +126,7 @@ test('onEvent gets every event, as the iterator does, also beside it and several
   expect(two).toEqual(iterated)
 })
 
-test('onEvent goes on after the iterator of a detached run was left', async () => {
+test('onEvent continues after the iterator of a detached run was left', async () => {
   const { engine, provider } = scriptedEngine([
     { steps: [{ text: 'a' }, { gate: 'more' }, { text: 'b' }] },
   ])
@@ -140,7 +140,7 @@ test('onEvent goes on after the iterator of a detached run was left', async () =
   expect(events.at(-1)).toMatchObject({ type: 'stream_end', final: true })
 })
 
-test('onEvent refuses what is no function', () => {
+test('onEvent refuses anything but a function', () => {
   const { engine } = scriptedEngine(['x'])
   const run = closing(engine).run(context())
   expect(() => run.stream.onEvent(undefined as never)).toThrow(
@@ -148,7 +148,7 @@ test('onEvent refuses what is no function', () => {
   )
 })
 
-test('the handle aborts and steers, and knows whether the run streams or compacts', async () => {
+test('the handle aborts and steers, and reports whether the run streams or compacts', async () => {
   const { engine } = scriptedEngine([{ gate: 'never' }])
   const run = closing(engine).run(context())
   expect(run.stream.isStreaming()).toBe(true)
@@ -287,7 +287,7 @@ test('progress of a tool after its end is not delivered', async () => {
   expect(updates).toEqual([])
 })
 
-test('a late answer of a first try never stands for the second', async () => {
+test('a late result of a first attempt is never the result of the second', async () => {
   const tries: { answer: (text: string) => void; signal: AbortSignal }[] = []
   const flaky: PlainTool = {
     name: 'flaky',
@@ -306,7 +306,7 @@ test('a late answer of a first try never stands for the second', async () => {
   const { engine } = scriptedEngine([{ toolCalls: [{ name: 'flaky' }] }, 'done'])
   const result = await closing(engine).run(context({ tools: [flaky] })).result
   expect(result.toolCalls).toMatchObject([{ status: 'completed', result: 'from the second try' }])
-  // What the model receives and what the caller gets are the same answer.
+  // The model and the caller receive the same result.
   expect(result.messages.find(({ role }) => role === 'tool')?.content).toBe('from the second try')
   expect(tries.map(({ signal }) => signal.aborted)).toEqual([true, false])
 })

@@ -1,5 +1,5 @@
-// Owns what processes that share a ledger do with each other's runs: watching a session, aborting and steering its run.
-// It must never kill anything but its own children.
+// Processes that share a ledger: watching a session, aborting and steering its run from another process. It must never kill
+// anything but its own children.
 
 import { expect, test } from 'vitest'
 import { AgentEngine, type SessionEvent } from '../../index.js'
@@ -11,7 +11,7 @@ import { type Killable, killable } from '../support/processes/killable.js'
 const parsed = (child: Killable) => child.lines.map((line) => JSON.parse(line))
 const send = (child: Killable, line: string) => child.process.stdin?.write(`${line}\n`)
 
-/** A run of another process that emits some text and then waits at the gate `g` for what comes next. */
+/** A run of another process that emits some text and then waits at the gate `g`. */
 async function elsewhere(file: string, changes = {}): Promise<Killable> {
   const replies = [
     {
@@ -64,7 +64,7 @@ test('a run of another process is steered by its session, each message once and 
     undeliveredSteering: [],
   })
   expect(await refusal(engine.steerSession('main', 'late'))).toEqual({ code: 'not_running' })
-  // A message that was steered into a run stays in its turn only.
+  // A steered message is only in the turn of its run.
   const { rows } = await engine.ledger.query('SELECT count(*) AS n FROM session_commands')
   expect(rows).toEqual([{ n: 0 }])
 })
@@ -89,7 +89,7 @@ test('a run of this process is aborted and steered by its session too', async ()
   })
 })
 
-test('where no run is under way, or its process was killed, the command is refused', {
+test('without a run under way, or after its process was killed, a command is refused', {
   timeout: 60_000,
 }, async () => {
   const { file } = folder()
@@ -119,7 +119,7 @@ test('where no run is under way, or its process was killed, the command is refus
   expect(await refusal(none.abortSession('main'))).toEqual({ code: 'no_ledger' })
 })
 
-test('watch delivers the runs of a session in order, whichever process has them', {
+test('watch delivers the runs of a session in order, from any process', {
   timeout: 60_000,
 }, async () => {
   const { file } = folder()
@@ -146,7 +146,7 @@ test('watch delivers the runs of a session in order, whichever process has them'
       if (event.event.type === 'stream_end' && event.event.final && --left === 0) break
     }
   })()
-  // The run under way is delivered from its beginning; the next one waits for its session.
+  // The run under way is delivered from its start; the next one waits for its session.
   await begins
   const second = engine.run(context({ runId: 'here', sessionLabel: 'main' }))
   const secondSeen = readAll(second)
@@ -163,7 +163,7 @@ test('watch delivers the runs of a session in order, whichever process has them'
   expect(of('apart')).toEqual([])
   const ends = seen.filter(({ event }) => event.type === 'stream_end' && event.final)
   expect(ends.map(({ runId }) => runId)).toEqual(['there', 'here', 'last'])
-  // Nothing of a run but its waiting to begin is delivered before the end of the one before it.
+  // Only the start of a waiting run is delivered before the end of the previous one.
   const order = seen.filter(({ event }) => event.type !== 'stream_start').map(({ runId }) => runId)
   expect(order.filter((runId, index) => runId !== order[index - 1])).toEqual([
     'there',
@@ -181,7 +181,7 @@ test('another process watches this one', { timeout: 60_000 }, async () => {
   closing(engine)
   const child = killable('recovery/events.mjs', [file, 'watch'])
   child.process.stdin?.on('error', () => {})
-  // A run under way is delivered from its beginning, so that it does not matter when the watch begins.
+  // A run under way is delivered from its start, whenever the watch begins.
   const first = readAll(engine.run(context({ runId: 'a', sessionLabel: 'main' })))
   await child.line('{"runId":"a"')
   provider.open('g')

@@ -1,5 +1,5 @@
-// Owns the persisted events of runs: attaching during and after a run, from any number, here and in other processes; retention.
-// It must never kill anything but its own children.
+// The persisted events of runs: attach during and after a run, from any number, in this and in other processes; retention. It
+// must never kill anything but its own children.
 
 import { spawn } from 'node:child_process'
 import { expect, test } from 'vitest'
@@ -42,7 +42,7 @@ const terminals = (events: StreamEvent[]) =>
     (event) => event.type === 'stream_error' || (event.type === 'stream_end' && event.final),
   )
 
-test('after the run, attach delivers exactly what its reader saw, from any number', async () => {
+test('after the run, attach delivers exactly the events of its reader, from any number', async () => {
   const { file } = folder()
   const { engine } = scriptedEngine(loop, { ledger: { path: file } })
   closing(engine)
@@ -56,7 +56,7 @@ test('after the run, attach delivers exactly what its reader saw, from any numbe
   for (const afterSeq of [1, 2, 5, 11, 12, 1_500, seen.length - 1, seen.length, seen.length + 7]) {
     expect(await all(engine.attach('r', { afterSeq }))).toEqual(seen.slice(afterSeq))
   }
-  // Compact: a few bytes for a delta, and not a row for each.
+  // Compact: a few bytes per delta, and not a row for each.
   const { rows } = await engine.ledger.query(
     'SELECT count(*) AS n, sum(length(events)) AS bytes FROM run_events',
   )
@@ -64,7 +64,7 @@ test('after the run, attach delivers exactly what its reader saw, from any numbe
   expect(Number(rows[0]?.bytes)).toBeLessThan(9_000 + 6 * seen.length)
 })
 
-test('during the run, many readers each see every event once, from where they ask', async () => {
+test('during the run, many readers each receive every event once, from their number', async () => {
   const { file } = folder()
   const { engine, provider } = scriptedEngine(
     [
@@ -97,7 +97,7 @@ test('during the run, many readers each see every event once, from where they as
   expect(later).toEqual([0, 10, 29, 30, 60].map((after) => seen.slice(after)))
 })
 
-test('closing an attachment leaves the run alone, and a run that nobody reads is persisted whole', async () => {
+test('closing an attachment does not affect the run, and an unread run is persisted whole', async () => {
   const { file } = folder()
   const { engine, provider } = scriptedEngine([{ gate: 'g', text: 'said', chunkSize: 1 }], {
     ledger: { path: file },
@@ -152,7 +152,7 @@ test('failed, aborted and queued runs end with their one terminal event', async 
   provider.open('never')
 })
 
-test('another process follows a run while it goes on, and reads it after', {
+test('another process follows a run while it is under way, and reads it after', {
   timeout: 60_000,
 }, async () => {
   const { file } = folder()
@@ -175,7 +175,7 @@ test('another process follows a run while it goes on, and reads it after', {
       JSON.stringify({ runId: 'shared', afterSeq }),
     ]),
   }))
-  // Each has seen the last event before the gate: it follows from there on.
+  // Each has received the last event before the gate, and follows from there.
   for (const { child } of children) await child.line('{"type":"token","text":"a29 "')
   provider.open('half')
   const seen = await reading
@@ -193,7 +193,7 @@ test('another process follows a run while it goes on, and reads it after', {
   expect(after.lines.map((line) => JSON.parse(line))).toEqual(['attaching', ...seen, 'over'])
 })
 
-test('a follower of a process that is killed is let go, and the resumed turn goes on in the same numbers', {
+test('a follower of a killed process ends, and the resumed turn continues with the same numbers', {
   timeout: 60_000,
 }, async () => {
   const { file } = folder()
@@ -218,7 +218,7 @@ test('a follower of a process that is killed is let go, and the resumed turn goe
   expect(await run.result).toMatchObject({ stopReason: 'end_turn' })
   gapless(after, before.length + 1)
   const replayed = await all(engine.attach('torn'))
-  // Once a run, however often it is resumed.
+  // Once per run, however often it is resumed.
   const starts = replayed.filter((event) => event.type === 'stream_start')
   expect(starts).toMatchObject([{ runId: 'torn', seq: 1 }])
   expect(replayed).toEqual([...before, ...after])
@@ -249,7 +249,7 @@ test('a turn that is discarded gets its terminal event', { timeout: 60_000 }, as
   })
 })
 
-test('events are retained for as many runs, and as long, as the options state', async () => {
+test('events are retained for the number of runs and the time in the options', async () => {
   const { file } = folder()
   const { engine } = scriptedEngine(['1', '2', '3', '4', '5'], {
     ledger: { path: file, events: { keepTurns: 2 } },
@@ -278,40 +278,37 @@ test('events are retained for as many runs, and as long, as the options state', 
   expect(rows).toEqual([{ logs: 0, rows: 0 }])
 })
 
-test.skipIf(!sqlite3)(
-  'a file that is locked holds nobody up for long, and misses nothing',
-  async () => {
-    const { file } = folder()
-    const later = Array.from({ length: 10 }, (_, n) => ({ text: `b${n}` }))
-    const { engine, provider } = scriptedEngine(
-      [{ steps: [{ text: 'a' }, { gate: 'g' }, ...later, { gate: 'h' }, { text: 'c' }] }],
-      { ledger: { path: file } },
-    )
-    closing(engine)
-    const run = engine.run(context({ runId: 'locked' }))
-    const locker = spawn('sqlite3', [file], { stdio: ['pipe', 'pipe', 'inherit'] })
-    afterwards(() => locker.kill())
-    const seen: StreamEvent[] = []
-    for await (const event of run) {
-      seen.push(event)
-      if (event.type === 'token' && event.text === 'a') {
-        locker.stdin.write("BEGIN IMMEDIATE;\nSELECT 'locked';\n")
-        await new Promise((resolve) => locker.stdout.once('data', resolve))
-        provider.open('g')
-      }
-      if (event.type === 'token' && event.text === 'b9') {
-        // Handed out although it cannot be in the file yet.
-        const { rows } = await engine.ledger.query('SELECT max(seq) AS last FROM run_events')
-        expect(rows).toEqual([{ last: 2 }])
-        locker.stdin.end('COMMIT;\n')
-        provider.open('h')
-      }
+test.skipIf(!sqlite3)('a locked file delays no reader for long, and loses no event', async () => {
+  const { file } = folder()
+  const later = Array.from({ length: 10 }, (_, n) => ({ text: `b${n}` }))
+  const { engine, provider } = scriptedEngine(
+    [{ steps: [{ text: 'a' }, { gate: 'g' }, ...later, { gate: 'h' }, { text: 'c' }] }],
+    { ledger: { path: file } },
+  )
+  closing(engine)
+  const run = engine.run(context({ runId: 'locked' }))
+  const locker = spawn('sqlite3', [file], { stdio: ['pipe', 'pipe', 'inherit'] })
+  afterwards(() => locker.kill())
+  const seen: StreamEvent[] = []
+  for await (const event of run) {
+    seen.push(event)
+    if (event.type === 'token' && event.text === 'a') {
+      locker.stdin.write("BEGIN IMMEDIATE;\nSELECT 'locked';\n")
+      await new Promise((resolve) => locker.stdout.once('data', resolve))
+      provider.open('g')
     }
-    expect(await run.result).toMatchObject({ persisted: true })
-    gapless(seen)
-    expect(await all(engine.attach('locked'))).toEqual(seen)
-  },
-)
+    if (event.type === 'token' && event.text === 'b9') {
+      // Delivered although it cannot be stored yet.
+      const { rows } = await engine.ledger.query('SELECT max(seq) AS last FROM run_events')
+      expect(rows).toEqual([{ last: 2 }])
+      locker.stdin.end('COMMIT;\n')
+      provider.open('h')
+    }
+  }
+  expect(await run.result).toMatchObject({ persisted: true })
+  gapless(seen)
+  expect(await all(engine.attach('locked'))).toEqual(seen)
+})
 
 test('without a ledger, with `final` or with `events: false` no event is persisted, and attach is refused', async () => {
   const none = closing(scriptedEngine(['a']).engine)
@@ -328,7 +325,7 @@ test('without a ledger, with `final` or with `events: false` no event is persist
   }
 })
 
-test('wrong arguments are refused at once', async () => {
+test('wrong arguments are refused immediately', async () => {
   const { file } = folder()
   const { engine } = scriptedEngine([], { ledger: { path: file } })
   closing(engine)
@@ -356,7 +353,7 @@ test('wrong arguments are refused at once', async () => {
   }
 })
 
-test('an attachment that waits fails when the engine closes', async () => {
+test('a waiting attachment fails when the engine closes', async () => {
   const { file } = folder()
   const child = killable('recovery/events.mjs', [
     file,
@@ -366,7 +363,7 @@ test('an attachment that waits fails when the engine closes', async () => {
   await child.line('{"type":"stream_start"')
   const { engine } = scriptedEngine([], { ledger: { path: file } })
   const attached = engine.attach('other', { afterSeq: 1 })
-  // One asks before the engine closes, one after it has begun to.
+  // One reads before the engine closes, one after close() was called.
   expect((await engine.attach('other').next()).value).toMatchObject({ type: 'stream_start' })
   const waits = refusal(attached.next())
   const closed = engine.close()

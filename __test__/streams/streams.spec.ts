@@ -1,5 +1,5 @@
-// Owns what a reader of a run sees: the six events, their numbers and order, and every way to iterate.
-// Callbacks, aborts and the life of the process have files of their own. It must never assert on time.
+// The events of a run: the six events, their numbers and order, and every way to iterate. Callbacks, aborts and the life of the
+// process have files of their own. It must never assert on time.
 
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
@@ -25,12 +25,12 @@ function expectGapless(events: StreamEvent[]): void {
 const isTerminal = (event: StreamEvent) =>
   event.type === 'stream_error' || (event.type === 'stream_end' && event.final)
 
-/** A script whose answer comes as `count` deltas of one character. */
+/** A script with an answer of `count` deltas of one character. */
 function flood(count: number, character = 'x') {
   return scriptedEngine([{ text: character.repeat(count), chunkSize: 1 }])
 }
 
-/** Holds this thread until the run has ended: nothing is drained meanwhile. */
+/** Blocks this thread until the run has ended: nothing is drained meanwhile. */
 function spinUntilEnded(run: AgentRun): void {
   while (run.stream.isStreaming());
 }
@@ -86,7 +86,7 @@ test('a turn with thinking, text and a tool is emitted in order, each event with
   expect(result).toMatchObject({ stopReason: 'end_turn', runId: 'r1' })
 })
 
-test('stream_start is delivered before the provider is asked', async () => {
+test('stream_start is delivered before the first request', async () => {
   const held = gate()
   const server = await serving(
     async (response, seen) => {
@@ -97,7 +97,7 @@ test('stream_start is delivered before the provider is asked', async () => {
   )
   const engine = closing(engineAt(server.url, { ledger: { path: folder().file } }))
   const first = engine.run(context())
-  // Its session is held by the first run: it cannot have asked when its event is read.
+  // The first run has the session: no request can have been sent when the event is read.
   const second = engine.run(context())
   expect((await first.next()).value.type).toBe('stream_start')
   expect((await second.next()).value.type).toBe('stream_start')
@@ -108,7 +108,7 @@ test('stream_start is delivered before the provider is asked', async () => {
   expect(server.seen.length).toBe(2)
 })
 
-test('stream_start comes even when nobody can be asked', async () => {
+test('stream_start is delivered even if no request can be sent', async () => {
   const server = await serving(sse(anthropic.answer('never')))
   const engine = closing(engineAt(server.url))
   const run = engine.run(context({ abortSignal: AbortSignal.abort() }))
@@ -216,7 +216,7 @@ test('a failure after the first answer is partial although its own answer had no
   expect(events.at(-1)).toMatchObject({ type: 'stream_error', partial: true })
 })
 
-test('after each message that goes on there is a stream_end that is not final', async () => {
+test('after each message that continues there is a stream_end that is not final', async () => {
   const server = await serving(
     sse(anthropic.calls(['a', 'echo', {}])),
     sse(anthropic.calls(['b', 'echo', {}], ['c', 'echo', {}])),
@@ -276,7 +276,7 @@ test.each(['end_turn', 'error', 'aborted'])(
       if (isTerminal(event)) order.push('iterator')
     }
     const result = await settled
-    // Where the reader was behind, the result does not wait for it: a paused one would hold it up for good.
+    // The result does not wait for a reader that is behind: a paused one would block it forever.
     expect(order[0]).toBe('listener')
     expect(order.slice(1).sort()).toEqual(['iterator', 'result'])
     expect(result).toMatchObject({ stopReason: stop, persisted: true })
@@ -285,7 +285,7 @@ test.each(['end_turn', 'error', 'aborted'])(
   },
 )
 
-test('several next() at once get the events in order, and one that comes late gets the end', async () => {
+test('several concurrent next() calls receive the events in order, and a late one receives the end', async () => {
   const server = await serving(
     sse(anthropic.start() + anthropic.text(0, 'a', 'b') + anthropic.end()),
   )
@@ -315,7 +315,7 @@ test('two loops over one run share its events and both end', async () => {
   expect(textOf(all).length).toBe(2_000)
 })
 
-test('break aborts: the socket closes, the result is aborted and holds the text', async () => {
+test('break aborts: the socket closes, the result is aborted and has the text', async () => {
   const server = await serving(
     sseThenHold(
       anthropic.start() +
@@ -333,7 +333,7 @@ test('break aborts: the socket closes, the result is aborted and holds the text'
   expect(await run.next()).toEqual({ value: undefined, done: true })
 })
 
-test('a throw inside the loop reaches its author and aborts the run', async () => {
+test('a throw inside the loop reaches the caller and aborts the run', async () => {
   const server = await serving(sseThenHold(anthropic.start() + anthropic.text(0, 'half')))
   const engine = closing(engineAt(server.url))
   const run = engine.run(context())
@@ -355,7 +355,7 @@ test('throw() of the iterator rejects with its argument and aborts the run', asy
   expect((await run.result).stopReason).toBe('aborted')
 })
 
-test('return() ends a next() that waits', async () => {
+test('return() ends a waiting next()', async () => {
   const { engine } = scriptedEngine([{ gate: 'never', text: 'x' }])
   const run = closing(engine).run(context())
   await run.next()
@@ -365,18 +365,21 @@ test('return() ends a next() that waits', async () => {
   expect((await run.result).stopReason).toBe('aborted')
 })
 
-test.each([true, false])('a detached run goes on after a break (coalesce %s)', async (coalesce) => {
-  const { engine, provider } = scriptedEngine([
-    { steps: [{ text: 'a' }, { gate: 'more' }, { text: 'x'.repeat(20_000) }], chunkSize: 1 },
-  ])
-  const run = closing(engine).run(context({ detached: true, coalesce }))
-  for await (const event of run) if (event.type === 'token') break
-  expect(run.stream.isStreaming()).toBe(true)
-  provider.open('more')
-  const result = await run.result
-  expect(result.stopReason).toBe('end_turn')
-  expect(result.messages.at(-1)?.content.length).toBe(20_001)
-})
+test.each([true, false])(
+  'a detached run continues after a break (coalesce %s)',
+  async (coalesce) => {
+    const { engine, provider } = scriptedEngine([
+      { steps: [{ text: 'a' }, { gate: 'more' }, { text: 'x'.repeat(20_000) }], chunkSize: 1 },
+    ])
+    const run = closing(engine).run(context({ detached: true, coalesce }))
+    for await (const event of run) if (event.type === 'token') break
+    expect(run.stream.isStreaming()).toBe(true)
+    provider.open('more')
+    const result = await run.result
+    expect(result.stopReason).toBe('end_turn')
+    expect(result.messages.at(-1)?.content.length).toBe(20_001)
+  },
+)
 
 test.each([true, false])(
   'a run nobody iterates ends, and its events can be read then (coalesce %s)',
@@ -393,7 +396,7 @@ test.each([true, false])(
   },
 )
 
-test('a reader far behind gets merged deltas and every character', async () => {
+test('a reader far behind receives merged deltas and every character', async () => {
   const { engine } = flood(20_000, 'é')
   const run = closing(engine).run(context())
   await run.next()
@@ -405,7 +408,7 @@ test('a reader far behind gets merged deltas and every character', async () => {
   expect(textOf(events)).toBe('é'.repeat(20_000))
 })
 
-test('deltas merge only with their own kind and message, for the reader and for listeners', async () => {
+test('deltas merge only with deltas of their kind and message, for the reader and for listeners', async () => {
   const { engine } = scriptedEngine([
     {
       steps: [
@@ -450,7 +453,7 @@ test('deltas merge only with their own kind and message, for the reader and for 
   ])
 })
 
-test('a thread that was busy for the whole run loses nothing', async () => {
+test('a thread that was blocked for the whole run loses nothing', async () => {
   const { engine } = flood(50_000, '😀')
   const run = closing(engine).run(context())
   spinUntilEnded(run)
@@ -463,8 +466,8 @@ test('a thread that was busy for the whole run loses nothing', async () => {
 
 test('without merging the socket waits for a slow reader, and every delta is an event', async () => {
   const total = 20_000
-  // Less text than an answer may have; with the comments, which are no text, more bytes than the sockets' buffers hold: a
-  // receive buffer grows to 32 MiB here while its reader is slow.
+  // Less text than the limit of an answer; with the comments, which are no text, more bytes than the sockets' buffers: a receive
+  // buffer grows to 32 MiB here while its reader is slow.
   const text = 'y'.repeat(500)
   const padding = `: ${'.'.repeat(4_000)}\n\n`
   let sent = 0
@@ -491,17 +494,17 @@ test('without merging the socket waits for a slow reader, and every delta is an 
     read++
     if ('seqFrom' in event) merged++
     furthest = Math.max(furthest, sent - read)
-    // The server has its turn before the next event is requested.
+    // The server can run before the next event is requested.
     await turn()
   }
   expect({ read, merged }).toEqual({ read: total, merged: 0 })
   expect(blocked).toBeGreaterThan(0)
-  // What the queue and the sockets hold, not the whole answer.
+  // The content of the queue and the sockets, not the whole answer.
   expect(furthest).toBeLessThan(total - 5_000)
 })
 
-test('without merging, many messages and tools never add up to a wait', async () => {
-  // Each round has records that are no events; were they counted as unread, the socket would wait for ever.
+test('without merging, many messages and tools never cause a wait', async () => {
+  // Each round has records that are no events; if they counted as unread, the socket would wait forever.
   const rounds = 1_200
   const { engine } = scriptedEngine([
     ...Array.from({ length: rounds }, () => ({ text: 't', toolCalls: [{ name: 'echo' }] })),
@@ -516,7 +519,7 @@ test('without merging, many messages and tools never add up to a wait', async ()
   expect((await run.result).stopReason).toBe('end_turn')
 })
 
-/** Ten milliseconds go by whenever anybody looks at the clock: every slice is over at its first check. */
+/** The clock advances ten milliseconds at each read: every slice ends at its first check. */
 function everySliceIsOver(): void {
   let now = performance.now()
   const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 10))
@@ -541,20 +544,20 @@ function eventLoopTurns(): { stop: () => number } {
   }
 }
 
-test('a flood that is read as it comes gives way to the event loop every 256 buffered events', async () => {
+test('a flood that is read continuously yields to the event loop every 256 buffered events', async () => {
   const { engine } = flood(200_000)
   const run = closing(engine).run(context())
   everySliceIsOver()
   const loop = eventLoopTurns()
   const events = await readAll(run)
   const turns = loop.stop()
-  // An event that the reader waited for came with a turn of its own; the others were in the buffer.
+  // An event that the reader waited for had its own turn of the event loop; the others were in the buffer.
   const buffered = events.length - turns
   expect(turns).toBeGreaterThanOrEqual(Math.floor(buffered / 256))
   expectGapless(events)
 })
 
-test('reading what is already there gives way to the event loop every 256 events', async () => {
+test('reading buffered events yields to the event loop every 256 events', async () => {
   const { engine } = flood(20_000)
   const run = closing(engine).run(context({ coalesce: false }))
   await run.result
@@ -578,7 +581,7 @@ test('a flood and a short run beside it are both whole', async () => {
   expect(textOf([...long, ...short]).length).toBe(100_000 + 5)
 })
 
-test('five hundred runs at once each get their own events whole', async () => {
+test('five hundred concurrent runs each receive their own events whole', async () => {
   const server = await serving((response, seen) =>
     sse(
       anthropic.answer(

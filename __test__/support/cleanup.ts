@@ -1,5 +1,5 @@
-// What a test opens and this closes after it, in reverse order: servers, engines, folders.
-// It must never fail a test for what the test left half done.
+// Closes the resources of a test after it, in reverse order: servers, engines, folders. It must never fail a test because of its
+// unfinished work.
 
 import { afterEach } from 'vitest'
 import type { AgentEngine } from '../../index.js'
@@ -30,7 +30,7 @@ export function closing<T extends AgentEngine>(engine: T): T {
   return engine
 }
 
-/** A folder that is gone after the test, and a ledger's path in it. */
+/** A folder that is deleted after the test, and a ledger's path in it. */
 export function folder(): { path: string; file: string } {
   const dir = tempDir()
   afterwards(dir.remove)

@@ -1,14 +1,14 @@
-// Tools with a description and a schema, as a request holds them. They must never do anything but answer.
+// Tools with a description and a schema. They must never have a side effect.
 
 import type { AgentTool, PlainTool } from '../../index.js'
 
-/** A tool around a function, with a schema that takes any object. */
+/** A tool around a function, with a schema that accepts any object. */
 export const describedTool = (
   name: string,
   run: (params: Record<string, unknown>) => unknown,
 ): AgentTool => ({ name, description: `${name} it`, parameters: { type: 'object' }, run })
 
-/** Answers with its arguments. */
+/** Returns its arguments. */
 export const echoTool = describedTool('echo', (params) => `echo ${JSON.stringify(params)}`)
 
 /** Adds two numbers. */

@@ -1,4 +1,4 @@
-// Engines and contexts for tests: the smallest that are whole, with what a test changes.
+// Engines and contexts for tests: the smallest valid ones, with a test's changes. It must never reach a real provider.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ import {
 
 let runs = 0
 
-/** A whole context for the provider `test`. */
+/** A complete context for the provider `test`. */
 export function context(changes: Partial<AssembledContext> = {}): AssembledContext {
   return {
     systemPrompt: 'You are a test.',
@@ -35,7 +35,7 @@ export function context(changes: Partial<AssembledContext> = {}): AssembledConte
   }
 }
 
-/** What the engine must know of the test model. */
+/** The declaration of the test model. */
 export const testModel = {
   provider: 'test',
   id: 'test-model',
@@ -43,7 +43,7 @@ export const testModel = {
   maxOutputTokens: 8_192,
 }
 
-/** An engine whose provider `test` is a server at `url`. */
+/** An engine with a server at `url` as the provider `test`. */
 export function engineAt(
   url: string,
   options: AgentEngineOptions = {},
@@ -59,7 +59,7 @@ export function engineAt(
   })
 }
 
-/** An engine whose provider `test` answers as the script says. */
+/** An engine with a scripted provider `test`. */
 export function scriptedEngine(replies: ScriptedReply[], options: AgentEngineOptions = {}) {
   const provider = scriptedProvider(replies)
   const engine = new AgentEngine({ providers: { test: provider }, models: [testModel], ...options })
@@ -78,7 +78,7 @@ export function textOf(events: StreamEvent[]): string {
   return events.map((event) => (event.type === 'token' ? event.text : '')).join('')
 }
 
-/** A folder that is gone after the test. */
+/** A folder that is deleted after the test. */
 export function tempDir(): { path: string; file: string; remove: () => void } {
   const path = mkdtempSync(join(tmpdir(), 'agent-engine-test-'))
   return {

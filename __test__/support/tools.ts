@@ -1,5 +1,5 @@
-// Runs of tools against a script: the calls of the model go in, the results that it receives come out.
-// It must never look inside the engine: everything is read from results, events and requests.
+// Runs tools with a scripted provider: its input is the model's calls, its output the results that the model receives. It must never
+// read internal state of the engine: everything is read from results, events and requests.
 
 import type {
   AgentEngineOptions,
@@ -37,7 +37,7 @@ export function callTools(...calls: [name: string, args?: unknown][]): ScriptedR
   return { toolCalls: calls.map(([name, args]): ScriptedCall => ({ name, arguments: args ?? {} })) }
 }
 
-/** Runs `replies`, and then, where they are used up, a reply `done`. */
+/** Runs `replies`, and then a reply `done`. */
 export async function runTools(
   tools: AgentTool[],
   replies: ScriptedReply[],
@@ -87,7 +87,7 @@ export function textOf(toolResults: SentToolResult | undefined): string {
     .join('')
 }
 
-/** What a test compares of a call: the fields that do not differ from run to run. */
+/** The compared fields of a call: those that are equal in every run. */
 export function outline({ id, toolName, params, result, error, status, sequence }: AgentToolCall) {
   return { id, toolName, params, result, error, status, sequence }
 }

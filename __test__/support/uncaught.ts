@@ -1,11 +1,11 @@
-// Fails a test that leaves an uncaught error or an unhandled rejection behind. It must never hide one from another listener.
+// Fails a test with an uncaught error or an unhandled rejection. It must never hide one from another listener.
 
 import { afterEach, beforeEach, expect } from 'vitest'
 
 const stray: unknown[] = []
 const onStray = (error: unknown) => stray.push(error)
 
-/** Watches every test of the file that calls it. */
+/** Checks every test of the file that calls it. */
 export function expectNothingStray(): void {
   beforeEach(() => {
     stray.length = 0

@@ -1,5 +1,5 @@
 // pi's own tools, unchanged: createCodingTools of pi-coding-agent 0.54.0 and pi's messages, through a script and over HTTP.
-// It never imitates pi: what is tested is the published package.
+// It must never imitate pi: the published package is tested.
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -26,7 +26,7 @@ beforeEach(() => {
 
 afterEach(() => dir.remove())
 
-/** A working day: write a file, read it, edit it, run it. */
+/** A session of work: write a file, read it, edit it, run it. */
 const rounds: [name: string, args: object][] = [
   ['write', { path: 'greet.sh', content: 'echo "hello $1"\n' }],
   ['read', { path: 'greet.sh' }],
@@ -38,9 +38,9 @@ function expectDone() {
   expect(readFileSync(join(cwd, 'greet.sh'), 'utf8')).toBe('echo "good morning $1"\n')
 }
 
-test('write, read, edit and bash work through a script; results, details and record are whole', async () => {
+test('write, read, edit and bash work with a script; results, details and record are complete', async () => {
   const tools = createCodingTools(cwd)
-  // What each tool itself returned, to compare by identity.
+  // The return value of each tool, to compare by identity.
   const returned: unknown[] = []
   for (const tool of tools) {
     const { execute } = tool
@@ -73,7 +73,7 @@ test('write, read, edit and bash work through a script; results, details and rec
   expect(edited.details).toBe((returned[2] as AgentToolResult<unknown>).details)
 })
 
-test('the same day over HTTP, with Anthropic and with OpenAI chat: the servers see the definitions and every result', async () => {
+test('the same session over HTTP, with Anthropic and with OpenAI chat: the servers receive the definitions and every result', async () => {
   for (const api of ['anthropic-messages', 'openai-chat'] as const) {
     const isAnthropic = api === 'anthropic-messages'
     const server = await testServer(
@@ -117,7 +117,7 @@ test('the same day over HTTP, with Anthropic and with OpenAI chat: the servers s
   }
 })
 
-test('a failing read, a failing edit and a failing command are reported as errors, with pi’s own messages, and the run goes on', async () => {
+test('a failing read, a failing edit and a failing command are reported as errors, with pi’s own messages, and the run continues', async () => {
   const tools = createCodingTools(cwd)
   writeFileSync(join(cwd, 'a.txt'), 'one\n')
   const failing: [string, object][] = [
@@ -145,7 +145,7 @@ test('a failing read, a failing edit and a failing command are reported as error
   )
 })
 
-test('arguments are validated and coerced before pi’s tools see them', async () => {
+test('arguments are validated and coerced before pi’s tools receive them', async () => {
   writeFileSync(
     join(cwd, 'long.txt'),
     Array.from({ length: 50 }, (_, n) => `line ${n + 1}`).join('\n'),
@@ -257,7 +257,7 @@ test('an abort while bash runs kills its processes; the run ends as aborted and 
     { id: 'c1', toolName: 'bash', status: 'failed', error: 'aborted' },
   ])
   expect(events.at(-1)).toMatchObject({ type: 'stream_end', final: true })
-  // pi's tool saw the signal: it killed the tree, and its report is not used.
+  // pi's tool received the signal: it killed the process tree, and its result is not used.
   expect(await settled).toContain('Command aborted')
   const pid = Number(readFileSync(join(cwd, 'pid'), 'utf8'))
   expect(() => process.kill(pid, 0)).toThrow('ESRCH')
@@ -267,7 +267,7 @@ test('an abort while bash runs kills its processes; the run ends as aborted and 
   await server.close()
 })
 
-test('a time limit of ours ends pi’s bash too, and is reported to the model', async () => {
+test('the engine’s time limit ends pi’s bash too, and is reported to the model', async () => {
   const tools = createCodingTools(cwd).map((tool) => ({ ...tool, timeoutMs: 200 }))
   const { toolResults, result } = await runTools(tools, [
     callTools(['bash', { command: 'sleep 300' }]),
@@ -279,7 +279,7 @@ test('a time limit of ours ends pi’s bash too, and is reported to the model', 
   expect(result.stopReason).toBe('end_turn')
 })
 
-test('a tool typed by pi, with a TypeBox schema, runs as it stands', async () => {
+test('a tool typed by pi, with a TypeBox schema, runs unchanged', async () => {
   const parameters = Type.Object({
     city: Type.String(),
     days: Type.Optional(Type.Integer({ minimum: 1 })),
@@ -306,7 +306,7 @@ test('a tool typed by pi, with a TypeBox schema, runs as it stands', async () =>
   expect(result.toolCalls[0]?.result).toMatchObject({ details: { source: 'window' } })
 })
 
-test('a history of pi messages is sent as the conversation it is', async () => {
+test('a history of pi messages is sent as the same conversation', async () => {
   const usage = {
     input: 1,
     output: 1,

@@ -1,5 +1,5 @@
-// pi's own types against ours: its tools and its messages pass as they are (`tsc -p .` over this file is the test).
-// It is never run. It is apart from types.test-d.ts, because pi's dependencies do not pass `skipLibCheck: false`.
+// pi's own types and the package's: pi's tools and messages type-check unchanged (`tsc -p .` over this file is the test). It must
+// never be run. It is separate from types.test-d.ts, because pi's dependencies do not pass `skipLibCheck: false`.
 
 import type { AgentTool as PiAgentTool } from '@mariozechner/pi-agent-core'
 import type { Message as PiAiMessage, Tool as PiAiTool } from '@mariozechner/pi-ai'

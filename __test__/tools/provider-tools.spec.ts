@@ -1,5 +1,5 @@
-// Owns the tools that the provider runs itself: their blocks come back as they were, a paused answer goes on, and no other
-// model sees them. It must never look at columns; that is ledger/rows.spec.ts.
+// Provider-run tools: their blocks are sent back unchanged, a paused answer continues, and no other model receives them. It must
+// never read columns: ledger/rows.spec.ts does.
 
 import { describe, expect, test } from 'vitest'
 import type { AgentResult } from '../../index.js'
@@ -8,12 +8,12 @@ import { context, engineAt, readAll, testModel, textOf } from '../support/engine
 import { anthropic } from '../support/servers/anthropic.js'
 import { type Seen, sse } from '../support/servers/server.js'
 
-/** A block that comes whole, byte for byte. */
+/** A block that is sent whole, byte for byte. */
 const whole = (index: number, raw: string) =>
   `event: content_block_start\ndata: {"type":"content_block_start","index":${index},"content_block":${raw}}\n\n` +
   anthropic.blockStop(index)
 
-/** What the search came back with, spelled as no JSON writer would. */
+/** The search result, in an unusual JSON spelling. */
 const FOUND =
   '{"type": "web_search_tool_result","tool_use_id":"srvtoolu_1", "content":[{"type":"web_search_result","url":"https:\\/\\/example.com","encrypted_content":"Eq\\u002b9==","age":1.50}]}'
 const SEARCH =
@@ -35,7 +35,7 @@ const paused = () =>
   anthropic.blockStop(2) +
   anthropic.end('pause_turn', { output: 20 })
 
-/** Has the results, and answers with a citation. */
+/** Returns the results, and answers with a citation. */
 const found = () =>
   anthropic.start({ input: 300 }, 'msg_b') +
   whole(0, FOUND) +
@@ -72,7 +72,7 @@ async function searched() {
 }
 
 describe('an answer that paused while the provider searched', () => {
-  test('goes back as it was, and the run ends in one answer', async () => {
+  test('is sent back unchanged, and the run ends with one answer', async () => {
     const { server, events, result } = await searched()
     expect(server.seen).toHaveLength(2)
     expect(contents(server.seen[1])).toEqual([
@@ -98,7 +98,7 @@ describe('an answer that paused while the provider searched', () => {
     expect(result.toolCalls).toEqual([])
   })
 
-  test('is paid for twice, and the context is as large as the last call reports', async () => {
+  test('is paid for twice, and the context size is that of the last call', async () => {
     const { result } = await searched()
     expect(result.usage).toMatchObject({ inputTokens: 400, outputTokens: 50, totalTokens: 450 })
     expect(result.contextTokens).toBe(330)
@@ -122,7 +122,7 @@ describe('an answer that paused while the provider searched', () => {
     )
   })
 
-  test('leaves its text and nothing else for another model', async () => {
+  test('has only its text for another model', async () => {
     const { runNext } = await searched()
     const next = await runNext({ model: 'other-model' })
     expect(contents(next)).toEqual([
@@ -135,12 +135,12 @@ describe('an answer that paused while the provider searched', () => {
     for (const mark of ['srvtoolu', 'sig-a', 'encrypted', 'a search']) {
       expect(next?.raw).not.toContain(mark)
     }
-    // The provider that wrote it gets it back afterwards.
+    // Its own provider gets it back afterwards.
     expect((await runNext())?.raw).toContain(SEARCH)
   })
 })
 
-test('a ninth pause ends the run, and the next turn asks without the search that has no result', async () => {
+test('a ninth pause ends the run, and the next turn leaves out the search without a result', async () => {
   const server = await serving(
     ...Array.from({ length: 9 }, () => sse(paused())),
     sse(anthropic.answer('next')),

@@ -1,5 +1,5 @@
-// Results of tools that are larger than what is stored of them: cut and marked before anything walks them.
-// It measures the work by counting it, never by time.
+// Tool results over the limits of storage: cut and marked before they are read in full. It counts the work and must never measure
+// time.
 
 import { afterEach, expect, test, vi } from 'vitest'
 import type { AgentResult } from '../../index.js'
@@ -29,7 +29,7 @@ async function runWithResult(value: () => unknown) {
   return { result, stored: turn?.toolCalls[0]?.result, sent: textOf(sent) }
 }
 
-test('of a text of 30 million characters its two ends are stored, and nothing reads the rest', async () => {
+test('the two ends of a text of 30 million characters are stored, and the rest is not read', async () => {
   const text = `begin${'x'.repeat(30_000_000)}end`
   const stringify = JSON.stringify
   let longest = 0
@@ -40,7 +40,7 @@ test('of a text of 30 million characters its two ends are stored, and nothing re
   const { result, stored, sent } = await runWithResult(() => text)
   expect(longest).toBeLessThanOrEqual(MAX_RESULT)
   expect(result.toolCalls[0]).toMatchObject({ status: 'completed' })
-  // The caller has its own object, whole.
+  // The caller has its own whole object.
   expect(result.toolCalls[0]?.result).toBe(text)
   expect(stored).toMatch(
     /^beginx+\n\[… \d+ of 30000008 characters were cut here: of one result 4194304 characters of JSON are kept …\]\nx+end$/,
@@ -52,19 +52,19 @@ test('of a text of 30 million characters its two ends are stored, and nothing re
   expect(sent).toMatch(/xend$/)
 })
 
-test('a text of control characters is bounded as JSON, where each takes six', async () => {
+test('a text of control characters is limited by its JSON, with six characters each', async () => {
   const { stored } = await runWithResult(() => '\u0001'.repeat(5_000_000))
   expect(JSON.stringify(stored).length).toBeLessThanOrEqual(MAX_RESULT)
   expect(String(stored)).toMatch(/of 5000000 characters were cut here/)
 })
 
-test('a cut goes through no character', async () => {
+test('a cut never splits a character', async () => {
   const { stored } = await runWithResult(() => '\u{1f600}'.repeat(3_000_000))
   expect(String(stored)).not.toMatch(/\p{Surrogate}/u)
   expect(String(stored)).not.toContain('\ufffd')
 })
 
-test('a long list is read as far as it is stored', async () => {
+test('a long list is read only as far as it is stored', async () => {
   let reads = 0
   const list = new Proxy(new Array(1_000_000).fill(7), {
     get: (target, key, receiver) => {
@@ -100,7 +100,7 @@ test.each<[string, () => unknown]>([
   expect(sent.length).toBeLessThanOrEqual(400_000)
 })
 
-test('what a tool throws is bounded as well', async () => {
+test('an error of a tool is limited as well', async () => {
   const { result } = await runTools(
     [
       tool('t', () => {
@@ -112,7 +112,7 @@ test('what a tool throws is bounded as well', async () => {
   expect(result.toolCalls[0]?.error?.length).toBeLessThanOrEqual(65_536)
 })
 
-test('within the bound the JSON is that of JSON.stringify, whatever the value', () => {
+test('within the limit the JSON equals that of JSON.stringify, for any value', () => {
   let seed = 7
   const random = (below: number) => {
     seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0
@@ -162,7 +162,7 @@ test('within the bound the JSON is that of JSON.stringify, whatever the value', 
     const expected = JSON.stringify(value)
     expect(boundedJson(value, 1e9)).toEqual({ json: expected, cut: false })
     const room = random(40)
-    // Of plain JSON what is cut is a beginning. (A field without JSON is found out about behind its name.)
+    // Plain JSON is cut to a prefix. (A field without JSON is detected after its name.)
     const plain = expected === undefined ? null : JSON.parse(expected)
     const whole = JSON.stringify(plain)
     const { json, cut } = boundedJson(plain, room)

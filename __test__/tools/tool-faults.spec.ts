@@ -1,5 +1,5 @@
-// Tools that misbehave (docs/rules/faults.md#tool-faults): whatever one does, the model receives a failure, the run goes on, the process lives.
-// It never expects more of a broken tool than that its call has exactly one answer.
+// Tools that misbehave (docs/rules/faults.md#tool-faults): the model receives a failure, the run continues, the process lives. A
+// call must never have more or less than one result.
 
 import { expect, test } from 'vitest'
 import type { PlainTool, StreamEvent } from '../../index.js'
@@ -191,11 +191,11 @@ test('a message of an error is cut at 65,536 characters', async () => {
     [tool('t', thrower(new Error(`${'x'.repeat(65_535)}\u{1f600}tail`)))],
     [callTools(['t'])],
   )
-  // The cut goes through a surrogate pair: half a character becomes U+FFFD.
+  // The cut splits a surrogate pair: half a character becomes U+FFFD.
   expect(result.toolCalls[0]?.error).toBe(`${'x'.repeat(65_535)}\ufffd`)
 })
 
-test('lone surrogates in an answer become U+FFFD for the model and the ledger; the caller gets the value', async () => {
+test('lone surrogates in a result become U+FFFD for the model and the ledger; the caller gets the value', async () => {
   const value = { cut: 'half \ud83d', whole: '\u{1f600}' }
   const { result, toolResults } = await runTools([tool('t', () => value)], [callTools(['t'])])
   expect(textOf(toolResults[0])).toBe('{"cut":"half \\ud83d","whole":"\u{1f600}"}')
@@ -205,7 +205,7 @@ test('lone surrogates in an answer become U+FFFD for the model and the ledger; t
   expect(plain.toolResults[0]?.isError).toBe(false)
 })
 
-test('3,000 levels are JSON that the ledger and the result hold', async () => {
+test('3,000 levels of JSON are stored in the ledger and the result', async () => {
   const dir = tempDir()
   const value = deep(3_000)
   const { engine } = scriptedEngine([callTools(['t']), 'done'], { ledger: { path: dir.file } })
@@ -221,7 +221,7 @@ test('3,000 levels are JSON that the ledger and the result hold', async () => {
   dir.remove()
 })
 
-test('details that JSON cannot hold never fail a call', async () => {
+test('details that JSON cannot represent never fail a call', async () => {
   for (const details of [
     5n,
     circular(),
@@ -237,7 +237,7 @@ test('details that JSON cannot hold never fail a call', async () => {
   }
 })
 
-test('a long answer is cut for the model in the middle; the caller and the ledger have it whole', async () => {
+test('a long result is cut for the model in the middle; the caller and the ledger have it whole', async () => {
   const dir = tempDir()
   const long = `begin ${'ä'.repeat(1_000_000)} end`
   const { engine, provider } = scriptedEngine([callTools(['t']), 'done'], {
@@ -255,10 +255,10 @@ test('a long answer is cut for the model in the middle; the caller and the ledge
   expect(request.length).toBeLessThan(250_000)
   expect(request).toContain('begin ä')
   expect(request).toContain('ä end')
-  expect(request).toContain('characters were cut here; the full result is kept')
+  expect(request).toContain('characters were cut here; the full result is stored')
 })
 
-test('resolving twice, or resolving and then throwing, answers once', async () => {
+test('resolving twice, or resolving and then throwing, gives one result', async () => {
   const twice = tool('twice', () => ({
     then(resolve: (value: string) => void, reject: (error: Error) => void) {
       resolve('first')
@@ -272,7 +272,7 @@ test('resolving twice, or resolving and then throwing, answers once', async () =
   expect(result.toolCalls.map((call) => call.result)).toEqual(['first'])
 })
 
-test('answers and updates after the time limit are discarded, whether they fulfil or reject', async () => {
+test('results and updates after the time limit are discarded, fulfilled or rejected', async () => {
   const late = [deferred<string>(), deferred<string>()]
   const updates: unknown[] = []
   const lateUpdates: ((partial: unknown) => void)[] = []
@@ -313,7 +313,7 @@ test('answers and updates after the time limit are discarded, whether they fulfi
   expect(events.filter((event) => event.type === 'tool_status')).toHaveLength(4)
 })
 
-test('an abort ends a run whose tool ignores its signal; its late answer and updates go nowhere', async () => {
+test('an abort ends a run whose tool ignores its signal; its late result and updates are discarded', async () => {
   const late = deferred<string>()
   const updates: unknown[] = []
   let update: (partial: unknown) => void = () => {}
@@ -343,7 +343,7 @@ test('an abort ends a run whose tool ignores its signal; its late answer and upd
   await engine.close()
 })
 
-test('no tool begins after an abort, also when its start was on the way', async () => {
+test('no tool starts after an abort, also if its start was pending', async () => {
   const began: string[] = []
   let abort = () => {}
   const make = (name: string) =>
@@ -393,7 +393,7 @@ test('a throwing onToolUpdate or onToolResult harms neither the tool nor the run
   expect(result.toolCalls[0]).toMatchObject({ status: 'completed', result: 'whole' })
 })
 
-test('a tool that is taken apart while the run goes on runs as it was given', async () => {
+test('a tool that is modified during the run runs as it was passed', async () => {
   const fragile = tool('fragile', () => 'whole')
   const { engine } = scriptedEngine([callTools(['fragile']), 'done'])
   const run = engine.run(context({ tools: [fragile] }))
@@ -404,7 +404,7 @@ test('a tool that is taken apart while the run goes on runs as it was given', as
   expect(result.toolCalls[0]).toMatchObject({ status: 'completed', result: 'whole' })
 })
 
-test('a call of a response that was cut off is never executed', async () => {
+test('a call of a cut response is never executed', async () => {
   let executed = 0
   const tools = [
     tool('t', () => {
@@ -418,7 +418,7 @@ test('a call of a response that was cut off is never executed', async () => {
     anthropic.blockStart(0, { type: 'tool_use', id: 'c1', name: 't', input: {} }) +
     anthropic.delta(0, { type: 'input_json_delta', partial_json: '{"command":"rm -rf /home/u' })
   const bodies = [
-    // The arguments are whole, and still the answer may not be.
+    // The arguments are whole, but the answer may not be.
     whole.slice(0, whole.indexOf('event: message_delta')),
     whole.slice(0, whole.indexOf('event: message_stop')),
     half,
@@ -465,7 +465,7 @@ test('a call of a response that was cut off is never executed', async () => {
   expect(executed).toBe(0)
 })
 
-test('the same call id twice in one answer: both are answered, the model sees each result once', async () => {
+test('the same call id twice in one answer: both get a result, and the model receives each once', async () => {
   const server = await testServer(
     sse(anthropic.calls(['same', 't', { n: 1 }], ['same', 't', { n: 2 }])),
     sse(anthropic.answer('ok')),

@@ -1,5 +1,5 @@
-// The loop over tools that live in JavaScript: order, overlap, limits, retries, and what the model receives.
-// It never tests what a broken tool does (tools/tool-faults.spec.ts) or what a schema refuses (tools/validation.spec.ts).
+// The tool loop with tools in JavaScript: order, overlap, limits, retries, and what the model receives. Broken tools are in
+// tools/tool-faults.spec.ts, schemas in tools/validation.spec.ts; it must never test those.
 
 import { Type } from '@sinclair/typebox'
 import { expect, test } from 'vitest'
@@ -26,7 +26,7 @@ import {
 
 const text = (value: string) => [{ type: 'text', text: value }]
 
-test('a string is sent as text, and the call holds the string', async () => {
+test('a string is sent as text, and the call has the string', async () => {
   const { result, toolResults, requests } = await runTools(
     [tool('clock', () => 'noon')],
     [callTools(['clock', { zone: 'UTC' }])],
@@ -65,7 +65,7 @@ test.each<[string, unknown, string]>([
   expect(result.toolCalls[0]?.result).toBe(value)
 })
 
-test("a result in pi's shape is sent as its content; the very object, details included, is in the result", async () => {
+test("a result in pi's shape is sent as its content; the same object, details included, is in the result", async () => {
   const details = { handle: () => 1, big: 5n, self: {} as unknown }
   details.self = details
   const value = {
@@ -84,7 +84,7 @@ test("a result in pi's shape is sent as its content; the very object, details in
   expect((result.toolCalls[0]?.result as typeof value).details).toBe(details)
 })
 
-test('a pi result with isError is a failure for the model, and the call holds the object with its details', async () => {
+test('a pi result with isError is a failure for the model, and the call has the object with its details', async () => {
   const value = {
     content: [{ type: 'text', text: 'no such row' }],
     details: { row: 7 },
@@ -175,7 +175,7 @@ test("a plain tool receives the provider's id, the idempotency key of its call, 
   expect(infos[0]?.signal.aborted).toBe(false)
 })
 
-test('the model is offered name, description and schema; label and policy stay here', async () => {
+test('the model receives name, description and schema, and neither label nor policy', async () => {
   const server = await testServer(sse(anthropic.answer('hi')))
   const parameters = Type.Object({ path: Type.String({ description: 'A path' }) })
   const engine = engineAt(server.url)
@@ -211,7 +211,7 @@ test('the model is offered name, description and schema; label and policy stay h
   expect(server.seen[0]?.raw).not.toContain('timeoutMs')
 })
 
-test('model, tools, model: each round sees the results of the one before, in both protocols', async () => {
+test('model, tools, model: each round has the results of the previous one, in both protocols', async () => {
   const add = tool('add', ({ a, b }: { a: number; b: number }) => a + b)
   for (const api of ['anthropic-messages', 'openai-chat'] as const) {
     const server =
@@ -295,7 +295,7 @@ test.each([
   },
 )
 
-test('results are sent in call order, whatever the order of finishing', async () => {
+test('results are sent in call order, for any order of finishing', async () => {
   const gates = Object.fromEntries(['a', 'b', 'c'].map((name) => [name, deferred<string>()]))
   const finished: string[] = []
   let started = 0
@@ -303,7 +303,7 @@ test('results are sent in call order, whatever the order of finishing', async ()
     tool(
       name,
       async () => {
-        // Once all run, they are let go in the opposite order, each after the one before has finished.
+        // Once all run, they are released in the opposite order, each after the previous one has finished.
         if (++started === 3) gates.c?.resolve('c')
         const value = await gates[name]?.promise
         finished.push(name)
@@ -504,7 +504,7 @@ test('without retries a failing tool runs once', async () => {
   expect(tries).toBe(1)
 })
 
-test('an answer that comes after its own time limit never answers the retry', async () => {
+test('a result after its own time limit is never the result of the retry', async () => {
   const first = deferred<string>()
   const second = deferred<string>()
   const signals: AbortSignal[] = []
@@ -513,7 +513,7 @@ test('an answer that comes after its own time limit never answers the retry', as
     (_, call) => {
       signals.push(call.signal)
       if (signals.length === 1) return first.promise
-      // The first execution answers now, late; it must not stand in for the second.
+      // The first execution returns now, late; it must not replace the second.
       first.resolve('late')
       setImmediate(() => setImmediate(() => second.resolve('in time')))
       return second.promise
@@ -526,7 +526,7 @@ test('an answer that comes after its own time limit never answers the retry', as
   expect(signals.map((signal) => signal.aborted)).toEqual([true, false])
 })
 
-test('a late first answer leaves the retry its signal', async () => {
+test('a late first result does not affect the signal of the retry', async () => {
   const first = deferred<string>()
   const signals: AbortSignal[] = []
   const aborted = deferred<void>()
@@ -550,7 +550,7 @@ test('a late first answer leaves the retry its signal', async () => {
   expect(signals.map((signal) => signal.aborted)).toEqual([true, true])
 })
 
-test('a call of an unknown tool is answered with the names of the known ones; the others run', async () => {
+test('the result of an unknown tool has the names of the known ones; the others run', async () => {
   const { result, toolResults } = await runTools(
     [tool('read', () => 'r'), tool('write', () => 'w')],
     [callTools(['raed'], ['write'])],
@@ -577,7 +577,7 @@ test('names of JavaScript itself are names like others', async () => {
   ])
 })
 
-test('arguments are the tool’s own: what it does to them changes neither the record nor the next call', async () => {
+test('a tool’s changes of its arguments affect neither the record nor the next call', async () => {
   const seen: unknown[] = []
   const rude = tool('rude', (params: { list: number[]; __proto__?: unknown }) => {
     seen.push(structuredClone(params))
@@ -640,8 +640,8 @@ test('the text before the calls, the calls and their results are one turn in res
   expect(JSON.stringify(stored[0])).toContain('one')
 })
 
-test('two runs at once call their own tools', async () => {
-  // A script each: one for both would be handed out in whatever order the calls come.
+test('two concurrent runs call their own tools', async () => {
+  // A script each: with one for both, the order of the replies would be undefined.
   const script = () => scriptedProvider([callTools(['t']), 'done'])
   const engine = new AgentEngine({ providers: { left: script(), right: script() } })
   const results = await Promise.all(

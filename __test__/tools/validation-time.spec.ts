@@ -1,5 +1,5 @@
-// Checking arguments is bounded and can be stopped, whatever the schema: no pattern, keyword or size holds up a run for
-// long, or another run at all. It must never measure time: what holds up shows by what comes before what.
+// Checking arguments is bounded and can be stopped, for any schema: no pattern, keyword or size delays a run for long, or another
+// run at all. It must never measure time: the order of events shows a delay.
 
 import { expect, test } from 'vitest'
 import {
@@ -15,7 +15,7 @@ import { sse, testServer } from '../support/servers/server.js'
 import { callTools, runTools, textOf, tool, toolResultsIn } from '../support/tools.js'
 import { PATTERNS } from '../support/values/patterns.js'
 
-/** Refers back, and so has no bound but its steps: each letter can be taken in two ways. */
+/** Has back-references, so only its steps are limited: each letter can match in two ways. */
 const EVIL = '^(x?)(?:a|a)*b\\1$'
 const VICTIM = 'a'.repeat(3_000)
 
@@ -46,7 +46,7 @@ async function resultOf(parameters: object, args: unknown) {
   return ran ? undefined : textOf(answer)
 }
 
-test.each(PATTERNS)('%s: the pattern takes what JavaScript takes', async (_, pattern, texts) => {
+test.each(PATTERNS)('%s: the pattern matches as in JavaScript', async (_, pattern, texts) => {
   const regex = (() => {
     try {
       return new RegExp(pattern, 'u')
@@ -78,7 +78,7 @@ test.each([
   else expect(answer).toContain('s: must match pattern')
 })
 
-test('a check that takes too long is reported to the model, and the run goes on', async () => {
+test('a check that takes too long is reported to the model, and the run continues', async () => {
   const answer = await resultOf(withPattern(EVIL), { s: VICTIM })
   expect(answer).toContain(
     'root: checking the arguments against the tool’s schema takes too long'.replace('’', "'"),
@@ -127,7 +127,7 @@ test.each<[string, object, unknown]>([
   expect(await resultOf(parameters, args)).toContain('takes too long')
 })
 
-test('what is large, deep or recursive and fits is taken', async () => {
+test('large, deep or recursive values within the limits are accepted', async () => {
   const tree = {
     type: 'object',
     properties: { v: { $ref: '#/$defs/f' } },
@@ -155,7 +155,7 @@ test('what is large, deep or recursive and fits is taken', async () => {
   expect(await resultOf(long, { s: 'word, '.repeat(600_000) })).toBeUndefined()
 })
 
-test('a pattern of names with look-around sorts names as JavaScript does', async () => {
+test('a pattern of names with look-around matches names as in JavaScript', async () => {
   const parameters = {
     type: 'object',
     patternProperties: {
@@ -174,7 +174,7 @@ test('a pattern of names with look-around sorts names as JavaScript does', async
   expect(await resultOf(parameters, {})).toBeUndefined()
 })
 
-test('a schema whose patterns together are too large is refused before anything is sent', () => {
+test('a schema with too large patterns is refused before anything is sent', () => {
   const { engine } = scriptedEngine(['done'])
   const properties = Object.fromEntries(
     Array.from({ length: 200 }, (_, n) => [`p${n}`, { pattern: `^${n}(?:abcdefghij){1,999}$` }]),
@@ -187,7 +187,7 @@ test('a schema whose patterns together are too large is refused before anything 
   return engine.close()
 })
 
-test('runs whose every call has an evil pattern do not hold up a run beside them', async () => {
+test('runs with expensive patterns in every call do not delay a run beside them', async () => {
   const server = await testServer()
   const dir = tempDir()
   let rounds = 0
@@ -250,10 +250,10 @@ test('runs whose every call has an evil pattern do not hold up a run beside them
   dir.remove()
 })
 
-test('an abort ends the wait for a check: no call of the batch is judged after it', {
+test('an abort ends the wait for a check: no call of the batch is checked after it', {
   timeout: 300_000,
 }, async () => {
-  // So many that a slow machine aborts before they are all checked.
+  // Enough calls that a slow machine aborts before they are all checked.
   const calls = Array.from({ length: 1_000 }, (): [string, unknown] => ['t', { s: VICTIM }])
   const { engine, provider } = scriptedEngine([callTools(...calls), 'done'])
   const run = engine.run(
@@ -270,7 +270,7 @@ test('an abort ends the wait for a check: no call of the batch is judged after i
   )
   const result = await run.result
   expect(result.stopReason).toBe('aborted')
-  // Those that were judged before the abort, however many, and then aborted ones only.
+  // The calls checked before the abort, and then only aborted ones.
   const errors = result.toolCalls.map((call) => call.error)
   const judged = errors.indexOf('aborted')
   expect(errors.length).toBe(calls.length)

@@ -1,5 +1,5 @@
-// Arguments against schemas: what is coerced as pi does it (docs/rules/pi.md#validation-and-coercion), what is refused, and what the model receives then.
-// It never runs a tool with arguments that its schema refuses.
+// Arguments and schemas: coercion as in pi (docs/rules/pi.md#validation-and-coercion), refused arguments, and the error for the
+// model. A tool must never run with arguments that its schema refuses.
 
 import { type TSchema, Type } from '@sinclair/typebox'
 import { expect, test } from 'vitest'
@@ -7,11 +7,11 @@ import { context, scriptedEngine } from '../support/engine.js'
 import { textOf, tool, toolResultsIn } from '../support/tools.js'
 
 interface Checked {
-  /** What the tool got; undefined where it was not run. */
+  /** The arguments of the tool; undefined if it was not run. */
   got: unknown
-  /** What the model received where it was not. */
+  /** The error for the model if it was not run. */
   refusal: string | undefined
-  /** What the call's record holds. */
+  /** The call's record. */
   params: unknown
 }
 
@@ -106,7 +106,7 @@ test.each<[string, TSchema, unknown, string]>([
   expect(params).toEqual({})
 })
 
-test('every failing path is reported, with what was received', async () => {
+test('every failing path is reported, with the received value', async () => {
   const parameters = Type.Object({
     path: Type.String(),
     limit: Type.Integer(),
@@ -130,7 +130,7 @@ test('the report of refused arguments is short, however long they are', async ()
   expect(refusal?.length).toBeLessThan(1_000)
 })
 
-test('nested values and the items of arrays are coerced where they are', async () => {
+test('nested values and the items of arrays are coerced in place', async () => {
   const parameters = Type.Object({
     outer: Type.Object({ inner: Type.Array(Type.Object({ n: Type.Number(), b: Type.Boolean() })) }),
     pair: Type.Tuple([Type.Number(), Type.String()]),
@@ -160,7 +160,7 @@ test('nested values and the items of arrays are coerced where they are', async (
   })
 })
 
-test('a valid value is never touched, whatever else is coerced', async () => {
+test('a valid value is never changed, whatever else is coerced', async () => {
   const { got } = await check(
     object({ either: { type: ['string', 'number'] }, n: { type: 'number' } }),
     { either: '5', n: '6', extra: { kept: ['7'] } },
@@ -183,7 +183,7 @@ test('keys have the order in which the model wrote them', async () => {
   expect(Object.keys(got as object)).toEqual(['z', 'm', 'a'])
 })
 
-test('$defs and $ref are followed, also where they refer back to themselves', async () => {
+test('$defs and $ref are followed, also if they are recursive', async () => {
   const parameters = object(
     { tree: { $ref: '#/$defs/node' } },
     {
@@ -211,7 +211,7 @@ test("TypeBox's recursive schema works", async () => {
   expect(got).toEqual({ id: 1, children: [{ id: 2, children: [] }] })
 })
 
-test('anyOf, oneOf, enum and const: what fits is taken, what can be coerced is, the rest is refused', async () => {
+test('anyOf, oneOf, enum and const: a valid value is accepted, another is coerced if possible and refused otherwise', async () => {
   const either = Type.Object({ v: Type.Union([Type.Number(), Type.Null()]) })
   expect((await check(either, { v: '5' })).got).toEqual({ v: 5 })
   expect((await check(either, { v: null })).got).toEqual({ v: null })
@@ -280,7 +280,7 @@ test('large integers of the model reach the tool as JavaScript reads them', asyn
   expect(refusal).toContain('root: the arguments are not valid JSON: number out of range')
 })
 
-test('a pattern that explodes is bounded, and the run goes on', async () => {
+test('an exponential pattern is bounded, and the run continues', async () => {
   const { got, refusal } = await check(Type.Object({ s: Type.String({ pattern: '^(a+)+$' }) }), {
     s: `${'a'.repeat(60)}!`,
   })
@@ -294,7 +294,7 @@ test('a pattern with look-around works', async () => {
   expect((await check(parameters, { s: '.hidden' })).got).toBeUndefined()
 })
 
-test('a tool without parameters takes any object; `true`-like subschemas pass everything', async () => {
+test('a tool without parameters accepts any object; `true`-like subschemas accept everything', async () => {
   expect((await check(undefined, { a: [1] })).got).toEqual({ a: [1] })
   expect((await check(object({ any: {}, yes: true }), { any: '5', yes: null })).got).toEqual({
     any: '5',
@@ -302,7 +302,7 @@ test('a tool without parameters takes any object; `true`-like subschemas pass ev
   })
 })
 
-test('the coercions are those of pi 0.54.0 itself, value by value, but that no valid value is changed', async () => {
+test('the coercions equal those of pi 0.54.0, value by value, except that no valid value is changed', async () => {
   const { validateToolArguments } = await import('@mariozechner/pi-ai')
   const schemas = {
     number: Type.Number(),
@@ -355,7 +355,7 @@ test('the coercions are those of pi 0.54.0 itself, value by value, but that no v
       }
     }
   }
-  // pi changes values that are valid: the first alternative of a union takes what a later one would have had.
+  // pi changes valid values: the first alternative of a union coerces a value that is valid for a later one.
   expect(differences).toEqual([
     'union true: pi {"v":1}, here {"v":true}',
     'union false: pi {"v":0}, here {"v":false}',

@@ -1,5 +1,5 @@
-// Budgets through the public API: what is held back, what is refused before it is sent, and what a restart remembers.
-// It must never look at the engine's inside; what was sent is the scripted provider's record.
+// Budgets through the public API: reservations, calls refused before they are sent, and the state after a restart. It must never
+// read internal state of the engine: the scripted provider records the requests.
 
 import { expect, test } from 'vitest'
 import {
@@ -21,7 +21,7 @@ const usage = {
   cacheWriteTokens: 0,
   reasoningTokens: 0,
 }
-/** What a call of `usage` costs. */
+/** The cost of a call with `usage`. */
 const SPENT = 0.0006
 
 function start(
@@ -39,7 +39,7 @@ function start(
 const answers = (count: number): ScriptedReply[] =>
   Array.from({ length: count }, () => ({ text: 'ok', usage }))
 
-test('a call that could pass the budget of its run is not made, and what came before it stays', async () => {
+test('a call that could exceed the budget of its run is not made, and the earlier output stays', async () => {
   const { file } = folder()
   const { engine, provider } = start(
     [{ text: 'I look.', toolCalls: [{ name: 'look' }], usage }, { text: 'never' }],
@@ -57,11 +57,11 @@ test('a call that could pass the budget of its run is not made, and what came be
   expect(result.usage.totalTokens).toBe(150)
   const turn = await engine.ledger.turn(result.turnId)
   expect(turn).toMatchObject({ status: 'failed', error: { code: 'budget_tokens' } })
-  // A run's budget ends with it; the next one has its own.
+  // A run's budget ends with the run; the next run has its own.
   expect(engine.budgets()).toEqual([])
 })
 
-test('where a price is unknown, nothing is bought of a budget in money', async () => {
+test('with an unknown price and a budget in money no call is made', async () => {
   const { engine, provider } = start(answers(1), [{ per: 'session', maxCost: 5 }], {
     models: [testModel],
   })
@@ -70,7 +70,7 @@ test('where a price is unknown, nothing is bought of a budget in money', async (
   expect(provider.requests).toHaveLength(0)
 })
 
-test('64 runs at once never pass a cap together', async () => {
+test('64 concurrent runs together never exceed a cap', async () => {
   const cap = 0.2
   const gated = answers(64).map((reply) => ({ ...(reply as object), gate: 'go' }))
   const { engine, provider } = start([...gated, ...answers(64)], [{ per: 'day', maxCost: cap }])
@@ -86,7 +86,7 @@ test('64 runs at once never pass a cap together', async () => {
       if (error?.detail.code === 'budget_cost') refused++
     })
   await expect.poll(() => provider.requests.length + refused, { timeout: 20_000 }).toBe(64)
-  // The worst of a call is 0.01 for its answer, and little for its prompt: 19 fit.
+  // The maximum cost of a call is 0.01 for its answer, and little for its prompt: 19 fit.
   const [held] = engine.budgets()
   expect(held.usedCost).toBe(0)
   expect(provider.requests).toHaveLength(19)
@@ -105,7 +105,7 @@ test('64 runs at once never pass a cap together', async () => {
   expect(day.key).toMatch(/^\d{4}-\d\d-\d\d$/)
 })
 
-test('what was spent before a restart counts for sessions, agents and days', async () => {
+test('spending before a restart counts for sessions, agents and days', async () => {
   const { file } = folder()
   const budgets: BudgetOptions[] = [
     { per: 'session', maxTokens: 10_000 },
@@ -137,7 +137,7 @@ test('what was spent before a restart counts for sessions, agents and days', asy
   expect(refused.error?.detail.kind).toBe('budget_exceeded')
 })
 
-test('a fork is paid by the agent of what it was forked from', async () => {
+test('a fork is charged to the agent of its origin', async () => {
   const { file } = folder()
   const budgets: BudgetOptions[] = [{ per: 'agent', only: 'main', maxTokens: 1_100 }]
   const { engine, provider } = start(answers(2), budgets, { ledger: { path: file } })
@@ -146,14 +146,14 @@ test('a fork is paid by the agent of what it was forked from', async () => {
   expect(fork.agentId).toBe('main')
   const refused = await engine.run(context({ sessionLabel: fork.label })).result
   expect(refused.error?.detail.kind).toBe('budget_exceeded')
-  // One that is not there yet, too, with its first turn.
+  // Also a session that does not exist yet, with its first turn.
   const beside = { sessionLabel: 'a new one', parentTurnId: main.turnId }
   expect((await engine.run(context(beside)).result).error?.detail.kind).toBe('budget_exceeded')
   expect(provider.requests).toHaveLength(1)
   expect(engine.budgets()).toMatchObject([{ key: 'main', usedTokens: 150, heldTokens: 0 }])
 })
 
-test('a call that fails gives back what it held, and each try pays for itself', async () => {
+test('a failed call releases its reservation, and each attempt is charged separately', async () => {
   const { engine, provider } = start(
     [{ error: { status: 500, message: 'down' } }, { text: 'ok', usage }],
     [{ per: 'session', maxTokens: 5_000 }],
@@ -164,7 +164,7 @@ test('a call that fails gives back what it held, and each try pays for itself', 
   expect(engine.budgets()).toMatchObject([{ usedTokens: 150, heldTokens: 0 }])
 })
 
-test('a compaction pays too, and one that is refused leaves the session as it was', async () => {
+test('a compaction is charged too, and a refused one does not change the session', async () => {
   const { file } = folder()
   const turns = answers(6)
   const { engine, provider } = start(turns, [{ per: 'session', maxTokens: 2_250 }], {

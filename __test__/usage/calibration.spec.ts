@@ -1,5 +1,5 @@
-// Estimates that learn how a model counts: through the public API, against a server whose tokenizer is not ours.
-// It must never depend on how many tokens a real model would count.
+// Calibrated estimates: through the public API, against a server with a different tokenizer. It must never depend on the token
+// count of a real model.
 
 import { describe, expect, test } from 'vitest'
 import { AgentEngine, type AgentEngineOptions, type AssembledContext } from '../../index.js'
@@ -19,7 +19,7 @@ const model = {
 const SUMMARY =
   '## Goal\nG\n\n## Constraints & preferences\nC\n\n## Progress\nP\n\n## Key decisions\nK\n\n## Next steps\nN\n\n## Critical context\n(none)'
 
-/** Our tokens of a text of this many. */
+/** A text of this many estimated tokens. */
 const words = (tokens: number, first = '') => `${first} `.padEnd(4 * tokens, 'word ')
 
 function texts({ body }: Seen): string[] {
@@ -28,7 +28,7 @@ function texts({ body }: Seen): string[] {
   )
 }
 
-/** A server that counts `times` as many tokens as we do, and refuses what does not fit its window. */
+/** A server that counts `times` as many tokens as the estimate, and refuses prompts over its window. */
 async function counting(times: number) {
   const prompts: number[] = []
   let overflows = 0
@@ -73,8 +73,8 @@ const near = (estimate: number, counted: number) => {
   expect(estimate).toBeLessThan(counted * 1.03)
 }
 
-describe.each([2, 0.5])('a model that counts %d tokens for one of ours', (times) => {
-  test('after one call the estimate of the next is right, also after a restart', async () => {
+describe.each([2, 0.5])('a model that counts %d tokens per estimated token', (times) => {
+  test('after one call the estimate of the next is correct, also after a restart', async () => {
     const world = await counting(times)
     const { file } = folder()
     const first = world.engine({ ledger: { path: file } })
@@ -84,13 +84,13 @@ describe.each([2, 0.5])('a model that counts %d tokens for one of ours', (times)
     near(naive * times, world.prompts[0] ?? 0)
     const { tokens, systemTokens, toolTokens, messageTokens } = await first.countTokens(next)
     expect(systemTokens + toolTokens + messageTokens).toBe(tokens)
-    // Of another ledger, nobody knows anything.
+    // Another ledger has no calibration.
     const { tokens: strange } = await world.engine().countTokens(userTurn(words(600)))
     expect(strange).toBe(naive)
     await first.close()
     const second = world.engine({ ledger: { path: file } })
     expect((await second.countTokens(next)).tokens).toBe(tokens)
-    // What was measured is reported as it was measured.
+    // Reported usage is never changed.
     const { usage, contextTokens } = await second.run(next).result
     near(tokens, world.prompts[1] ?? 0)
     expect(usage.inputTokens).toBe(world.prompts[1])
@@ -104,7 +104,7 @@ describe.each([2, 0.5])('a model that counts %d tokens for one of ours', (times)
   })
 })
 
-test('compaction comes at the right point, also in the first call after a restart', async () => {
+test('compaction happens at the right point, also in the first call after a restart', async () => {
   const world = await counting(2)
   const { file } = folder()
   // At most 6,800 tokens, with a fifth of an estimate as its margin: 5,667 by the server's count.
@@ -124,7 +124,7 @@ test('compaction comes at the right point, also in the first call after a restar
   expect(compaction).toMatchObject({ trigger: 'context_limit' })
   near(compaction?.tokensBefore ?? 0, 6 * 1_000)
   await first.close()
-  // Our own count of this prompt is far below the limit: only who knows the model makes room for it.
+  // The raw estimate of this prompt is far below the limit: only a calibrated engine compacts.
   const second = world.engine({ ledger: { path: file } })
   const large = await second.run(userTurn(words(2_000, 'large'))).result
   expect(large.compaction).toMatchObject({ trigger: 'context_limit' })
@@ -132,7 +132,7 @@ test('compaction comes at the right point, also in the first call after a restar
   expect(world.overflows()).toBe(0)
 })
 
-test('a model that counts more has its budgets held back by its own count, and one that counts less by ours', async () => {
+test('budgets reserve the calibrated count if it is higher, and the estimate otherwise', async () => {
   for (const [times, size] of [
     [2, 1_000],
     [0.5, 1_800],

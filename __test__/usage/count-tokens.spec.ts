@@ -1,5 +1,5 @@
-// countTokens: what an estimate is made of, when the provider is asked, and what a failure looks like.
-// It must never depend on how many tokens a real model would count.
+// countTokens: the parts of an estimate, exact counts of the provider, and failures. It must never depend on the token count of a
+// real model.
 
 import { describe, expect, test } from 'vitest'
 import type { AgentEngine, AgentEngineError, AssembledContext } from '../../index.js'
@@ -44,7 +44,7 @@ async function counted(engine: AgentEngine, changes: Partial<AssembledContext>, 
 }
 
 describe('an estimate', () => {
-  test('is of system, tools, history and message, and asks nobody', async () => {
+  test('is the sum of system, tools, history and message, without a request', async () => {
     expect(await counted(engineAt(server.url), sized)).toEqual(estimate)
     expect(server.connections()).toBe(0)
   })
@@ -61,7 +61,7 @@ describe('an estimate', () => {
     expect(count).toMatchObject({ systemTokens: 3, messageTokens: 1_200, toolTokens: 6 })
   })
 
-  test('takes the session’s history from the ledger, and waits for no run of it', async () => {
+  test('reads the session’s history from the ledger, and waits for no run of it', async () => {
     const dir = tempDir()
     const { engine, provider } = scriptedEngine(
       [words(50), { steps: [{ gate: 'open' }, { text: 'later' }] }],
@@ -82,7 +82,7 @@ describe('an estimate', () => {
 })
 
 describe('an exact count', () => {
-  test('is the provider’s, of the very prompt a run would send', async () => {
+  test('is the provider’s, of the prompt that a run would send', async () => {
     const engine = engineAt(server.url)
     const changes = { ...sized, headers: { 'x-team': 'red' }, maxResponseTokens: 9 }
     expect(await engine.countTokens(context(changes), { exact: true })).toEqual({
@@ -102,7 +102,7 @@ describe('an exact count', () => {
     expect(count?.body).toEqual(prompt)
   })
 
-  test('is an estimate, marked so, where the API or the server cannot count', async () => {
+  test('is a marked estimate if the API or the server cannot count', async () => {
     expect(await counted(engineAt(server.url, {}, { api: 'openai-chat' }), sized, true)).toEqual(
       estimate,
     )
@@ -113,7 +113,7 @@ describe('an exact count', () => {
     expect(server.seen).toHaveLength(1)
   })
 
-  test('rejects with the provider’s message, and is not tried again', async () => {
+  test('rejects with the provider’s message, and is not retried', async () => {
     server.use(
       status(429, { error: { type: 'rate_limit_error', message: 'slow down' } }),
       status(404, { error: { type: 'not_found_error', message: 'model: nobody' } }),
@@ -125,7 +125,7 @@ describe('an exact count', () => {
     const failed: AgentEngineError[] = []
     for (let n = 0; n < 5; n++) {
       failed.push(await rejected(engine.countTokens(context(), { exact: true })))
-      // What failed counts for the key, as of any call.
+      // The failure counts for the key, as of any call.
       await engine.resetProfile('p1')
     }
     await engine.close()
@@ -154,7 +154,7 @@ describe('an exact count', () => {
   })
 })
 
-test('what is wrong with the call rejects as run() throws', async () => {
+test('a wrong argument rejects with the error that run() throws', async () => {
   const engine = engineAt(server.url)
   const refusalOf = async (promise: Promise<unknown>) => {
     const { code, field } = await rejected(promise)

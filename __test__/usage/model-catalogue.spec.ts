@@ -1,5 +1,5 @@
-// What the engine knows of models, seen from outside: limits, prices and names, and what an unknown one gets.
-// It must never depend on the price of a model of the catalogue: those change.
+// The model catalogue through the public API: limits, prices and names, and the defaults of an unknown model. It must never depend
+// on the price of a model of the catalogue: those change.
 
 import { describe, expect, test } from 'vitest'
 import { AgentEngine, type AgentEngineError, type ModelDeclaration } from '../../index.js'
@@ -16,7 +16,7 @@ const server = serverPerTest(() =>
   sse(anthropic.answer('ok', { input: 1_000_000, output: 1_000_000 })),
 )
 
-/** An engine whose provider has the name that the catalogue knows, and is a loopback server. */
+/** An engine with a loopback server as a provider of the catalogue. */
 const known = (models: ModelDeclaration[] = []) =>
   new AgentEngine({
     providers: { anthropic: { baseUrl: server.url } },
@@ -57,7 +57,7 @@ test('a temperature is left out for a model of the catalogue that refuses one', 
   expect(server.seen.map(({ body }) => body.temperature)).toEqual([undefined, 0.5])
 })
 
-test('a declaration adds what the catalogue does not know and changes what it does', async () => {
+test('a declaration adds models to the catalogue and overrides its fields', async () => {
   const engine = known([
     { provider: 'anthropic', id: 'claude-haiku-4-5', maxOutputTokens: 777 },
     {
@@ -84,7 +84,7 @@ test('a declaration adds what the catalogue does not know and changes what it do
   expect(costs.slice(1)).toEqual([4, 4, 4])
 })
 
-test('the price of a long prompt is that of its step, and a free model costs 0', async () => {
+test('a long prompt has the price of its tier, and a free model costs 0', async () => {
   const flat = { cacheRead: null, cacheWrite: null }
   const tiers = [{ inputTokensAbove: 200_000, input: 10, output: 20, ...flat, cacheWrite1h: null }]
   const window = { contextWindow: 2_000_000 }
@@ -111,7 +111,7 @@ test('the price of a long prompt is that of its step, and a free model costs 0',
   expect(costs).toEqual([30, 0, null])
 })
 
-test('cached tokens without a price for them leave the cost unknown', async () => {
+test('cached tokens without a price make the cost unknown', async () => {
   server.use(sse(anthropic.answer('ok', { input: 10, cached: 5, output: 10 })))
   const engine = known([{ provider: 'anthropic', id: 'own', contextWindow: 50_000, cost }])
   const result = await engine.run(context({ provider: 'anthropic', model: 'own' })).result
@@ -161,7 +161,7 @@ describe('models()', () => {
     await engine.close()
   })
 
-  test('lists what a filter lets through', async () => {
+  test('lists the models that match a filter', async () => {
     const engine = known([{ provider: 'zebra', id: 'own', contextWindow: 50_000 }])
     const all = engine.models()
     expect(engine.models({ provider: 'zebra' }).map(({ id }) => id)).toEqual(['own'])

@@ -1,5 +1,5 @@
-// Usage that a server made up: zeros, a constant 1, what a cut stream had announced. It is estimated, and marked so.
-// It must never assert how a real model counts: only what is plausible beside our own estimate.
+// Placeholder usage of a server: zeros, a constant 1, the announcement of a cut stream. It is estimated, and marked so. It must
+// never assert the count of a real model, only whether it is plausible beside the estimate.
 
 import { expect, test } from 'vitest'
 import type { ScriptedReply, ScriptedUsage } from '../../index.js'
@@ -9,7 +9,7 @@ import { context, engineAt, testModel } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
 import { sseThenHold, testServer } from '../support/servers/server.js'
 
-/** US dollars a million tokens. */
+/** US dollars per million tokens. */
 const cost = { input: 1, output: 10, cacheRead: 0.5, cacheWrite: 2, cacheWrite1h: null, tiers: [] }
 /** Texts of known size: 4 characters are a token. */
 const words = (tokens: number) => 'a'.repeat(4 * tokens)
@@ -60,13 +60,13 @@ test.each<[string, ScriptedUsage | undefined, [number, number, boolean]]>([
   })
 })
 
-test('a prompt that came from the cache is no placeholder', async () => {
+test('a prompt read from the cache is no placeholder', async () => {
   const usage = { inputTokens: 3, cachedInputTokens: 390, outputTokens: 60 }
   const result = await start([{ text: words(60), usage }]).run(context(asked)).result
   expect(result).toMatchObject({ usage: { ...usage, totalTokens: 453 }, usageEstimated: false })
 })
 
-test('an image that a server counts as little is no placeholder', async () => {
+test('a low count for an image is no placeholder', async () => {
   const usage = { inputTokens: 90, outputTokens: 60 }
   const image = { type: 'image', mimeType: 'image/png', data: 'aGk=' } as const
   const content = [{ type: 'text', text: words(10) }, image] as const
@@ -76,7 +76,7 @@ test('an image that a server counts as little is no placeholder', async () => {
   expect(result).toMatchObject({ usage, usageEstimated: false })
 })
 
-test('a model without a price costs null by an estimate too, and a free one 0', async () => {
+test('an estimated cost is null without a price, and 0 for a free model', async () => {
   const unknown = await start([{ text: words(60), usage: NOTHING }], null).run(context(asked))
     .result
   expect([unknown.cost, unknown.usageEstimated]).toEqual([null, true])
@@ -86,7 +86,7 @@ test('a model without a price costs null by an estimate too, and a free one 0', 
   expect([nothing.cost, nothing.usageEstimated]).toEqual([0, true])
 })
 
-test('a budget is not passed by calls that report nothing', async () => {
+test('calls without reported usage do not exceed a budget', async () => {
   const replies = Array.from({ length: 12 }, () => ({ text: words(60), usage: NOTHING }))
   const engine = closing(
     new AgentEngine({
@@ -108,7 +108,7 @@ test('a budget is not passed by calls that report nothing', async () => {
   expect(answered).toBeLessThan(7)
 })
 
-test('an aborted stream has the prompt tokens that it announced, and its output is counted from its text', async () => {
+test('an aborted stream has its announced prompt tokens, and its output is counted from its text', async () => {
   const server = await testServer(
     sseThenHold(
       anthropic.start({ input: 380 }),

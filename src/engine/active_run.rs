@@ -1,4 +1,6 @@
-//! A run with what it shares and where its events go: what calls and compactions are made for.
+//! A run under way, with its shared parts and its event queue.
+//!
+//! It must never decide the next step: the machine does.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -33,7 +35,7 @@ impl ActiveRun {
         self.run.bounds.try_guard(work).await
     }
 
-    /// What is left of the run's time.
+    /// The remaining time of the run.
     pub(crate) fn remaining(&self) -> Duration {
         self.run.bounds.remaining(&self.shared.clock)
     }
@@ -49,7 +51,7 @@ impl ActiveRun {
         machine.feed(event, &mut tick)
     }
 
-    /// Who pays for the run's calls.
+    /// The accounts that the run's calls are charged to.
     pub(crate) fn payer(&self) -> Payer<'_> {
         Payer {
             turn_id: Some(&self.run.turn_id),
@@ -58,13 +60,13 @@ impl ActiveRun {
         }
     }
 
-    /// How the run's model counts tokens.
+    /// The calibration of the run's model.
     pub(crate) fn ratio(&self) -> Ratio {
         let target = &self.run.target;
         self.shared.calibrations.of(&target.provider_name, &target.model_name)
     }
 
-    /// How the window of the run's model is divided.
+    /// The limits of the window of the run's model.
     pub(crate) fn window_budget(&self) -> Budget {
         let (run, guard) = (&self.run, &self.shared.guard);
         super::context::window_budget(&run.context, &run.target.model, guard)

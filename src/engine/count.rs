@@ -1,4 +1,4 @@
-//! Counting the tokens of a context without running it: by estimate, or by asking the provider.
+//! Counts the tokens of a context without running it: by estimate, or by the provider.
 //!
 //! It must never write, start a run, or return an estimate as a count.
 
@@ -24,13 +24,13 @@ use turn::machine::Interrupt;
 use turn::transcript::Projector;
 use turn::{estimate, retry};
 
-/// What precedes the current message.
+/// The history before the current message.
 enum Before {
-    Given(Vec<Message>),
+    FromHost(Vec<Message>),
     Turns(Vec<HistoryTurn>),
 }
 
-/// What is counted, and for which model.
+/// A context to count, and its model.
 pub(crate) struct CountParts {
     context: AssembledContext,
     target: ModelTarget,
@@ -61,7 +61,7 @@ impl CountParts {
     }
 }
 
-/// Counts what a run would send with its first call; with `exact` the provider is asked where its API can count.
+/// Counts the tokens of the first call of a run; with `exact` the provider counts, where its API supports that.
 pub(crate) async fn count(
     shared: Arc<EngineShared>,
     parts: CountParts,
@@ -91,7 +91,7 @@ pub(crate) async fn count(
     let provider = target.provider.as_ref();
     let mut conversation = Conversation::new(target.transcript());
     match &before {
-        Before::Given(messages) => conversation.push_flat(messages, provider),
+        Before::FromHost(messages) => conversation.push_flat(messages, provider),
         Before::Turns(turns) => {
             turns.iter().for_each(|turn| conversation.push_turn(turn, provider));
         }
@@ -105,7 +105,7 @@ pub(crate) async fn count(
     })
 }
 
-/// Asks the provider once; it ends with the context's time, or with the engine.
+/// Sends one request to the provider; it ends with the context's time, or with the engine.
 async fn count_exactly(
     shared: &EngineShared,
     parts: &CountParts,
@@ -122,7 +122,7 @@ async fn count_exactly(
             target,
             profile: profile.as_deref(),
             request: request.clone(),
-            // It is a request, and its tokens are not processed.
+            // It counts as a request, but its tokens are not processed.
             prompt: PromptSize::default(),
             number: 1,
             claim: priority_of(&context.session_label).into(),
@@ -161,15 +161,15 @@ async fn before(
     context: &AssembledContext,
 ) -> Result<Before, StorageError> {
     if let Some(history) = &context.history {
-        return Ok(Before::Given(history.clone()));
+        return Ok(Before::FromHost(history.clone()));
     }
-    let Some(journal) = journal else { return Ok(Before::Given(Vec::new())) };
+    let Some(journal) = journal else { return Ok(Before::FromHost(Vec::new())) };
     let label = &journal.session_named(&context.session_label).await?;
     let mut history = journal.history(label, None, None).await?;
     if history.head.is_none()
         && let Some(parent) = &context.parent_turn_id
     {
-        // A session that begins at a turn of another one.
+        // A new session that begins at a turn of another one.
         history = journal.history(label, Some(parent), None).await?;
     }
     Ok(Before::Turns(history.turns))
@@ -178,7 +178,7 @@ async fn before(
 fn messages_tokens(mut projector: Projector, before: &Before, context: &AssembledContext) -> u64 {
     let tokens = |messages: Vec<Message>| estimate::message_tokens(&messages);
     let history: u64 = match before {
-        Before::Given(messages) => tokens(projector.project_flat(messages)),
+        Before::FromHost(messages) => tokens(projector.project_flat(messages)),
         Before::Turns(turns) => {
             turns.iter().map(|turn| tokens(projector.project_history(turn))).sum()
         }

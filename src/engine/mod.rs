@@ -1,7 +1,7 @@
-//! The engine: starts runs, drives them, and closes when they are done.
+//! The engine: starts runs, drives them, and closes when they have ended.
 //!
 //! It must never know SQLite or JavaScript: it uses a [`model::Journal`], a [`crate::tools::ToolHost`] and an
-//! [`EventQueue`]. This file only hands names on; `ARCHITECTURE.md` says which inner room may use which.
+//! [`EventQueue`]. This file only re-exports names; `ARCHITECTURE.md` defines which inner room may use which.
 
 mod active_run;
 mod call;
@@ -22,7 +22,7 @@ mod tasks;
 
 pub(crate) use compaction::{CompactionOptions, ManualCompaction, PruningOptions};
 pub(crate) use context::ContextGuard;
-pub(crate) use events::{Batch, EventQueue, Notify, RECORD_BYTES, RecordKind};
+pub(crate) use events::{EventQueue, Notify, RECORD_BYTES, RecordBatch, RecordKind};
 pub(crate) use facade::Engine;
 pub(crate) use failover::FailoverOptions;
 pub(crate) use limits::{Budgets, GovernorOptions};

@@ -1,4 +1,4 @@
-//! What a host makes an engine of, and what it gives to a run.
+//! The parts of an engine, and the handles of a run. It must never act.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::state::RunControl;
 use super::tasks::Tasks;
 use crate::tools::ToolHost;
 
-/// What connects a run and its host.
+/// The handles that connect a run and its host.
 pub(crate) struct RunHandles {
     /// Runs its tools.
     pub host: Arc<dyn ToolHost>,
@@ -30,36 +30,36 @@ pub(crate) struct RunHandles {
     pub hook: Option<Arc<dyn RequestHost>>,
 }
 
-/// Parts an engine is made of.
+/// The parts of an engine.
 pub(crate) struct EngineParts {
-    /// Providers by the name a context uses.
+    /// The providers, by the name that contexts use.
     pub providers: HashMap<String, ProviderEntry>,
     /// The known models.
     pub catalogue: Catalogue,
     /// Where turns are committed; `None` stores nothing.
     pub journal: Option<Arc<dyn Journal>>,
-    /// How much of a run it gets.
+    /// How much of a run it records.
     pub journal_mode: JournalMode,
     /// Time and ids.
     pub clock: Clock,
-    /// Where runs live.
+    /// The tasks of the runs.
     pub tasks: Tasks,
-    /// Limit of one tool in milliseconds, where neither the tool nor the context names one.
+    /// Limit of one tool in milliseconds, where neither the tool nor the context sets one.
     pub tool_timeout_ms: Option<u64>,
-    /// How room is made in a full window; `None` for never.
+    /// How a full window is compacted; `None` for never.
     pub compaction: Option<CompactionOptions>,
     /// When old tool results are pruned; `None` for never.
     pub pruning: Option<PruningOptions>,
-    /// When a run gets a warning for its window, or is refused for it.
+    /// When a run gets a warning because of its window, or is refused.
     pub guard: ContextGuard,
     /// The limits of spending.
     pub budgets: Budgets,
-    /// How runs go on when a profile or a model fails.
+    /// How runs continue when a profile or a model fails.
     pub failover: FailoverOptions,
-    /// How calls are held back for their provider's rate limits; `None` for never.
+    /// The options of the rate governor; `None` for off.
     pub governor: Option<GovernorOptions>,
     /// Where the state of profiles is stored; `None` for in memory only.
     pub profiles: Option<Arc<dyn ProfileStore>>,
-    /// Where it is stored how models count tokens; `None` for in memory only.
+    /// The store of the calibration; `None` for in memory only.
     pub ratios: Option<Arc<dyn RatioStore>>,
 }

@@ -9,7 +9,7 @@ use base::error::{EngineError, ErrorCode};
 use model::{Api, Catalogue, InputError, ModelFilter, ModelInfo, quoted};
 use provider::{Provider, ProviderKeys};
 
-/// A provider the engine can call, and the keys it is called with.
+/// A provider of the engine, with its keys.
 pub(crate) struct ProviderEntry {
     /// The provider.
     pub provider: Arc<dyn Provider>,
@@ -21,7 +21,7 @@ pub(crate) struct ProviderEntry {
 pub(crate) struct Providers {
     entries: HashMap<String, ProviderEntry>,
     catalogue: Catalogue,
-    /// Models that were looked up, by provider and name.
+    /// Looked-up models, by provider and name.
     models: Mutex<HashMap<(String, String), Arc<ModelInfo>>>,
 }
 
@@ -66,16 +66,16 @@ impl Providers {
         self.models.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A provider's model, as the catalogue has it.
+    /// The catalogue's entry of a provider's model.
     pub(crate) fn model(
         &self,
         provider: &str,
         model: &str,
         api: Api,
     ) -> Result<Arc<ModelInfo>, EngineError> {
-        /// A script has no window of its own.
+        /// The window of the scripted provider.
         const SCRIPTED_WINDOW: u64 = 200_000;
-        /// More names than an engine is asked for in its life; past it, names are looked up each time.
+        /// The maximum number of cached names; above it, names are looked up each time.
         const MOST_CACHED: usize = 1_000;
         let name = (provider.to_owned(), model.to_owned());
         if let Some(cached) = self.looked_up().get(&name) {

@@ -1,6 +1,7 @@
-//! Turns that a crash has interrupted: listing them, and closing one (docs/rules/turns-and-streams.md#session-pointer, docs/rules/sessions-and-ledger.md#commit-points).
+//! Interrupted turns: lists them, and closes one (docs/rules/turns-and-streams.md#session-pointer,
+//! docs/rules/sessions-and-ledger.md#commit-points).
 //!
-//! It must never run a tool: a resumed turn is driven as every run.
+//! It must never run a tool: a resumed turn is a normal run.
 
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ pub(crate) async fn context(shared: &EngineShared, turn_id: &str) -> Result<Stri
     turn.context_json().map_err(|_| damaged(&turn).into())
 }
 
-/// Closes an interrupted turn as failed. What it produced stays (docs/rules/turns-and-streams.md#session-pointer).
+/// Closes an interrupted turn as failed. Its output stays (docs/rules/turns-and-streams.md#session-pointer).
 pub(crate) async fn discard(shared: &EngineShared, turn_id: &str) -> Result<(), EngineError> {
     let journal = journal_of(shared)?;
     let found = journal.interrupted(Some(turn_id)).await?.pop();
@@ -72,7 +73,7 @@ fn closed_turn(
 ) -> Result<TurnEnd, StorageError> {
     let mut new_id = || clock.new_id();
     let mut defaults = Defaults { new_id: &mut new_id, now_ms: clock.now_ms() };
-    // An altered context is not trusted; closing the turn needs no more of it than its names.
+    // An altered context is not used; closing the turn needs only its names.
     let json = if turn.altered { turn.bare_context_json() } else { turn.context_json() };
     let context = json
         .ok()
@@ -108,7 +109,7 @@ fn closed_turn(
     let end = turn_end(&context, &machine, &outcome, &ended, position);
     let (messages, tool_calls) = machine.into_parts();
     let error = interrupted().message;
-    // Whether a delta was emitted before is known where the events are.
+    // Whether a delta was emitted is recorded with the events.
     let last_event = Some(StreamEvent::StreamError { error, partial: false, seq: 0 });
     Ok(TurnEnd { messages, tool_calls, epoch: Some(turn.epoch), last_event, ..end })
 }

@@ -1,6 +1,6 @@
-//! What all runs of an engine share.
+//! The parts that all runs of an engine share.
 //!
-//! It must never act: each part has its room.
+//! It must never act: each part has its own room.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use base::clock::Clock;
 use base::error::{EngineError, ErrorCode};
 use model::Journal;
 
-/// How much of a run the journal gets.
+/// How much of a run the journal records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum JournalMode {
-    /// Every commit point: after a crash the turn is known, and its finished tools are not run again.
+    /// Every commit point: after a crash the turn can be resumed, and its finished tools are not run again.
     #[default]
     Full,
     /// The finished turn, as one transaction.
@@ -37,7 +37,7 @@ pub(crate) struct EngineShared {
     pub(crate) budgets: Budgets,
     pub(crate) governor: Governor,
     pub(crate) keys: Arc<Keyring>,
-    /// Cancelled when the engine closes: a count, which no run waits for, ends then.
+    /// Cancelled when the engine closes: it ends the counts, which close() does not wait for.
     pub(crate) closing: CancellationToken,
 }
 

@@ -1,6 +1,6 @@
-//! Every task of the engine: spawned here, counted here, waited for at close.
+//! Every task of the engine: spawned here, counted here, awaited at close.
 //!
-//! It owns the runtime. Nothing else may spawn.
+//! It owns the runtime. No other file may spawn a task, and it must never drop a task that still runs.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,11 +19,11 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Tasks on the process's shared runtime, which is made at first use and never torn down: a worker thread of Node may
-    /// end while others go on.
+    /// Tasks on the process's shared runtime, which is created at first use and never dropped: a worker thread of Node may end
+    /// while others continue.
     ///
     /// # Errors
-    /// The system gives no threads, or no descriptors for them; the next call tries again.
+    /// The system has no free threads or descriptors; the next call tries again.
     pub(crate) fn shared() -> std::io::Result<Self> {
         let mut shared = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
         let handle = match shared.take() {
@@ -40,7 +40,7 @@ impl Tasks {
         Self { handle, tracker: TaskTracker::new() }
     }
 
-    /// Another set of tasks on the same runtime, waited for apart.
+    /// Another set of tasks on the same runtime, awaited separately.
     #[must_use]
     pub(crate) fn sibling(&self) -> Self {
         Self::on(self.handle.clone())
@@ -52,7 +52,7 @@ impl Tasks {
         self.tracker.spawn_on(task, &self.handle);
     }
 
-    /// Waits until every task has ended. New ones may still be spawned; the caller closes the doors first.
+    /// Waits until every task has ended. New ones may still be spawned, so the caller refuses new runs first.
     pub(crate) async fn finished(&self) {
         self.tracker.close();
         self.tracker.wait().await;

@@ -1,4 +1,4 @@
-//! Whole runs over the scripted provider, without JavaScript: every end, every abort point, the order of the events.
+//! Whole runs with the scripted provider, without JavaScript: every end, every abort point, the order of the events.
 
 mod failover;
 
@@ -22,13 +22,13 @@ use model::{
 };
 use provider::{Provider, ProviderKeys, Script, ScriptedProvider};
 
-/// A journal in memory: what was committed, and the head.
+/// A journal in memory: the committed turns, and the head.
 #[derive(Default)]
 struct Memory {
     turns: Mutex<Vec<TurnEnd>>,
-    /// What is written of the turn that runs.
+    /// The written part of the running turn.
     open: Mutex<Option<(Vec<Message>, Vec<ToolCallRecord>)>>,
-    /// What each step wrote, in words.
+    /// What each step wrote, as text.
     steps: Mutex<Vec<String>>,
     /// How steps are refused.
     refuses: Mutex<Option<StorageErrorKind>>,
@@ -163,7 +163,7 @@ impl Memory {
             return Err(StorageError::new(StorageErrorKind::Full, "the disk is full"));
         }
         if turn.epoch.is_some() {
-            // What was written on the way, and what is new.
+            // The facts of earlier steps and of this one.
             let opened = self.open.lock().unwrap().take().unwrap();
             let (messages, calls) = (turn.messages, turn.tool_calls);
             (turn.messages, turn.tool_calls) = opened;
@@ -187,7 +187,7 @@ impl Memory {
     }
 }
 
-/// Tools: `echo` answers, `hang` never does, `fail` fails.
+/// Tools: `echo` returns, `hang` never does, `fail` fails.
 #[derive(Default)]
 struct Host {
     calls: Arc<AtomicUsize>,
@@ -212,9 +212,9 @@ impl ToolHost for Host {
 }
 
 #[derive(Default)]
-struct Bell(Signal);
+struct TestNotify(Signal);
 
-impl Notify for Bell {
+impl Notify for TestNotify {
     fn ready(&self, _queue: &Arc<EventQueue>, _news: bool, _urgent: bool) {
         self.0.notify_one();
     }
@@ -230,7 +230,7 @@ struct Rig {
 struct Started {
     control: Arc<RunControl>,
     queue: Arc<EventQueue>,
-    bell: Arc<Bell>,
+    notify: Arc<TestNotify>,
     seen: Vec<(u32, String)>,
 }
 
@@ -268,8 +268,8 @@ impl Rig {
         Self { engine, provider, journal, host: Arc::default() }
     }
 
-    /// Waits until the provider was asked this often.
-    async fn asked(&self, times: usize) {
+    /// Waits until the provider has received this many requests.
+    async fn requests(&self, times: usize) {
         let count = || -> usize {
             let requests: Value = serde_json::from_str(&self.provider.requests_json()).unwrap();
             requests.as_array().unwrap().len()
@@ -295,36 +295,36 @@ impl Rig {
         let context =
             parse_context(&context.to_string(), &mut Defaults { new_id: &mut new_id, now_ms: 0 })
                 .unwrap();
-        let bell = Arc::new(Bell::default());
-        let queue = EventQueue::new(1, true, Arc::clone(&bell) as Arc<dyn Notify>);
+        let notify = Arc::new(TestNotify::default());
+        let queue = EventQueue::new(1, true, Arc::clone(&notify) as Arc<dyn Notify>);
         let host = Arc::clone(&self.host) as Arc<dyn ToolHost>;
         let control = Arc::new(RunControl::default());
         self.engine.start(context, host, Arc::clone(&queue), Arc::clone(&control), None).unwrap();
-        Started { control, queue, bell, seen: Vec::new() }
+        Started { control, queue, notify, seen: Vec::new() }
     }
 }
 
 impl Started {
     fn read(&mut self) {
-        let mut batch = Batch::default();
+        let mut batch = RecordBatch::default();
         self.queue.drain(&mut batch, usize::MAX);
         let units: Vec<u16> = batch.text.encode_utf16().collect();
         let mut start = 0;
-        for row in batch.rows.chunks(Batch::WIDTH) {
+        for row in batch.rows.chunks(RecordBatch::WIDTH) {
             let end = row[4] as usize;
             self.seen.push((row[1], String::from_utf16(&units[start..end]).unwrap()));
             start = end;
         }
     }
 
-    /// Reads until a record of this kind holds this text.
+    /// Reads until a record of this kind has this text.
     async fn until(&mut self, kind: RecordKind, part: &str) {
         loop {
             self.read();
             if self.seen.iter().any(|(k, text)| *k == kind as u32 && text.contains(part)) {
                 return;
             }
-            self.bell.0.notified().await;
+            self.notify.0.notified().await;
         }
     }
 
@@ -365,7 +365,7 @@ fn call(name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_with_tools_is_told_in_order_and_committed_before_its_end() {
+async fn the_events_of_a_turn_with_tools_are_in_order_and_its_commit_precedes_its_end() {
     let rig = Rig::new(&json!([
         { "thinking": "hm", "text": "let me see", "toolCalls": [call("echo"), call("fail")] },
         { "text": "done", "usage": { "inputTokens": 7, "outputTokens": 2 } },
@@ -404,7 +404,7 @@ async fn a_turn_with_tools_is_told_in_order_and_committed_before_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_turn_of_a_session_sees_the_last_one() {
+async fn the_next_turn_of_a_session_has_the_last_one_in_its_context() {
     let rig = Rig::new(&json!(["one", "two"]));
     rig.start(&json!({})).end().await;
     rig.start(&json!({ "currentMessage": { "role": "user", "content": "again" } })).end().await;
@@ -439,14 +439,14 @@ async fn aborted_at(
     for call in &commit.tool_calls {
         assert!(call.completed_at.is_some(), "every call is closed");
     }
-    let asked = rig.provider.requests_json();
+    let requests = rig.provider.requests_json();
     tokio::time::advance(Duration::from_secs(100)).await;
-    assert_eq!(rig.provider.requests_json(), asked, "no call of the model after the abort");
+    assert_eq!(rig.provider.requests_json(), requests, "no call of the model after the abort");
     (result, events)
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abort_before_the_first_step_asks_nobody() {
+async fn an_abort_before_the_first_step_calls_no_model() {
     let (_, events) = aborted_at(json!(["x"]), async |_, _| {}).await;
     assert_eq!(events, ["stream_start", "end true"]);
 }
@@ -455,14 +455,14 @@ async fn an_abort_before_the_first_step_asks_nobody() {
 async fn an_abort_while_waiting_for_the_first_token() {
     let script = json!([{ "gate": "never", "text": "x" }]);
     let (_, events) = aborted_at(script, async |_, rig| {
-        rig.asked(1).await;
+        rig.requests(1).await;
     })
     .await;
     assert_eq!(events, ["stream_start", "end true"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abort_in_the_middle_of_text_keeps_what_came() {
+async fn an_abort_in_the_middle_of_text_retains_the_received_text() {
     let script = json!([{ "steps": [{ "text": "half" }, { "gate": "never" }] }]);
     let (result, _) =
         aborted_at(script, async |run, _| run.until(RecordKind::Token, "half").await).await;
@@ -497,7 +497,7 @@ async fn an_abort_during_the_wait_before_a_retry() {
         "never said",
     ]);
     let (_, events) = aborted_at(script, async |_, rig| {
-        rig.asked(1).await;
+        rig.requests(1).await;
         tokio::task::yield_now().await;
     })
     .await;
@@ -517,7 +517,7 @@ async fn the_runs_time_ends_a_silent_model_as_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transient_failure_is_tried_again_and_every_attempt_is_kept() {
+async fn a_transient_failure_is_retried_and_every_attempt_is_recorded() {
     let rig =
         Rig::new(&json!([{ "error": { "status": 529 } }, { "error": { "status": 500 } }, "ok"]));
     let (result, _) = rig.start(&json!({})).end().await;
@@ -528,7 +528,7 @@ async fn a_transient_failure_is_tried_again_and_every_attempt_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_after_a_token_is_never_tried_again() {
+async fn a_failure_after_a_token_is_never_retried() {
     let rig = Rig::new(&json!([
         { "steps": [{ "text": "half" }, { "error": { "status": 500 } }] },
         "a second answer",
@@ -540,13 +540,13 @@ async fn a_failure_after_a_token_is_never_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_steered_message_skips_what_has_not_begun_and_is_seen_by_the_next_call() {
+async fn a_steered_message_skips_calls_that_have_not_started_and_is_in_the_next_request() {
     let rig = Rig::new(&json!([
         { "gate": "go", "toolCalls": [call("echo"), call("echo"), call("echo")] },
         "ok",
     ]));
     let mut run = rig.start(&json!({}));
-    rig.asked(1).await;
+    rig.requests(1).await;
     assert!(run.control.steer("stop that"));
     rig.provider.open_gate("go");
     let (result, events) = run.end().await;
@@ -629,14 +629,14 @@ fn tool(name: &str, mode: &str, replay: &str) -> Value {
 }
 
 #[tokio::test]
-async fn each_commit_point_holds_what_is_new_and_shares_a_write_where_nobody_could_tell() {
+async fn each_commit_point_writes_the_new_facts_and_shares_a_write_where_that_is_safe() {
     let script = json!([
         { "toolCalls": [{ "name": "echo" }, { "name": "fail" }] },
         { "toolCalls": [{ "name": "echo" }] },
         "done",
     ]);
     for (replay, expected) in [
-        // An answer with effects is written before the model is asked again; one without goes with what follows it.
+        // A result with effects is written before the model is called again; one without effects is written with the next facts.
         (
             "unsafe",
             [
@@ -676,7 +676,7 @@ async fn each_commit_point_holds_what_is_new_and_shares_a_write_where_nobody_cou
 }
 
 #[tokio::test]
-async fn parallel_calls_begin_under_one_record() {
+async fn parallel_calls_start_with_one_record() {
     let rig = Rig::new(&json!([
         { "toolCalls": [{ "name": "echo" }, { "name": "echo" }, { "name": "echo" }] }, "done",
     ]));
@@ -689,7 +689,7 @@ async fn parallel_calls_begin_under_one_record() {
 }
 
 #[tokio::test]
-async fn a_tool_with_effects_does_not_begin_without_its_record_and_a_pure_one_does() {
+async fn a_tool_with_effects_does_not_start_without_its_record_and_a_pure_one_does() {
     for (replay, kind, expected, calls) in [
         ("unsafe", StorageErrorKind::Full, ("error", json!("storage_full")), 0),
         ("idempotent", StorageErrorKind::StaleWriter, ("error", json!("stale_writer")), 0),
@@ -707,7 +707,7 @@ async fn a_tool_with_effects_does_not_begin_without_its_record_and_a_pure_one_do
 }
 
 #[tokio::test]
-async fn a_turn_that_cannot_be_opened_is_answered_all_the_same() {
+async fn a_turn_that_cannot_be_opened_is_still_answered() {
     let rig = Rig::new(&json!(["hello"]));
     rig.journal.full.store(true, Ordering::Relaxed);
     let (result, _) = rig.start(&json!({})).end().await;

@@ -1,6 +1,6 @@
-//! Histories made of bytes, and what their projection promises for every API.
+//! Histories built from bytes, and the properties of their projection for every API.
 //!
-//! It must never share code with the projection it judges.
+//! It must never share code with the projection it checks.
 
 use super::response::wire;
 use model::{Api, Block, Message, Provenance, Role, TranscriptRules, TurnStatus};
@@ -14,7 +14,7 @@ const APIS: [Api; 5] = [
     Api::BedrockConverse,
 ];
 
-/// Texts, ids and names that hosts and models have been seen to use, and some they should not.
+/// Texts, ids and names that hosts and models use, and invalid ones.
 const TEXTS: [&str; 8] =
     ["hello", "", " ", "\n\t", "a \"quoted\" \\ text", "\u{1F600} ünïcode", "\u{0}\u{7f}", "{}"];
 const IDS: [&str; 8] =
@@ -23,7 +23,7 @@ const NAMES: [&str; 6] = ["read", "write_file", "", "a.b:c", "read", "näme"];
 const ARGUMENTS: [&str; 6] = ["{}", "", "{\"path\":\"a\"}", "{\"path\":", "[1]", "null"];
 const PROVIDERS: [&str; 2] = ["here", "elsewhere"];
 
-/// Reads choices off the bytes; zeros once they are used up.
+/// Reads choices from the bytes; zeros once they are used up.
 struct Choices<'a>(std::slice::Iter<'a, u8>);
 
 impl Choices<'_> {
@@ -123,7 +123,7 @@ impl Choices<'_> {
 /// JSON when encoded, and that projects to itself.
 pub(super) fn projection(data: &[u8]) {
     let mut choices = Choices(data.iter());
-    // How many turns a compaction came after.
+    // The number of turns before a compaction.
     let edited = usize::from(choices.byte() % 4);
     let mut turns = Vec::new();
     while !choices.is_over() && turns.len() < 16 {

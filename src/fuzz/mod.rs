@@ -1,7 +1,7 @@
-//! What the fuzzers run: one function per target, whose assertions hold for every input there is.
+//! The fuzz targets: one function each, with assertions that hold for every input.
 //!
-//! Owns the properties. `fuzz/` feeds them with libFuzzer, `tests` with the stored corpus and seeded mutations of it on
-//! every machine; they are built for these two only. It must never be a part of the engine.
+//! Owns the properties. `fuzz/` runs them with libFuzzer, `tests` with the stored corpus and seeded mutations of it on every
+//! machine; they are built for these two only. It must never be a part of the engine.
 
 mod history;
 mod response;
@@ -10,7 +10,7 @@ mod tests;
 
 use model::Api;
 
-/// A target's name, which is also its corpus folder's, and what it runs.
+/// The name of a target, which is also that of its corpus folder, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.

@@ -1,7 +1,7 @@
-//! Bytes of a server: events, whole responses, errors.
+//! Fuzz targets for bytes of a server: events, whole responses, errors.
 //!
-//! Whatever they are, nothing panics, no chunking changes what they mean, and what comes out is well formed. It must
-//! never expect a certain answer of a certain input: that is what the tests of the decoders do.
+//! For any bytes: no panic, no effect of the chunking, and a well-formed outcome. It must never expect a certain outcome of
+//! a certain input: the tests of the decoders do.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use provider::{
 };
 use turn::{Accumulated, Accumulator};
 
-/// Every API's wire, as the options make it for a server on this machine.
+/// The wire of every API, created from options for a server on this machine.
 static WIRES: LazyLock<Vec<(Api, Box<dyn Wire>)>> = LazyLock::new(|| {
     let options = r#"{
         "a": {"api": "anthropic-messages", "baseUrl": "http://127.0.0.1:9"},
@@ -73,7 +73,7 @@ pub(super) fn sse_bytes(data: &[u8]) {
         bytes += event.len();
     }
     assert!(bytes <= data.len(), "events are made of the bytes");
-    // After a blank line the parser remembers nothing.
+    // After a blank line the parser has no state.
     let twice = [b"\n\n".as_slice(), data].concat();
     if !data.starts_with(b"\xEF") {
         assert_eq!(self::events([twice.as_slice()].into_iter()), (events, flow));
@@ -157,7 +157,7 @@ fn read<'a>(
 pub(super) fn reducer(api: Api, data: &[u8]) {
     let Some(wire) = wire(api) else { return };
     let Some((sizes, body)) = data.split_at_checked(4) else { return };
-    // The second one is for a request that offered no tool.
+    // The second decoder is for a request without tools.
     let decoders: [&dyn Fn() -> Box<dyn Decoder>; 2] =
         [&|| wire.decoder(), &|| wire.decoder_for(&ModelRequest::default())];
     for decoder in decoders {
@@ -172,8 +172,8 @@ pub(super) fn reducer(api: Api, data: &[u8]) {
     }
 }
 
-/// What every outcome has: blocks that the ledger gets back as they were, JSON where JSON is promised, and a failure that
-/// is short enough to be reported.
+/// Checks an outcome: blocks that the ledger reads back unchanged, valid JSON in its fields, and a failure with a short
+/// message.
 fn check(outcome: &Outcome) {
     let blocks = &outcome.accumulated.blocks;
     let stored = serde_json::to_string(blocks).unwrap_or_default();
@@ -220,7 +220,7 @@ pub(super) fn retry_after(data: &[u8]) {
         let failure = http_failure(api, status, &header, content_type.as_deref(), body, now_ms);
         assert_eq!(failure.status, Some(status));
         assert!(failure.message.chars().count() <= 1_000, "`{}`", failure.message);
-        // A wait that is believed is one that a timer can measure (docs/rules/failover.md#retry-hints).
+        // An accepted wait is within the range of a timer (docs/rules/failover.md#retry-hints).
         let longest = Duration::from_millis(1 << 31);
         assert!(failure.retry_after.is_none_or(|wait| wait <= longest), "{failure:?}");
     }

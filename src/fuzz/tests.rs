@@ -1,13 +1,13 @@
 //! The fuzz targets without a fuzzer: the stored corpus, and seeded mutations of it, on every machine.
 //!
-//! `NEXUS_FUZZ_RUNS` sets how many mutations a target gets (2,000 where it is not set). A finding is stored as a file in
-//! the target's corpus, and so becomes a test. It must never depend on the time, nor write anything.
+//! `NEXUS_FUZZ_RUNS` sets the number of mutations per target (default 2,000). A finding becomes a file of the target's
+//! corpus, and so a test. It must never depend on the time, nor write anything.
 
 use std::path::Path;
 
 use super::{TARGETS, run};
 
-/// Pieces that matter to the formats: what a mutation puts in beside random bytes.
+/// Tokens of the formats, which mutations insert beside random bytes.
 const WORDS: [&[u8]; 28] = [
     b"\n\n",
     b"\r",
@@ -107,7 +107,7 @@ fn fuzz(target: &str) {
     println!("{target}: {} inputs and {} mutations", corpus.len(), runs());
 }
 
-/// A test for each target, so that they run at once.
+/// A test for each target, so that they run in parallel.
 macro_rules! targets {
     ($($target:ident)*) => {
         $(#[test] fn $target() { fuzz(stringify!($target)) })*

@@ -238,7 +238,7 @@ impl NativeEngine {
         match resumed {
             None => self.engine.start(context, host, events, handle, hook)?,
             Some((turn, last_seq)) => {
-                queue.goes_on_after(last_seq);
+                queue.continue_after(last_seq);
                 let handles = RunHandles { host, queue: events, control: handle, hook };
                 self.engine.resume(turn, context, handles)?;
             }

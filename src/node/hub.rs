@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::answers::RequestAnswers;
 use super::errors::js_error;
 use super::tool_host::ToolAnswers;
-use crate::engine::{Batch, EventQueue, Notify, RecordKind, RunControl, Tasks};
+use crate::engine::{EventQueue, Notify, RecordBatch, RecordKind, RunControl, Tasks};
 use base::clock::Clock;
 use base::error::{EngineError, ErrorCode, is_out_of_descriptors};
 use model::StorageErrorKind;
@@ -54,7 +54,7 @@ struct Inner {
     replies: Option<Arc<EventQueue>>,
     last_wake: Instant,
     runs: HashMap<u32, RunEntry>,
-    batch: Batch,
+    batch: RecordBatch,
 }
 
 /// What tokio threads share with the hub.
@@ -232,7 +232,7 @@ impl NativeHub {
                 replies: None,
                 last_wake: clock.instant(),
                 runs: HashMap::new(),
-                batch: Batch::default(),
+                batch: RecordBatch::default(),
             }),
             clock,
             wake: RwLock::new(Some(wake)),
@@ -258,14 +258,14 @@ impl NativeHub {
             reason = "writing into a caller's typed array saves a copy per crossing"
         )]
         let rows = unsafe { rows.as_mut() };
-        let capacity = (rows.len().saturating_sub(HEADER) / Batch::WIDTH).min(MAX_RECORDS);
+        let capacity = (rows.len().saturating_sub(HEADER) / RecordBatch::WIDTH).min(MAX_RECORDS);
         let mut inner = self.core.lock();
         let Inner { dirty, batch, waking, delayed, .. } = &mut *inner;
         batch.clear();
         *waking = false;
         *delayed = false;
         let more = batch.fill(dirty, capacity);
-        let count = batch.rows.len() / Batch::WIDTH;
+        let count = batch.rows.len() / RecordBatch::WIDTH;
         for (slot, value) in rows.iter_mut().skip(HEADER).zip(&batch.rows) {
             *slot = *value;
         }

@@ -1,6 +1,6 @@
-//! From the model's text to a JSON object, strictly and within bounds (docs/rules/faults.md#input-bounds).
+//! Parses the model's text as a JSON object, strictly and within limits (docs/rules/faults.md#input-bounds).
 //!
-//! It must never guess at broken JSON: what cannot be read is answered to the model.
+//! It must never repair invalid JSON: the model reads the error.
 
 use std::borrow::Cow;
 
@@ -10,18 +10,19 @@ use model::repair_text;
 
 /// The longest arguments in bytes.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
-/// Keys in all objects together.
+/// The maximum number of keys in all objects together.
 const MAX_KEYS: usize = 10_000;
 
-/// Parsed arguments beside the text they came from.
+/// Parsed arguments with their text.
 pub(super) struct Arguments<'a> {
-    /// What the tool gets if the value is valid as it is: byte for byte what the model wrote.
+    /// The text of the model, which the tool receives byte for byte if the value is valid.
     pub(super) text: Cow<'a, str>,
     /// The object.
     pub(super) value: Value,
 }
 
-/// Parses arguments. No text at all is `{}`: providers send nothing for a call without arguments (docs/rules/wire/openai-chat.md#compatible-servers).
+/// Parses arguments. An empty text is `{}`: providers send nothing for a call without arguments
+/// (docs/rules/wire/openai-chat.md#compatible-servers).
 pub(super) fn parse(text: &str) -> Result<Arguments<'_>, String> {
     if text.len() > MAX_BYTES {
         return Err(format!(

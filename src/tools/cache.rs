@@ -1,6 +1,6 @@
-//! The compiled tool sets of an engine, by the text they came from: brokers send the same tools with every run.
+//! The compiled tool sets of an engine, by their JSON text: brokers send the same tools with every run.
 //!
-//! Bounded. It must never answer with a set of another text.
+//! Bounded. It must never return the set of another text.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,9 +9,9 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::ToolSet;
 use model::{InputError, ToolDefinition};
 
-/// Sets cached at most.
+/// The maximum number of cached sets.
 const MAX_SETS: usize = 16;
-/// Bytes of text cached at most; compiled schemas grow with it.
+/// The maximum bytes of cached text; compiled schemas grow with it.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// The least recently used sets are dropped first.
@@ -42,7 +42,7 @@ impl ToolSetCache {
         if let Some(set) = self.take(hash, json) {
             return Ok(set);
         }
-        // Compiled outside the lock: another run's set never waits for this one.
+        // Compiled outside the lock, so that no other run waits for it.
         let set = ToolSet::compile(tools)?;
         let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
         sets.insert(0, Entry { hash, json: json.into(), set: Arc::clone(&set) });

@@ -1,7 +1,8 @@
-//! The coercions pi's users rely on: `"5"` to 5, `"true"` to true, 7 to `"7"` (docs/rules/pi.md#validation-and-coercion, ajv's `coerceTypes`).
+//! The coercions of pi: `"5"` to 5, `"true"` to true, 7 to `"7"` (docs/rules/pi.md#validation-and-coercion, ajv's
+//! `coerceTypes`).
 //!
-//! It is driven by what the validator refuses, so `$ref`, `allOf` and nesting mean here what they mean there, and a value
-//! that is already valid is never touched.
+//! It starts from the errors of the validator, so that `$ref`, `allOf` and nesting have the same meaning. It must never
+//! change a valid value.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError, Validator};
@@ -9,11 +10,11 @@ use serde_json::{Number, Value};
 
 use super::instance::{Instance, Metered};
 
-/// Rounds at most: a coercion may open the next (an alternative's inner value).
+/// The maximum number of rounds: a coercion may allow another (of an alternative's inner value).
 const MAX_ROUNDS: usize = 8;
-/// Alternatives tried at most, over all rounds.
+/// The maximum number of tried alternatives, over all rounds.
 const MAX_TRIALS: usize = 32;
-/// Values changed at most in one round.
+/// The maximum number of changed values in one round.
 const MAX_FIXES: usize = 10_000;
 
 /// One value to replace.
@@ -22,11 +23,11 @@ struct Fix {
     value: Value,
 }
 
-/// What may be done about one error.
+/// The possible fixes of one error.
 enum Remedy {
-    /// Nothing.
+    /// None.
     None,
-    /// One way.
+    /// One.
     One(Vec<Fix>),
     /// One of several: the alternatives of an `anyOf` or `oneOf`, in order.
     Any(Vec<Vec<Fix>>),
@@ -111,23 +112,23 @@ fn remedy(error: &ValidationError<'_>) -> Remedy {
                 _ => Remedy::Any(ways),
             }
         }
-        // Only types are coerced; every other refusal stands.
+        // Only types are coerced; other errors stay.
         _ => Remedy::None,
     }
 }
 
-/// The fixes that would make one alternative's errors go away, or `None` where coercion cannot.
+/// The fixes that would remove the errors of one alternative, or `None` where coercion cannot.
 fn branch(errors: &[ValidationError<'static>]) -> Option<Vec<Fix>> {
     let mut fixes: Vec<Fix> = Vec::new();
     for error in errors {
         match remedy(error) {
             Remedy::One(more) => fixes.extend(more),
-            // Alternatives inside an alternative: the first that can be coerced.
+            // Alternatives inside an alternative: the first that can be coerced is used.
             Remedy::Any(ways) => fixes.extend(ways.into_iter().next()?),
             Remedy::None => {}
         }
     }
-    // A constant or an enumeration is met if the coerced value meets it; nothing else can be.
+    // A constant or an enumeration is satisfied if the coerced value equals it.
     errors
         .iter()
         .all(|error| {
@@ -150,7 +151,7 @@ fn branch(errors: &[ValidationError<'static>]) -> Option<Vec<Fix>> {
 
 /// ajv's table: the first of the wanted types that the value can become.
 fn scalar(value: &Value, kind: &TypeKind) -> Option<Value> {
-    // The set has no order of its own; numbers stand first, because they preserve most of what was meant.
+    // The set has no order; numbers are first, because they preserve most of the meaning.
     const ORDER: [JsonType; 5] =
         [JsonType::Integer, JsonType::Number, JsonType::Boolean, JsonType::String, JsonType::Null];
     ORDER
@@ -215,7 +216,7 @@ fn string(value: &Value) -> Option<Value> {
     match value {
         Value::Null => Some(String::new()),
         Value::Bool(flag) => Some(flag.to_string()),
-        // As JavaScript writes it: 5.0 is "5".
+        // As in JavaScript: 5.0 is "5".
         Value::Number(number) => Some(match number.as_f64() {
             Some(n) if number.is_f64() && n.fract() == 0.0 && n.abs() < 1e15 => format!("{n:.0}"),
             _ => number.to_string(),

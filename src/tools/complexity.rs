@@ -1,5 +1,5 @@
-//! How much work a schema can make of a value. The validator explains a refusal by trying every alternative, so that
-//! references can multiply: both bounds here are known before any argument comes (docs/rules/faults.md#input-bounds).
+//! The maximum work of a schema. The validator explains an error by trying every alternative, so that references can
+//! multiply: both limits are checked before any argument is (docs/rules/faults.md#input-bounds).
 //!
 //! It must never follow a reference out of the schema.
 
@@ -7,26 +7,26 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-/// Subschemas with all references written out.
+/// The maximum number of subschemas with all references expanded.
 const MAX_EXPANDED: u64 = 100_000;
-/// Levels of subschemas and references: compiling recurses into them.
+/// The maximum depth of subschemas and references: compiling recurses into them.
 const MAX_LEVELS: usize = 256;
-/// Errors that explaining one refusal may make.
+/// The maximum number of errors in an explanation.
 const MAX_ERRORS: usize = 20_000;
 
-/// What explaining a refusal costs.
+/// The cost of an explanation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cost {
-    /// How many subschemas judge one and the same value at most, where none refers back to itself.
+    /// The maximum number of subschemas that apply to one value, if none refers back to itself.
     fan: usize,
-    /// Where one does: the most alternatives at one point. Each level of a value tries all of the level above again.
+    /// If one does: the maximum number of alternatives at one point. Each level of a value tries all of the level above again.
     recursive: Option<usize>,
 }
 
 /// Measures a schema.
 ///
 /// # Errors
-/// Where it is too deep, or its references multiply beyond use.
+/// It is too deep, or its references expand to too many subschemas.
 pub(super) fn measure(schema: &Value) -> Result<Cost, String> {
     let mut names = HashMap::new();
     collect_names(schema, &mut names);
@@ -40,7 +40,7 @@ pub(super) fn measure(schema: &Value) -> Result<Cost, String> {
     Ok(Cost { fan, recursive: walk.recursive.then_some(walk.widest) })
 }
 
-/// Whether a refused value is too much to be coerced and explained.
+/// Whether a refused value is too large to be coerced and explained.
 pub(super) fn is_too_much(value: &Value, cost: Cost) -> bool {
     let (levels, values) = extent(value);
     let levels = u32::try_from(levels).unwrap_or(u32::MAX);
@@ -48,7 +48,7 @@ pub(super) fn is_too_much(value: &Value, cost: Cost) -> bool {
     values.saturating_mul(cost.fan).saturating_mul(again) > MAX_ERRORS
 }
 
-/// The levels of arrays and objects in a value, and how many values it holds.
+/// The levels of arrays and objects in a value, and the number of its values.
 fn extent(value: &Value) -> (usize, usize) {
     fn inside<'a>(values: impl Iterator<Item = &'a Value>) -> (usize, usize) {
         let (levels, count) = values
@@ -63,7 +63,7 @@ fn extent(value: &Value) -> (usize, usize) {
     }
 }
 
-/// What references may name beside pointers: TypeBox writes `{"$id": "Node"}` and `{"$ref": "Node"}`.
+/// The names of references beside pointers: TypeBox writes `{"$id": "Node"}` and `{"$ref": "Node"}`.
 fn collect_names<'a>(node: &'a Value, names: &mut HashMap<&'a str, &'a Value>) {
     match node {
         Value::Object(fields) => {
@@ -81,7 +81,7 @@ fn collect_names<'a>(node: &'a Value, names: &mut HashMap<&'a str, &'a Value>) {
     }
 }
 
-/// What a subschema comes to with its references followed.
+/// The size of a subschema with its references expanded.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     expanded: u64,
@@ -94,7 +94,7 @@ struct Walk<'a> {
     /// By address; `None` while a subschema is being measured.
     seen: HashMap<*const Value, Option<Size>>,
     recursive: bool,
-    /// The most alternatives at one point.
+    /// The maximum number of alternatives at one point.
     widest: usize,
 }
 
@@ -136,7 +136,7 @@ impl<'a> Walk<'a> {
 
     fn object(&mut self, fields: &'a Map<String, Value>, level: usize) -> Result<Size, String> {
         let mut expanded: u64 = 1;
-        // Judged by the subschemas beside each other, and by those of what is inside.
+        // Both the adjacent subschemas and those of inner values apply.
         let (mut beside, mut inside) = (0_usize, 1);
         let mut alternatives = 0;
         for (key, value) in fields {
@@ -145,7 +145,7 @@ impl<'a> Walk<'a> {
                 ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
                     (true, self.target(reference))
                 }
-                // Not schemas, or only reached by reference.
+                // Not schemas, or used only by reference.
                 ("enum" | "const" | "default" | "examples" | "$defs" | "definitions", _) => {
                     (false, None)
                 }

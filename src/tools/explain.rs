@@ -1,4 +1,4 @@
-//! What the model reads when its arguments are refused: pi's form, one line per failing path.
+//! The error that the model reads for invalid arguments: in pi's form, one line per failing path.
 //!
 //! Everything here is bounded. It must never repeat a long value.
 
@@ -10,16 +10,16 @@ use serde_json::Value;
 
 use super::instance::{Instance, Metered};
 
-/// Lines at most.
+/// The maximum number of lines.
 const MAX_LINES: usize = 12;
-/// Characters of one line.
+/// The maximum characters of one line.
 const MAX_LINE: usize = 240;
-/// Characters of the arguments that are shown back.
+/// The maximum characters of the shown arguments.
 const MAX_RECEIVED: usize = 400;
-/// Alternatives of one line.
+/// The maximum number of alternatives in one line.
 const MAX_ALTERNATIVES: usize = 4;
 
-/// The refusal of `value` by `validator`, or `None` where it is valid.
+/// The error of `value` by `validator`, or `None` where it is valid.
 pub(super) fn refusal(
     tool: &str,
     validator: &Validator<Metered>,
@@ -41,7 +41,7 @@ pub(super) fn refusal(
     Some(text)
 }
 
-/// A refusal that has no path.
+/// An error without a path.
 pub(super) fn unusable(tool: &str, why: &str, received: &str) -> String {
     format!(
         "Validation failed for tool \"{tool}\":\n  - root: {why}\n\nReceived arguments:\n{}",
@@ -79,13 +79,13 @@ fn expected(error: &ValidationError<'_>) -> String {
         ValidationErrorKind::Maximum { limit } => format!("must be <= {limit}"),
         ValidationErrorKind::ExclusiveMinimum { limit } => format!("must be > {limit}"),
         ValidationErrorKind::ExclusiveMaximum { limit } => format!("must be < {limit}"),
-        // The one keyword of our own, `pattern`, brings its sentence.
+        // The engine's own keyword, `pattern`, has its own message.
         ValidationErrorKind::Custom { message, .. } => message.clone(),
         ValidationErrorKind::Format { format } => format!("must match format \"{format}\""),
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
             alternatives(&path(error), context)
         }
-        // The rest are rare; the validator's own sentence, with the value left out, names what was expected.
+        // Others are rare; the validator's own message, without the value, names what was expected.
         _ => error.masked().to_string(),
     }
 }
@@ -112,7 +112,7 @@ fn alternatives(at: &str, branches: &[Vec<ValidationError<'static>>]) -> String 
     format!("must match one of the alternatives: {}", firsts.join(", or "))
 }
 
-/// At most `max` characters, with a mark where something is missing.
+/// At most `max` characters, with a marker if the text was cut.
 pub(super) fn short(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         None => text.to_owned(),

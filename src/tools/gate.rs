@@ -1,6 +1,6 @@
-//! Who may run beside whom: parallel tools share, a sequential one is alone, and all are admitted in call order.
+//! The admission of tool calls: parallel tools run together, a sequential one alone, and all are admitted in call order.
 //!
-//! It must never let a later call overtake an earlier one that it may not run beside.
+//! It must never admit a later call before an earlier one that it may not run beside.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,10 +11,10 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use model::ExecutionMode;
 
-/// All permits: a sequential tool takes every one, a parallel tool one.
+/// The number of permits: a sequential tool takes all, a parallel tool one.
 const PERMITS: u32 = 1 << 16;
 
-/// One per run. Cheap to make.
+/// One per run. Cheap to create.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
     permits: Arc<Semaphore>,
@@ -27,8 +27,8 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Queues a call. The order of these calls is the order of admission, regardless of who awaits the tickets and when.
-    /// Dropping a ticket gives its permits back.
+    /// Queues a call. The order of these calls is the order of admission, regardless of the order in which the tickets are
+    /// awaited. Dropping a ticket returns its permits.
     #[must_use]
     pub(crate) fn queue(&self, mode: ExecutionMode) -> Ticket {
         let permits = match mode {
@@ -53,8 +53,7 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Waits for admission. The permit is held until it is dropped; `None` never comes, because the gate is
-    /// never closed.
+    /// Waits for admission. The permit is held until it is dropped; never `None`, because the semaphore is never closed.
     pub(super) async fn admitted(self) -> Option<OwnedSemaphorePermit> {
         self.admission.await.ok()
     }
@@ -68,7 +67,7 @@ mod tests {
     use model::ExecutionMode::{Parallel, Sequential};
 
     #[test]
-    fn a_dropped_ticket_and_a_finished_call_give_their_places_back_in_order() {
+    fn a_dropped_ticket_and_a_finished_call_admit_the_next_in_order() {
         let gate = Gate::default();
         let first = gate.queue(Sequential).admitted().now_or_never().flatten();
         assert!(first.is_some());

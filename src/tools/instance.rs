@@ -1,7 +1,7 @@
-//! A JSON value as the validator sees it: every look at it costs a step. Whatever a schema does, it does by looking, so
-//! that no keyword, no combination and no recursion is outside the count.
+//! A JSON value with counted access: every read of the validator costs a step. Every keyword, combination and recursion of a
+//! schema reads the value, so that all work is counted.
 //!
-//! It must never answer otherwise than the value itself would.
+//! It must never behave differently from the value itself.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use serde_json::{Map, Number, Value};
 
 use super::meter::charge;
 
-/// Bytes of a text that count as one step: formats read a text once.
+/// The bytes of a text that count as one step: formats read a text once.
 const TEXT: u64 = 16;
 
 /// The representation.
@@ -53,7 +53,7 @@ fn text(text: &str) -> u64 {
     1 + u64::try_from(text.len()).unwrap_or(u64::MAX) / TEXT
 }
 
-/// The steps of looking at everything in a value.
+/// The steps of reading everything in a value.
 fn whole(value: &Value) -> u64 {
     match value {
         Value::Object(fields) => {
@@ -112,7 +112,7 @@ impl<'a> Node<'a, Metered> for Instance<'a> {
     }
 
     fn equals_value(&self, expected: &Value) -> bool {
-        // A comparison ends at the first difference, and so goes no further than what it is compared with.
+        // A comparison ends at the first difference, so its cost is bounded by the expected value.
         charge(whole(expected));
         cmp::equal(self.0, expected)
     }
@@ -127,7 +127,7 @@ impl<'a> Node<'a, Metered> for Instance<'a> {
     }
 }
 
-/// Names beside their values.
+/// Names with their values.
 pub(super) struct MembersIter<'a>(serde_json::map::Iter<'a>);
 
 impl<'a> Iterator for MembersIter<'a> {
@@ -186,8 +186,8 @@ impl<'a> Array<'a, Metered> for Items<'a> {
 
     fn is_unique(&self) -> bool {
         charge(self.0.iter().map(whole).sum::<u64>().saturating_mul(2));
-        // By their text, for which no two different values agree: a hash of leaves alone would let a model write
-        // thousands of items that all collide.
+        // By their text, which differs for different values: with a hash of the leaves only, a model could write thousands of
+        // colliding items.
         let mut seen = HashSet::with_capacity(self.0.len());
         self.0.iter().all(|item| {
             let mut text = String::new();
@@ -197,7 +197,7 @@ impl<'a> Array<'a, Metered> for Items<'a> {
     }
 }
 
-/// The same text for equal values, and for no others. Numbers are equal where they are worth the same; keys are sorted.
+/// The same text for equal values only. Numbers are equal by value; keys are sorted.
 fn canonical(value: &Value, out: &mut String) {
     match value {
         Value::Null | Value::Bool(_) | Value::String(_) => {
@@ -227,7 +227,7 @@ fn canonical(value: &Value, out: &mut String) {
 fn number_text(number: &Number, out: &mut String) {
     let whole = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0);
     let _ = match whole {
-        // Whole floats are written out, as whole numbers are; negative zero is zero.
+        // Whole floats are written like integers; negative zero is zero.
         Some(float) => write!(out, "{:.0}", if float == 0.0 { 0.0 } else { float }),
         None => write!(out, "{number}"),
     };
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_the_same_where_they_are_worth_the_same() {
+    fn items_are_compared_by_value() {
         for same in [
             json!([1, 1.0]),
             json!([0, -0.0]),

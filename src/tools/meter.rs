@@ -1,29 +1,29 @@
-//! The work that checking one value may cost, counted in steps and not in time: the same value has the same outcome on
+//! The limit of the work of checking one value, counted in steps and not in time: the same value has the same outcome on
 //! every machine, however busy it is.
 //!
-//! It must never let a check go on that has spent its steps, or whose run is over.
+//! It must never let a check continue that has used up its steps, or whose run has ended.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use tokio_util::sync::CancellationToken;
 
-/// Steps between two looks at the token.
+/// Steps between two checks of the token.
 const SLICE: u64 = 1 << 16;
 
 /// Why a check has no outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stopped {
-    /// Its steps are spent.
+    /// Its steps are used up.
     Spent,
-    /// Nobody waits for it any more.
+    /// It was cancelled.
     Cancelled,
     /// The validator panicked.
     Panicked,
 }
 
 struct Meter {
-    /// Steps until the next look.
+    /// Steps until the next check of the token.
     slice: Cell<u64>,
     /// Steps after that.
     left: Cell<u64>,
@@ -35,8 +35,8 @@ thread_local! {
         const { Meter { slice: Cell::new(0), left: Cell::new(0), cancel: RefCell::new(None) } };
 }
 
-/// Does `work` within `steps`. The validator has no way to stop in the middle, so what stops it unwinds through it, without
-/// the panic hook.
+/// Does `work` within `steps`. The validator cannot be stopped otherwise, so a stop unwinds through it, without the panic
+/// hook.
 ///
 /// # Errors
 /// See [`Stopped`].
@@ -55,7 +55,7 @@ pub(super) fn metered<T>(
     done.map_err(|payload| payload.downcast_ref::<Stopped>().copied().unwrap_or(Stopped::Panicked))
 }
 
-/// Counts steps before they are made.
+/// Counts steps before they are done.
 pub(super) fn charge(steps: u64) {
     METER.with(|meter| match meter.slice.get().checked_sub(steps) {
         Some(slice) => meter.slice.set(slice),
@@ -63,12 +63,12 @@ pub(super) fn charge(steps: u64) {
     });
 }
 
-/// The steps that are left.
+/// The remaining steps.
 pub(super) fn left() -> u64 {
     METER.with(|meter| meter.slice.get().saturating_add(meter.left.get()))
 }
 
-/// Ends the check as one that has spent its steps.
+/// Ends the check as one that has used up its steps.
 pub(super) fn spend() -> ! {
     resume_unwind(Box::new(Stopped::Spent))
 }
@@ -92,7 +92,7 @@ mod tests {
     use super::{SLICE, Stopped, charge, left, metered};
 
     #[test]
-    fn what_is_spent_or_unwanted_is_stopped_and_nothing_is_left_behind() {
+    fn a_check_without_steps_or_cancelled_is_stopped_and_leaves_no_state() {
         assert_eq!(metered(10, None, || charge(10)), Ok(()));
         assert_eq!(metered(10, None, || charge(11)), Err(Stopped::Spent));
         assert_eq!(metered(SLICE * 3, None, || (0..SLICE * 3).for_each(|_| charge(1))), Ok(()));

@@ -1,6 +1,6 @@
-//! Tools: what is on offer, whether a call's arguments are valid, and how a call is run.
+//! Tools: the set of a run, the validation of a call's arguments, and the execution of a call.
 //!
-//! A tool's failure is an answer for the model. It must never end a run, and nothing here knows JavaScript.
+//! A tool's failure is a result for the model. It must never end a run, and this room must never know JavaScript.
 
 mod arguments;
 mod cache;

@@ -1,8 +1,8 @@
-//! Patterns of property names that look around. `patternProperties` belongs to the validator, and so does
-//! `additionalProperties`, which reads the same patterns: neither can be given another engine. So each such pattern is tried
-//! on the names of the value, on ours, and the schema is built again with the names it took instead.
+//! Patterns of property names with look-around. The validator evaluates `patternProperties` and `additionalProperties`, which
+//! reads the same patterns, with its own regex engine. So each such pattern is matched with the engine of this crate against
+//! the names of the value, and the schema is rebuilt with the matched names instead.
 //!
-//! Rare. It must never change which names a pattern takes.
+//! Rare. It must never change which names a pattern matches.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -18,9 +18,9 @@ use super::validator::{Patterns, build};
 
 /// The keyword.
 const KEYWORD: &str = "patternProperties";
-/// Bytes of names that one pattern may take.
+/// The maximum bytes of names that one pattern may match.
 const MAX_NAMES: usize = 64 * 1024;
-/// Steps that building a schema again counts for each byte of it.
+/// The steps per byte of rebuilding a schema.
 const PER_BYTE: u64 = 16;
 
 /// A schema with such patterns.
@@ -33,7 +33,7 @@ pub(super) struct NamePatterns {
 }
 
 impl NamePatterns {
-    /// What of a schema has to be built again; nothing where all patterns of names are linear.
+    /// The parts of a schema to rebuild; none where all patterns of names are linear.
     pub(super) fn of(schema: &Value, patterns: &Arc<Patterns>) -> Result<Option<Self>, String> {
         let mut looking = HashMap::new();
         collect(schema, patterns, &mut looking)?;
@@ -88,7 +88,7 @@ fn collect(
         Value::Object(fields) => {
             if let Some(Value::Object(named)) = fields.get(KEYWORD) {
                 for source in named.keys() {
-                    // What is no pattern is refused where the schema is built, with its path.
+                    // An invalid pattern is refused where the schema is built, with its path.
                     let Ok(pattern) = Pattern::compile(source) else { continue };
                     if !pattern.is_linear() {
                         looking.insert(source.clone(), patterns.compile(source)?);
@@ -142,7 +142,8 @@ fn rewrite(
     }
 }
 
-/// A pattern of exactly these names; none where there are none. The index separates two patterns that take the same.
+/// A pattern of exactly these names; one without matches if there are none. The index separates two patterns with the same
+/// names.
 fn alternation<'a>(index: usize, names: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut all = String::new();
     for name in names {

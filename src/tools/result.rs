@@ -1,28 +1,28 @@
-//! What a tool answered, and how much of it the model gets (docs/rules/compaction.md#tool-result-cap).
+//! The result of a tool, and the part of it that the model reads (docs/rules/compaction.md#tool-result-cap).
 //!
-//! The cap cuts on character boundaries and marks what it cut. It must never touch the full result that is stored beside.
+//! The cap cuts on character boundaries with a marker. It must never change the full result that is stored beside it.
 
 use serde_json::value::RawValue;
 
 use model::{Block, is_base64};
 
-/// Characters of an answer at most, whatever the window.
+/// The maximum characters of a result, whatever the window.
 const MAX_CHARS: usize = 400_000;
-/// Bytes of base64 of an answer's images at most: half of what a request may have (docs/rules/wire/anthropic.md#request).
+/// The maximum bytes of base64 of a result's images: half of the limit of a request (docs/rules/wire/anthropic.md#request).
 const MAX_IMAGE_BYTES: usize = 16 * 1024 * 1024;
-/// Characters a token stands for (docs/rules/compaction.md#estimate).
+/// Characters per token (docs/rules/compaction.md#estimate).
 const CHARS_PER_TOKEN: u64 = 4;
-/// What the model reads instead of an image that is none.
+/// The text in place of an invalid image.
 const UNREADABLE: &str = "[an image was left out: its data is not base64]";
-/// Room for the marker.
+/// Characters reserved for the marker.
 const MARKER_CHARS: usize = 80;
 
-/// What a tool answered.
+/// The result of a tool.
 #[derive(Debug, Clone)]
 pub(crate) struct ToolAnswer {
-    /// What the model reads: text and images.
+    /// The content for the model: text and images.
     pub content: Vec<Block>,
-    /// What the tool returned, whole: for the result and the ledger.
+    /// The whole return value, for the result and the ledger.
     pub result_json: Option<Box<RawValue>>,
     /// True when the tool failed; the content has the reason.
     pub is_error: bool,
@@ -35,13 +35,13 @@ impl ToolAnswer {
         Self { content: vec![Block::text(text)], result_json: None, is_error: false }
     }
 
-    /// A failure, as the model reads it.
+    /// A failure with the text for the model.
     #[must_use]
     pub(crate) fn error(message: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(message) }
     }
 
-    /// The text of the answer: for a failure, why.
+    /// The text of the result: for a failure, the reason.
     #[must_use]
     pub(crate) fn message(&self) -> String {
         let mut out = String::new();
@@ -56,9 +56,8 @@ impl ToolAnswer {
         out
     }
 
-    /// Cuts the content to `max_chars` characters of text and to what a request can carry of images. Anything but text
-    /// and images does not belong in an answer and is left out, and so is an image that no provider reads; it reports how many of
-    /// those there were. Capping twice is capping once.
+    /// Cuts the content to `max_chars` characters of text, and images to the limit of a request. Other blocks than text and
+    /// images are left out, and so are images that no provider accepts; returns the number of those. Idempotent.
     pub(crate) fn cap(&mut self, max_chars: usize) -> usize {
         let total: usize = self
             .content
@@ -72,7 +71,7 @@ impl ToolAnswer {
             if total > max_chars { max_chars.saturating_sub(MARKER_CHARS) } else { total };
         let mut marker = (total > max_chars).then(|| {
             format!(
-                "\n[… {} of {total} characters were cut here; the full result is kept …]\n",
+                "\n[… {} of {total} characters were cut here; the full result is stored …]\n",
                 total - room
             )
         });
@@ -114,8 +113,8 @@ impl ToolAnswer {
     }
 }
 
-/// The head and a shorter tail of `text`, `room` characters together, with the marker between them: outputs show what
-/// they are first and what went wrong last.
+/// The head and a shorter tail of `text`, `room` characters together, with the marker between them: an output names its
+/// subject first and an error last.
 fn middle_cut(text: &str, chars: usize, room: usize, marker: &str) -> String {
     let tail = room / 4;
     let head = room - tail;
@@ -127,7 +126,7 @@ fn middle_cut(text: &str, chars: usize, room: usize, marker: &str) -> String {
     out
 }
 
-/// Characters of an answer that a model gets: 30 % of its window, and 400,000.
+/// The maximum characters of a result for a model: 30 % of its window, and 400,000.
 #[must_use]
 pub(crate) fn result_cap(window_tokens: Option<u64>) -> usize {
     window_tokens
@@ -169,7 +168,7 @@ mod tests {
         answer.result_json = Some(RawValue::from_string("{\"full\":true}".to_owned()).unwrap());
         answer.cap(200);
         let expected = "ä".repeat(90)
-            + "\n[… 183 of 303 characters were cut here; the full result is kept …]\n"
+            + "\n[… 183 of 303 characters were cut here; the full result is stored …]\n"
             + &"ä".repeat(27)
             + "end";
         let once = texts(&answer);
@@ -186,7 +185,7 @@ mod tests {
         let mut answer = ToolAnswer::text("a".repeat(100));
         answer.content.extend([image.clone(), Block::text("b".repeat(200)), Block::text("c")]);
         answer.cap(200);
-        let marker = "\n[… 181 of 301 characters were cut here; the full result is kept …]\n";
+        let marker = "\n[… 181 of 301 characters were cut here; the full result is stored …]\n";
         assert_eq!(
             texts(&answer),
             ["a".repeat(100), "image:4".into(), format!("{}{marker}{}", "b".repeat(15), "bbbbb")]
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_is_no_base64_becomes_words_and_is_counted() {
+    fn an_image_that_is_no_base64_becomes_a_text_and_is_counted() {
         let image = |data: &str| Block::Image { mime_type: "image/png".into(), data: data.into() };
         let mut answer = ToolAnswer::text("a");
         answer.content.extend([image("not base64!"), image("AAAA"), image("")]);

@@ -1,7 +1,7 @@
-//! One call, run: admission, the side effect, its time limit, retries, abort and cap.
+//! Runs one call: admission, the side effect, its time limit, retries, abort and cap.
 //!
-//! However a host behaves, a call has exactly one answer, and it comes in time. It must never start a call after the
-//! abort, and never wait for a host that ignores its signal.
+//! However a host behaves, a call has exactly one result, within its time limit. It must never start a call after the abort,
+//! and never wait for a host that ignores its signal.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Ticket, ToolAnswer, result_cap};
 use model::{OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition};
 
-/// One execution, as its host sees it.
+/// One execution, as the host receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Invocation {
     /// The engine's ULID of the call: the idempotency key, the same in every retry.
@@ -28,70 +28,70 @@ pub(crate) struct Invocation {
     pub arguments_json: String,
 }
 
-/// An execution under way. Dropping it discards the answer.
+/// An execution under way. Dropping it discards the result.
 pub(crate) type ToolFuture = Pin<Box<dyn Future<Output = ToolAnswer> + Send>>;
 
-/// What a tool knows of a call that a crash left in doubt.
+/// The report of a tool about a call in doubt after a crash.
 #[derive(Debug, Clone)]
 pub(crate) enum Reconciled {
-    /// It had its effect, and this is its answer.
+    /// It had its effect, and this is its result.
     Done(ToolAnswer),
-    /// It had none: it may run.
+    /// It had no effect: it may run.
     NotDone,
     /// The tool does not know.
     Unknown,
 }
 
-/// A tool that is asked. Dropping it discards its answer.
+/// A reconciliation under way. Dropping it discards the report.
 pub(crate) type ReconcileFuture = Pin<Box<dyn Future<Output = Reconciled> + Send>>;
 
-/// Who runs tools: JavaScript, or a script in tests.
+/// Runs tools: JavaScript, or a script in tests.
 pub(crate) trait ToolHost: Send + Sync {
-    /// Runs one call. `cancel` is cancelled at the call's time limit and at the run's abort; a host that ignores it only
-    /// loses its answer.
+    /// Runs one call. `cancel` is cancelled at the call's time limit and at the run's abort; the result of a host that ignores
+    /// it is discarded.
     fn execute(&self, invocation: Invocation, cancel: CancellationToken) -> ToolFuture;
 
-    /// Asks the tool what became of a call that was begun before a crash, by its idempotency key.
+    /// Asks the tool for the outcome of a call that was started before a crash, by its idempotency key.
     fn reconcile(&self, invocation: Invocation, cancel: CancellationToken) -> ReconcileFuture {
         drop((invocation, cancel));
         Box::pin(std::future::ready(Reconciled::Unknown))
     }
 }
 
-/// How a call begins.
+/// The first step of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum First {
-    /// By running it.
+    /// Run it.
     Run,
-    /// By asking what became of it: it may have run before a crash.
+    /// Reconcile it: it may have run before a crash.
     Reconcile,
 }
 
-/// A call to run, and how it begins.
+/// A call to run, and its first step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallRequest {
-    /// What the tool gets.
+    /// The execution.
     pub invocation: Invocation,
-    /// How it begins.
+    /// Its first step.
     pub first: First,
 }
 
-/// What bounds a call.
+/// The limits of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Of one execution; `None` where only the deadline bounds it.
+    /// The limit of one execution; `None` where only the deadline applies.
     pub timeout: Option<Duration>,
-    /// When the run's time is up.
+    /// The end of the run's time.
     pub deadline: Option<Instant>,
-    /// How often a failed execution is tried again.
+    /// How often a failed execution is retried.
     pub retries: u32,
-    /// Characters of the answer that the model gets.
+    /// The maximum characters of the result for the model.
     pub result_chars: usize,
 }
 
 impl Limits {
-    /// The tool's own limit, else the engine's, else the run's remaining time (docs/rules/turns-and-streams.md#tool-time-limits). Retries only where the tool
-    /// declares that a second execution does no harm.
+    /// The tool's own limit, else the engine's, else the run's remaining time
+    /// (docs/rules/turns-and-streams.md#tool-time-limits). Retries only if the tool declares that a second execution is safe.
     #[must_use]
     pub(crate) fn of(
         tool: &ToolDefinition,
@@ -114,28 +114,28 @@ impl Limits {
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// It answered.
+    /// It returned.
     Completed,
-    /// It failed, and the answer has the reason.
+    /// It failed, and the result has the reason.
     Failed,
-    /// It took too long; it may have had its effect.
+    /// It timed out; it may have had its effect.
     TimedOut,
     /// The run was aborted while it ran; it may have had its effect.
     Aborted,
-    /// It had begun before a crash, and its tool does not know what came of it.
+    /// It had started before a crash, and its tool does not know the outcome.
     Unknown,
-    /// The run was aborted, or its time was up, before it began: it had no effect.
+    /// The run was aborted, or its time ended, before it started: it had no effect.
     NotStarted,
 }
 
-/// A call's one answer.
+/// The end of a call with its only result.
 #[derive(Debug, Clone)]
 pub(crate) struct CallEnd {
     /// How it ended.
     pub ending: Ending,
-    /// What the model reads, capped; an error for every ending but [`Ending::Completed`].
+    /// The capped result for the model; an error for every ending except [`Ending::Completed`].
     pub answer: ToolAnswer,
-    /// Images of the answer that no provider reads, and that were left out.
+    /// The number of images that were left out because no provider accepts them.
     pub unreadable_images: usize,
 }
 
@@ -146,7 +146,7 @@ impl CallEnd {
 }
 
 /// Runs one call to its end. `begin` is awaited once, just before the side effect, and never for a call that does not
-/// start; false prevents the call from starting. Dropping the future before that withdraws the call without a trace.
+/// start; false prevents the start. Dropping the future before that cancels the call without any effect.
 pub(crate) async fn run_call(
     host: &dyn ToolHost,
     CallRequest { invocation, first }: CallRequest,
@@ -180,12 +180,12 @@ pub(crate) async fn run_call(
             Attempt::Failed(end) | Attempt::Final(end) => break end,
         }
     };
-    // Held until the answer is there, and no longer: a host that ignores its time limit must not block the run.
+    // Held until there is a result, and no longer: a host that ignores its time limit must not block the run.
     drop(permit);
     end
 }
 
-/// What is known of a call in doubt; `None` where it had no effect and may run.
+/// The end of a call in doubt; `None` where it had no effect and may run.
 async fn reconciled(
     host: &dyn ToolHost,
     invocation: Invocation,
@@ -217,11 +217,11 @@ async fn reconciled(
     }
 }
 
-/// What came of one execution.
+/// The outcome of one execution.
 enum Attempt {
-    /// A failure that a retry may mend.
+    /// A retryable failure.
     Failed(CallEnd),
-    /// The call's answer.
+    /// The result of the call.
     Final(CallEnd),
 }
 
@@ -232,15 +232,15 @@ async fn attempt(
     abort: &CancellationToken,
 ) -> Attempt {
     let cancel = abort.child_token();
-    // Notifies the host once its answer is not needed any more, also when this future is dropped.
+    // Notifies the host when its result is not needed any more, also when this future is dropped.
     let unwanted = cancel.clone().drop_guard();
     let tool_name = invocation.tool_name.clone();
-    // A host may panic when it is called, or later; either way it is the tool that failed.
+    // A host may panic when it is called, or later; in both cases the tool has failed.
     let execution =
         AssertUnwindSafe(async { host.execute(invocation, cancel.clone()).await }).catch_unwind();
     tokio::select! {
         biased;
-        // An answer that is there counts, even if the abort is there too: its effect has happened.
+        // A result counts, even after an abort: the effect has happened.
         answer = execution => {
             unwanted.disarm();
             match answer {

@@ -15,12 +15,12 @@ use super::validator::{Patterns, build};
 
 /// The largest schema in bytes.
 const MAX_BYTES: usize = 256 * 1024;
-/// A compiled schema, and what explaining its refusals costs.
+/// A compiled schema, and the cost of explaining its errors.
 #[derive(Debug)]
 pub(super) struct Schema {
     validator: Validator<Metered>,
     pub(super) cost: Cost,
-    /// For patterns of names that look around: what the validator is then built of again, for the names of one value.
+    /// For patterns of names with look-around: the parts from which the validator is rebuilt for the names of one value.
     names: Option<NamePatterns>,
 }
 

@@ -1,6 +1,6 @@
-//! A compiled set of tools: which exist, and whether a call's arguments may reach one.
+//! A compiled set of tools: looks up a call's tool and validates its arguments.
 //!
-//! It must never let through arguments that the tool's schema refuses.
+//! It must never accept arguments that the tool's schema refuses.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use super::schema::{self, Schema};
 use super::{arguments, coerce, complexity, explain, slow_check};
 use model::{InputError, ToolDefinition};
 
-/// Arguments in bytes that are checked where they come in, and the steps for that: less than a millisecond.
+/// The maximum bytes of arguments that are checked on the run's thread, and the steps for that: less than a millisecond.
 const SMALL: usize = 64 * 1024;
 const QUICK: u64 = 50_000;
-/// Steps of a check outside the threads of the runs: a tenth of a second on a slow machine. Each check ends by its steps, so
-/// that one that waits gets its turn.
+/// The steps of a check outside the threads of the runs: a tenth of a second on a slow machine. Each check ends after its
+/// steps, so that waiting ones are not blocked.
 const STEPS: u64 = 10_000_000;
 
 const TOO_LONG: &str = "checking the arguments against the tool's schema takes too long; shorter or simpler values may pass";
@@ -25,10 +25,10 @@ const FAILED: &str = "the arguments could not be checked against the tool's sche
 const TOO_LARGE: &str =
     "does not match the tool's schema, and is too large or too deep to say where";
 
-/// Names listed to the model when it asks for a tool that is not there.
+/// The maximum number of names listed to the model when it calls an unknown tool.
 const MAX_NAMES: usize = 64;
 
-/// Tools with their schemas compiled, once per set and not per run or call.
+/// Tools with compiled schemas; compiled once per set and not per run or call.
 #[derive(Debug)]
 pub(crate) struct ToolSet {
     tools: Arc<[ToolDefinition]>,
@@ -41,15 +41,15 @@ pub(crate) struct ToolSet {
 pub(crate) struct Prepared {
     /// The tool's index in [`ToolSet::tools`].
     pub index: usize,
-    /// The arguments the tool gets: valid JSON text of an object. What the model wrote, byte for byte, unless a value
-    /// had to be coerced.
+    /// The arguments for the tool: valid JSON text of an object, and the model's text byte for byte, unless a value was
+    /// coerced.
     pub arguments_json: String,
 }
 
 /// Why a call may not run.
 #[derive(Debug)]
 enum Unchecked {
-    /// It is refused; the text is for the model.
+    /// It is invalid; the text is for the model.
     Refused(String),
     /// The check did not end.
     Stopped(Stopped),
@@ -84,7 +84,7 @@ impl ToolSet {
         Ok(Arc::new(Self { tools: tools.into(), schemas, by_name }))
     }
 
-    /// The tools in the order they were given.
+    /// The tools in their given order.
     #[must_use]
     pub(crate) fn tools(&self) -> &Arc<[ToolDefinition]> {
         &self.tools
@@ -93,8 +93,8 @@ impl ToolSet {
     /// Checks a call: the tool exists, and its arguments parse, coerce and validate. Dropping the future ends the check.
     ///
     /// # Errors
-    /// What the model reads: which tool is missing, or which path failed and what was expected there; or that checking
-    /// takes too long.
+    /// The text for the model: which tool is missing, or which path failed and what was expected there; or that checking takes
+    /// too long.
     pub(crate) async fn prepare(
         self: &Arc<Self>,
         name: &str,

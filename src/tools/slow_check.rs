@@ -1,13 +1,13 @@
-//! Checks that take long, on threads of their own. They are few, so that cores and threads remain for the runs.
+//! Slow checks, on threads of their own. They are few, so that cores and threads remain for the runs.
 //!
-//! It must never run more checks at once than there are slots, nor continue one whose result is not needed.
+//! It must never run more checks in parallel than there are slots, nor continue one whose result is not needed.
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::meter::Stopped;
 
-/// Checks at once, in the whole process. Acquired in the order of the calls; a run has one check at a time.
+/// The slots of the whole process. Acquired in the order of the calls; a run has one check at a time.
 static SLOTS: Semaphore = Semaphore::const_new(2);
 
 /// Runs `check` outside the threads of the runs, once a slot is free. Dropping the future cancels the check.

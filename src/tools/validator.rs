@@ -1,4 +1,4 @@
-//! The validator of a schema, with patterns that run on our own engines.
+//! The validator of a schema, with the pattern engines of this crate.
 //!
 //! Nothing is fetched, and a pattern runs in linear time wherever it can. It must never accept a schema it cannot check.
 
@@ -16,13 +16,13 @@ use super::explain::short;
 use super::instance::{Instance, Metered};
 use super::pattern::{self, Pattern};
 
-/// Instructions of all patterns of a schema.
+/// The maximum number of instructions of all patterns of a schema.
 const MAX_PATTERNS: u64 = 1_000_000;
 
-/// Characters of a refusal.
+/// The maximum characters of an error.
 const MAX_WHY: usize = 200;
 
-/// The validator of a schema whose patterns of names are linear.
+/// The validator of a schema with linear patterns of names.
 pub(super) fn build(
     schema: &Value,
     patterns: &Arc<Patterns>,
@@ -60,7 +60,7 @@ impl Patterns {
     }
 }
 
-/// `pattern`, on our engines.
+/// `pattern`, on the engines of this crate.
 struct PatternKeyword {
     pattern: Arc<Pattern>,
     source: Box<str>,
@@ -70,7 +70,7 @@ fn keyword<'a>(
     patterns: &Patterns,
     value: &'a Value,
 ) -> Result<Box<dyn for<'i> Keyword<'i, Metered>>, ValidationError<'a>> {
-    // The schema's own schema has refused what is not a text.
+    // The meta-schema has refused anything but a text.
     let source = value.as_str().unwrap_or_default();
     let pattern = patterns.compile(source).map_err(ValidationError::custom)?;
     Ok(Box::new(PatternKeyword { pattern, source: source.into() }))
@@ -95,7 +95,7 @@ fn refusal(error: &ValidationError<'_>) -> String {
             "refers to `{}`, which is outside it and never fetched; put the definition into `$defs`",
             short(uri, MAX_WHY)
         ),
-        // The path in the schema is the instance path here: the schema is what was checked.
+        // The path in the schema is the instance path here, because the schema is the checked value.
         _ => format!(
             "is not JSON Schema at `#{}`: {}",
             error.instance_path().as_str(),
@@ -104,8 +104,8 @@ fn refusal(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// 2020-12, unless the schema names its draft or uses words that an older draft spells otherwise: TypeBox writes tuples
-/// as draft 7 does. Formats are checked, as pi does.
+/// 2020-12, unless the schema names its draft or uses keywords of an older draft: TypeBox writes tuples of draft 7. Formats
+/// are checked, as in pi.
 fn options(schema: &Value) -> ValidationOptions<'static, Arc<dyn Retrieve>, Metered> {
     let options = jsonschema::options_for::<Metered>().should_validate_formats(true);
     if schema.get("$schema").is_some() {

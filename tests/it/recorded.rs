@@ -1,7 +1,7 @@
-//! Recorded exchanges and what a client should have understood of them: reading, replaying and comparing.
+//! Recorded exchanges and their expected content: reading, replaying and comparing.
 //!
-//! Neutral of the API: every decoder is held to the same `expected.json`, and what differs between APIs is data in
-//! `recordings`. It must never copy a recording into the project.
+//! Independent of the API: every decoder is compared with the same `expected.json`, and differences between APIs are data
+//! in `recordings`. It must never copy a recording into the project.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub(crate) struct Meta {
 }
 
 impl Case {
-    /// Whether the body is a stream: some servers answer JSON whatever was asked.
+    /// Whether the body is a stream: some servers answer with JSON even if a stream was requested.
     pub(crate) fn is_stream(&self) -> bool {
         let content_type = self.meta.headers.get("content-type");
         self.meta.streaming && content_type.is_none_or(|kind| kind.contains("stream"))
@@ -46,13 +46,13 @@ impl Case {
         !self.expected.ambiguous.is_empty()
     }
 
-    /// Whether the API streams arguments as text, which must come out byte for byte.
+    /// Whether the API streams arguments as text, which must be decoded byte for byte.
     fn is_text_of_arguments(&self) -> bool {
         self.is_stream() && !self.id.starts_with("google--")
     }
 }
 
-/// `expected.json`; what the comparison does not need is left out.
+/// `expected.json`, without fields that the comparison does not need.
 #[derive(Deserialize)]
 pub(crate) struct Expected {
     pub(crate) complete: bool,
@@ -102,7 +102,8 @@ struct ExpectedUsage {
 }
 
 impl ExpectedUsage {
-    /// What the provider's own tools put into the prompt is input (docs/rules/wire/usage.md#usage-mapping); the recordings count it apart.
+    /// Tokens of provider-run tools in the prompt are input (docs/rules/wire/usage.md#usage-mapping); the recordings count them
+    /// separately.
     fn with_tools(self) -> Self {
         let input_uncached = match (self.input_uncached, self.tool_use_prompt) {
             (Some(input), Some(tools)) => Some(input + tools),
@@ -117,14 +118,14 @@ struct ExpectedError {
     class: String,
 }
 
-/// What a replay came to.
+/// The outcome of a replay.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) accumulated: Accumulated,
     pub(crate) result: Result<Completion, Failure>,
 }
 
-/// The wire of an API, as the options make it; `None` while the engine has none.
+/// The wire of an API, created from options; `None` while the engine has none.
 pub(crate) fn wire(api: Api) -> Option<Box<dyn Wire>> {
     let options =
         format!(r#"{{"test":{{"api":"{}","baseUrl":"http://127.0.0.1:9"}}}}"#, api.as_str());
@@ -136,7 +137,7 @@ pub(crate) fn wire(api: Api) -> Option<Box<dyn Wire>> {
     }
 }
 
-/// The project's own cases of one API and, where that folder is on this machine, the recordings.
+/// The project's own cases of one API and, if they are on this machine, the recordings.
 pub(crate) fn cases(folder: &str) -> Vec<Case> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(folder);
     let mut cases = cases_at(&own).unwrap_or_default();
@@ -150,7 +151,7 @@ pub(crate) fn cases(folder: &str) -> Vec<Case> {
     cases
 }
 
-/// Where the recordings of one API are: below `NEXUS_FIXTURES`, else beside the project.
+/// The folder of the recordings of one API: below `NEXUS_FIXTURES`, else beside the project.
 #[expect(clippy::disallowed_methods, reason = "a test finds its data through the environment")]
 fn recordings(folder: &str) -> PathBuf {
     let root = std::env::var_os("NEXUS_FIXTURES").map_or_else(
@@ -208,7 +209,7 @@ pub(crate) fn replay_unary(wire: &dyn Wire, body: &[u8]) -> Outcome {
     Outcome { accumulated: accumulator.finish(), result }
 }
 
-/// Replays a case as it was recorded.
+/// Replays a case with its recorded request.
 pub(crate) fn replay_case(wire: &dyn Wire, case: &Case) -> Outcome {
     if case.is_stream() {
         replay(wire, [case.body.as_slice()])
@@ -217,7 +218,7 @@ pub(crate) fn replay_case(wire: &dyn Wire, case: &Case) -> Outcome {
     }
 }
 
-/// Replays a case as the answer to a request that offered no tool.
+/// Replays a case as the answer to a request without tools.
 pub(crate) fn replay_unasked(wire: &dyn Wire, case: &Case) -> Outcome {
     let mut decoder = wire.decoder_for(&ModelRequest::default());
     if case.is_stream() {
@@ -228,14 +229,14 @@ pub(crate) fn replay_unasked(wire: &dyn Wire, case: &Case) -> Outcome {
     Outcome { accumulated: accumulator.finish(), result }
 }
 
-/// One event of a recorded stream: where it ends (its blank line included) and its data.
+/// One event of a recorded stream: its end (blank line included) and its data.
 pub(crate) struct Event {
     pub(crate) end: usize,
     pub(crate) name: String,
     pub(crate) data: Vec<u8>,
 }
 
-/// The events of a stream; one that is left without its blank line ends where the body does.
+/// The events of a stream; the last one may end with the body instead of a blank line.
 pub(crate) fn events(framing: Framing, body: &[u8]) -> Vec<Event> {
     let mut events = Vec::new();
     let mut sse = SseParser::new();
@@ -258,19 +259,19 @@ pub(crate) fn events(framing: Framing, body: &[u8]) -> Vec<Event> {
     events
 }
 
-/// The offsets behind every event of a stream: where a connection may end between two events.
+/// The offsets after every event of a stream, at which a connection may end between two events.
 pub(crate) fn event_ends(body: &[u8]) -> Vec<usize> {
     let is_whole = |end: &usize| body[..*end].ends_with(b"\n") || body[..*end].ends_with(b"\r");
     events(Framing::EventSource, body).iter().map(|event| event.end).filter(is_whole).collect()
 }
 
-/// The calls that may be run: those whose block closed.
+/// The calls that may be run: those with a closed block.
 pub(crate) fn complete_calls(accumulated: &Accumulated) -> Vec<&Block> {
     let is_complete = |block: &&Block| matches!(block, Block::ToolCall { incomplete: false, .. });
     accumulated.blocks.iter().filter(is_complete).collect()
 }
 
-/// Every difference between what was understood and what should have been, by its field; empty where they agree.
+/// Every difference between the decoded and the expected content, by its field; empty where they agree.
 pub(crate) fn differences(api: Api, case: &Case, outcome: &Outcome) -> Vec<(&'static str, String)> {
     let expected = &case.expected;
     let found = Found::of(api, &outcome.accumulated);
@@ -314,7 +315,7 @@ pub(crate) fn differences(api: Api, case: &Case, outcome: &Outcome) -> Vec<(&'st
 
     match (&expected.error, &outcome.result) {
         (Some(error), Err(failure)) => {
-            // The class of an error body alone; the class of a status is the classifier's.
+            // Only the kind of an error body; the classifier decides the kind of a status.
             let recorded = case.meta.status == 200 || api == Api::AnthropicMessages;
             if recorded && !is_of_class(failure.kind, &error.class) {
                 out.add("error", &error.class, failure);
@@ -362,10 +363,10 @@ impl Differences<'_> {
 }
 
 impl Expected {
-    /// The stop reason the recording's word becomes, with what this engine decides where the corpus leaves it open.
+    /// The stop of a recording's name, with the engine's decision where the corpus leaves it open.
     fn stop_agrees(&self, api: Api, stop: Stop) -> bool {
         match self.stop_reason.as_deref() {
-            // Calls win over a plain stop, and over none at all, where servers are known to report that.
+            // Calls override a plain stop, and a missing one, of servers that are known to report that.
             Some("end_turn" | "other") | None
                 if api == Api::OpenaiChat && !self.tool_calls.is_empty() =>
             {
@@ -433,7 +434,7 @@ impl Found {
         found
     }
 
-    /// The opaque values in what a block stores for its provider.
+    /// The opaque values in a block's provider data.
     fn opaque_in(&mut self, api: Api, json: Option<&str>) {
         let Some(json) = json else { return };
         let value: Value = serde_json::from_str(json).unwrap();
@@ -462,9 +463,9 @@ impl Found {
         }
     }
 
-    /// The calls, with the recording's own text for arguments that came as a JSON value and not as text: there
-    /// `arguments_raw` is the recorder's serialisation of it, and only the value can be compared. A call that was emitted
-    /// without an id has one that we made.
+    /// The calls, with the recording's own text for arguments that were sent as a JSON value and not as text: there
+    /// `arguments_raw` is the recorder's serialisation of it, and only the value can be compared. A call without an id has one
+    /// of the engine.
     fn calls_as_emitted(&self, case: &Case) -> Vec<ExpectedCall> {
         let recorded = case.expected.tool_calls.iter().map(Some).chain(std::iter::repeat(None));
         let adopt = |(call, recorded): (&ExpectedCall, Option<&ExpectedCall>)| {
@@ -484,7 +485,7 @@ impl Found {
     }
 }
 
-/// Whether each block is one part or, in order, several with a blank line between: a summary's parts are one block.
+/// Whether each block is one part or, in order, several joined by a blank line: the parts of a summary are one block.
 fn is_grouping(blocks: &[String], parts: &[String]) -> bool {
     let mut rest = parts;
     for block in blocks {
@@ -525,8 +526,8 @@ fn stop_name(stop: Stop) -> &'static str {
     }
 }
 
-/// Whether a failure is of a recording's class, as docs/rules/failover.md#classification reads it: a body that is too large is an overflow, a
-/// permission that is missing a refused key.
+/// Whether a failure has a recording's class by docs/rules/failover.md#classification: a too large body is an overflow, a
+/// missing permission is a refused key.
 fn is_of_class(kind: FailureKind, class: &str) -> bool {
     match class {
         "context_overflow" | "too_large" => kind == FailureKind::ContextOverflow,

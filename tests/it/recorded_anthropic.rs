@@ -1,6 +1,6 @@
-//! Anthropic's decoder on our own cases and real recordings whose events come twice, in the wrong order, or nameless.
+//! Anthropic's decoder on the project's own cases and real recordings with duplicated, reordered or unnamed events.
 //!
-//! What holds for every API is in `recordings`. It must never accept a difference.
+//! Tests for every API are in `recordings`. It must never accept a difference.
 
 use model::Block;
 use provider::{AnthropicWire, Completion};
@@ -16,7 +16,7 @@ fn replay_chunks(body: &[u8], size: usize) -> Outcome {
 }
 
 #[test]
-fn events_without_their_names_are_understood_alike() {
+fn events_without_their_names_are_decoded_alike() {
     for case in streams() {
         let whole = replay(&AnthropicWire::default(), [case.body.as_slice()]);
         let text = String::from_utf8(case.body).unwrap();
@@ -68,7 +68,7 @@ fn events(body: &[u8]) -> Vec<&str> {
 }
 
 #[test]
-fn an_event_that_comes_twice_changes_nothing_unless_it_carries_content() {
+fn a_repeated_event_changes_nothing_unless_it_has_content() {
     for case in streams() {
         let whole = replay(&AnthropicWire::default(), [case.body.as_slice()]);
         let events = events(&case.body);
@@ -80,7 +80,7 @@ fn an_event_that_comes_twice_changes_nothing_unless_it_carries_content() {
             let doubled = [head.concat(), (*event).to_owned(), tail.concat()].concat();
             let outcome = replay(&AnthropicWire::default(), [doubled.as_bytes()]);
             if whole.result.is_ok() && !case.body.ends_with(b"\n\n") {
-                // The event left without its blank line is not among `events`.
+                // An event without its blank line is not in `events`.
                 assert_eq!(outcome.accumulated.blocks, whole.accumulated.blocks, "{}", case.id);
             } else {
                 assert_eq!(outcome, whole, "{} with event {at} twice", case.id);
@@ -90,7 +90,7 @@ fn an_event_that_comes_twice_changes_nothing_unless_it_carries_content() {
 }
 
 #[test]
-fn events_in_the_wrong_order_never_panic_nor_make_up_a_call() {
+fn reordered_events_never_panic_nor_invent_a_call() {
     for case in streams() {
         let whole = replay(&AnthropicWire::default(), [case.body.as_slice()]);
         let begun = whole.accumulated.blocks.iter().filter(|block| is_call(block)).count();

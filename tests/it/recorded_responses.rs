@@ -1,6 +1,6 @@
-//! The Responses decoder on our own cases and real recordings whose events come twice, nameless, or not at all.
+//! The Responses decoder on the project's own cases and real recordings with duplicated, unnamed or missing events.
 //!
-//! What holds for every API is in `recordings`. It must never accept a difference.
+//! Tests for every API are in `recordings`. It must never accept a difference.
 
 use model::Block;
 use provider::ResponsesWire;
@@ -16,8 +16,8 @@ fn replay_chunks(body: &[u8], size: usize) -> Outcome {
 }
 
 #[test]
-fn events_without_their_names_are_understood_alike() {
-    // One of our own cases has its types in the names only.
+fn events_without_their_names_are_decoded_alike() {
+    // One of the project's cases has its types in the names only.
     for case in streams().into_iter().filter(|case| case.id != "types_only_in_names") {
         let whole = replay(&ResponsesWire::default(), [case.body.as_slice()]);
         let nameless = without_names(std::str::from_utf8(&case.body).unwrap());
@@ -40,7 +40,7 @@ fn no_call_is_complete_before_its_item_is_done() {
             let outcome = replay(&ResponsesWire::default(), [head]);
             let done = String::from_utf8_lossy(head).matches("response.output_item.done").count();
             let calls = complete_calls(&outcome.accumulated);
-            // The last event may hold the whole answer.
+            // The last event may have the whole answer.
             let is_over = outcome.result.is_ok();
             assert!(is_over || calls.len() <= done, "{} cut at {cut}: {calls:?}", case.id);
         }
@@ -71,7 +71,7 @@ fn events(body: &[u8]) -> Vec<&str> {
 }
 
 #[test]
-fn an_event_that_comes_twice_changes_nothing_unless_it_carries_a_fragment() {
+fn a_repeated_event_changes_nothing_unless_it_has_a_fragment() {
     for case in streams() {
         let events = events(&case.body);
         let whole = replay(&ResponsesWire::default(), [events.concat().as_bytes()]);
@@ -109,7 +109,7 @@ fn without_its_fragments_a_response_is_the_same() {
 }
 
 #[test]
-fn events_in_the_wrong_order_never_panic_nor_make_up_a_call() {
+fn reordered_events_never_panic_nor_invent_a_call() {
     for case in streams() {
         let whole = replay(&ResponsesWire::default(), [case.body.as_slice()]);
         let begun = whole.accumulated.blocks.iter().filter(|block| is_call(block)).count();

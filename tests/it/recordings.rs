@@ -1,8 +1,8 @@
-//! Every decoder on its own cases and the real recordings: as they are, in other framings, and cut everywhere.
+//! Every decoder on its own cases and the real recordings: unchanged, in other framings, and cut at many points.
 //!
-//! Owns what differs between APIs, and every recording that is understood otherwise, with its reason. It must never
-//! accept a difference that is not named here. With `NEXUS_EVERY_CUT=1` every stream is cut at every byte; without it
-//! that is done for the small ones, and the large ones are cut at as many points as a share of the time allows.
+//! Owns the differences between APIs, and every intended difference from a recording with its reason. It must never accept
+//! a difference that is not listed here. With `NEXUS_EVERY_CUT=1` every stream is cut at every byte; otherwise small
+//! streams are, and large ones are cut at a limited number of points.
 
 use model::Api;
 use provider::Failure;
@@ -13,13 +13,13 @@ use crate::recorded::{
     replay_unasked, wire,
 };
 
-/// A recording that is understood otherwise, on purpose: the end of its name, the field (`*`: all), and why.
+/// An intended difference from a recording: the end of its name, the field (`*`: all), and the reason.
 type Otherwise = (&'static str, &'static str, &'static str);
 
 const ANTHROPIC: [Otherwise; 1] = [(
     "spliced-message-start-1a288c",
     "*",
-    "a second message begins inside the first: the recording takes the second, we join no two answers and fail",
+    "a second message begins inside the first: the recording expects the second, the engine joins no two answers and fails",
 )];
 
 const CHAT: [Otherwise; 5] = [
@@ -96,10 +96,10 @@ const BEDROCK: [Otherwise; 2] = [
 
 /// Streams up to this many bytes are always cut at every byte.
 const CUT_EVERYWHERE: usize = 3_000;
-/// How many bytes the cuts of a larger stream may add up to.
+/// The maximum total bytes of the cuts of a larger stream.
 const CUT_BUDGET: usize = 1 << 20;
 
-/// Whether an event is the protocol's own end (docs/rules/wire/streams.md#end-of-file).
+/// Whether an event is the end that the protocol defines (docs/rules/wire/streams.md#end-of-file).
 fn is_terminal(api: Api, event: &Event) -> bool {
     let data = event.data.trim_ascii();
     let name = event.name.as_str();
@@ -108,7 +108,7 @@ fn is_terminal(api: Api, event: &Event) -> bool {
     }
     let Ok(event) = serde_json::from_slice::<Value>(data) else { return false };
     let is_given = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
-    // Some servers have the type in the event's name only.
+    // Some servers send the type in the event's name only.
     let kind = event["type"].as_str().unwrap_or(name);
     match api {
         Api::AnthropicMessages => kind == "message_stop",
@@ -127,8 +127,7 @@ fn is_terminal(api: Api, event: &Event) -> bool {
     }
 }
 
-/// Where the first terminal event is whole: behind its data, whatever lines follow it. A binary frame ends with its
-/// checksum, every byte of which counts.
+/// The end of the first terminal event: after its data, whatever lines follow. A binary frame ends with its checksum.
 fn terminal_end(api: Api, body: &[u8], events: &[Event]) -> Option<usize> {
     let event = events.iter().find(|event| is_terminal(api, event))?;
     if api == Api::BedrockConverse {
@@ -137,7 +136,7 @@ fn terminal_end(api: Api, body: &[u8], events: &[Event]) -> Option<usize> {
     body[..event.end].iter().rposition(|byte| matches!(byte, b'}' | b']')).map(|last| last + 1)
 }
 
-/// Where a stream is cut.
+/// The offsets at which a stream is cut.
 fn cuts(body: &[u8], events: &[Event], terminal: Option<usize>) -> Vec<usize> {
     if body.len() <= CUT_EVERYWHERE || every_cut() {
         return (0..body.len()).collect();
@@ -172,7 +171,7 @@ fn is_truncation(failure: &Failure) -> bool {
     failure.code.as_deref() == Some("stream_truncated")
 }
 
-fn every_recording_is_understood(api: Api, folder: &str, otherwise: &[Otherwise]) {
+fn check_every_recording(api: Api, folder: &str, otherwise: &[Otherwise]) {
     let Some(wire) = wire(api) else { return println!("skipped: no wire for `{}`", api.as_str()) };
     let cases = cases(folder);
     let mut report = String::new();
@@ -209,7 +208,7 @@ fn every_recording_is_understood(api: Api, folder: &str, otherwise: &[Otherwise]
     assert!(report.is_empty(), "{report}");
 }
 
-fn no_framing_changes_anything(api: Api, folder: &str) {
+fn check_framings(api: Api, folder: &str) {
     let Some(wire) = wire(api) else { return };
     let by = |body: &[u8], size: usize| -> Outcome { replay(wire.as_ref(), body.chunks(size)) };
     let mut streams = 0;
@@ -254,8 +253,8 @@ fn a_cut_is_never_a_success(api: Api, folder: &str) {
             let outcome = replay(wire.as_ref(), [&body[..cut]]);
             let at = format!("{} cut at {cut}", case.id);
             let calls = complete_calls(&outcome.accumulated);
-            // No call is made of half of one: what is complete is what the whole stream has at that point.
-            // Those that run in parallel may be done in any order.
+            // No partial call is completed: the complete calls are those of the whole stream up to that point. Parallel ones may
+            // complete in any order.
             assert!(calls.iter().all(|call| all_calls.contains(call)), "{at}: {calls:?}");
             match &outcome.result {
                 Ok(_) => {
@@ -271,8 +270,8 @@ fn a_cut_is_never_a_success(api: Api, folder: &str) {
     println!("{tried} cuts of `{folder}`");
 }
 
-/// A call of a tool that was not offered is emitted as well, at the end, where the provider brought no result.
-fn what_was_not_offered_is_emitted(api: Api, folder: &str) {
+/// A call of an unknown tool is emitted as well, at the end, if the provider sent no result.
+fn check_calls_of_unknown_tools(api: Api, folder: &str) {
     let Some(wire) = wire(api) else { return };
     let mut calls = 0;
     for case in cases(folder) {
@@ -289,29 +288,29 @@ fn what_was_not_offered_is_emitted(api: Api, folder: &str) {
     println!("{calls} calls of `{folder}` that nobody offered");
 }
 
-/// The same four sentences for one API.
+/// The same four tests for one API.
 macro_rules! recordings {
     ($($name:ident $api:expr, $otherwise:expr;)*) => {$(
         mod $name {
             use super::*;
 
             #[test]
-            fn every_recording_is_understood_as_expected() {
-                every_recording_is_understood($api, stringify!($name), &$otherwise);
+            fn every_recording_is_decoded_as_expected() {
+                check_every_recording($api, stringify!($name), &$otherwise);
             }
 
             #[test]
-            fn no_framing_changes_what_is_understood() {
-                no_framing_changes_anything($api, stringify!($name));
+            fn no_framing_changes_the_decoded_content() {
+                check_framings($api, stringify!($name));
             }
 
             #[test]
-            fn a_call_of_a_tool_that_was_not_offered_is_emitted() {
-                what_was_not_offered_is_emitted($api, stringify!($name));
+            fn a_call_of_an_unknown_tool_is_emitted() {
+                check_calls_of_unknown_tools($api, stringify!($name));
             }
 
             #[test]
-            fn a_cut_is_never_a_success_and_completes_no_call_that_was_cut() {
+            fn a_cut_is_never_a_success_and_completes_no_cut_call() {
                 a_cut_is_never_a_success($api, stringify!($name));
             }
         }

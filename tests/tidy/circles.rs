@@ -1,13 +1,13 @@
-//! Owns that files do not use each other in circles: a reader can take them one by one.
+//! Checks that files do not use each other in circles, so that they can be read one by one.
 //!
-//! An item that a `mod.rs` re-exports counts as a use of the file that defines it.
+//! An item that a `mod.rs` re-exports counts as a use of the file that defines it. It must never need a build.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::none;
 use crate::source::{Source, paths, sources, words};
 
-/// A path as a file names it, made absolute: the modules and the item from the crate's root.
+/// An absolute path: the modules and the item from the crate's root.
 pub(crate) type Path = Vec<String>;
 
 /// `src/turn/machine/mod.rs` → `turn`, `machine`.
@@ -17,7 +17,7 @@ fn module_of(source: &Source) -> Path {
     inside.split('/').filter(|name| *name != "lib").map(str::to_owned).collect()
 }
 
-/// Every path that `source` names by `crate::`, `super::`, `self::`, or by a module below itself.
+/// Every path in `source` that begins with `crate::`, `super::`, `self::`, or a child module.
 fn named(source: &Source, module: &Path, modules: &BTreeSet<Path>) -> Vec<Path> {
     let mut all = Vec::new();
     let mut add = |rest: &str, base: &[String]| {
@@ -57,7 +57,7 @@ fn named(source: &Source, module: &Path, modules: &BTreeSet<Path>) -> Vec<Path> 
     all
 }
 
-/// What `crate` means in `source`: the root, or the leaf crate that it is in.
+/// The meaning of `crate` in `source`: the root, or its leaf crate.
 fn crate_of(source: &Source) -> Path {
     if source.path.starts_with("crates/") { vec![source.room.clone()] } else { Vec::new() }
 }
@@ -75,8 +75,8 @@ fn absolute(base: &[String], path: &[String]) -> Option<Path> {
     Some(whole)
 }
 
-/// What a file hands on under its own name: the item, and where it is from.
-fn handed_on(source: &Source, module: &Path) -> BTreeMap<String, Path> {
+/// The items that a file re-exports, with their origin.
+fn re_exports(source: &Source, module: &Path) -> BTreeMap<String, Path> {
     let mut items = BTreeMap::new();
     for at in words(&source.code, "use") {
         let before = source.code[..at].trim_end();
@@ -103,23 +103,23 @@ fn is_visibility(before: &str) -> bool {
     before.rfind("pub(").is_some_and(|open| !before[open..before.len() - 1].contains(')'))
 }
 
-/// The file that a path leads to, through what is handed on.
+/// The file of a path, resolved through re-exports.
 fn file_of(
     path: &Path,
     modules: &BTreeSet<Path>,
-    handed: &BTreeMap<Path, BTreeMap<String, Path>>,
+    re_exported: &BTreeMap<Path, BTreeMap<String, Path>>,
     steps: usize,
 ) -> Option<Path> {
     let depth = (0..=path.len()).rev().find(|depth| modules.contains(&path[..*depth]))?;
     let (module, rest) = path.split_at(depth);
-    let next = rest.first().and_then(|item| handed.get(module)?.get(item));
+    let next = rest.first().and_then(|item| re_exported.get(module)?.get(item));
     match next {
-        Some(next) if steps > 0 && next != path => file_of(next, modules, handed, steps - 1),
+        Some(next) if steps > 0 && next != path => file_of(next, modules, re_exported, steps - 1),
         _ => Some(module.to_vec()),
     }
 }
 
-/// Sets of modules each of which reaches every other of its set.
+/// Sets of modules that all use each other, directly or not.
 pub(crate) fn circles(uses: &BTreeMap<Path, BTreeSet<Path>>) -> Vec<Vec<Path>> {
     let reach: BTreeMap<&Path, BTreeSet<&Path>> = uses
         .keys()
@@ -153,22 +153,22 @@ pub(crate) fn circles(uses: &BTreeMap<Path, BTreeSet<Path>>) -> Vec<Vec<Path>> {
     found
 }
 
-/// Which modules each file uses, tests apart; a name that is handed on counts where it is defined.
+/// Which modules each file uses, without tests; a re-exported name counts as a use of its definition.
 pub(crate) fn uses() -> BTreeMap<Path, BTreeSet<Path>> {
     let sources: Vec<Source> = sources().into_iter().filter(|source| !source.is_test).collect();
     let modules: BTreeSet<Path> = sources.iter().map(module_of).collect();
-    let handed: BTreeMap<Path, BTreeMap<String, Path>> = sources
+    let re_exported: BTreeMap<Path, BTreeMap<String, Path>> = sources
         .iter()
-        .map(|source| (module_of(source), handed_on(source, &module_of(source))))
+        .map(|source| (module_of(source), re_exports(source, &module_of(source))))
         .collect();
     let mut uses = BTreeMap::new();
     for source in &sources {
         let module = module_of(source);
-        let own: BTreeSet<Path> = handed[&module].values().cloned().collect();
+        let own: BTreeSet<Path> = re_exported[&module].values().cloned().collect();
         let targets: BTreeSet<Path> = named(source, &module, &modules)
             .iter()
             .filter(|path| !own.contains(*path))
-            .filter_map(|path| file_of(path, &modules, &handed, 8))
+            .filter_map(|path| file_of(path, &modules, &re_exported, 8))
             .filter(|target| *target != module && !target.is_empty())
             .collect();
         uses.insert(module, targets);

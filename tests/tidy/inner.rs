@@ -1,5 +1,5 @@
-//! Owns the rooms inside rooms: each table of `ARCHITECTURE.md` under "Inner rooms of …" defines which of a room's folders and
-//! files may use which.
+//! Checks the inner rooms: each table of `ARCHITECTURE.md` under "Inner rooms of …" defines which of a room's folders and
+//! files may use which. It must never need a build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,9 +7,6 @@ use std::fs;
 use crate::circles::{Path, circles, uses};
 use crate::none;
 use crate::source::{root, sources, table, words};
-
-/// The most files and folders side by side.
-const MOST: usize = 20;
 
 /// The rooms that have a table of inner rooms, each with its table.
 fn tables() -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
@@ -65,7 +62,7 @@ fn inner_rooms_are_used_one_way_only() {
 }
 
 #[test]
-fn a_mod_file_of_a_room_with_inner_rooms_only_hands_names_on() {
+fn a_mod_file_of_a_room_with_inner_rooms_only_re_exports_names() {
     let rooms = tables();
     let mut bad = Vec::new();
     for source in sources().iter().filter(|source| rooms.contains_key(&source.room)) {
@@ -73,29 +70,10 @@ fn a_mod_file_of_a_room_with_inner_rooms_only_hands_names_on() {
         let kinds = ["fn", "struct", "enum", "impl", "trait", "const", "static"];
         if is_mod && kinds.iter().any(|kind| !words(&source.code, kind).is_empty()) {
             bad.push(format!(
-                "{}: hand names on, and define them in files of their own",
+                "{}: re-export names, and define them in files of their own",
                 source.path
             ));
         }
     }
-    none(&bad);
-}
-
-#[test]
-fn few_files_are_side_by_side() {
-    let rooms = tables();
-    let mut folders: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for source in sources().iter().filter(|source| rooms.contains_key(&source.room)) {
-        let parts: Vec<&str> = source.path.split('/').collect();
-        for depth in 1..parts.len() {
-            let folder = parts[..depth].join("/");
-            folders.entry(folder).or_default().insert(parts[depth].to_owned());
-        }
-    }
-    let bad: Vec<String> = folders
-        .iter()
-        .filter(|(folder, names)| folder.matches('/').count() > 0 && names.len() > MOST)
-        .map(|(folder, names)| format!("{folder}: {} side by side, at most {MOST}", names.len()))
-        .collect();
     none(&bad);
 }

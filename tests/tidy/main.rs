@@ -1,7 +1,7 @@
-//! Owns the shape of the house: which room and which inner room may use which (read from the tables in `ARCHITECTURE.md`),
-//! which files use each other, who may call what `clippy.toml` bans, how long a file may be, how many lie side by side, and
-//! that each begins with what it is for.
-//! It reads text and nothing else: it must never need the crate, a network, or a build of anything.
+//! Checks the structure of the project: which room and which inner room may use which (by the tables in `ARCHITECTURE.md`),
+//! circles between files, the owners of calls that `clippy.toml` bans, the length of files, the size of folders, and the
+//! header of each file.
+//! It only reads text: it must never need the crate, a network, or a build.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

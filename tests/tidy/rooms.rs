@@ -1,4 +1,4 @@
-//! Owns who may use what: rooms, crates and banned calls, as `ARCHITECTURE.md` and `clippy.toml` define.
+//! Checks rooms, crates and banned calls against `ARCHITECTURE.md` and `clippy.toml`. It must never need a build.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,7 +31,7 @@ fn a_room_uses_only_the_rooms_it_may() {
                 ));
             }
         };
-        // In a leaf crate, `crate` is the room itself, and Cargo knows the others.
+        // In a leaf crate, `crate` is the room itself, and Cargo checks the others.
         let in_root = source.path.starts_with("src/");
         for at in words(&source.code, "crate").into_iter().filter(|_| in_root) {
             let Some(rest) = source.code[at..].strip_prefix("crate::") else { continue };
@@ -48,7 +48,7 @@ fn a_room_uses_only_the_rooms_it_may() {
                 }
             }
         }
-        // `super::` as far as the crate root is `crate::` by another name.
+        // `super::` up to the crate root is the same as `crate::`.
         let depth =
             source.inside.trim_end_matches("/mod.rs").matches('/').count() + usize::from(in_root);
         let climb = "super::".repeat(depth);
@@ -63,7 +63,7 @@ fn a_room_uses_only_the_rooms_it_may() {
     none(&bad);
 }
 
-/// The rooms that are crates of their own.
+/// The rooms that are leaf crates.
 fn leaf_crates() -> BTreeSet<String> {
     let entries = fs::read_dir(root().join("crates")).unwrap();
     entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
@@ -89,7 +89,7 @@ fn a_leaf_crate_depends_on_the_rooms_of_its_row() {
 }
 
 #[test]
-fn the_rooms_stand_in_a_line() {
+fn rooms_do_not_use_each_other_in_circles() {
     let mut may = table("Which room may use which");
     let known: BTreeSet<String> = may.keys().cloned().collect();
     for (room, uses) in &may {
@@ -101,7 +101,7 @@ fn the_rooms_stand_in_a_line() {
             );
         }
     }
-    // Take away the rooms that use no room still there; a circle remains. A port (`a::b`) is no room.
+    // Remove the rooms that use no remaining room; a circle remains. A port (`a::b`) is no room.
     while let Some(free) = may
         .iter()
         .find(|(_, uses)| uses.iter().all(|used| !may.contains_key(used)))
@@ -134,7 +134,7 @@ fn a_crate_is_named_only_in_its_rooms() {
 }
 
 #[test]
-fn a_banned_call_is_made_by_its_owner_alone() {
+fn only_its_owner_makes_a_banned_call() {
     let bans = fs::read_to_string(root().join("clippy.toml")).unwrap();
     let mut owners = BTreeSet::new();
     let mut bad = Vec::new();

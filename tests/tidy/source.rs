@@ -1,4 +1,5 @@
-//! Owns how the sources are read: the files, their rooms, their code without prose and tests, and the paths it names.
+//! Reads the sources: the files, their rooms, their code without prose and tests, and the paths in it. It must never change
+//! a file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +9,7 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every file with one of these endings under `folder`, sorted, without what is installed, recorded or built.
+/// Every file with one of these endings under `folder`, sorted, without installed, recorded or built ones.
 pub(crate) fn files(folder: &str, endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![root().join(folder)];
@@ -34,12 +35,12 @@ pub(crate) fn relative(path: &Path) -> String {
 pub(crate) struct Source {
     /// `src/engine/driver.rs`, `crates/turn/src/machine/mod.rs`
     pub(crate) path: String,
-    /// The path as the modules stand, whichever crate they are in: `engine/driver.rs`, `turn/machine/mod.rs`.
+    /// The path by modules, in any crate: `engine/driver.rs`, `turn/machine/mod.rs`.
     pub(crate) inside: String,
     /// `engine`, `turn`; empty for the root's `lib.rs`, which only lists the rooms.
     pub(crate) room: String,
     pub(crate) text: String,
-    /// The text without comments, the contents of strings, and tests; same line numbers.
+    /// The text without comments, contents of strings, and tests; with the same line numbers.
     pub(crate) code: String,
     pub(crate) is_test: bool,
 }
@@ -73,7 +74,7 @@ pub(crate) fn sources() -> Vec<Source> {
     sources
 }
 
-/// The files that `#[cfg(test)] mod name;` takes in: they are tests, whatever their name.
+/// The files of `#[cfg(test)] mod name;`: they are tests, whatever their name.
 pub(crate) fn test_modules(source: &Source) -> Vec<String> {
     let folder = source.path.trim_end_matches("/lib.rs").trim_end_matches("/mod.rs");
     let folder = folder.trim_end_matches(".rs");
@@ -82,7 +83,7 @@ pub(crate) fn test_modules(source: &Source) -> Vec<String> {
     names.map(|name| format!("{folder}/{name}.rs")).collect()
 }
 
-/// Replaces comments and the contents of strings by spaces, so that a word in them is not taken for code.
+/// Replaces comments and contents of strings by spaces, so that a word in them does not count as code.
 pub(crate) fn without_prose(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let is = |at: usize, what: &str| {
@@ -146,7 +147,7 @@ pub(crate) fn without_tests(code: &str) -> String {
     out
 }
 
-/// Where `word` stands in `code` as a word of its own (`env::var` is not in `env::vars` or `my_env::var`).
+/// The positions of `word` in `code` as a whole word (`env::var` is not in `env::vars` or `my_env::var`).
 pub(crate) fn words(code: &str, word: &str) -> Vec<usize> {
     let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let matches = code.match_indices(word).map(|(at, _)| at);
@@ -162,7 +163,7 @@ pub(crate) fn line(code: &str, at: usize) -> usize {
     code[..at].matches('\n').count() + 1
 }
 
-/// The paths that the text after `crate::` names: one, or each one of a `{…}` group, however nested.
+/// The paths in the text after `crate::`: one, or each one of a `{…}` group, however nested.
 pub(crate) fn paths(text: &str, before: &[String], found: &mut Vec<Vec<String>>) -> usize {
     let mut path = before.to_vec();
     let mut at = 0;

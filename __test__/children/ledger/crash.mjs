@@ -1,4 +1,4 @@
-// Runs turns of five messages and two tool calls in a loop, two sessions at once, and prints the session and the id of
+// Runs turns of five messages and two tool calls in a loop, two sessions in parallel, and prints the session and the id of
 // each turn once its result is persisted. It is killed from outside and must never end by itself.
 import { writeSync } from 'node:fs'
 import { context, scripted } from '../common.mjs'
@@ -10,10 +10,10 @@ const tools = [{ name: 'echo', run: ({ of }) => ({ of, padding: 'y'.repeat(5000)
 
 async function loop(sessionLabel) {
   for (;;) {
-    // Without the earlier messages, so that a turn costs the same, however long the thread has grown.
+    // Without the earlier messages, so that the cost of a turn does not depend on the length of the thread.
     const run = engine.run(context({ sessionLabel, tools, history: [], maxIterations: 2 }))
     const { turnId, persisted } = await run.result
-    // In one write, so that a kill leaves no half of a line that was acknowledged.
+    // In one write, so that a kill never leaves a partial line.
     if (persisted) writeSync(1, `${sessionLabel} ${turnId}\n`)
   }
 }

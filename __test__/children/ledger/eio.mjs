@@ -1,12 +1,12 @@
-// Two turns with a tool on a ledger whose files fail at some moment, and then a look at them. Prints a line each, and is gone
-// at once at its end, so that nothing is written behind it; only where a truncation is to fail it closes the ledger. Arguments: file,
-// what fails.
+// Runs two turns with a tool on a ledger whose files fail at some moment, and then reads them. Prints a line each, and exits
+// immediately at its end, so that nothing is written after it; it closes the ledger only if a truncation must fail.
+// Arguments: file, what fails.
 import { writeSync } from 'node:fs'
 import { context, scripted } from '../common.mjs'
 
 const [path, kind] = process.argv.slice(2)
 const print = (what) => writeSync(1, `${JSON.stringify(what)}\n`)
-/** Events that are written before the turn's next commit, by themselves: that waits for no disk. */
+/** Events that are written before the turn's next commit, on their own: no run waits for that write. */
 const slow = (...texts) => ({ steps: texts.flatMap((text) => [{ delayMs: 40 }, { text }]) })
 const replies = [
   { text: 'x'.repeat(70_000), toolCalls: [{ name: 'add', arguments: {} }] },

@@ -1,6 +1,6 @@
-// A ledger with a row of every kind, through the public API alone, against a server of its own. Arguments: `build FILE`, which
+// Writes a ledger with a row of every kind, only through the public API, with its own server. Arguments: `build FILE`, which
 // ends in the middle of a tool and is then killed from outside, or `next FILE`, which prints the messages of the next request
-// of every session, a line each. It must need nothing that the first version did not have.
+// of every session, a line each. It must never use an option that the first version did not have.
 import { createServer } from 'node:http'
 import { AgentEngine } from '../../../index.js'
 import { context } from '../common.mjs'
@@ -163,7 +163,7 @@ async function build() {
     calls(['toolu_3', 'look', { at: 'large' }]),
     replyWith('It is the same page.', 5_000),
   )
-  // One profile is refused, and another answers; later a call fails for good.
+  // One profile is refused, and another answers; later a call fails permanently.
   await run(
     'agent:alice:second',
     'Is anybody there?',
@@ -196,7 +196,7 @@ async function build() {
   await engine.ledger.putPersona('alice')
   await engine.ledger.putPersona('carol', { mainSessionLabel: 'agent:carol:desk' })
   await engine.ledger.archive('agent:alice:third')
-  // More messages than wait for the index of words.
+  // More messages than may wait for the search index.
   const messages = Array.from({ length: 300 }, (_, sequence) => ({
     id: `m${sequence}`,
     role: sequence % 2 === 0 ? 'user' : 'assistant',

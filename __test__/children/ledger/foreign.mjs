@@ -1,5 +1,5 @@
-// Opens the ledger it is given with the SQLite of Node.js itself, then lets an engine open the same file, and prints
-// the code of the refusal; then the same after that SQLite has closed it. It must never write to the file.
+// Opens a ledger with the SQLite of Node.js itself, then opens the same file with an engine, and prints the code of the
+// error; then the same after that SQLite has closed it. It must never write to the file.
 import { DatabaseSync } from 'node:sqlite'
 import { scripted } from '../common.mjs'
 

@@ -1,6 +1,6 @@
-// Runs turns on one session of a ledger that other processes use too. Arguments: file, name, number of turns, a JSON of what
-// differs. Prints each result's outcome, in the order of the runs. With `tool`, each turn runs a tool that waits for a
-// line on standard input; with `atOnce`, all turns are started before the first has ended.
+// Runs turns on one session of a ledger that other processes use too. Arguments: file, name, number of turns, a JSON of
+// options. Prints each result's outcome, in the order of the runs. With `tool`, each turn runs a tool that waits for a line
+// on standard input; with `atOnce`, all turns are started before the first has ended.
 import { writeSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { context, scripted } from '../common.mjs'

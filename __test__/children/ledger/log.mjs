@@ -1,4 +1,4 @@
-// An engine that counts, runs and summarises by script, so that its log on stderr can be read.
+// An engine that counts, runs and summarises with a script, so that its log on stderr can be read.
 // Argument: the ledger's file. It must never print anything itself.
 import { AgentEngine, scriptedProvider } from '../../../index.js'
 import { context } from '../common.mjs'

@@ -1,11 +1,11 @@
-// Opens an engine on the ledger it is given, and prints as JSON what came of it: the code and message of the refusal, or
-// `opened`. With descriptors: first takes all that the process may have. Arguments: file, `descriptors` or nothing.
+// Opens an engine on a ledger, and prints the outcome as JSON: the code and message of the error, or `opened`. With
+// `descriptors` it first uses up all descriptors of the process. Arguments: file, `descriptors` or nothing.
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { context, scripted } from '../common.mjs'
 
 const [path, mode] = process.argv.slice(2)
 const taken = []
-/** Takes every descriptor that is left but `spare`. */
+/** Uses up every free descriptor except `spare`. */
 const exhaust = (spare) => {
   try {
     for (;;) taken.push(openSync('/dev/null', 'r'))
@@ -27,7 +27,7 @@ const open = () => {
   }
 }
 if (mode === 'descriptors') {
-  // None at all, then one or a few: each step of opening is the one that lacks it.
+  // None at all, then one or a few: each step of opening is the one that fails.
   for (let spare = 0; spare < 12; spare++) {
     exhaust(spare)
     const engine = open()
@@ -37,7 +37,7 @@ if (mode === 'descriptors') {
   const engine = open()
   await engine.run(context()).result
   exhaust(0)
-  // What needs a connection of its own, and what has all that it needs.
+  // Operations that need a connection of their own, and those that have all they need.
   const { verify } = await engine.ledger.verify().then(
     () => ({ verify: 'done' }),
     ({ code }) => ({ verify: code }),

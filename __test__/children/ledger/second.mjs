@@ -1,5 +1,5 @@
-// An engine has the ledger open; then the SQLite of Node.js itself opens the same file in this process, and closes it again or
-// not. Prints as JSON: the results until one is not written, what later calls are refused with, and what is in the ledger when
+// An engine has the ledger open; then the SQLite of Node.js itself opens the same file in this process, and closes it again
+// or not. Prints as JSON: the results until one is not written, the errors of later calls, and the content of the ledger when
 // it is opened again. Arguments: file, what the other SQLite does.
 
 import { DatabaseSync } from 'node:sqlite'
@@ -28,7 +28,7 @@ if (mode.includes('closed')) other.close()
 let found
 for (let tries = 0; found === undefined && tries < 100; tries++) {
   found = await turn(engine)
-  // It is looked for once a second.
+  // The engine checks for it once a second.
   await pause(50)
 }
 const { ledger } = engine

@@ -1,5 +1,5 @@
-// Runs turns on the session `shared` of the ledger it is given, beside another such process, and prints the id of
-// every turn that was persisted. Arguments: file, name, number of turns. It must never hide another failure than a moved head.
+// Runs turns on the session `shared` of a ledger, beside another such process, and prints the id of every persisted turn.
+// Arguments: file, name, number of turns. It must never hide another failure than a moved head.
 import { context, scripted } from '../common.mjs'
 
 const [file, name, count] = process.argv.slice(2)

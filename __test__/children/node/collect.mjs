@@ -1,9 +1,9 @@
-// Whether what a program drops is collected: runs that ended, runs nobody read, engines. Needs --expose-gc.
+// Checks that dropped objects are collected: ended runs, unread runs, engines. Needs --expose-gc.
 import { writeSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
 import { context, scripted } from '../common.mjs'
 
-/** Collects until all are gone, or gives how many are left after many rounds. */
+/** Collects until all are collected, or returns how many remain after many rounds. */
 async function left(refs) {
   for (let round = 0; round < 200; round++) {
     await turn()
@@ -35,7 +35,7 @@ async function broken(engine) {
   return new WeakRef(run)
 }
 
-/** Dropped while it runs: collected once it has ended, and not before its tools were served. */
+/** Dropped while it runs: collected once it has ended, and not before its tools have returned. */
 function dropped(engine) {
   return new WeakRef(engine.run(context({ tools: [{ name: 'echo', run: () => 'ok' }] })))
 }

@@ -1,4 +1,4 @@
-// How a process ends around an engine; the first argument chooses the way. Nothing here closes the engine.
+// The end of a process with an engine; the first argument chooses the case. No case closes the engine.
 import { writeSync } from 'node:fs'
 import { context, scripted } from '../common.mjs'
 
@@ -37,14 +37,14 @@ const ways = {
     await engine.close()
     print('closed')
   },
-  // Nobody awaits anything: the process lives until the run has committed, and no longer.
+  // Nothing is awaited: the process lives until the run has committed, and no longer.
   unawaited() {
     const { engine } = scripted([{ delayMs: 200, text: 'x' }, 'done'], { ledger })
     engine.run(context({ runId: 'unawaited' }))
   },
   unawaitedTool() {
     const { engine } = scripted([{ toolCalls: [{ name: 'wait' }] }, 'done'], { ledger })
-    // Its timer is the only thing of JavaScript that waits, and is unref'd: the run holds the process.
+    // Its timer is the only waiting object of JavaScript, and is unref'd: the run holds the process.
     const run = () => new Promise((resolve) => setTimeout(resolve, 100, 'ok').unref())
     engine.run(context({ runId: 'unawaited', tools: [{ name: 'wait', run }] }))
   },

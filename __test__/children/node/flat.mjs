@@ -1,4 +1,4 @@
-// A thousand short runs, one after the other: what the process holds before and after, as JSON. Needs --expose-gc.
+// A thousand sequential short runs: the memory of the process before and after, as JSON. Needs --expose-gc.
 import { readFileSync, writeSync } from 'node:fs'
 import { context, scripted } from '../common.mjs'
 
@@ -47,7 +47,7 @@ for (let n = 0; n < RUNS; n++) {
     rss.push(own())
   }
 }
-// The first fifth warms caches up.
+// The first fifth fills caches.
 const fifth = heap.length / 5
 const growth = (samples) => median(samples.slice(-fifth)) - median(samples.slice(fifth, 2 * fifth))
 const resources = process

@@ -1,4 +1,4 @@
-// A host that runs all day, for the soak test: sessions that talk, think and talk again, against a server that fails now and then.
+// A host that runs all day, for the soak test: sessions with pauses, against a server that fails at random.
 // Prints a line of JSON when it ends. Needs --expose-gc, and the clock of `support/processes/fast-clock.c`.
 
 import { readFileSync } from 'node:fs'
@@ -107,7 +107,7 @@ function slope(points) {
   return above / late.reduce((sum, [hour]) => sum + (hour - x) ** 2, 0)
 }
 
-// Every turn that was acknowledged is in its session's log, once and in order.
+// Every acknowledged turn is in its session's log, once and in order.
 for (const [session, ids] of completed.entries()) {
   const rows = await engine.ledger.query(
     'SELECT thread_id FROM session_history WHERE session_label = ? ORDER BY id',

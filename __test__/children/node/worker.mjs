@@ -1,4 +1,4 @@
-// A worker with runs of its own: one that ends and posts its answers, or many that go on until the worker is terminated.
+// A worker with runs of its own: one that ends and posts its answers, or many until the worker is terminated.
 import { parentPort, workerData } from 'node:worker_threads'
 import { context, scripted } from '../common.mjs'
 
@@ -26,7 +26,7 @@ const ways = {
     await engine.close()
     parentPort.postMessage(answers)
   },
-  /** Every phase at once, for ever: floods, tools, waits, commits, queries. */
+  /** Every phase in parallel, forever: floods, tools, waits, commits, queries. */
   async goesOn() {
     const { engine } = scripted(
       [
@@ -45,7 +45,7 @@ const ways = {
         await run.result
         if (n % 3 === 0 && ledger !== undefined)
           await engine.ledger.query('select count(*) from turns')
-        // Some are left behind without being read, and some are aborted.
+        // Some are never read, and some are aborted.
         if (n % 4 === 0) engine.run(context({ sessionLabel: `${name}-left`, tools })).abort()
       }
     }

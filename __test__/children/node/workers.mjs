@@ -1,4 +1,4 @@
-// Workers with engines, from a process whose main thread may never load the addon; the first argument chooses the way.
+// Workers with engines, in a process whose main thread may never load the addon; the first argument chooses the case.
 import { once } from 'node:events'
 import { writeSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
@@ -20,7 +20,7 @@ async function three() {
   )
 }
 
-/** Ends three workers at a time in the middle of their runs. */
+/** Terminates three workers at a time in the middle of their runs. */
 async function terminate(total) {
   for (let done = 0; done < total; done += 3) {
     await Promise.all(
@@ -37,7 +37,7 @@ const ways = {
   async three() {
     print(await three())
   },
-  /** The addon is loaded by workers only: the last one that ends would unload it. */
+  /** Only workers load the addon: the end of the last one would unload it. */
   async reload() {
     for (let round = 0; round < 3; round++) {
       const answers = await three()

@@ -1,4 +1,4 @@
-// Runs turns on a ledger that another process has written to, and prints what broke of the prompt cache in each, a line
+// Runs turns on a ledger that another process has written to, and prints the breaks of the prompt cache of each, a line
 // each. Arguments: file, URL, the contexts' changes as JSON.
 import { writeSync } from 'node:fs'
 import { AgentEngine } from '../../../index.js'

@@ -1,5 +1,5 @@
-// Runs a turn at each line of standard input, on a ledger and at a server, and prints what came of it and which windows its
-// profiles have, by this process's own wall clock. Arguments: file, URL, and a JSON of engine options.
+// Runs a turn at each line of standard input, on a ledger and at a server, and prints the outcome and the windows of its
+// profiles, by this process's own wall clock. Arguments: file, URL, and a JSON of engine options.
 import { writeSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { AgentEngine } from '../../../index.js'
@@ -16,7 +16,7 @@ const engine = new AgentEngine({
 writeSync(1, 'ready\n')
 let runs = 0
 for await (const line of createInterface({ input: process.stdin })) {
-  // Too short for any window: what cools down is an error at once.
+  // Too short for any window: a cooldown is an error immediately.
   const run = engine.run(
     context({ model: 'm1', sessionLabel: `${line}-${++runs}`, timeoutMs: 3_000 }),
   )

@@ -1,6 +1,6 @@
-// A process that runs turns, follows them or watches a session, and prints what it sees, a line of JSON each. Arguments: file,
-// what it does, and a JSON of what differs. A line `open NAME` on standard input opens a gate of its script, `go` lets it
-// begin. It is killed from outside at any moment.
+// A process that runs turns, follows them or watches a session, and prints the events, a line of JSON each. Arguments: file,
+// the task, and a JSON of options. A line `open NAME` on standard input opens a gate of its script, `go` starts it. It is
+// killed from outside at any moment.
 import { writeSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { context, scripted } from '../common.mjs'
@@ -8,7 +8,7 @@ import { context, scripted } from '../common.mjs'
 const [file, mode, changes = '{}'] = process.argv.slice(2)
 const { replies = ['ok'], runId, label = 'main', afterSeq, events } = JSON.parse(changes)
 
-/** In one write, so that a kill leaves no half of a line. */
+/** In one write, so that a kill never leaves a partial line. */
 const print = (value) => writeSync(1, `${JSON.stringify(value)}\n`)
 
 const { engine, provider } = scripted(replies, { ledger: { path: file, events } }, { repeat: true })
@@ -46,7 +46,7 @@ if (mode === 'run') {
     if (event.final && --left === 0) break
   }
 } else if (mode === 'idle') {
-  // Nothing but a watch: the process ends by itself.
+  // Only a watch: the process ends by itself.
   engine.ledger.watch(label).next()
   process.stdin.destroy()
   print('watching')

@@ -1,13 +1,13 @@
-// One turn of a scripted tool loop whose tools have their effect at a counter over HTTP: run from the beginning, or resumed.
-// Arguments: file, the counter's address, `run` or `resume`, the turn to resume, and a JSON of what differs. Prints what
-// happens, a line each. It is killed from outside at any moment.
+// One turn of a scripted tool loop with effects at a counter over HTTP: run from the beginning, or resumed. Arguments: file,
+// the counter's address, `run` or `resume`, the turn to resume, and a JSON of options. Prints each step in a line. It is
+// killed from outside at any moment.
 import { writeSync } from 'node:fs'
 import { context, scripted } from '../common.mjs'
 
 const [file, url, mode, turnId, changes = '{}'] = process.argv.slice(2)
 const { replies, rounds = 2, stopAt, leaseMs, timeoutMs = 60_000 } = JSON.parse(changes)
 
-/** In one write, so that a kill leaves no half of a line. */
+/** In one write, so that a kill never leaves a partial line. */
 const print = (line) => writeSync(1, `${line}\n`)
 
 const classes = ['pure', 'idempotent', 'reconcilable', 'unsafe']
@@ -25,7 +25,7 @@ async function count(path) {
   return await answer.text()
 }
 
-/** Prints where it is; at `stopAt` it then waits to be killed. */
+/** Prints the step; at `stopAt` it then waits to be killed. */
 async function at(stop) {
   print(`at ${stop}`)
   if (stop === stopAt) await new Promise(() => setInterval(() => {}, 1000))
@@ -46,7 +46,7 @@ const tools = classes.map((name) => ({
   },
 }))
 
-// What a resumed turn has had of the script already.
+// The part of the script that a resumed turn has used already.
 const skip = mode === 'resume' ? Number(process.env.SKIP ?? 0) : 0
 const { engine } = scripted(script.slice(skip), { ledger: { path: file, leaseMs } })
 const run =

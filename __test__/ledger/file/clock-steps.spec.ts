@@ -1,5 +1,5 @@
-// Owns a wall clock that is set while windows run: cooldowns, dates of a server, the budget of a day, in one process and over
-// two. Children have a clock that the test sets. It must never wait for a window to end.
+// A wall clock that is set while windows are active: cooldowns, dates of a server, the budget of a day, in one process and in
+// two. Children have a clock that the test sets. It must never wait for the end of a window.
 
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ beforeAll(async () => {
 })
 afterAll(() => it.server.close())
 
-/** A clock that children share, and that the test sets to so many milliseconds beside the true time. */
+/** A clock that children share, and that the test sets to an offset from the true time, in milliseconds. */
 function clock(path: string) {
   const file = join(path, 'clock')
   const set = (ms: number) => {
@@ -49,7 +49,7 @@ interface Outcome {
   code?: string
   persisted: boolean
   retryAfterMs?: number
-  /** Of each window: how long it is, and what is left of it. */
+  /** The length of each window, and its remaining time. */
   lengths: [number, number][]
 }
 
@@ -66,7 +66,7 @@ async function process(file: string, clockFile: string, options: object = {}) {
   }
 }
 
-/** A run that a window of at most `most` delays, whatever the clock shows. */
+/** A run that a window delays by at most `most`, whatever the clock shows. */
 function expectCooling(outcome: Outcome, most: number) {
   expect(outcome).toMatchObject({ stopReason: 'error', code: 'profiles_cooling' })
   expect(outcome.retryAfterMs).toBeGreaterThan(0)
@@ -80,7 +80,7 @@ for (const [where, inLedger] of [
   ['memory', false],
 ] as const) {
   test.skipIf(!canPreload)(
-    `a cooldown in ${where} lasts as long as it was made for, however the clock is set (cc, Linux)`,
+    `a cooldown in ${where} has its full length, however the clock is set (cc, Linux)`,
     async () => {
       const { path, file } = folder()
       const { file: clockFile, step } = clock(path)
@@ -99,7 +99,7 @@ for (const [where, inLedger] of [
         if (days === 400) expect(outcome.year).toBeGreaterThan(new Date().getUTCFullYear())
         expectCooling(outcome, 600_000)
         if (!inLedger) continue
-        // A process that begins by another clock has the window from the ledger.
+        // A process that starts with another clock reads the window from the ledger.
         const second = await process(file, clockFile)
         expectCooling(await second(`second-${name}`), 600_000)
       }
@@ -126,12 +126,12 @@ test.skipIf(!canPreload)(
 )
 
 test.skipIf(!canPreload)(
-  'the budget of a day counts that day, and not what was written when the clock stood later (cc, Linux)',
+  'the budget of a day counts that day, and no rows written while the clock was ahead (cc, Linux)',
   async () => {
     const { path, file } = folder()
     const { file: clockFile, step } = clock(path)
     it.answers(() => sse(anthropic.answer('ok', { input: 30, output: 500 })))
-    // Enough for one call at its worst, and not for a second one on top of what it came to.
+    // Enough for the reservation of one call, but not for a second one after its actual cost.
     const options = { budgets: [{ per: 'day', maxTokens: 1_200 }] }
     step(30 * DAY)
     const later = await process(file, clockFile, options)
@@ -140,7 +140,7 @@ test.skipIf(!canPreload)(
     const now = await process(file, clockFile, options)
     expect(await now('now')).toMatchObject({ stopReason: 'end_turn', persisted: true })
     const again = await process(file, clockFile, options)
-    // The limit is near enough for what was counted to matter.
+    // The limit is low enough for the counted cost to matter.
     expect(await again('again')).toMatchObject({ stopReason: 'error', code: 'budget_tokens' })
   },
 )

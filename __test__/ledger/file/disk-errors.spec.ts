@@ -1,6 +1,6 @@
-// Owns a disk that fails: each read, write, sync and truncation of a turn, once or from then on. The result is typed or whole,
-// nothing hangs, the ledger is sound afterwards, and what was acknowledged is on the disk even when the power fails next.
-// With `PROOF=eio` at every operation, else at some. It must never fail an operation of a file that is not the child's own.
+// A failing disk: each read, write, sync and truncation of a turn fails, once or from then on. The result is typed or whole,
+// nothing hangs, the ledger is sound afterwards, and acknowledged turns are on the disk even after a power cut. With
+// `PROOF=eio` at every operation, else at some. It must never fail an operation of a file that is not the child's own.
 
 import { copyFileSync, existsSync, mkdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -44,7 +44,7 @@ async function there(file: string, turns: Turn[]): Promise<boolean[]> {
   return found
 }
 
-/** Lets the `number`th operation fail. False where there is none. */
+/** Makes the `number`th operation fail. False if there is none. */
 async function failing(kind: string, number: number, how: string): Promise<boolean> {
   const at = `${kind} ${number} ${how}`
   const { path, file } = folder()
@@ -77,24 +77,24 @@ async function failing(kind: string, number: number, how: string): Promise<boole
       notWritten: null,
     })
     expect({ at, persisted }).toEqual({ at, persisted: notWritten === null })
-    // A history that cannot be read ends a run; an answer that was had is whole.
+    // An unreadable history ends a run; a received answer is whole.
     if (stopReason === 'error')
       expect({ at, failed }).toEqual({ at, failed: expect.stringMatching(/^(storage|ledger)_/) })
     else
       expect({ at, stopReason, answer }).toEqual({
         at,
         stopReason: 'end_turn',
-        // A run that ended before it asked has left its reply to the next one.
+        // A run that ended before its request has left its reply to the next one.
         answer: expect.stringMatching(/^(one|two)$/),
       })
   }
-  // What cannot be read is damaged, as far as can be found out.
+  // Unreadable data counts as damaged.
   const looked = outcome.find((line) => 'looked' in line)?.looked ?? 'ok'
   if (looked !== 'ok' && kind !== 'read')
     expect({ at, looked }).toEqual({ at, looked: 'storage_io' })
   const acknowledged = turns.filter(({ persisted }) => persisted)
   const present = acknowledged.map(() => true)
-  // As the system has it, and as the disk does after a power cut.
+  // The state of the system, and that of the disk after a power cut.
   for (const where of [file, join(disk, basename(file))]) {
     expect({ at, where, present: await there(where, acknowledged) }).toEqual({ at, where, present })
   }
@@ -122,7 +122,7 @@ for (const kind of ['read', 'write', 'sync', 'truncate']) {
           if (!(await failing(kind, number, how))) break
           failed++
         }
-        // A log is cut short once, when it is closed.
+        // A log is truncated once, when it is closed.
         expect(failed).toBeGreaterThan(kind === 'truncate' ? 0 : 3)
         console.log(`${failed} times: ${kind}, ${how}`)
       },

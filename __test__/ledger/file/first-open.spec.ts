@@ -1,5 +1,5 @@
-// Owns a process that is killed while it makes a ledger: nobody finds half of one, and the next to open it takes away what was
-// left. What may still be somebody's is `crates/ledger/src/tests/drafts.rs`. It must never kill anything but its own children.
+// A process that is killed while it creates a ledger: no reader finds a partial one, and the next open removes the remains.
+// Drafts of running processes are in `crates/ledger/src/tests/drafts.rs`. It must never kill anything but its own children.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
@@ -16,7 +16,7 @@ beforeAll(() => {
   if (canPreload) preload = library('kill-point')
 })
 
-/** Opens a ledger where there is none, and is killed at that write or sync; gives what is left of it. */
+/** Creates a ledger, and is killed at that write or sync; returns the remaining files. */
 function killed(path: string, file: string, at: string): { signal: string | null; left: string[] } {
   const { NODE_OPTIONS: _, ...env } = process.env
   const { signal } = spawnSync(process.execPath, [child, file], {
@@ -27,7 +27,7 @@ function killed(path: string, file: string, at: string): { signal: string | null
 }
 
 test.skipIf(!canPreload)(
-  'whoever is killed while it makes a ledger leaves nothing for good (cc, Linux)',
+  'a process killed while it creates a ledger leaves nothing permanently (cc, Linux)',
   { timeout: 600_000 },
   async () => {
     let kills = 0
@@ -54,7 +54,7 @@ test.skipIf(!canPreload)(
         else [last, number] = [number, last + number]
       }
     }
-    // Kills that left something were among them.
+    // Some of the kills left files.
     expect(kills).toBeGreaterThan(8)
     expect(drafts).toBeGreaterThan(4)
   },

@@ -1,5 +1,6 @@
-// Owns a log that cannot be folded in because another process reads: runs report it, nothing of ours is ended for it, and it is over
-// when that read is. A read of ours that pins it is `crates/ledger/src/tests/guard.rs`. It must never need the usual bound.
+// A log that cannot be checkpointed because another process reads: runs report it, no read of the engine is ended for it, and
+// it ends with that read. A read of the engine that pins it is in `crates/ledger/src/tests/guard.rs`. It must never need the
+// default limit.
 
 import { spawn } from 'node:child_process'
 import { expect, test, vi } from 'vitest'
@@ -24,7 +25,7 @@ async function pinning(file: string) {
 }
 
 test.skipIf(!sqlite3)(
-  'a log that another process keeps over its bound is a warning of each run until it is folded in (sqlite3)',
+  'a log over its limit because of another process is a warning of each run until it is checkpointed (sqlite3)',
   { timeout: 120_000 },
   async () => {
     vi.stubEnv('NEXUS_AGENT_ENGINE_LEDGER_LOG_BOUND', String(BOUND))
@@ -47,7 +48,7 @@ test.skipIf(!sqlite3)(
       { code: 'ledger_log_grew', message: expect.stringContaining(`${BOUND}`) },
     ])
     expect((await engine.ledger.stats()).logBytes).toBeGreaterThanOrEqual(BOUND)
-    // Our own reads are not what pins it.
+    // The engine's own reads do not pin it.
     expect(await engine.ledger.verify()).toMatchObject({ ok: true })
     expect(await warned()).toHaveLength(1)
     await release()

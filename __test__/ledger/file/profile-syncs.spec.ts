@@ -1,5 +1,5 @@
-// Owns what the use of a key costs: when a profile was last used is written with what is committed anyway, and waits for no disk.
-// It must never count time.
+// The cost of using a key: the last use of a profile is written with the next commit, and causes no sync of its own. It must
+// never measure time.
 
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -24,7 +24,7 @@ const providers = () => ({
   other: { api: 'openai-chat', baseUrl: it.server.url },
 })
 
-/** How often the disk is waited for in each of three new sessions, and what is known of the profiles afterwards. */
+/** The number of syncs in each of three new sessions, and the state of the profiles afterwards. */
 async function syncs(authProfiles: object[]) {
   const { path, file } = folder()
   const log = join(path, 'syncs')
@@ -54,7 +54,7 @@ async function syncs(authProfiles: object[]) {
 }
 
 test.skipIf(!canPreload)(
-  'a new session waits for the disk as often with several profiles as with one (cc, Linux)',
+  'a new session has as many syncs with several profiles as with one (cc, Linux)',
   async () => {
     const one = await syncs([profile('a')])
     expect(one.every((count) => count > 0)).toBe(true)

@@ -1,5 +1,5 @@
-// Owns an open ledger whose files are taken away: deleted, moved, replaced. What is acknowledged is on the disk at its path.
-// It must never look at a file that an engine has open other than by its name.
+// An open ledger whose files are deleted, moved or replaced: acknowledged turns are on the disk at its path. It must never
+// read a file that an engine has open other than by its name.
 
 import { copyFileSync, existsSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -41,7 +41,7 @@ const cases: [string, (file: string, other: string) => void][] = [
 ]
 
 test.skipIf(process.platform === 'win32').each(cases)(
-  'a ledger that was %s while it was open acknowledges nothing more, answers every call with it, and is opened again',
+  'a ledger that was %s while it was open acknowledges nothing more, fails every call with that, and can be opened again',
   async (_, take) => {
     const { path, file } = folder()
     const other = join(path, 'other.db')
@@ -51,7 +51,7 @@ test.skipIf(process.platform === 'win32').each(cases)(
     const run = engine.run(context())
     const events = await readAll(run)
     const result = await run.result
-    // Its history cannot be read: nothing was asked.
+    // Its history cannot be read: no request was sent.
     expect(result).toMatchObject({
       stopReason: 'error',
       error: { detail: { kind: 'storage' } },
@@ -115,7 +115,7 @@ test.skipIf(process.platform === 'win32').each(cases)(
     expect(provider.requests).toHaveLength(2)
     await engine.close()
     const again = closing(new AgentEngine({ ledger: { path: file } }))
-    // Nothing of it, or as far as it was written before.
+    // Nothing of the turn, or the part that was written before.
     const turn = await again.ledger.turn(result.turnId)
     expect(turn?.status ?? 'streaming').toBe('streaming')
   },

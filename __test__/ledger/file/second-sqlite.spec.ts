@@ -1,5 +1,6 @@
-// Owns another SQLite that opens the ledger after us in this process: it is found, nothing more is written, and nothing that
-// was acknowledged is lost. One that was there first is ledger/refused-files.spec.ts. It must never run one in the test's own process.
+// Another SQLite that opens the ledger after the engine in the same process: it is detected, nothing more is written, and no
+// acknowledged turn is lost. One that was first is in ledger/refused-files.spec.ts. It must never run one in the test's own
+// process.
 
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -18,7 +19,7 @@ const child = fileURLToPath(new URL('../../children/ledger/second.mjs', import.m
 const modes = ['idle', 'reads', 'writes', 'reads closed', 'writes closed']
 
 test.skipIf(process.platform !== 'linux' || node === undefined).each(modes)(
-  'another SQLite that opens the ledger later (%s) is found, and what was acknowledged is there (Linux, Node.js 22)',
+  'another SQLite that opens the ledger later (%s) is detected, and acknowledged turns are there (Linux, Node.js 22)',
   (mode) => {
     const { file } = folder()
     const { NODE_OPTIONS: _, ...env } = process.env
@@ -29,7 +30,7 @@ test.skipIf(process.platform !== 'linux' || node === undefined).each(modes)(
     })
     expect(made.stderr).toBe('')
     const outcome = JSON.parse(made.stdout)
-    // One that closes may take the log away with it: then that is what is found.
+    // One that closes may remove the log: then that is detected.
     expect(['ledger_in_use', 'ledger_replaced']).toContain(outcome.found)
     if (!mode.includes('closed')) expect(outcome.found).toBe('ledger_in_use')
     expect(outcome).toEqual({

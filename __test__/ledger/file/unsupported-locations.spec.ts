@@ -1,5 +1,5 @@
-// Owns where a ledger cannot be: on a file system that its locks do not reach, and in a process without descriptors. Children
-// read a list of mounts that are not there. It must never mount anything.
+// Where a ledger cannot be: on a file system without shared locks, and in a process without descriptors. Children read a
+// simulated list of mounts. It must never mount anything.
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ beforeAll(() => {
   if (canPreload) preload = library('mounts')
 })
 
-/** What a child prints that opens a ledger in `path` while the list of mounts has `kind` there. */
+/** The output of a child that opens a ledger in `path` with `kind` in the list of mounts. */
 function openedOn(path: string, file: string, kind: string) {
   const mounts = join(path, 'mounts')
   const point = path.replaceAll(' ', '\\040')
@@ -51,7 +51,7 @@ const local = ['ext4', 'overlay', 'fuse.gocryptfs', 'a-file-system-of-tomorrow']
 
 describe.skipIf(!canPreload)('a ledger on a file system', () => {
   test.each(shared)(
-    '`%s` is refused before anything is made, with the reason (cc, Linux)',
+    '`%s` is refused before a file is created, with the reason (cc, Linux)',
     (kind) => {
       const { path, file } = folder()
       const [outcome] = openedOn(path, file, kind)
@@ -89,7 +89,7 @@ test.skipIf(process.platform !== 'linux')(
     expect(new Set(codes.map(({ code }: { code: string }) => code))).toEqual(
       new Set(['opened', 'no_file_descriptors']),
     )
-    // The first one had none, and the last one enough.
+    // The first attempt had no descriptor, and the last one enough.
     expect([codes.at(-1).code, codes[0].code]).toEqual(['no_file_descriptors', 'opened'])
     expect(codes.at(-1).message).toContain('ulimit -n')
     expect(last).toEqual({ verify: 'no_file_descriptors', persisted: true, ok: true })

@@ -1,6 +1,6 @@
-// Owns the proof that no file makes an import leave a ledger that `verify()` rejects: lines of valid exports are changed, and
-// each file is refused with a stable code, or taken with its problems reported by their lines. The full proof is
-// `npm run proof:imports`. It must never accept an error without a code.
+// Proves that no imported file leaves a ledger that `verify()` rejects: lines of valid exports are changed, and each file is
+// refused with a stable code, or imported with its problems reported by their lines. The full proof is `npm run proof:imports`.
+// It must never accept an error without a code.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -34,7 +34,7 @@ beforeAll(async () => {
   for (const [number, [format, session]] of sessions.entries()) {
     const to = join(dir.path, `${number}.jsonl`)
     await engine.ledger.export(to, session === undefined ? { format } : { format, session })
-    // Long texts show nothing that short ones do not.
+    // Short texts are enough.
     const text = readFileSync(to, 'utf8').replaceAll(/(the same words again and again, ){3,}/g, '…')
     files.push({ format, lines: text.trimEnd().split('\n') })
   }
@@ -109,7 +109,7 @@ function mutated(lines: string[], next: Next): string {
   return `${copy.join('\n')}\n`
 }
 
-/** Turns that no version of the engine writes: what each is changed by, and the reported problem. */
+/** Turns that no version of the engine writes: the change, and the reported problem. */
 const impossible: [string, (turn: any) => void, string][] = [
   [
     'names a question it does not have',
@@ -165,7 +165,7 @@ const impossible: [string, (turn: any) => void, string][] = [
 ]
 
 test.each(impossible)(
-  'a turn that %s is told by its line, and the ledger is whole',
+  'a turn that %s is reported by its line, and the ledger is whole',
   async (_name, change, code) => {
     const { path, file } = folder()
     const lines = [...(files[0]?.lines ?? [])]
@@ -186,7 +186,7 @@ test.each(impossible)(
   },
 )
 
-test('a session that points at no turn, and whose log does, is reported by its line, and the ledger is whole', async () => {
+test('a session without a head, but with a log of one, is reported by its line, and the ledger is whole', async () => {
   const { path, file } = folder()
   const lines = [...(files[0]?.lines ?? [])]
   const at = lines.findIndex(

@@ -1,5 +1,5 @@
-// Owns our own JSONL: what is exported comes back as it was, a damaged line costs itself alone, and nothing that was
-// there is moved. The formats of others are in ledger/transfer/pi.spec.ts and ledger/transfer/myclaw.spec.ts.
+// The engine's own JSONL: an export is imported unchanged, a damaged line loses only itself, and existing rows never move. Other
+// formats are in ledger/transfer/pi.spec.ts and ledger/transfer/myclaw.spec.ts. It must never read a table.
 
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ const add = {
   run: ({ a }: { a: number }) => ({ sum: a + 1 }),
 }
 
-/** Every kind of row that runs leave: tools, signatures, a failure, a fork, a session without a turn. */
+/** Every kind of row of runs: tools, signatures, a failure, a fork, a session without a turn. */
 async function everyKind(engine: AgentEngine): Promise<void> {
   const run = async (changes = {}) =>
     (await engine.run(context({ tools: [add], ...changes })).result).turnId
@@ -102,16 +102,16 @@ describe('export and import', () => {
     expect(await dump(other)).toEqual(await dump(engine))
     expect(await histories(other)).toEqual(await histories(engine))
     expect(await other.ledger.verify()).toMatchObject({ ok: true, problems: [] })
-    // Again: the same, and nothing new.
+    // A second import adds nothing.
     expect(await other.ledger.import(to)).toMatchObject({ turns: 0, skippedTurns: 7, problems: [] })
     expect(await dump(other)).toEqual(await dump(engine))
-    // And out again: the same lines, but for when and by whom.
+    // A second export has the same lines, except for the time and the author.
     await other.ledger.export(join(path, 'again.jsonl'))
     const again = readFileSync(join(path, 'again.jsonl'), 'utf8')
     expect(again.split('\n').slice(1)).toEqual(text.split('\n').slice(1))
   })
 
-  test('a session that was imported goes on', async () => {
+  test('an imported session continues', async () => {
     const { path, file } = folder()
     const engine = open(file, script)
     await everyKind(engine)
@@ -128,7 +128,7 @@ describe('export and import', () => {
     expect(JSON.stringify(provider.requests[0])).toContain('branched')
   })
 
-  test('random ledgers come back as they were, and whole', async () => {
+  test('random ledgers are exported and imported unchanged, and whole', async () => {
     const { path } = folder()
     for (let seed = 1; seed <= 6; seed++) {
       const engine = open(join(path, `from-${seed}.db`))
@@ -148,7 +148,7 @@ describe('export and import', () => {
     }
   })
 
-  test('of one session, with the turns it was forked from', async () => {
+  test('of one session, with the turns of its origin', async () => {
     const { path, file } = folder()
     const engine = open(file, script)
     await everyKind(engine)
@@ -165,7 +165,7 @@ describe('export and import', () => {
     expect(await other.ledger.verify()).toMatchObject({ ok: true })
   })
 
-  test('a turn that runs is not in it', async () => {
+  test('a running turn is not in it', async () => {
     const { path, file } = folder()
     const { engine, provider } = scriptedEngine(['done', { gate: 'go', text: 'x' }], {
       ledger: { path: file },
@@ -229,7 +229,7 @@ describe('damage', () => {
     }
   })
 
-  test('a lost turn in the middle: what followed it follows the turn above', async () => {
+  test('a lost turn in the middle: its children follow its parent', async () => {
     const { path, file } = folder()
     const engine = open(file, ['a', 'b', 'c'])
     const ids: string[] = []
@@ -256,7 +256,7 @@ describe('damage', () => {
     ])
   })
 
-  test('a turn that cannot be read is reported, and the others are exported', async () => {
+  test('an unreadable turn is reported, and the others are exported', async () => {
     const { path, file } = folder()
     const first = open(file, ['the first', 'the second'])
     const one = (await first.run(context()).result).turnId
@@ -276,7 +276,7 @@ describe('damage', () => {
     expect(await other.ledger.verify()).toMatchObject({ ok: true })
   })
 
-  test('an existing session keeps its head, and the report has the head of the other', async () => {
+  test('an existing session retains its head, and the report has the head in the file', async () => {
     const { path, file } = folder()
     const engine = open(file, ['theirs'])
     const theirs = (await engine.run(context()).result).turnId
@@ -295,7 +295,7 @@ describe('damage', () => {
 })
 
 describe('refusals', () => {
-  test('what is no such file is refused, and nothing is written', async () => {
+  test('an invalid file is refused, and nothing is written', async () => {
     const { path, file } = folder()
     const { ledger } = open(file)
     const none = { code: 'invalid_import', field: 'path' }
@@ -317,7 +317,7 @@ describe('refusals', () => {
     expect(await ledger.stats()).toMatchObject({ sessions: 0 })
   })
 
-  test('options and arguments are named', async () => {
+  test('wrong options and arguments are named', async () => {
     const { path, file } = folder()
     const { ledger } = open(file)
     const to = join(path, 'x')
@@ -355,7 +355,7 @@ describe('refusals', () => {
 async function randomLedger(engine: AgentEngine, seed: number, turns: number): Promise<void> {
   let state = seed
   const pick = (below: number) => {
-    // A linear congruence is random enough, and the same everywhere.
+    // A linear congruential generator: random enough, and the same everywhere.
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0
     return Math.floor((state / 2 ** 32) * below)
   }

@@ -1,4 +1,4 @@
-// Owns the sessions of MyClaw: flat lines in and out, with calls where a line names them.
+// The sessions of MyClaw: flat lines, with calls where a line has them. It must never lose a line without a report.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -37,7 +37,7 @@ const write = (path: string, list: unknown[]) => {
 
 const myclaw = { format: 'myclaw' } as const
 
-test('a session comes in with its calls and its origin, and goes out as it was', async () => {
+test('a session is imported with its calls and its origin, and exported unchanged', async () => {
   const { path, file } = folder()
   const engine = open(file)
   const { ledger } = engine
@@ -72,7 +72,7 @@ test('a session comes in with its calls and its origin, and goes out as it was',
   expect(await ledger.verify()).toMatchObject({ ok: true, problems: [] })
 })
 
-test('a session of ours goes out flat, and comes back with what the format holds', async () => {
+test('a session of the engine is exported flat, and imported with the content that the format supports', async () => {
   const { path, file } = folder()
   const engine = open(file, [thinkingCall, 'answered'])
   await engine.run(context({ tools: [{ name: 'add', run: () => 'done' }] })).result

@@ -1,5 +1,5 @@
-// Owns the sessions of pi: any version in, version 3 out, the tree, compactions and branch summaries as pi has them.
-// An oracle that walks pi's entries by pi's own rule computes the context of a session.
+// The sessions of pi: every version is imported, version 3 is exported, with the tree, compactions and branch summaries of pi. An
+// oracle computes the context of a session by pi's own rule. It must never share code with the import.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -205,7 +205,7 @@ const read = (path: string): Entry[] =>
     .split('\n')
     .map((line) => JSON.parse(line))
 
-/** What the model gets of an entry: its role and its text. */
+/** The part of an entry that the model receives: its role and its text. */
 function spokenText(entry: Entry): [string, string] | null {
   const words = (content: unknown) =>
     typeof content === 'string'
@@ -222,7 +222,7 @@ function spokenText(entry: Entry): [string, string] | null {
   return [role === 'assistant' ? 'assistant' : 'user', words(content)]
 }
 
-/** The context of a session by pi's rule: the last compaction, what it leaves as it is, what came after it. */
+/** The context of a session by pi's rule: the last compaction, the entries it kept, and the later ones. */
 function oracle(entries: Entry[]): [string, string][] {
   const byId = new Map(entries.slice(1).map((entry) => [entry.id, entry]))
   const path: Entry[] = []
@@ -245,7 +245,7 @@ async function historyOf(engine: AgentEngine, label: string): Promise<[string, s
 }
 
 describe('a session of pi', () => {
-  test('has the context that pi gives it, its origin, and its turns', async () => {
+  test('has the same context as in pi, its origin, and its turns', async () => {
     const { path, file } = folder()
     const engine = open(file)
     const from = write(join(path, 'pi.jsonl'), whole())
@@ -304,7 +304,7 @@ describe('a session of pi', () => {
     expect(last).toEqual([{ status: 'aborted', stop_reason: 'aborted' }])
   })
 
-  test('goes on here, and what the model gets is what pi would have sent', async () => {
+  test('continues here, and the model receives what pi would have sent', async () => {
     const { path, file } = folder()
     const { engine, provider } = scriptedEngine(['on'], { ledger: { path: file } })
     closing(engine)
@@ -320,7 +320,7 @@ describe('a session of pi', () => {
     expect(asked).not.toContain('first question')
   })
 
-  test('comes out as it went in, entry by entry', async () => {
+  test('is exported as it was imported, entry by entry', async () => {
     const { path, file } = folder()
     const engine = open(file)
     const entries = whole()
@@ -343,7 +343,7 @@ describe('a session of pi', () => {
     expect(byId(out)).toEqual(byId(entries))
     expect(out.at(-1)).toEqual(entries.at(-1))
     expect(oracle(out)).toEqual(oracle(entries))
-    // Each comes after the one it follows.
+    // Each is after its parent.
     const seen = new Set([null])
     for (const { id, parentId } of out.slice(1)) {
       expect(seen.has(parentId)).toBe(true)
@@ -351,7 +351,7 @@ describe('a session of pi', () => {
     }
   })
 
-  test('of version 1 is a line of entries without ids; of version 2 it has hook messages', async () => {
+  test('of version 1 is a list of entries without ids; of version 2 it has hook messages', async () => {
     const { path, file } = folder()
     const engine = open(file)
     const v1: Entry[] = [
@@ -413,7 +413,7 @@ describe('a session of pi', () => {
     expect(await engine.ledger.verify()).toMatchObject({ ok: true, problems: [] })
   })
 
-  test('what other services sign stays on its part', async () => {
+  test('signatures of other services stay on their part', async () => {
     const { path, file } = folder()
     const engine = open(file)
     const item = JSON.stringify({
@@ -476,7 +476,7 @@ describe('a session of pi', () => {
     expect(read(join(path, 'out.jsonl'))).toEqual(entries)
   })
 
-  test('random trees have the context that pi gives them, and come out as they went in', async () => {
+  test('random trees have the same context as in pi, and are exported as they were imported', async () => {
     const { path, file } = folder()
     const engine = open(file)
     for (let seed = 1; seed <= 40; seed++) {
@@ -499,7 +499,7 @@ describe('a session of pi', () => {
   })
 })
 
-test('a session of ours goes to pi and back with the same history', async () => {
+test('a session of the engine has the same history after an export to pi and an import', async () => {
   const { path, file } = folder()
   const add = { name: 'add', run: () => 'done' }
   const engine = open(file, [thinkingCall, 'answered', 'again', 'branched'])
@@ -525,7 +525,7 @@ test('a session of ours goes to pi and back with the same history', async () => 
 })
 
 describe('damage', () => {
-  test('of any one line costs that line alone', async () => {
+  test('of any one line loses only that line', async () => {
     const { path, file } = folder()
     const engine = open(file)
     const entries = whole()
@@ -556,7 +556,7 @@ describe('damage', () => {
     expect(await engine.ledger.verify()).toMatchObject({ ok: true, problems: [] })
   })
 
-  test('what is no session of pi is refused, and so is a label that is taken', async () => {
+  test('an invalid file is refused, and so is an existing label', async () => {
     const { path, file } = folder()
     const { ledger } = open(file)
     const none = { code: 'invalid_import', field: 'path' }

@@ -1,5 +1,5 @@
-// Owns answers that name no content type: they are read by their first bytes, in whatever pieces these come. A wrong type
-// stays refused.
+// Answers without a content type: they are read by their first bytes, for any chunking. An answer with a wrong type must never be
+// read.
 
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
@@ -9,14 +9,14 @@ import { context, engineAt } from '../../support/engine.js'
 import type { Handler } from '../../support/servers/server.js'
 import { spoken, wireApis } from '../../support/servers/wire-apis.js'
 
-/** What a handler would have written, without its headers. */
+/** The body that a handler would write, without its headers. */
 async function bodyOf(handler: Handler): Promise<Buffer> {
   const { url } = await serving(handler)
   const response = await fetch(url, { method: 'POST', body: '{}' })
   return Buffer.from(await response.arrayBuffer())
 }
 
-/** A server that writes these very bytes after a bare head, each piece a packet of its own. */
+/** A server that writes these bytes after a minimal head, each piece in its own packet. */
 async function bare(head: string, pieces: Buffer[]) {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
@@ -47,7 +47,7 @@ async function bare(head: string, pieces: Buffer[]) {
   })
   const address = server.address()
   if (address === null || typeof address === 'string') throw new Error('no port')
-  // The port answers before the first run asks.
+  // The server listens before the first run.
   connect(address.port, '127.0.0.1')
     .on('error', () => {})
     .end()
@@ -65,7 +65,7 @@ const cut = (body: Buffer, size: number) =>
     body.subarray(at * size, (at + 1) * size),
   )
 
-/** The first byte alone, then so many bytes each. */
+/** The first byte alone, then pieces of this many bytes. */
 const CHUNKINGS: [name: string, of: (body: Buffer) => Buffer[]][] = [
   ['at once', (body) => [body]],
   ['with the first byte alone', (body) => [body.subarray(0, 1), body.subarray(1)]],
@@ -128,7 +128,7 @@ describe('without a content type', () => {
     }
   })
 
-  test('a body whose type is JSON may begin with a mark too', async () => {
+  test('a body of type JSON may begin with a byte order mark too', async () => {
     const body = Buffer.from(`\ufeff${JSON.stringify(whole)}`)
     const result = await runAt(
       await bare('content-type: application/json\r\n', [body]),
@@ -138,7 +138,7 @@ describe('without a content type', () => {
     expect([result.stopReason, spoken(result)]).toEqual(['end_turn', 'whole'])
   })
 
-  test('an error in JSON is the error it names', async () => {
+  test('an error in JSON is that error', async () => {
     const body = {
       error: { message: 'no such model', type: 'invalid_request_error', code: 'model_not_found' },
     }
@@ -156,7 +156,7 @@ describe('without a content type', () => {
     expect([result.stopReason, result.error?.detail.code]).toEqual(['error', code])
   })
 
-  test('a stream that is cut is no answer', async () => {
+  test('a cut stream is no answer', async () => {
     const body = await bodyOf(chat.answer('hello'))
     const result = await runAt(await bare('', [body.subarray(0, 20)]), chat.api, {})
     expect([result.stopReason, result.error?.detail.code]).toEqual(['error', 'stream_truncated'])

@@ -1,12 +1,12 @@
-// Owns the ids of calls on the wire: the server that gave one gets it back byte for byte, whatever it looks like, and any
-// other one gets an id of its own alphabet that never changes.
+// The ids of calls on the wire: the server that sent an id gets it back byte for byte, and another one gets an id of its own
+// alphabet, which must never change.
 
 import { describe, expect, test } from 'vitest'
 import { closing, folder, serving } from '../../support/cleanup.js'
 import { context, engineAt, readAll, testModel } from '../../support/engine.js'
 import { type WireApi, wireApis } from '../../support/servers/wire-apis.js'
 
-/** A gateway's id that carries a signature, as LiteLLM packs Gemini's. */
+/** A gateway's id with a signature in it, as LiteLLM does with Gemini's. */
 const packed = `call_7a21__thought__${'Eq+/'.repeat(130)}==`
 const odd = 'functions.read:0|fc_é 1'
 const ids = [packed, odd]
@@ -47,7 +47,7 @@ describe.each(wireApis)('ids of $api', (wire) => {
   })
   const own = { calls: ids, results: ids }
 
-  test('go back byte for byte within the run, in the next one, in a fork and after a restart', async () => {
+  test('are sent back byte for byte within the run, in the next one, in a fork and after a restart', async () => {
     const { server, engine, engineOf, events, result, runNext } = await session(wire)
     expect(result.stopReason).toBe('end_turn')
     expect(server.seen).toHaveLength(2)
@@ -70,7 +70,7 @@ describe.each(wireApis)('ids of $api', (wire) => {
     expect(rows.map((row) => Object.values(row)[0])).toEqual(ids)
   })
 
-  test('are rewritten for another model, alike each time, and come back for the first one', async () => {
+  test('are rewritten for another model, identically each time, and are unchanged for the first one', async () => {
     const { runNext } = await session(wire)
     const first = sent(await runNext({ model: 'other-model' }))
     expect(first.calls).toHaveLength(2)
@@ -85,7 +85,7 @@ describe.each(wireApis)('ids of $api', (wire) => {
   })
 })
 
-test('an id that its provider used twice is made distinct, and nothing of it is cut', async () => {
+test('an id that its provider used twice is made unique, and nothing of it is cut', async () => {
   const [wire] = wireApis.filter(({ api }) => api === 'openai-chat')
   if (wire === undefined) throw new Error('no such API')
   const server = await serving(

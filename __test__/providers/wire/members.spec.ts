@@ -1,5 +1,5 @@
-// Owns what a provider wrote into a block beside what is known of it: it goes back to that provider and model as it came,
-// and to nobody else. Also which servers are sent a `prompt_cache_key`, and whose word about waiting counts.
+// Unknown members of a provider's block: they are sent back unchanged to that provider and model, and must never be sent to
+// another. Also which servers get a `prompt_cache_key`, and which retry hint counts.
 
 import { describe, expect, test } from 'vitest'
 import { closing, folder, serving } from '../../support/cleanup.js'
@@ -39,8 +39,8 @@ async function replayed(api: string, answers: Handler[], provider: Record<string
   return { again: await runNext(), elsewhere: await runNext({ model: 'other-model' }) }
 }
 
-describe.each(wireApis)('what a call of $api has beside itself', (wire) => {
-  test('goes back to its model as it came, and to no other', async () => {
+describe.each(wireApis)('unknown members of a call of $api', (wire) => {
+  test('are sent back to its model unchanged, and to no other', async () => {
     const { again, elsewhere } = await replayed(
       wire.api,
       [wire.calls([['call1', 'read']], beside), wire.answer('done')],
@@ -52,7 +52,7 @@ describe.each(wireApis)('what a call of $api has beside itself', (wire) => {
   })
 })
 
-describe('what a block has beside itself', () => {
+describe('unknown members of a block', () => {
   test('of Anthropic: text, thinking and calls', async () => {
     const text = { type: 'text', text: 'Let me look.', citations: [{ a: 1 }], ...beside }
     const thinking = { type: 'thinking', thinking: 'hm', signature: 'sig==', ...beside }
@@ -71,7 +71,7 @@ describe('what a block has beside itself', () => {
     expect(elsewhere.raw).not.toContain('canary')
   })
 
-  test('of Google: text, in one block where it does not change, and calls', async () => {
+  test('of Google: text, in one block while they do not change, and calls', async () => {
     const call = {
       functionCall: { id: 'c1', name: 'read', args: {}, ...beside },
       thoughtSignature: 's==',
@@ -97,7 +97,7 @@ describe('what a block has beside itself', () => {
     expect(elsewhere.raw).not.toContain('canary')
   })
 
-  test('of Chat Completions: a call and its function, over all its pieces', async () => {
+  test('of Chat Completions: a call and its function, over all its fragments', async () => {
     const piece = (fields: object, fn: object) =>
       chat.delta({ tool_calls: [{ index: 0, ...fields, function: fn }] })
     const { again, elsewhere } = await replayed('openai-chat', [
@@ -186,7 +186,7 @@ describe('a cache key', () => {
     },
   )
 
-  test('that a context asks for and nobody sends is a warning', async () => {
+  test('of a context that is not sent is a warning', async () => {
     const mine = { promptCache: { key: 'mine' } }
     const { key, warnings } = await asked('openai-responses', {}, mine)
     expect(key).toBeUndefined()
@@ -196,7 +196,7 @@ describe('a cache key', () => {
   })
 })
 
-test('an upstream’s time to wait is obeyed where the gateway names none', async () => {
+test('an upstream’s retry hint is used if the gateway sends none', async () => {
   const refused = { error: { message: 'slow down', type: 'rate_limit_error' } }
   const waitOf = async (headers: Record<string, string>) => {
     const server = await serving(status(429, refused, headers))

@@ -1,5 +1,5 @@
-// Owns calls that the provider runs itself and that look like calls of ours: they are known by what the request offered and
-// by the result that the provider brings. A call of an unknown tool without one stays a call for the model to hear about.
+// Provider-run calls that resemble calls of the context: they are identified by the tools of the request and by the provider's
+// result. A call of an unknown tool without a result fails as one, and must never be dropped.
 
 import { describe, expect, test } from 'vitest'
 import type { AgentResult, AssembledContext } from '../../../index.js'
@@ -15,7 +15,7 @@ import { spoken, type WireApi, wireApis } from '../../support/servers/wire-apis.
 
 const read = { name: 'read', parameters: { type: 'object' }, run: () => 'content' }
 
-/** Runs once against these answers, and asks once more; the last request is the one that replays. */
+/** Runs one turn against these answers, and then another; its request replays the first. */
 async function played(
   api: string,
   answers: Handler[],
@@ -104,7 +104,7 @@ describe('responses', () => {
     ])
   })
 
-  test('a function call whose output the provider brings is the provider’s', async () => {
+  test('a function call with an output from the provider is the provider’s', async () => {
     const call = responses.call('fc_1', 'call_1', 'lookup', { q: 1 })
     const output: Item = {
       type: 'function_call_output',
@@ -122,7 +122,7 @@ describe('responses', () => {
     expect(replay.body.input.slice(1, 3)).toEqual([call, output])
   })
 
-  test('provider-run calls beside one of ours leave ours alone', async () => {
+  test('provider-run calls do not affect a call of the context beside them', async () => {
     const ours = responses.call('fc_1', 'call_1', 'read', {})
     const { result, requests } = await played(
       'openai-responses',
@@ -134,7 +134,7 @@ describe('responses', () => {
     expect(result.toolCalls.map((it) => [it.toolName, it.status])).toEqual([['read', 'completed']])
   })
 
-  test('a whole answer in JSON is understood alike', async () => {
+  test('a whole answer in JSON is decoded alike', async () => {
     const body = {
       id: 'resp_1',
       object: 'response',
@@ -219,7 +219,7 @@ describe('anthropic', () => {
     },
   )
 
-  test('a `server_tool_use` with a plain `tool_result` goes back with it', async () => {
+  test('a `server_tool_use` is sent back with its plain `tool_result`', async () => {
     const call = { type: 'server_tool_use', id: 's_1', name: 'reader', input: { url: 'x' } }
     const found = { type: 'tool_result', tool_use_id: 's_1', content: 'page' }
     const { result, replay } = await played(
@@ -257,7 +257,7 @@ describe('google', () => {
     expect(replay.body.contents[1].parts).toEqual([call, found, { text: 'Found.' }])
   })
 
-  test('code that the provider ran and tools it called go back as they came', async () => {
+  test('code that the provider ran and tools it called are sent back unchanged', async () => {
     const parts = [
       { executableCode: { language: 'PYTHON', code: 'print(1)', id: 'e1' } },
       { codeExecutionResult: { outcome: 'OUTCOME_OK', output: '1\n', id: 'e1' } },
@@ -360,8 +360,8 @@ describe('chat', () => {
   })
 })
 
-describe.each(wireApis)('a call of a tool that nobody offered, of $api', (wire: WireApi) => {
-  test('is reported to the model as unknown, and the run goes on', async () => {
+describe.each(wireApis)('a call of an unknown tool, of $api', (wire: WireApi) => {
+  test('is reported to the model as unknown, and the run continues', async () => {
     const { result, requests } = await played(
       wire.api,
       [

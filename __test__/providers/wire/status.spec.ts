@@ -1,4 +1,4 @@
-// Owns how an answer ends: its own status or reason decides, not the name of the last event.
+// The end of an answer: its own status or reason decides. The name of the last event must never decide.
 
 import { describe, expect, test } from 'vitest'
 import { closing, serving } from '../../support/cleanup.js'
@@ -87,7 +87,7 @@ describe('responses: the status of the last event decides', () => {
   })
 })
 
-describe('google: what a server writes for "no reason yet" is none', () => {
+describe('google: a value for "no reason yet" is no reason', () => {
   const part = (text: string, finishReason?: string) =>
     `data: ${JSON.stringify({ candidates: [{ content: { parts: [{ text }] }, finishReason, index: 0 }] })}\n\n`
 
@@ -105,7 +105,7 @@ describe('google: what a server writes for "no reason yet" is none', () => {
     expect(whole.result.messages.at(-1)?.providerStopReason).toBe('STOP')
   })
 
-  test('without another one the answer was cut', async () => {
+  test('without a later one the answer was cut', async () => {
     const { result } = await runAnswer(
       'google-generative-ai',
       sse(part('Half', 'FINISH_REASON_UNSPECIFIED')),
@@ -114,8 +114,8 @@ describe('google: what a server writes for "no reason yet" is none', () => {
   })
 })
 
-describe('a stream that ends without saying how', () => {
-  test('of Anthropic is cut: its `message_stop` alone decides nothing', async () => {
+describe('a stream without a reason', () => {
+  test('of Anthropic is cut: its `message_stop` alone is not enough', async () => {
     const answer = sse(
       anthropic.start(),
       anthropic.text(0, 'Half'),
@@ -126,7 +126,7 @@ describe('a stream that ends without saying how', () => {
     expect([result.stopReason, result.error?.detail.code]).toEqual(['error', 'stream_truncated'])
   })
 
-  test('of Chat Completions is whole at its `[DONE]`, and a call in it only where its JSON is', async () => {
+  test('of Chat Completions is whole at its `[DONE]`, and a call in it only if its JSON is', async () => {
     const text = await runAnswer('openai-chat', sse(chat.text('All of it'), chat.done()))
     expect([text.result.stopReason, spoken(text.result)]).toEqual(['end_turn', 'All of it'])
     const half = await runAnswer(
@@ -136,7 +136,7 @@ describe('a stream that ends without saying how', () => {
     expect(half.ran).toBe(0)
   })
 
-  test('of Bedrock is whole at its `messageStop`, whether the usage follows or not', async () => {
+  test('of Bedrock is whole at its `messageStop`, with or without usage after it', async () => {
     const answer = [bedrock.start(), bedrock.text(0, 'All of it')]
     const region = { region: 'us-east-1' }
     const ended = await runAnswer(

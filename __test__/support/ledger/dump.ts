@@ -1,5 +1,5 @@
-// A ledger as its tables hold it, through the API alone, so that two ledgers can be compared.
-// It must leave out only what the journal of running turns needs, and what a file makes anew.
+// The content of a ledger, read only through the API, so that two ledgers can be compared. It must leave out only the journal of
+// running turns, and fields that each file creates itself.
 
 import type { AgentEngine } from '../../../index.js'
 
@@ -19,7 +19,7 @@ export async function dump(engine: AgentEngine): Promise<Record<string, unknown[
   for (const [name, sql] of Object.entries(TABLES)) {
     const { rows, truncated } = await engine.ledger.query(sql)
     if (truncated !== null) throw new Error(`\`${name}\` does not fit an answer`)
-    // It follows from the others, and from what a turn is moved under.
+    // It depends on the other fields, and on the parent of an imported turn.
     dumped[name] = rows.map(({ row_checksum: _, ...row }) => row)
   }
   return dumped

@@ -1,4 +1,5 @@
-// A ledger with a row of every kind, and the ledger of the first version: both of `children/ledger/everything.mjs`.
+// A ledger with a row of every kind, and the ledger of the first version: both written by `children/ledger/everything.mjs`. It
+// must never write to the stored ledger of the first version.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
@@ -7,7 +8,7 @@ import { AgentEngine } from '../../../index.js'
 import { child } from '../processes/child.js'
 import { killable } from '../processes/killable.js'
 
-/** Writes the ledger anew, with a turn that a kill has interrupted, and folds its log in. */
+/** Writes a new ledger, with an interrupted turn, and checkpoints its log. */
 export async function everything(file: string): Promise<void> {
   const building = killable('ledger/everything.mjs', ['build', file])
   await building.line('ready')
@@ -16,7 +17,7 @@ export async function everything(file: string): Promise<void> {
   await settle(file)
 }
 
-/** Opens and closes a ledger, so that all of it stands in its file. */
+/** Opens and closes a ledger, so that all of it is in its file. */
 export async function settle(file: string): Promise<void> {
   const engine = new AgentEngine({ ledger: { path: file } })
   await engine.ledger.stats()
@@ -26,15 +27,15 @@ export async function settle(file: string): Promise<void> {
 const golden = (name: string) =>
   gunzipSync(readFileSync(new URL(`../../fixtures/ledger-0.1/${name}.gz`, import.meta.url)))
 
-/** A copy of the ledger that version 0.1.0 has written. */
+/** A copy of the ledger of version 0.1.0. */
 export function firstVersion(file: string): void {
   writeFileSync(file, golden('ledger.db'))
 }
 
-/** What version 0.1.0 asked next, of each session of that ledger. */
+/** The next request of version 0.1.0, for each session of that ledger. */
 export const firstRequests = (): string => golden('requests.txt').toString('utf8')
 
-/** What is asked next of each session of a ledger. */
+/** The next request of each session of a ledger. */
 export async function nextRequests(file: string): Promise<string> {
   const { code, out, err } = await child('ledger/everything.mjs', ['next', file])
   expect({ code, err }).toEqual({ code: 0, err: '' })

@@ -1,12 +1,12 @@
-// What holds for every ledger at every moment, as SQL that finds the rows which break it.
-// Read by the sqlite3 command line, in a process of its own. It must never ask the engine: that is what is judged.
+// The invariants of every ledger at every moment, as SQL that finds violations. Read by the sqlite3 command line, in a process of
+// its own. It must never use the engine, which is under test.
 
 import { expect } from 'vitest'
 import { rows } from './sqlite3.js'
 
 const finished = "t.status NOT IN ('pending', 'streaming')"
 
-/** Each finds what must not be there. */
+/** Each query finds violations. */
 export const INVARIANTS: Record<string, string> = {
   'a turn is one deeper than its parent': `SELECT t.id FROM turns t LEFT JOIN turns p ON p.id = t.parent_turn_id
      WHERE t.depth IS NOT coalesce(p.depth + 1, 0)`,
@@ -62,7 +62,7 @@ export const INVARIANTS: Record<string, string> = {
          OR v.thread_key <> t.session_label || '/' || t.id)`,
 }
 
-/** That the file is whole by SQLite's own account, that every reference finds its row, and that every invariant holds. */
+/** Checks that the file passes SQLite's integrity check, that every reference finds its row, and that every invariant holds. */
 export function expectSound(file: string): void {
   const checks = Object.entries(INVARIANTS).map(
     ([name, sql]) => `SELECT '${name}' AS broken, count(*) AS n FROM (${sql}) HAVING n > 0`,

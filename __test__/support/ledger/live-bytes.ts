@@ -1,5 +1,5 @@
-// The live bytes of a closed ledger: where in the file each value of each row stands, by SQLite's file format.
-// It must never change the file, and never call a byte live that no reader is given.
+// The live bytes of a closed ledger: the offsets of each value of each row, by SQLite's file format. It must never change the file,
+// and never count a byte as live that no reader reads.
 
 export interface Live {
   /** `table.column`, or `index` for an entry of an index. */
@@ -23,10 +23,10 @@ export function live(file: Buffer, columns: (table: string) => string[]): Live[]
     const names = type === 'table' ? columns(table) : []
     for (const { payload, rowid } of reader.cells(root)) {
       const { header, values, serials } = reader.record(payload)
-      // The row's number stands for a column that is stored as NULL: what stands there is read by nobody.
+      // The row id replaces a column that is stored as NULL: its stored bytes are never read.
       const alias = rowid.length > 0 && serials[0]?.type === 0
       if (alias && name.startsWith('message_words')) {
-        // How many words there are, for a rank that nobody asks for.
+        // Word counts, for a rank that is not used.
         if (reader.number(rowid) === 1) continue
       }
       const columnOf = (column: number) =>
@@ -90,7 +90,7 @@ class Reader {
     if (inside) yield* this.cells(this.#file.readUInt32BE(head + 8))
   }
 
-  /** The offsets of a payload's bytes, also of those that stand on pages of their own. */
+  /** The offsets of a payload's bytes, including those on overflow pages. */
   #payload(at: number, length: number, table: boolean): number[] {
     const usable = this.#size
     const most = table ? usable - 35 : Math.floor(((usable - 12) * 64) / 255) - 23
@@ -112,7 +112,7 @@ class Reader {
 
   /** The offsets of a record's header size, of its types and of its values. */
   record(payload: number[]) {
-    // A header is short: it never reaches the pages of its own.
+    // A header is short: it never reaches an overflow page.
     const first = payload[0] ?? 0
     const size = this.#varint(first)
     const serials: { type: number; at: number[] }[] = []

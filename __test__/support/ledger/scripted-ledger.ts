@@ -1,10 +1,10 @@
-// A scripted engine with a ledger in a folder of its own; both are gone after the test.
+// A scripted engine with a ledger in a folder of its own; both are closed and deleted after the test. It must never open a socket.
 
 import type { AgentEngineOptions, Ledger, ScriptedReply } from '../../../index.js'
 import { closing, folder } from '../cleanup.js'
 import { scriptedEngine } from '../engine.js'
 
-/** An engine that answers as the script says, its provider, its ledger and the ledger's file. */
+/** An engine with a scripted provider, its ledger and the ledger's file. */
 export function scriptedLedger(replies: ScriptedReply[] = [], options: AgentEngineOptions = {}) {
   const { file } = folder()
   const { engine, provider } = scriptedEngine(replies, { ledger: { path: file }, ...options })

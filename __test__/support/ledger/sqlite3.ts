@@ -1,5 +1,5 @@
-// Looking at a ledger from outside: the sqlite3 command line, and results with ids and times made comparable.
-// It must never open a ledger inside this process while an engine has it: closing that would drop SQLite's locks.
+// Reads a ledger from outside: the sqlite3 command line, and results with comparable ids and times. It must never open a ledger
+// inside this process while an engine has it: closing that would drop SQLite's locks.
 
 import { execFileSync, spawnSync } from 'node:child_process'
 import { expect } from 'vitest'
@@ -8,8 +8,7 @@ import { expect } from 'vitest'
 export const sqlite3 = spawnSync('sqlite3', ['--version']).status === 0
 
 /**
- * The rows that another SQLite, in a process of its own, reads, without their checksums. Statements that return none give
- * `[]`.
+ * The rows that another SQLite, in a process of its own, reads, without their checksums; `[]` for statements without rows.
  */
 export function rows(file: string, sql: string): Record<string, unknown>[] {
   const out = execFileSync('sqlite3', ['-json', file, sql], { encoding: 'utf8' })
@@ -22,8 +21,8 @@ const TIMES = new Set(['createdAt', 'startedAt', 'completedAt', 'updatedAt'])
 const DURATIONS = new Set(['ms', 'durationMs'])
 
 /**
- * A copy in which every ULID is its number of first appearance (`#1`), every time that lies between `since` and now is
- * `now`, and every duration of less than that is 0. What is none of these stays, and so fails a comparison.
+ * A copy in which every ULID is its number of first appearance (`#1`), every time between `since` and now is `now`, and every
+ * shorter duration is 0. Other values stay, and so fail a comparison.
  */
 export function normal<T>(value: T, since: number): any {
   const ids = new Map<string, string>()

@@ -11,7 +11,7 @@ export const fullUsage = {
   reasoningTokens: 40,
 }
 
-/** The usage of a turn that sent nothing. */
+/** The usage of a turn without a request. */
 export const noUsage = {
   inputTokens: 0,
   outputTokens: 0,
@@ -21,7 +21,7 @@ export const noUsage = {
   totalTokens: 0,
 }
 
-/** A turn whose compaction summarizes up to the turn `through`; the turn `firstKept` is the first that stays as it is. */
+/** A turn with a compaction that summarises up to the turn `through`; the turn `firstKept` is the first that is kept. */
 export function compactedTurn(
   through: string,
   firstKept: string,

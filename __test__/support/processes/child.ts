@@ -1,5 +1,5 @@
-// Runs a script of __test__/children in a process of its own, and waits for its end.
-// It must never leave one behind: what does not end in time is killed and reported as such.
+// Runs a script of __test__/children in a process of its own, and waits for its end. It must never leave one running: a process
+// that does not end in time is killed and reported.
 
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -35,5 +35,5 @@ export function child(name: string, args: string[] = [], flags: string[] = []): 
   })
 }
 
-/** What a child that ended well comes to. */
+/** The outcome of a child that ended normally. */
 export const clean = (out: string): Ended => ({ code: 0, signal: null, out, err: '' })

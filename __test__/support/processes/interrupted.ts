@@ -1,5 +1,5 @@
-// Turns that a kill interrupts: what another process sees of them, how they go on, and what must hold then whatever happened.
-// The killed child is `children/recovery/recovery.mjs`. It must never look at a ledger while the child still runs.
+// Interrupted turns: what another process reads of them, how they are resumed, and the invariants then. The killed child is
+// `children/recovery/recovery.mjs`. It must never read a ledger while the child is still running.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { expect } from 'vitest'
@@ -14,7 +14,7 @@ import { sqlite3 } from '../ledger/sqlite3.js'
 import type { Counter } from '../servers/effect-counter.js'
 import { killable } from './killable.js'
 
-/** What another process sees of the ledger and its session `main`. */
+/** What another process reads of the ledger and its session `main`. */
 export async function look(file: string) {
   const engine = new AgentEngine({ ledger: { path: file } })
   const listed = await engine.recover()
@@ -23,12 +23,12 @@ export async function look(file: string) {
   const history = session === null ? [] : await engine.ledger.history('main')
   expect((await engine.ledger.verify()).problems).toEqual([])
   await engine.close()
-  // The files as they lie there, by a SQLite of another make.
+  // The files, read by another SQLite.
   if (sqlite3) expectSound(file)
   return { listed, session, head, history }
 }
 
-/** Goes on with the interrupted turn in a process of its own, to its end. */
+/** Resumes the interrupted turn in a process of its own, to its end. */
 export async function resume(
   file: string,
   url: string,
@@ -42,7 +42,7 @@ export async function resume(
   return JSON.parse(line.slice('result '.length))
 }
 
-/** What of the script a turn has had already, as the child reads it. */
+/** The part of the script that a turn has used already, in the child's format. */
 export const skipped = (turn?: InterruptedTurn) => ({ SKIP: String(turn?.iterations ?? 0) })
 
 /** The result that a killed process has printed; it is in the ledger then. */
@@ -51,7 +51,7 @@ export function acknowledged(lines: string[]): AgentResult | undefined {
   return line === undefined ? undefined : JSON.parse(line.slice('result '.length))
 }
 
-/** What is true of the effects however often a turn was killed and resumed. */
+/** The invariants of the effects, however often a turn was killed and resumed. */
 export function effectsOnce(
   service: Counter,
   result: Pick<AgentResult, 'toolCalls'>,
@@ -70,13 +70,13 @@ export function effectsOnce(
         expect([call.toolName, times, call.status]).toEqual([call.toolName, 1, 'completed'])
         break
       default:
-        // The same key each time: at a service that knows its keys, one effect.
+        // The same key each time: one effect at a service with idempotency keys.
         expect(call.status).toBe('completed')
         expect(times).toBeGreaterThanOrEqual(1)
         expect(times).toBeLessThanOrEqual(1 + kills)
     }
   }
-  // Every effect there was is of a call that the ledger knows: none was begun before it was written.
+  // Every effect belongs to a call in the ledger: none was started before it was written.
   for (const [name, keys] of service.effects) {
     const own = result.toolCalls.filter((call) => call.toolName === name)
     expect([...keys.keys()].filter((key) => !own.some((call) => call.callId === key))).toEqual([])
@@ -84,16 +84,16 @@ export function effectsOnce(
 }
 
 /**
- * Every history that a resumed turn of the script can come to, with ids by their index and without times. The projection's
- * proof (`src/engine/conversation/tests/proof/resumed.rs`) shows each of them to the strict validator of every provider.
- * With `UPDATE_RESUMED=1` those that are missing are added.
+ * Every possible history of a resumed turn of the script, with ids by their index and without times. The projection's proof
+ * (`src/engine/context/conversation/tests/proof/resumed.rs`) checks each of them with the strict validator of every provider.
+ * With `UPDATE_RESUMED=1` missing ones are added.
  */
 const fixture = new URL('../../fixtures/resumed.json', import.meta.url)
 const accepted = new Set(
   (JSON.parse(readFileSync(fixture, 'utf8')) as object[]).map((each) => JSON.stringify(each)),
 )
 
-/** That the history of a resumed turn is one of those the validators have accepted. */
+/** Checks that the history of a resumed turn is one of those that the validators accept. */
 export function expectAccepted(messages: AgentMessage[]): void {
   const history = messages.map((message, index) => {
     const { provenance } = message

@@ -1,16 +1,16 @@
-// A script of __test__/children in a process of its own, which a test may kill, and whose lines it waits for.
-// It must never share anything with the process but its lines and its standard input.
+// A script of __test__/children in a process of its own, which a test may kill, and whose output lines it waits for. It must never
+// share anything with the process except its lines and its standard input.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
 export interface Killable {
   process: ChildProcess
-  /** The lines it has printed. */
+  /** Its printed lines. */
   lines: string[]
-  /** Waits for a line that begins so. */
+  /** Waits for a line with this prefix. */
   line(start: string): Promise<string>
-  /** Waits for so many lines. It stays open when the process ends before: race it with `ended`. */
+  /** Waits for this many lines. It stays pending if the process ends before: race it with `ended`. */
   count(lines: number): Promise<void>
   ended: Promise<NodeJS.Signals | null>
   kill(signal?: NodeJS.Signals): void

@@ -1,5 +1,5 @@
-// Request bodies of every API, read back: the role and content of each message, in order, and which of the API's own rules of order a body
-// breaks (the pages in docs/rules/wire). Written from the APIs' rules, not from the engine's encoders, which it must never share code with.
+// Reads request bodies of every API: the role and content of each message, in order, and the violations of the API's rules of order
+// (the pages in docs/rules/wire). Written from the APIs' rules; it must never share code with the engine's encoders.
 
 import type { Folder } from './recordings.js'
 
@@ -167,7 +167,7 @@ export function conversation(folder: Folder, body: any): Turn[] {
   }
 }
 
-/** Each run of messages of one role as one message: what the API makes of them. */
+/** Each run of messages of one role as one message, as the API reads them. */
 function merged(turns: Turn[]): Turn[] {
   const out: Turn[] = []
   for (const { role, items } of turns) {
@@ -178,7 +178,7 @@ function merged(turns: Turn[]): Turn[] {
   return out
 }
 
-/** The API's rules that a body breaks; empty for one that its provider would accept. */
+/** The rules of the API that a body breaks; empty for a body that its provider would accept. */
 export function broken(folder: Folder, body: any): string[] {
   const turns = conversation(folder, body)
   const wrong: string[] = []

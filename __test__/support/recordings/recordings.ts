@@ -1,5 +1,5 @@
-// The recorded exchanges of real providers, and how a result is compared with what a recording's client should have
-// understood. What differs between the APIs is data here. It must never copy a recording into the project.
+// The recorded exchanges of real providers, and the comparison of a result with the recording's expected content. The differences
+// between the APIs are data here. It must never copy a recording into the project.
 
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { AgentEngine, type AgentResult, type Api, type FailureKind } from '../../../index.js'
 
-/** Either the folder of recordings, or the folder that holds it beside its tools. */
+/** The folder of recordings, or its parent folder with the tools. */
 export const fixtures = resolve(
   process.env.NEXUS_FIXTURES ??
     fileURLToPath(new URL('../../../../shared/fixtures', import.meta.url)),
@@ -54,7 +54,7 @@ export interface Case {
   status: number
   headers: Record<string, string>
   body: Buffer
-  /** Whether the body is a stream; some servers answer JSON whatever was asked. */
+  /** Whether the body is a stream; some servers answer with JSON even if a stream was requested. */
   isStream: boolean
   tools: string[]
   expected: Expected
@@ -101,7 +101,7 @@ export function cases(folder: Folder): Case[] {
     })
 }
 
-/** What the recording's own client sent; absent where that is unknown. */
+/** The request of the recording's client; absent where it is unknown. */
 export function requestOf(one: { id: string; folder: Folder }): any {
   const path = join(recorded ?? '', 'cases', one.folder, one.id, 'request.json')
   return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')).body : undefined
@@ -124,7 +124,7 @@ export async function replayServer(): Promise<{
   return { origin, close: replay.close, journal: replay.journal }
 }
 
-/** Which of our kinds a recorded class may be. */
+/** The possible failure kinds of a recorded class. */
 const KINDS: Record<string, FailureKind[]> = {
   context_overflow: ['context_overflow'],
   too_large: ['context_overflow'],
@@ -155,7 +155,7 @@ function stopOf(expected: Expected): string {
     case 'pause':
       return 'tool_use'
     default:
-      // One call of the model is allowed here, so that calls are closed and not run.
+      // Only one call of the model is allowed here, so that calls are closed and not run.
       return called ? 'tool_use' : expected.refusal !== '' ? 'error' : 'end_turn'
   }
 }
@@ -173,7 +173,7 @@ export const digest = (value: string) => ({
   sha256: createHash('sha256').update(value).digest('hex'),
 })
 
-/** The opaque values in what a block holds for its provider. */
+/** The opaque values in a block's provider data. */
 function opaqueValues(folder: Folder, json: string | undefined): { kind: string; value: string }[] {
   const data = JSON.parse(json ?? '{}')
   switch (folder) {
@@ -226,7 +226,7 @@ function opaqueOf(folder: Folder, result: AgentResult): unknown[] {
   return found.map(({ kind, value }) => ({ kind, ...digest(value) }))
 }
 
-/** Whether each block is one part or, in order, several with a blank line between. */
+/** Whether each block is one part or, in order, several joined by a blank line. */
 function isGrouping(blocks: string[], parts: string[]): boolean {
   let rest = parts
   for (const block of blocks) {
@@ -237,7 +237,7 @@ function isGrouping(blocks: string[], parts: string[]): boolean {
   return rest.length === 0
 }
 
-/** The fields in which a result differs from what the recording's client should have understood. */
+/** The fields in which a result differs from the recording's expected content. */
 export function differences(one: Case, result: AgentResult): Record<string, unknown> {
   const { expected, status, folder, isStream } = one
   const wrong: Record<string, unknown> = {}
@@ -264,7 +264,7 @@ export function differences(one: Case, result: AgentResult): Record<string, unkn
         block.type === type ? (block.type === 'text' ? block.text : block.thinking) : '',
       )
       .join('')
-  // A whole message, and every message of Google, holds arguments as an object, whose text the recording's reader wrote anew.
+  // A whole message, and every message of Google, has arguments as an object, which the recording's reader serialised again.
   const argumentsOf = (text: string) => (isStream && folder !== 'google' ? text : compact(text))
   // A refusal is shown as text.
   check('text', joined('text'), expected.text + expected.refusal)
@@ -275,7 +275,7 @@ export function differences(one: Case, result: AgentResult): Record<string, unkn
   if (!isGrouping(blocks, expected.reasoning_parts)) {
     check('reasoning', joined('thinking'), expected.reasoning)
   }
-  // Google's calls need no id; the engine makes one where there was none.
+  // Google's calls need no id; the engine creates one if there is none.
   const calls = result.blocks.flatMap((block) => (block.type === 'tool_call' ? [block] : []))
   check(
     'tool_calls',
@@ -292,7 +292,7 @@ export function differences(one: Case, result: AgentResult): Record<string, unkn
     return wrong
   }
   check('stop_reason', result.stopReason, stopOf(expected))
-  // An answer without any content leaves no message that could hold these.
+  // An answer without content has no message for these.
   if (assistant !== undefined) {
     check('stop_reason_raw', assistant.providerStopReason, expected.stop_reason_raw ?? '')
     check('response_id', assistant.provenance?.responseId ?? '', expected.response_id ?? '')
@@ -302,13 +302,13 @@ export function differences(one: Case, result: AgentResult): Record<string, unkn
   if (expectedUsage !== null) {
     const { inputTokens, cachedInputTokens, cacheWriteTokens, outputTokens, reasoningTokens } =
       result.usage
-    // A call that the provider could not read is requested once more, and both answers are paid for.
+    // A malformed call is requested once more, and both answers are paid for.
     const answers = expected.stop_reason === 'malformed_tool_call' ? 2 : 1
     check(
       'usage',
       [inputTokens, cachedInputTokens, cacheWriteTokens, outputTokens, reasoningTokens],
       [
-        // What the provider's own tools put into the prompt is input (docs/rules/wire/usage.md#usage-mapping).
+        // Tokens of provider-run tools in the prompt are input (docs/rules/wire/usage.md#usage-mapping).
         (expectedUsage.input_uncached ?? 0) + (expectedUsage.tool_use_prompt ?? 0),
         expectedUsage.cache_read ?? 0,
         expectedUsage.cache_write ?? 0,

@@ -1,4 +1,4 @@
-// Events of the Anthropic Messages stream, as the provider writes them.
+// Events of the Anthropic Messages stream, in the provider's form. It must never share code with the engine.
 
 export interface Usage {
   input?: number
@@ -58,7 +58,7 @@ export const anthropic = {
   /** A whole answer of text. */
   answer: (text: string, usage: Usage = {}) =>
     anthropic.start(usage) + anthropic.text(0, text) + anthropic.end('end_turn', usage),
-  /** A whole answer that asks for tools: `[id, name, input]` each. */
+  /** A whole answer with tool calls: `[id, name, input]` each. */
   calls: (...calls: [string, string, unknown][]) =>
     anthropic.start() +
     calls.map(([id, name, input], index) => anthropic.toolUse(index, id, name, input)).join('') +

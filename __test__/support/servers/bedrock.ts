@@ -1,5 +1,5 @@
-// Frames of Amazon's binary event stream, as Bedrock Converse writes them, and Signature Version 4 computed a second
-// time. It must never share code with the engine: it is what the engine is checked against.
+// Frames of Amazon's binary event stream, in the form of Bedrock Converse, and an independent Signature Version 4. It must never
+// share code with the engine, which is compared with it.
 
 import { createHash, createHmac } from 'node:crypto'
 import type { Handler, Seen } from './server.js'
@@ -10,7 +10,7 @@ const table = Array.from({ length: 256 }, (_, byte) => {
   return value
 })
 
-/** Node has one of its own, but not in every version that the engine runs on. */
+/** CRC-32: Node has one, but not in every supported version. */
 function crc32(bytes: Buffer): number {
   let value = 0xffffffff
   for (const byte of bytes) value = (value >>> 8) ^ (table[(value ^ byte) & 255] ?? 0)
@@ -104,7 +104,7 @@ export function eventStream(...frames: Buffer[]): Handler {
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 const hmac = (key: string | Buffer, text: string) => createHmac('sha256', key).update(text).digest()
 
-/** The `authorization` header that a request should have had, from what the server saw of it. */
+/** The expected `authorization` header of a request, from what the server received. */
 export function expectedSignature(seen: Seen, accessKeyId: string, secret: string, region: string) {
   const date = String(seen.headers['x-amz-date'])
   const scope = `${date.slice(0, 8)}/${region}/bedrock/aws4_request`

@@ -1,4 +1,4 @@
-// Chunks of the OpenAI Chat Completions stream, as the provider writes them.
+// Chunks of the OpenAI Chat Completions stream, in the provider's form. It must never share code with the engine.
 
 const chunk = (fields: object) =>
   `data: ${JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion.chunk', model: 'gpt-test', ...fields })}\n\n`

@@ -1,5 +1,5 @@
-// The side effect of the recovery tests: a counter over HTTP that remembers every key that was posted to it.
-// It must never forget an effect that a killed child had.
+// The side effect of the recovery tests: a counter over HTTP that stores every posted key. It must never lose an effect of a killed
+// child.
 
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -8,7 +8,7 @@ export interface Counter {
   url: string
   /** How often each key was posted, by the class of its tool. */
   effects: Map<string, Map<string, number>>
-  /** Keys whose effect was queried. */
+  /** The queried keys. */
   asked: string[]
   close(): Promise<void>
 }

@@ -1,5 +1,5 @@
-// A loopback provider that answers by model and key, and an engine with several of both.
-// It must never let a request go without a note of it.
+// A loopback provider that answers by model and key, and an engine with several of both. It must never answer a request without
+// recording it.
 
 import {
   AgentEngine,
@@ -49,7 +49,7 @@ export interface World {
   server: TestServer
   /** `m1/a` for each request: the model and the key's name. */
   asked: string[]
-  /** Sets what answers. */
+  /** Sets the handler. */
   answers(answer: (model: string, key: string) => Handler): void
   engine(options?: AgentEngineOptions, profiles?: string[]): AgentEngine
 }

@@ -1,4 +1,4 @@
-// Chunks of Google's `streamGenerateContent`, as the provider writes them.
+// Chunks of Google's `streamGenerateContent`, in the provider's form. It must never share code with the engine.
 
 export type Part = Record<string, unknown>
 
@@ -34,7 +34,7 @@ export const google = {
   }),
   /** A whole answer of text. */
   answer: (text: string) => google.text(text) + google.finish('STOP'),
-  /** A whole answer that asks for tools: `[name, args]` each. */
+  /** A whole answer with tool calls: `[name, args]` each. */
   calls: (...calls: [string, unknown][]) =>
     google.parts(...calls.map(([name, args]) => google.call(name, args))) + google.finish('STOP'),
 }

@@ -1,5 +1,5 @@
-// Providers with a prompt cache that report what they do: loopback servers that store the prefixes they have seen, by block and
-// with a time of their own, and report what they read and wrote. Written from what providers document, not from the engine.
+// Providers with a prompt cache: loopback servers that store the received prefixes, by block and with their own time, and report
+// what they read and wrote. Written from the providers' documentation. It must never share code with the engine.
 
 import { createHash } from 'node:crypto'
 import { anthropic } from './anthropic.js'
@@ -8,7 +8,7 @@ import { type Handler, type Seen, sse } from './server.js'
 
 /** A prompt shorter than this is not cached. */
 const LEAST = 1_024
-/** Blocks that are looked at before a breakpoint. */
+/** The number of blocks that are checked before a breakpoint. */
 const LOOK_BACK = 20
 const MOST_BREAKPOINTS = 4
 
@@ -20,14 +20,14 @@ export interface CacheCall {
 }
 
 export interface PromptCache {
-  /** What each answered request came to. */
+  /** The usage of each answered request. */
   calls: CacheCall[]
   /** The provider's own time, in milliseconds. */
   now: number
   handler: Handler
 }
 
-/** What the model answers to a body: text, a text after which it wants to go on, or tools to call. */
+/** The model's answer to a body: text, a text with a pause, or tool calls. */
 export type Answer = (
   body: any,
 ) =>
@@ -42,7 +42,7 @@ function without(block: any): string {
   return JSON.stringify(rest)
 }
 
-/** Everything that is hashed, in the order the provider renders it: tools, system, messages. */
+/** The hashed parts, in the order of the provider: tools, system, messages. */
 function blocks(body: any): { text: string; marked: boolean }[] {
   const marked = (block: any) => block.cache_control !== undefined
   const list = (content: any) =>
@@ -55,7 +55,7 @@ function blocks(body: any): { text: string; marked: boolean }[] {
     })),
     ...body.messages.flatMap(({ role, content }: any) =>
       list(content).map((it: any) => ({
-        // What decides how a model reads its messages is part of them.
+        // Settings that change how a model reads its messages are part of them.
         text: `${role} ${JSON.stringify([body.thinking, body.tool_choice])} ${without(it)}`,
         marked: marked(it),
       })),
@@ -131,7 +131,7 @@ export function anthropicCache(answer: Answer, ttl = 300_000): PromptCache {
   return cache
 }
 
-/** OpenAI's: what begins alike, from 1,024 tokens on, in steps of 128; what is written is not reported. */
+/** OpenAI's cache: equal prefixes, from 1,024 tokens on, in steps of 128; writes are not reported. */
 export function openaiCache(answer: (body: any) => string): PromptCache {
   let known: string[] = []
   const cache: PromptCache = { calls: [], now: 0, handler }

@@ -1,4 +1,4 @@
-// Events of the OpenAI Responses stream, as the provider writes them.
+// Events of the OpenAI Responses stream, in the provider's form. It must never share code with the engine.
 
 let sequence = 0
 
@@ -25,7 +25,7 @@ const usage = (input: number, output: number, cached = 0, reasoning = 0) => ({
   total_tokens: input + output,
 })
 
-/** An output item as the provider finishes it. */
+/** A finished output item. */
 export type Item = { type: string; id: string } & Record<string, unknown>
 
 export const responses = {
@@ -91,7 +91,7 @@ export const responses = {
     }),
   failed: (error: object | null) =>
     event('response.failed', { response: response('failed', { error }) }),
-  /** A whole response with these items, each sent by its end alone. */
+  /** A whole response with these items, each sent only with its final event. */
   of: (...items: Item[]) =>
     responses.created() +
     items

@@ -1,9 +1,9 @@
-// A server for every test of a file: opened before each, closed after it. It must never carry a request over to the next test.
+// A server for every test of a file: opened before each, closed after it. It must never pass a request on to the next test.
 
 import { afterEach, beforeEach } from 'vitest'
 import { type Handler, type TestServer, testServer } from './server.js'
 
-/** The server of the test that runs; `handler` makes what it answers with until `use` is called. */
+/** The server of the current test; `handler` creates its answer until `use` is called. */
 export function serverPerTest(handler: () => Handler): TestServer {
   let server: TestServer
   beforeEach(async () => {

@@ -1,5 +1,5 @@
-// A loopback HTTP server that answers as a test says, byte by byte, and remembers what it was asked.
-// It must never reach beyond this machine or outlive its test.
+// A loopback HTTP server with scripted answers, byte by byte, that records its requests. It must never call another machine or
+// outlive its test.
 
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http'
@@ -24,7 +24,7 @@ export interface TestServer {
   connections(): number
   /** Resolves when every client has closed its connections. */
   deserted(): Promise<unknown>
-  /** Answers one request each, in order; the last one answers all that follow. */
+  /** Handlers of one request each, in order; the last one answers all further ones. */
   use(...handlers: Handler[]): void
   close(): Promise<void>
 }

@@ -1,5 +1,5 @@
-// A provider with a real token bucket: it counts requests, refuses those that are too many, and reports its level in its headers.
-// It must never refuse what its bucket has room for.
+// A provider with a real token bucket: it counts requests, refuses those over the limit, and reports its level in its headers. It
+// must never refuse a request within the limit.
 
 import { serving } from '../cleanup.js'
 import { chat } from './chat.js'
@@ -7,11 +7,11 @@ import type { Seen, TestServer } from './server.js'
 
 export interface Bucket {
   server: TestServer
-  /** What was let in, in the order it came: the first user's text of each request, or `summary`. */
+  /** The accepted requests, in order: the first user's text of each, or `summary`. */
   served: string[]
-  /** Requests that were refused. */
+  /** The number of refused requests. */
   refused: number
-  /** Holds the answers that follow back until it is called again with nothing. */
+  /** Holds back later answers until it is called again without an argument. */
   hold(wait?: Promise<void>): void
   /** Refuses the next request, whatever the bucket has, with this `retry-after`. */
   refuseNext(retryAfterMs: number): void
@@ -29,7 +29,7 @@ export async function bucket(
   fullMs: number,
   answer: (seen: Seen) => string = () => chat.answer('ok'),
 ): Promise<Bucket> {
-  /** What each key's bucket had, and when. */
+  /** The level of each key's bucket, and its time. */
   const levels = new Map<string, { level: number; at: number }>()
   let gate: Promise<void> | undefined
   let refusal: number | undefined

@@ -1,5 +1,5 @@
-// The five wire APIs side by side: answers with calls of given ids, and where a request has them again.
-// It must never share code with the engine: it reads raw requests.
+// The five wire APIs: answers with calls of given ids, and the position of these ids in a request. It reads raw requests and must
+// never share code with the engine.
 
 import type { AgentResult } from '../../../index.js'
 import { anthropic } from './anthropic.js'
@@ -20,13 +20,13 @@ export interface WireApi {
   api: string
   /** More options of the provider. */
   provider: Record<string, unknown>
-  /** An answer that calls a tool, once for each `[id, name]`; `more` is beside each call. */
+  /** An answer that calls a tool for each `[id, name]`; `more` is added to each call. */
   calls: (calls: [id: string, name: string][], more?: Record<string, unknown>) => Handler
   answer: (text: string) => Handler
   /** The calls of a request, as objects of the API. */
   sentCalls: (seen: Seen) => Record<string, any>[]
   idOf: (call: Record<string, any>) => string
-  /** The ids that the results of a request are for. */
+  /** The call ids of the results of a request. */
   sentResults: (seen: Seen) => string[]
 }
 

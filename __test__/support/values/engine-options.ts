@@ -1,4 +1,4 @@
-// The names of all options of an engine. A test that lists them again would miss a new one.
+// The names of all options of an engine. A test must never list them again: it would miss a new one.
 
 export const ENGINE_OPTIONS = [
   'providers',

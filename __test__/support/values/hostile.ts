@@ -1,5 +1,5 @@
-// Values that a caller's code may hold: unreadable, endless, half-cut, lying. Each is made of a seed, so that it can be made again.
-// It must never make a value that ends the process by itself, or one that the language cannot hold.
+// Hostile values of a caller: unreadable, endless, cut, inconsistent. Each is created from a seed, so that it can be repeated. It
+// must never create a value that ends the process by itself.
 
 /** A generator of numbers: the same seed gives the same ones. */
 export class Random {
@@ -28,7 +28,7 @@ export class Random {
   }
 }
 
-/** What every text of these values is made of: counted in a message, it shows how much of them is repeated. */
+/** The marker in every text of these values: its count in a message shows how much of them is repeated. */
 export const MARK = 'Ω'
 
 class Instance {
@@ -42,7 +42,7 @@ const boom = () => {
   throw new Error(`${MARK.repeat(300)} boom`)
 }
 
-/** Something to throw: an error, or what is none. */
+/** Something to throw: an error, or another value. */
 export function thrown(random: Random): unknown {
   return random.pick<() => unknown>([
     () => new Error(MARK.repeat(1_000)),
@@ -62,7 +62,7 @@ function revoked<T extends object>(target: T): T {
   return proxy
 }
 
-/** A proxy of `target` of which some operations throw. */
+/** A proxy of `target` with some throwing operations. */
 function trapping<T extends object>(random: Random, target: T): T {
   const traps = ['get', 'has', 'ownKeys', 'getOwnPropertyDescriptor', 'getPrototypeOf', 'apply']
   const handler: Record<string, () => never> = {}
@@ -70,7 +70,7 @@ function trapping<T extends object>(random: Random, target: T): T {
   return new Proxy(target, handler)
 }
 
-/** An object of which every field is an object like it. */
+/** An object whose every field is an object like it. */
 function bottomless(): object {
   return new Proxy(
     {},
@@ -82,7 +82,7 @@ function bottomless(): object {
   )
 }
 
-/** A thenable that does what a promise never does. */
+/** A thenable that violates the rules of promises. */
 export function thenable(random: Random): unknown {
   return random.pick<() => unknown>([
     () => ({ then: boom }),
@@ -101,14 +101,14 @@ export function thenable(random: Random): unknown {
     }),
     () => {
       const rejected = Promise.reject(thrown(random))
-      // Where nobody takes it, that is no rejection of the engine's; what is made of it is.
+      // If it is not awaited, it is no rejection of the engine; a promise derived from it is.
       rejected.catch(() => {})
       return rejected
     },
   ])()
 }
 
-/** A function that throws, rejects, or returns whatever. */
+/** A function that throws, rejects, or returns any value. */
 export function hostileFunction(random: Random): (...args: any[]) => unknown {
   return random.pick<() => (...args: any[]) => unknown>([
     () => () => {
@@ -123,13 +123,13 @@ export function hostileFunction(random: Random): (...args: any[]) => unknown {
     () => trapping(random, () => 1),
     () => revoked(() => 1),
     () => (value: any) => {
-      // It takes apart whatever it receives.
+      // It modifies its arguments.
       for (const key of Object.keys(value ?? {})) delete value[key]
     },
   ])()
 }
 
-/** Any value but a string that names something. */
+/** Any value except a meaningful string. */
 export function hostile(random: Random, depth = 0): unknown {
   const inner = () => (depth > 3 ? 1 : hostile(random, depth + 1))
   return random.pick<() => unknown>([
@@ -192,7 +192,7 @@ export function hostile(random: Random, depth = 0): unknown {
   ])()
 }
 
-/** An abort signal that is none, or behaves like none. */
+/** An invalid or misbehaving abort signal. */
 export function hostileSignal(random: Random): unknown {
   const { signal } = new AbortController()
   return random.pick<() => unknown>([

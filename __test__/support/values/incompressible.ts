@@ -1,8 +1,8 @@
-// A text that nothing makes smaller, the same for the same name. It must hold no character that JSON escapes.
+// An incompressible text, equal for equal names. It must never contain a character that JSON escapes.
 
 import { createHash } from 'node:crypto'
 
-/** So many characters of three bytes each. */
+/** This many characters of three bytes each. */
 export function noise(name: string, length: number): string {
   let bytes = ''
   for (let n = 0; bytes.length < length; n++)

@@ -1,4 +1,5 @@
-// Patterns that schema libraries write, each with texts to try. JavaScript itself decides which texts match.
+// Patterns of schema libraries, each with texts to match. JavaScript itself decides which texts match; no expectation may be
+// written here.
 
 export const PATTERNS: [library: string, pattern: string, texts: string[]][] = [
   [

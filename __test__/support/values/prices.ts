@@ -1,6 +1,6 @@
 // Prices of models that tests declare. They must never be those of a real model.
 
-/** US dollars a million tokens. */
+/** US dollars per million tokens. */
 export const price = {
   input: 1,
   output: 10,

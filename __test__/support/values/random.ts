@@ -1,6 +1,6 @@
-// Numbers that look random and are the same in every run. A seed is printed by who uses it.
+// Pseudo-random numbers, the same in every run. The caller prints the seed. It must never use the clock.
 
-/** A whole number below `under`, one after another. */
+/** A generator of integers below `under`. */
 export function random(seed: number): (under: number) => number {
   let state = BigInt(seed) * 2n + 1n
   return (under) => {

@@ -1,4 +1,4 @@
-// A summary that passes the gate: every section, in the words of a house that is built. It must never name a real thing.
+// A summary that passes the quality gate: every section, about an invented project. It must never name a real thing.
 
 export const SUMMARY = [
   '## Goal\nBuild the house.',

@@ -1,10 +1,10 @@
-// A model for a real llama.cpp: a GGUF file of two megabytes, made here and downloaded from nowhere. Its weights are not trained:
-// attention and feed-forward are zero, so that each token decides which one follows it, and every answer is one fixed sentence.
-// What is real is the server around it: its tokens, its limit of context, its refusals.
+// A model for a real llama.cpp: a GGUF file of two megabytes, created here and never downloaded. Its weights are not trained:
+// attention and feed-forward are zero, so that each token decides the next one, and every answer is one fixed sentence. Only the
+// server around it is real: its tokens, its context limit, its refusals.
 
 import { writeFileSync } from 'node:fs'
 
-/** What it answers, whatever it is asked. */
+/** Its answer to every prompt. */
 export const SENTENCE = ['It', ' stops', ' by', ' itself', '.'].map((word) =>
   word.replace(' ', '▁'),
 )
@@ -48,7 +48,7 @@ const list = (key: string, kind: number, of: unknown[]) =>
     ...of.map((item) => value(kind, item)),
   ])
 
-/** Writes the model. It is the same, byte for byte, whenever it is written. */
+/** Writes the model, always with the same bytes. */
 export function writeTinyModel(path: string, contextLength: number): void {
   const tokens: [text: string, kind: number][] = [
     ['<unk>', UNKNOWN],
@@ -62,7 +62,7 @@ export function writeTinyModel(path: string, contextLength: number): void {
   const first = tokens.length
   for (const word of SENTENCE) tokens.push([word, NORMAL])
   const size = tokens.length
-  // One dimension for each token: what is embedded is the token itself.
+  // One dimension per token: the embedding is the token itself.
   const width = Math.ceil(size / 64) * 64
   const head = 64
 

@@ -1,4 +1,4 @@
-// A context with all that every API can carry, for the specs of the APIs. It must never hold what one of them cannot.
+// A context with every field that all APIs support, for the specs of the APIs. It must never have one that an API does not support.
 
 import type { AgentTool, AssembledContext } from '../../../index.js'
 
@@ -41,7 +41,7 @@ export const illustrated = {
   content: [{ type: 'text' as const, text: 'now' }, image],
 }
 
-/** A tool that answers with a text and an image. */
+/** A tool that returns a text and an image. */
 export const pictureTool: AgentTool = {
   name: 'picture',
   description: '',

@@ -1,7 +1,7 @@
-//! Time and ids: the one module that reads a clock.
+//! Time and ids: the only module that reads a clock.
 //!
-//! Wall time is for people and rows; limits and leases use the monotonic clock, so that a step of the wall clock
-//! harms nothing. Tests pause tokio's clock, or fix the wall clock.
+//! Wall time is for display and rows. Limits and leases must never use it: they use the monotonic clock, which has no steps.
+//! Tests pause tokio's clock, or set the wall clock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,10 +17,10 @@ pub struct Clock {
 enum Wall {
     System,
     Fixed(i64),
-    /// Goes on from here as tokio's time does.
+    /// Continues from here with tokio's time.
     #[cfg(any(test, feature = "testing"))]
     Following(i64, tokio::time::Instant),
-    /// Wall and shared time as a test sets them.
+    /// Wall and shared time, set by a test.
     #[cfg(any(test, feature = "testing"))]
     Set(Arc<TestTimes>),
 }
@@ -48,7 +48,7 @@ impl Clock {
         Self { wall: Wall::Fixed(now_ms), ..Self::default() }
     }
 
-    /// A clock that begins at this wall time, in Unix milliseconds, and goes on as tokio's paused time does.
+    /// A clock that begins at this wall time, in Unix milliseconds, and continues with tokio's paused time.
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn following(now_ms: i64) -> Self {
@@ -79,7 +79,7 @@ impl Clock {
         }
     }
 
-    /// The monotonic clock; stands still in tests that pause tokio's time.
+    /// The monotonic clock; it stops in tests that pause tokio's time.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the owner")]
     pub fn instant(&self) -> tokio::time::Instant {
@@ -87,7 +87,7 @@ impl Clock {
     }
 
     /// Milliseconds of a clock that all processes of the machine share and that cannot be set: it began with the system, and
-    /// stands still while that sleeps. Where there is none, the wall clock's.
+    /// stops while the system sleeps. Where there is none, the wall clock's.
     #[must_use]
     pub fn shared_ms(&self) -> i64 {
         #[cfg(any(test, feature = "testing"))]
@@ -111,13 +111,13 @@ impl Clock {
         bits as f64 / (f64::from(u32::MAX) + 1.0)
     }
 
-    /// A ULID greater than every one this clock made before, also when the wall clock steps back.
+    /// A ULID greater than every earlier one of this clock, also after the wall clock steps back.
     #[must_use]
     pub fn new_id(&self) -> String {
         let millis = u64::try_from(self.now_ms()).unwrap_or(0);
         let at = UNIX_EPOCH + Duration::from_millis(millis);
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        // The generator refuses only when 2^80 ids fell into one millisecond; the next one then borrows the next.
+        // The generator fails only after 2^80 ids in one millisecond; then the next millisecond is used.
         match ids.generate_from_datetime(at) {
             Ok(id) => id.to_string(),
             Err(overflow) => overflow.commit_overflow_increment().to_string(),

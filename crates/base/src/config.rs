@@ -1,6 +1,6 @@
-//! The environment: its one reader, for API keys, the proxy where asked for, and the log switch.
+//! Reads the environment: API keys, the proxy on request, and the switch of the log.
 //!
-//! It must never be read anywhere else, and it must never print a value.
+//! No other file may read it, and it must never print a value.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,26 +8,26 @@ use std::fmt;
 /// Switches the log on: `error`, `warn`, `info`, `debug` or `trace`.
 pub const LOG_VARIABLE: &str = "NEXUS_AGENT_ENGINE_LOG";
 
-/// The bound of a ledger's log in bytes, for tests that cannot fill the usual one.
+/// The limit of a ledger's log in bytes, for tests that cannot fill the default.
 pub const LOG_BOUND_VARIABLE: &str = "NEXUS_AGENT_ENGINE_LEDGER_LOG_BOUND";
 
-/// Where environment variables come from: the process, or a fixed set in tests.
+/// The source of environment variables: the process, or a fixed set in tests.
 #[derive(Clone)]
 pub struct Environment {
     fixed: Option<BTreeMap<String, String>>,
 }
 
-/// A proxy as the environment names it. Its URL may hold a password.
+/// A proxy of the environment. Its URL may contain a password.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct EnvironmentProxy {
-    /// The URL, which may hold a password.
+    /// The URL, which may contain a password.
     pub url: String,
-    /// The hosts that are reached directly, as `NO_PROXY` lists them.
+    /// The hosts that are called directly, in the form of `NO_PROXY`.
     pub except: Option<String>,
 }
 
 impl Environment {
-    /// The process's own environment, read anew at each look.
+    /// The environment of the process, read again at each access.
     #[must_use]
     pub fn process() -> Self {
         Self { fixed: None }
@@ -52,11 +52,11 @@ impl Environment {
         (!value.is_empty()).then(|| value.to_owned())
     }
 
-    /// The proxy for a scheme (`https` or `http`), by the names every tool uses.
+    /// The proxy for a scheme (`https` or `http`), by the usual names.
     pub fn proxy(&self, scheme: &str) -> Option<EnvironmentProxy> {
         let names: &[&str] = match scheme {
             "https" => &["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"],
-            // Upper-case HTTP_PROXY can be set by a client of a CGI program, so no tool trusts it.
+            // A client of a CGI program can set upper-case HTTP_PROXY, so it is not trusted.
             _ => &["http_proxy", "ALL_PROXY", "all_proxy"],
         };
         let url = names.iter().find_map(|name| self.get(name))?;

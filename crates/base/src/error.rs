@@ -1,7 +1,7 @@
-//! The error at the edge: what a host's mistake, or a ledger that cannot be opened, looks like from outside.
+//! The error at the boundary to the host: a wrong argument, or a ledger that cannot be opened.
 //!
-//! One type, a stable code each. It must never hold a key, a prompt or a value of the host beyond a short name: what it
-//! quotes is cut here, whatever the origin of the message.
+//! One type with stable codes. It must never hold a key, a prompt or a value of the host beyond a short name: quoted texts
+//! are cut here, whatever the origin of the message.
 
 use model::{
     AgentError, Failure, InputError, StorageError, StorageErrorKind, bounded, clipped_path,
@@ -13,11 +13,11 @@ use model::{
 pub struct EngineError {
     /// The stable code.
     pub code: ErrorCode,
-    /// The path of the field that is wrong, where one is: `history[3].content`.
+    /// The path of the wrong field, if there is one: `history[3].content`.
     pub field: Option<String>,
     /// What failed, with the value in backticks, and what to do.
     pub message: String,
-    /// The provider's failure, where it was one.
+    /// The provider's failure, if that was the cause.
     pub failure: Option<Box<AgentError>>,
 }
 
@@ -28,13 +28,13 @@ pub enum ErrorCode {
     InvalidOptions,
     /// A field of the context is missing or wrong.
     InvalidContext,
-    /// The context names a provider the engine does not have.
+    /// The context names a provider that the engine does not have.
     UnknownProvider,
     /// No auth profile has that id.
     UnknownProfile,
     /// The model is not in the catalogue and has no declared window.
     UnknownModel,
-    /// A tool has no name, a name that is there twice, or a schema that does not compile.
+    /// A tool has no name, a duplicate name, or a schema that does not compile.
     InvalidTool,
     /// The session label is not usable.
     InvalidLabel,
@@ -44,13 +44,13 @@ pub enum ErrorCode {
     NoLedger,
     /// The ledger refused or failed.
     Storage(StorageErrorKind),
-    /// A provider was asked something outside a run, and failed.
+    /// A provider request outside a run failed.
     ProviderFailed,
-    /// A compaction that was asked for failed; the history is as it was.
+    /// A manual compaction failed; the history is unchanged.
     CompactionFailed,
-    /// What was asked for is longer than a string of JavaScript can be.
+    /// The result is longer than a string of JavaScript can be.
     ResultTooLarge,
-    /// A defect of the engine.
+    /// An internal error of the engine.
     Internal,
 }
 
@@ -112,10 +112,10 @@ impl EngineError {
     }
 }
 
-/// Whether the process, or the system, has no file descriptor left.
+/// Whether the process, or the system, has no free file descriptor.
 #[must_use]
 pub fn is_out_of_descriptors(error: &std::io::Error) -> bool {
-    // EMFILE and ENFILE; of Windows, its own and that of its sockets.
+    // EMFILE and ENFILE; on Windows, the codes of files and of sockets.
     let codes: &[i32] = if cfg!(windows) { &[4, 10_024] } else { &[24, 23] };
     error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }

@@ -1,4 +1,4 @@
-//! What every part of the engine stands on: time and ids, the environment, tracing, the error that a host sees.
+//! Shared by every part of the engine: time and ids, the environment, tracing, the error at the boundary to the host.
 //!
 //! This file owns the list of modules and must never hold logic.
 

@@ -1,6 +1,6 @@
-//! Tracing: the one owner of span and event names, and of the optional log on stderr.
+//! Tracing: the names of spans and events, and the optional log on stderr.
 //!
-//! Fields are ids, names and counts. A prompt, an answer, a header or a key must never be one.
+//! Fields are ids, names and counts. A field must never be a prompt, an answer, a header or a key.
 
 pub use tracing::Instrument;
 use tracing::{Level, Span};
@@ -11,7 +11,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::{Environment, LOG_VARIABLE};
 
-/// The target of everything the engine traces: a host filters by it.
+/// The target of all spans and events of the engine: a host filters by it.
 pub const TARGET: &str = "nexus_agent_engine";
 
 /// One run, from `run()` to its terminal event.
@@ -38,29 +38,29 @@ pub fn commit_span(turn_id: &str) -> Span {
     tracing::info_span!(target: TARGET, "ledger.commit", turn_id)
 }
 
-/// An attempt failed; the code is ours or the provider's, never its text.
+/// An attempt failed; the code is the engine's or the provider's, never a text.
 pub fn call_failed(provider: &str, kind: &str, code: &str, status: Option<u16>) {
     tracing::event!(target: TARGET, Level::WARN, provider, kind, code, status, "agent.call.failed");
 }
 
-/// A call of a model ended; `tokens` is what it used.
+/// A call of a model ended; `tokens` is its usage.
 pub fn call_ended(purpose: &str, attempt: u32, ok: bool, ms: u64, tokens: u64) {
     tracing::event!(target: TARGET, Level::INFO, purpose, attempt, ok, ms, tokens, "agent.call.ended");
 }
 
-/// A request went out otherwise than its context asked.
+/// A request was sent without an option of its context.
 pub fn run_warned(turn_id: &str, code: &str, field: &str) {
     tracing::event!(target: TARGET, Level::WARN, turn_id, code, field, "agent.run.warned");
 }
 
-/// The provider's prompt cache was of less use than it should have been.
+/// The provider's prompt cache was read less than expected.
 pub fn cache_broke(turn_id: &str, broken: &model::CacheBreak) {
     let (cause, part, tokens) = (broken.cause, broken.part, broken.tokens);
     tracing::event!(target: TARGET, Level::WARN, turn_id, ?cause, ?part, tokens, "agent.cache.broke");
 }
 
-/// What the request leaves out of its conversation, in blocks: other models' thinking and blocks, unusable calls and
-/// results.
+/// The number of blocks that the request leaves out of its conversation: thinking and opaque blocks of other models,
+/// unusable calls and results.
 pub fn left_out(thinking: usize, opaque: usize, calls: usize, results: usize) {
     tracing::event!(target: TARGET, Level::DEBUG, thinking, opaque, calls, results, "agent.call.left_out");
 }
@@ -70,29 +70,29 @@ pub fn run_ended(turn_id: &str, stop_reason: &str, duration_ms: u64) {
     tracing::event!(target: TARGET, Level::INFO, turn_id, stop_reason, duration_ms, "agent.run.ended");
 }
 
-/// The ledger could not do what was asked.
+/// The ledger refused or failed.
 pub fn storage_failed(code: &str) {
     tracing::event!(target: TARGET, Level::ERROR, code, "ledger.failed");
 }
 
-/// The ledger's log is over its bound: something reads the file for long, here or in another process.
+/// The ledger's log is over its limit: a long read of the file is under way, here or in another process.
 pub fn log_grew(log_bytes: u64) {
     tracing::event!(target: TARGET, Level::WARN, log_bytes, "ledger.log.grew");
 }
 
-/// Writes the engine's own events to stderr, where [`LOG_VARIABLE`] asks for it. Other crates' events stay out: their
-/// traces show headers. Does nothing when the host has a subscriber already, or at a second call.
+/// Writes the engine's own events to stderr, if [`LOG_VARIABLE`] is set. Events of other crates are excluded: their traces
+/// show headers. Does nothing if the host has a subscriber already, or at a second call.
 pub fn install_stderr_log(environment: &Environment) {
     let Some(level) = environment.get(LOG_VARIABLE).as_deref().and_then(level) else { return };
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .with_filter(Targets::new().with_target(TARGET, level));
-    // An error means that a subscriber is installed: the host's own goes first.
+    // An error means that a subscriber is installed: the host's own is used.
     drop(tracing_subscriber::registry().with(layer).try_init());
 }
 
-/// An unknown word switches nothing on: a log is not worth a failed start.
+/// The level; an unknown word means no log, and never a failed start.
 fn level(word: &str) -> Option<LevelFilter> {
     match word.to_ascii_lowercase().as_str() {
         "error" => Some(LevelFilter::ERROR),
@@ -109,7 +109,7 @@ mod tests {
     use tracing_subscriber::filter::LevelFilter;
 
     #[test]
-    fn the_levels_are_five_words_and_anything_else_is_silence() {
+    fn the_levels_are_five_words_and_any_other_word_is_no_log() {
         let words = ["error", "WARN", "info", "debug", "trace", "verbose", "1"];
         let levels = words.map(super::level);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The vocabulary of the engine: its data, and the ports between its rooms.
+//! The shared types of the engine: its data, and the ports between its rooms.
 //!
 //! Owns the shapes that several rooms share. It must never do I/O, read a clock or know a provider's wire format.
 
@@ -31,23 +31,21 @@ pub use data::errors::error::{
 pub use data::errors::failure::Failure;
 pub use data::event::{AgentPhase, StreamEvent, ToolStatus};
 pub use data::image::is_base64;
-pub use data::input::context::input_error;
-pub use data::input::context::{
-    Defaults, InputError, parse_agent_message, parse_context, parse_message, session_label,
-};
-pub use data::input::context::{one_line, optional, required, typed};
+pub use data::input::context::{parse_context, session_label};
+pub use data::input::field::{InputError, input_error, one_line, optional, required, typed};
 pub use data::input::json::repair_surrogates;
 pub use data::input::json::repair_text;
+pub use data::input::message::{Defaults, parse_agent_message, parse_message};
 pub use data::input::quote::{bounded, clipped_path, quoted};
 pub use data::interrupted::{InterruptedCall, InterruptedTurn, OpenCall, OpenTurn, Progress};
-pub use data::ledger::care::{
-    BlobCounts, LedgerBackup, LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, LedgerStats,
-    LedgerVacuum, TurnCounts,
-};
 pub use data::ledger::events::{
     Cursor, EventPage, Follows, Retention, SessionCommand, SessionPage,
 };
 pub use data::ledger::history::{HistoryBase, HistoryTurn, SessionHistory, TurnStatus, TurnType};
+pub use data::ledger::maintenance::{
+    BlobCounts, LedgerBackup, LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, LedgerStats,
+    LedgerVacuum, TurnCounts,
+};
 pub use data::ledger::page::{Limit, Page, PageOptions};
 pub use data::ledger::query::{QueryLimits, QueryResult, QueryRow, Truncation};
 pub use data::ledger::recall::{RECALL, Recall, Recalled, RecalledMessage};

@@ -1,8 +1,8 @@
-//! For tests: the messages that wires, projections and compactions are given. It must never be built into the engine.
+//! For tests: the messages that tests of wires, projections and compactions use. It must never be built into the engine.
 
 use crate::{Block, Message, Role};
 
-/// A message of this role.
+/// A message with this role.
 pub fn message(role: Role, blocks: Vec<Block>) -> Message {
     Message {
         id: "01".to_owned(),
@@ -20,7 +20,7 @@ pub fn user(text: &str) -> Message {
     message(Role::User, vec![Block::text(text)])
 }
 
-/// A call of `name`, which has ended.
+/// A complete call of `name`.
 pub fn call_of(name: &str, id: &str, arguments_json: &str) -> Block {
     Block::ToolCall {
         id: id.to_owned(),
@@ -36,7 +36,7 @@ pub fn call(id: &str, arguments_json: &str) -> Block {
     call_of("read", id, arguments_json)
 }
 
-/// What `name` answered.
+/// The result of `name`.
 pub fn result_of(name: &str, id: &str, content: Vec<Block>, is_error: bool) -> Message {
     let block = Block::ToolResult {
         tool_call_id: id.to_owned(),

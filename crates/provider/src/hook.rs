@@ -1,6 +1,6 @@
 //! The request hook: the host inspects a request before it is sent, and may replace the body.
 //!
-//! It must never show a header: that is where the keys are.
+//! It must never show a header: headers contain the keys.
 
 use std::fmt;
 use std::future::Future;
@@ -13,41 +13,41 @@ use serde_json::value::RawValue;
 
 use model::{Api, CallPurpose, Failure, FailureKind};
 
-/// What a host is shown of a request.
+/// A request as the host sees it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct OutgoingRequest<'a> {
     /// The provider's name among the engine's.
     pub provider: &'a str,
-    /// The model asked.
+    /// The model.
     pub model: &'a str,
     /// The API that the body is written for.
     pub api: Api,
-    /// Where it goes; the values of a query are left out, because one may be a key.
+    /// The URL; the values of a query are left out, because one may be a key.
     pub url: &'a str,
-    /// The body, as the provider's API has it.
+    /// The body, in the form of the provider's API.
     #[cfg_attr(feature = "testing", ts(type = "Record<string, any>"))]
     pub body: &'a RawValue,
-    /// What it is for: an answer of the run, a summary of its session, or a count of tokens.
+    /// The purpose: an answer of the run, a summary of its session, or a count of tokens.
     pub purpose: CallPurpose,
-    /// The attempt of the run, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// The run; of a compaction that was asked for, the one its turn is stored with.
+    /// The run; for a manual compaction, the one that its turn is stored with.
     pub run_id: &'a str,
 }
 
-/// The outcome of an inspection: `None` sends the body as it is, a text is the JSON object to send instead; an error gives the reason why the
-/// request must not go out.
+/// The outcome of an inspection: `None` sends the body unchanged, a text is the JSON object to send instead; an error is the
+/// reason why the request must not be sent.
 pub type Inspected = Pin<Box<dyn Future<Output = Result<Option<String>, String>> + Send>>;
 
-/// A host that inspects requests. Implemented where the host's code lives.
+/// A host that inspects requests. Implemented at the JavaScript boundary.
 pub trait RequestHost: Send + Sync {
-    /// Shows one request. Dropping the future means that the answer is not needed any more.
+    /// Passes one request to the host. A dropped future means that its result is not needed any more.
     fn inspect(&self, request: &OutgoingRequest<'_>) -> Inspected;
 }
 
-/// A host, and what it gets beside the request.
+/// A host, and the data it receives beside the request.
 #[derive(Clone)]
 pub struct RequestHook {
     /// The host that inspects.
@@ -78,7 +78,7 @@ impl fmt::Debug for RequestHook {
 }
 
 impl RequestHook {
-    /// The pieces to send: those given, or what the host replaced them by.
+    /// The pieces to send: the given ones, or the host's replacement.
     ///
     /// # Errors
     /// `on_request_failed`, never retried: the host refused, or did not answer with a JSON object.

@@ -1,7 +1,7 @@
-//! Which images every provider takes. One that none takes must never reach a request: it would be refused now and, being in
+//! Which images every provider accepts. Another image must never be in a request: it would be refused now and, as part of
 //! the history, in every later turn.
 
-/// The media type as the providers write it; `None` for a type that they refuse.
+/// The media type in the spelling of the providers; `None` for a type that they refuse.
 pub(crate) fn media_type(mime_type: &str) -> Option<&'static str> {
     let essence = mime_type.split(';').next().unwrap_or_default().trim();
     let known = ["image/jpeg", "image/png", "image/gif", "image/webp"];
@@ -11,7 +11,7 @@ pub(crate) fn media_type(mime_type: &str) -> Option<&'static str> {
     known.into_iter().find(|known| essence.eq_ignore_ascii_case(known))
 }
 
-/// What stands for any other image.
+/// The text in place of any other image.
 pub(crate) const LEFT_OUT: &str =
     "[An image was left out: models take JPEG, PNG, GIF and WebP only.]";
 

@@ -1,7 +1,7 @@
-//! JSON at the byte level: what the provider formats share. It must never build a tree.
+//! JSON at the byte level, shared by all wires. It must never build a tree.
 //!
-//! The encoders write the keys of a message themselves and its values through these functions: they run over the whole
-//! conversation, whose stored JSON (arguments, schemas, opaque blocks) must be sent byte for byte as it came.
+//! The encoders write the keys of a message themselves and its values with these functions: they run over the whole
+//! conversation, and its stored JSON (arguments, schemas, opaque blocks) must be sent byte for byte.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,17 +16,17 @@ mod tests;
 
 /// Writes a JSON string.
 pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
-    // A string has no way to fail, and neither has writing to a vector.
+    // Neither a string nor writing to a vector can fail.
     let _ = serde_json::to_writer(out, text);
 }
 
-/// Splices JSON text. APIs refuse a body with lone surrogates, even though they may have sent them.
+/// Splices JSON text. APIs refuse a body with lone surrogates, even those they sent.
 pub(crate) fn write_raw(out: &mut Vec<u8>, json: &str) {
     out.extend_from_slice(&repair_surrogates(json.as_bytes()));
 }
 
-/// Splices the arguments of a call as an object. A call whose arguments were no object was answered with an error; its replay
-/// must still be an object.
+/// Splices the arguments of a call as an object. A call with other arguments has an error result; its replay must still be
+/// an object.
 pub(crate) fn write_arguments(out: &mut Vec<u8>, json: &str) {
     if is_object(json) {
         write_raw(out, json);
@@ -51,7 +51,7 @@ impl List<'_> {
     }
 }
 
-/// What strict JSON refuses though JavaScript accepts it, repaired: lone surrogates and broken UTF-8 become U+FFFD.
+/// Repairs what strict JSON refuses but JavaScript accepts: lone surrogates and invalid UTF-8 become U+FFFD.
 pub(crate) fn repair(data: &[u8]) -> Cow<'_, str> {
     match repair_surrogates(data) {
         Cow::Borrowed(data) => String::from_utf8_lossy(data),
@@ -65,7 +65,7 @@ pub(crate) fn is_object(text: &str) -> bool {
         && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
-/// The fields of a JSON object, in order, each as it stands; `None` where the text is no object.
+/// The fields of a JSON object, in order, each as raw text; `None` where the text is no object.
 pub(crate) fn fields_of(object: &str) -> Option<Vec<(Text<'_>, &RawValue)>> {
     struct Fields;
     impl<'de> Visitor<'de> for Fields {
@@ -86,7 +86,7 @@ pub(crate) fn fields_of(object: &str) -> Option<Vec<(Text<'_>, &RawValue)>> {
     serde_json::Deserializer::from_str(object).deserialize_map(Fields).ok()
 }
 
-/// An object of one field, whose value is JSON text that stays as it came.
+/// An object with one field; its value is JSON text, unchanged.
 pub(crate) fn object_of(name: &str, value: &str) -> String {
     let mut out = Vec::with_capacity(name.len() + value.len() + 5);
     out.push(b'{');
@@ -97,7 +97,7 @@ pub(crate) fn object_of(name: &str, value: &str) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// An object's JSON with one field replaced or added, every other field as it came; `None` where the text is no object.
+/// An object's JSON with one field replaced or added, every other field unchanged; `None` where the text is no object.
 pub(crate) fn with_field(object: &str, name: &str, value: &str) -> Option<String> {
     let mut out = Vec::with_capacity(object.len() + name.len() + value.len());
     let mut replaced = false;
@@ -155,7 +155,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// A token count; `None` for null and for what is no count, because a figure must never cost an answer.
+/// A token count; `None` for null and for invalid counts, because a wrong figure must never fail an answer.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Count(pub(crate) Option<u64>);
 
@@ -178,7 +178,7 @@ impl<'de> Deserialize<'de> for Count {
             }
 
             fn visit_f64<E: Error>(self, count: f64) -> Result<Count, E> {
-                // `12.0` is a count that went through a float; its text is the exact way back.
+                // `12.0` is a count that was converted to a float; its text gives the exact count.
                 Ok(Count(format!("{count:.0}").parse().ok()))
             }
 

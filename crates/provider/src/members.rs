@@ -1,7 +1,7 @@
-//! What a provider wrote into a block beside the members we know: stored as it came, and written back to the same provider.
+//! The unknown members of a provider's block: stored unchanged, and written back to the same provider.
 //!
-//! A gateway may put what it needs again there (a signature, a cache handle). A member that is null means nothing, and is
-//! not taken back everywhere. It must never hold a member of whose meaning a decoder decides.
+//! A gateway may need them again (a signature, a cache handle). A null member has no meaning, and some servers refuse it. It
+//! must never contain a member that a decoder interprets.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use serde_json::value::RawValue;
 
 use super::json::{Text, fields_of, write_raw, write_string};
 
-/// The members of one object that are not known, in order.
+/// The unknown members of one object, in order.
 #[derive(Default)]
 pub(crate) struct Members<'a>(Vec<(Text<'a>, &'a RawValue)>);
 
 impl<'a> Members<'a> {
-    /// The members of an object but for the known ones.
+    /// The members of an object, except the known ones.
     pub(crate) fn of(object: &'a str, is_known: impl Fn(&str) -> bool) -> Self {
         let mut members = Self::default();
         for (name, value) in fields_of(object).unwrap_or_default() {
@@ -43,7 +43,7 @@ impl<'a> Members<'a> {
         self.0.iter().find(|(known, _)| known.as_str() == name).map(|(_, value)| *value)
     }
 
-    /// The members as an object's text, after `first`, which is members too or empty; `None` for nothing.
+    /// The members as the text of an object, after the members in `first`; `None` if there are none.
     pub(crate) fn object(&self, first: &str) -> Option<String> {
         if self.is_empty() && first.is_empty() {
             return None;
@@ -69,20 +69,20 @@ impl<'a> Members<'a> {
             out.push(b',');
             write_string(out, name.as_str());
             out.push(b':');
-            // The API refuses lone surrogates, even though it may have sent them.
+            // The API refuses lone surrogates, even those it sent.
             write_raw(out, value.get());
         }
     }
 }
 
-/// Names only: what is in them is the provider's.
+/// Shows the names only: the values are the provider's.
 impl fmt::Debug for Members<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.iter().map(|(name, _)| name.as_str())).finish()
     }
 }
 
-/// Writes what was stored with a block, but for the members that the writer writes itself.
+/// Writes the stored members of a block, except those that the caller writes itself.
 pub(crate) fn write_stored(
     out: &mut Vec<u8>,
     provider_data: Option<&str>,
@@ -93,8 +93,8 @@ pub(crate) fn write_stored(
     }
 }
 
-/// A struct read from a JSON object in one pass, with what it does not name in `more`. A key that comes again counts as it
-/// came last.
+/// A struct read from a JSON object in one pass, with its unknown members in `more`. The last value of a repeated key
+/// counts.
 macro_rules! with_members {
     (
         $(#[$meta:meta])*
@@ -106,7 +106,7 @@ macro_rules! with_members {
         #[derive(Debug, Default)]
         $vis struct $name<$life> {
             $($(#[$field_meta])* $field_vis $field: $type,)*
-            /// What is not known.
+            /// The unknown members.
             $vis more: $crate::members::Members<$life>,
         }
 

@@ -1,6 +1,6 @@
-//! How a service makes its URLs of the base URL, the API's path and the model, where it is not by joining them: Azure.
+//! Builds the URLs of services that do not simply join the base URL and the API's path: Azure.
 //!
-//! One module for every wire: a wire names the path its API has everywhere. It must never see a body.
+//! Shared by every wire: a wire defines the standard path of its API. It must never see a body.
 
 use super::Api;
 use super::http::BaseUrl;
@@ -12,22 +12,22 @@ const VERSION: &str = "api-version";
 /// How the path of a request is made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Paths {
-    /// Base URL and path.
+    /// Base URL and path, joined.
     #[default]
     Joined,
     /// Azure OpenAI (docs/rules/wire/openai-chat.md#azure).
     Azure {
-        /// What comes before the API's path.
+        /// The part before the API's path.
         deployment_url: AzureUrl,
-        /// `api-version`, where one is sent and the base URL has none.
+        /// `api-version`, if one is sent and the base URL has none.
         version: Option<String>,
     },
 }
 
-/// Where a resource of Azure has an API.
+/// The path of an API in an Azure resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AzureUrl {
-    /// The base URL goes as far as it must.
+    /// The base URL has the whole prefix.
     Base,
     /// `/openai/v1`: the model is named in the body.
     V1,
@@ -44,7 +44,7 @@ impl Paths {
     /// Reads Azure's options. `at` gives a field's path.
     ///
     /// # Errors
-    /// A version that is missing or cannot be one, and a deployment where the model or the base URL names it.
+    /// A missing or invalid version, or a deployment that the model or the base URL already names.
     pub(crate) fn azure(
         base: &BaseUrl,
         version: Option<String>,

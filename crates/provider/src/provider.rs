@@ -1,4 +1,4 @@
-//! The port of a model service: what the engine asks of it.
+//! The port of a model service.
 //!
 //! One attempt is one complete response or one typed failure. It must never retry, or know turns or tools.
 
@@ -13,15 +13,15 @@ use model::{Api, Completion, DeltaSink, Failure, Message, RunWarning, Transcript
 /// The outcome of one attempt.
 pub type Attempted<'a> = Pin<Box<dyn Future<Output = Result<Completion, Failure>> + Send + 'a>>;
 
-/// The outcome of a count: `None` where the API has no way to ask.
+/// The outcome of a count: `None` where the API cannot count.
 pub type Counted<'a> = Pin<Box<dyn Future<Output = Result<Option<u64>, Failure>> + Send + 'a>>;
 
-/// A model service that can be asked. Dropping the future of [`Provider::stream`] closes its socket.
+/// A model service. Dropping the future of [`Provider::stream`] closes its socket.
 pub trait Provider: Send + Sync {
     /// The API it speaks; decides projection (docs/rules/projection.md#passes) and provenance.
     fn api(&self) -> Api;
 
-    /// What the server asks of transcripts beyond its API.
+    /// The transcript rules of the server beyond its API.
     fn transcript_rules(&self) -> TranscriptRules {
         TranscriptRules::default()
     }
@@ -30,7 +30,7 @@ pub trait Provider: Send + Sync {
     /// messages give the same bytes, so that a session's prefix can be reused (docs/rules/compaction.md#prompt-cache-stability).
     fn encode_messages(&self, messages: &[Message]) -> Bytes;
 
-    /// Asks once. Everything received goes to `sink` as it comes; what the sink got before a failure stays valid.
+    /// Sends one request. `sink` receives everything as it arrives; its content stays valid after a failure.
     fn stream<'a>(
         &'a self,
         request: &'a ModelRequest,
@@ -38,16 +38,16 @@ pub trait Provider: Send + Sync {
         sink: &'a mut dyn DeltaSink,
     ) -> Attempted<'a>;
 
-    /// Closes the connections that stay open for the next request, and those that were opened for none: a server that
-    /// waits for its clients to leave would wait for them.
+    /// Closes idle connections, including those that were never used: a server that waits for its clients at shutdown would
+    /// wait for them.
     fn disconnect(&self) {}
 
-    /// What of `request` the API cannot express. See [`crate::Wire::unsupported`].
+    /// The options of `request` that the API cannot express. See [`crate::Wire::unsupported`].
     fn unsupported(&self, _request: &ModelRequest) -> Vec<RunWarning> {
         Vec::new()
     }
 
-    /// Asks how many tokens the prompt of `request` has.
+    /// Requests the number of tokens of the prompt of `request`.
     fn count<'a>(
         &'a self,
         _request: &'a ModelRequest,

@@ -1,4 +1,4 @@
-//! For tests of this room: the recorded cases, the project's own streams, a plain splitter of both, and a decoder's run
+//! For tests of this room: the recorded cases, the project's own streams, a simple splitter of both, and a decoder's run
 //! over events.
 //!
 //! It must never be built into the engine. The engine's own parser is `sse`.
@@ -27,7 +27,7 @@ impl Case {
     }
 }
 
-/// The recorded cases of one API folder; `None`, with a line on the terminal, where the recordings are not here.
+/// The recorded cases of one API folder; `None`, with a line on the terminal, if the recordings are not available.
 pub(crate) fn cases(api: &str) -> Option<Vec<Case>> {
     #[expect(clippy::disallowed_methods, reason = "a test's own setting")]
     let root = std::env::var_os("NEXUS_FIXTURES").map_or_else(
@@ -58,7 +58,7 @@ pub(crate) fn cases(api: &str) -> Option<Vec<Case>> {
 /// One server-sent event: its name and its data.
 pub(crate) type Event = (String, Vec<u8>);
 
-/// Splits a whole recorded stream, whatever its line ends.
+/// Splits a whole recorded stream, with any line ends.
 pub(crate) fn events(body: &[u8]) -> Vec<Event> {
     let text = String::from_utf8_lossy(body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body));
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
@@ -82,7 +82,7 @@ pub(crate) fn events(body: &[u8]) -> Vec<Event> {
     events
 }
 
-/// Feeds events as the transport does: until the decoder is done, then the end.
+/// Feeds events as the transport does: until the decoder has ended, then the end.
 pub(crate) fn decode<'a>(
     mut decoder: impl Decoder,
     events: impl IntoIterator<Item = (&'a str, &'a [u8])>,
@@ -97,7 +97,7 @@ pub(crate) fn decode<'a>(
     decoder.end(sink)
 }
 
-/// One stream or body of `tests/fixtures`, with what it must decode to.
+/// One stream or body of `tests/fixtures`, with its expected content.
 pub(crate) struct Fixture {
     pub(crate) name: String,
     pub(crate) is_stream: bool,

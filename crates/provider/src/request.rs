@@ -1,4 +1,4 @@
-//! One request, neutral of the API, and the credential it is sent with.
+//! One request, independent of the API, and its credential.
 //!
 //! It must never print a credential.
 
@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use super::aws::AwsIdentity;
+use super::auth::aws::AwsIdentity;
 use super::json::Text;
 use super::{RequestHook, TurnHeaders};
 use model::{RequestOptions, ThinkingConfig, ToolDefinition};
@@ -22,9 +22,9 @@ pub struct Credential {
     pub profile_id: String,
     /// The key or token.
     pub secret: SecretString,
-    /// True for tokens that travel as `authorization: Bearer` whatever the API's own header is.
+    /// True for tokens that are sent as `authorization: Bearer`, whatever the API's own header is.
     pub bearer: bool,
-    /// For AWS: whom `secret` signs for. It is then never sent.
+    /// For AWS: the identity that `secret` signs for. The secret is then never sent.
     pub aws: Option<AwsIdentity>,
 }
 
@@ -34,41 +34,41 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// What to ask.
+/// The content of a request.
 #[derive(Debug, Clone, Default)]
 pub struct ModelRequest {
     /// The model's id.
     pub model: String,
     /// The system prompt; empty for none.
     pub system: String,
-    /// The tools on offer, in a stable order.
+    /// The tools, in a stable order.
     pub tools: Arc<[ToolDefinition]>,
     /// The conversation: pieces of [`crate::Provider::encode_messages`], in order, none empty.
     pub messages: Vec<Bytes>,
-    /// Whether the last piece is the conversation's open end: what the user and the tools contributed since the last answer.
+    /// Whether the last piece is the conversation's open end: the messages of the user and the tools since the last answer.
     pub open_end: bool,
-    /// Where the last request ended that somebody had asked, in bytes before the end of the pieces before the open end; only
-    /// where so many blocks came since that a provider may not look back to it, or there is no open end.
+    /// The end of the previous user request, in bytes before the end of the pieces before the open end; only if so many blocks
+    /// followed that a provider may not look back to it, or if there is no open end.
     pub earlier_end: Option<usize>,
     /// Cap of the answer in tokens.
     pub max_tokens: u64,
-    /// Sampling temperature, already left out where the model refuses it.
+    /// Sampling temperature, already left out if the model refuses it.
     pub temperature: Option<f64>,
     /// How much to think.
     pub thinking: Option<ThinkingConfig>,
-    /// What the host asks beyond the conversation; each wire writes what its API has a field for.
+    /// The request options beside the conversation; each wire writes those that its API supports.
     pub options: Arc<RequestOptions>,
-    /// Whether the run's tool choice demands a call. It stays true after the call was made, when `options` leaves the
-    /// choice to the model: what a provider refuses beside such a choice is refused for the whole tool loop.
+    /// Whether the run's tool choice forces a call. It stays true after the call was made, when `options` leaves the choice to
+    /// the model: settings that a provider refuses beside such a choice are left out for the whole tool loop.
     pub forces_tool: bool,
-    /// What requests with the same prefix have in common, for APIs that route by it; `None` with the cache off. Never the
-    /// session's label itself: see [`cache_key`].
+    /// The routing key of requests with the same prefix, for APIs that use one; `None` with the cache off. Never the session's
+    /// label itself: see [`cache_key`].
     pub cache_key: Option<String>,
     /// The turn's own headers.
     pub headers: TurnHeaders,
     /// The hook that inspects the body before it is sent.
     pub hook: Option<RequestHook>,
-    /// Whether the model reasons: Chat Completions then takes `max_completion_tokens` and `developer` prompts.
+    /// Whether the model reasons: Chat Completions then requires `max_completion_tokens` and `developer` prompts.
     pub reasoning_model: bool,
 }
 
@@ -87,7 +87,7 @@ impl ModelRequest {
         pieces
     }
 
-    /// Where [`Self::earlier_end`] is: the piece, and the position in it.
+    /// The position of [`Self::earlier_end`]: the piece, and the offset in it.
     pub(super) fn earlier_position(&self) -> Option<(usize, usize)> {
         let mut back = self.earlier_end?;
         let closed = self.messages.len().saturating_sub(usize::from(self.open_end));
@@ -95,38 +95,39 @@ impl ModelRequest {
             if let Some(end) = piece.len().checked_sub(back) {
                 return Some((at, end));
             }
-            // A comma stands between two pieces.
+            // There is a comma between two pieces.
             back = back.checked_sub(piece.len() + 1)?;
         }
         None
     }
 
-    /// The tools it offers, for the reader of the answer.
+    /// Its tools, for the decoder of the answer.
     pub(super) fn offered(&self) -> OfferedTools {
         OfferedTools { by: Some((Arc::clone(&self.tools), Arc::clone(&self.options))) }
     }
 
-    /// Whether the model has tools, ours or the provider's.
+    /// Whether the model has tools, of the context or of the provider.
     pub(crate) fn has_tools(&self) -> bool {
         !self.tools.is_empty() || !self.options.provider_tools.is_empty()
     }
 }
 
-/// The tools a request offered: what distinguishes a call of ours from a call that the provider runs itself. By default nothing is
-/// known of the request, and every call is ours.
+/// The tools of a request: they distinguish the context's tool calls from calls that the provider runs itself. By default
+/// the request is unknown, and every call is one of the context's.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OfferedTools {
     by: Option<(Arc<[ToolDefinition]>, Arc<RequestOptions>)>,
 }
 
 impl OfferedTools {
-    /// Whether a call of this name is ours for certain. One that is not may be the provider's: then it brings a result.
+    /// Whether a call with this name is certainly of a tool of the context. Another one may be the provider's: then the
+    /// provider sends its result.
     pub(super) fn has(&self, name: &str) -> bool {
         self.by.as_ref().is_none_or(|(tools, _)| tools.iter().any(|tool| tool.name == name))
     }
 
-    /// Whether the provider has tools of its own to run, of which it may call one by this name: one that the host's own
-    /// tool descriptions do not leave to the client.
+    /// Whether the provider may run a tool with this name: it has tools of its own, and the host's descriptions do not assign
+    /// this one to the client.
     pub(super) fn has_provider_run(&self, name: &str) -> bool {
         #[derive(Deserialize)]
         struct Described<'a> {
@@ -147,7 +148,7 @@ impl OfferedTools {
     }
 }
 
-/// The cache key of a session that names none: the same in every process, and nothing of the label can be read from it.
+/// The cache key of a session without one: the same in every process; it does not reveal the label.
 #[must_use]
 pub fn cache_key(session_label: &str) -> String {
     let mut digest = Sha256::new();

@@ -1,28 +1,28 @@
-//! How a model's own count of tokens stands to our estimate, learnt from what its answers report (docs/rules/compaction.md#estimate).
+//! The ratio of a model's token count to the engine's estimate, learned from reported usage (docs/rules/compaction.md#estimate).
 //!
-//! Pure arithmetic. It must never touch a number that a provider has reported.
+//! Pure arithmetic. It must never change a number that a provider has reported.
 
-/// A ratio in thousandths, and from how many answers it is.
+/// A ratio in thousandths, and the number of answers it is learned from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ratio {
     per_mille: u32,
     samples: u32,
 }
 
-/// Whatever is reported, no estimate is wrong by more. Less is no count of the prompt (servers that report a constant), and
-/// believing it would put a compaction off until the provider refuses.
+/// The bounds of the ratio. A lower report is no count of the prompt (some servers report a constant), and would delay a
+/// compaction until the provider refuses.
 const LEAST: u64 = 250;
 const MOST: u64 = 4_000;
-/// Fewer estimated tokens prove nothing: a frame around the prompt would be most of it.
+/// Smaller prompts are ignored: the server's template around the prompt would be most of it.
 const ENOUGH: u64 = 500;
-/// The newest answer counts for a fifth at least.
+/// The weight of the newest answer is at least a fifth.
 const MEMORY: u64 = 5;
 
 impl Ratio {
-    /// Nothing is known: the estimate as it is.
+    /// The initial ratio of one.
     pub const UNKNOWN: Self = Self { per_mille: 1_000, samples: 0 };
 
-    /// As it was stored; what cannot have been learnt is brought into bounds.
+    /// A stored ratio, clamped to the bounds.
     pub fn stored(per_mille: u32, samples: u32) -> Self {
         Self { per_mille: bounded(u64::from(per_mille)), samples }
     }
@@ -32,13 +32,13 @@ impl Ratio {
         self.per_mille
     }
 
-    /// How many calls of the model the ratio is from.
+    /// The number of calls that the ratio is learned from.
     pub fn samples(self) -> u32 {
         self.samples
     }
 
-    /// Takes the prompt of an answered call into account: as it was reported, and as it was estimated without a ratio. False
-    /// where it has none.
+    /// Learns from the prompt of an answered call: its reported tokens, and its estimate without a ratio. False where the call
+    /// has no usable count.
     pub fn learn(&mut self, reported: u64, estimated: u64) -> bool {
         if estimated < ENOUGH || reported < estimated / (1_000 / LEAST) {
             return false;
@@ -47,18 +47,18 @@ impl Ratio {
         self.samples = self.samples.saturating_add(1);
         let weight = u64::from(self.samples).min(MEMORY);
         let sum = u64::from(self.per_mille) * (weight - 1) + sample;
-        // The first one stands alone.
+        // The first report is the ratio.
         self.per_mille = bounded((sum + weight / 2) / weight);
         true
     }
 
-    /// What an estimate comes to by the model's count, rounded up.
+    /// An estimate converted to the model's count, rounded up.
     pub fn apply(self, estimated: u64) -> u64 {
         let tokens = (u128::from(estimated) * u128::from(self.per_mille)).div_ceil(1_000);
         u64::try_from(tokens).unwrap_or(u64::MAX)
     }
 
-    /// What of our estimate fits so many tokens by the model's count, rounded down.
+    /// Tokens of the model's count converted to an estimate, rounded down.
     pub fn undo(self, tokens: u64) -> u64 {
         let estimated = u128::from(tokens) * 1_000 / u128::from(self.per_mille.max(1));
         u64::try_from(estimated).unwrap_or(u64::MAX)
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_answer_is_enough_and_a_small_one_changes_nothing() {
+    fn one_answer_is_enough_and_a_small_prompt_changes_nothing() {
         let mut ratio = Ratio::UNKNOWN;
         assert!(!ratio.learn(2_000, ENOUGH - 1));
         assert!(!ratio.learn(0, 10_000));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn newer_answers_count_for_more_and_none_for_all() {
+    fn newer_answers_have_more_weight_but_never_all() {
         let mut ratio = Ratio::UNKNOWN;
         (0..10).for_each(|_| assert!(ratio.learn(1_000, 1_000)));
         ratio.learn(4_000_000, 1_000);
@@ -105,9 +105,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is reported, the ratio stays in bounds, and between what it was and what was seen.
+        /// For any report, the ratio stays in bounds, and between its previous value and the reported one.
         #[test]
-        fn a_ratio_moves_towards_what_is_seen_and_never_out_of_bounds(
+        fn a_ratio_moves_towards_the_reported_one_and_never_out_of_bounds(
             samples in prop::collection::vec((any::<u64>(), any::<u64>()), 0..50),
             tokens in any::<u64>(),
         ) {
@@ -129,7 +129,7 @@ mod tests {
             prop_assert!(ratio.apply(ratio.undo(tokens)) <= tokens || tokens == 0);
         }
 
-        /// A larger estimate never becomes a smaller one.
+        /// A larger estimate never becomes a smaller count.
         #[test]
         fn applying_is_monotone(per_mille in any::<u32>(), one in any::<u64>(), other in any::<u64>()) {
             let ratio = Ratio::stored(per_mille, 1);
@@ -137,9 +137,9 @@ mod tests {
             prop_assert!(ratio.undo(one.min(other)) <= ratio.undo(one.max(other)));
         }
 
-        /// Where the model counts `times` thousandths of ours, ten answers are enough to be within a tenth.
+        /// If the model counts `times` thousandths of the estimate, ten answers bring the ratio within a tenth.
         #[test]
-        fn the_ratio_is_found(times in 300u64..3_900, sizes in prop::collection::vec(1_000u64..1_000_000, 12)) {
+        fn ten_answers_find_the_ratio(times in 300u64..3_900, sizes in prop::collection::vec(1_000u64..1_000_000, 12)) {
             let mut ratio = Ratio::UNKNOWN;
             for size in sizes {
                 ratio.learn(size * times / 1_000, size);

@@ -1,10 +1,10 @@
 //! Token estimates, where a provider reports none (docs/rules/compaction.md#estimate).
 //!
-//! Pure arithmetic. It must never be mixed with what a provider reported without saying so.
+//! Pure arithmetic. It must never be mixed with a provider's count unless the result is marked as an estimate.
 
 use model::{Block, Message};
 
-/// What an image counts.
+/// Tokens of an image.
 const IMAGE_TOKENS: u64 = 1_200;
 
 /// Tokens of a text: UTF-16 units / 4, or characters / 2 where most are not ASCII.
@@ -37,7 +37,7 @@ pub fn block_tokens(blocks: &[Block]) -> u64 {
     })
 }
 
-/// Of the tokens of blocks, those that servers count each in its own way: images, and what only its maker can read.
+/// Tokens of the blocks that every server counts differently: images and opaque blocks.
 #[must_use]
 pub fn uncertain_tokens(blocks: &[Block]) -> u64 {
     blocks.iter().fold(0, |sum, block| {
@@ -66,7 +66,7 @@ mod tests {
     use super::text_tokens;
 
     #[test]
-    fn ascii_counts_four_units_and_other_scripts_two_characters_to_a_token() {
+    fn a_token_is_four_ascii_units_or_two_characters_of_other_scripts() {
         assert_eq!(text_tokens(""), 0);
         assert_eq!(text_tokens("hello"), 2);
         assert_eq!(text_tokens("上下文过长"), 3);

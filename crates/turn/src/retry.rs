@@ -1,6 +1,6 @@
-//! Whether a failed attempt is tried again with the same profile, and after how long (docs/rules/failover.md#same-profile-retry).
+//! Whether a failed attempt is retried with the same profile, and after what delay (docs/rules/failover.md#same-profile-retry).
 //!
-//! Pure arithmetic: the clock and the dice are the caller's.
+//! Pure arithmetic: the caller passes the time and the random number. It must never wait.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use model::{Failure, FailureKind};
 const RETRIES: u32 = 2;
 /// The first delay; doubled each time.
 const BASE: Duration = Duration::from_millis(500);
-/// The longest delay of our own.
+/// The longest delay without a provider's request.
 const CAP: Duration = Duration::from_secs(8);
-/// The longest delay a provider may ask for; more counts as a rate limit.
+/// The longest delay that a provider may request; more counts as a rate limit.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// What the decision needs beside the failure.
+/// The input of the decision beside the failure.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
     /// Failed attempts of this call so far, this one included.
@@ -29,7 +29,8 @@ pub struct Facts {
     pub(crate) dice: f64,
 }
 
-/// The failure as it is reported and acted on: a wait that is longer than we wait is a rate limit, whatever failed (docs/rules/failover.md#same-profile-retry).
+/// The failure as it is reported and handled: one with a longer wait than the maximum is a rate limit, whatever failed
+/// (docs/rules/failover.md#same-profile-retry).
 pub fn judged(failure: &Failure) -> Cow<'_, Failure> {
     if is_transient(failure.kind) && failure.retry_after.is_some_and(|wait| wait > MAX_RETRY_AFTER)
     {
@@ -59,9 +60,9 @@ fn is_transient(kind: FailureKind) -> bool {
     }
 }
 
-/// The delay before the next attempt with the same profile, or `None` where that is no use: see [`super::fallback`].
+/// The delay before the next attempt with the same profile, or `None` for no retry: see [`super::fallback`].
 pub(crate) fn delay(failure: &Failure, facts: Facts) -> Option<Duration> {
-    // The provider's own word goes before what its status means in general (docs/rules/failover.md#retry-hints).
+    // The provider's retry hint overrides the rule for its status (docs/rules/failover.md#retry-hints).
     let worth_it = failure.should_retry.unwrap_or_else(|| is_transient(failure.kind));
     if facts.emitted || facts.failures > RETRIES || !worth_it {
         return None;
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_provider_can_ask_for_a_retry() {
+    fn the_provider_can_request_a_retry() {
         let mut wrong = failure(FailureKind::Format);
         wrong.should_retry = Some(true);
         assert_eq!(delay(&wrong, facts(1)), Some(Duration::from_millis(500)));

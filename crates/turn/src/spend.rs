@@ -1,16 +1,17 @@
-//! What may be spent, what was, and what calls under way hold back: whether a call may be made is decided before it is.
+//! Budget accounts: what may be spent, what was spent, and what calls under way reserve. Each call is checked before it is
+//! made.
 //!
-//! Each call is reserved at its worst and settled at what it came to. It must never reserve past a ceiling; it knows neither
-//! time nor prices, and sums in whole units, so that no rounding adds up.
+//! Each call is reserved at its maximum cost and settled at its actual cost. It must never reserve past a ceiling; it knows
+//! neither time nor prices, and sums in whole units, so that rounding errors do not accumulate.
 
 use std::collections::HashMap;
 
 /// Tokens, and billionths of a US dollar.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amount {
-    /// Tokens of both directions.
+    /// Tokens of prompt and answer.
     pub tokens: u64,
-    /// Where it is not known, `None`.
+    /// `None` where the cost is unknown.
     pub nanos: Option<u64>,
 }
 
@@ -18,16 +19,16 @@ impl Amount {
     /// No tokens, no cost.
     pub const NOTHING: Self = Self { tokens: 0, nanos: Some(0) };
 
-    /// Of US dollars, rounded up.
+    /// From US dollars, rounded up.
     pub fn of(tokens: u64, dollars: Option<f64>) -> Self {
         Self { tokens, nanos: dollars.map(nanos) }
     }
 }
 
-/// Billionths of a US dollar, rounded up: what is held back is never less than what it may come to.
+/// Billionths of a US dollar, rounded up: a reservation is never less than the possible cost.
 pub fn nanos(dollars: f64) -> u64 {
     let nanos = (dollars * 1e9).ceil();
-    // A float beyond the range saturates, and one below it, or none, is 0.
+    // A float above the range saturates; a negative one, or NaN, is 0.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
     let whole = nanos as u64;
     whole
@@ -43,9 +44,9 @@ pub fn dollars(nanos: u64) -> f64 {
 /// The limit of an account.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ceiling {
-    /// The most tokens; `None` for no limit.
+    /// The maximum tokens; `None` for no limit.
     pub tokens: Option<u64>,
-    /// The most billionths of a US dollar; `None` for no limit.
+    /// The maximum billionths of a US dollar; `None` for no limit.
     pub nanos: Option<u64>,
 }
 
@@ -53,34 +54,34 @@ pub struct Ceiling {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Balance {
     pub(crate) ceiling: Ceiling,
-    /// What calls that ended have cost.
+    /// The cost of ended calls.
     pub settled: Amount,
-    /// What calls under way may cost.
+    /// The maximum cost of calls under way.
     pub reserved: Amount,
 }
 
 /// Why a call may not be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// It may take `wanted` tokens where `left` are left.
+    /// It may need `wanted` tokens where `left` remain.
     Tokens {
         /// What the call may need.
         wanted: u64,
-        /// What is left.
+        /// What remains.
         left: u64,
     },
-    /// It may cost `wanted` billionths of a dollar where `left` are left.
+    /// It may cost `wanted` billionths of a dollar where `left` remain.
     Cost {
         /// What the call may cost.
         wanted: u64,
-        /// What is left.
+        /// What remains.
         left: u64,
     },
     /// Its price is unknown, and the account is in money.
     NoPrice,
 }
 
-/// Purses by their keys.
+/// The accounts by their keys.
 #[derive(Debug)]
 pub struct SpendBook<K> {
     accounts: HashMap<K, Balance>,
@@ -93,7 +94,7 @@ impl<K> Default for SpendBook<K> {
 }
 
 impl<K: std::hash::Hash + Eq + Clone> SpendBook<K> {
-    /// Opens an account that had spent `before`; one that is open stays as it is.
+    /// Opens an account that has spent `before`; an open account stays as it is.
     pub fn open(&mut self, key: K, ceiling: Ceiling, before: Amount) {
         let fresh = Balance { ceiling, settled: before, reserved: Amount::NOTHING };
         self.accounts.entry(key).or_insert(fresh);
@@ -104,9 +105,9 @@ impl<K: std::hash::Hash + Eq + Clone> SpendBook<K> {
         self.accounts.contains_key(key)
     }
 
-    /// Closes the accounts that `gone` names and nothing is reserved in.
-    pub fn close(&mut self, gone: impl Fn(&K) -> bool) {
-        self.accounts.retain(|key, balance| balance.reserved != Amount::NOTHING || !gone(key));
+    /// Closes the accounts for which `ended` returns true and in which nothing is reserved.
+    pub fn close(&mut self, ended: impl Fn(&K) -> bool) {
+        self.accounts.retain(|key, balance| balance.reserved != Amount::NOTHING || !ended(key));
     }
 
     /// Every account with its balance.
@@ -133,8 +134,8 @@ impl<K: std::hash::Hash + Eq + Clone> SpendBook<K> {
         Ok(())
     }
 
-    /// Gives back what was held and counts what it came to. A provider's report is what counts, also where it is above
-    /// the worst that was thought of: the next call sees it.
+    /// Releases a reservation and adds the actual cost. The provider's report counts, even above the reserved maximum: the
+    /// next call sees it.
     pub fn settle(&mut self, keys: &[K], worst: Amount, used: Amount) {
         for key in keys {
             if let Some(balance) = self.accounts.get_mut(key) {
@@ -161,14 +162,14 @@ impl Balance {
         let ceiling = self.ceiling.nanos?;
         let Some(wanted) = worst.nanos else { return Some(Refusal::NoPrice) };
         let held = self.reserved.nanos.unwrap_or_default();
-        // What was spent at no known price cannot be counted; an account in money lets none of it through itself.
+        // A cost without a known price cannot be counted; an account in money admits no such call.
         let left =
             ceiling.saturating_sub(self.settled.nanos.unwrap_or_default()).saturating_sub(held);
         (wanted > left).then_some(Refusal::Cost { wanted, left })
     }
 }
 
-/// The sum. Money that is not known adds nothing to what is.
+/// The sum. An unknown cost adds nothing.
 fn plus(sum: Amount, more: Amount) -> Amount {
     Amount {
         tokens: sum.tokens.saturating_add(more.tokens),
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_would_pass_one_ceiling_is_held_back_nowhere() {
+    fn a_call_over_one_ceiling_is_reserved_nowhere() {
         let mut book = SpendBook::default();
         book.open("wide", ceiling(None, None), Amount::NOTHING);
         book.open("run", ceiling(Some(100), None), amount(30, 0));
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn dollars_round_up_to_billionths_and_no_number_breaks_them() {
+    fn dollars_round_up_to_billionths_for_any_number() {
         assert_eq!(nanos(0.000_000_000_1), 1);
         assert_eq!(nanos(1.5), 1_500_000_000);
         assert_eq!((nanos(-1.0), nanos(f64::NAN), nanos(f64::INFINITY)), (0, 0, u64::MAX));
@@ -245,15 +246,15 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Act {
         Reserve(u64, u64),
-        /// The call at this index of those under way ends at so many percent of its worst.
+        /// The call at this index of those under way ends at this percentage of its reservation.
         Settle(usize, u64),
     }
 
     proptest! {
-        /// Whatever calls come and end in whatever order: where each comes to no more than its worst, no account ever
-        /// passes its ceiling, and what is held back is what is under way.
+        /// For any calls in any order: if none exceeds its reservation, no account exceeds its ceiling, and the reserved sum is
+        /// that of the calls under way.
         #[test]
-        fn settled_and_reserved_never_pass_the_ceiling(
+        fn settled_and_reserved_never_exceed_the_ceiling(
             tokens in prop::option::of(0u64..500),
             money in prop::option::of(0u64..500),
             acts in prop::collection::vec(

@@ -1,35 +1,35 @@
-//! Whether the usage that a provider reported can be what a call used, and what is used instead where it cannot.
+//! Checks whether the reported usage of a call is plausible, and replaces it by an estimate where it is not.
 //!
-//! Servers report placeholders: zeros, or a constant 1, and a stream that is cut has only what its beginning announced.
-//! Prompt and answer are judged apart, so that a plausible part stays. Pure arithmetic: it must never make more of a report
-//! than the estimates that it is given.
+//! Servers report placeholders: zeros, or a constant 1, and a cut stream has only the figures of its beginning. Prompt and
+//! answer are checked separately, so that a plausible part stays. Pure arithmetic: it must never raise a report above the
+//! estimates that it receives.
 
 use model::ReportedUsage;
 
-/// Of fewer estimated tokens a quarter proves nothing: a word more or less is as much, and a prompt has a frame around it that
-/// one server writes out and another does not.
+/// Smaller estimates are not compared: a single word more or less is a quarter of them, and the server's template around a
+/// prompt differs between servers.
 const ENOUGH_OF_A_PROMPT: u64 = 100;
 const ENOUGH_OF_AN_ANSWER: u64 = 32;
 
-/// What one side of a call, prompt or answer, comes to by our own count.
+/// The estimate of one side of a call, prompt or answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Estimated {
     /// All of it.
     pub tokens: u64,
-    /// Of it, what every server counts about alike: text. Images and opaque blocks are not.
+    /// The part that all servers count similarly: text, without images and opaque blocks.
     pub text: u64,
 }
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// The answer came whole, and so the last word on its usage.
+    /// The answer is whole, so its usage is final.
     Whole,
-    /// It was cut: the last report may be older than the last token.
+    /// The answer was cut: the last report may be older than the last token.
     Cut,
 }
 
-/// What a call is taken to have used.
+/// The usage that counts for a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Judged {
     /// The usage, estimated where the report is a placeholder.
@@ -38,8 +38,8 @@ pub struct Judged {
     pub estimated: bool,
 }
 
-/// The usage of a call that reported `reported` and was answered with `answer`. A call that was cut before anything came,
-/// and reported nothing, has used nothing that is known of.
+/// The usage of a call with the report `reported` and the answer `answer`. A call that was cut before any content, without
+/// a report, has no known usage.
 pub fn judge(
     reported: Option<ReportedUsage>,
     prompt: Estimated,
@@ -57,7 +57,7 @@ pub fn judge(
         usage.input = prompt.tokens.saturating_sub(cached);
         estimated = true;
     }
-    // A stream announces 1, and counts at its end.
+    // A stream reports 1 at its beginning, and the count at its end.
     let announced = ended == Ended::Cut && usage.output <= 1 && answer.tokens > usage.output;
     if announced || is_placeholder(usage.output, answer, ENOUGH_OF_AN_ANSWER) {
         usage.output = answer.tokens;
@@ -66,7 +66,7 @@ pub fn judge(
     Judged { usage, estimated }
 }
 
-/// Nothing where there is something, or less than a quarter of its text.
+/// A report of zero for a non-empty side, or of less than a quarter of its text.
 fn is_placeholder(reported: u64, estimate: Estimated, enough: u64) -> bool {
     if reported == 0 {
         return estimate.tokens > 0;
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_are_replaced_side_by_side_and_what_is_plausible_stays() {
+    fn placeholders_are_replaced_on_each_side_and_plausible_reports_stay() {
         let whole =
             |given, prompt, answer| parts(judge(given, text(prompt), text(answer), Ended::Whole));
         assert_eq!(whole(None, 400, 40), (400, 40, true));
@@ -102,12 +102,12 @@ mod tests {
         assert_eq!(whole(Some(reported(99, 40)), 400, 40), (400, 40, true));
         assert_eq!(whole(Some(reported(100, 10)), 400, 40), (100, 10, false));
         assert_eq!(whole(Some(reported(100, 9)), 400, 40), (100, 40, true));
-        // Hidden reasoning, another tokenizer: more is never too much.
+        // Hidden reasoning, or another tokenizer: a higher report is always plausible.
         assert_eq!(whole(Some(reported(4_000, 9_000)), 400, 40), (4_000, 9_000, false));
     }
 
     #[test]
-    fn a_tiny_answer_may_be_reported_as_one_token_and_never_as_none() {
+    fn a_tiny_answer_may_be_reported_as_one_token_but_not_as_zero() {
         let tiny = |output, answer| {
             parts(judge(Some(reported(100, output)), text(100), text(answer), Ended::Whole))
         };
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_stream_keeps_its_prompt_and_loses_the_announced_output() {
+    fn a_cut_stream_retains_its_prompt_count_and_loses_the_announced_output() {
         let cut = |given, answer| parts(judge(given, text(400), text(answer), Ended::Cut));
         assert_eq!(cut(Some(reported(380, 1)), 3), (380, 3, true));
         assert_eq!(cut(Some(reported(380, 0)), 3), (380, 3, true));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nobody is charged more than the larger of report and estimate, and what is marked has changed.
+        /// No side counts more than the larger of report and estimate, and a marked usage differs from the report.
         #[test]
         fn a_side_is_the_report_or_the_estimate(
             input in 0u64..10_000, output in 0u64..10_000, prompt in 0u64..10_000, answer in 0u64..10_000,

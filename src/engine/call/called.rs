@@ -1,4 +1,4 @@
-//! The outcome of one call.
+//! The outcome of one call. It must never decide whether the call is repeated.
 
 use std::time::Duration;
 
@@ -29,10 +29,10 @@ pub(crate) struct Called {
     pub(crate) cost: Option<f64>,
 }
 
-/// The profile of a call was refused while the call waited for room: the caller chooses anew.
+/// The profile of a call was refused while the call waited in the rate queue: the caller chooses again.
 #[derive(Debug)]
 pub(crate) struct Dismissed {
-    /// How long it was held back so far.
+    /// How long it has waited so far.
     pub(crate) held: Duration,
 }
 
@@ -49,19 +49,19 @@ impl Called {
         Self { ending, reply: None, emitted: false, attempt: None, cost: None }
     }
 
-    /// The tokens it used.
+    /// Its usage.
     pub(crate) fn tokens(&self) -> TokenUsage {
         self.reply.as_ref().map(|reply| reply.usage).unwrap_or_default()
     }
 
-    /// Whether some of its tokens are estimated.
+    /// Whether its usage is partly estimated.
     pub(crate) fn is_estimated(&self) -> bool {
         self.reply.as_ref().is_some_and(|reply| reply.usage_estimated)
     }
 }
 
 impl Ending {
-    /// Whether the call was answered, with what status, and why it was not.
+    /// Whether the call was answered, its HTTP status, and the reason of a failure.
     pub(super) fn verdict(&self) -> Verdict {
         match self {
             Self::Completed(completion) => {

@@ -1,6 +1,7 @@
-//! One call's deltas on their way into the message, and to the reader where there is one.
+//! Adds one call's deltas to the message, and emits them if there is a reader.
 //!
-//! It owns what was received when a call is cut, because the call's own future is gone by then.
+//! It owns the received content, because the call's future is dropped when a call is cut. It must never emit a delta before
+//! the message accepts it.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,13 +19,13 @@ pub(super) struct Reader {
     pub(super) message_id: String,
 }
 
-/// Takes the deltas of one call.
+/// Receives the deltas of one call.
 pub(super) struct CallDeltas {
-    /// `None` for a call whose answer nobody sees before it is whole.
+    /// `None` for a call whose answer is not streamed.
     reader: Option<Reader>,
     accumulator: Accumulator,
     emitted: bool,
-    /// Its share of the rate limits.
+    /// Its rate permit.
     permit: RatePermit,
 }
 
@@ -33,7 +34,7 @@ impl CallDeltas {
         Self { reader, accumulator: Accumulator::default(), emitted: false, permit }
     }
 
-    /// Whether a token reached the reader: from then on the call is never repeated.
+    /// Whether a token was emitted: then the call is never repeated.
     pub(super) fn emitted(&self) -> bool {
         self.emitted
     }
@@ -65,7 +66,7 @@ impl DeltaSink for CallDeltas {
         match &delta {
             Delta::Text { text, .. } => self.emit(RecordKind::Token, text),
             Delta::Thinking { text, .. } => self.emit(RecordKind::Reasoning, text),
-            // A provider without headers has begun to answer now.
+            // The first delta of a provider without headers is the begin of its answer.
             Delta::Started { .. } => self.permit.answered(200, &RateLimits::default()),
             Delta::BlockStart { .. }
             | Delta::Signature { .. }

@@ -1,6 +1,6 @@
-//! The one way in which a model is called: rate limits, key, budget, request hook, span, usage, cost and attempt row.
+//! The only way to call a model: rate limits, key, budget, request hook, span, usage, cost and attempt row.
 //!
-//! It must never try again: whether and when is the plan's to decide, see `failover`.
+//! It must never retry: the plan of `failover` decides whether and when.
 
 mod called;
 mod deltas;

@@ -1,4 +1,4 @@
-//! One call of a model, as its caller asks for it.
+//! The parameters of one call of a model. It must never send anything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use turn::usage::Estimated;
 /// The size of a call's prompt.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PromptSize {
-    /// As it is compared with rate limits.
+    /// The size for rate limits.
     pub(crate) needed: u64,
-    /// The worst case, for budgets.
+    /// The largest possible size, for budgets.
     pub(crate) worst: u64,
-    /// The usage of the prompt where its provider reports none.
+    /// The usage of the prompt if its provider reports none.
     pub(crate) estimate: Estimated,
 }
 
@@ -45,14 +45,14 @@ pub(crate) struct ModelCall<'a> {
     pub(crate) payer: Option<Payer<'a>>,
     pub(crate) hook: Option<HookHost<'a>>,
     pub(crate) bounds: &'a Bounds,
-    /// Where waits are announced, and the answer of a run is streamed; `None` where there is no run.
+    /// The queue for `waiting` events and the streamed answer of a run; `None` where there is no run.
     pub(crate) events: Option<&'a Arc<EventQueue>>,
-    /// How long it was held back already.
+    /// How long it has waited already.
     pub(crate) held: Duration,
 }
 
 impl<'a> ModelCall<'a> {
-    /// The call as a `waiting` event names it.
+    /// The call in the form of a `waiting` event.
     pub(super) fn next(&self) -> NextCall<'a> {
         NextCall {
             purpose: self.purpose,

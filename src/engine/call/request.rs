@@ -1,6 +1,6 @@
-//! The request of a run's next call: from its context, its conversation and its model.
+//! Builds the request of a run's next call from its context, its conversation and its model.
 //!
-//! It must never send anything, and never leave out in silence what the context asks.
+//! It must never send anything, and never leave out an option of the context without a warning.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use base::telemetry;
 use model::{AssembledContext, RunWarning, ToolDefinition};
 use provider::ModelRequest;
 
-/// The request for one call of `target`, without its hook; `tools_answered` says whether a tool of the run has answered.
+/// The request for one call of `target`, without its hook. `tools_answered`: the run has a tool result already.
 pub(crate) fn request(
     template: &RequestTemplate,
     context: &AssembledContext,
@@ -33,7 +33,7 @@ pub(crate) fn request(
         earlier_end: conversation.earlier_end(),
         max_tokens,
         temperature: context.temperature.filter(|_| model.temperature),
-        thinking: thinking.and_then(|asked| model.thinking_for(asked, max_tokens)),
+        thinking: thinking.and_then(|requested| model.thinking_for(requested, max_tokens)),
         options: Arc::clone(template.options(context, tools_answered)),
         forces_tool: template.forces_tool,
         cache_key: template.cache_key.clone(),
@@ -49,16 +49,16 @@ pub(crate) fn run_hook(run: &Run) -> Option<HookHost<'_>> {
     Some(HookHost { host, run_id: &run.context.run_id })
 }
 
-/// A warning for each option of the context that `request` cannot express, because the API or the model has no such thing.
+/// A warning for each option of the context that `request` cannot express, because the API or the model does not support it.
 pub(crate) fn unsupported(run: &Run, request: &ModelRequest) -> Vec<RunWarning> {
     let (context, model) = (&run.context, &run.target.model_name);
     let mut warnings = Vec::new();
     if context.temperature.is_some() && request.temperature.is_none() {
-        let why = format!("`{model}` takes no temperature");
+        let why = format!("`{model}` does not support it");
         warnings.push(RunWarning::unsupported("temperature", &why));
     }
     if context.thinking_config.is_some() && request.thinking.is_none() {
-        let why = format!("`{model}` cannot be asked that within `maxResponseTokens`");
+        let why = format!("`{model}` does not support it within `maxResponseTokens`");
         warnings.push(RunWarning::unsupported("thinkingConfig", &why));
     }
     warnings.extend(run.target.provider.unsupported(request));

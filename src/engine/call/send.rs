@@ -1,6 +1,6 @@
-//! Sending one request: rate limits, key, budget, request hook, span, usage, cost and attempt row.
+//! Sends one request: rate limits, key, budget, request hook, span, usage, cost and attempt row.
 //!
-//! It must never try again.
+//! It must never retry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ pub(crate) async fn call(shared: &EngineShared, call: ModelCall<'_>) -> Result<C
             }
         }
     };
-    // Boxed: the futures of runs, compactions and counts have it inside, and stay small.
+    // Boxed, so that the futures of runs, compactions and counts, which contain it, stay small.
     let called = Box::pin(send(&shared.clock, call, credential.as_deref(), permit, held)).await;
     if let Some(hold) = hold {
         hold.settle(called.tokens().total_tokens, called.cost);
@@ -66,14 +66,14 @@ pub(crate) async fn call(shared: &EngineShared, call: ModelCall<'_>) -> Result<C
     Ok(called)
 }
 
-/// What the rate limits allow.
+/// The decision of the rate limits.
 enum Admission {
     Admitted { permit: RatePermit, held: Duration },
     Dismissed(Dismissed),
     Interrupted(Interrupt),
 }
 
-/// Waits until the rate limits have room.
+/// Waits until the rate limits admit the call.
 async fn admit(shared: &EngineShared, call: &ModelCall<'_>) -> Admission {
     let ModelTarget { provider_name, model_name, .. } = call.target;
     let began = shared.clock.instant();
@@ -104,7 +104,7 @@ async fn admit(shared: &EngineShared, call: &ModelCall<'_>) -> Admission {
     }
 }
 
-/// Sends the request, and sums up what comes back: reply, usage, cost and attempt row.
+/// Sends the request, and collects the outcome: reply, usage, cost and attempt row.
 async fn send(
     clock: &Clock,
     call: ModelCall<'_>,

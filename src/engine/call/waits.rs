@@ -1,4 +1,4 @@
-//! The event `waiting`, emitted before a request is delayed.
+//! The event `waiting`, emitted before a request is delayed. It must never wait itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) struct NextCall<'a> {
     pub(crate) attempt: u32,
 }
 
-/// Emits that `next` waits from `now_ms` on; `length` is `None` where its end is not known.
+/// Emits that `next` waits from `now_ms` on; `length` is `None` where the end is unknown.
 pub(crate) fn announce_wait(
     events: &Arc<EventQueue>,
     next: NextCall<'_>,

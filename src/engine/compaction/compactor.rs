@@ -1,4 +1,4 @@
-//! The model that summarises, with its options and profiles.
+//! The model that summarises, with its options and profiles. It must never call it.
 
 use super::options::CompactionOptions;
 use crate::engine::failover::{FailoverOptions, candidate};
@@ -15,7 +15,7 @@ pub(crate) struct Compactor {
     pub(super) candidate: Candidate,
 }
 
-/// The compactor of a run that calls `own`, with the pinned profile only where one is.
+/// The compactor of a run that calls `own`; with `pin`, only that profile is used.
 pub(crate) fn compactor(
     providers: &Providers,
     options: &CompactionOptions,

@@ -1,4 +1,4 @@
-//! The errors and warnings of a context that does not fit.
+//! The errors and warnings of a context that does not fit. It must never contain a text of the conversation.
 
 use model::{AgentError, AgentErrorKind, ErrorDetail, FailureKind, RunWarning};
 

@@ -1,4 +1,6 @@
-//! Room in the window of a running turn: before a call that would not fit, and after one that did not.
+//! Compacts a running turn: before a call that would not fit, and after one that did not.
+//!
+//! It must never drop a part of the history when a compaction fails.
 
 use super::compactor::Compactor;
 use super::errors::{overflow_error, warning};
@@ -13,10 +15,10 @@ use turn::machine::Machine;
 
 pub(crate) use super::running::Compacted;
 
-/// A tool result over this share of the window is cut short when nothing else helps.
+/// A tool result over this share of the window is truncated when nothing else helps.
 const LARGE_RESULT: u64 = 30;
 
-/// Compacts a context that would not fit. Its error is what the run ends with instead of a call.
+/// Compacts a context that would not fit. The error is the event that ends the run instead of a call.
 pub(crate) async fn make_room(
     active: &ActiveRun,
     compactor: Option<&Compactor>,
@@ -34,8 +36,8 @@ pub(crate) async fn make_room(
     {
         let trigger = Trigger::ContextLimit;
         match compact(active, compactor, machine, session, usage, trigger).await {
-            Ok(Compacted::Made) => {
-                // What is still too large is not made smaller by the same means.
+            Ok(Compacted::Done) => {
+                // A context that is still too large would not become smaller by a second compaction.
                 if session.size.needed(&session.conversation) > budget.limit() {
                     session.size.gave_up = GaveUp::NothingLeft;
                 }
@@ -45,7 +47,7 @@ pub(crate) async fn make_room(
                 return Err(Unfinished::Interrupted(cause));
             }
             Err(Unfinished::Failed(why)) => {
-                let message = format!("the run went on uncompacted: {why}");
+                let message = format!("the run continued without compaction: {why}");
                 usage.notes.push(warning("compaction_failed", message));
                 session.size.gave_up = GaveUp::Failed(why);
             }
@@ -56,7 +58,7 @@ pub(crate) async fn make_room(
     guarded(active, session, usage, used).map_err(Unfinished::Failed)
 }
 
-/// The guard's verdict on a prompt of `used` tokens; it warns once a run.
+/// Applies the context guard to a prompt of `used` tokens; it warns once per run.
 fn guarded(
     active: &ActiveRun,
     session: &mut Session,
@@ -91,7 +93,7 @@ fn guarded(
     Ok(())
 }
 
-/// Makes room after the provider has refused the prompt's size (docs/rules/compaction.md#overflow-recovery).
+/// Compacts after the provider has refused the size of the prompt (docs/rules/compaction.md#overflow-recovery).
 pub(crate) async fn recover(
     active: &ActiveRun,
     compactor: Option<&Compactor>,
@@ -108,8 +110,8 @@ pub(crate) async fn recover(
         let before = session.size.estimate(&session.conversation);
         let trigger = Trigger::Overflow;
         let compacted = compact(active, compactor, machine, session, usage, trigger).await?;
-        if compacted == Compacted::Made && session.size.estimate(&session.conversation) < before {
-            return Ok(Compacted::Made);
+        if compacted == Compacted::Done && session.size.estimate(&session.conversation) < before {
+            return Ok(Compacted::Done);
         }
     }
     let least = session.size.ratio.undo(share(active.window_budget().window, LARGE_RESULT));
@@ -121,10 +123,10 @@ pub(crate) async fn recover(
     let input = read_input(active, session).await?;
     rebuild(&active.run, machine, session, &input);
     let is_smaller = session.conversation.tokens() < before;
-    Ok(if is_smaller { Compacted::Made } else { Compacted::Nothing })
+    Ok(if is_smaller { Compacted::Done } else { Compacted::Nothing })
 }
 
-/// Compacts, and emits the phases; no message is taken meanwhile.
+/// Compacts, and emits the phases; no steered message is accepted meanwhile.
 async fn compact(
     active: &ActiveRun,
     compactor: &Compactor,

@@ -1,7 +1,7 @@
-//! A compaction that a host asks for: of a session, between its turns.
+//! A compaction that a host requests: of a session, between its turns.
 //!
-//! It waits for the session's lane in this process and writes under no lease: a run of another process that began before
-//! goes on after it (docs/rules/sessions-and-ledger.md#pointer-write). It must never write after it was cancelled.
+//! It waits for the session's lane in this process and writes without a lease: a run of another process that began before
+//! it continues after it (docs/rules/sessions-and-ledger.md#pointer-write). It must never write after it was cancelled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,32 +30,32 @@ use turn::calibration::Ratio;
 use turn::compact::{Budget, Cut, Trigger};
 use turn::estimate;
 
-/// What a host asks for.
+/// The parameters of the host.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ManualCompaction {
     /// The session.
     pub session_label: String,
-    /// What the summariser should mind; the options' where `None`.
+    /// Instructions for the summariser; those of the options where `None`.
     pub instructions: Option<String>,
     /// The summariser's provider.
     pub provider: Option<String>,
-    /// Its model. Where neither is given: the options', or those of the session's last answer.
+    /// Its model. Default of both: the options, or the session's last answer.
     pub model: Option<String>,
 }
 
-/// The names of a compaction.
+/// The ids of a compaction.
 #[derive(Clone, Copy)]
 struct Names<'a> {
     /// The ULID of its turn.
     id: &'a str,
     run_id: &'a str,
     label: &'a str,
-    /// The turn that it follows.
+    /// Its parent.
     head: &'a str,
 }
 
-/// A compaction that is good enough.
-struct Made {
+/// A compaction that reached its target.
+struct ManualSummary {
     cut: Cut,
     strategy: Strategy,
     text: String,
@@ -63,7 +63,7 @@ struct Made {
     took: Duration,
 }
 
-/// What a manual compaction is made with.
+/// The parts that a manual compaction uses.
 #[derive(Clone, Copy)]
 pub(crate) struct ManualParts<'a> {
     pub(crate) shared: &'a EngineShared,
@@ -76,10 +76,10 @@ pub(crate) struct ManualParts<'a> {
 /// summariser's requests before they are sent.
 ///
 /// # Errors
-/// The session, the provider or the model is unknown; the summariser failed; the ledger did. The history is as it was.
+/// The session, the provider or the model is unknown; the summariser failed; the ledger failed. The history is unchanged.
 pub(crate) async fn compact_session(
     parts: ManualParts<'_>,
-    asked: ManualCompaction,
+    request: ManualCompaction,
     cancel: CancellationToken,
     host: Option<Arc<dyn RequestHost>>,
 ) -> Result<Option<CompactionResult>, EngineError> {
@@ -87,7 +87,7 @@ pub(crate) async fn compact_session(
     let journal = shared.journal.as_ref().ok_or_else(|| {
         EngineError::new(ErrorCode::NoLedger, "the engine has no ledger to compact")
     })?;
-    let label = journal.session_named(&asked.session_label).await?;
+    let label = journal.session_named(&request.session_label).await?;
     let label = label.as_str();
     let entering = async {
         let lane = shared.lanes.queue(label).enter().await;
@@ -104,12 +104,12 @@ pub(crate) async fn compact_session(
     }
     let Some(head) = history.head.clone() else { return Ok(None) };
     let input = CompactionInput::of(history.summarised, history.turns);
-    let Some(compactor) = manual_compactor(parts, &asked, &input)? else { return Ok(None) };
+    let Some(compactor) = manual_compactor(parts, &request, &input)? else { return Ok(None) };
     let id = shared.clock.new_id();
     let names = Names { id: &id, run_id: &format!("compact-{id}"), label, head: &head };
-    let made = manual_plan(shared, &compactor, &input, names, &cancel, host).await?;
-    let Some(made) = made else { return Ok(None) };
-    let commit = manual_commit(shared, names, &compactor, &input, made);
+    let outcome = manual_plan(shared, &compactor, &input, names, &cancel, host).await?;
+    let Some(outcome) = outcome else { return Ok(None) };
+    let commit = manual_commit(shared, names, &compactor, &input, outcome);
     let result = commit.compaction.clone();
     journal.compact(Box::new(commit)).await?;
     drop(lane);
@@ -119,22 +119,22 @@ pub(crate) async fn compact_session(
 /// The summariser; `None` for a session without an answer, which has nothing to summarise.
 fn manual_compactor(
     parts: ManualParts<'_>,
-    asked: &ManualCompaction,
+    request: &ManualCompaction,
     input: &CompactionInput,
 ) -> Result<Option<Compactor>, EngineError> {
     let mut options = parts.options.cloned().unwrap_or_default();
-    if asked.instructions.is_some() {
-        options.instructions.clone_from(&asked.instructions);
+    if request.instructions.is_some() {
+        options.instructions.clone_from(&request.instructions);
     }
     let messages = || input.turns.iter().rev().flat_map(|turn| turn.messages.iter().rev());
     let Some(last) = messages().find_map(|message| message.provenance.as_ref()) else {
         return Ok(None);
     };
-    let first = |asked: &Option<String>, set: &Option<String>, last: &str| {
-        asked.clone().or_else(|| set.clone()).unwrap_or_else(|| last.to_owned())
+    let first = |requested: &Option<String>, set: &Option<String>, last: &str| {
+        requested.clone().or_else(|| set.clone()).unwrap_or_else(|| last.to_owned())
     };
-    let provider_name = first(&asked.provider, &options.provider, &last.provider);
-    let model_name = first(&asked.model, &options.model, &last.model);
+    let provider_name = first(&request.provider, &options.provider, &last.provider);
+    let model_name = first(&request.model, &options.model, &last.model);
     let entry = parts.providers.named(&provider_name)?;
     let model = parts.providers.model(&provider_name, &model_name, entry.provider.api())?;
     let provider = Arc::clone(&entry.provider);
@@ -143,7 +143,7 @@ fn manual_compactor(
     Ok(Some(Compactor { options, target, candidate }))
 }
 
-/// How the summariser's model counts: the next reader of the session is not known.
+/// The calibration of the summariser's model, because the model of the next run is unknown.
 fn ratio_of(shared: &EngineShared, compactor: &Compactor) -> Ratio {
     let ModelTarget { provider_name, model_name, .. } = &compactor.target;
     shared.calibrations.of(provider_name, model_name)
@@ -156,7 +156,7 @@ async fn manual_plan(
     names: Names<'_>,
     cancel: &CancellationToken,
     host: Option<Arc<dyn RequestHost>>,
-) -> Result<Option<Made>, EngineError> {
+) -> Result<Option<ManualSummary>, EngineError> {
     let window = compactor.target.model.context_window;
     let reserve_response = compactor.target.model.max_output_tokens.min(window / 4);
     let budget = Budget { window, reserve_response, reserve_tools: 0 };
@@ -164,10 +164,10 @@ async fn manual_plan(
     let ratio = ratio_of(shared, compactor);
     let CompactionOptions { strategies, preset, instructions, .. } = &compactor.options;
     let mut failed = None;
-    // What strategies before the one that succeeds have used.
+    // The usage of the strategies that failed before the successful one.
     let mut before = CompactionUsage::free();
     for strategy in strategies {
-        // Asked for, so that what would fit is cut too, down to the least that stays.
+        // The host requested it, so a history that would fit is cut too, down to the minimum.
         let cut = [budget.target(Trigger::Manual), 0]
             .into_iter()
             .find_map(|target| {
@@ -181,11 +181,11 @@ async fn manual_plan(
             .filter(|cut| cut.turns > 0);
         let Some(cut) = cut else { continue };
         let began = shared.clock.instant();
-        let (gone, remaining) = input.turns.split_at_checked(cut.turns).unwrap_or((&[], &[]));
+        let (summarised, remaining) = input.turns.split_at_checked(cut.turns).unwrap_or((&[], &[]));
         let previous = input.previous();
         let (text, used) = if *strategy == Strategy::Summary {
             let messages: Vec<Message> =
-                gone.iter().flat_map(|turn| &turn.messages).cloned().collect();
+                summarised.iter().flat_map(|turn| &turn.messages).cloned().collect();
             let user_requests = user_requests(remaining.iter().flat_map(|turn| &turn.messages));
             let work = Work {
                 messages: &messages,
@@ -198,7 +198,7 @@ async fn manual_plan(
                 shared,
                 payer: Payer { turn_id: None, session_label: names.label, follows: None },
                 hook: host.as_ref().map(|host| HookHost { host, run_id: names.run_id }),
-                // Its own limit ends it first.
+                // Never reached: the limit of the compaction ends first.
                 bounds: Bounds { abort: cancel.clone(), deadline: began + limit.saturating_mul(2) },
                 events: None,
                 first_attempt: 1,
@@ -220,10 +220,10 @@ async fn manual_plan(
         };
         let took = shared.clock.instant().saturating_duration_since(began);
         let used = before.plus(used);
-        return Ok(Some(Made { cut, strategy: *strategy, text, used, took }));
+        return Ok(Some(ManualSummary { cut, strategy: *strategy, text, used, took }));
     }
     failed.map_or(Ok(None), |why| {
-        let message = format!("the session is as it was: {why}");
+        let message = format!("the session is unchanged: {why}");
         Err(EngineError::new(ErrorCode::CompactionFailed, message))
     })
 }
@@ -233,29 +233,29 @@ fn manual_commit(
     names: Names<'_>,
     compactor: &Compactor,
     input: &CompactionInput,
-    made: Made,
+    outcome: ManualSummary,
 ) -> CompactionCommit {
-    let Made { cut, strategy, text: summary, used, took } = made;
+    let ManualSummary { cut, strategy, text: summary, used, took } = outcome;
     let (id, head) = (names.id.to_owned(), names.head.to_owned());
     let now = shared.clock.now_ms();
     let text = summary_text(&summary);
     let summary_turn = summary_turn(&id, &text, now);
-    let (gone, remaining) = input.turns.split_at_checked(cut.turns).unwrap_or((&[], &[]));
+    let (summarised, remaining) = input.turns.split_at_checked(cut.turns).unwrap_or((&[], &[]));
     let ratio = ratio_of(shared, compactor);
     let tokens = |turn: &HistoryTurn| ratio.apply(estimate::message_tokens(&turn.messages));
     let remaining_tokens: u64 = remaining.iter().map(tokens).sum();
-    let gone_tokens: u64 = gone.iter().chain(&input.summary).map(tokens).sum();
+    let summarised_tokens: u64 = summarised.iter().chain(&input.summary).map(tokens).sum();
     let summary_tokens = tokens(&summary_turn);
     let compaction = CompactionResult {
         summary,
-        summarized_through_turn_id: gone
+        summarized_through_turn_id: summarised
             .last()
             .map_or_else(|| head.clone(), |turn| turn.id.clone()),
         first_kept_turn_id: remaining.first().map_or_else(|| id.clone(), |turn| turn.id.clone()),
-        turns_summarized: u64::try_from(gone.len()).unwrap_or(u64::MAX),
+        turns_summarized: u64::try_from(summarised.len()).unwrap_or(u64::MAX),
         model: compactor.target.model_name.clone(),
         provider: compactor.target.provider_name.clone(),
-        tokens_before: remaining_tokens.saturating_add(gone_tokens),
+        tokens_before: remaining_tokens.saturating_add(summarised_tokens),
         tokens_after: remaining_tokens.saturating_add(summary_tokens),
         summary_tokens,
         summarization_input_tokens: used.tokens.prompt_tokens(),

@@ -1,7 +1,7 @@
-//! Compaction: room is made before a call that would not fit, and after one that did not.
+//! Compaction: before a call that would not fit, and after one that did not.
 //!
-//! It owns when, and what a failure means; what stays is `turn/compact`'s. A history is never replaced by less than a
-//! summary that was checked and recorded, and nothing is written after an abort.
+//! It owns when to compact and the handling of failures; `turn/compact` decides which turns stay. It must never replace a
+//! history by a summary that was not checked and recorded, nor write after an abort.
 
 mod compactor;
 mod errors;

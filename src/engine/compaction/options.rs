@@ -1,23 +1,23 @@
 //! The options `compaction` of an engine.
 //!
-//! It must never accept a value that cannot be meant: a wrong one is refused with its path.
+//! It must never accept a wrong value: it is refused with its path.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use model::{InputError, typed};
 
-/// A way to make room.
+/// A compaction strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Strategy {
-    /// A model writes down what the oldest turns came to.
+    /// A model summarises the oldest turns.
     Summary,
-    /// The oldest turns are left out; no model is asked.
+    /// The oldest turns are left out; no model is called.
     SlidingWindow,
     /// All turns before the running one are left out.
     HardClear,
-    /// Tool results are cut short, in memory only.
+    /// Tool results are truncated, in memory only.
     ToolResultTruncation,
 }
 
@@ -34,7 +34,7 @@ impl Strategy {
     }
 }
 
-/// A known set of the options.
+/// A preset of the options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Preset {
@@ -42,25 +42,25 @@ pub(crate) enum Preset {
     Myclaw,
 }
 
-/// How room is made in a full window.
+/// How a full window is compacted.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct CompactionOptions {
-    /// What is tried, in order.
+    /// The strategies, in the order they are tried.
     pub strategies: Vec<Strategy>,
     /// The summariser's provider; the run's where `None`.
     pub provider: Option<String>,
     /// The summariser's model; the run's where `None`.
     pub model: Option<String>,
-    /// What the summariser should mind.
+    /// Instructions for the summariser.
     pub instructions: Option<String>,
-    /// Compactions after a refused prompt, at most 3.
+    /// The number of compactions after a refused prompt, at most 3.
     pub max_overflow_recoveries: u32,
     /// Limit of one compaction in milliseconds.
     pub timeout_ms: u64,
-    /// A known set.
+    /// A preset.
     pub preset: Option<Preset>,
-    /// Whether the model gets a tool that finds what a compaction left out.
+    /// Whether the model gets a tool that searches the compacted turns.
     pub recall: bool,
 }
 
@@ -111,7 +111,7 @@ impl CompactionOptions {
         Ok(Some(options))
     }
 
-    /// Refuses what needs a ledger where there is none.
+    /// Refuses options that need a ledger where there is none.
     ///
     /// # Errors
     /// `compaction.recall`.

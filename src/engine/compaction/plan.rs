@@ -1,6 +1,6 @@
 //! How far a compaction cuts.
 //!
-//! It must never ask a model.
+//! It must never call a model.
 
 use super::options::{Preset, Strategy};
 use crate::engine::context::CompactionInput;
@@ -8,21 +8,21 @@ use model::Message;
 use turn::compact::{Cut, Size, Trigger, cut, truncate_results};
 use turn::estimate;
 
-/// Messages that the simple form leaves as they are.
+/// The messages that stay in the simple form.
 const MYCLAW_MESSAGES: usize = 10;
 
-/// The sizes that a cut is measured by, in our own count.
+/// The sizes that decide a cut, in estimated tokens.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CutSizes {
-    /// What no cut makes smaller.
+    /// The part that no cut makes smaller.
     pub(super) fixed: u64,
-    /// What the context should come down to.
+    /// The target size of the context.
     pub(super) target: u64,
-    /// What it must come down to.
+    /// The maximum size of the context.
     pub(super) limit: u64,
 }
 
-/// How far the strategy cuts; `None` where it finds nothing.
+/// How far the strategy cuts; `None` where there is nothing to cut.
 pub(super) fn cut_by(
     strategy: Strategy,
     preset: Option<Preset>,
@@ -50,7 +50,7 @@ pub(super) fn cut_by(
                     })
                     .count();
             let simple = Cut { turns: first, groups: 0, truncate: false };
-            // What is too large even so is cut as ever.
+            // If that is still too large, the normal cut applies.
             if first > 0 { Some(simple) } else { by_size() }
         }
         (Strategy::Summary | Strategy::SlidingWindow | Strategy::HardClear, _) => by_size(),
@@ -66,7 +66,7 @@ pub(super) fn left_out(turns: usize, previous: Option<&str>) -> String {
     }
 }
 
-/// The broker interface has two triggers; a compaction that was asked for counts as one for the limit.
+/// The broker interface has two triggers; a manual compaction counts as one for the limit.
 pub(super) fn seed_trigger(trigger: Trigger) -> &'static str {
     match trigger {
         Trigger::ContextLimit | Trigger::Manual => Trigger::ContextLimit.as_str(),

@@ -1,7 +1,7 @@
-//! Pruning of old tool results before a call whose cache is cold: the options, and the new conversation.
+//! Prunes old tool results before a call with a cold cache: the options, and the new conversation.
 //!
-//! What is pruned is `turn/prune`'s to decide. It is in memory only: the ledger's messages stay whole. It must never prune what a
-//! provider may still have in its cache, and what is pruned stays so until the cache is cold again.
+//! `turn/prune` decides which results. It is in memory only: the ledger's messages stay whole. It must never prune a prefix
+//! that a provider may still have in its cache; a pruned result stays pruned until the cache is cold again.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -20,7 +20,7 @@ use turn::prune::{Shares, decide};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct PruningOptions {
-    /// Milliseconds after the last call from which the cache counts as cold; by default the lifetime that the cache is asked for.
+    /// Milliseconds after the last call from which the cache counts as cold; by default the requested lifetime of the cache.
     pub idle_ms: Option<u64>,
     /// The share of the window from which large results are trimmed, 0 to 1.
     pub trim_at: Option<f64>,
@@ -42,8 +42,8 @@ impl PruningOptions {
         let wrong = |field: &str, message: &str| {
             Err(InputError { path: format!("pruning.{field}"), message: message.to_owned() })
         };
-        for (field, given) in [("trimAt", options.trim_at), ("clearAt", options.clear_at)] {
-            if given.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
+        for (field, share) in [("trimAt", options.trim_at), ("clearAt", options.clear_at)] {
+            if share.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
                 return wrong(field, "is not a share; pass more than 0 and at most 1");
             }
         }
@@ -59,7 +59,7 @@ impl PruningOptions {
 
     fn shares(self) -> Shares {
         let percent = |share: Option<f64>, default: u64| {
-            // Between 0 and 100: no number is lost.
+            // Between 0 and 100: the conversion is exact.
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -71,7 +71,7 @@ impl PruningOptions {
     }
 }
 
-/// Prunes old tool results where the cache is cold and the window fills.
+/// Prunes old tool results if the cache is cold and the window is filling.
 pub(crate) async fn prune(
     active: &ActiveRun,
     options: Option<PruningOptions>,
@@ -84,7 +84,7 @@ pub(crate) async fn prune(
     let shares = options.shares();
     let least_idle = options.idle_ms.unwrap_or_else(|| cache_ttl_ms(&run.context));
     let idle = session.watch.idle_ms(shared.clock.now_ms());
-    // What was shortened to fit follows other rules, and is so for this run only.
+    // Results truncated to fit follow other rules, and only for this run.
     if idle.is_none_or(|idle| idle <= least_idle) || session.size.shortened() {
         return Ok(());
     }
@@ -112,7 +112,7 @@ pub(crate) async fn prune(
     if let Some(head) = &session.head.expected_head
         && run.context.history.is_none()
     {
-        // The next runs begin with the same bytes.
+        // So that the next runs begin with the same bytes.
         shared.prefixes.put(PrefixKey::of(run), head.clone(), conversation.clone());
     }
     conversation.turn_begins();
@@ -123,7 +123,7 @@ pub(crate) async fn prune(
     Ok(())
 }
 
-/// A history that cannot be read is sent as it was.
+/// A history that cannot be read is sent unpruned, with a warning.
 fn not_pruned(unfinished: Unfinished, usage: &mut RunUsage) -> Result<(), Interrupt> {
     match unfinished {
         Unfinished::Interrupted(cause) => Err(cause),
@@ -145,11 +145,11 @@ mod tests {
     }
 
     #[test]
-    fn it_is_off_unless_asked_for_and_wrong_shares_are_named() {
+    fn it_is_off_by_default_and_wrong_shares_are_named() {
         assert_eq!(PruningOptions::parse(None).unwrap(), None);
         assert_eq!(parse("false"), Ok(None));
-        let asked = parse("true").unwrap().unwrap();
-        assert_eq!(asked.shares(), Shares { trim: 30, clear: 50 });
+        let options = parse("true").unwrap().unwrap();
+        assert_eq!(options.shares(), Shares { trim: 30, clear: 50 });
         let own = parse(r#"{"trimAt":0.1,"clearAt":0.29,"idleMs":0}"#).unwrap().unwrap();
         assert_eq!((own.shares(), own.idle_ms), (Shares { trim: 10, clear: 29 }, Some(0)));
         for (json, field) in [

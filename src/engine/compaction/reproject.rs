@@ -1,4 +1,6 @@
-//! The conversation of a running turn, projected anew: after a compaction, a cut of its results, or a switch of model.
+//! Projects the conversation of a running turn again: after a compaction, a truncation of results, or a switch of model.
+//!
+//! It must never change a stored message.
 
 use std::ops::Range;
 
@@ -12,9 +14,9 @@ use turn::prune::Pruned;
 
 /// The running turn as a compaction sees it.
 pub(super) struct RunningTurn<'a> {
-    /// What precedes its first answer.
+    /// The messages before its first answer.
     pub(super) question: &'a [Message],
-    /// The groups that no summary stands for.
+    /// The groups that are not summarised.
     pub(super) groups: Vec<Range<usize>>,
 }
 
@@ -31,7 +33,7 @@ impl<'a> RunningTurn<'a> {
     }
 }
 
-/// Reads what the run can compact.
+/// Reads the turns that the run can compact.
 pub(super) async fn read_input(
     active: &ActiveRun,
     session: &mut Session,
@@ -41,7 +43,7 @@ pub(super) async fn read_input(
     CompactionInput::read(&active.run, shared.journal.as_ref(), position, now).await
 }
 
-/// Projects the whole conversation anew, as the model that is called now reads it.
+/// Projects the whole conversation again, for the current model.
 pub(crate) async fn reproject(
     active: &ActiveRun,
     machine: &Machine,
@@ -63,7 +65,7 @@ pub(super) fn rebuild(
     session.size.reprojected();
 }
 
-/// The conversation as it is projected from here on.
+/// The new conversation.
 pub(super) fn projected(
     run: &Run,
     machine: &Machine,

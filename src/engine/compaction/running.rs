@@ -1,7 +1,7 @@
-//! One compaction of a running turn: what is cut, the summary, the record, and the new conversation.
+//! One compaction of a running turn: the cut, the summary, the record, and the new conversation.
 //!
-//! The order is the promise: the summary is checked, then recorded, and only then what it stands for is left out. It must
-//! never write after an abort.
+//! In this order: the summary is checked, then recorded, and only then the summarised messages are left out. It must never
+//! write after an abort.
 
 use std::ops::Range;
 
@@ -18,15 +18,15 @@ use turn::compact::{Size, Trigger, share};
 use turn::estimate;
 use turn::machine::Machine;
 
-/// What became of an attempt to make room.
+/// The outcome of a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compacted {
-    Made,
-    /// There was nothing to make it from.
+    Done,
+    /// There was nothing to compact.
     Nothing,
 }
 
-/// Tries the strategies in order, until there is room.
+/// Tries the strategies in order, until the context fits.
 pub(super) async fn compact_running(
     active: &ActiveRun,
     compactor: &Compactor,
@@ -44,7 +44,7 @@ pub(super) async fn compact_running(
         Trigger::ContextLimit | Trigger::Manual => {
             (without_margin(active.window_budget().target(trigger)), limit)
         }
-        // The provider knows better than the estimate: less than what it has refused.
+        // The provider's refusal is more reliable than the estimate: the limit is below the refused size.
         Trigger::Overflow => (
             without_margin(active.window_budget().target(trigger)).min(share(before, 50)),
             limit.min(share(before, 80)),
@@ -55,7 +55,7 @@ pub(super) async fn compact_running(
         let RunningTurn { question, groups } = RunningTurn::of(machine, session);
         let group_sizes: Vec<Size> = groups.iter().map(|at| size(slice(machine, at))).collect();
         let fixed = fixed(active, session, question);
-        // Our own count of what fits the model's.
+        // Converted from the model's count to estimated tokens.
         let ratio = session.size.ratio;
         let sizes = CutSizes { fixed, target: ratio.undo(target), limit: ratio.undo(limit) };
         let preset = compactor.options.preset;
@@ -65,19 +65,21 @@ pub(super) async fn compact_running(
         if !run.control.is_compacting() {
             run.control.set_compacting(true);
             active.queue.phase(AgentPhase::CompactionStart, clock.now_ms());
+            // No event follows for as long as the summary takes.
+            active.queue.flush();
         }
         let earlier = session.size.truncate;
         if cut.truncate {
             session.size.truncate = Some(0);
         }
-        let gone = cut.groups.checked_sub(1).and_then(|last| groups.get(last));
+        let summarised = cut.groups.checked_sub(1).and_then(|last| groups.get(last));
         let first = groups.first().map_or(0, |range| range.start);
-        let current = gone.map_or(&[][..], |last| slice(machine, &(first..last.end)));
+        let current = summarised.map_or(&[][..], |last| slice(machine, &(first..last.end)));
         if cut.turns == 0 && current.is_empty() {
             rebuild(run, machine, session, &input);
             let now = session.size.estimate(&session.conversation);
             if now <= limit && now < before {
-                return Ok(Compacted::Made);
+                return Ok(Compacted::Done);
             }
             continue;
         }
@@ -109,11 +111,11 @@ pub(super) async fn compact_running(
         let open = matches!(session.head.journal, JournalState::Open(_));
         let first_kept = match input.turns.get(cut.turns) {
             Some(turn) => turn.id.clone(),
-            // The running turn, or, where that is not on disk yet, what it will follow.
+            // The running turn, or its parent, if the turn is not stored yet.
             None if open || active.shared.journal.is_none() => run.turn_id.clone(),
             None => id.clone(),
         };
-        let gone: Vec<HistoryTurn> = input.turns.drain(..cut.turns).collect();
+        let summarised: Vec<HistoryTurn> = input.turns.drain(..cut.turns).collect();
         input.summary = Some(summary_turn(&id, &text, clock.now_ms()));
         let known = (session.size.summarised, session.size.summary.clone());
         session.size.summarised = session.size.summarised.saturating_add(current.len());
@@ -128,7 +130,7 @@ pub(super) async fn compact_running(
             summary,
             summarized_through_turn_id: through,
             first_kept_turn_id: first_kept,
-            turns_summarized: u64::try_from(gone.len()).unwrap_or(u64::MAX),
+            turns_summarized: u64::try_from(summarised.len()).unwrap_or(u64::MAX),
             model: compactor.target.model_name.clone(),
             provider: compactor.target.provider_name.clone(),
             tokens_before: before,
@@ -139,16 +141,16 @@ pub(super) async fn compact_running(
             trigger: seed_trigger(trigger).to_owned(),
             compaction_type: strategy.as_str().to_owned(),
         };
-        // The new size is known before the compaction is written; the run's own conversation is replaced after.
+        // The new size is computed before the compaction is written; the run's conversation is replaced after.
         let after = projected(run, machine, session, &input);
         let overhead = session.size.overhead(&run.context, run.tool_set.tools());
         result.tokens_after = session.size.ratio.apply(overhead.saturating_add(after.tokens()));
         let step = WrittenCompaction { id: &id, result: &result, usage: &used };
-        let written = match gone.is_empty() {
+        let written = match summarised.is_empty() {
             true => Ok(false),
             false => write(active, session, step).await,
         };
-        // What has no turn of its own is paid by the run's.
+        // A compaction without a turn of its own counts in the run's usage.
         if !matches!(written, Ok(true)) {
             usage.add(used.cost);
             usage.count_unseen(used.tokens, used.estimated);
@@ -162,23 +164,23 @@ pub(super) async fn compact_running(
         session.size.reprojected();
         usage.compaction = Some(result);
         usage.compacted += 1;
-        return Ok(Compacted::Made);
+        return Ok(Compacted::Done);
     }
     failed.map_or(Ok(Compacted::Nothing), |why| Err(Unfinished::Failed(why)))
 }
 
-/// What no cut makes smaller: system prompt, tools, the question, a given history, and the summary to come.
+/// The part that no cut makes smaller: system prompt, tools, the question, the host's history, and the future summary.
 fn fixed(active: &ActiveRun, session: &mut Session, question: &[Message]) -> u64 {
     let run = &active.run;
-    /// The most tokens that a summary is counted with before it is there.
+    /// The maximum estimate of a summary before it exists.
     const SUMMARY: u64 = 2_000;
     let summary = SUMMARY.min(share(active.window_budget().available(), 10));
-    let given = run.context.history.as_deref().unwrap_or_default();
+    let history = run.context.history.as_deref().unwrap_or_default();
     session
         .size
         .overhead(&run.context, run.tool_set.tools())
         .saturating_add(estimate::message_tokens(question))
-        .saturating_add(estimate::message_tokens(given))
+        .saturating_add(estimate::message_tokens(history))
         .saturating_add(summary)
 }
 

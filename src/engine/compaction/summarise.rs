@@ -1,6 +1,6 @@
-//! A summary: the requests that it takes, and whether an answer is good enough.
+//! Makes a summary: sends the requests, and checks the answers.
 //!
-//! It must never return a text that is worse than what it stands for.
+//! It must never return a summary that failed the quality gate.
 
 use super::summariser::{Summariser, Unanswered};
 use model::{Block, FailureKind, Message, Role};
@@ -10,10 +10,10 @@ use turn::compact::{
 use turn::estimate;
 use turn::machine::Interrupt;
 
-/// What is summarised.
+/// The input of a summary.
 pub(super) struct Work<'a> {
     pub(super) messages: &'a [Message],
-    /// The summary of what came before them.
+    /// The previous summary.
     pub(super) previous: Option<&'a str>,
     /// The user's messages that stay.
     pub(super) user_requests: &'a str,
@@ -37,7 +37,7 @@ impl From<Unanswered> for Unwritten {
     }
 }
 
-/// The summary, or why there is none. What its calls used counts in both cases: see [`Summariser::into_usage`].
+/// The summary, or why there is none. The usage of its calls counts in both cases: see [`Summariser::into_usage`].
 pub(super) async fn summarise(
     summariser: &mut Summariser<'_>,
     work: &Work<'_>,
@@ -68,22 +68,22 @@ async fn write(summariser: &mut Summariser<'_>, work: &Work<'_>) -> Result<Strin
     let chunks = chunks(all, summariser.ratio().undo(window).min(window));
     let of = chunks.len();
     let mut written = Vec::new();
-    let mut asked = String::new();
+    let mut request_text = String::new();
     for (at, chunk) in chunks.into_iter().enumerate() {
         let task = Task {
             previous: work.previous.filter(|_| at == 0),
             instructions: work.instructions,
             chunk: (at + 1, of),
         };
-        let (request, text) = ask_chunk(summariser, chunk, task).await?;
-        asked = request;
+        let (request, text) = summarise_chunk(summariser, chunk, task).await?;
+        request_text = request;
         written.push(text);
     }
     let mut text = match written.len() {
         0 | 1 => written.pop().unwrap_or_default(),
         _ => {
-            asked = merge_request(&written, work.instructions);
-            summariser.ask(&asked).await?
+            request_text = merge_request(&written, work.instructions);
+            summariser.complete(&request_text).await?
         }
     };
     let judged = |summary: &str| {
@@ -91,23 +91,23 @@ async fn write(summariser: &mut Summariser<'_>, work: &Work<'_>) -> Result<Strin
             summary,
             input_tokens,
             summarised: &summarised,
-            asks: work.user_requests,
+            user_requests: work.user_requests,
             sections: summariser.compactor.options.preset.is_none(),
         })
     };
     let mut flaws = judged(&text);
     if !flaws.is_empty() {
-        let again = retry_request(&asked, &flaws);
-        match summariser.ask(&again).await {
+        let again = retry_request(&request_text, &flaws);
+        match summariser.complete(&again).await {
             Ok(better) if !judged(&better).iter().any(Flaw::is_fatal) => text = better,
             Err(Unanswered::Interrupted(cause)) => return Err(Unwritten::Interrupted(cause)),
-            // What was there before may still do.
+            // The first attempt may still be accepted.
             Ok(_) | Err(Unanswered::Failed(_)) => {}
         }
         flaws = judged(&text);
     }
     if let Some(fatal) = flaws.iter().find(|flaw| flaw.is_fatal()) {
-        return Err(Unwritten::Failed(format!("the summary will not do: {fatal}")));
+        return Err(Unwritten::Failed(format!("the summary was rejected: {fatal}")));
     }
     let missing: Vec<&str> = flaws
         .iter()
@@ -120,23 +120,23 @@ async fn write(summariser: &mut Summariser<'_>, work: &Work<'_>) -> Result<Strin
     whole.push_str(&Facts::of(work.messages.iter()).sections());
     let tokens = estimate::text_tokens(&whole);
     if tokens >= input_tokens {
-        // With what we have added.
+        // Checked again with the added identifiers.
         let flaw = Flaw::NotSmaller { summary: tokens, input: input_tokens };
-        return Err(Unwritten::Failed(format!("the summary will not do: {flaw}")));
+        return Err(Unwritten::Failed(format!("the summary was rejected: {flaw}")));
     }
     Ok(whole)
 }
 
-/// One chunk; where it is too large for the summariser after all, its oldest part is left out.
-async fn ask_chunk(
+/// Summarises one chunk; if it is too large for the summariser after all, its oldest part is left out.
+async fn summarise_chunk(
     summariser: &mut Summariser<'_>,
     mut parts: Vec<Part>,
     task: Task<'_>,
 ) -> Result<(String, String), Unwritten> {
     loop {
-        let asked = request(&parts, task);
-        match summariser.ask(&asked).await {
-            Ok(text) => return Ok((asked, text)),
+        let request_text = request(&parts, task);
+        match summariser.complete(&request_text).await {
+            Ok(text) => return Ok((request_text, text)),
             Err(Unanswered::Failed(failure))
                 if failure.kind == FailureKind::ContextOverflow && parts.len() > 1 =>
             {
@@ -147,7 +147,7 @@ async fn ask_chunk(
     }
 }
 
-/// The summary with the identifiers that it left out, in its last section or one of their own.
+/// The summary with the missing identifiers added, in its last section or in a new one.
 fn with_identifiers(summary: &str, missing: &[&str]) -> String {
     let mut out = summary.to_owned();
     if missing.is_empty() {
@@ -166,7 +166,7 @@ fn with_identifiers(summary: &str, missing: &[&str]) -> String {
     out
 }
 
-/// Messages of the user as one text.
+/// The user messages as one text.
 pub(super) fn user_requests<'a>(messages: impl Iterator<Item = &'a Message>) -> String {
     let mut out = String::new();
     for block in messages.filter(|it| it.role == Role::User).flat_map(|message| &message.blocks) {

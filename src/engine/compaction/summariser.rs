@@ -1,6 +1,6 @@
-//! The calls of one compaction to its summariser, each with a free profile and repeated where a failure is worth it.
+//! The calls of one compaction to its summariser, each with a free profile, and with retries.
 //!
-//! It must never write, and never judge an answer.
+//! It must never write, and never check the content of an answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,21 +30,21 @@ use turn::machine::Interrupt;
 use turn::usage::Estimated;
 use turn::{estimate, retry};
 
-/// The most tokens of a summary.
+/// The maximum tokens of a summary.
 const MOST_TOKENS: u64 = 16_000;
 
-/// The run or the session that a summary is made for.
+/// The run or the session that needs a summary.
 pub(super) struct Requester<'a> {
     pub(super) shared: &'a EngineShared,
     pub(super) payer: Payer<'a>,
     pub(super) hook: Option<HookHost<'a>>,
-    /// Ends it: an abort, or the end of the run's time.
+    /// What ends it: an abort, or the end of the run's time.
     pub(super) bounds: Bounds,
-    /// Where waits are announced; `None` where there is no run.
+    /// The queue for `waiting` events; `None` where there is no run.
     pub(super) events: Option<&'a Arc<EventQueue>>,
     /// The number of its first attempt.
     pub(super) first_attempt: u32,
-    /// Calls of the run that have failed.
+    /// The number of failed calls of the run.
     pub(super) failed_calls: u32,
 }
 
@@ -66,17 +66,17 @@ impl From<Interrupt> for Unanswered {
     }
 }
 
-/// One compaction's conversation with its summariser.
+/// The calls of one compaction to its summariser.
 pub(super) struct Summariser<'a> {
     pub(super) compactor: &'a Compactor,
     pub(super) by: Requester<'a>,
     /// The end of the requester's own time.
     pub(super) deadline: Instant,
-    /// The requester's, ended by the summariser's own limit.
+    /// The requester's time, shortened by the limit of the compaction.
     bounds: Bounds,
     /// The profile in use.
     profile: Option<String>,
-    /// How long the next call was held back.
+    /// How long the next call has waited.
     held: Duration,
     used: CompactionUsage,
 }
@@ -91,15 +91,15 @@ impl<'a> Summariser<'a> {
         Self { compactor, by, deadline, bounds, profile: None, held: Duration::ZERO, used }
     }
 
-    /// What the calls have used so far.
+    /// The usage of the calls so far.
     pub(super) fn into_usage(self) -> CompactionUsage {
         self.used
     }
 }
 
 impl Summariser<'_> {
-    /// Asks, with a free profile, and again where the failure is worth it.
-    pub(super) async fn ask(&mut self, text: &str) -> Result<String, Unanswered> {
+    /// Sends a request with a free profile, and retries if the plan decides so.
+    pub(super) async fn complete(&mut self, text: &str) -> Result<String, Unanswered> {
         let shared = self.by.shared;
         let keys = &shared.keys;
         let mut plan = Plan::new(vec![self.compactor.candidate.clone()], self.profile.clone());
@@ -114,13 +114,13 @@ impl Summariser<'_> {
                     self.profile = profile;
                 }
                 Choice::Wait(pause) => {
-                    // A wall clock that is read in whole milliseconds is up to one behind.
+                    // The wall clock is read in whole milliseconds, so it is up to one behind.
                     let length = pause.length.saturating_add(Duration::from_millis(1));
                     self.wait(pause.profile.as_deref(), pause.reason, length).await?;
                     plan.waited();
                     continue;
                 }
-                // One candidate: there is no other.
+                // There is only one candidate.
                 Choice::Switch { to, .. } => {
                     plan.switched(to);
                     continue;
@@ -184,18 +184,18 @@ impl Summariser<'_> {
         self.by.failed_calls.saturating_add(u32::try_from(own).unwrap_or(u32::MAX))
     }
 
-    /// How the summariser counts.
+    /// The calibration of the summariser's model.
     pub(super) fn ratio(&self) -> Ratio {
         let ModelTarget { provider_name, model_name, .. } = &self.compactor.target;
         self.by.shared.calibrations.of(provider_name, model_name)
     }
 
-    /// Asks once. `None`: the profile is to be chosen anew.
+    /// Sends one request. `None`: a profile must be chosen again.
     async fn attempt(&mut self, text: &str, last: bool) -> Option<Called> {
         let shared = self.by.shared;
         let request = self.request(text);
-        let asked = estimate::text_tokens(text);
-        let whole = asked.saturating_add(estimate::text_tokens(&request.system));
+        let request_tokens = estimate::text_tokens(text);
+        let whole = request_tokens.saturating_add(estimate::text_tokens(&request.system));
         let ratio = self.ratio();
         let model_call = ModelCall {
             purpose: CallPurpose::Summary,
@@ -203,7 +203,7 @@ impl Summariser<'_> {
             profile: self.profile.as_deref(),
             request,
             prompt: PromptSize {
-                needed: share(ratio.apply(asked), MARGIN),
+                needed: share(ratio.apply(request_tokens), MARGIN),
                 worst: share(ratio.apply(whole).max(whole), MARGIN),
                 estimate: Estimated { tokens: ratio.apply(whole), text: whole },
             },

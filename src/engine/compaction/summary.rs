@@ -1,4 +1,4 @@
-//! The summary of one compaction of a running turn, and its record: who pays for it, and where it is written.
+//! The summary of one compaction of a running turn, and its record: how it is charged, and where it is written.
 //!
 //! It must never write after an abort.
 
@@ -14,11 +14,11 @@ use crate::engine::state::{JournalState, RunUsage, Unfinished};
 use model::{CompactionCommit, CompactionResult, CompactionUsage, Message, TurnLease};
 use turn::machine::Interrupt;
 
-/// What a compaction cuts off.
+/// The part of the history that a compaction cuts.
 #[derive(Clone, Copy)]
 pub(super) struct CutOff<'a> {
     pub(super) input: &'a CompactionInput,
-    /// So many turns of the input, from the first on.
+    /// The number of turns of the input, from the first.
     pub(super) turns: usize,
     /// Messages of the running turn.
     pub(super) current: &'a [Message],
@@ -26,7 +26,7 @@ pub(super) struct CutOff<'a> {
     pub(super) user_requests: &'a str,
 }
 
-/// The text that stands for what is cut off.
+/// The text in place of the cut part.
 pub(super) enum SummaryOutcome {
     Written {
         text: String,
@@ -36,7 +36,7 @@ pub(super) enum SummaryOutcome {
     Failed(String),
 }
 
-/// Makes the text that stands for what is cut off.
+/// Makes the text in place of the cut part.
 pub(super) async fn summary(
     active: &ActiveRun,
     compactor: &Compactor,
@@ -54,9 +54,9 @@ pub(super) async fn summary(
             return Ok(SummaryOutcome::Written { text, usage: CompactionUsage::free() });
         }
     }
-    let gone = input.turns.get(..turns).unwrap_or_default();
+    let summarised = input.turns.get(..turns).unwrap_or_default();
     let messages: Vec<Message> =
-        gone.iter().flat_map(|turn| &turn.messages).chain(current).cloned().collect();
+        summarised.iter().flat_map(|turn| &turn.messages).chain(current).cloned().collect();
     let work = Work {
         messages: &messages,
         previous: previous.as_deref(),
@@ -95,7 +95,7 @@ pub(super) struct WrittenCompaction<'a> {
     pub(super) usage: &'a CompactionUsage,
 }
 
-/// Records the compaction, which is the session's head from then on; false where it gets no turn of its own.
+/// Records the compaction, which becomes the session's head; false where it gets no turn of its own.
 pub(super) async fn write(
     active: &ActiveRun,
     session: &mut Session,
@@ -112,7 +112,7 @@ pub(super) async fn write(
             Some(TurnLease { turn_id: active.run.turn_id.clone(), epoch: recorder.epoch() })
         }
         JournalState::AtEnd => None,
-        // The ledger takes nothing of this run; its answer still reaches its reader.
+        // The ledger refuses writes of this run; its answer is still delivered.
         JournalState::Refused(_) => return Ok(false),
     };
     let commit = CompactionCommit {
@@ -123,7 +123,7 @@ pub(super) async fn write(
         compaction: result.clone(),
         usage: usage.clone(),
     };
-    // Not under the guard: once handed over, it is written.
+    // Not under the guard: a submitted commit is always completed.
     journal.compact(Box::new(commit)).await.map_err(|error| Unfinished::Failed(error.message))?;
     head.parent_turn_id = Some(id.to_owned());
     head.expected_head = Some(id.to_owned());

@@ -1,4 +1,4 @@
-//! The session that a run's label names (docs/rules/sessions-and-ledger.md#aliases): from here on the run is one of that session.
+//! Resolves the alias in a run's label (docs/rules/sessions-and-ledger.md#aliases): the run then belongs to that session.
 //!
 //! It must never hold one session's lane while it waits for another's: two runs could wait for each other.
 
@@ -7,7 +7,7 @@ use super::opening::{broken, interrupted};
 use crate::engine::state::LaneTicket;
 use turn::machine::Event;
 
-/// Follows an alias, in the order in which runs were started on it. The event is what the run ends with instead.
+/// Follows an alias, in the order in which runs were started on it. The error is the event that ends the run.
 pub(super) async fn follow_alias(
     driver: &mut Driver,
     ticket: Option<LaneTicket>,
@@ -15,17 +15,17 @@ pub(super) async fn follow_alias(
     let active = &mut driver.active;
     let (Some(journal), Some(ticket)) = (&active.shared.journal, ticket) else { return Ok(None) };
     if active.run.resumes {
-        // It is a turn of a session, whatever its label names by now.
+        // A resumed turn belongs to its session, even if the alias was changed.
         return Ok(Some(ticket));
     }
     let entered = active.guard(ticket.enter()).await;
-    // Also for a run that ended while it waited: its turn is written beside the session, not beside the alias.
+    // Also for a run that ended while it waited: its turn is written to the session, not under the alias.
     let named = journal.session_named(&active.run.context.session_label).await;
     let label = named.map_err(broken)?;
     let ticket = if label == active.run.context.session_label {
         entered.map(LaneTicket::from)
     } else {
-        // Queued before the alias is free for the next run, so that it comes after this one.
+        // Queued before the alias is free for the next run, so that the next run follows this one.
         let ticket = active.shared.lanes.queue(&label);
         let run = &mut active.run;
         run.context.session_label = label;

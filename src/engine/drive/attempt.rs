@@ -1,12 +1,12 @@
-//! One attempt at an answer: model and profile are chosen, the model is called, and the plan learns the outcome.
+//! One attempt at an answer: chooses model and profile, calls the model, and records the outcome in the plan.
 //!
-//! It does what the plan decides. It must never go on after a token, an abort, or the end of the run's time.
+//! The plan decides. It must never continue after a token, an abort, or the end of the run's time.
 
 use std::time::Duration;
 
 use super::attempt_outcome::{AttemptOutcome, FailedAttempt};
 use super::driver::Driver;
-use super::model_turn::{Asked, ask, choose, use_profile};
+use super::model_turn::{ModelTurn, call_model, choose, use_profile};
 use super::switch::switch;
 use crate::engine::call::{Called, Ending, NextCall, announce_wait};
 use crate::engine::context::Session;
@@ -18,7 +18,7 @@ use turn::fallback::Choice;
 use turn::machine::{Interrupt, Machine};
 use turn::retry;
 
-/// One attempt at the model that answers; `tools_answered` says whether a tool of this run has answered.
+/// One attempt at an answer. `tools_answered`: the run has a tool result already.
 pub(super) async fn attempt(
     driver: &mut Driver,
     machine: &Machine,
@@ -38,20 +38,20 @@ pub(super) async fn attempt(
         if let Some(outcome) = choose_target(driver, machine, session, usage).await {
             return outcome;
         }
-        match ask(driver, machine, session, tools_answered, usage).await {
-            // A call that was held back for a profile that has cooled since chooses another.
-            Asked::ChooseAnew => {}
-            Asked::Called(called) => {
+        match call_model(driver, machine, session, tools_answered, usage).await {
+            // The profile started to cool down while the call waited: another one is chosen.
+            ModelTurn::ChooseAgain => {}
+            ModelTurn::Called(called) => {
                 driver.active.run.plan.has_failed(usage.failed().saturating_sub(1));
                 return judge(driver, *called).await;
             }
-            Asked::Ended(outcome) => return *outcome,
+            ModelTurn::Ended(outcome) => return *outcome,
         }
     }
 }
 
-/// A session that this engine has not answered goes on with the profile of its last turn: that provider may have its
-/// prompt in the cache. A compaction has none.
+/// A session without an answer in this engine continues with the profile of its last turn: that provider may have its
+/// prompt in the cache. A compaction turn has no profile.
 async fn use_last_profile(driver: &mut Driver, last_turn: Option<&str>) -> Result<(), Interrupt> {
     let active = &mut driver.active;
     if active.run.profile.is_some() || !active.run.plan.has_choice() {
@@ -70,7 +70,7 @@ async fn use_last_profile(driver: &mut Driver, last_turn: Option<&str>) -> Resul
     Ok(())
 }
 
-/// Chooses model and profile; waits, and switches to the next model, where the plan decides so.
+/// Chooses model and profile; waits, or switches to the next model, as the plan decides.
 async fn choose_target(
     driver: &mut Driver,
     machine: &Machine,
@@ -88,7 +88,7 @@ async fn choose_target(
                 return None;
             }
             Choice::Wait(pause) => {
-                // A wall clock that is read in whole milliseconds is up to one behind.
+                // The wall clock is read in whole milliseconds, so it is up to one behind.
                 let wait = pause.length.saturating_add(Duration::from_millis(1));
                 let next = NextCall {
                     purpose: CallPurpose::Run,
@@ -115,7 +115,7 @@ async fn choose_target(
     }
 }
 
-/// What a call's end means for the plan and the profiles, and whether another call is made.
+/// Records the end of a call in the plan and the profiles, and returns whether another call follows.
 async fn judge(driver: &mut Driver, called: Called) -> AttemptOutcome {
     let remaining = driver.active.remaining();
     let (run, shared) = (&mut driver.active.run, &driver.active.shared);

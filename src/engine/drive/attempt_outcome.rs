@@ -1,4 +1,4 @@
-//! The outcome of one attempt at an answer, as the run's machine takes it.
+//! The outcome of one attempt at an answer, in the form that the run's machine receives. It must never decide.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use turn::machine::{Event, Interrupt, Reply};
 #[derive(Debug)]
 pub(super) struct FailedAttempt {
     pub(super) failure: Failure,
-    /// What was received before.
+    /// The content received before.
     pub(super) partial: Option<Reply>,
     /// Whether a token of it was emitted.
     pub(super) emitted: bool,
 }
 
-/// One attempt at an answer, and what follows it.
+/// The outcome of one attempt, and what follows it.
 #[derive(Debug)]
 pub(super) enum AttemptOutcome {
     Answered {
@@ -44,12 +44,12 @@ impl AttemptOutcome {
         Self::Failed(FailedAttempt { failure, partial: None, emitted: false })
     }
 
-    /// The run was ended while nothing was under way.
+    /// The run was ended while no call was under way.
     pub(super) fn interrupted(cause: Interrupt) -> Self {
         Self::Interrupted { cause, partial: None }
     }
 
-    /// A call that needs no decision: its answer, or its end.
+    /// The outcome of a call that needs no decision: its answer, or its interruption.
     pub(super) fn of(called: Called) -> Self {
         let Called { ending, reply, emitted, .. } = called;
         match (ending, reply) {

@@ -1,4 +1,4 @@
-//! What drives one run: the run, its fallback models, and the host of its tools.
+//! The parts that drive one run: the run, its fallback models, and the host of its tools. It must never act.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,27 +13,27 @@ use crate::tools::ToolHost;
 #[derive(Clone)]
 pub(crate) struct Fallback {
     pub(crate) target: ModelTarget,
-    /// What makes room in a full window; `None` where nothing may.
+    /// The compactor for a full window; `None` where compaction is off.
     pub(crate) compactor: Option<Arc<Compactor>>,
 }
 
-/// Everything that one run is driven with.
+/// The parts that drive one run.
 pub(crate) struct Driver {
     pub(crate) active: ActiveRun,
     /// The models it may call, in the plan's order.
     pub(crate) fallbacks: Vec<Fallback>,
-    /// The summariser of the model that is called now.
+    /// The compactor of the current model.
     pub(crate) compactor: Option<Arc<Compactor>>,
     pub(crate) pruning: Option<PruningOptions>,
     pub(crate) host: Arc<dyn ToolHost>,
-    /// The limit of a tool that names none.
+    /// The time limit of a tool without its own.
     pub(crate) tool_timeout: Option<Duration>,
-    /// Whether the engine answers calls of `recall` itself.
+    /// Whether the engine runs `recall` itself.
     pub(crate) recalls: bool,
 }
 
 impl Driver {
-    /// Where the run's session is read from.
+    /// The journal that the session is read from.
     pub(super) fn session_reader(&self) -> SessionReader<'_> {
         let shared = &self.active.shared;
         SessionReader {

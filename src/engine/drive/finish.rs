@@ -1,6 +1,6 @@
 //! The end of a run: the commit, then the terminal event, then the result (docs/rules/turns-and-streams.md#terminal-event).
 //!
-//! It must never emit an end that is not committed, or known not to be.
+//! It must never emit the end before the commit has succeeded or failed.
 
 use std::sync::Arc;
 
@@ -50,8 +50,8 @@ pub(super) async fn finish(
     let last = last_event(active, &machine, &outcome);
     let whole = TurnStatus::of(stop) == TurnStatus::Completed;
     let cache = session.as_ref().and_then(|session| {
-        // The links that a later run projects alike: none of a shortened conversation, and of a turn that is not whole
-        // only those before it.
+        // Only the links that a later run projects identically: none of a shortened conversation, and only those before the
+        // turn if the turn is incomplete.
         let comparable = match (session.size.shortened(), whole) {
             (true, _) => Some(0),
             (false, false) => Some(session.conversation.before_turn()),
@@ -72,7 +72,7 @@ pub(super) async fn finish(
                 Err(error) => Err(error),
             };
             if written.is_err() {
-                // The turn stays open, and so do its events: this end is delivered, and not stored.
+                // The turn stays open, and so do its events: this end is delivered but not stored.
                 active.queue.stop_storing();
             }
             Some(written)
@@ -103,7 +103,7 @@ pub(super) async fn finish(
     emit_end(active, last, &result);
 }
 
-/// The end of the turn, with what is not written yet.
+/// The end of the turn, with the facts that are not written yet.
 async fn turn_end(
     active: &ActiveRun,
     journal: &Arc<dyn Journal>,
@@ -125,14 +125,14 @@ async fn turn_end(
             position.parent_turn_id.clone_from(&session.head.parent_turn_id);
             position.expected_head.clone_from(&session.head.expected_head);
         }
-        // It was not taken over: it stays as it is.
+        // The turn was not taken over, so it stays unchanged.
         None if run.resumes => {
             return Err(StorageError::new(
                 StorageErrorKind::UnknownTurn,
-                format!("turn `{}` was not resumed, and stays as it was", run.turn_id),
+                format!("turn `{}` was not resumed, and is unchanged", run.turn_id),
             ));
         }
-        // It ended before the session was its own: its row is beside the session's history, which goes on.
+        // The run ended before it had the session: its row is written beside the session's thread.
         None if position.parent_turn_id.is_none() => {
             position.parent_turn_id =
                 journal.head(&run.context.session_label).await.unwrap_or_default();

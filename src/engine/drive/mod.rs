@@ -1,7 +1,7 @@
 //! One run from its start to its end.
 //!
 //! Owns the loop, the opening of a turn, the attempts at an answer, the tool batch and the end. It must never decide:
-//! deciding is `turn/machine`.
+//! `turn/machine` does.
 
 mod alias;
 mod attempt;

@@ -1,6 +1,6 @@
-//! The call that a run's machine asks for: with room made before it, and once more after a prompt that was refused.
+//! The model call of a run's machine: with a compaction before it if needed, and again after a refused prompt.
 //!
-//! It must never decide what a failure means: that is `attempt`'s.
+//! It must never decide what follows a failure: `attempt` does.
 
 use super::attempt_outcome::AttemptOutcome;
 use super::driver::Driver;
@@ -20,36 +20,36 @@ use turn::machine::{Interrupt, Machine, Reply};
 use turn::transcript::Dropped;
 use turn::usage::Estimated;
 
-/// The result of asking the model.
-pub(super) enum Asked {
-    /// Model and profile are to be chosen anew.
-    ChooseAnew,
+/// The result of calling the model.
+pub(super) enum ModelTurn {
+    /// Model and profile must be chosen again.
+    ChooseAgain,
     Called(Box<Called>),
-    /// What the run ends with instead of a call.
+    /// The event that ends the run instead of a call.
     Ended(Box<AttemptOutcome>),
 }
 
-/// Asks the model; `tools_answered` says whether a tool of this run has answered.
-pub(super) async fn ask(
+/// Calls the model. `tools_answered`: the run has a tool result already.
+pub(super) async fn call_model(
     driver: &mut Driver,
     machine: &Machine,
     session: &mut Session,
     tools_answered: bool,
     usage: &mut RunUsage,
-) -> Asked {
+) -> ModelTurn {
     let before = usage.compacted;
     let (active, pruning) = (&driver.active, driver.pruning);
     let compactor = driver.compactor.clone();
     let compactor = compactor.as_deref();
     session.size.ratio = active.ratio();
     if let Err(cause) = prune(active, pruning, machine, session, usage).await {
-        return Asked::interrupted(cause);
+        return ModelTurn::interrupted(cause);
     }
     match make_room(active, compactor, machine, session, usage).await {
         Ok(()) => {}
-        Err(Unfinished::Interrupted(cause)) => return Asked::interrupted(cause),
+        Err(Unfinished::Interrupted(cause)) => return ModelTurn::interrupted(cause),
         Err(Unfinished::Failed(error)) => {
-            return Asked::Ended(Box::new(AttemptOutcome::Broken(*error)));
+            return ModelTurn::Ended(Box::new(AttemptOutcome::Broken(*error)));
         }
     }
     loop {
@@ -59,7 +59,7 @@ pub(super) async fn ask(
         let active = &driver.active;
         if let Err(error) = session.conversation.sendable() {
             let unsent = Called::unsent(Ending::Failed(error.to_failure()));
-            return Asked::Called(Box::new(unsent));
+            return ModelTurn::Called(Box::new(unsent));
         }
         let sent_at = active.shared.clock.now_ms();
         let next = model_call(active, session, tools_answered, usage);
@@ -67,7 +67,7 @@ pub(super) async fn ask(
             Ok(called) => called,
             Err(Dismissed { held }) => {
                 usage.held = held;
-                return Asked::ChooseAnew;
+                return ModelTurn::ChooseAgain;
             }
         };
         if let Some(attempt) = &called.attempt {
@@ -89,7 +89,7 @@ pub(super) async fn ask(
                     let attempt = usage.attempts.len();
                     Box::pin(report_break(active, machine, session, broken, attempt)).await;
                 }
-                return Asked::Called(Box::new(called));
+                return ModelTurn::Called(Box::new(called));
             }
             (Ending::Failed(failure), _)
                 if failure.kind == FailureKind::ContextOverflow && !called.emitted => {}
@@ -99,31 +99,31 @@ pub(super) async fn ask(
                 | Ending::Failed(_)
                 | Ending::Interrupted(_),
                 _,
-            ) => return Asked::Called(Box::new(called)),
+            ) => return ModelTurn::Called(Box::new(called)),
         }
         match recover(active, compactor, machine, session, usage).await {
-            Ok(Compacted::Made) => usage.count_unseen(called.tokens(), called.is_estimated()),
-            Ok(Compacted::Nothing) => return Asked::Called(Box::new(called)),
-            Err(Unfinished::Interrupted(cause)) => return Asked::interrupted(cause),
+            Ok(Compacted::Done) => usage.count_unseen(called.tokens(), called.is_estimated()),
+            Ok(Compacted::Nothing) => return ModelTurn::Called(Box::new(called)),
+            Err(Unfinished::Interrupted(cause)) => return ModelTurn::interrupted(cause),
             // A larger window needs no summary.
             Err(Unfinished::Failed(_)) if active.run.plan.has_larger() => {
-                return Asked::Called(Box::new(called));
+                return ModelTurn::Called(Box::new(called));
             }
             Err(Unfinished::Failed(why)) => {
                 let broken = AttemptOutcome::Broken(compaction_failure(&why));
-                return Asked::Ended(Box::new(broken));
+                return ModelTurn::Ended(Box::new(broken));
             }
         }
     }
 }
 
-impl Asked {
+impl ModelTurn {
     fn interrupted(cause: Interrupt) -> Self {
         Self::Ended(Box::new(AttemptOutcome::interrupted(cause)))
     }
 }
 
-/// The plan's next step. A session that has no profile yet gets one whose rate limits have room, where there is one.
+/// The plan's next step. A session without a profile gets one whose rate limits admit the call, if there is one.
 pub(super) fn choose(active: &ActiveRun, session: &Session) -> Choice {
     let (shared, target) = (&active.shared, &active.run.target);
     let tokens = session.size.estimate(&session.conversation);
@@ -134,7 +134,7 @@ pub(super) fn choose(active: &ActiveRun, session: &Session) -> Choice {
     shared.keys.choose(&active.run.plan, active.remaining(), &busy)
 }
 
-/// Uses a profile from here on.
+/// Sets the profile in use.
 pub(super) fn use_profile(active: &mut ActiveRun, profile: Option<String>) {
     let run = &mut active.run;
     if let Some(id) = profile.as_deref().filter(|_| run.profile != profile) {
@@ -144,7 +144,7 @@ pub(super) fn use_profile(active: &mut ActiveRun, profile: Option<String>) {
     run.profile = profile;
 }
 
-/// The history was compacted: what the provider of a profile has cached of it is of no more use.
+/// The history was compacted: the cached prefix at the profile's provider is useless now.
 fn choose_after_compaction(active: &mut ActiveRun, session: &Session) {
     let run = &mut active.run;
     run.plan.compacted();
@@ -154,7 +154,7 @@ fn choose_after_compaction(active: &mut ActiveRun, session: &Session) {
     }
 }
 
-/// The next call; what the request cannot express becomes a warning of the run.
+/// Builds the next call; options that the request cannot express become warnings of the run.
 fn model_call<'a>(
     active: &'a ActiveRun,
     session: &Session,
@@ -196,9 +196,9 @@ fn model_call<'a>(
     }
 }
 
-/// Learns from an answer how the model counts: what it reports of its prompt, beside our estimate.
+/// Calibrates the model's token count from an answer: its reported prompt tokens, compared with the estimate.
 fn learn(active: &ActiveRun, reply: &Reply, session: &mut Session) {
-    // What a provider's own tools read is in its count, and in none of ours.
+    // Tokens that provider-run tools read are in the provider's count, but not in the estimate.
     if reply.usage_estimated || !active.run.context.request.provider_tools.is_empty() {
         return;
     }
@@ -210,7 +210,7 @@ fn learn(active: &ActiveRun, reply: &Reply, session: &mut Session) {
     session.size.ratio = active.ratio();
 }
 
-/// Emits where the prompt cache broke, with the id of the message.
+/// Emits the break of the prompt cache, with the id of the message.
 async fn report_break(
     active: &ActiveRun,
     machine: &Machine,
@@ -226,7 +226,7 @@ async fn report_break(
         let (now, position) = (shared.clock.now_ms(), InputPosition::of(session));
         let journal = shared.journal.as_ref();
         let input = CompactionInput::read(&active.run, journal, position, now).await;
-        // Where the history cannot be read now, the id is null; the index is there all the same.
+        // If the history cannot be read now, the id is null; the index is still set.
         if let Ok(input) = input {
             let messages = input.projected(&active.run, machine.messages());
             let at = usize::try_from(at).unwrap_or(usize::MAX);

@@ -1,6 +1,7 @@
-//! The beginning of a run: its lane, the lease, W0; or an interrupted turn, taken over.
+//! Opens a run: its lane, the lease, W0; or takes over an interrupted turn.
 //!
-//! It must never let a request be sent before the turn is on disk, where the engine journals (docs/rules/sessions-and-ledger.md#commit-points).
+//! It must never let a request be sent before the turn is stored, if the engine journals
+//! (docs/rules/sessions-and-ledger.md#commit-points).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +14,11 @@ use crate::engine::state::{JournalState, LaneTicket, LeasedTurn, Recorder, RunUs
 use model::{Journal, OpenTurn, Opened, StorageError, StorageErrorKind};
 use turn::machine::{Event, Interrupt, Machine, Tick};
 
-/// How long a session that another process runs is left alone before it is tried again. Processes cannot wake each other;
-/// within one, nothing is polled.
+/// The interval at which a session that another process runs is tried again. Processes cannot wake each other; within one
+/// process nothing is polled.
 const BUSY: Duration = Duration::from_millis(25);
 
-/// Waits for the session, reads it and opens the turn. The event is what the run ends with instead.
+/// Waits for the session, reads it and opens the turn. The error is the event that ends the run.
 pub(super) async fn enter(
     driver: &Driver,
     ticket: Option<LaneTicket>,
@@ -50,14 +51,14 @@ async fn read_session(driver: &Driver) -> Result<Session, Box<Event>> {
     })
 }
 
-/// W0. Reads again what another process has moved, and waits for one that runs the session.
+/// W0. Reads the session again if another process has moved it, and waits while another process runs it.
 async fn open(driver: &Driver, journal: &Arc<dyn Journal>) -> Result<Session, Box<Event>> {
     let run = &driver.active.run;
     loop {
         let mut session = read_session(driver).await?;
         let opening = run.opening(&session.head);
         loop {
-            // Not under the guard: dropped, the turn would be open without an owner.
+            // Not under the guard: if this future were dropped, the turn would be open without an owner.
             match journal.begin(Box::new(opening.clone())).await {
                 Ok(Opened::Leased(epoch)) => {
                     let leased = LeasedTurn {
@@ -74,7 +75,7 @@ async fn open(driver: &Driver, journal: &Arc<dyn Journal>) -> Result<Session, Bo
                 Err(error) if error.kind == StorageErrorKind::UnknownTurn => {
                     return Err(broken(error));
                 }
-                // The answer still reaches its reader (docs/rules/sessions-and-ledger.md#storage-errors).
+                // The answer is still delivered (docs/rules/sessions-and-ledger.md#storage-errors).
                 Err(error) => {
                     session.head.journal = JournalState::Refused(error);
                     return Ok(session);
@@ -105,7 +106,7 @@ async fn take_over(
         return Err(broken(moved(&turn)));
     }
     let mut session = read_session(driver).await?;
-    // As the turn began; the commit finds a compaction that came between.
+    // The head at the begin of the turn; the commit detects a compaction that came between.
     session.head.parent_turn_id.clone_from(&turn.parent_turn_id);
     session.head.expected_head.clone_from(&turn.expected_head);
     session.head.journal = JournalState::Open(Box::new(recorder));
@@ -138,7 +139,7 @@ fn moved(turn: &OpenTurn) -> StorageError {
     StorageError::new(
         StorageErrorKind::StaleHead,
         format!(
-            "session `{}` has gone on since turn `{}` was interrupted; discard the turn, and ask again",
+            "session `{}` has continued since turn `{}` was interrupted; discard the turn, and start a new one",
             turn.session_label, turn.turn_id
         ),
     )

@@ -1,6 +1,6 @@
-//! The end of a turn: the result for the host and the commit for the ledger, from the same facts.
+//! The end of a turn: builds the result for the host and the commit for the ledger from the same facts.
 //!
-//! It must never decide anything: the machine has.
+//! It must never decide anything: the machine has decided.
 
 use model::{
     AgentMessage, AgentResult, AssembledContext, Attempt, CacheBreak, CompactionResult,
@@ -9,14 +9,14 @@ use model::{
 };
 use turn::machine::{Machine, Outcome};
 
-/// The facts of an ended run that the machine does not hold.
+/// The facts of an ended run that the machine does not have.
 #[derive(Debug, Clone)]
 pub(crate) struct Ended {
     pub(crate) turn_id: String,
     pub(crate) duration_ms: u64,
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) cost: Option<f64>,
-    /// Tokens that the machine has not seen.
+    /// Tokens that the machine has not counted.
     pub(crate) unseen: TokenUsage,
     /// Whether some of them are estimated.
     pub(crate) unseen_estimated: bool,
@@ -32,13 +32,13 @@ pub(crate) struct Ended {
 pub(crate) struct TurnPosition {
     pub(crate) parent_turn_id: Option<String>,
     pub(crate) expected_head: Option<String>,
-    /// False for a run that ended before its session was its own: it moves no pointer.
+    /// False for a run that ended before it had its session: it moves no pointer.
     pub(crate) began: bool,
     pub(crate) started_at: i64,
     pub(crate) completed_at: i64,
 }
 
-/// The end of a turn as the ledger writes it. The messages and calls that are still to be written are the caller's to fill in.
+/// The end of a turn, as the ledger writes it. The caller sets the messages and calls to write.
 pub(crate) fn turn_end(
     context: &AssembledContext,
     machine: &Machine,
@@ -71,7 +71,7 @@ pub(crate) fn turn_end(
         messages: Vec::new(),
         tool_calls: Vec::new(),
         tool_call_count: machine.calls().count(),
-        // It was written as soon as it was made: see `compaction`.
+        // The compaction was written when it was made: see `compaction`.
         compaction: None,
         epoch: None,
         on_stale_head: OnStaleHead::Beside,
@@ -135,7 +135,7 @@ fn used(machine: &Machine, ended: &Ended) -> Used {
     }
 }
 
-/// The public face of a commit that failed.
+/// The public error of a failed commit.
 pub(crate) fn persist_error(error: &StorageError) -> PersistError {
     PersistError { code: error.kind.code().to_owned(), message: error.message.clone() }
 }

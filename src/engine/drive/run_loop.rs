@@ -1,6 +1,6 @@
-//! The loop of one run: does what the machine decides, and feeds back what happened.
+//! The loop of one run: executes the steps of the machine, and feeds back what happened.
 //!
-//! It owns the run's task. It must never decide: deciding is `turn/machine`.
+//! It owns the run's task. It must never decide: `turn/machine` does.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use model::{
 };
 use turn::machine::{Event, Interrupt, Machine, Step};
 
-/// Runs to the end: commit, terminal event, result. `ticket` is the run's in its session's queue, where there is one;
+/// Runs to the end: commit, terminal event, result. `ticket` is the run's ticket of its session's queue, if there is one;
 /// `notes` are warnings from before the run.
 pub(crate) async fn drive(
     mut driver: Driver,
@@ -52,7 +52,7 @@ pub(crate) async fn drive(
     finish(active, machine, session, usage, undelivered).await;
 }
 
-/// The loop. Returns steered messages that no call will see.
+/// The loop. Returns the steered messages that no call will see.
 async fn run_turn(
     driver: &mut Driver,
     machine: &mut Machine,
@@ -64,7 +64,7 @@ async fn run_turn(
     loop {
         let active = &driver.active;
         step = match step {
-            // A tool's limit may end with the run's: the next call would be sent for nothing.
+            // A tool's time limit may end with the run's: another call would be useless.
             Step::CallModel if active.remaining().is_zero() => {
                 interrupt(active, machine, Interrupt::Timeout)
             }
@@ -76,7 +76,7 @@ async fn run_turn(
                 if let JournalState::Open(recorder) = &mut session.head.journal
                     && recorder.is_due(machine)
                 {
-                    // W3, on its way to the disk while the request is on its way to the provider.
+                    // W3 is written while the next request is sent.
                     recorder.record_in_background(machine).await;
                 }
                 let fresh = machine.messages().get(sent..).unwrap_or_default();
@@ -108,7 +108,7 @@ async fn run_turn(
                     Err(cause) => interrupt(active, machine, cause),
                 }
             }
-            // Every call of a batch is run to its end before the next step is asked for.
+            // Every call of a batch has ended before the next step.
             Step::AwaitTools => interrupt(active, machine, Interrupt::Abort),
             Step::Done => {
                 let goes_on = machine.outcome().is_some_and(|outcome| {
@@ -137,7 +137,7 @@ fn interrupt(active: &ActiveRun, machine: &mut Machine, cause: Interrupt) -> Ste
     active.feed(machine, Event::Interrupted { cause, partial: None })
 }
 
-/// Emits that the same profile is called again after `delay`.
+/// Emits that the call is repeated with the same profile after `delay`.
 fn announce_retry(active: &ActiveRun, attempt: u32, delay: Duration) {
     let run = &active.run;
     let next = NextCall {
@@ -147,7 +147,7 @@ fn announce_retry(active: &ActiveRun, attempt: u32, delay: Duration) {
         profile: run.profile.as_deref(),
         attempt,
     };
-    // An answer whose tool call could not be read is no failure of the plan's.
+    // An answer with a malformed tool call is not a failure of the plan.
     let reason = run.plan.last_failure().unwrap_or(FailureKind::ServerError);
     announce_wait(&active.queue, next, reason, Some(delay), active.shared.clock.now_ms());
 }

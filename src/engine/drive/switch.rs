@@ -1,4 +1,6 @@
-//! A run's switch to another model: its budget, its transcript, and nothing that was meant for the one before alone.
+//! Switches a run to another model: recomputes its budget and its transcript.
+//!
+//! It must never send the new provider a field that was meant only for the previous one.
 
 use super::attempt_outcome::AttemptOutcome;
 use super::driver::{Driver, Fallback};
@@ -8,7 +10,7 @@ use crate::engine::state::{RunUsage, Unfinished};
 use model::{Failure, FailureKind, StreamEvent};
 use turn::machine::Machine;
 
-/// Switches to fallback number `to`. Its error is what the run ends with instead.
+/// Switches to fallback number `to`. The error is the event that ends the run.
 pub(super) async fn switch(
     driver: &mut Driver,
     to: usize,
@@ -30,7 +32,7 @@ pub(super) async fn switch(
     usage.notes.extend(run.move_to(target));
     usage.moved_to(&run.target.model, machine);
     driver.compactor = compactor;
-    // The new API is another one: what it cannot express becomes warnings as well.
+    // Options that the new API cannot express become warnings as well.
     usage.notes.extend(usage.warnings.take().into_iter().flatten());
     let to = run.target.name();
     driver.active.queue.event(|seq| StreamEvent::ModelSwitch { from, to, reason, seq });

@@ -1,7 +1,8 @@
-//! One batch of tool calls: all of one assistant message, in parallel where they may be.
+//! One batch of tool calls: all calls of one assistant message, in parallel where allowed.
 //!
-//! It owns the order of the batch and the skipping of calls that have not begun (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch). Running a
-//! tool is `tools`' work; that each call is answered once is the machine's.
+//! It owns the order of the batch and the skipping of calls that have not started
+//! (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch). `tools` runs a tool. It must never give a call two results:
+//! the machine accepts one.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
@@ -28,35 +29,35 @@ use base::telemetry;
 use model::{Block, OUTCOME_UNKNOWN, RECALL, RunWarning, StorageError, ToolStatus};
 use turn::machine::{Event, Interrupt, Machine, PendingCall, Step, ToolFinish};
 
-/// What a skipped call answers (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch).
+/// The result of a skipped call (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch).
 const SKIPPED: &str = "Skipped due to queued user message.";
 
-/// Calls that were admitted and wait for their record (W2). Each begins when its sender fires; dropped, it never does.
+/// Admitted calls that wait for their record (W2). Each starts when its sender fires; if that is dropped, it never starts.
 #[derive(Default)]
 struct Admitted {
     starting: Vec<Starting>,
     gates: Vec<oneshot::Sender<()>>,
 }
 
-/// A call's answer, and how many of its images no provider reads.
+/// A call's result, and how many of its images no provider accepts.
 struct Answered {
     finish: ToolFinish,
     unreadable_images: usize,
 }
 
-/// What wakes the batch.
+/// What happened in the batch.
 enum Next<'a> {
-    /// A call has its answer; none where the abort, which is seen next, ends it.
+    /// A call has ended; without a result if the abort, which is handled next, ended it.
     Finished(&'a PendingCall, Option<Answered>),
-    /// Nothing more happens by itself: what has happened is recorded, and admitted calls begin then.
+    /// Nothing else is pending: the new facts are recorded, and then the admitted calls start.
     Quiet,
-    /// A record is on disk, or is not.
+    /// A write has succeeded or failed.
     Recorded(Result<(), StorageError>, Admitted),
-    /// Every call is answered.
+    /// Every call has its result.
     Over,
 }
 
-/// Runs the batch to its end, or to the run's.
+/// Runs the batch until it ends, or the run does.
 pub(super) async fn run(
     driver: &Driver,
     machine: &mut Machine,
@@ -91,7 +92,7 @@ pub(super) async fn run(
                 let params = prepared.as_ref().ok().and_then(|(prepared, _)| params_of(prepared));
                 let begin = async {
                     if any.swap(true, Ordering::AcqRel) && control.is_steered() {
-                        // One call of the batch goes first; when it begins, the others are skipped.
+                        // One call of the batch is admitted first; when it starts, the others are skipped.
                         pending::<()>().await;
                     }
                     started.store(true, Ordering::Release);
@@ -202,17 +203,17 @@ pub(super) async fn run(
     step
 }
 
-/// Lets calls begin.
+/// Starts calls.
 fn begin(active: &ActiveRun, machine: &mut Machine, admitted: Admitted) {
     for (starting, gate) in admitted.starting.into_iter().zip(admitted.gates) {
         let Starting { call_id, params } = starting;
         active.feed(machine, Event::ToolStarted { call_id, params });
-        // Its future may be gone: it was withdrawn before it began.
+        // Its future may have been dropped: the call was cancelled before it started.
         let _ = gate.send(());
     }
 }
 
-/// Calls whose record could not be written: without effects they begin all the same, else the run ends here.
+/// Handles calls whose record could not be written: calls without effects start anyway, otherwise the run ends here.
 fn unrecorded(
     active: &ActiveRun,
     machine: &mut Machine,
@@ -228,7 +229,7 @@ fn unrecorded(
     Some(end_early(active, machine, event, "interrupted", calls))
 }
 
-/// The run is over: aborted, or out of time.
+/// The run has ended: aborted, or out of time.
 fn interrupted(
     active: &ActiveRun,
     machine: &mut Machine,
@@ -242,7 +243,7 @@ fn interrupted(
     end_early(active, machine, Event::Interrupted { cause, partial: None }, reason, calls)
 }
 
-/// Ends the batch early. Calls that had begun are emitted as failed, so that every `started` has its end.
+/// Ends the batch early. Started calls are emitted as failed, so that every `started` has its end.
 fn end_early(
     active: &ActiveRun,
     machine: &mut Machine,
@@ -259,7 +260,7 @@ fn end_early(
     step
 }
 
-/// Ready when the batch is skipped and the call has not begun; never otherwise.
+/// Ready when the batch is skipped and the call has not started; never otherwise.
 async fn skipped(cancelled: impl Future<Output = ()>, started: &AtomicBool) {
     cancelled.await;
     if started.load(Ordering::Acquire) {
@@ -267,7 +268,7 @@ async fn skipped(cancelled: impl Future<Output = ()>, started: &AtomicBool) {
     }
 }
 
-/// Runs `check`; one that takes long must not hold back what the reader has not received yet.
+/// Runs `check`; if it is slow, the queued records are delivered meanwhile.
 async fn announced<T>(active: &ActiveRun, check: impl Future<Output = T>) -> T {
     let mut check = pin!(check);
     let mut is_slow = false;
@@ -294,12 +295,12 @@ async fn admit(
     Ok((prepared, gate.queue(mode)))
 }
 
-/// The arguments as the result and the ledger have them.
+/// The arguments in the form of the result and the ledger.
 fn params_of(prepared: &Prepared) -> Option<Box<RawValue>> {
     RawValue::from_string(prepared.arguments_json.clone()).ok()
 }
 
-/// Runs one call that was admitted. Nothing comes of one that the abort cut short: the run leaves it open, and closes it.
+/// Runs one admitted call. `None` for a call that the abort ended: the run closes it.
 async fn run_one(
     driver: &Driver,
     call: &PendingCall,
@@ -312,7 +313,8 @@ async fn run_one(
     let Some(tool) = run.tool_set.tools().get(prepared.index) else {
         return Some(failed(format!("Tool {} not found", call.tool_name)));
     };
-    // The run's own time is the batch's guard: a call that it ends is one the run leaves open (docs/rules/turns-and-streams.md#open-calls-at-the-end).
+    // The batch guards the run's time: a call that it ends stays open for the run
+    // (docs/rules/turns-and-streams.md#open-calls-at-the-end).
     let limits = Limits::of(tool, driver.tool_timeout, None, Some(run.target.model.context_window));
     let invocation = Invocation {
         call_id: call.call_id.clone(),
@@ -329,7 +331,7 @@ async fn run_one(
     let host = Announcing::new(host, &active.queue, call);
     let end = run_call(&host, request, limits, ticket, &abort, begin).instrument(span).await;
     let error = match end.ending {
-        // Not begun without an abort: its record was refused, and the batch ends for it.
+        // Not started and not aborted: its record failed, and the batch ends because of it.
         Ending::Aborted | Ending::NotStarted => return None,
         Ending::Unknown => Some(OUTCOME_UNKNOWN.to_owned()),
         Ending::Completed | Ending::Failed | Ending::TimedOut => {
@@ -341,13 +343,13 @@ async fn run_one(
     Some(Answered { finish, unreadable_images })
 }
 
-/// The engine itself, where it answers a call of `tool`.
+/// The engine as the host of `tool`, where the engine runs that tool.
 fn recaller(driver: &Driver, tool: &str) -> Option<Recaller> {
     let journal = driver.active.shared.journal.as_ref()?;
     (driver.recalls && tool == RECALL).then(|| Recaller::new(journal, &driver.active.run))
 }
 
-/// A call that never began: the model reads the error.
+/// A call that never started: the model reads the error.
 fn failed(error: String) -> Answered {
     let content = vec![Block::text(&error)];
     let finish = ToolFinish { content, result: None, error: Some(error) };

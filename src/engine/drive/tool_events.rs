@@ -1,4 +1,4 @@
-//! The events and warnings of tool calls.
+//! The events and warnings of tool calls. It must never run a tool.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,18 +16,18 @@ pub(super) fn unreadable(call: &PendingCall, images: usize) -> Option<RunWarning
         code: "unusable_image".to_owned(),
         field: None,
         message: format!(
-            "`{}` returned {images} images whose data is not base64; the model was told so instead",
+            "`{}` returned {images} images whose data is not base64; the model reads a note instead",
             call.tool_name
         ),
     })
 }
 
-/// Emits `started` when the tool itself is about to run, and not for one that is only asked what became of a call.
+/// Emits `started` when the tool itself is about to run, and not when a call is only reconciled.
 pub(super) struct Announcing<'a> {
     host: &'a dyn ToolHost,
     queue: &'a Arc<EventQueue>,
     call: &'a PendingCall,
-    /// A retry is no second start.
+    /// A retry emits no second `started`.
     announced: AtomicBool,
 }
 

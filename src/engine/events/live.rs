@@ -1,4 +1,6 @@
-//! A running turn as the journal and other processes reach it: its control, and its events that are not in the file yet.
+//! A running turn that the journal and other processes can reach: its control, and its events that are not stored yet.
+//!
+//! It must never change the run except through its control.
 
 use std::sync::Arc;
 
@@ -6,7 +8,7 @@ use super::queue::EventQueue;
 use crate::engine::state::RunControl;
 use model::{LiveRun, RunEvent};
 
-/// A run that others reach.
+/// A run that other processes can reach.
 pub(crate) struct ReachableRun {
     pub(crate) control: Arc<RunControl>,
     pub(crate) queue: Arc<EventQueue>,

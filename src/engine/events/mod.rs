@@ -1,9 +1,13 @@
-//! The events of a run on their way to their reader.
+//! The events of a run until they are delivered.
 //!
-//! It must never know who reads.
+//! It must never know the reader.
 
+mod batch;
 mod live;
 mod queue;
+mod record;
 
+pub(crate) use batch::RecordBatch;
 pub(crate) use live::ReachableRun;
-pub(crate) use queue::{Batch, EventQueue, Notify, RECORD_BYTES, RecordKind};
+pub(crate) use queue::{EventQueue, Notify};
+pub(crate) use record::{RECORD_BYTES, RecordKind};

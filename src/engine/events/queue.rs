@@ -1,8 +1,8 @@
 //! The bounded event queue of one run: deltas and control records in order, numbered, merged when a reader lags.
 //!
-//! It owns `seq` and the merge rule of docs/rules/turns-and-streams.md#coalescing (more than 4,096 events behind: adjacent deltas of one kind and message
-//! merge, nothing else does, nothing is dropped). Where events are stored, none is delivered before it is in the file
-//! (`log`). It must never block the run or know who reads.
+//! It owns `seq` and the merge rule of docs/rules/turns-and-streams.md#coalescing (more than 4,096 events behind: adjacent
+//! deltas of one kind and message merge, nothing else does, nothing is dropped). If events are stored, none is delivered
+//! before it is in the ledger (`log`). It must never block the run or know the reader.
 
 mod log;
 
@@ -10,52 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use self::log::Log;
+use super::record::{PIECE_BYTES, RECORD_BYTES, Record, RecordKind};
 use model::{AgentPhase, RunEvent, RunEventKind, RunRegistration, StreamEvent};
 
-/// A reader this far behind gets merged deltas.
+/// A reader that is this many events behind gets merged deltas.
 pub(crate) const MERGE_ABOVE: usize = 4_096;
-
-/// Bytes of text that a reader takes at once. A record that is longer is delivered alone.
-const PIECE_BYTES: usize = 4 << 20;
-/// Bytes that one record may have: half of what a string of V8 holds. Nothing can read one that is longer.
-pub(crate) const RECORD_BYTES: usize = 256 << 20;
-
-/// What a record is. The numbers are the wire of the JavaScript boundary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum RecordKind {
-    /// Visible text of the current message.
-    Token = 0,
-    /// Reasoning of the current message.
-    Reasoning = 1,
-    /// The id of the message the deltas that follow belong to.
-    Message = 2,
-    /// A [`StreamEvent`] as JSON.
-    Event = 3,
-    /// A phase of `onAgentEvent` as JSON.
-    Phase = 4,
-    /// The run's result as JSON: the last record.
-    Result = 5,
-    /// A tool to run, as JSON.
-    Tool = 6,
-    /// The number of a tool's execution that is not waited for any more.
-    ToolCancel = 7,
-    /// The message of a defect of the engine: instead of the result.
-    Defect = 8,
-    /// A request for the host to inspect, as JSON.
-    Request = 9,
-    /// Why the result cannot be delivered, as JSON: instead of the result.
-    Unreadable = 10,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Record {
-    kind: RecordKind,
-    seq_from: u64,
-    seq: u64,
-    bytes: usize,
-    units: usize,
-}
 
 /// Wakes the reader of a queue.
 pub(crate) trait Notify: Send + Sync {
@@ -65,25 +24,25 @@ pub(crate) trait Notify: Send + Sync {
 }
 
 #[derive(Default)]
-struct Inner {
-    records: std::collections::VecDeque<Record>,
-    /// The records' texts, one after the other, behind those that were taken.
-    text: String,
-    /// Bytes of `text` that were taken.
-    taken: usize,
+pub(super) struct Inner {
+    pub(super) records: std::collections::VecDeque<Record>,
+    /// The texts of the records, concatenated, after those that were drained.
+    pub(super) text: String,
+    /// The bytes of `text` that were drained.
+    pub(super) taken: usize,
     seq: u64,
-    deltas: usize,
+    pub(super) deltas: usize,
     /// Whether the reader was notified and has not drained since.
-    listed: bool,
+    pub(super) listed: bool,
     /// The next delta is the first of its message: it is never delayed.
     fresh: bool,
     /// Events delivered and not yet consumed; counted only where the socket waits for the reader.
-    unread: usize,
+    pub(super) unread: usize,
     /// A delta was added.
     has_delta: bool,
     waiting: Option<Waker>,
     closed: bool,
-    /// Where the events are stored; `None` where they are not.
+    /// The log of events to store; `None` where they are not stored.
     log: Option<Log>,
 }
 
@@ -95,62 +54,17 @@ impl Inner {
         }
     }
 
-    /// Whether a record may be delivered. One that is no event waits for those before it.
-    fn is_deliverable(&self, record: &Record) -> bool {
+    /// Whether a record may be delivered. A record that is no event waits for the events before it.
+    pub(super) fn is_deliverable(&self, record: &Record) -> bool {
         self.log.as_ref().is_none_or(|log| !log.holds_back(record.seq))
-    }
-}
-
-/// What a reader takes: records of several runs, and one text they point into by UTF-16 offsets.
-#[derive(Debug, Default)]
-pub(crate) struct Batch {
-    /// The texts of all records.
-    pub text: String,
-    /// Five numbers a record: run, kind, first seq, last seq, end of its text in UTF-16 units.
-    pub rows: Vec<u32>,
-    units: usize,
-}
-
-impl Batch {
-    /// Numbers per record.
-    pub(crate) const WIDTH: usize = 5;
-
-    /// Empties it and reuses its memory.
-    pub(crate) fn clear(&mut self) {
-        self.text.clear();
-        self.rows.clear();
-        self.units = 0;
-    }
-
-    /// Takes at most `capacity` records and 4 MiB of text from `queues`, in their order. What still has some stays in
-    /// `queues`. One that was interrupted comes last: a flood never delays the others. One whose record had no room
-    /// beside the others comes first: small records never delay a large one. Returns true when some are left.
-    pub(crate) fn fill(&mut self, queues: &mut Vec<Arc<EventQueue>>, capacity: usize) -> bool {
-        let mut blocked = Vec::new();
-        let mut left = Vec::new();
-        let mut interrupted = Vec::new();
-        for queue in queues.drain(..) {
-            let before = self.rows.len();
-            let room = capacity.saturating_sub(before / Self::WIDTH);
-            if room == 0 {
-                left.push(queue);
-            } else if queue.drain(self, room) {
-                let into = if self.rows.len() == before { &mut blocked } else { &mut interrupted };
-                into.push(queue);
-            }
-        }
-        blocked.append(&mut left);
-        blocked.append(&mut interrupted);
-        *queues = blocked;
-        !queues.is_empty()
     }
 }
 
 /// The queue of one run.
 pub(crate) struct EventQueue {
-    run: u32,
+    pub(super) run: u32,
     /// False: the socket waits for a slow reader instead of merging.
-    coalesce: bool,
+    pub(super) coalesce: bool,
     reader: Arc<dyn Notify>,
     inner: Mutex<Inner>,
 }
@@ -168,12 +82,12 @@ impl EventQueue {
         Arc::new(Self { run, coalesce, reader: notify, inner: Mutex::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The run is one that was interrupted after event `seq`: the next one follows it.
-    pub(crate) fn goes_on_after(&self, seq: u64) {
+    /// Continues the numbers of a run that was interrupted after event `seq`.
+    pub(crate) fn continue_after(&self, seq: u64) {
         self.lock().seq = seq;
     }
 
@@ -182,18 +96,18 @@ impl EventQueue {
         self.lock().seq > 0
     }
 
-    /// The events are stored through `registration` from now on.
+    /// Stores the events through `registration` from now on.
     pub(crate) fn store_with(&self, registration: Arc<dyn RunRegistration>) {
         let mut inner = self.lock();
         inner.log = Some(Log::new(registration, inner.seq));
     }
 
-    /// The events after `after` that are not in the file.
+    /// The events after `after` that are not stored yet.
     pub(crate) fn unstored(&self, after: u64) -> Vec<RunEvent> {
         self.lock().log.as_mut().map(|log| log.unstored(after)).unwrap_or_default()
     }
 
-    /// The events up to `seq` are in the file.
+    /// Acknowledges that the events up to `seq` are stored.
     pub(crate) fn ack(self: &Arc<Self>, seq: u64) {
         self.release(|inner| {
             if let Some(log) = &mut inner.log {
@@ -202,7 +116,7 @@ impl EventQueue {
         });
     }
 
-    /// The events cannot be written now: nothing is held back.
+    /// Reports that the events cannot be written now: none is held back.
     pub(crate) fn nack(self: &Arc<Self>) {
         self.release(|inner| {
             if let Some(log) = &mut inner.log {
@@ -211,11 +125,11 @@ impl EventQueue {
         });
     }
 
-    /// The events are not stored any more, or the run has ended.
+    /// Ends the storing of events, or the run has ended.
     pub(crate) fn stop_storing(self: &Arc<Self>) {
         let mut log = None;
         self.release(|inner| log = inner.log.take());
-        // Outside of the lock: dropping it ends the registration.
+        // Dropped outside of the lock: it ends the registration.
         drop(log);
     }
 
@@ -236,7 +150,7 @@ impl EventQueue {
             log.message(id);
         }
         Self::push(&mut inner, RecordKind::Message, 0, id);
-        // No wake: the first delta follows at once and is urgent.
+        // No wake-up: the first delta follows immediately and is urgent.
     }
 
     /// Adds a delta of the current message.
@@ -251,32 +165,25 @@ impl EventQueue {
             RunEventKind::Token
         };
         inner.store(stored, text);
-        let units = utf16_units(text);
+        let record = Record::new(kind, seq, text);
         let merge = self.coalesce && inner.deltas >= MERGE_ABOVE;
         match inner.records.back_mut() {
             Some(last) if merge && last.kind == kind && last.bytes + text.len() <= PIECE_BYTES => {
                 last.seq = seq;
-                last.bytes += text.len();
-                last.units += units;
-                inner.text.push_str(text);
+                last.bytes += record.bytes;
+                last.units += record.units;
             }
             _ => {
-                inner.records.push_back(Record {
-                    kind,
-                    seq_from: seq,
-                    seq,
-                    bytes: text.len(),
-                    units,
-                });
-                inner.text.push_str(text);
+                inner.records.push_back(record);
                 inner.deltas += 1;
             }
         }
+        inner.text.push_str(text);
         let urgent = std::mem::take(&mut inner.fresh);
         self.notify(inner, urgent);
     }
 
-    /// Adds a stream event, made with its number.
+    /// Adds a stream event, created with its number.
     pub(crate) fn event(self: &Arc<Self>, make: impl FnOnce(u64) -> StreamEvent) {
         let mut inner = self.lock();
         inner.seq += 1;
@@ -287,7 +194,7 @@ impl EventQueue {
         self.notify(inner, true);
     }
 
-    /// Adds a phase of the run's life.
+    /// Adds a phase of the run. It is delivered with the event that follows it, or by [`EventQueue::flush`].
     pub(crate) fn phase(self: &Arc<Self>, phase: AgentPhase, now_ms: i64) {
         let name = match phase {
             AgentPhase::Start => "start",
@@ -300,13 +207,9 @@ impl EventQueue {
         let mut inner = self.lock();
         let json = format!("{{\"phase\":\"{name}\",\"timestamp\":{now_ms}}}");
         Self::push(&mut inner, RecordKind::Phase, 0, &json);
-        // Phases ride with the event that follows them; nothing follows this one for as long as a summary takes.
-        if phase == AgentPhase::CompactionStart {
-            self.notify(inner, true);
-        }
     }
 
-    /// Wakes the reader for records that would otherwise ride with a later event: none comes for a while.
+    /// Wakes the reader for records that would otherwise be delivered with a later event.
     pub(crate) fn flush(self: &Arc<Self>) {
         let inner = self.lock();
         if !inner.records.is_empty() {
@@ -314,15 +217,15 @@ impl EventQueue {
         }
     }
 
-    /// Adds a record for the host: a tool to run, a call to give up, the result. One that is too long for any reader is
-    /// replaced by an error.
+    /// Adds a record for the host: a tool to run, a call to cancel, the result. One that is too long for JavaScript is replaced
+    /// by an error.
     pub(crate) fn host(self: &Arc<Self>, kind: RecordKind, text: &str) {
         let mut inner = self.lock();
         if text.len() > RECORD_BYTES {
             let bytes = text.len();
             let why = format!(
-                "{{\"code\":\"result_too_large\",\"message\":\"what the run came to is `{bytes}` bytes long, and at most \
-                 `{RECORD_BYTES}` can be handed out; read its turn from the ledger\"}}"
+                "{{\"code\":\"result_too_large\",\"message\":\"the result of the run is `{bytes}` bytes long, and at most \
+                 `{RECORD_BYTES}` can be delivered; read its turn from the ledger\"}}"
             );
             Self::push(&mut inner, RecordKind::Unreadable, 0, &why);
         } else {
@@ -332,8 +235,7 @@ impl EventQueue {
     }
 
     fn push(inner: &mut Inner, kind: RecordKind, seq: u64, text: &str) {
-        let units = utf16_units(text);
-        inner.records.push_back(Record { kind, seq_from: seq, seq, bytes: text.len(), units });
+        inner.records.push_back(Record::new(kind, seq, text));
         inner.text.push_str(text);
     }
 
@@ -367,66 +269,6 @@ impl EventQueue {
         }
     }
 
-    /// Moves at most `room` records into `batch`, and no more text than it takes. Returns true when some are left.
-    pub(crate) fn drain(&self, batch: &mut Batch, room: usize) -> bool {
-        let mut inner = self.lock();
-        let mut ahead = batch.text.len();
-        let mut alone = batch.rows.is_empty();
-        let shown = inner.records.iter().take(room).take_while(|record| {
-            ahead = ahead.saturating_add(record.bytes);
-            // The first record of a batch always has room.
-            let fits = std::mem::take(&mut alone) || ahead <= PIECE_BYTES;
-            fits && inner.is_deliverable(record)
-        });
-        let taken = shown.count();
-        let mut bytes = 0;
-        let mut events = 0;
-        for record in inner.records.drain(..taken) {
-            bytes += record.bytes;
-            // The other records are for the host, which consumes them as they come.
-            events += usize::from(record.seq != 0);
-            batch.units += record.units;
-            batch.rows.extend([
-                self.run,
-                u32::from(record.kind as u8),
-                u32::try_from(record.seq_from).unwrap_or(u32::MAX),
-                u32::try_from(record.seq).unwrap_or(u32::MAX),
-                u32::try_from(batch.units).unwrap_or(u32::MAX),
-            ]);
-        }
-        let from = inner.taken;
-        if inner.records.is_empty() {
-            if from == 0 && batch.text.is_empty() && inner.text.len() > 1 << 16 {
-                // A large one is not copied.
-                batch.text = std::mem::take(&mut inner.text);
-            } else {
-                batch.text.push_str(inner.text.get(from..).unwrap_or_default());
-                inner.text.clear();
-                inner.text.shrink_to(1 << 16);
-            }
-            inner.taken = 0;
-            inner.deltas = 0;
-            inner.listed = false;
-        } else {
-            batch.text.push_str(inner.text.get(from..from + bytes).unwrap_or_default());
-            inner.taken += bytes;
-            if inner.taken > inner.text.len() / 2 {
-                // Moved seldom enough that each byte moves once on average.
-                let taken = std::mem::take(&mut inner.taken);
-                inner.text.drain(..taken);
-            }
-            inner.deltas = inner.deltas.saturating_sub(taken);
-            if !inner.records.front().is_some_and(|record| inner.is_deliverable(record)) {
-                // The rest waits for the file; the reader is notified when it is there.
-                inner.listed = false;
-            }
-        }
-        if !self.coalesce {
-            inner.unread += events;
-        }
-        inner.listed
-    }
-
     /// The reader has consumed `count` events (called only where `coalesce` is off).
     pub(crate) fn consumed(&self, count: usize) {
         let mut inner = self.lock();
@@ -443,7 +285,7 @@ impl EventQueue {
         self.lock().has_delta
     }
 
-    /// Nobody reads any more: the socket must not wait, and records are dropped.
+    /// The reader is gone: the socket must not wait for it, and records are dropped.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.closed = true;
@@ -455,7 +297,7 @@ impl EventQueue {
         }
     }
 
-    /// Ready while the reader keeps up, or where deltas may merge.
+    /// Ready while the reader is not behind, or if deltas may merge.
     pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.coalesce {
             return Poll::Ready(());
@@ -468,10 +310,6 @@ impl EventQueue {
             Poll::Pending
         }
     }
-}
-
-fn utf16_units(text: &str) -> usize {
-    if text.is_ascii() { text.len() } else { text.encode_utf16().count() }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! The fallback chain of a run: the model that its context names, then the models it may switch to.
+//! Builds the fallback chain of a run: the model of its context, then its fallbacks.
 //!
-//! It must never hold a key, and never guess a provider that is not there.
+//! It must never hold a key, and never guess an unknown provider.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ pub(crate) struct FallbackChain {
     pub(crate) targets: Vec<ModelTarget>,
     /// The plan's view of each target.
     pub(crate) candidates: Vec<Candidate>,
-    /// Why models that the context names are not in it.
+    /// Warnings for models of the context that are not in the chain.
     pub(crate) warnings: Vec<RunWarning>,
 }
 
-/// The plan's view of a model: the profiles it may be called with; only the pinned one where `pin` names it.
+/// The plan's view of a model with its profiles; with `pin`, only the pinned one.
 pub(crate) fn candidate(
     options: &FailoverOptions,
     target: &ModelTarget,
@@ -61,7 +61,7 @@ pub(crate) fn candidate(
     }
 }
 
-/// The chain of a run of `context`, whose own model is `model` of `entry`.
+/// The chain of a run of `context` with the model `model` of `entry`.
 pub(crate) fn fallback_chain(
     providers: &Providers,
     options: &FailoverOptions,
@@ -128,7 +128,7 @@ pub(crate) fn fallback_chain(
     Ok(chain)
 }
 
-/// The provider of a named model: the one the name has, else the context's, else the first by name that has the model.
+/// The provider of a named model: the named one, else the context's, else the first by name that has the model.
 fn provider_of<'a>(
     providers: &'a Providers,
     context: &AssembledContext,
@@ -143,7 +143,7 @@ fn provider_of<'a>(
     }
     let mut sorted: Vec<(&String, &ProviderEntry)> = providers.entries().collect();
     sorted.sort_unstable_by_key(|(it, _)| (**it != context.provider, *it));
-    // A provider's own model goes before one that others of its API have under that name.
+    // A provider's own model is preferred to one that is only known from other providers of its API.
     for own in [true, false] {
         for (provider, entry) in &sorted {
             let known = if own {

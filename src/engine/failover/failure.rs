@@ -1,6 +1,6 @@
-//! What a failed call means for its plan, its profile and the rate limits.
+//! Handles a failed call: in its plan, its profile and the rate limits.
 //!
-//! It does what the plan decides. It must never go on after a token, or past the end of the caller's time.
+//! The plan decides. It must never continue after a token, or past the end of the caller's time.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ pub(crate) struct FailedCall<'a> {
     pub(crate) failure: &'a Failure,
     /// Whether a token of its answer was emitted.
     pub(crate) emitted: bool,
-    /// What is left of the caller's time.
+    /// The remaining time of the caller.
     pub(crate) remaining: Duration,
 }
 
-/// After how long another call is made.
+/// The delay before another call.
 ///
 /// # Errors
 /// The failure that the plan ends with.
@@ -46,7 +46,7 @@ pub(crate) async fn after_failure(
     Ok(Duration::ZERO)
 }
 
-/// A profile has failed with a model: it cools down, and the calls that wait for it choose anew.
+/// Records that a profile has failed with a model: it cools down, and the calls that wait for it choose again.
 pub(crate) async fn blame(
     keys: &Keyring,
     governor: &Governor,

@@ -1,5 +1,5 @@
-//! The keys of an engine's profiles, and the state that decides which of them may be used: in memory, and in the ledger where
-//! there is one, so that processes share it and a restart forgets nothing (docs/rules/failover.md#profile-state).
+//! The keys of an engine's profiles, and the state that decides which of them may be used: in memory, and in the ledger if
+//! there is one, so that processes share it and it survives a restart (docs/rules/failover.md#profile-state).
 //!
 //! It must never write a key anywhere, and never fail a run because the state could not be written.
 
@@ -21,41 +21,41 @@ use provider::{Credential, KeyProfile};
 use turn::fallback::{Candidate, Choice, Plan};
 use turn::profiles::{self, CooldownPolicy, ProfileBook};
 
-/// What other processes write is read this often.
+/// The interval at which the state of other processes is read.
 const FRESH: Duration = Duration::from_millis(500);
-/// Sessions whose profile is remembered; past it, the half that was not used for the longest time is forgotten.
+/// The number of sessions whose profile is remembered; above it, the least recently used half is removed.
 const MOST_SESSIONS: usize = 10_000;
 
 #[derive(Default)]
 struct Sticky {
-    /// By session and provider: the profile, and when it was used, in order.
+    /// By session and provider: the profile, and the order of its last use.
     of: HashMap<(String, String), (String, u64)>,
     uses: u64,
 }
 
-/// The book, in the wall time of its last reading.
+/// The profile book, in the wall time of its last read.
 #[derive(Default)]
 struct BookState {
     book: ProfileBook,
-    /// Both clocks at the last reading: their difference since is a step of the wall clock.
+    /// Both clocks at the last read: a change of their difference is a step of the wall clock.
     read_at: Option<(i64, Instant)>,
 }
 
-/// A step of the wall clock, and not the drift that a time server evens out.
+/// The smallest step of the wall clock; less is drift that a time server corrects.
 const STEP_MS: i64 = 1_000;
 
 impl BookState {
-    /// Takes the book to `now`: windows last as long as on the monotonic clock, wherever the wall clock is set to.
+    /// Moves the book to `now`: windows last as long as on the monotonic clock, however the wall clock is set.
     fn at(&mut self, now: i64, instant: Instant) {
         let expected = self.read_at.map(|(wall, then)| {
-            let gone = instant.saturating_duration_since(then).as_millis();
-            wall.saturating_add(i64::try_from(gone).unwrap_or(i64::MAX))
+            let elapsed = instant.saturating_duration_since(then).as_millis();
+            wall.saturating_add(i64::try_from(elapsed).unwrap_or(i64::MAX))
         });
         let step = expected.map_or(0, |expected| now.saturating_sub(expected));
         if step.saturating_abs() > STEP_MS {
             self.book.values_mut().for_each(|usage| profiles::shift(usage, step));
         }
-        // A drift below a step adds up until it is one.
+        // Drift below a step accumulates until it is one.
         if step.saturating_abs() > STEP_MS || self.read_at.is_none() {
             self.read_at = Some((now, instant));
         }
@@ -68,9 +68,9 @@ pub(crate) struct Keyring {
     profiles: Vec<(String, Arc<KeyProfile>)>,
     book: Mutex<BookState>,
     sticky: Mutex<Sticky>,
-    /// When the store was last read; held while it is, so that nobody chooses before.
+    /// When the store was last read; locked during the read, so that no call chooses before its end.
     read: tokio::sync::Mutex<Option<Instant>>,
-    /// Counts the beginnings and ends of writes: what was read across one may be older than what is known.
+    /// Counts the begins and ends of writes: a read that overlaps a write may be older than the memory.
     writes: AtomicU64,
     store: Option<Arc<dyn ProfileStore>>,
     policy: CooldownPolicy,
@@ -78,7 +78,7 @@ pub(crate) struct Keyring {
 }
 
 impl Keyring {
-    /// A keyring of these profiles, with their providers' names.
+    /// Creates a keyring of these profiles, with the names of their providers.
     pub(crate) fn new(
         profiles: Vec<(String, Arc<KeyProfile>)>,
         store: Option<Arc<dyn ProfileStore>>,
@@ -97,7 +97,7 @@ impl Keyring {
         }
     }
 
-    /// The book, and the wall time that it is to be read at.
+    /// The book, and the wall time at which to read it.
     fn book(&self) -> (MutexGuard<'_, BookState>, i64) {
         let mut state = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now_ms();
@@ -109,7 +109,7 @@ impl Keyring {
         self.profiles.iter().map(|(_, profile)| profile).find(|profile| profile.id == id)
     }
 
-    /// Reads what other processes have written, where the last reading is not fresh.
+    /// Reads the state of other processes, if the last read is not fresh.
     pub(crate) async fn refresh(&self) {
         if self.store.is_none() || self.profiles.is_empty() {
             return;
@@ -121,7 +121,7 @@ impl Keyring {
         }
     }
 
-    /// Reads the store. False where its answer may be old already.
+    /// Reads the store. False if the result may be outdated already.
     async fn read_all(&self) -> bool {
         let Some(store) = self.store.as_ref().filter(|_| !self.profiles.is_empty()) else {
             return true;
@@ -144,7 +144,7 @@ impl Keyring {
         true
     }
 
-    /// What `plan` does next; `busy` is true for profiles that the call would wait for.
+    /// The next step of `plan`; `busy` is true for profiles that the call would wait for.
     pub(crate) fn choose(
         &self,
         plan: &Plan,
@@ -155,7 +155,7 @@ impl Keyring {
         plan.choose(&state.book, now, remaining, busy)
     }
 
-    /// After how long the profile in use is called again; `None` where it is not.
+    /// The delay before a retry with the profile in use; `None` for no retry.
     pub(crate) fn retry(
         &self,
         plan: &mut Plan,
@@ -168,7 +168,7 @@ impl Keyring {
         plan.retry(failure, emitted, &state.book, now, remaining, dice)
     }
 
-    /// The profile in use is given up after `failure`: `plan` goes on.
+    /// Leaves the profile in use after `failure`: `plan` continues with another.
     ///
     /// # Errors
     /// The failure that ends the run.
@@ -190,7 +190,7 @@ impl Keyring {
         sticky.of.get(&key).map(|(id, _)| id.clone())
     }
 
-    /// The session is bound to this profile; with `None`, to none.
+    /// Binds the session to this profile; with `None`, to none.
     pub(crate) fn stick(&self, session: &str, provider: &str, id: Option<&str>) {
         let mut sticky = self.sticky.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (session.to_owned(), provider.to_owned());
@@ -207,24 +207,24 @@ impl Keyring {
         }
     }
 
-    /// Whether the profile's provider has more than one: only then their order is written.
+    /// Whether the profile's provider has more than one: only then the order of use is stored.
     fn has_others(&self, id: &str) -> bool {
         let of = self.profiles.iter().find(|(_, profile)| profile.id == id);
         of.is_some_and(|(of, _)| self.profiles.iter().filter(|(other, _)| other == of).count() > 1)
     }
 
-    /// A profile was chosen: others go first from now on.
+    /// Records that a profile was chosen, so that others are chosen first from now on.
     pub(crate) fn picked(&self, id: &str) {
         let (mut state, now) = self.book();
         state.book.entry(id.to_owned()).or_default().last_used_at = Some(now);
         drop(state);
         if let Some(store) = self.store.as_ref().filter(|_| self.has_others(id)) {
-            // A lost order does no harm.
+            // A lost order is harmless.
             store.used(id, now);
         }
     }
 
-    /// A profile has answered.
+    /// Records an answer of a profile.
     pub(crate) fn answered(&self, id: &str) {
         let (refused, now) = {
             let (mut state, now) = self.book();
@@ -238,7 +238,7 @@ impl Keyring {
         }
     }
 
-    /// A profile has failed with `model`: one transaction, with what other processes have written.
+    /// Records a failure of a profile with `model`, in one transaction with the state of other processes.
     pub(crate) async fn failed(&self, id: &str, model: &str, failure: &Failure) {
         if profiles::is_nobodys(failure.kind) {
             return;
@@ -267,7 +267,7 @@ impl Keyring {
         }
     }
 
-    /// The key that a call with a profile is sent with.
+    /// The key for a call with a profile.
     ///
     /// # Errors
     /// The host's callback failed.
@@ -278,7 +278,7 @@ impl Keyring {
         }
     }
 
-    /// Whether the host gives another key for a refused one: then it is fetched.
+    /// Whether the host returns another key for a refused one: then it is fetched.
     pub(crate) async fn renews(&self, id: &str, refused: FailureKind) -> bool {
         match self.profile(id) {
             Some(profile) if refused == FailureKind::Auth => profile.renew().await,
@@ -294,13 +294,13 @@ impl Keyring {
         self.refresh().await;
         match self.choose(&Plan::new(vec![candidate], None), Duration::ZERO, &|_| false) {
             Choice::Use(profile) => Ok(profile),
-            // One candidate, and no time: neither happens.
+            // With one candidate and no time, neither can happen.
             Choice::Wait(_) | Choice::Switch { .. } => Ok(None),
             Choice::Fail(failure) => Err(failure),
         }
     }
 
-    /// The state of every profile, as the ledger has it now.
+    /// The current state of every profile, read from the ledger.
     pub(crate) async fn states(&self) -> Vec<ProfileState> {
         self.read_all().await;
         let (state, now) = self.book();
@@ -320,7 +320,7 @@ impl Keyring {
         self.profiles.iter().map(shown).collect()
     }
 
-    /// Forgets a profile's failures.
+    /// Resets a profile's failures.
     ///
     /// # Errors
     /// `unknown_profile`; any of storage.
@@ -345,14 +345,14 @@ impl Keyring {
     }
 }
 
-/// Takes over a profile's state from the store. Not every use is written there: the later one counts.
+/// Merges a profile's state from the store. Not every use is stored: the later time counts.
 fn put(book: &mut ProfileBook, id: String, mut usage: ProfileUsage) {
     let known = book.get(&id).and_then(|known| known.last_used_at);
     usage.last_used_at = usage.last_used_at.max(known);
     book.insert(id, usage);
 }
 
-/// A provider whose profiles are all left out of its order.
+/// The failure of a provider whose order has no profile.
 pub(crate) fn no_profile(provider: &str) -> Failure {
     let message =
         format!("`{provider}` has no auth profile that may be used; see `failover.order`");

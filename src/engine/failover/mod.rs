@@ -1,4 +1,4 @@
-//! Which model and which profile are called, and what a failure means for both.
+//! Chooses the model and the profile of a call, and handles failures of both.
 //!
 //! It must never call a model.
 

@@ -1,6 +1,6 @@
 //! The options `failover` of an engine.
 //!
-//! It must never accept a name that is not there: it is refused with its path.
+//! It must never accept an unknown name: it is refused with its path.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -21,7 +21,7 @@ pub(crate) enum Ladder {
     Legacy,
 }
 
-/// How runs go on when a profile or a model fails.
+/// How runs continue when a profile or a model fails.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct FailoverOptions {
@@ -46,7 +46,7 @@ impl FailoverOptions {
     /// The first field that is wrong, by its path.
     pub(crate) fn parse(raw: Option<&RawValue>) -> Result<Self, InputError> {
         const DAY_MS: i64 = 24 * 3_600_000;
-        /// As long as a pause that a provider asks for.
+        /// The largest `maxWaitMs`: as long as the longest pause that a provider may request.
         const MOST_WAIT_MS: i64 = 60_000;
         let Some(raw) = raw.filter(|raw| raw.get() != "null") else { return Ok(Self::default()) };
         let options: Self = typed("failover", raw)?;
@@ -77,7 +77,7 @@ impl FailoverOptions {
     /// Checks the names of providers and profiles.
     ///
     /// # Errors
-    /// The first name that is not there, by its path.
+    /// The first unknown name, by its path.
     pub(crate) fn check<'a>(
         &self,
         known: impl Fn(&str) -> Option<Vec<&'a str>>,

@@ -1,7 +1,7 @@
-//! Budgets: hard limits in tokens and money per run, session, agent and day, held back before each call.
+//! Budgets: hard limits in tokens and money per run, session, agent and day, reserved before each call.
 //!
-//! It owns the limits, the accounts that a call pays from, and the worst case of a call. It must never let a call be sent
-//! without a hold, and never count one twice.
+//! It owns the limits, the accounts of a call, and the maximum cost of a call. It must never let a call be sent without a
+//! reservation, and never count one twice.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +16,7 @@ use turn::spend::{Amount, Ceiling, Refusal, SpendBook, dollars, nanos};
 
 const DAY_MS: i64 = 86_400_000;
 
-/// What is spent under one limit by one run, session or agent, or on one day.
+/// The key of an account: one limit, and one run, session, agent or day.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct BudgetAccount {
     /// The limit's index in the options.
@@ -25,14 +25,14 @@ struct BudgetAccount {
     key: String,
 }
 
-/// Where it is read what was spent before.
+/// The store from which earlier spending is read.
 #[derive(Clone, Copy)]
 pub(crate) struct SpendingRecord<'a> {
     pub(crate) journal: Option<&'a Arc<dyn Journal>>,
     pub(crate) clock: &'a Clock,
 }
 
-/// The most that a call may use.
+/// The maximum usage of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorstCase {
     pub(crate) prompt_tokens: u64,
@@ -44,21 +44,21 @@ pub(crate) struct WorstCase {
 pub(crate) struct Budgets {
     limits: Vec<BudgetOptions>,
     book: Mutex<SpendBook<BudgetAccount>>,
-    /// Held while what was spent before is read, so that an account is opened once.
+    /// Locked while earlier spending is read, so that an account is opened once.
     opening: tokio::sync::Mutex<()>,
 }
 
-/// Who pays for a call.
+/// The run, session and agent that a call is charged to.
 #[derive(Debug, Clone)]
 pub(crate) struct Payer<'a> {
-    /// The turn; `None` for a compaction that was asked for.
+    /// The turn; `None` for a manual compaction.
     pub(crate) turn_id: Option<&'a str>,
     pub(crate) session_label: &'a str,
-    /// The turn that a new session goes on from.
+    /// The turn at which a new session begins.
     pub(crate) follows: Option<&'a str>,
 }
 
-/// What is held back for one call. Dropped unsettled, the call counts as the worst it may have come to.
+/// The reservation of one call. If it is dropped unsettled, the call counts at its maximum.
 pub(crate) struct Hold<'a> {
     budgets: &'a Budgets,
     accounts: Vec<BudgetAccount>,
@@ -67,7 +67,7 @@ pub(crate) struct Hold<'a> {
 }
 
 impl Hold<'_> {
-    /// The call has used so many tokens, and US dollars where they are known.
+    /// Settles the call at its tokens, and US dollars where they are known.
     pub(crate) fn settle(mut self, tokens: u64, cost: Option<f64>) {
         self.end(Amount::of(tokens, cost));
     }
@@ -147,7 +147,7 @@ impl Budgets {
         states.into_iter().map(|(_, state)| state).collect()
     }
 
-    /// A run has ended: its own accounts are closed.
+    /// Closes the accounts of an ended run.
     pub(crate) fn run_ended(&self, turn_id: &str) {
         if self.limits.iter().any(|limit| limit.per == BudgetPer::Run) {
             let is_run =
@@ -156,7 +156,7 @@ impl Budgets {
         }
     }
 
-    /// The agent of `payer`'s session, where a budget is per agent: as the ledger has it, else as the label has it.
+    /// The agent of `payer`'s session, if a budget is per agent: by the ledger, else by the label.
     async fn agent(
         &self,
         record: SpendingRecord<'_>,
@@ -172,7 +172,7 @@ impl Budgets {
         }))
     }
 
-    /// The accounts that `payer` pays from now, each open.
+    /// The accounts of `payer`, each opened.
     async fn accounts(
         &self,
         record: SpendingRecord<'_>,
@@ -222,7 +222,7 @@ impl Budgets {
             let ceiling = Ceiling { tokens: limit.max_tokens, nanos: limit.max_cost.map(nanos) };
             let mut book = self.book();
             if limit.per == BudgetPer::Day {
-                // Days that are over.
+                // Earlier days.
                 book.close(|other| other.limit == account.limit && other.key != account.key);
             }
             book.open(account.clone(), ceiling, Amount::of(before.tokens, Some(before.cost)));
@@ -230,11 +230,11 @@ impl Budgets {
         Ok(accounts)
     }
 
-    /// Holds the most that a call of `model` may use.
+    /// Reserves the maximum usage of a call of `model`.
     ///
     /// # Errors
-    /// `budget_exceeded` where that would pass a limit; nothing is held then. The ledger's error where it cannot
-    /// tell what was spent before.
+    /// `budget_exceeded` where that would exceed a limit; nothing is reserved then. The ledger's error where earlier spending
+    /// cannot be read.
     pub(crate) async fn hold<'a>(
         &'a self,
         record: SpendingRecord<'_>,
@@ -288,13 +288,13 @@ impl Budgets {
     }
 }
 
-/// The most that a call may cost: every token of its prompt written to the cache for an hour, or none of it cached.
+/// The maximum cost of a call: all tokens of its prompt written to the cache for an hour, or none cached.
 fn worst_cost(model: &ModelInfo, prompt: u64, most: u64) -> Option<f64> {
     let plain = TokenUsage { input_tokens: prompt, output_tokens: most, ..TokenUsage::default() };
     let written =
         TokenUsage { cache_write_tokens: prompt, output_tokens: most, ..TokenUsage::default() };
     let plain = model.cost_of(&plain, 0)?;
-    // Not every model has a price for what is written.
+    // Not every model has a price for cache writes.
     let written = [model.cost_of(&written, 0), model.cost_of(&written, prompt)];
     Some(written.into_iter().flatten().fold(plain, f64::max))
 }

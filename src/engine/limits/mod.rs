@@ -1,4 +1,4 @@
-//! What holds calls back: rate limits and budgets.
+//! Limits of calls: rate limits and budgets.
 //!
 //! It must never send a request.
 

@@ -1,8 +1,8 @@
-//! The rate governor: one for all runs of an engine. It holds calls back until their provider has room for them, and
-//! admits them in order.
+//! The rate governor: one for all runs of an engine. Calls wait until the rate limits of their provider admit them, in
+//! order.
 //!
-//! It does what `turn/governor` decides. It must never hold a lock while it waits, wait where nothing is known, or hold a
-//! call that its run has given up.
+//! `turn/governor` decides. It must never hold a lock while it waits, wait where no limit is known, or queue a call that
+//! its run has dropped.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,13 +21,13 @@ use turn::governor::{Claim, Lane, Next, Priority};
 use turn::profiles;
 use turn::retry::MAX_RETRY_AFTER;
 
-/// The most queues; past it, unused ones are dropped.
+/// The maximum number of queues; above it, unused ones are dropped.
 const MOST_QUEUES: usize = 1_000;
 
-/// How calls are held back.
+/// The options of the rate governor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GovernorOptions {
-    /// The longest that headers alone hold back the first in line.
+    /// The longest time that headers alone hold back the first call of a queue.
     pub max_wait: Duration,
 }
 
@@ -66,7 +66,7 @@ impl GovernorOptions {
     }
 }
 
-/// What a provider's limits apply to. The order of the fields is the order of `states`.
+/// The key of a queue: what a provider's limits apply to. The order of the fields is the order of `states`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RateKey {
     pub(crate) provider: String,
@@ -87,19 +87,19 @@ impl RateKey {
 
 struct Inner {
     lane: Lane,
-    /// The calls that wait, by their number.
+    /// The waiting calls, by their number.
     waiters: HashMap<u64, Arc<Notify>>,
-    /// The first call in line, and the time at which it looks again.
+    /// The first call of the queue, and the time of its next check.
     first: Option<(u64, i64)>,
 }
 
-/// The position of a call in its queue.
+/// The state of a call in its queue.
 enum Position {
     /// It may be sent.
     Admitted,
     /// Its profile was refused.
     Dismissed,
-    /// It is first: it looks again at this time, or when something changes.
+    /// It is first: it checks again at this time, or when something changes.
     First(i64),
     Behind,
 }
@@ -120,7 +120,7 @@ impl RateQueue {
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// Queues a call. Returns its number, and its waker where it has to wait.
+    /// Queues a call. Returns its number, and its waker if it must wait.
     fn enqueue(&self, claim: Claim, input: u64) -> (u64, Option<Arc<Notify>>) {
         let mut inner = self.lock();
         let now = self.now();
@@ -147,7 +147,7 @@ impl RateQueue {
     /// Changes the lane, and admits the calls that may be sent then.
     fn change<T>(&self, change: impl FnOnce(&mut Lane, i64) -> T) -> T {
         let mut inner = self.lock();
-        // Read under the lock, so that a lane's time never goes back.
+        // Read under the lock, so that a lane's time is monotonic.
         let now = self.now();
         let done = change(&mut inner.lane, now);
         inner.admit_ready(now);
@@ -156,7 +156,7 @@ impl RateQueue {
 }
 
 impl Inner {
-    /// Admits every call that may be sent, and wakes the first in line at its time.
+    /// Admits every call that may be sent, and wakes the first of the queue at its time.
     fn admit_ready(&mut self, now: i64) {
         loop {
             match self.lane.next(now) {
@@ -183,13 +183,13 @@ impl Inner {
     }
 }
 
-/// A call's position in line, and from then on its share of the limits. Dropped before the call is sent, it costs nothing;
-/// after, it counts as it was estimated.
+/// A call's position in the queue, and then its share of the limits. If it is dropped before the call is sent, it costs
+/// nothing; after that, it counts at its estimate.
 pub(crate) struct RatePermit {
     queue: Option<Arc<RateQueue>>,
     id: u64,
     sent: bool,
-    /// How long it was held back.
+    /// How long it waited.
     pub(crate) held: Duration,
 }
 
@@ -198,12 +198,12 @@ impl RatePermit {
         Self { queue: None, id: 0, sent: false, held: Duration::ZERO }
     }
 
-    /// The request goes out.
+    /// Records that the request is sent.
     pub(crate) fn sent(&mut self) {
         self.sent = true;
     }
 
-    /// The server has begun to answer.
+    /// Records the headers of the server's answer.
     pub(crate) fn answered(&self, status: u16, limits: &RateLimits) {
         if let Some(queue) = &self.queue {
             let well = (200..300).contains(&status);
@@ -211,20 +211,20 @@ impl RatePermit {
         }
     }
 
-    /// The attempt failed. A refusal for the rate closes the lane: `keyed` says that its profile cools down for it.
+    /// Records a failed attempt. A refusal for the rate closes the lane. `keyed`: its profile cools down for it.
     pub(crate) fn failed(&self, failure: &Failure, keyed: bool) {
         let Some(queue) = self.queue.as_ref().filter(|_| failure.kind == FailureKind::RateLimit)
         else {
             return;
         };
         let cooldown = Duration::from_millis(profiles::first_rung().unsigned_abs());
-        // A server that wants another try at once gets it.
+        // The server requests an immediate retry.
         let usual = (keyed && failure.should_retry != Some(true)).then_some(cooldown);
         let wait = failure.retry_after.or(usual);
         queue.change(|lane, now| lane.refused(wait, now));
     }
 
-    /// The call has ended, and came to so many tokens, prompt and answer, where that is known.
+    /// Records the end of the call, with its tokens of prompt and answer, where they are known.
     pub(crate) fn settle(mut self, used: Option<(u64, u64)>) {
         if let Some(queue) = self.queue.take() {
             queue.change(|lane, now| lane.ended(self.id, used, now));
@@ -278,7 +278,7 @@ impl Governor {
         Arc::clone(queue)
     }
 
-    /// Waits until a call of about `input` tokens may be sent. `None`: its profile was refused meanwhile, so choose anew.
+    /// Waits until a call of about `input` tokens may be sent. `None`: its profile was refused meanwhile, so choose again.
     pub(crate) async fn permit(
         &self,
         key: RateKey,
@@ -319,7 +319,7 @@ impl Governor {
         queue.is_some_and(|queue| queue.lock().lane.is_busy(input, queue.now()))
     }
 
-    /// A profile has failed: the calls that wait for it choose anew, those of this model or, where the key is refused, all.
+    /// Records a failed profile: the calls that wait for it choose again, those of this model or, if the key is refused, all.
     pub(crate) fn dismiss(&self, profile: &str, model: &str, failed: FailureKind) {
         if profiles::is_nobodys(failed) {
             return;
@@ -328,7 +328,7 @@ impl Governor {
         for queue in self.queues_of(profile, |of| any || of == model) {
             let mut inner = queue.lock();
             let now = queue.now();
-            // There is room again soon, and a call that comes back would wait behind later ones.
+            // The lane opens again soon, and a call that returned would wait behind later ones.
             if !any && inner.lane.is_briefly_closed(now) {
                 continue;
             }
@@ -347,7 +347,7 @@ impl Governor {
         found.map(|(_, queue)| Arc::clone(queue)).collect()
     }
 
-    /// Forgets the limits of a profile.
+    /// Resets the limits of a profile.
     pub(crate) fn forget(&self, profile: &str) {
         for queue in self.queues_of(profile, |_| true) {
             queue.change(|lane, _| lane.reopen());

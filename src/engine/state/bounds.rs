@@ -1,4 +1,4 @@
-//! How long a piece of work may take, and what ends it before.
+//! The deadline of a piece of work, and the abort that ends it earlier. It must never swallow the reason of an end.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use base::clock::Clock;
 use turn::machine::Interrupt;
 
-/// The end of the time of some work, and the signal that ends it at once.
+/// The deadline of some work, and its abort signal.
 #[derive(Debug, Clone)]
 pub(crate) struct Bounds {
     pub(crate) abort: CancellationToken,
@@ -19,7 +19,7 @@ pub(crate) struct Bounds {
 /// Why bounded work has no value.
 #[derive(Debug)]
 pub(crate) enum Unfinished<E = String> {
-    /// An abort, or the end of the time: the run ends.
+    /// An abort, or the deadline: the run ends.
     Interrupted(Interrupt),
     /// The work itself failed.
     Failed(E),
@@ -47,7 +47,7 @@ impl Bounds {
         }
     }
 
-    /// What is left of the time.
+    /// The remaining time.
     pub(crate) fn remaining(&self, clock: &Clock) -> Duration {
         self.deadline.saturating_duration_since(clock.instant())
     }

@@ -1,7 +1,7 @@
 //! The handle's side of a run: abort, steer, status. The run's task owns everything else.
 //!
-//! It must never decide what an abort or a steered message means: it only carries them, and answers whether they came
-//! in time.
+//! It must never decide the effect of an abort or a steered message: it only passes them on, and reports whether they
+//! arrived in time.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,12 +9,12 @@ use tokio_util::sync::CancellationToken;
 
 #[derive(Default)]
 struct Steering {
-    /// True once the run takes no more messages.
+    /// True once the run accepts no more messages.
     closed: bool,
-    /// True while the context is compacted: no message is taken then.
+    /// True while the context is compacted: no message is accepted then.
     compacting: bool,
     queue: Vec<String>,
-    /// Skips the calls of the running batch that have not begun.
+    /// Skips the calls of the running batch that have not started.
     batch: Option<CancellationToken>,
 }
 
@@ -35,7 +35,7 @@ impl RunControl {
         self.abort.clone()
     }
 
-    /// Queues a message for the next tool boundary. False when the run takes none any more: the message stays the caller's.
+    /// Queues a message for the next tool boundary. False when the run accepts none any more: the caller still has the message.
     pub(crate) fn steer(&self, text: &str) -> bool {
         let mut steering = self.lock();
         if steering.closed || steering.compacting || self.abort.is_cancelled() {
@@ -48,7 +48,7 @@ impl RunControl {
         true
     }
 
-    /// Whether the run still works on its answer.
+    /// Whether the run is still working on its answer.
     pub(crate) fn is_streaming(&self) -> bool {
         !self.lock().closed
     }
@@ -66,7 +66,7 @@ impl RunControl {
         self.steering.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A batch of tools begins; a message that comes now skips those that have not begun.
+    /// Records the start of a batch of tools; a message that arrives now skips the calls that have not started.
     pub(crate) fn open_batch(&self) -> CancellationToken {
         let token = CancellationToken::new();
         self.lock().batch = Some(token.clone());
@@ -78,7 +78,8 @@ impl RunControl {
         !self.lock().queue.is_empty()
     }
 
-    /// A tool of the batch began. Messages that came before the batch skip the others from here on (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch).
+    /// Records the start of a tool. Messages from before the batch skip the other calls from now on
+    /// (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch).
     pub(crate) fn batch_started(&self) {
         let steering = self.lock();
         if !steering.queue.is_empty()
@@ -92,12 +93,12 @@ impl RunControl {
         self.lock().batch = None;
     }
 
-    /// Takes what was queued.
+    /// Takes the queued messages.
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().queue)
     }
 
-    /// Takes what was queued; where that is nothing, takes no more from now on. One step, so that no message falls between.
+    /// Takes the queued messages; if there are none, closes the queue. One step, so that no message is lost in between.
     pub(crate) fn take_or_close(&self) -> Vec<String> {
         let mut steering = self.lock();
         if steering.queue.is_empty() {
@@ -106,7 +107,7 @@ impl RunControl {
         std::mem::take(&mut steering.queue)
     }
 
-    /// Takes no more, and returns what no call will see.
+    /// Closes the queue, and returns the messages that no call will see.
     pub(crate) fn close(&self) -> Vec<String> {
         let mut steering = self.lock();
         steering.closed = true;
@@ -119,7 +120,7 @@ mod tests {
     use super::RunControl;
 
     #[test]
-    fn a_message_that_came_before_the_close_is_never_lost() {
+    fn a_message_from_before_the_close_is_never_lost() {
         let control = RunControl::default();
         assert!(control.steer("first"));
         assert_eq!(control.take_or_close(), ["first"]);
@@ -130,14 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn an_aborted_run_takes_no_message() {
+    fn an_aborted_run_accepts_no_message() {
         let control = RunControl::default();
         control.abort();
         assert!(!control.steer("x"));
     }
 
     #[test]
-    fn a_message_during_a_batch_skips_what_has_not_begun() {
+    fn a_message_during_a_batch_skips_the_calls_that_have_not_started() {
         let control = RunControl::default();
         let batch = control.open_batch();
         assert!(!batch.is_cancelled());

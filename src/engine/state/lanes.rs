@@ -1,7 +1,7 @@
 //! One run per session: the next one waits until the running one has committed (docs/rules/sessions-and-ledger.md#one-run-per-session).
 //!
 //! It orders the runs of this process, over all engines on one ledger; the ledger's compare-and-set guards against other
-//! processes.
+//! processes. It must never run two turns of one session at the same time.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -16,18 +16,18 @@ type Lanes = Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>>;
 /// The lanes of the process, by ledger and session.
 static LANES: LazyLock<Lanes> = LazyLock::new(Lanes::default);
 
-/// The lanes of one ledger's sessions that are running or waited for; a lane without either is dropped.
+/// The lanes of one ledger's sessions with a running or a waiting run; other lanes are dropped.
 #[derive(Clone)]
 pub(crate) struct SessionLanes {
     lanes: Lanes,
-    /// The ledger's ULID, before every label.
+    /// The ledger's ULID, the prefix of every label.
     ledger: String,
 }
 
 /// A ticket of a session's queue. Dropping it leaves the queue.
 pub(crate) struct LaneTicket {
     turn: Turn,
-    // After what holds the lane: fields are dropped in this order.
+    // Declared after the lane's guard: fields are dropped in this order.
     entry: Entry,
 }
 
@@ -36,13 +36,13 @@ enum Turn {
     Waiting(Pin<Box<dyn Future<Output = OwnedMutexGuard<()>> + Send>>),
 }
 
-/// The right to run a session; the next one goes on when it is dropped.
+/// The right to run a session; the next run starts when it is dropped.
 pub(crate) struct Lane {
     _guard: OwnedMutexGuard<()>,
     _entry: Entry,
 }
 
-/// The session's entry among the lanes, which goes with the last that needs it.
+/// The session's entry among the lanes, which is removed with its last user.
 struct Entry {
     lanes: Lanes,
     label: String,
@@ -54,17 +54,17 @@ impl SessionLanes {
         Self { lanes: Arc::clone(&LANES), ledger }
     }
 
-    /// Queues for the session at once, so that runs have their turns in the order they were started in, whichever of
-    /// their tasks comes first.
+    /// Queues for the session immediately, so that runs follow in the order they were started in, whichever of their tasks is
+    /// polled first.
     pub(crate) fn queue(&self, label: &str) -> LaneTicket {
-        // No control character is in a label or an id.
+        // Labels and ids have no control characters.
         let name = format!("{}\0{label}", self.ledger);
         let entry = Entry { lanes: Arc::clone(&self.lanes), label: name.clone() };
         let lane = Arc::clone(
             self.lanes.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default(),
         );
         let mut waiting: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(lane.lock_owned());
-        // The first poll joins the queue; the later wait brings the waker.
+        // The first poll joins the queue; the later wait sets the waker.
         let turn = match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(guard) => Turn::Held(guard),
             Poll::Pending => Turn::Waiting(waiting),
@@ -82,7 +82,7 @@ impl SessionLanes {
 impl LaneTicket {
     /// Waits for the session.
     pub(crate) async fn enter(self) -> Lane {
-        // Bound in this order, so that a wait that is given up leaves the queue before its entry is dropped.
+        // Bound in this order, so that a cancelled wait leaves the queue before its entry is dropped.
         let entry = self.entry;
         let turn = self.turn;
         let guard = match turn {
@@ -103,7 +103,7 @@ impl From<Lane> for LaneTicket {
 impl Drop for Entry {
     fn drop(&mut self) {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        // Held by the map alone: nobody runs it and nobody waits.
+        // Only the map refers to it: no run and no wait.
         if lanes.get(&self.label).is_some_and(|lane| Arc::strong_count(lane) == 1) {
             lanes.remove(&self.label);
         }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn turns_come_in_the_order_of_queueing_not_of_waiting() {
+    async fn runs_follow_in_the_order_of_queueing_not_of_waiting() {
         let sessions = SessionLanes::of("test 2".to_owned());
         let running = sessions.queue("a").enter().await;
         let (second, third) = (sessions.queue("a"), sessions.queue("a"));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_leaves_the_queue_leaves_no_lane_behind() {
+    async fn a_run_that_leaves_the_queue_leaves_no_lane_behind() {
         let sessions = SessionLanes::of("test 3".to_owned());
         let running = sessions.queue("a").enter().await;
         let ticket = sessions.queue("a");

@@ -1,4 +1,4 @@
-//! What a run holds: data that the other inner rooms read and change.
+//! The state of a run: data that the other inner rooms read and change.
 //!
 //! It must never use another inner room.
 

@@ -1,7 +1,7 @@
-//! What of a running turn is recorded, and what is new: W1 to W3 of one run (docs/rules/sessions-and-ledger.md#commit-points).
+//! Records a running turn step by step: W1 to W3 of one run (docs/rules/sessions-and-ledger.md#commit-points).
 //!
-//! It decides what a write holds and who waits for it. It must never let a tool begin whose call is not on disk, unless
-//! that tool has no effect.
+//! It decides what a write contains and whether the run waits for it. It must never let a tool start before its call is
+//! stored, unless that tool has no effect.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use model::{
 };
 use turn::machine::Machine;
 
-/// A call that is about to begin.
+/// A call that is about to start.
 #[derive(Debug)]
 pub(crate) struct Starting {
     pub(crate) call_id: String,
-    /// The arguments the tool gets.
+    /// The arguments that the tool receives.
     pub(crate) params: Option<Box<RawValue>>,
 }
 
 /// How a run is recorded.
 pub(crate) enum JournalState {
-    /// At its end only, or nowhere.
+    /// At its end only, or not at all.
     AtEnd,
-    /// Its turn could not be opened: tools with effects do not begin.
+    /// Its turn could not be opened: tools with effects do not start.
     Refused(StorageError),
     /// Step by step.
     Open(Box<Recorder>),
@@ -42,20 +42,20 @@ pub(crate) struct LeasedTurn<'a> {
     pub(crate) epoch: i64,
 }
 
-/// The journal of one run. Dropping it releases the session's lease, where no commit did.
+/// The recorder of one run. Dropping it releases the session's lease, if no commit did.
 pub(crate) struct Recorder {
     journal: Arc<dyn Journal>,
     tools: Arc<ToolSet>,
     turn_id: String,
     session_label: String,
     epoch: i64,
-    /// The number of messages, from the first on, that are written.
+    /// The number of messages that are written, from the first.
     messages: usize,
     /// The ids of later messages that are written.
     written_ahead: HashSet<String>,
     /// The status each call is written with.
     calls: Vec<Option<ToolCallStatus>>,
-    /// What the run has counted, and whether that is written.
+    /// The counters of the run, and whether they are written.
     progress: Option<(String, bool)>,
     /// A write in the background.
     pending: Option<PortFuture<'static, ()>>,
@@ -111,9 +111,9 @@ impl Recorder {
         self.epoch
     }
 
-    /// What the run has counted, for the next write.
+    /// The counters of the run, for the next write.
     pub(crate) fn count(&mut self, progress: &Progress) {
-        // Plain numbers and lists: serde_json has no error for them.
+        // Plain numbers and lists: serde_json cannot fail on them.
         self.progress = serde_json::to_string(progress).ok().map(|json| (json, false));
     }
 
@@ -121,7 +121,7 @@ impl Recorder {
         self.tools.tools().iter().find(|known| known.name == tool).map(|known| known.replay)
     }
 
-    /// Whether something must be recorded soon: an answer of a tool with effects, or a message of the user.
+    /// Whether something must be recorded soon: a result of a tool with effects, or a user message.
     pub(crate) fn is_due(&self, machine: &Machine) -> bool {
         let is_new_request = |message: &Message| {
             message.role == Role::User && !self.written_ahead.contains(&message.id)
@@ -134,7 +134,7 @@ impl Recorder {
             })
     }
 
-    /// Calls at the front that can no longer change.
+    /// The number of calls, from the first, that can no longer change.
     fn settled(&self) -> usize {
         self.calls
             .iter()
@@ -144,7 +144,7 @@ impl Recorder {
             .unwrap_or(self.calls.len())
     }
 
-    /// What is not written yet, `starting` as running.
+    /// The facts that are not written yet, with `starting` as running.
     pub(crate) fn unwritten(&self, machine: &Machine, starting: &[Starting]) -> TurnStep {
         let answers = machine.calls().skip(self.settled()).filter_map(|call| call.answer);
         let fresh = machine.messages().iter().skip(self.messages);
@@ -189,8 +189,8 @@ impl Recorder {
         }
     }
 
-    /// Hands a step over; what it holds counts as written.
-    fn hand_over(&mut self, machine: &Machine, starting: &[Starting]) -> PortFuture<'static, ()> {
+    /// Submits a step; its content counts as written.
+    fn submit(&mut self, machine: &Machine, starting: &[Starting]) -> PortFuture<'static, ()> {
         let step = self.unwritten(machine, starting);
         if let Some((_, written)) = &mut self.progress {
             *written = true;
@@ -209,7 +209,7 @@ impl Recorder {
         self.journal.record(Box::new(step))
     }
 
-    /// A write has failed: the next one writes everything again.
+    /// Records a failed write: the next one writes everything again.
     pub(crate) fn write_all_again(&mut self) {
         self.messages = 0;
         self.written_ahead.clear();
@@ -219,20 +219,20 @@ impl Recorder {
         }
     }
 
-    /// Writes what is new before `starting` begin: W1 and W2, and W3 of those before them.
+    /// Writes the new facts before `starting` start: W1 and W2, and W3 of earlier calls.
     pub(crate) async fn record_before(
         &mut self,
         machine: &Machine,
         starting: &[Starting],
     ) -> PortFuture<'static, ()> {
         self.settle().await;
-        self.hand_over(machine, starting)
+        self.submit(machine, starting)
     }
 
-    /// Writes what is new in the background: W3. Its result is taken before the next write.
+    /// Writes the new facts in the background: W3. Its result is awaited before the next write.
     pub(crate) async fn record_in_background(&mut self, machine: &Machine) {
         self.settle().await;
-        self.pending = Some(self.hand_over(machine, &[]));
+        self.pending = Some(self.submit(machine, &[]));
     }
 
     /// Waits for the write in the background, which is nearly always done.
@@ -240,13 +240,13 @@ impl Recorder {
         if let Some(pending) = self.pending.take()
             && pending.await.is_err()
         {
-            // The next write repeats everything, and reports the failure itself if it persists.
+            // The next write repeats everything, and reports the failure if it persists.
             self.write_all_again();
         }
     }
 }
 
-/// Whether calls may not begin without their record: the run was taken over, or one of them has effects.
+/// Whether calls must not start without their record: the run was taken over, or one of them has effects.
 pub(crate) fn needs_record(
     error: &StorageError,
     tools: &ToolSet,
@@ -267,7 +267,7 @@ fn index(message: &Message) -> usize {
     usize::try_from(message.sequence).unwrap_or(usize::MAX)
 }
 
-/// The hash of arguments whatever their spaces and the order of their keys.
+/// The hash of arguments, independent of white space and the order of keys.
 fn canonical_hash(params: &RawValue) -> String {
     let canonical = serde_json::from_str::<serde_json::Value>(params.get())
         .map_or_else(|_| params.get().to_owned(), |value| value.to_string());
@@ -281,7 +281,7 @@ mod tests {
     use super::canonical_hash;
 
     #[test]
-    fn the_hash_of_arguments_knows_neither_spaces_nor_the_order_of_keys() {
+    fn the_hash_of_arguments_ignores_white_space_and_the_order_of_keys() {
         let hash = |json: &str| canonical_hash(&RawValue::from_string(json.to_owned()).unwrap());
         assert_eq!(hash(r#"{"a":1,"b":[true]}"#), hash(r#"{ "b": [ true ], "a": 1 }"#));
         assert_ne!(hash(r#"{"a":1}"#), hash(r#"{"a":2}"#));

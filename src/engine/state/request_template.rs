@@ -1,6 +1,6 @@
-//! What all requests of a run have in common, read once from its context.
+//! The part that all requests of a run have in common, read once from its context.
 //!
-//! It must never leave out in silence what the context asks.
+//! It must never leave out an option of the context without a warning.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use model::{AssembledContext, CacheTtl, RequestOptions, RunWarning, ToolChoice};
 use provider::{RequestHost, TurnHeaders, cache_key};
 
-/// What all requests of a run have in common beside the conversation.
+/// The common part of all requests of a run, beside the conversation.
 pub(crate) struct RequestTemplate {
     pub(crate) headers: TurnHeaders,
     /// The host's `onRequest`.
@@ -16,7 +16,7 @@ pub(crate) struct RequestTemplate {
     pub(crate) cache_key: Option<String>,
     /// Whether the context's tool choice forces a call.
     pub(crate) forces_tool: bool,
-    /// The options once the call that they force was made.
+    /// The options after the forced call was made.
     pub(crate) free: Arc<RequestOptions>,
 }
 
@@ -40,19 +40,19 @@ impl RequestTemplate {
         Self { headers, hook, cache_key, forces_tool, free }
     }
 
-    /// The context's label was an alias: it names another session now.
+    /// Sets the session's label after an alias was resolved.
     pub(crate) fn session_is(&mut self, context: &AssembledContext) {
         self.cache_key = cache_key_of(context);
     }
 
-    /// Another provider is called from here on: it never gets what was meant for the one before alone. A header may be a
-    /// secret, and a provider's own tool works nowhere else. Returns a warning for each field that is left out.
+    /// Removes fields that were meant only for the previous provider: a header may be a secret, and a provider-run tool works
+    /// nowhere else. Returns a warning for each field that is left out.
     pub(crate) fn elsewhere(
         &mut self,
         context: &mut AssembledContext,
         provider: &str,
     ) -> Vec<RunWarning> {
-        let why = format!("it is for the provider asked first, not for `{provider}`");
+        let why = format!("it is for the first provider, not for `{provider}`");
         let options = &context.request;
         let fields = [
             ("headers", !options.headers.is_empty()),
@@ -60,7 +60,7 @@ impl RequestTemplate {
         ];
         let warnings: Vec<RunWarning> = fields
             .into_iter()
-            .filter(|(_, given)| *given)
+            .filter(|(_, is_set)| *is_set)
             .map(|(field, _)| RunWarning::unsupported(field, &why))
             .collect();
         if !warnings.is_empty() {
@@ -79,8 +79,8 @@ impl RequestTemplate {
         warnings
     }
 
-    /// The options of a call; `called` says whether a tool of the run has answered. A choice that forces a call holds for
-    /// the first one only: otherwise the run could end at its cap alone.
+    /// The options of a call. `called`: the run has a tool result already. A choice that forces a call applies to the first
+    /// one only: otherwise the run could end only at its iteration cap.
     pub(crate) fn options<'a>(
         &'a self,
         context: &'a AssembledContext,
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_key_is_the_hosts_or_the_sessions_hash_and_none_with_the_cache_off() {
+    fn the_cache_key_is_the_hosts_or_the_sessions_hash_and_absent_with_the_cache_off() {
         let key = |cache: Value| template(json!({ "promptCache": cache })).cache_key;
         let derived = template(json!({})).cache_key.unwrap();
         assert_eq!(derived, cache_key("dm:+491701234567"));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_choice_that_forces_a_call_is_given_up_after_it() {
+    fn only_a_choice_that_forces_a_call_ends_after_it() {
         let after = |choice: Value| {
             let template = template(json!({ "toolChoice": choice, "stopSequences": ["x"] }));
             assert_eq!(template.free.stop_sequences, ["x"]);

@@ -1,6 +1,6 @@
-//! One run: what it was started with, and which model it calls now.
+//! One run: its parameters, and the model it calls now.
 //!
-//! It must never act: the rooms above read it, and `drive` changes it.
+//! It must never act: other rooms read it, and `drive` changes it.
 
 use std::sync::Arc;
 
@@ -24,21 +24,21 @@ pub(crate) struct Run {
     pub(crate) context: AssembledContext,
     pub(crate) tool_set: Arc<ToolSet>,
     pub(crate) template: RequestTemplate,
-    /// The model that is called now.
+    /// The current model.
     pub(crate) target: ModelTarget,
     /// The profile in use.
     pub(crate) profile: Option<String>,
-    /// Where the run is among its models and their profiles.
+    /// The failover plan of the run.
     pub(crate) plan: Plan,
     pub(crate) control: Arc<RunControl>,
-    /// Its abort and the end of its time.
+    /// Its abort and its deadline.
     pub(crate) bounds: Bounds,
     pub(crate) started: Instant,
     pub(crate) started_ms: i64,
 }
 
 impl Run {
-    /// Calls another model from here on. Returns warnings for what of the request was for the provider before it alone.
+    /// Switches to another model. Returns warnings for the fields of the request that were meant only for the previous provider.
     pub(crate) fn move_to(&mut self, target: ModelTarget) -> Vec<RunWarning> {
         let mut left_out = Vec::new();
         if self.context.provider != target.provider_name {
@@ -47,14 +47,14 @@ impl Run {
         self.context.provider.clone_from(&target.provider_name);
         self.context.model.clone_from(&target.model_name);
         self.target = target;
-        // What the host has calculated was for the model it asked for.
+        // The host calculated its budget for the requested model.
         let budget = &mut self.context.token_budget;
         (budget.model_limit, budget.available) = (None, None);
         (budget.used, budget.remaining) = (None, None);
         left_out
     }
 
-    /// Where its turn stands: after what `head` says.
+    /// The header of its turn, which follows `head`.
     pub(crate) fn header(&self, head: &SessionHead) -> TurnHeader {
         TurnHeader {
             parent_turn_id: head.parent_turn_id.clone(),

@@ -1,4 +1,4 @@
-//! A model, by its names and by what it is called through.
+//! A model with its provider and its profiles. It must never call it.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl ModelTarget {
         ModelName { provider: Some(self.provider_name.clone()), model: self.model_name.clone() }
     }
 
-    /// The target that a transcript is projected for.
+    /// The target of its transcripts.
     pub(crate) fn transcript(&self) -> Target {
         Target {
             api: self.provider.api(),

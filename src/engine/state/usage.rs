@@ -1,21 +1,21 @@
-//! What the calls of a run have used: tokens, money, attempts, and the warnings for its result.
+//! The usage of a run's calls: tokens, money, attempts, and the warnings for its result.
 
 use std::time::Duration;
 
 use model::{Attempt, CompactionResult, ModelInfo, Progress, RunWarning, TokenBudget, TokenUsage};
 use turn::machine::Machine;
 
-/// The usage of a run, beside what its machine has counted.
+/// The usage of a run, beside the counters of its machine.
 pub(crate) struct RunUsage {
     pub(crate) attempts: Vec<Attempt>,
-    /// US dollars over all calls; `None` once a price was unknown. Prices go by call, so it is the sum of the calls' costs.
-    /// What a compaction cost that has a turn of its own is in that turn.
+    /// US dollars over all calls; `None` once a price was unknown. Prices depend on the call, so it is the sum of the calls'
+    /// costs. The cost of a compaction with a turn of its own is in that turn.
     pub(crate) cost: Option<f64>,
-    /// Tokens of calls that the machine has not seen: of summaries that came to nothing, of refused prompts.
+    /// Tokens of calls that the machine has not counted: of failed summaries, of refused prompts.
     pub(crate) unseen: TokenUsage,
     /// Whether some of `unseen` is estimated.
     pub(crate) unseen_estimated: bool,
-    /// What the requests could not express; `None` before the first.
+    /// Warnings for options that the requests could not express; `None` before the first request.
     pub(crate) warnings: Option<Vec<RunWarning>>,
     /// The warnings of the window guard, of compactions and of tools.
     pub(crate) notes: Vec<RunWarning>,
@@ -23,7 +23,7 @@ pub(crate) struct RunUsage {
     pub(crate) compaction: Option<CompactionResult>,
     /// Compactions so far.
     pub(crate) compacted: u32,
-    /// How long the next call was held back.
+    /// How long the next call has waited.
     pub(crate) held: Duration,
     /// The budget of the last call.
     pub(crate) budget: Option<TokenBudget>,
@@ -45,13 +45,13 @@ impl RunUsage {
         }
     }
 
-    /// Continues from what an interrupted turn had used.
+    /// Continues with the usage of an interrupted turn.
     pub(crate) fn restore(&mut self, progress: &Progress) {
         self.cost = self.cost.zip(progress.cost).map(|(sum, before)| sum + before);
         self.attempts.clone_from(&progress.attempts);
     }
 
-    /// What the run has counted so far.
+    /// The counters of the run so far.
     pub(crate) fn progress(&self, machine: &Machine) -> Progress {
         let counted = machine.progress();
         Progress {
@@ -73,7 +73,7 @@ impl RunUsage {
         u32::try_from(self.attempts.iter().filter(|it| !it.ok).count()).unwrap_or(u32::MAX)
     }
 
-    /// A request was sent, and its call has ended.
+    /// Records an ended call.
     pub(crate) fn record(&mut self, attempt: Attempt, cost: Option<f64>) {
         self.attempts.push(attempt);
         self.held = Duration::ZERO;
@@ -84,13 +84,13 @@ impl RunUsage {
         self.cost = self.cost.zip(cost).map(|(sum, call)| sum + call);
     }
 
-    /// Counts what the machine will not see.
+    /// Counts usage that the machine does not count.
     pub(crate) fn count_unseen(&mut self, usage: TokenUsage, estimated: bool) {
         self.unseen = self.unseen.plus(usage);
         self.unseen_estimated |= estimated;
     }
 
-    /// Another model is called: until something was used, its price decides whether there is a cost.
+    /// Records a switch of model: until something was used, its price decides whether the cost is known.
     pub(crate) fn moved_to(&mut self, model: &ModelInfo, machine: &Machine) {
         if machine.usage().0.plus(self.unseen).total_tokens == 0 {
             self.cost = model.cost.as_ref().map(|_| 0.0);

@@ -1,4 +1,4 @@
-//! Waits and windows of whole runs, on a clock that stands still but for the waits.
+//! Waits and windows of whole runs, on a clock that moves only by the waits.
 
 use serde_json::json;
 
@@ -25,7 +25,7 @@ fn limited() -> Value {
     json!({ "error": { "kind": "rate_limit", "message": "slow down" } })
 }
 
-/// The profiles asked, and when: seconds since the start.
+/// The profiles in use, and when: seconds since the start.
 fn attempts(result: &Value) -> Vec<String> {
     let all = result["attempts"].as_array().unwrap();
     all.iter().map(|it| format!("{} {}", it["model"].as_str().unwrap(), it["profileId"])).collect()
@@ -47,7 +47,7 @@ async fn keys_that_are_all_limited_are_waited_for_on_the_injected_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_asks_for_a_pause_is_asked_three_times_and_no_more() {
+async fn a_server_that_requests_a_pause_gets_three_requests_and_no_more() {
     for (seconds, waited) in [(19, 38_000), (60, 120_000)] {
         let clock = Clock::following(START);
         let busy = json!({ "error": {
@@ -74,11 +74,11 @@ async fn a_wait_that_leaves_no_time_is_not_begun() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abort_ends_the_wait_for_a_key_at_once() {
+async fn an_abort_ends_the_wait_for_a_key_immediately() {
     let clock = Clock::following(START);
     let rig = Rig::with(&json!([limited(), "late"]), clock.clone(), keys(&["a"]));
     let mut started = rig.start(&json!({ "timeoutMs": 120_000 }));
-    rig.asked(1).await;
+    rig.requests(1).await;
     started.control.abort();
     let (result, _) = started.end().await;
     assert_eq!((result["stopReason"].as_str(), clock.now_ms()), (Some("aborted"), START));

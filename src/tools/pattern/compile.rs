@@ -1,6 +1,6 @@
-//! From a parsed pattern to a program.
+//! Compiles a parsed pattern to a program.
 //!
-//! It must never write more than the limit, however the repeats are nested, and knows ECMAScript's syntax only.
+//! It must never write more than the limit, however the repeats are nested, and supports only ECMAScript's syntax.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ fn first(pattern: &Expr) -> Option<&Expr> {
     }
 }
 
-/// What is to be known before the first instruction.
+/// The facts that are needed before the first instruction.
 #[derive(Default)]
 struct Traits {
     looks: bool,
@@ -79,9 +79,9 @@ impl Traits {
 struct Compiler {
     code: Vec<Inst>,
     sets: Vec<Set>,
-    /// Sets by how they are written: repeats write the same one often.
+    /// Sets by their text: repeats write the same one often.
     known: HashMap<(String, bool), u32>,
-    /// Present where the pattern refers back; otherwise the text of a group is not needed.
+    /// Present if the pattern has back-references; otherwise the text of a group is not needed.
     groups: Option<HashMap<*const Expr, u32>>,
     choices: u32,
     slots: u32,
@@ -143,7 +143,7 @@ impl Compiler {
                     .ok_or_else(unknown)?;
                 self.push(Inst::Back { start, end: start + 1, back, any_case: *casei })
             }
-            // What other languages write, and ECMAScript does not.
+            // Syntax of other languages that ECMAScript does not have.
             _ => Err(unknown()),
         }
     }
@@ -180,7 +180,7 @@ impl Compiler {
         for _ in 0..lo {
             let before = self.code.len();
             self.expr(child, back)?;
-            // Nothing is written however often it is repeated.
+            // An empty sequence stays empty however often it is repeated.
             if self.code.len() == before {
                 return Ok(());
             }
@@ -217,7 +217,7 @@ impl Compiler {
         Ok(())
     }
 
-    /// A set that is written as the linear engine's crates write one.
+    /// A set in the syntax of the linear engine's crates.
     fn class(&mut self, written: &str, any_case: bool, back: bool) -> Done {
         if let Some(&set) = self.known.get(&(written.to_owned(), any_case)) {
             return self.push(Inst::One { set, back });
@@ -270,7 +270,7 @@ impl Compiler {
         slot
     }
 
-    /// A choice whose second way is aimed later.
+    /// A choice with its second target set later.
     fn split(&mut self) -> Result<usize, String> {
         let choice = self.choices;
         self.choices = self.choices.saturating_add(1);
@@ -278,7 +278,7 @@ impl Compiler {
         self.push_at(Inst::Split { first, second: first, choice })
     }
 
-    /// Sends a choice to what follows it first, and to `next` then, or the other way round.
+    /// Sets the targets of a choice: first the following instruction, then `next`, or the other way round.
     fn aim(&mut self, split: usize, next: u32, inside_first: bool) {
         if let Some(Inst::Split { first, second, .. }) = self.code.get_mut(split) {
             let inside = *first;
@@ -309,7 +309,7 @@ impl Compiler {
     }
 }
 
-/// Whether an iteration may stand still. Yes, where it is not plain that it cannot.
+/// Whether an iteration may match the empty text; true unless it certainly cannot.
 fn can_be_empty(expr: &Expr) -> bool {
     match expr {
         Expr::Any { .. } | Expr::Delegate { .. } => false,

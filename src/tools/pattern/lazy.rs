@@ -1,6 +1,6 @@
-//! A pattern as an automaton that is built while it reads: a long text costs a step for many bytes, where the pattern allows.
+//! A pattern as a lazily built automaton: a long text costs one step for many bytes, if the pattern allows it.
 //!
-//! It must never go on where that does not hold: it gives up, and the caller's other engines decide.
+//! It must never continue beyond its limits: it gives up, and the caller's other engines decide.
 
 use std::sync::OnceLock;
 
@@ -10,22 +10,22 @@ use regex_automata::nfa::thompson;
 
 use super::program::MAX_BYTES;
 
-/// Bytes of states that are held at once: few enough that building all of them is bounded work.
+/// The maximum bytes of cached states: few enough that building all of them is bounded work.
 const CACHE: usize = 256 * 1024;
-/// Times that the states may be thrown away before the text is given up.
+/// How often the states may be dropped before the automaton gives up.
 const CLEARS: usize = 2;
-/// Bytes that a state must last for, once states were thrown away.
+/// The bytes for which a state must be used, once states were dropped.
 const BYTES_PER_STATE: usize = 64;
-/// The longest program, in instructions: each state may look at all of them.
+/// The longest program, in instructions: each state may read all of them.
 const LONGEST: u64 = 20_000;
-/// Bytes for a step, and steps for building the states.
+/// Bytes per step, and steps for building the states.
 const BYTES_PER_STEP: u64 = 16;
 const BUILDING: u64 = 100_000;
 
 /// The automaton, built at its first use.
 #[derive(Debug)]
 pub(super) struct Lazy {
-    /// In the syntax of the regex crate; absent where the program is too long.
+    /// The pattern in the syntax of the regex crate; absent where the program is too long.
     source: Option<String>,
     built: OnceLock<Option<DFA>>,
 }
@@ -35,7 +35,7 @@ impl Lazy {
         Self { source: (length <= LONGEST).then_some(source), built: OnceLock::new() }
     }
 
-    /// The steps that a search of `text` counts for.
+    /// The steps of a search of `text`.
     pub(super) fn steps(text: &str) -> u64 {
         u64::try_from(text.len()).unwrap_or(u64::MAX) / BYTES_PER_STEP + BUILDING
     }
@@ -55,7 +55,7 @@ fn build(source: &str) -> Option<DFA> {
         .cache_capacity(CACHE)
         .minimum_cache_clear_count(Some(CLEARS))
         .minimum_bytes_per_state(Some(BYTES_PER_STATE))
-        // Its words are those of Unicode as long as the text is ASCII; where it is not, it gives up.
+        // Its word boundaries are correct for ASCII texts only; on other texts it gives up.
         .unicode_word_boundary(true);
     let nfa = thompson::Config::new().nfa_size_limit(Some(MAX_BYTES));
     DFA::builder().configure(config).thompson(nfa).build(source).ok()

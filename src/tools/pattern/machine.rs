@@ -1,28 +1,28 @@
-//! Runs a program over a text: backtracking, each step counted. A choice that failed at a position is not tried there
-//! again, so that a pattern that does not refer back takes steps in proportion to the text, however it looks around.
+//! Runs a program over a text: backtracking, with counted steps. A choice that failed at a position is not tried there
+//! again, so that a pattern without back-references needs steps in proportion to the text, also with look-around.
 //!
-//! It must never recurse deeper than look-arounds are nested, nor hold more than its bounds.
+//! It must never recurse deeper than look-arounds are nested, nor use more memory than its limits.
 
 use super::program::{Assertion, Inst, Program};
 use crate::tools::meter::{charge, spend};
 
-/// Steps that are counted together.
+/// The steps that are counted together.
 const BATCH: u32 = 128;
-/// Bits of memory for what was tried; beyond, only the steps bound the work.
+/// The maximum bits of memory for tried choices; beyond, only the steps bound the work.
 const MAX_BITS: usize = 1 << 26;
-/// Choices that are open at once.
+/// The maximum number of open choices.
 const MAX_FRAMES: usize = 1 << 22;
 /// No position.
 const NOWHERE: u32 = u32::MAX;
 
-/// What is undone, in reverse, when a way fails.
+/// What is undone, in reverse, when an alternative fails.
 #[derive(Clone, Copy)]
 enum Frame {
-    /// Another way from here.
+    /// Another alternative from here.
     Other { pc: u32, at: u32 },
-    /// A recorded position as it was.
+    /// The previous value of a recorded position.
     Restore { slot: u32, was: u32 },
-    /// A choice inside a look-around, whose outcome is open.
+    /// A choice inside a look-around without an outcome yet.
     Open { choice: u32, at: u32 },
 }
 
@@ -49,7 +49,7 @@ impl Program {
     }
 }
 
-/// What was tried already, by choice and position.
+/// The tried choices, by choice and position.
 struct Memory {
     width: usize,
     tried: Vec<u64>,
@@ -76,7 +76,7 @@ impl Memory {
             return Before::Won;
         }
         match self.tried.get_mut(word) {
-            // Under way counts as failed: a way that comes back to where it was adds nothing.
+            // A choice under way counts as failed: an alternative that returns to its own position adds nothing.
             Some(bits) if *bits & bit != 0 => Before::Failed,
             Some(bits) => {
                 *bits |= bit;
@@ -105,7 +105,7 @@ struct Machine<'a> {
 }
 
 impl Machine<'_> {
-    /// Whether there is a way from here to acceptance.
+    /// Whether an alternative from here is accepted.
     fn accepts(&mut self, mut pc: u32, mut at: u32, inside: bool) -> bool {
         let base = self.stack.len();
         loop {
@@ -146,7 +146,7 @@ impl Machine<'_> {
                     pc = next;
                     found != negated
                 }
-                // Without memory; with it a loop that stands still comes to a choice under way.
+                // Only without memory: with it an empty loop reaches a choice under way.
                 Inst::Save(slot) => {
                     if self.memory.is_none() {
                         self.save(slot, at);
@@ -225,7 +225,7 @@ impl Machine<'_> {
         at: &mut u32,
     ) -> bool {
         let slot = |slot: u32| self.slots.get(slot as usize).copied().filter(|at| *at != NOWHERE);
-        // A group that took no part matches nothing.
+        // A group without a match matches nothing.
         let (Some(start), Some(end)) = (slot(start), slot(end)) else { return false };
         let Some(length) = end.checked_sub(start) else { return false };
         charge(u64::from(length));
@@ -243,7 +243,7 @@ impl Machine<'_> {
         same
     }
 
-    /// The last way that is open above `base`.
+    /// The last open alternative above `base`.
     fn undo(&mut self, base: usize) -> Option<(u32, u32)> {
         while self.stack.len() > base {
             match self.stack.pop()? {
@@ -259,7 +259,7 @@ impl Machine<'_> {
         None
     }
 
-    /// Acceptance: the other ways above `base` are given up, what was recorded stays so until it is undone from outside.
+    /// Acceptance: drops the other alternatives above `base`; recorded positions stay until they are undone from outside.
     fn settle(&mut self, base: usize) {
         let mut retained = base;
         for index in base..self.stack.len() {

@@ -1,7 +1,7 @@
-//! One `pattern` of a schema, compiled: on the linear engine where it allows that, else on one of our own, which counts its
-//! steps.
+//! One compiled `pattern` of a schema: on the linear engine where possible, else on the backtracking engine of this crate,
+//! which counts its steps.
 //!
-//! It must never take a pattern for matched or not matched whose steps were spent: that ends the check.
+//! It must never report a match, or no match, after its steps were used up: that ends the check.
 
 mod compile;
 mod lazy;
@@ -13,17 +13,17 @@ pub(super) use self::program::MAX_BYTES;
 use self::program::Program;
 use super::meter::{charge, left};
 
-/// The longest text for which building the linear engine's state is not worth it.
+/// The longest text for which building the linear engine's state does not pay off.
 const SHORT: usize = 64;
-/// The shortest text that an automaton is built for.
+/// The shortest text for which an automaton is built.
 const LONG: usize = 16 * 1024;
 
 /// A pattern.
 #[derive(Debug)]
 pub(super) struct Pattern {
-    /// Absent where the pattern looks around, or refers back.
+    /// Absent if the pattern has look-around or back-references.
     linear: Option<regex::Regex>,
-    /// Absent for a spelling that only the linear engine reads.
+    /// Absent for syntax that only the linear engine supports.
     program: Option<Program>,
     /// For long texts; absent as `linear` is.
     lazy: Option<Lazy>,
@@ -35,7 +35,7 @@ impl Pattern {
     /// Compiles a pattern as JSON Schema writes it.
     pub(super) fn compile(source: &str) -> Result<Self, String> {
         let unusable = || "is not a regular expression that can be checked".to_owned();
-        // What looks around or refers back by a name has no translation, and is read as it is.
+        // Look-around and named back-references have no translation, and are parsed unchanged.
         let translated = jsonschema_regex::to_rust_regex(source);
         let program = fancy_regex::Expr::parse_tree(translated.as_deref().unwrap_or(source))
             .map_err(|_| unusable())
@@ -64,12 +64,12 @@ impl Pattern {
         Ok(Self { linear: Some(linear), program, lazy, weight, length })
     }
 
-    /// What the pattern costs to hold, in instructions.
+    /// The memory of the pattern, in instructions.
     pub(super) fn weight(&self) -> u64 {
         self.weight
     }
 
-    /// Whether each text is judged in time that grows with its length alone.
+    /// Whether a text is matched in time linear in its length.
     pub(super) fn is_linear(&self) -> bool {
         self.linear.is_some()
     }
@@ -84,7 +84,7 @@ impl Pattern {
         }
         match (&self.linear, &self.program) {
             (Some(linear), Some(program)) => {
-                // The linear engine cannot be stopped: it gets what it ends within the steps even at its slowest.
+                // The linear engine cannot be stopped: it is used only if it ends within the steps in the worst case.
                 let slowest = self.slowest(text);
                 if text.len() <= SHORT || slowest > left() / 2 {
                     return program.is_match(text);
@@ -97,13 +97,13 @@ impl Pattern {
                 linear.is_match(text)
             }
             (None, Some(program)) => program.is_match(text),
-            // One of both is there: `compile` sees to it.
+            // `compile` creates at least one of both.
             (None, None) => super::meter::spend(),
         }
     }
 
-    /// The steps of the linear engine at its slowest: it then follows every state at every byte, four of them in the time
-    /// of one of our steps.
+    /// The steps of the linear engine in the worst case: it follows every state at every byte, four of them in the time of one
+    /// step.
     fn slowest(&self, text: &str) -> u64 {
         let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
         bytes.saturating_mul(self.length.max(4)) / 4

@@ -1,10 +1,10 @@
-//! What a pattern that needs look-around is compiled to: one instruction per character and choice.
+//! The program of a pattern with look-around: one instruction per character and choice.
 //!
-//! Plain data. It must never hold more instructions than the limit.
+//! Plain data. It must never have more instructions than the limit.
 
 /// The largest compiled pattern in bytes; nested repeats grow past it and are refused.
 pub(in crate::tools) const MAX_BYTES: usize = 4 * 1024 * 1024;
-/// Instructions at most, with repeats written out.
+/// The maximum number of instructions, with repeats expanded.
 pub(super) const MAX_INSTRUCTIONS: usize = 200_000;
 
 /// A compiled pattern.
@@ -12,11 +12,11 @@ pub(super) const MAX_INSTRUCTIONS: usize = 200_000;
 pub(super) struct Program {
     pub(super) code: Vec<Inst>,
     pub(super) sets: Vec<Set>,
-    /// Places where there is a choice: each is entered once per position.
+    /// The number of choices: each is entered once per position.
     pub(super) choices: u32,
-    /// Positions that are recorded: of groups, where a pattern refers back, and of loops that may stand still.
+    /// The number of recorded positions: of groups, if the pattern has back-references, and of loops that may be empty.
     pub(super) slots: u32,
-    /// Whether the pattern neither looks around nor refers back.
+    /// Whether the pattern has neither look-around nor back-references.
     pub(super) is_regular: bool,
     pub(super) refers_back: bool,
     /// It can only match at the beginning.
@@ -24,7 +24,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// What it costs to hold, on the linear engine too, which writes each character set out.
+    /// Its memory, also on the linear engine, which expands each character set.
     pub(super) fn weight(&self) -> u64 {
         let ranges = |inst: &Inst| match inst {
             Inst::One { set, .. } => self.sets.get(*set as usize).map_or(0, Set::len),
@@ -34,14 +34,13 @@ impl Program {
         u64::try_from(all).unwrap_or(u64::MAX)
     }
 
-    /// The states a match can be in.
+    /// The number of states of a match.
     pub(super) fn length(&self) -> u64 {
         u64::try_from(self.code.len()).unwrap_or(u64::MAX)
     }
 }
 
-/// One instruction. Those that read a character read the one before the position where `back` is set: what a look-behind
-/// holds is read backwards.
+/// One instruction. With `back`, it reads the character before the position: a look-behind is matched backwards.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Inst {
     /// One character of a set.
@@ -49,7 +48,7 @@ pub(super) enum Inst {
         set: u32,
         back: bool,
     },
-    /// First the one, then the other.
+    /// Tries the first target, then the second.
     Split {
         first: u32,
         second: u32,
@@ -57,16 +56,16 @@ pub(super) enum Inst {
     },
     Jump(u32),
     Assert(Assertion),
-    /// What follows up to `next` is tried here, and must lead to [`Inst::Accept`], or must not.
+    /// The instructions up to `next` are tried here, and must lead to [`Inst::Accept`], or must not.
     Look {
         negated: bool,
         next: u32,
     },
-    /// Keeps the position.
+    /// Records the position.
     Save(u32),
-    /// Goes on only if the position moved since it was recorded.
+    /// Continues only if the position has moved since it was recorded.
     Moved(u32),
-    /// What the group of these two slots holds.
+    /// Matches the text of the group with these two slots.
     Back {
         start: u32,
         end: u32,
@@ -76,7 +75,7 @@ pub(super) enum Inst {
     Accept,
 }
 
-/// What holds at a position.
+/// A condition at a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Assertion {
     Start,
@@ -93,7 +92,7 @@ pub(super) enum Set {
     Char(char),
     Any,
     NotNewline,
-    /// Sorted; the bits are ASCII's part.
+    /// Sorted; the bits are the ASCII part.
     Ranges {
         ascii: u128,
         ranges: Box<[(char, char)]>,

@@ -1,4 +1,4 @@
-//! Patterns: the engine each runs on, the same answers as the engines they come from, and the steps they take.
+//! Patterns: the engine of each, the same results as the reference engines, and the number of steps.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn found(pattern: &str, text: &str) -> Result<bool, Stopped> {
     metered(PLENTY, None, || pattern.is_match(text))
 }
 
-/// The result of our own engine, also for a pattern that runs on the linear one.
+/// The result of the backtracking engine, also for a pattern of the linear one.
 fn by_program(pattern: &str, text: &str, steps: u64) -> Result<bool, Stopped> {
     let tree = fancy_regex::Expr::parse_tree(pattern).unwrap();
     let program = compile::program(&tree.expr).unwrap();
@@ -30,7 +30,7 @@ fn the_linear_engine_runs_what_it_can() {
 }
 
 #[test]
-fn looking_around_and_referring_back_mean_what_they_mean_in_javascript() {
+fn look_around_and_back_references_match_as_in_javascript() {
     for (pattern, text, wanted) in [
         ("^(?=.*[A-Z])(?=.*\\d).{8,}$", "Password1", true),
         ("^(?=.*[A-Z])(?=.*\\d).{8,}$", "password1", false),
@@ -62,8 +62,8 @@ fn looking_around_and_referring_back_mean_what_they_mean_in_javascript() {
 }
 
 #[test]
-fn what_looks_around_takes_steps_in_proportion_to_the_text() {
-    // Quadratic, cubic and exponential on an engine that only backtracks.
+fn look_around_needs_steps_in_proportion_to_the_text() {
+    // Quadratic, cubic and exponential on an engine without memory.
     for pattern in [
         "(?<!a+)b",
         "(?=a*)b",
@@ -85,7 +85,7 @@ fn what_looks_around_takes_steps_in_proportion_to_the_text() {
 }
 
 #[test]
-fn what_refers_back_stops_when_its_steps_are_spent() {
+fn back_references_stop_when_the_steps_are_used_up() {
     let pattern = Pattern::compile("^(a*)(a*)(a*)(a*)\\1\\2\\3b$").unwrap();
     let text = "a".repeat(2_000);
     assert_eq!(metered(1_000_000, None, || pattern.is_match(&text)), Err(Stopped::Spent));
@@ -117,7 +117,7 @@ fn other_languages_and_oversized_repeats_are_refused() {
     assert!(Pattern::compile(nested).is_err());
 }
 
-/// Patterns of a small alphabet, so that texts of it match often.
+/// Patterns of a small alphabet, so that its texts match often.
 fn any_pattern() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("a".to_owned()),
@@ -141,7 +141,7 @@ fn any_pattern() -> impl Strategy<Value = String> {
     })
 }
 
-/// By the definition: every position that a part of a pattern can end at.
+/// By the definition: every position at which a part of a pattern can end.
 fn ends(expr: &fancy_regex::Expr, text: &[char], at: usize) -> std::collections::BTreeSet<usize> {
     use fancy_regex::{Assertion, Expr, LookAround};
     let one = |fits: &dyn Fn(char) -> bool| {
@@ -196,7 +196,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
-    fn our_engine_finds_what_the_definition_finds_also_without_memory(
+    fn the_backtracking_engine_agrees_with_the_definition_also_without_memory(
         pattern in any_pattern(), text in "[abc]{0,7}",
     ) {
         let translated = jsonschema_regex::to_rust_regex(&pattern).unwrap();
@@ -208,7 +208,7 @@ proptest! {
         if let Ok(linear) = regex::Regex::new(&translated) {
             prop_assert_eq!(linear.is_match(&text), wanted);
         }
-        // A pattern that refers back has no memory of what was tried.
+        // A pattern with back-references has no memory of tried choices.
         program.refers_back = true;
         let slow = metered(1_000_000, None, || program.is_match(&text));
         prop_assert!(slow == Ok(wanted) || slow == Err(Stopped::Spent));
@@ -216,7 +216,7 @@ proptest! {
 }
 
 #[test]
-fn an_automaton_that_is_built_while_it_reads_agrees_or_gives_up() {
+fn a_lazily_built_automaton_agrees_or_gives_up() {
     let words = "word, ".repeat(20_000);
     let mixed = "ab".repeat(30_000) + "é";
     for source in
@@ -234,7 +234,7 @@ fn an_automaton_that_is_built_while_it_reads_agrees_or_gives_up() {
 }
 
 #[test]
-fn a_long_text_costs_a_step_for_many_bytes() {
+fn a_long_text_costs_one_step_for_many_bytes() {
     let pattern = Pattern::compile(r"^[\w\s.,]*$").unwrap();
     let text = "word, ".repeat(600_000);
     assert_eq!(metered(1_000_000, None, || assert!(pattern.is_match(&text))), Ok(()));

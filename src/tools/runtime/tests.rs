@@ -1,5 +1,5 @@
-//! The runtime against hosts that answer, fail, panic, hang or ignore their signal. Time is tokio's paused clock; overlap
-//! is proved with barriers.
+//! The runtime with hosts that return, fail, panic, hang or ignore their signal. Time is tokio's paused clock; barriers
+//! prove overlap.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,9 +30,9 @@ enum Act {
     Fail,
     Panic,
     PanicAtOnce,
-    /// Never answers and ignores the signal.
+    /// Never returns and ignores the signal.
     Hang,
-    /// Answers with an error when cancelled.
+    /// Returns an error when cancelled.
     Obey,
 }
 
@@ -42,16 +42,16 @@ enum Trace {
     Signalled(usize),
 }
 
-/// A host whose calls do as scripted; the call's id is its number.
+/// A host with scripted calls; the id of a call is its number.
 #[derive(Default)]
 struct Script {
     acts: Vec<Act>,
     trace: Arc<Mutex<Vec<Trace>>>,
-    /// Calls between their begin and their end.
+    /// Calls between their start and their end.
     running: Arc<Mutex<HashMap<usize, ()>>>,
 }
 
-/// Takes a call out of the running ones, also when its future is dropped.
+/// Removes a call from the running ones, also when its future is dropped.
 struct Running(Arc<Mutex<HashMap<usize, ()>>>, usize);
 
 impl Drop for Running {
@@ -139,7 +139,7 @@ async fn parallel_calls_overlap_and_sequential_ones_do_not() {
     let host = Meet(Arc::new(Barrier::new(2)), Arc::default());
     let gate = Gate::default();
     let abort = CancellationToken::new();
-    // 0 and 1 meet at the barrier, so they must overlap; 3 and 4 too, but only after 2.
+    // 0 and 1 wait for each other at the barrier, so they must overlap; 3 and 4 too, but only after 2.
     let modes = [
         ExecutionMode::Parallel,
         ExecutionMode::Parallel,
@@ -156,7 +156,7 @@ async fn parallel_calls_overlap_and_sequential_ones_do_not() {
             })
         })
         .collect();
-    // Awaited in reverse: admission goes by the order of the queue, not of the polls.
+    // Awaited in reverse: the order of the queue decides about admission, not the order of the polls.
     let mut ends: Vec<_> = join_all(calls.into_iter().rev()).await.iter().map(ended).collect();
     ends.reverse();
     let expected: Vec<_> = (0..5).map(|n| (Ending::Completed, n.to_string())).collect();
@@ -181,7 +181,7 @@ async fn a_timeout_cancels_the_token_and_does_not_wait_for_the_host() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_host_hears_of_a_timeout_an_abort_and_a_dropped_call_but_not_of_its_own_answer() {
+async fn the_host_is_notified_of_a_timeout_an_abort_and_a_dropped_call_but_not_of_its_own_result() {
     struct Watch(Arc<Mutex<Vec<CancellationToken>>>);
     impl ToolHost for Watch {
         fn execute(&self, invocation: Invocation, cancel: CancellationToken) -> ToolFuture {
@@ -252,7 +252,7 @@ async fn the_deadline_of_the_run_bounds_a_tool_without_a_limit_and_is_never_retr
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abort_returns_at_once_and_starts_nothing_more() {
+async fn an_abort_returns_immediately_and_starts_no_other_call() {
     let host = Script { acts: vec![Act::Hang, Act::Answer(0)], ..Script::default() };
     let gate = Gate::default();
     let abort = CancellationToken::new();
@@ -369,7 +369,7 @@ proptest! {
                     let on_start = async {
                         starts.lock().unwrap().push(n);
                         let running = host.running.lock().unwrap();
-                        // Whoever runs now, runs beside us.
+                        // The calls that are running now run beside this one.
                         let alone = modes[n] == ExecutionMode::Sequential
                             || running.keys().any(|&other| modes[other] == ExecutionMode::Sequential);
                         assert!(!alone || running.is_empty(), "{n} beside {running:?}");
@@ -388,7 +388,7 @@ proptest! {
             tokio::join!(all, abort_it).0.expect("every call is answered")
         });
 
-        // Calls start in call order, each at most once, and only those that ran have begun.
+        // Calls start in call order, each at most once, and only those that ran have started.
         let starts = starts.into_inner().unwrap();
         let begun: Vec<usize> = (0..acts.len()).filter(|&n| ends[n].ending != Ending::NotStarted).collect();
         prop_assert_eq!(&starts, &begun);

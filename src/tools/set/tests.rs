@@ -1,4 +1,4 @@
-//! Sets of tools: lookup, strict parsing, coercion as pi's users know it, refusals, and hostile schemas.
+//! Sets of tools: lookup, strict parsing, coercion as in pi, errors, and hostile schemas.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn tool(name: &str, schema: &str) -> ToolDefinition {
     }
 }
 
-/// A check with all its steps, where it is.
+/// A check with all its steps, on this thread.
 trait Checked {
     fn prepared(&self, name: &str, arguments_json: &str) -> Result<Prepared, String>;
 }
@@ -38,7 +38,7 @@ fn set(schema: &Value) -> Arc<ToolSet> {
     ToolSet::compile(&[tool("t", &schema.to_string())]).unwrap()
 }
 
-/// What the tool gets for `{"v": given}` under a schema for `v`.
+/// The arguments of the tool for `{"v": given}` and a schema for `v`.
 fn coerced(schema: Value, given: Value) -> Result<Value, String> {
     let set = set(&json!({"type": "object", "properties": {"v": schema}, "required": ["v"]}));
     set.prepared("t", &json!({"v": given}).to_string()).map(|prepared| {
@@ -75,7 +75,7 @@ fn values_are_coerced_as_pi_does() {
         ),
         (json!({"allOf": [{"type": "number"}, {"minimum": 3}]}), json!("4"), json!(4)),
         (json!({"anyOf": [{"type": "number"}, {"type": "null"}]}), json!("4"), json!(4)),
-        // Valid under one alternative: not touched, where ajv would make it a string.
+        // Valid under one alternative: unchanged, where ajv would convert it to a string.
         (json!({"anyOf": [{"type": "string"}, {"type": "number"}]}), json!(4), json!(4)),
         (json!({"type": "number", "const": 5}), json!("5"), json!(5)),
         (
@@ -91,7 +91,7 @@ fn values_are_coerced_as_pi_does() {
             json!({"kind": "b", "n": "5"}),
             json!({"kind": "b", "n": 5}),
         ),
-        // A second round: what is inside the alternative only shows once the first value fits.
+        // A second round: the error inside the alternative appears only once the first value is valid.
         (
             json!({"anyOf": [{"type": "integer", "maximum": 3}, {"type": "integer", "minimum": 10}]}),
             json!("12"),
@@ -103,7 +103,7 @@ fn values_are_coerced_as_pi_does() {
 }
 
 #[test]
-fn what_pi_refuses_is_refused() {
+fn values_that_pi_refuses_are_refused() {
     for (schema, given) in [
         (json!({"type": "number"}), json!("abc")),
         (json!({"type": "number"}), json!("")),
@@ -155,7 +155,7 @@ fn lone_surrogates_are_repaired() {
 }
 
 #[test]
-fn an_unknown_tool_is_answered_with_the_tools_on_offer() {
+fn the_result_of_an_unknown_tool_lists_the_available_tools() {
     let set = ToolSet::compile(&[tool("read", "{}"), tool("write", "{}")]).unwrap();
     assert_eq!(
         set.prepared("raed", "{}"),
@@ -168,7 +168,7 @@ fn an_unknown_tool_is_answered_with_the_tools_on_offer() {
 }
 
 #[test]
-fn a_refusal_names_every_path_and_what_was_expected() {
+fn an_error_names_every_path_and_the_expected_value() {
     let set = set(&json!({
         "type": "object",
         "properties": {
@@ -233,7 +233,7 @@ fn a_schema_that_cannot_be_checked_is_refused_with_its_path() {
 
 #[test]
 fn older_spellings_compile() {
-    // TypeBox writes tuples as draft 7 does; some generators still write draft 4's flags.
+    // TypeBox writes tuples of draft 7; some generators still write flags of draft 4.
     let tuple = json!({"type": "object", "properties": {"v": {
         "type": "array", "items": [{"type": "string"}, {"type": "number"}],
         "additionalItems": false, "minItems": 2, "maxItems": 2,
@@ -261,7 +261,7 @@ fn patterns_run_in_bounded_time_also_with_look_around() {
 
 #[test]
 fn references_cannot_multiply_the_work() {
-    // A language of filters: every level has alternatives that refer back.
+    // A filter language: every level has alternatives with references back.
     let filter = json!({
         "type": "object",
         "properties": {"v": {"$ref": "#/$defs/f"}},
@@ -351,7 +351,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_a_tool_gets_is_always_valid_and_preparing_it_again_changes_nothing(given in any_json()) {
+    fn the_arguments_of_a_tool_are_always_valid_and_preparing_them_again_changes_nothing(given in any_json()) {
         let schema = json!({
             "type": "object",
             "properties": {

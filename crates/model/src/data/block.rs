@@ -14,7 +14,7 @@ pub enum Block {
     Text {
         /// The text.
         text: String,
-        /// JSON text of what else the provider attached to this part (citations, ids, phases), replayed verbatim.
+        /// JSON text of the provider's other fields of this part (citations, ids, phases), replayed verbatim.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         provider_data: Option<String>,
     },
@@ -32,7 +32,7 @@ pub enum Block {
         /// The provider's signature, byte for byte.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
-        /// JSON text of what else the provider attached (reasoning details, the field it came in).
+        /// JSON text of the provider's other fields (reasoning details, the name of the field).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         provider_data: Option<String>,
     },
@@ -40,11 +40,11 @@ pub enum Block {
     RedactedThinking {
         /// The encrypted text, byte for byte.
         data: String,
-        /// JSON text of what else the provider attached, replayed verbatim.
+        /// JSON text of the provider's other fields, replayed verbatim.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         provider_data: Option<String>,
     },
-    /// The model asks for a tool.
+    /// The model calls a tool.
     ToolCall {
         /// The provider's id of the call; unique only within its message.
         id: String,
@@ -56,13 +56,13 @@ pub enum Block {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         #[cfg_attr(feature = "testing", ts(optional, as = "Option<bool>"))]
         incomplete: bool,
-        /// JSON text of what else the provider attached (a thought signature).
+        /// JSON text of the provider's other fields (a thought signature).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         provider_data: Option<String>,
     },
-    /// What a tool answered.
+    /// The result of a tool call.
     ToolResult {
-        /// The provider's id of the call this answers.
+        /// The provider's id of the call.
         tool_call_id: String,
         /// The tool's name.
         tool_name: String,
@@ -71,7 +71,7 @@ pub enum Block {
         /// True when the tool failed; the content then gives the reason.
         is_error: bool,
     },
-    /// A block of the provider that only the provider understands (a web search it ran); replayed verbatim.
+    /// A block that only its provider understands (a web search it ran); replayed verbatim.
     Opaque {
         /// The block's JSON text.
         raw_json: String,
@@ -85,7 +85,7 @@ impl Block {
         Self::Text { text: text.into(), provider_data: None }
     }
 
-    /// Its text, where it is one.
+    /// The text of a text block.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {
@@ -99,7 +99,7 @@ impl Block {
         }
     }
 
-    /// Whether it is what a tool answered.
+    /// Whether it is a tool result.
     #[must_use]
     pub fn is_result(&self) -> bool {
         matches!(self, Self::ToolResult { .. })

@@ -1,4 +1,4 @@
-//! What a budget is for and what it stands at, as a host names and sees it.
+//! Budgets as a host sets and reads them: what one is counted over, its limits, and its balance.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,34 +27,34 @@ impl BudgetPer {
     }
 }
 
-/// A hard limit on what may be spent. A call that could pass it is not made: its run ends with `budget_exceeded`. What was
-/// spent before is read from the ledger when a session, an agent or a day first pays; other processes' later runs are not
-/// seen.
+/// A hard limit on spending. A call that could exceed it is not made: its run ends with `budget_exceeded`. What was
+/// spent before is read from the ledger when a session, an agent or a day first spends; later runs of other processes are
+/// not counted.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BudgetOptions {
     /// What it is counted over.
     pub per: BudgetPer,
-    /// The one session (its label) or agent (its id) it is for. Default: each has its own.
+    /// The only session (its label) or agent (its id) it applies to. Default: each has its own.
     #[serde(default)]
     pub only: Option<String>,
     /// Tokens, prompt and answer, as the provider counts them.
     #[serde(default)]
     pub max_tokens: Option<u64>,
-    /// US dollars, by the catalogue's prices or the model's declared `cost`. A model without a price cannot be asked.
+    /// US dollars, by the catalogue's prices or the model's declared `cost`. A model without a price cannot be called.
     #[serde(default)]
     pub max_cost: Option<f64>,
 }
 
-/// What a budget stands at.
+/// The balance of a budget.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetState {
     /// What it is counted over.
     pub per: BudgetPer,
-    /// Whose it is: the turn's id, the session's label, the agent's id, or the date (UTC, `2026-01-31`).
+    /// Its key: the turn's id, the session's label, the agent's id, or the date (UTC, `2026-01-31`).
     pub key: String,
     /// Its limit in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,22 +66,22 @@ pub struct BudgetState {
     pub used_tokens: u64,
     /// US dollars spent, where they are known.
     pub used_cost: f64,
-    /// Tokens held back for calls under way, at their worst.
+    /// Tokens reserved for calls under way, at their largest possible size.
     pub held_tokens: u64,
-    /// US dollars held back for calls under way.
+    /// US dollars reserved for calls under way.
     pub held_cost: f64,
 }
 
-/// Whose spending is asked for.
+/// Which spending a query reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpentBy {
-    /// A turn that goes on.
+    /// A turn under way.
     Turn(String),
     /// A session, by its label.
     Session(String),
     /// An agent, by its id.
     Agent(String),
-    /// Everybody, from a time in Unix milliseconds on and before another.
+    /// All sessions, from one time in Unix milliseconds until before another.
     Between(i64, i64),
 }
 

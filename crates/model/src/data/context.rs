@@ -1,4 +1,4 @@
-//! What the broker hands in: the broker interface's `AssembledContext`, parsed.
+//! What the broker passes in: the broker interface's `AssembledContext`, parsed.
 //!
 //! It must never hold a function or a signal: those stay in the host.
 
@@ -9,14 +9,14 @@ use serde_json::value::RawValue;
 
 use crate::{Message, ModelName, RequestOptions, ToolDefinition};
 
-/// Which part the agent plays.
+/// The role of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum AgentRole {
-    /// Talks to the person and hands out work.
+    /// Talks to the user and delegates work.
     Manager,
-    /// Does a piece of work.
+    /// Does delegated work.
     Worker,
     /// Both.
     Unified,
@@ -34,7 +34,7 @@ impl AgentRole {
     }
 }
 
-/// How much the model may think. Exactly one way is used, by what the model supports.
+/// How much the model may think. Exactly one field is sent, by what the model supports.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -50,7 +50,7 @@ pub struct ThinkingConfig {
     pub effort: Option<ThinkingEffort>,
 }
 
-/// The ways to ask for thinking.
+/// The thinking modes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -79,10 +79,10 @@ pub enum ThinkingEffort {
 }
 
 impl ThinkingEffort {
-    /// The least budget in tokens that an API takes.
+    /// The smallest budget in tokens that an API accepts.
     pub const LEAST_BUDGET: u64 = 1_024;
 
-    /// The providers' word for it.
+    /// The providers' name for it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -96,7 +96,7 @@ impl ThinkingEffort {
         }
     }
 
-    /// What a budget in tokens comes to, for an API that only knows efforts.
+    /// The effort for a budget in tokens, for an API that has only efforts.
     #[must_use]
     pub fn of_budget(tokens: u64) -> Self {
         match tokens {
@@ -106,7 +106,7 @@ impl ThinkingEffort {
         }
     }
 
-    /// The budget in tokens that it comes to, for a model that only knows budgets.
+    /// The budget in tokens for an effort, for a model that has only budgets.
     #[must_use]
     pub fn budget(self) -> u64 {
         match self {
@@ -118,7 +118,7 @@ impl ThinkingEffort {
         }
     }
 
-    /// The nearest of low, medium and high, for an API that knows no others.
+    /// The nearest of low, medium and high, for an API that has no others.
     #[must_use]
     pub fn of_three(self) -> Self {
         match self {
@@ -159,25 +159,25 @@ pub struct TokenBudget {
 pub struct AssembledContext {
     /// Layer 1.
     pub system_prompt: String,
-    /// Layer 2, where the host gave it; else the ledger's.
+    /// Layer 2, where the host passed it; otherwise the ledger's.
     pub history: Option<Vec<Message>>,
     /// Layer 3.
     pub current_message: Message,
     /// The tools on offer.
     pub tools: Vec<ToolDefinition>,
-    /// The JSON text they came as: the key of a compiled set in the cache.
+    /// Their JSON text as it was passed: the key of a compiled set in the cache.
     pub tools_json: String,
     /// The model's id.
     pub model: String,
     /// The provider's name in the engine's options.
     pub provider: String,
-    /// The models to go to when it fails; the engine's where `None`.
+    /// The fallback models; the engine's where `None`.
     pub fallbacks: Option<Vec<ModelName>>,
     /// The only profile of its provider that is used.
     pub auth_profile_id: Option<String>,
     /// How much to think.
     pub thinking_config: Option<ThinkingConfig>,
-    /// What the requests contain beside the conversation.
+    /// The options of the requests, beside the conversation.
     pub request: Arc<RequestOptions>,
     /// Cap of one answer in tokens.
     pub max_response_tokens: Option<u64>,
@@ -193,7 +193,7 @@ pub struct AssembledContext {
     pub session_label: String,
     /// The turn this one follows; the session's head where `None`.
     pub parent_turn_id: Option<String>,
-    /// The part the agent plays.
+    /// The role of the agent.
     pub role: AgentRole,
     /// The toolset's name, for the ledger.
     pub toolset_name: String,
@@ -203,9 +203,9 @@ pub struct AssembledContext {
     pub source_event_id: Option<String>,
     /// The workspace's root.
     pub workspace_path: String,
-    /// Where the answer goes; handed through in `stream_start` as JSON text.
+    /// The destination of the answer; passed through in `stream_start` as JSON text.
     pub target: Option<Box<RawValue>>,
-    /// Model calls at most (docs/rules/turns-and-streams.md#iteration-limit; default 25).
+    /// The maximum number of model calls (docs/rules/turns-and-streams.md#iteration-limit; default 25).
     pub max_iterations: u32,
     /// Limit of one tool in milliseconds, where the tool names none.
     pub tool_timeout_ms: Option<u64>,

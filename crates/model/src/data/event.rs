@@ -1,6 +1,6 @@
 //! The events of a run while it runs: the broker interface's six StreamEvents, each with `seq`, and the phases of `onAgentEvent`.
 //!
-//! Order and multiplicity are docs/rules/turns-and-streams.md#stream-start; this file only names the shapes.
+//! Order and multiplicity are in docs/rules/turns-and-streams.md#stream-start; this file only defines the shapes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -12,19 +12,19 @@ use crate::{CacheBreak, CallPurpose, FailureKind, ModelName};
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum StreamEvent {
-    /// Once per run, before any call of a provider.
+    /// Once per run, before any provider call.
     StreamStart {
         /// The host's id of the run.
         run_id: String,
         /// The session the run belongs to.
         session_label: String,
-        /// What the context gave as `target`, or null.
+        /// The `target` of the context, or null.
         #[cfg_attr(feature = "testing", ts(type = "DeliveryTarget"))]
         target: Option<Box<RawValue>>,
         /// The event's number.
         seq: u64,
     },
-    /// A piece of visible text.
+    /// A delta of visible text.
     Token {
         /// The text.
         text: String,
@@ -47,12 +47,12 @@ pub enum StreamEvent {
         /// One line about the outcome, at most 200 characters.
         #[serde(skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
-        /// The assistant message that asked.
+        /// The assistant message with the call.
         message_id: String,
         /// The event's number.
         seq: u64,
     },
-    /// A piece of shown reasoning.
+    /// A delta of shown reasoning.
     Reasoning {
         /// The text.
         text: String,
@@ -64,44 +64,44 @@ pub enum StreamEvent {
         #[serde(skip_serializing_if = "Option::is_none")]
         seq_from: Option<u64>,
     },
-    /// Another model is called from here on: the one before failed. Only where no token of a message was delivered yet.
+    /// The run continues with another model because the previous one failed. Only before any token of a message was delivered.
     ModelSwitch {
         /// The model that failed.
         from: ModelName,
-        /// The model that is asked now.
+        /// The model that is called now.
         to: ModelName,
         /// Why.
         reason: FailureKind,
         /// The event's number.
         seq: u64,
     },
-    /// The next request waits: for a retry, for a profile that cools down, or for room in a rate limit.
+    /// The next request waits: for a retry, for a profile that cools down, or for a rate limit.
     Waiting {
         /// Why.
         reason: FailureKind,
         /// What the request is for: the run's next answer, or a summary.
         purpose: CallPurpose,
-        /// The attempt that is made after it, from 1.
+        /// The number of the attempt that follows, from 1.
         attempt: u32,
-        /// Whom it asks.
+        /// The provider.
         provider: String,
-        /// The model it asks.
+        /// The model.
         model: String,
-        /// The auth profile that is waited for; absent where the server needs none.
+        /// The auth profile that cools down; absent where the server needs none.
         #[serde(skip_serializing_if = "Option::is_none")]
         profile_id: Option<String>,
-        /// When it ends, in Unix milliseconds; absent where that is not known (other calls go before it).
+        /// When the wait ends, in Unix milliseconds; absent where that is unknown (other calls are sent first).
         #[serde(skip_serializing_if = "Option::is_none")]
         until: Option<i64>,
-        /// How long it takes, in milliseconds; absent where that is not known.
+        /// How long the wait takes, in milliseconds; absent where that is unknown.
         #[serde(skip_serializing_if = "Option::is_none")]
         ms: Option<u64>,
         /// The event's number.
         seq: u64,
     },
-    /// The provider's prompt cache was of less use than it should have been: emitted after the answer that showed it.
+    /// The provider's prompt cache was read less than expected: emitted after the answer that showed it.
     CacheBreak {
-        /// What broke, and what it cost.
+        /// The cause and the cost.
         cache_break: Box<CacheBreak>,
         /// The event's number.
         seq: u64,
@@ -118,7 +118,7 @@ pub enum StreamEvent {
         /// The event's number.
         seq: u64,
     },
-    /// The run failed; instead of the final `stream_end`.
+    /// The run failed; emitted instead of the final `stream_end`.
     StreamError {
         /// The error's message.
         error: String,
@@ -130,7 +130,7 @@ pub enum StreamEvent {
 }
 
 impl StreamEvent {
-    /// The event under another number.
+    /// The event with another number.
     #[must_use]
     pub fn numbered(mut self, number: u64) -> Self {
         match &mut self {
@@ -155,7 +155,7 @@ impl StreamEvent {
 pub enum ToolStatus {
     /// The side effect is about to begin.
     Started,
-    /// It answered.
+    /// It returned.
     Completed,
     /// It failed; the model reads the reason.
     Failed,

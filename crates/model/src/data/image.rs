@@ -1,6 +1,6 @@
-//! What an image block must be for any provider to take it. It must never decode a whole image: a request may hold many.
+//! Which image blocks a provider accepts. It must never decode a whole image: a request may contain many.
 
-/// Whether a text is base64 as every API reads it: the standard alphabet, padded, without line breaks, not empty.
+/// Whether a text is base64 that every API accepts: the standard alphabet, padded, without line breaks, not empty.
 #[must_use]
 pub fn is_base64(text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -15,7 +15,7 @@ mod tests {
     use super::is_base64;
 
     #[test]
-    fn only_padded_standard_base64_is_taken() {
+    fn only_padded_standard_base64_is_accepted() {
         for good in ["AAAA", "AAA=", "AA==", "+/9z", "iVBORw0KGgo="] {
             assert!(is_base64(good), "{good}");
         }

@@ -1,6 +1,6 @@
-//! A turn that was begun and has not ended: what the ledger knows of it, and its public face.
+//! A turn that was begun and has not ended: what the ledger has of it, and its public form.
 //!
-//! It must never hold the history before it, a function, or a header: a resumed run reads or is given them anew.
+//! It must never hold the history before it, a function, or a header: a resumed run reads or receives them again.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{
     PromptCache, ReplayClass, ResponseFormat, ThinkingConfig, TokenBudget, TokenUsage, ToolChoice,
 };
 
-/// What a run has counted, beside its messages and calls.
+/// The counters of a run, beside its messages and calls.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Progress {
@@ -39,7 +39,7 @@ pub struct OpenCall {
     pub row: AgentToolCall,
     /// What its tool declared.
     pub replay: ReplayClass,
-    /// Whether its side effect may have begun.
+    /// Whether its side effect may have started.
     pub begun: bool,
 }
 
@@ -56,11 +56,11 @@ pub struct OpenTurn {
     pub parent_turn_id: Option<String>,
     /// The session's head when it began.
     pub expected_head: Option<String>,
-    /// Whether the session's head is another by now.
+    /// Whether the session's head has moved since.
     pub moved: bool,
     /// The event that triggered it.
     pub source_event_id: Option<String>,
-    /// Where its answer goes: JSON.
+    /// The destination of its answer: JSON.
     pub target: Option<String>,
     /// Unix milliseconds.
     pub started_at: i64,
@@ -72,13 +72,13 @@ pub struct OpenTurn {
     pub messages: Vec<Message>,
     /// Its calls so far, in order.
     pub calls: Vec<OpenCall>,
-    /// What it had counted.
+    /// Its counters.
     pub progress: Progress,
-    /// Its context without history, headers and the message that asked: JSON that [`crate::parse_context`] reads.
+    /// Its context without history, headers and current message: JSON that [`crate::parse_context`] reads.
     pub context: String,
-    /// Whether that text is another than the one that was written: nothing in it may be believed then.
+    /// Whether that text differs from the one that was written: then it must not be used.
     pub altered: bool,
-    /// The epoch of the lease it is open under.
+    /// The epoch of its lease.
     pub epoch: i64,
 }
 
@@ -87,19 +87,19 @@ pub struct OpenTurn {
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct InterruptedCall {
-    /// The call. `running`: it had begun, and its outcome is not known.
+    /// The call. `running`: it had started, and its outcome is unknown.
     #[serde(flatten)]
     pub call: AgentToolCall,
-    /// What its tool declared may be done with it.
+    /// Its replay class.
     pub replay: ReplayClass,
 }
 
-/// A turn that was begun, has not ended, and runs nowhere: its process is gone, or lost its lease.
+/// A turn that was begun, has not ended, and runs nowhere: its process ended, or lost its lease.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct InterruptedTurn {
-    /// The turn's ULID: what `resume` and `discard` take.
+    /// The turn's ULID: the argument of `resume` and `discard`.
     pub turn_id: String,
     /// The host's id of the run.
     pub run_id: String,
@@ -107,8 +107,8 @@ pub struct InterruptedTurn {
     pub session_label: String,
     /// The turn it follows; null for a root.
     pub parent_turn_id: Option<String>,
-    /// False: the session has gone on without it, so it can only be discarded; or its stored context was altered
-    /// from outside, and it can only be left.
+    /// False: the session has continued without it, so it can only be discarded; or its stored context was altered
+    /// from outside, and it can only be left as it is.
     pub resumable: bool,
     /// Unix milliseconds.
     pub started_at: i64,
@@ -146,7 +146,7 @@ impl From<OpenTurn> for InterruptedTurn {
     }
 }
 
-/// A context as it is stored: field by field, the host's own JSON byte for byte.
+/// The stored form of a context: field by field, the host's own JSON byte for byte.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct StoredContext<'a> {
@@ -194,8 +194,8 @@ fn choice<S: Serializer>(choice: &Option<&ToolChoice>, serializer: S) -> Result<
 }
 
 impl AssembledContext {
-    /// The context as a resumption needs it: JSON that [`crate::parse_context`] reads once the run's own fields (its id,
-    /// session and message) are put back. Without history and headers: those may be long, or secret.
+    /// The context that a resumption needs: JSON that [`crate::parse_context`] reads once the run's own fields (its id,
+    /// session and message) are added. Without history and headers: those may be long, or secret.
     #[must_use]
     pub fn kept_json(&self) -> String {
         let request = &self.request;
@@ -227,16 +227,16 @@ impl AssembledContext {
             coalesce: self.coalesce,
             detached: self.detached,
         };
-        // Strings, numbers, and JSON that was read as such: serde_json has no error for them.
+        // Strings, numbers, and parsed JSON: serde_json cannot fail on them.
         serde_json::to_string(&stored).unwrap_or_default()
     }
 }
 
 impl OpenTurn {
-    /// The stored context with the run's own fields put back: what [`crate::parse_context`] reads.
+    /// The stored context with the run's own fields added: JSON that [`crate::parse_context`] reads.
     ///
     /// # Errors
-    /// A stored context that is no JSON object, or not the one that was written.
+    /// The stored context is no JSON object, or not the one that was written.
     pub fn context_json(&self) -> Result<String, serde_json::Error> {
         if self.altered {
             return Err(serde::de::Error::custom("it is not the context that was written"));
@@ -244,7 +244,7 @@ impl OpenTurn {
         self.with_names(serde_json::from_str(&self.context)?)
     }
 
-    /// A context with the turn's names and nothing else, for closing a turn whose own was altered.
+    /// A context with the turn's names only, to close a turn with an altered context.
     ///
     /// # Errors
     /// The row's values have no JSON.
@@ -270,7 +270,7 @@ impl OpenTurn {
         put("runId", to_raw_value(&self.run_id)?);
         put("sessionLabel", to_raw_value(&self.session_label)?);
         put("sourceEventId", to_raw_value(&self.source_event_id)?);
-        // Stands in for the turn's own, which is among its messages.
+        // A placeholder: the turn's own message is among its messages.
         put("currentMessage", to_raw_value(&Asked { role: "user", content: "(resumed)" })?);
         if let Some(target) = &self.target {
             put("target", RawValue::from_string(target.clone())?);

@@ -1,23 +1,24 @@
-//! Messages: ordered blocks with provenance, and their flat public face.
+//! Messages: ordered blocks with provenance, and their flat public form.
 //!
-//! The broker interface's `content` and `thinking` strings are derived from the blocks, never the other way round (docs/rules/faults.md#verbatim-replay).
+//! The broker interface's `content` and `thinking` strings are derived from the blocks, never the other way round
+//! (docs/rules/faults.md#verbatim-replay).
 
 use serde::{Deserialize, Serialize};
 
 use crate::Block;
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The person, or the event that stands for one.
+    /// The user, or an event in the name of one.
     User,
     /// The model.
     Assistant,
     /// The host.
     System,
-    /// A tool's answer.
+    /// The result of a tool call.
     Tool,
 }
 
@@ -34,7 +35,7 @@ impl Role {
     }
 }
 
-/// Where an assistant message came from: what decides whether opaque blocks may be replayed.
+/// The origin of an assistant message: it decides whether opaque blocks may be replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
@@ -43,7 +44,7 @@ pub struct Provenance {
     pub provider: String,
     /// The wire API: `anthropic-messages`, `openai-chat`, …
     pub api: String,
-    /// The model that was asked.
+    /// The model that was called.
     pub model: String,
     /// The provider's id of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,7 +57,7 @@ pub struct Provenance {
 pub struct Message {
     /// The engine's ULID.
     pub id: String,
-    /// Who speaks.
+    /// The author.
     pub role: Role,
     /// The parts, in order.
     pub blocks: Vec<Block>,
@@ -106,7 +107,7 @@ impl Message {
         out
     }
 
-    /// Whether the model speaks.
+    /// Whether it is an assistant message.
     #[must_use]
     pub fn is_assistant(&self) -> bool {
         match self.role {
@@ -115,7 +116,7 @@ impl Message {
         }
     }
 
-    /// The blocks of messages that become one, the tools' results before all others.
+    /// The blocks of messages that are merged into one, tool results before all others.
     pub fn results_first(messages: &[Self]) -> impl Iterator<Item = &Block> {
         let blocks = || messages.iter().flat_map(|message| &message.blocks);
         blocks()
@@ -123,7 +124,7 @@ impl Message {
             .chain(blocks().filter(|block| !block.is_result()))
     }
 
-    /// The call a `tool` message answers, and whether it failed.
+    /// The call of a `tool` message, and whether it failed.
     #[must_use]
     pub fn tool_result(&self) -> Option<(&str, bool)> {
         self.blocks.iter().find_map(|block| match block {
@@ -147,7 +148,7 @@ impl Message {
 pub struct AgentMessage {
     /// The engine's ULID.
     pub id: String,
-    /// Who speaks.
+    /// The author.
     pub role: Role,
     /// The visible text.
     pub content: String,
@@ -158,15 +159,15 @@ pub struct AgentMessage {
     /// The shown reasoning (assistant messages).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<String>,
-    /// The provider's id of the call this answers (tool messages).
+    /// The provider's id of the call (tool messages).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
     /// True when the tool failed (tool messages).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_error: Option<bool>,
-    /// The parts, in order: what the ledger stores and the provider gets back.
+    /// The parts, in order, as the ledger stores them and the provider gets them back.
     pub blocks: Vec<Block>,
-    /// Where an assistant message came from.
+    /// The origin of an assistant message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
     /// The provider's own stop reason (assistant messages).
@@ -208,10 +209,10 @@ impl From<AgentMessage> for Message {
     }
 }
 
-/// How a summary begins where it stands in a conversation (docs/rules/compaction.md#summary-message).
+/// The prefix of a summary in a conversation (docs/rules/compaction.md#summary-message).
 const SUMMARY_PREFIX: &str = "[Previous conversation summary]:";
 
-/// A summary as the message that stands for what it sums up; one that begins so already stays as it is.
+/// The text of a summary message; a text that already has the prefix is unchanged.
 #[must_use]
 pub fn summary_text(summary: &str) -> String {
     if summary.starts_with(SUMMARY_PREFIX) {
@@ -221,7 +222,7 @@ pub fn summary_text(summary: &str) -> String {
     }
 }
 
-/// The summary within such a message.
+/// The summary in such a text, without the prefix.
 #[must_use]
 pub fn summary_of(text: &str) -> &str {
     text.strip_prefix(SUMMARY_PREFIX).unwrap_or(text).trim()

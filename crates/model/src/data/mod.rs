@@ -1,4 +1,4 @@
-//! The data of the engine: what a host hands in and reads back, what a provider answers, what the ledger stores.
+//! The data of the engine: what a host passes in and reads back, what a provider returns, what the ledger stores.
 //!
 //! Plain values and serde. It must never know a port, do I/O or read a clock.
 

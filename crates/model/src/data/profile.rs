@@ -1,4 +1,4 @@
-//! An auth profile's state: when it was used, how it failed, and until when it is left alone (docs/rules/failover.md#profile-state).
+//! An auth profile's state: when it was used, how it failed, and until when it cools down (docs/rules/failover.md#profile-state).
 //!
 //! It must never hold a key: the ledger stores it and a host reads it.
 
@@ -11,7 +11,7 @@ use crate::FailureKind;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 pub struct ModelName {
-    /// The provider's name among the engine's; left out, the run's, or the one that knows the model.
+    /// The provider's name among the engine's; default: the run's, or the one that has the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// The model's id.
@@ -48,7 +48,7 @@ impl<'de> Deserialize<'de> for ModelName {
     }
 }
 
-/// What a key is.
+/// The kind of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -76,12 +76,12 @@ impl AuthType {
     }
 }
 
-/// A time in which a profile is not asked.
+/// A time in which a profile is not used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct ProfileWindow {
-    /// The model it is for; null for all of the profile's.
+    /// The model it applies to; null for all models of the profile.
     pub model: Option<String>,
     /// Why.
     pub reason: FailureKind,
@@ -99,15 +99,15 @@ pub struct ProfileUsage {
     pub last_used_at: Option<i64>,
     /// When it last failed: Unix milliseconds.
     pub last_failure_at: Option<i64>,
-    /// Failures since nothing was cooling down.
+    /// Failures since no window was active.
     pub failures: u32,
-    /// Billing and permanent refusals in a row.
+    /// Consecutive billing and permanent auth failures.
     pub refusals: u32,
-    /// The windows; those that are over may still be among them.
+    /// The windows; expired ones may still be among them.
     pub windows: Vec<ProfileWindow>,
 }
 
-/// An auth profile as a host is shown it.
+/// An auth profile as a host sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
@@ -116,15 +116,15 @@ pub struct ProfileState {
     pub id: String,
     /// The provider it is for.
     pub provider: String,
-    /// What its key is.
+    /// The kind of its key.
     #[serde(rename = "type")]
     pub kind: AuthType,
-    /// False: it is left alone now, whatever the model.
+    /// False: it cools down now, whatever the model.
     pub available: bool,
     /// When it was last used, in Unix milliseconds; null for never.
     pub last_used_at: Option<i64>,
     /// When it last failed, in Unix milliseconds; null for never.
     pub last_failure_at: Option<i64>,
-    /// The windows in which it is left alone, that are not over.
+    /// The windows in which it is not used, without expired ones.
     pub windows: Vec<ProfileWindow>,
 }

@@ -1,6 +1,6 @@
-//! What a run comes to: the broker interface's `AgentResult` with the ledger's and the wallet's view of it.
+//! The result of a run: the broker interface's `AgentResult`, with what the ledger stored and what it cost.
 //!
-//! It must never be half: every field is set for every stop reason.
+//! It must never be partial: every field is set for every stop reason.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -16,7 +16,7 @@ pub enum StopReason {
     EndTurn,
     /// The output cap was reached.
     MaxTokens,
-    /// The iteration cap was reached while tools were asked for.
+    /// The iteration cap was reached while tool calls were pending.
     ToolUse,
     /// `timeoutMs` passed.
     Timeout,
@@ -41,7 +41,7 @@ impl StopReason {
     }
 }
 
-/// Where a tool call stands.
+/// The status of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -50,7 +50,7 @@ pub enum ToolCallStatus {
     Pending,
     /// Begun.
     Running,
-    /// Answered.
+    /// Succeeded.
     Completed,
     /// Failed.
     Failed,
@@ -78,7 +78,7 @@ pub struct AgentToolCall {
     pub id: String,
     /// The tool.
     pub tool_name: String,
-    /// The arguments the tool got: parsed, coerced and valid; `{}` where they never were.
+    /// The arguments that the tool received: parsed, coerced and valid; `{}` where they never became valid.
     #[cfg_attr(feature = "testing", ts(type = "Record<string, unknown>"))]
     pub params: Box<RawValue>,
     /// What the tool returned.
@@ -88,7 +88,7 @@ pub struct AgentToolCall {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Where it stands.
+    /// Its status.
     pub status: ToolCallStatus,
     /// Unix milliseconds.
     pub started_at: i64,
@@ -103,12 +103,12 @@ pub struct AgentToolCall {
     /// The engine's ULID of the call: the tool's idempotency key and the ledger's id.
     #[serde(default)]
     pub call_id: String,
-    /// The assistant message that asked.
+    /// The assistant message with the call.
     #[serde(default)]
     pub message_id: String,
 }
 
-/// What a call of a model is for.
+/// The purpose of a call of a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -116,9 +116,9 @@ pub enum CallPurpose {
     /// The next answer of a run.
     #[default]
     Run,
-    /// A summary, so that a conversation fits its window.
+    /// A summary for a compaction.
     Summary,
-    /// The number of tokens of a prompt.
+    /// A count of the tokens of a prompt.
     Count,
 }
 
@@ -138,55 +138,55 @@ impl CallPurpose {
     }
 }
 
-/// One attempt at a provider, as the result and the ledger's `attempts_json` have it.
+/// One attempt at a provider, as it is in the result and in the ledger's `attempts_json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
-    /// What the call was for; absent for an answer of the run.
+    /// The purpose of the call; absent for an answer of the run.
     #[serde(default, skip_serializing_if = "CallPurpose::is_run")]
     #[cfg_attr(feature = "testing", ts(optional, as = "Option<CallPurpose>"))]
     pub purpose: CallPurpose,
-    /// The provider asked.
+    /// The provider.
     pub provider: String,
-    /// The model asked.
+    /// The model.
     pub model: String,
     /// The auth profile used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile_id: Option<String>,
-    /// True when a complete response came back.
+    /// True when a complete response was received.
     pub ok: bool,
     /// The HTTP status, where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The failure's kind; `refusal` also of a response that came whole.
+    /// The failure's kind; `refusal` also for a complete response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<crate::FailureKind>,
     /// How long it took, in milliseconds.
     pub ms: u64,
-    /// What it used; absent where nothing was reported and nothing came.
+    /// Its usage; absent where nothing was reported and nothing was received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenUsage>,
     /// True where a part of `usage` is an estimate: nothing was reported, or a placeholder.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(feature = "testing", ts(optional, as = "Option<bool>"))]
     pub usage_estimated: bool,
-    /// What that cost in US dollars, where the price is known.
+    /// Its cost in US dollars, where the price is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// How long it was held back before, for its provider's rate limits; absent where it was not. Not part of `ms`.
+    /// How long it waited for its provider's rate limits before it was sent; absent where it did not. Not part of `ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_ms: Option<u64>,
 }
 
-/// Something the engine did otherwise than the context asked, without failing for it. Reported once a run.
+/// A setting of the context that the engine did not follow, without a failure. Reported once per run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
 pub struct RunWarning {
     /// A stable code: `unsupported_option`, `unusable_image`, …
     pub code: String,
-    /// The context's field, where it is about one: `temperature`, `metadata.team`.
+    /// The context's field, if it concerns one: `temperature`, `metadata.team`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// What was left out, and why.
@@ -194,7 +194,7 @@ pub struct RunWarning {
 }
 
 impl RunWarning {
-    /// An option that the API or the model has no place for: the request went out without it.
+    /// An option that the API or the model does not support: the request was sent without it.
     #[must_use]
     pub fn unsupported(field: impl Into<String>, why: &str) -> Self {
         let field = field.into();
@@ -229,7 +229,7 @@ pub struct CompactionResult {
     pub duration_ms: u64,
     #[cfg_attr(feature = "testing", ts(type = "'context_limit' | 'overflow_recovery'"))]
     pub trigger: String,
-    /// What made the room.
+    /// The strategy that was used.
     #[serde(default = "CompactionResult::summary_type")]
     #[cfg_attr(
         feature = "testing",
@@ -244,7 +244,7 @@ impl CompactionResult {
     }
 }
 
-/// The broker interface's `AgentResult`, with what the ledger and the wallet know of it.
+/// The broker interface's `AgentResult`, with what the ledger stored and what it cost.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
@@ -259,7 +259,7 @@ pub struct AgentResult {
     pub blocks: Vec<crate::Block>,
     /// All tool calls with their results.
     pub tool_calls: Vec<AgentToolCall>,
-    /// The sum over all calls of the provider. Those of a compaction are in the compaction's own turn, where it has one.
+    /// The sum over all provider calls. Those of a compaction are in the compaction's own turn, where it has one.
     pub usage: TokenUsage,
     /// True when a call reported no usage, or a placeholder, and an estimate was counted in its place.
     pub usage_estimated: bool,
@@ -276,28 +276,28 @@ pub struct AgentResult {
     /// Why the run failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<AgentError>,
-    /// The compaction that was needed.
+    /// The compaction of this run, if one was needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction: Option<CompactionResult>,
-    /// True when the ledger has the turn where it belongs; false without a ledger or with a `persistError`.
+    /// True when the ledger has the turn in the session's thread; false without a ledger or with a `persistError`.
     pub persisted: bool,
-    /// Why the ledger does not have it. With `stale_head` it does, beside the session's thread: another process had moved the
-    /// session on meanwhile, and its pointer stayed.
+    /// Why the ledger does not have it. With `stale_head` it has the turn beside the session's thread: another process had
+    /// moved the session's pointer meanwhile, and the pointer was not changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persist_error: Option<PersistError>,
-    /// Every attempt at a provider, those of summaries among them.
+    /// Every attempt at a provider, those of summaries included.
     pub attempts: Vec<Attempt>,
     /// Steered messages that no model call has seen, because the run ended first.
     #[serde(default)]
     pub undelivered_steering: Vec<String>,
-    /// The budget as it was after the last call: what the model takes, what is reserved, and what the context uses. Absent
-    /// where no call was about to be made.
+    /// The token budget after the last call: the window, the reserves, and what the context uses. Absent where no call was
+    /// prepared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_budget: Option<crate::TokenBudget>,
-    /// What the context asked for and the requests could not contain; warnings of the guard and of a failed compaction.
+    /// Options of the context that the requests could not contain; warnings of the guard and of a failed compaction.
     #[serde(default)]
     pub warnings: Vec<RunWarning>,
-    /// Where the provider's prompt cache was of less use than it should have been.
+    /// Breaks of the provider's prompt cache.
     #[serde(default)]
     pub cache_breaks: Vec<crate::CacheBreak>,
 }

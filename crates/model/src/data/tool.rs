@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// How a tool may run beside the others of the same message.
+/// How a tool may run beside the other calls of the same message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -24,9 +24,9 @@ pub enum ExecutionMode {
 pub enum ReplayClass {
     /// No side effect: run it again.
     Pure,
-    /// Same key, same effect: run it again with the same idempotency key.
+    /// The same key has the same effect: run it again with the same idempotency key.
     Idempotent,
-    /// The tool can be asked what happened.
+    /// The tool can report what happened.
     Reconcilable,
     /// Never run again.
     #[default]
@@ -46,14 +46,14 @@ impl ReplayClass {
     }
 }
 
-/// The error of a call that a crash left in doubt and whose outcome nobody knows.
+/// The error of a call whose outcome is unknown after a crash.
 pub const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 
-/// What the model reads of such a call.
+/// What the model reads as the result of such a call.
 pub const OUTCOME_UNKNOWN_TEXT: &str = "outcome_unknown: the process ended while this tool ran, and whether it had \
     its effect is not known. Find out before you call it again.";
 
-/// One tool on offer. `parameters` is JSON Schema (2020-12), passed to the model whole.
+/// One tool. `parameters` is JSON Schema (2020-12), passed to the model whole.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolDefinition {

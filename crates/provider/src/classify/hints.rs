@@ -1,19 +1,19 @@
-//! What a provider sends about retrying: `Retry-After` in all its spellings, reset headers, and times in the text.
+//! Retry hints of a provider: `Retry-After` in all its spellings, reset headers, and times in the text.
 //!
-//! Nonsense (negative, past, zero, not a number, beyond 24 days) counts as absent. It must never read a clock.
+//! An invalid value (negative, past, zero, not a number, beyond 24 days) counts as absent. It must never read a clock.
 
 use std::time::Duration;
 
 use super::times::{millis, reset_time, retry_after, server_now, spoken_duration};
 
-/// What a header counts a wait in.
+/// The unit of a header.
 enum Unit {
     Milliseconds,
     SecondsOrDate,
 }
 
-/// Headers that name a wait; the first one that makes sense counts. The server's own word comes first, and the more precise
-/// one of it; a gateway that has none hands on its upstream's (LiteLLM).
+/// Headers with a wait; the first valid one counts. The server's own headers are first, the more precise one before the
+/// other; a gateway without its own forwards its upstream's (LiteLLM).
 const WAITS: &[(&str, Unit)] = &[
     ("retry-after-ms", Unit::Milliseconds),
     ("retry-after", Unit::SecondsOrDate),
@@ -21,7 +21,7 @@ const WAITS: &[(&str, Unit)] = &[
     ("llm_provider-retry-after", Unit::SecondsOrDate),
 ];
 
-/// Header pairs: what is left, and when it comes back.
+/// Header pairs: the remainder of a limit, and its reset.
 const RESETS: &[(&str, &str)] = &[
     ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
     ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
@@ -35,13 +35,13 @@ const RESETS: &[(&str, &str)] = &[
     ("ratelimit-remaining", "ratelimit-reset"),
 ];
 
-/// The wait the headers ask for. Reset headers count only where their budget is used up.
+/// The wait in the headers. Reset headers count only if their limit is used up.
 pub(super) fn from_headers(
     header: &dyn Fn(&str) -> Option<String>,
     rate_limited: bool,
     now_ms: i64,
 ) -> Option<Duration> {
-    // A date is the server's: by a clock of ours that was set back it would be weeks away.
+    // A date is in the server's time: compared with a local clock that was set back it could be weeks away.
     let now_ms = server_now(header("date").as_deref(), now_ms);
     let named = WAITS.iter().find_map(|(name, unit)| {
         let value = header(name)?;
@@ -65,7 +65,7 @@ pub(super) fn from_headers(
         .max()
 }
 
-/// The wait a text asks for: "try again in 1.574s", "retry after 30 seconds", "in 5 minutes".
+/// The wait in a text: "try again in 1.574s", "retry after 30 seconds", "in 5 minutes".
 pub(super) fn from_text(message: &str) -> Option<Duration> {
     let lower = message.to_ascii_lowercase();
     for lead in ["try again in ", "retry in ", "retry after ", "try again after ", "wait "] {

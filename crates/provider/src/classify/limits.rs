@@ -1,15 +1,15 @@
-//! The rate limits in the headers of an answer, whatever its status: neutral, and relative to now.
+//! Reads the rate limits in the headers of an answer with any status: in a neutral form, relative to now.
 //!
-//! It must never read a clock; a clock of ours that is wrong against the server's is put right by its `date`.
+//! It must never read a clock; a difference between the local clock and the server's is corrected by its `date`.
 
 use super::times::{reset_time, server_now};
 use model::{RateLimit, RateLimits};
 
-/// A reset in whole seconds, and one in parts of them, is off by so much.
+/// The precision of a reset in whole seconds, and in fractions.
 const COARSE_MS: u64 = 1_000;
 const FINE_MS: u64 = 10;
 
-/// The names of one limit: its size, what is left, when all is back.
+/// The headers of one limit: its size, its remainder, its reset.
 type Names = [&'static str; 3];
 
 const REQUESTS: &[Names] = &[
@@ -39,7 +39,7 @@ const OUTPUT: &[Names] = &[[
     "anthropic-ratelimit-output-tokens-reset",
 ]];
 
-/// The limits that headers report. What is no number counts as absent.
+/// The limits in the headers. A value that is no number counts as absent.
 pub(crate) fn rate_limits<'h>(header: &dyn Fn(&str) -> Option<&'h str>, now_ms: i64) -> RateLimits {
     let of = |families: &[Names]| families.iter().find_map(|names| one(header, *names, now_ms));
     RateLimits { requests: of(REQUESTS), tokens: of(TOKENS), input: of(INPUT), output: of(OUTPUT) }
@@ -53,7 +53,7 @@ fn one<'h>(
     let number = |name: &str| header(name)?.trim().parse::<u64>().ok();
     let remaining = number(remaining)?;
     let limit = header(limit).map(|_| number(limit));
-    // A size that cannot be read, or that is nothing, is no limit: `-1`, `0`, `unlimited`.
+    // A size that is not a positive number is no limit: `-1`, `0`, `unlimited`.
     if matches!(limit, Some(None | Some(0))) {
         return None;
     }
@@ -106,7 +106,7 @@ mod tests {
                 requests: limit(4_000, 3_999, Some(1_000)),
                 tokens: None,
                 input: limit(4_000_000, 3_000_000, Some(15_000)),
-                // Now is over.
+                // The reset time has passed.
                 output: limit(800_000, 800_000, None),
             }
         );
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_wrong_is_put_right_by_the_servers_date() {
+    fn a_wrong_local_clock_is_corrected_by_the_servers_date() {
         let headers = [
             ("date", "Tue, 06 Jan 2026 07:11:55 GMT"),
             ("anthropic-ratelimit-requests-remaining", "0"),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_not_reported() {
+    fn invalid_limits_are_not_reported() {
         for (limit, remaining) in
             [("0", "0"), ("-1", "5"), ("unlimited", "5"), ("10", "-1"), ("10", "many"), ("10", "")]
         {

@@ -1,4 +1,4 @@
-//! Error classification: status, code and error payload to a failure kind (docs/rules/failover.md#classification).
+//! Error classification: the failure kind of a status, a code and an error payload (docs/rules/failover.md#classification).
 //!
 //! It must never read assistant prose or tool output, and never show a key: every message here is redacted and cut.
 
@@ -19,13 +19,14 @@ use super::redact::{clip, redact};
 use super::{Api, Failure};
 use model::FailureKind;
 
-/// Longest message of a failure, in characters.
+/// The maximum length of a failure's message, in characters.
 const MESSAGE_LIMIT: usize = 300;
 
-/// More of an error's text is not read: no provider hides the cause behind 8 KiB of words.
+/// The part of an error's text that is read: no provider writes the cause after 8 KiB.
 const TEXT_LIMIT: usize = 8 * 1024;
 
-/// The kind an error means. One table serves all APIs, because gateways answer in each other's words. `status` is the response's, or the one the payload names; `None` inside a stream.
+/// The kind of an error. One table for all APIs, because gateways forward the texts of other providers. `status` is that
+/// of the response or of the payload; `None` inside a stream.
 fn kind_of(
     status: Option<u16>,
     error_type: Option<&str>,
@@ -47,7 +48,7 @@ fn kind_of(
         return FailureKind::ContextOverflow;
     }
     if let Some(kind) = by_code(rules::CODES) {
-        // Groq calls a prompt over the minute's budget "too large"; waiting helps, shortening is not asked for.
+        // Groq calls a prompt over the limit per minute "too large": a wait helps, a shorter prompt is not needed.
         let is_rate = kind == FailureKind::ContextOverflow && has(rules::TOKENS_PER_MINUTE);
         return if is_rate { FailureKind::RateLimit } else { kind };
     }
@@ -89,7 +90,7 @@ fn kind_of(
         Some(429) => FailureKind::RateLimit,
         Some(529) => FailureKind::Overloaded,
         Some(503) if has(rules::OVERLOADED) => FailureKind::Overloaded,
-        // Transient by the providers' own words (docs/rules/failover.md#classification).
+        // Transient by the provider's own text (docs/rules/failover.md#classification).
         Some(409 | 424 | 425) | Some(500..) => FailureKind::ServerError,
         Some(_) | None => {
             let other_text = || {
@@ -108,7 +109,7 @@ fn kind_of(
             let no_reason = codes.is_empty() && text.trim().is_empty();
             by_text().or_else(other_text).unwrap_or_else(|| match status {
                 Some(400..=499) if no_reason => FailureKind::Unknown,
-                // The status has spoken: a 400 is about the request, whatever type the body gives it.
+                // The status decides: a 400 concerns the request, whatever type the body names.
                 Some(400..=499) => FailureKind::Format,
                 Some(_) | None => by_code(rules::WEAK_CODES).unwrap_or(FailureKind::Unknown),
             })
@@ -116,7 +117,7 @@ fn kind_of(
     }
 }
 
-/// The failure an error inside a 200 means: an error event of a stream, or an error body.
+/// The failure of an error inside a 200: an error event of a stream, or an error body.
 pub(crate) fn payload_failure(payload: &ErrorPayload) -> Failure {
     let kind = kind_of(
         payload.status,
@@ -140,7 +141,7 @@ pub(crate) fn payload_failure(payload: &ErrorPayload) -> Failure {
     }
 }
 
-/// The failure an HTTP error response means. `body` is at most its first 64 KiB; `now_ms` is Unix time.
+/// The failure of an HTTP error response. `body` is at most its first 64 KiB; `now_ms` is Unix time.
 pub fn http_failure(
     _api: Api,
     status: u16,
@@ -171,7 +172,7 @@ pub fn http_failure(
     let mut code = stable_code(&payload);
     let message = match title {
         Some(title) => {
-            // A page comes from the gateway, not from the API: a 403 challenge does not concern the key.
+            // A web page is from the gateway, not from the API: a 403 challenge does not concern the key.
             if matches!(status, 403 | 408) {
                 kind = FailureKind::ServerError;
             }
@@ -206,7 +207,7 @@ pub fn http_failure(
     }
 }
 
-/// The failure a success status means whose body is neither a stream nor a response: an error, a page, nothing, noise.
+/// The failure of a success status without a stream or a response: an error, a page, an empty body, other text.
 pub(crate) fn ok_but_not_stream(status: u16, content_type: Option<&str>, body: &[u8]) -> Failure {
     if let Some(payload) = parse_error(body) {
         return Failure { status: Some(status), ..payload_failure(&payload) };
@@ -245,7 +246,7 @@ fn clean(message: &str) -> String {
     clip(&redact(head(message), &[]), MESSAGE_LIMIT)
 }
 
-/// The most precise word that is not a mere number.
+/// The most precise code that is not only a number.
 fn stable_code(payload: &ErrorPayload) -> Option<String> {
     [&payload.code, &payload.error_type]
         .into_iter()
@@ -256,7 +257,7 @@ fn stable_code(payload: &ErrorPayload) -> Option<String> {
 }
 
 fn payload_wait(payload: &ErrorPayload) -> Option<std::time::Duration> {
-    // Google names seconds even where only tomorrow helps.
+    // Google names seconds even if a quota of the day is used up.
     if payload.daily_quota {
         return None;
     }
@@ -267,7 +268,7 @@ fn payload_wait(payload: &ErrorPayload) -> Option<std::time::Duration> {
         .or_else(|| hints::from_text(&payload.message))
 }
 
-/// The title of a web page (empty where it has none); `None` where the body is none.
+/// The title of a web page (empty where it has none); `None` where the body is no web page.
 fn html_title(content_type: Option<&str>, text: &str) -> Option<String> {
     let head = head(text).trim_start();
     let lower = head.to_ascii_lowercase();

@@ -1,11 +1,11 @@
 //! A small matcher for the rules: substrings with `*` (anything, nearby) and `#` (a number).
 //!
-//! It must never see a text longer than the caller cut it to: the cost is rules × text.
+//! It must never match an unbounded text, because the cost is rules × text: the caller cuts it.
 
-/// How far apart the two sides of `*` may stand, in bytes.
+/// The maximum distance between the two sides of `*`, in bytes.
 const NEAR: usize = 160;
 
-/// Lower case, `_` and `-` as blanks, each run of white space one blank: `context_length_exceeded` reads as its words.
+/// Lower case, `_` and `-` as blanks, each run of white space as one blank.
 pub(super) fn normalize(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -53,7 +53,7 @@ fn contains(text: &str, pattern: &str) -> bool {
     false
 }
 
-/// The literal before the first wildcard, and what follows it.
+/// The literal before the first wildcard, and the rest.
 fn split(pattern: &str) -> (&str, &str) {
     pattern.find(['*', '#']).map_or((pattern, ""), |at| pattern.split_at(at))
 }

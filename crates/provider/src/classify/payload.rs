@@ -1,25 +1,25 @@
-//! The error payload of any provider: which type, code and message a body names.
+//! Reads the error payload of any provider: its type, code and message.
 //!
-//! Knows the shapes, not what they mean. It must never read anything but an error: a body without one gives `None`.
+//! It knows the shapes, not their meaning. It must never read anything but an error: a body without one gives `None`.
 
 use serde_json::{Map, Value};
 
 /// The content of an error body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ErrorPayload {
-    /// The provider's error type or status word.
+    /// The provider's error type or status name.
     pub(crate) error_type: Option<String>,
     /// The provider's code; of several the most precise.
     pub(crate) code: Option<String>,
-    /// The text for people.
+    /// The message.
     pub(crate) message: String,
-    /// The HTTP status the body names (OpenRouter reports an upstream's inside a 200).
+    /// The HTTP status in the body (OpenRouter reports an upstream's inside a 200).
     pub(crate) status: Option<u16>,
-    /// `google.rpc.RetryInfo`, verbatim (`"34.4s"`), or seconds that another provider names (`"34"`).
+    /// `google.rpc.RetryInfo`, verbatim (`"34.4s"`), or seconds of another provider (`"34"`).
     pub(crate) retry_delay: Option<String>,
-    /// When the limit is over, as a reset header has it: OpenRouter's sits in the body.
+    /// The reset time of the limit, in the form of a reset header: OpenRouter's is in the body.
     pub(crate) reset: Option<String>,
-    /// Whether a quota of the day is used up, whatever wait is named beside it (Google).
+    /// Whether a quota of the day is used up, whatever wait is reported beside it (Google).
     pub(crate) daily_quota: bool,
 }
 
@@ -58,7 +58,7 @@ fn from_object(body: &Map<String, Value>) -> Option<ErrorPayload> {
     let message = ["message", "Message", "detail", "errors", "error_description", "error_msg"]
         .iter()
         .find_map(|key| body.get(*key).and_then(text));
-    // The last is an answer of Ollama's own API: the model's text is never an error's text.
+    // The last is an answer of Ollama's own API: the model's text is never the text of an error.
     let is_response = body.contains_key("choices")
         || body.contains_key("content")
         || body.get("message").is_some_and(|message| message.get("role").is_some());
@@ -99,7 +99,7 @@ fn from_error(error: &Map<String, Value>, around: &Map<String, Value>) -> ErrorP
     if payload.code.is_none() {
         payload.code = word(error.get("innererror").and_then(|inner| inner.get("code")));
     }
-    // OpenRouter: the upstream's class, and the upstream's own text, which has what "Provider returned error" lacks.
+    // OpenRouter: the upstream's class, and the upstream's own text, which is more precise than "Provider returned error".
     if let Some(Value::Object(metadata)) = error.get("metadata") {
         for key in ["errorType", "error_type"] {
             if let Some(kind) = word(metadata.get(key)) {
@@ -116,7 +116,7 @@ fn from_error(error: &Map<String, Value>, around: &Map<String, Value>) -> ErrorP
     payload
 }
 
-/// Type, code and status of one object; the message is left empty.
+/// Type, code and status of one object, without the message.
 fn labels(object: &Map<String, Value>) -> ErrorPayload {
     let code = word(object.get("code")).or_else(|| word(object.get("__type")));
     let error_type = word(object.get("type"))
@@ -130,7 +130,7 @@ fn labels(object: &Map<String, Value>) -> ErrorPayload {
     ErrorPayload { error_type, code, status, retry_delay, ..ErrorPayload::default() }
 }
 
-/// A wait in seconds, by the names it has.
+/// A wait in seconds, in any of its fields.
 fn seconds(object: &Map<String, Value>) -> Option<String> {
     ["resets_in_seconds", "retry_after_seconds", "retry_after"]
         .iter()
@@ -153,7 +153,7 @@ fn word(value: Option<&Value>) -> Option<String> {
     }
 }
 
-/// A message that may be a text, a list of texts or findings, or an object: as one text.
+/// A message as one text; it may be a text, a list of texts or findings, or an object.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

@@ -1,16 +1,16 @@
-//! The table of docs/rules/failover.md#codes, as data: codes and texts, and the kind each one means.
+//! The table of docs/rules/failover.md#codes, as data: codes and texts with their kinds.
 //!
-//! Patterns are written as [`super::pattern`] reads them: lower case, `_` and `-` as blanks, `*` for anything within one
-//! sentence, `#` for a number. It must never hold logic. Every line has a real string in `corpus.json`.
+//! Patterns have the form of [`super::pattern`]: lower case, `_` and `-` as blanks, `*` for anything within one sentence,
+//! `#` for a number. It must never hold logic. Every line has a real string in `corpus.json`.
 
 use model::FailureKind::{
     self, Auth, AuthPermanent, Billing, ContextOverflow, Format, ModelNotFound, Network,
     Overloaded, RateLimit, Refusal, ServerError, Timeout,
 };
 
-/// Structured codes and types that decide alone, whatever the status. First match wins.
+/// Structured codes and types that decide with any status. The first match wins.
 pub(super) const CODES: &[(&str, FailureKind)] = &[
-    // Spend and quota: a 429 that no waiting helps (docs/rules/failover.md#spend-codes).
+    // Spend and quota: a 429 for which a wait does not help (docs/rules/failover.md#spend-codes).
     ("insufficient quota", Billing),
     ("credit balance exhausted", Billing),
     ("enforced spend limit reached", Billing),
@@ -55,13 +55,13 @@ pub(super) const CODES: &[(&str, FailureKind)] = &[
     ("insufficient system resource", Overloaded),
     ("flex tier capacity exceeded", Overloaded),
     ("service tier capacity exceeded", Overloaded),
-    // Transient by the provider's own word, whatever the status (docs/rules/failover.md#codes).
+    // Transient by the provider's own code, with any status (docs/rules/failover.md#codes).
     ("compaction unavailable", ServerError),
     ("cmek key unreachable", ServerError),
-    // The model wrote a call or a JSON that its server could not read: another try writes another one (Groq).
+    // The model wrote a call or a JSON that its server could not parse: a retry may give another one (Groq).
     ("tool use failed", ServerError),
     ("json validate failed", ServerError),
-    // Accounts that no waiting brings back.
+    // Accounts for which a wait does not help.
     ("account deactivated", AuthPermanent),
     ("organization deactivated", AuthPermanent),
     ("deactivated workspace", AuthPermanent),
@@ -85,7 +85,7 @@ pub(super) const CODES: &[(&str, FailureKind)] = &[
     ("invalid model", ModelNotFound),
 ];
 
-/// Codes that decide only where neither the status nor the text does.
+/// Codes that decide only if neither the status nor the text does.
 pub(super) const WEAK_CODES: &[(&str, FailureKind)] = &[
     ("invalid api key", Auth),
     ("invalid authentication*", Auth),
@@ -123,7 +123,7 @@ pub(super) const WEAK_CODES: &[(&str, FailureKind)] = &[
     ("badrequest*", Format),
     ("validation*", Format),
     ("unsupported*", Format),
-    // A response that failed over what it was asked (docs/rules/wire/openai-responses.md#failure-codes): no waiting helps.
+    // A response that failed because of the request (docs/rules/wire/openai-responses.md#failure-codes): a wait does not help.
     ("data residency mismatch", Format),
     ("image*", Format),
     ("invalid image*", Format),
@@ -133,7 +133,7 @@ pub(super) const WEAK_CODES: &[(&str, FailureKind)] = &[
     ("vector store timeout", Timeout),
 ];
 
-/// Limits per minute: a 413 or 400 with one of these is a rate, not a size.
+/// Limits per minute: a 413 or 400 with one of these is a rate limit, not an overflow.
 pub(super) const TOKENS_PER_MINUTE: &[&str] = &[
     "tokens per min",
     "(tpm)",
@@ -177,7 +177,7 @@ pub(super) const BILLING: &[&str] = &[
     "欠费",
 ];
 
-/// A limit that comes back by itself: what makes a 402 a rate limit.
+/// A limit that resets by itself: it makes a 402 a rate limit.
 pub(super) const PERIODIC: &[&str] = &[
     "daily limit",
     "weekly limit",
@@ -221,7 +221,7 @@ pub(super) const RATE_LIMIT: &[&str] = &[
     "速率限制",
 ];
 
-/// A long prompt that the plan does not cover: nothing to wait for, something to shorten.
+/// A long prompt that the account's plan does not include: a wait does not help, a shorter prompt does.
 pub(super) const LONG_CONTEXT_SURCHARGE: &[&str] =
     &["extra usage is required for long context", "extra usage*long context requests"];
 
@@ -291,7 +291,7 @@ pub(super) const OVERLOADED: &[&str] = &[
     "currently busy",
 ];
 
-/// The account or key is gone for good.
+/// The account or key is permanently disabled.
 pub(super) const AUTH_PERMANENT: &[&str] = &[
     "revoked",
     "deactivated",
@@ -321,7 +321,7 @@ pub(super) const AUTH: &[&str] = &[
     "unauthorized",
 ];
 
-/// The model is not there.
+/// The model does not exist.
 pub(super) const MODEL_NOT_FOUND: &[&str] = &[
     "model not found",
     "model*does not exist",

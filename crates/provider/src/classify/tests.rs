@@ -141,7 +141,7 @@ fn payloads_of_all_shapes_are_read() {
 }
 
 #[test]
-fn waits_are_believed_where_they_make_sense() {
+fn only_valid_waits_are_accepted() {
     let wait = |headers: &[(&str, &str)]| failure(429, headers, "{}").retry_after;
     let ms = |ms: u64| Some(Duration::from_millis(ms));
     type Headers<'a> = &'a [(&'a str, &'a str)];
@@ -246,7 +246,7 @@ fn the_providers_own_retry_decision_is_respected() {
 }
 
 #[test]
-fn a_quota_of_the_day_is_not_tried_again_whatever_wait_is_named() {
+fn a_quota_of_the_day_is_not_retried_whatever_wait_is_reported() {
     let quota = |id: &str| {
         json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "m", "details": [
             {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [
@@ -267,7 +267,7 @@ fn a_quota_of_the_day_is_not_tried_again_whatever_wait_is_named() {
 }
 
 #[test]
-fn web_pages_are_the_gateway_speaking() {
+fn a_web_page_is_an_answer_of_the_gateway() {
     let page = "<!DOCTYPE html><html><head><title>Just a moment...</title></head></html>";
     let kinds: Vec<FailureKind> = [403, 408, 500, 502, 429, 401]
         .iter()
@@ -366,7 +366,7 @@ fn a_success_that_is_no_stream_is_a_server_error() {
     }
 }
 
-/// Which of our kinds a recorded class is. `permission` has none of its own; `other` is what its recorder knew nothing of.
+/// The failure kind of a recorded class. `permission` has no kind of its own; `other` is what the recorder did not know.
 fn agrees(class: &str, kind: FailureKind) -> bool {
     use FailureKind as K;
     let ours: &[K] = match class {
@@ -384,7 +384,7 @@ fn agrees(class: &str, kind: FailureKind) -> bool {
     ours.contains(&kind)
 }
 
-/// Where we differ from a recorded class on purpose: the error's text, our kind, and why.
+/// Intended differences from a recorded class: the error's text, the kind, and the reason.
 const DIFFERENT: &[(&str, FailureKind, &str)] = &[
     ("too_many_prompt_tokens", FailureKind::ContextOverflow, "it is one, whatever its status"),
     ("model_decommissioned", FailureKind::ModelNotFound, "a 400 for a model that is gone"),
@@ -450,7 +450,7 @@ fn recorded_errors_of_all_apis_have_their_class_and_their_wait() {
 }
 
 #[test]
-fn a_quota_of_the_day_is_a_rate_limit_that_no_wait_helps() {
+fn a_quota_of_the_day_is_a_rate_limit_without_a_useful_wait() {
     let body = |quota: &str| {
         format!(
             r#"{{"error":{{"code":429,"message":"You exceeded your current quota.","status":"RESOURCE_EXHAUSTED","details":[{{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{{"quotaId":"{quota}"}}]}},{{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.4s"}}]}}}}"#

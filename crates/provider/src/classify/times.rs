@@ -1,15 +1,15 @@
-//! Times and waits as providers write them: durations, dates, Unix times, and words.
+//! Parses times and waits in the forms of the providers: durations, dates, Unix times, and words.
 //!
-//! What makes no sense (negative, past, zero, not a number, beyond 24 days) is no wait. It must never read a clock.
+//! An invalid value (negative, past, zero, not a number, beyond 24 days) is no wait. It must never read a clock.
 
 use std::time::{Duration, UNIX_EPOCH};
 
-/// As the providers' own SDKs do: a wait is believed up to 2³¹−1 milliseconds.
+/// The maximum wait, as in the providers' own SDKs: 2³¹−1 milliseconds.
 const LONGEST_MS: f64 = 2_147_483_647.0;
 
-/// Clocks that differ by less are the same.
+/// Clocks that differ by less count as equal.
 const SAME_MS: u64 = 2_000;
-/// The time at the server, by its `date` where that is another than ours.
+/// The server's time, by its `date` if that differs from the local time.
 pub(super) fn server_now(date: Option<&str>, now_ms: i64) -> i64 {
     let date = date
         .and_then(|date| httpdate::parse_http_date(date).ok())
@@ -17,7 +17,7 @@ pub(super) fn server_now(date: Option<&str>, now_ms: i64) -> i64 {
     date.filter(|date| date.abs_diff(now_ms) > SAME_MS).unwrap_or(now_ms)
 }
 
-/// A wait that a body names: `"34.4s"`, or seconds without a unit.
+/// A wait in a body: `"34.4s"`, or seconds without a unit.
 pub(super) fn delay(value: &str) -> Option<Duration> {
     match value.trim().parse::<f64>() {
         Ok(seconds) => millis(seconds * 1_000.0),
@@ -59,7 +59,7 @@ pub(super) fn reset_time(value: &str, now_ms: i64) -> Option<Duration> {
         };
     }
     if let Ok(seconds) = value.parse::<f64>() {
-        // Unix time with a fraction is beyond any wait that is believed.
+        // A Unix time with a fraction is beyond any accepted wait.
         return millis(seconds * 1_000.0);
     }
     match rfc3339_ms(value) {
@@ -105,12 +105,12 @@ pub(super) fn spoken_duration(text: &str) -> Option<Duration> {
 fn number(text: &str) -> Option<(f64, &str)> {
     let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
     let (number, rest) = text.split_at_checked(digits)?;
-    // "in 20 seconds." must not take a full stop for a decimal point.
+    // In "in 20 seconds." the full stop is no decimal point.
     let number = number.trim_end_matches('.');
     number.parse().ok().map(|value| (value, rest))
 }
 
-/// One unit's length in milliseconds, and what follows its word.
+/// One unit's length in milliseconds, and the text after it.
 fn unit(text: &str) -> Option<(f64, &str)> {
     let letters = text.bytes().take_while(u8::is_ascii_alphabetic).count();
     let (word, rest) = text.split_at_checked(letters)?;

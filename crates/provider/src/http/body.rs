@@ -1,4 +1,4 @@
-//! The request's body: pieces sent one after the other, none copied, with an exact length.
+//! The request's body: pieces sent one after the other, with an exact length. It must never copy a piece.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -14,7 +14,7 @@ struct Pieces {
     bytes: u64,
 }
 
-/// Makes a body of the pieces; a single one needs no queue.
+/// Makes a body of the pieces; a single piece needs no queue.
 pub(super) fn request_body(mut pieces: Vec<Bytes>) -> reqwest::Body {
     pieces.retain(|piece| !piece.is_empty());
     if pieces.len() <= 1 {

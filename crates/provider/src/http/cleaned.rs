@@ -1,5 +1,5 @@
-//! A sink that takes live keys out of what a server sends beside the model's own text: ids, names, blocks only it
-//! understands. What the model writes is content, and passes as it is.
+//! A sink that removes live keys from what a server sends beside the model's own text: ids, names, opaque blocks. It must
+//! never change the text that the model writes.
 
 use std::task::{Context, Poll};
 

@@ -16,7 +16,7 @@ use super::guard::GuardedResolver;
 use super::limits::{HEADER_BYTES, HEADER_LINES};
 use base::config::EnvironmentProxy;
 
-/// What makes two providers' connections different.
+/// The connection options: providers with equal ones share connections.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Connection {
     pub(crate) connect_timeout: Duration,
@@ -25,7 +25,7 @@ pub(crate) struct Connection {
     pub(crate) authorities: Vec<Vec<u8>>,
 }
 
-/// The engine's HTTP client. Making one costs nothing; the first request builds it.
+/// The engine's HTTP client. Creating one costs nothing; the first request builds it.
 #[derive(Default)]
 pub struct HttpClient {
     built: Mutex<HashMap<Connection, reqwest::Client>>,
@@ -38,7 +38,7 @@ impl HttpClient {
         Arc::default()
     }
 
-    /// The client for these options. What can be wrong with them was checked when they were read.
+    /// The client for these options, which were checked when they were read.
     pub(super) fn get(&self, connection: &Connection) -> Result<reqwest::Client, BuildError> {
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = built.get(connection) {
@@ -49,8 +49,7 @@ impl HttpClient {
         Ok(client)
     }
 
-    /// Lets go of every connection: idle ones are closed at once, the others once their answer is read. A
-    /// later request opens new ones.
+    /// Closes every connection: idle ones immediately, the others once their answer is read. A later request opens new ones.
     pub(super) fn disconnect(&self) {
         self.built.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -91,7 +90,7 @@ fn build(connection: &Connection) -> Result<reqwest::Client, BuildError> {
     builder.build().map_err(|error| BuildError::Http(error.without_url()))
 }
 
-/// A proxy for every scheme, but for the hosts it names.
+/// A proxy for every scheme, except for the hosts it excludes.
 pub(crate) fn proxy(proxy: &EnvironmentProxy) -> Result<reqwest::Proxy, reqwest::Error> {
     let except = proxy.except.as_deref().and_then(reqwest::NoProxy::from_string);
     Ok(reqwest::Proxy::all(&proxy.url).map_err(reqwest::Error::without_url)?.no_proxy(except))
@@ -112,7 +111,7 @@ fn tls(authorities: &[Vec<u8>]) -> Result<ClientConfig, rustls::Error> {
     Ok(config)
 }
 
-/// Reads the certificates of a PEM text; `None` where it has none that could be an authority.
+/// Reads the certificates of a PEM text; `None` where it has none of an authority.
 pub(crate) fn authorities(pem: &str) -> Option<Vec<Vec<u8>>> {
     let mut store = RootCertStore::empty();
     let mut found = Vec::new();

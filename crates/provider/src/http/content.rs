@@ -1,4 +1,4 @@
-//! What an answer is: its content type and encoding, and its body without a byte order mark.
+//! The kind of an answer: its content type and encoding, and its body without a byte order mark.
 //!
 //! It must never read an API's JSON.
 
@@ -14,7 +14,7 @@ use model::FailureKind;
 pub(super) enum Content {
     Stream,
     Json,
-    /// The server names none; the first bytes decide.
+    /// The server sent none; the first bytes decide.
     Unnamed,
     Other(String),
 }
@@ -38,7 +38,7 @@ pub(super) fn content_type(response: &Response, framing: Framing) -> Content {
     }
 }
 
-/// We ask for none; one that comes anyway is refused before a byte of it is unpacked.
+/// The engine requests no encoding; an encoded answer is refused before a byte of it is unpacked.
 pub(super) fn check_encoding(response: &Response, origin: &str) -> Result<(), Failure> {
     let mut encodings = response.headers().get_all(CONTENT_ENCODING).iter();
     if encodings.all(|value| value.as_bytes().eq_ignore_ascii_case(b"identity")) {

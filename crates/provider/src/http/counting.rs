@@ -1,4 +1,4 @@
-//! A sink that counts the deltas it hands on. It must never change one.
+//! A sink that counts the deltas it passes on. It must never change one.
 
 use std::task::{Context, Poll};
 
@@ -11,7 +11,7 @@ pub(super) struct Counting<'a> {
 }
 
 impl Counting<'_> {
-    /// Waits for the reader; true when there was a wait.
+    /// Waits for the reader; true if there was a wait.
     pub(super) async fn wait_until_ready(&mut self) -> bool {
         let mut waited = false;
         std::future::poll_fn(|cx| {

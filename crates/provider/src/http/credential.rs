@@ -1,4 +1,4 @@
-//! The header that a credential travels in, and the failures that must not show it.
+//! The header of a credential, and failures without it.
 //!
 //! It must never print a key.
 
@@ -31,7 +31,7 @@ pub(super) fn invalid_key(profile: &str) -> Failure {
     final_failure(FailureKind::Auth, "invalid_key", message)
 }
 
-/// Some servers quote the key they refuse.
+/// Removes the key from a failure: some servers quote the key they refuse.
 pub(super) fn without_keys(mut failure: Failure, keys: &[&str]) -> Failure {
     failure.message = redact(&failure.message, keys);
     failure.code = failure.code.map(|code| redact(&code, keys));

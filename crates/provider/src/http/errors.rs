@@ -1,6 +1,6 @@
-//! Transport errors to failures: stable codes, and sentences that name the server's origin and nothing else of the URL.
+//! Converts transport errors to failures: stable codes, and messages with the server's origin but no other part of the URL.
 //!
-//! It must never quote what a server sent, nor a header.
+//! It must never quote a header or bytes of a server.
 
 use std::error::Error as StdError;
 use std::io;
@@ -55,7 +55,7 @@ pub(super) fn timeout(code: &str, message: String) -> Failure {
     Failure::new(FailureKind::Timeout, code, message)
 }
 
-/// A failure that another try would meet again.
+/// A failure that a retry would repeat.
 pub(super) fn final_failure(kind: FailureKind, code: &str, message: String) -> Failure {
     Failure { should_retry: Some(false), ..Failure::new(kind, code, message) }
 }

@@ -1,7 +1,7 @@
-//! What may be called and with which headers: checked once, when the options are read.
+//! Which addresses may be called and with which headers: checked once, when the options are read.
 //!
-//! A request must never leave for a metadata address, in plain text to another machine, or with a header that the
-//! engine or the connection owns.
+//! It must never allow a request to a metadata address, in plain text to another machine, or with a header that the engine
+//! or the connection owns.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,7 +17,7 @@ use model::InputError;
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct BaseUrl {
     url: Url,
-    /// Scheme, host and port: all that an error may show of it.
+    /// Scheme, host and port: the only part that an error may show.
     origin: String,
 }
 
@@ -25,7 +25,7 @@ impl BaseUrl {
     /// Checks a base URL.
     pub(crate) fn parse(path: &str, text: &str, allow_insecure: bool) -> Result<Self, InputError> {
         let wrong = |what: &str| Err(InputError::new(path, what));
-        // The parser would leave out a line break, and so call another host than the one that is read.
+        // The parser ignores a line break, and so would call another host than the visible one.
         if text.chars().any(char::is_control) {
             return wrong("has a control character; remove it");
         }
@@ -89,7 +89,7 @@ impl BaseUrl {
         self.url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
     }
 
-    /// The URL of a path below the base; a query of the base stays, and one of the path comes after it.
+    /// The URL of a path below the base; a query of the base stays, and the query of the path follows it.
     pub(crate) fn join(&self, path: &str) -> Url {
         let (path, query) = path.split_once('?').map_or((path, None), |(path, q)| (path, Some(q)));
         let mut url = self.url.clone();
@@ -109,7 +109,7 @@ impl fmt::Debug for BaseUrl {
     }
 }
 
-/// Headers that belong to the connection, to the body, to the credential, or to an option of their own.
+/// Headers of the connection, of the body, of the credential, or with an option of their own.
 const OWNED: [&str; 21] = [
     "accept",
     "accept-encoding",
@@ -158,18 +158,18 @@ pub(crate) fn add_header(
     Ok(())
 }
 
-/// A text as a header's value; `None` where it holds a control character other than a tab.
+/// A text as a header's value; `None` where it has a control character other than a tab.
 pub(crate) fn header_value(text: &str) -> Option<HeaderValue> {
     let is_refused = |character: char| character.is_control() && character != '\t';
     if text.chars().any(is_refused) { None } else { HeaderValue::from_str(text).ok() }
 }
 
-/// A name that resolved to nothing but addresses that are never called.
+/// A name that resolved only to addresses that are never called.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` resolves to a link-local or metadata address, which is never called")]
 pub(crate) struct RefusedAddress(String);
 
-/// The system's resolver, with every address checked, so that a name cannot lead where a URL may not.
+/// The system's resolver, with every address checked, so that a name cannot lead to a forbidden address.
 pub(crate) struct GuardedResolver;
 
 impl Resolve for GuardedResolver {
@@ -188,7 +188,7 @@ impl Resolve for GuardedResolver {
     }
 }
 
-/// Link-local addresses, where clouds serve the machine's own credentials, and the other addresses they serve them at.
+/// Whether an address is link-local, or another one at which clouds serve the machine's credentials.
 fn is_refused(address: IpAddr) -> bool {
     const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
     const METADATA_V4: Ipv4Addr = Ipv4Addr::new(100, 100, 100, 200);

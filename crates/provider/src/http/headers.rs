@@ -1,6 +1,6 @@
 //! The headers of one turn, beside the provider's: checked like those of the options, before the run starts.
 //!
-//! They must never replace what the engine or the connection owns, and are never printed.
+//! They must never replace a header of the engine or the connection, and are never printed.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ impl TurnHeaders {
     /// Checks the `headers` of a context.
     ///
     /// # Errors
-    /// The first one that is no header, or that the engine sets itself: `headers.x-foo`.
+    /// The first invalid header, or one that the engine sets itself: `headers.x-foo`.
     pub fn check(given: &BTreeMap<String, String>) -> Result<Self, InputError> {
         let mut headers = HeaderMap::new();
         for (name, value) in given {
@@ -26,7 +26,7 @@ impl TurnHeaders {
         Ok(Self(headers))
     }
 
-    /// Puts them over `headers`: the turn's own value wins over the provider's.
+    /// Adds them to `headers`: the turn's value replaces the provider's.
     pub(super) fn put_over(&self, headers: &mut HeaderMap) {
         for (name, value) in &self.0 {
             headers.insert(name.clone(), value.clone());
@@ -39,8 +39,7 @@ impl TurnHeaders {
     }
 }
 
-/// The values of headers that may hold a key, by their names: gateways have names of their own (`api-key`,
-/// `cf-access-token`).
+/// The values of headers with names of keys: gateways have their own (`api-key`, `cf-access-token`).
 pub(super) fn keys(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     headers.iter().filter(|(name, _)| holds_key(name)).filter_map(|(_, value)| value.to_str().ok())
 }

@@ -1,4 +1,4 @@
-//! Time and size limits of one attempt. It must never hold a total time: that is the run's `timeoutMs`.
+//! Time and size limits of one attempt. It must never limit the total time: the run's `timeoutMs` does.
 
 use std::time::Duration;
 
@@ -26,9 +26,9 @@ impl Default for Timeouts {
     }
 }
 
-/// Reading an error's body may take this long: its status is already known.
+/// The time limit for reading an error's body: its status is already known.
 pub(super) const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
-/// An error's body, or what came instead of a stream.
+/// The size of an error's body, or of a body that is no stream.
 pub(super) const ERROR_BODY_BYTES: usize = 64 * 1024;
 /// A whole JSON response.
 pub(super) const UNARY_BYTES: usize = 16 * 1024 * 1024;

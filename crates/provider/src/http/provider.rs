@@ -21,9 +21,9 @@ use super::sniff::Beginning;
 use super::transport::{Collected, Exchange, Remainders, send};
 use super::{body, headers, signing};
 use crate::classify::{http_failure, ok_but_not_stream, rate_limits};
+use crate::framing::sse::StreamReader;
 use crate::hook::HookedRequest;
 use crate::redact::{LiveKeys, redact};
-use crate::sse::StreamReader;
 use crate::{
     Api, Attempted, Completion, CountCall, Counted, Credential, Decoder, DeltaSink, Failure, Flow,
     Framing, ModelRequest, Provider, Wire,
@@ -31,15 +31,15 @@ use crate::{
 use base::clock::Clock;
 use model::{FailureKind, Message, RunWarning, TranscriptRules};
 
-/// A provider reached over HTTP.
+/// A provider that is called over HTTP.
 pub struct HttpProvider {
     wire: Box<dyn Wire>,
     settings: HttpSettings,
-    /// Every header but the credential's.
+    /// Every header except the credential's.
     headers: HeaderMap,
     client: Arc<HttpClient>,
     built: Mutex<Option<reqwest::Client>>,
-    /// The first path asked for and its URL; an API has but one.
+    /// The first requested path and its URL; most APIs have only one.
     target: OnceLock<(String, Url)>,
     remainders: Remainders,
     clock: Clock,
@@ -137,7 +137,7 @@ impl HttpProvider {
         Ok(built.insert(client).clone())
     }
 
-    /// Asks for the number of tokens. A server that does not know the question has no answer.
+    /// Requests a count of tokens. `None` from a server without that path.
     async fn ask_count(
         &self,
         request: &ModelRequest,
@@ -148,7 +148,7 @@ impl HttpProvider {
         let body = self.shown(&url, body, request, credential).await?;
         let mut exchange = match self.exchange(url, body, request, credential, None).await {
             Ok(exchange) => exchange,
-            // An error in the API's own form is about the request; a bare status is about the path.
+            // An error in the API's own form concerns the request; a bare status concerns the path.
             Err(Failure { status: Some(404 | 405 | 501), code: None, .. }) => return Ok(None),
             Err(failure) => return Err(failure),
         };
@@ -227,7 +227,7 @@ impl HttpProvider {
         Ok(http)
     }
 
-    /// What an error of this attempt must not repeat.
+    /// The texts that an error of this attempt must not repeat.
     fn keys<'a>(
         &'a self,
         request: &'a ModelRequest,
@@ -252,7 +252,7 @@ impl HttpProvider {
             let failure = final_failure(FailureKind::Format, "redirect_refused", message);
             return Failure { status: Some(status.as_u16()), ..failure };
         }
-        // The status suffices when the body cannot be read.
+        // The status is enough if the body cannot be read.
         let body = exchange.collect(ERROR_BODY_BYTES, Some(ERROR_BODY_TIME)).await;
         let body = body.map(|collected| collected.body).unwrap_or_default();
         let headers = exchange.response.headers();
@@ -288,13 +288,13 @@ impl HttpProvider {
             let piece = match exchange.next().await {
                 Ok(Some(piece)) => piece,
                 Ok(None) => return reader.end(&mut sink),
-                // Some servers hang up right after the terminal event, before the connection's own end.
+                // Some servers close the connection right after the terminal event, without a proper end.
                 Err(failure) => return reader.end(&mut sink).map_err(|_| failure),
             };
             let before = sink.deltas;
             let flow = reader.feed(&piece, &mut sink)?;
             if let Some(refusal) = sink.refusal() {
-                // Hangs up: what is still to come would be read for nothing.
+                // Closes the connection: the rest of the answer is not needed.
                 return Err(refusal);
             }
             if flow == Flow::End {
@@ -334,7 +334,7 @@ impl Provider for HttpProvider {
             let keys = LiveKeys::new(&given);
             let mut sink = Cleaned { sink, keys: &keys };
             let outcome = self.attempt(request, credential, &mut sink).await;
-            // What came with the end of the bytes, or in one piece, may have passed a limit too.
+            // Content at the end of the bytes, or in one piece, may have exceeded a limit too.
             let outcome = match sink.refusal() {
                 Some(refusal) => Err(refusal),
                 None => outcome,

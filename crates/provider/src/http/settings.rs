@@ -17,20 +17,20 @@ pub struct HttpSettings {
     pub(crate) connection: Connection,
     /// The value of `anthropic-version`, for that API.
     pub(crate) anthropic_version: HeaderValue,
-    /// The header an `api_key` travels in; `None` for `authorization: Bearer`, which a `token` always travels in.
+    /// The header of an `api_key`; `None` for `authorization: Bearer`, which a `token` always uses.
     pub(crate) key_header: Option<HeaderName>,
     /// The AWS region that requests are signed for.
     pub(crate) region: Option<String>,
-    /// How URLs are made of the base URL and a wire's path.
+    /// How URLs are built from the base URL and a wire's path.
     pub(crate) paths: Paths,
-    /// How Chat Completions differ there.
+    /// The quirks of its Chat Completions.
     pub(crate) chat: ChatQuirks,
-    /// Whether its Responses take `prompt_cache_key`.
+    /// Whether its Responses API accepts `prompt_cache_key`.
     pub(crate) responses_cache_key: bool,
 }
 
 impl HttpSettings {
-    /// The host requests go to: what a compatible server is recognised by.
+    /// The host of the requests, by which a compatible server is recognised.
     #[must_use]
     pub fn host(&self) -> &str {
         self.base.host()

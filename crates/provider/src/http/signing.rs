@@ -5,9 +5,9 @@ use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
 
-use crate::aws::{self, AwsIdentity, ToSign};
+use crate::auth::aws::{self, AwsIdentity, ToSign};
 
-/// Signs a request to Bedrock and adds what proves it; `None` where a part of the key cannot be a header.
+/// Signs a request to Bedrock and adds the headers; `None` where a part of the key cannot be a header.
 pub(super) fn sign(
     headers: &mut HeaderMap,
     url: &Url,

@@ -1,14 +1,14 @@
-//! What an answer is that names no content type: read off its first bytes, in whatever pieces they come.
+//! Detects the kind of an answer without a content type from its first bytes, for any chunking.
 //!
-//! Some servers send event streams without the header. It must never look at an answer that names a type: a proxy's page
-//! is no answer, whatever it begins with.
+//! Some servers send event streams without the header. It must never be used for an answer with a type: a proxy's page is
+//! no answer, whatever it begins with.
 
 use crate::Framing;
 
-/// What an answer begins as.
+/// The kind of the first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Beginning {
-    /// Too little of it is there.
+    /// Too few bytes to decide.
     Unknown,
     Stream,
     Json,
@@ -16,7 +16,7 @@ pub(super) enum Beginning {
     Other,
 }
 
-/// So many bytes of blank lines are no answer.
+/// The maximum bytes of blank lines at the start.
 const MOST_BLANK: usize = 4_096;
 
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -24,7 +24,7 @@ pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The names of an event's fields, and the beginning of a comment.
 const FIELDS: [&[u8]; 5] = [b"event:", b"data:", b"id:", b"retry:", b":"];
 
-/// What the first bytes of an answer show.
+/// The kind of an answer by its first bytes.
 pub(super) fn beginning(head: &[u8], framing: Framing) -> Beginning {
     if framing == Framing::AwsEventStream {
         // A frame begins with its length, whose first byte is zero up to 16 MiB.
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_anywhere_is_not_known_yet_and_never_something_else() {
+    fn a_prefix_is_undecided_and_never_another_kind() {
         for whole in ["\u{feff}\n\nevent: a", "data: {}", "retry: 1", "\r\n: x", "\u{feff}{"] {
             let end = of(whole.as_bytes());
             for at in 0..whole.len() {

@@ -1,7 +1,7 @@
-//! One exchange: the request goes out, and the answer's pieces come in, each wait under its limit.
+//! One exchange: sends the request and reads the pieces of the answer, each wait with its limit.
 //!
-//! One timer per attempt: it is set again only when it fires or must fire earlier, never per piece. This file must never
-//! know what the bytes mean.
+//! One timer per attempt: it is set again only when it fires or must fire earlier, never per piece. It must never interpret
+//! the bytes.
 
 use std::future::Future as _;
 use std::pin::{Pin, pin};
@@ -39,7 +39,7 @@ impl Watch {
     }
 }
 
-/// The answer, once its headers are there.
+/// The answer, once its headers were received.
 pub(super) struct Exchange<'a> {
     pub(super) response: Response,
     watch: Watch,
@@ -48,7 +48,7 @@ pub(super) struct Exchange<'a> {
     timeouts: Timeouts,
     last_piece: Instant,
     last_delta: Instant,
-    /// What was read to see what it is, and is read again first.
+    /// Bytes that were read to detect the kind; they are read again first.
     unread: Option<Bytes>,
 }
 
@@ -88,7 +88,7 @@ impl Exchange<'_> {
         let no_progress = self.last_delta + self.timeouts.no_progress;
         let deadline = idle.min(no_progress);
         let piece = std::future::poll_fn(|cx| {
-            // A fresh `chunk()` at each poll is sound: it has no state between polls.
+            // A new `chunk()` at each poll is correct: it has no state between polls.
             if let Poll::Ready(outcome) = pin!(self.response.chunk()).poll(cx) {
                 return Poll::Ready(outcome.map_err(|error| body_failure(error, self.origin)));
             }
@@ -100,7 +100,7 @@ impl Exchange<'_> {
         Ok(piece)
     }
 
-    /// Reads until it is clear what the answer begins as, or it ends; what was read is read again.
+    /// Reads until the kind of the answer is known, or it ends; the bytes are read again later.
     pub(super) async fn sniff(&mut self, framing: Framing) -> Result<Beginning, Failure> {
         let mut head = BytesMut::new();
         loop {
@@ -119,10 +119,10 @@ impl Exchange<'_> {
         }
     }
 
-    /// Notes whether the last piece brought a delta.
+    /// Records whether the last piece had a delta.
     ///
     /// # Errors
-    /// `no_progress` when pings have been coming, and nothing else, for too long.
+    /// `no_progress` after only pings for too long.
     pub(super) fn progressed(&mut self, delta: bool) -> Result<(), Failure> {
         if delta {
             self.last_delta = self.last_piece;
@@ -132,14 +132,14 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// The reader made us wait: that time is not the server's.
+    /// Excludes the time in which the reader made the transport wait.
     pub(super) fn resumed(&mut self) {
         let now = self.clock.instant();
         self.last_piece = now;
         self.last_delta = now;
     }
 
-    /// Reads up to `cap` bytes of the body within `limit`; it is not whole where either was not enough.
+    /// Reads up to `cap` bytes of the body within `limit`; it is partial if either was not enough.
     pub(super) async fn collect(
         &mut self,
         cap: usize,
@@ -176,17 +176,17 @@ impl Exchange<'_> {
     }
 }
 
-/// A body, or as much of it as was read.
+/// A body, whole or partial.
 pub(super) struct Collected {
     pub(super) body: Vec<u8>,
     pub(super) whole: bool,
 }
 
-/// Answers whose terminal event has come, but not yet their last byte.
+/// Answers with a received terminal event, but without their last byte.
 ///
-/// The connection can be used again only after that byte, which often comes a packet later. Waiting would delay the
-/// result; hanging up would cost the next call a handshake, or count as a reset stream in HTTP/2. So the answer is held
-/// until the next call.
+/// The connection can be used again only after that byte, which often arrives a packet later. A wait would delay the
+/// result; closing the connection would cost the next call a handshake, or count as a reset stream in HTTP/2. So the answer
+/// is stored until the next call.
 #[derive(Default)]
 pub(super) struct Remainders {
     held: Mutex<Vec<(Response, Instant)>>,
@@ -196,7 +196,7 @@ impl Remainders {
     const MOST: usize = 256;
     const HELD_FOR: Duration = Duration::from_secs(10);
 
-    /// Takes an answer whose rest does not matter.
+    /// Stores an answer whose rest is not needed.
     pub(super) fn finish(&self, exchange: Exchange<'_>) {
         let Exchange { mut response, clock, .. } = exchange;
         if ended(&mut response) {
@@ -208,14 +208,14 @@ impl Remainders {
         }
     }
 
-    /// Lets go of those that have ended, and hangs up on those that do not.
+    /// Drops the answers: a connection is reused if its answer has ended, and closed otherwise.
     pub(super) fn sweep(&self, now: Instant) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain_mut(|(response, since)| now < *since + Self::HELD_FOR && !ended(response));
     }
 }
 
-/// Whether the body has ended, reading what is already there and no more than a few pieces of it.
+/// Whether the body has ended, after reading the bytes already received, at most a few pieces.
 fn ended(response: &mut Response) -> bool {
     let mut cx = Context::from_waker(std::task::Waker::noop());
     for _ in 0..8 {
@@ -225,6 +225,6 @@ fn ended(response: &mut Response) -> bool {
             Poll::Pending => return false,
         }
     }
-    // Still talking: hang up.
+    // The server is still sending: close the connection.
     true
 }

@@ -1,4 +1,4 @@
-//! The shared JSON pieces. It must never test a provider.
+//! The shared JSON functions. It must never test a provider.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ fn lone_surrogates_become_replacement_characters() {
 }
 
 #[test]
-fn what_needs_no_repair_is_borrowed() {
+fn valid_json_is_borrowed() {
     for json in [r#""\ud83d\ude00""#, r#""\\ud83d""#, r#""\u00e9\n\"""#, "plain", "", "\\", "\\u12"]
     {
         assert!(matches!(repair_surrogates(json.as_bytes()), Cow::Borrowed(_)), "{json}");

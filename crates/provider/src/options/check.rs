@@ -1,4 +1,4 @@
-//! Checks the options of one provider, field by field. Every refusal names the field.
+//! Checks the options of one provider, field by field. Every error names the field.
 //!
 //! It must never open anything, and never print a key or a header's value.
 
@@ -9,13 +9,13 @@ use reqwest::header::HeaderMap;
 use super::fields::ProviderOptions;
 use super::known_service::KnownService;
 use super::set::ProviderSettings;
-use crate::anthropic::{default_version, is_vertex};
-use crate::aws;
+use crate::auth::aws;
 use crate::http::{
     BaseUrl, Connection, HttpSettings, Timeouts, add_header, authorities, header_value, proxy,
 };
 use crate::paths::Paths;
 use crate::services::Service;
+use crate::wires::anthropic::{default_version, is_vertex};
 use crate::{Api, ChatQuirks};
 use base::config::{Environment, EnvironmentProxy};
 use model::InputError;
@@ -117,7 +117,7 @@ pub(super) fn check(
     let chat = service.known.map_or_else(|| Service::chat_at(base.host()), |service| service.chat);
     let responses_cache_key = service.known.is_some_and(|service| service.responses_cache_key);
     let settings = HttpSettings {
-        // Google's gate takes OAuth tokens only.
+        // Google's endpoint accepts OAuth tokens only.
         key_header: Service::key_header(service.known, api).filter(|_| !is_vertex(base.host())),
         chat: ChatQuirks {
             prompt_cache_key: options.prompt_cache_key.unwrap_or(chat.prompt_cache_key),

@@ -7,21 +7,21 @@ use serde::Deserialize;
 use crate::Api;
 use crate::scripted::Script;
 
-/// One provider, as the options name it. Under the name of a known service (`groq`, `openrouter`, `ollama`, …) every field
-/// has a default.
+/// One provider, in the options. Under the name of a known service (`groq`, `openrouter`, `ollama`, …) every field has a
+/// default.
 #[derive(Default, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ProviderOptions {
     /// The API it speaks.
     pub api: Option<Api>,
-    /// Where it is; the API's path is added to it. https, unless it is this machine.
+    /// Its base URL; the API's path is added to it. https, unless it is this machine.
     pub base_url: Option<String>,
     /// The AWS region, for `api: 'bedrock-converse'`; by default the one in `baseUrl`, else that of `AWS_REGION`.
     pub region: Option<String>,
-    /// The service it is (`vllm`, `azure`, …), where neither the host of `baseUrl` nor the provider's name shows it.
+    /// The service (`vllm`, `azure`, …), if neither the host of `baseUrl` nor the provider's name shows it.
     pub flavor: Option<String>,
-    /// The `api-version` of Azure, such as `2024-10-21`; without one `/openai/v1` is asked.
+    /// The `api-version` of Azure, such as `2024-10-21`; without one `/openai/v1` is called.
     pub api_version: Option<String>,
     /// The deployment of Azure, for a dated `apiVersion`; the model's name by default.
     pub deployment: Option<String>,
@@ -35,7 +35,7 @@ pub struct ProviderOptions {
     pub idle_timeout_ms: Option<u64>,
     /// Between two parts of the answer, pings not counted, in milliseconds; 600,000 by default.
     pub no_progress_timeout_ms: Option<u64>,
-    /// Whether `prompt_cache_key` is sent, for the two OpenAI APIs; by default where the service is known to take it.
+    /// Whether `prompt_cache_key` is sent, for the two OpenAI APIs; by default where the service is known to accept it.
     pub prompt_cache_key: Option<bool>,
     /// True: `baseUrl` may be plain http to another machine.
     pub allow_insecure: Option<bool>,
@@ -45,6 +45,6 @@ pub struct ProviderOptions {
     pub proxy: Option<String>,
     /// Authorities to trust besides the bundled ones, in PEM.
     pub ca_certificates: Option<String>,
-    /// What the scripted provider answers; for `api: 'scripted'`.
+    /// The replies of the scripted provider; for `api: 'scripted'`.
     pub script: Option<Script>,
 }

@@ -1,13 +1,13 @@
-//! Which known service a provider's options mean. It must never check a field of its own.
+//! Finds the known service of a provider's options. It must never check another field.
 
 use super::fields::ProviderOptions;
 use crate::Api;
 use crate::services::Service;
 use model::{InputError, quoted};
 
-/// The service that a provider is, as far as its options name it.
+/// The known service of a provider, by its options.
 pub(super) struct KnownService {
-    /// What it is known to be.
+    /// The service.
     pub(super) known: Option<&'static Service>,
     /// The API it has by default.
     pub(super) api: Option<Api>,
@@ -38,7 +38,7 @@ impl KnownService {
         let at_host = host.as_deref().and_then(|host| Service::at(host, options.api));
         Ok(match (at_host, Service::named(name)) {
             (Some(service), _) => first(service),
-            // At another host the name stands for the API only.
+            // At another host the name defines the API only.
             (None, Some(Service { gateway: Some(api), .. })) if host.is_some() => {
                 Self { known: None, api: Some(*api) }
             }
@@ -47,7 +47,7 @@ impl KnownService {
         })
     }
 
-    /// The service, where it has this API.
+    /// The service, if it has this API.
     pub(super) fn speaking(&self, api: Api) -> Option<&'static Service> {
         self.known.filter(|service| service.apis.contains(&api))
     }

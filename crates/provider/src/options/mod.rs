@@ -1,4 +1,4 @@
-//! The options that name providers and keys: read once, checked field by field.
+//! The options of providers and keys: read once, checked field by field. They must never print a key.
 
 mod check;
 mod fields;

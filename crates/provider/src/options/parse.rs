@@ -11,16 +11,16 @@ use super::check::check;
 use super::fields::ProviderOptions;
 use super::set::{ProviderSet, ProviderSettings};
 use crate::KeyHost;
-use crate::auth::{AuthProfile, Profiles};
-use crate::aws;
+use crate::auth::aws;
+use crate::auth::profile::{AuthProfile, Profiles};
 use crate::services::Service;
 use base::config::Environment;
 use model::{AuthType, InputError, typed};
 
-/// The providers of an engine whose options name none.
+/// The default providers of an engine.
 const USUAL: [&str; 2] = ["anthropic", "openai"];
 
-/// Reads `providers` and `authProfiles`. Without `providers`, `anthropic` and `openai` are there.
+/// Reads `providers` and `authProfiles`. Without `providers`, the engine has `anthropic` and `openai`.
 ///
 /// # Errors
 /// The first field that is missing, wrong or unknown, by its path.
@@ -32,7 +32,7 @@ pub fn parse_providers(
     parse_hosted_providers(providers, auth_profiles, None, environment)
 }
 
-/// As [`parse_providers`], with the host that has the keys which are functions.
+/// As [`parse_providers`], with the host that calls the key functions.
 ///
 /// # Errors
 /// As there.

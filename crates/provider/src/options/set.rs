@@ -2,24 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use crate::auth::Profiles;
-use crate::aws;
+use crate::auth::aws;
+use crate::auth::profile::Profiles;
 use crate::http::HttpSettings;
 use crate::scripted::Script;
 use crate::services::Service;
 use crate::{Api, Failure, ProviderKeys};
 use model::FailureKind;
 
-/// What answers under a provider's name.
+/// The kind of a provider.
 pub enum ProviderSettings {
     /// A service over HTTP.
     Http {
         /// The API it speaks.
         api: Api,
-        /// Where and how.
+        /// Its settings.
         settings: Box<HttpSettings>,
     },
-    /// A script.
+    /// A scripted provider.
     Scripted(Script),
 }
 
@@ -31,8 +31,8 @@ pub struct ProviderSet {
 }
 
 impl ProviderSet {
-    /// The auth profiles of a provider; none for a server that needs no key, and `missing_key` where the provider is a
-    /// known service's own host, which answers no request without one.
+    /// The auth profiles of a provider; none for a server without keys, and `missing_key` at a known service's own host, which
+    /// requires one.
     #[must_use]
     pub fn keys(&self, provider: &str) -> ProviderKeys {
         let profiles = self.profiles.of(provider);

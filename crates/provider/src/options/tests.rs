@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 
 use super::{ProviderSet, ProviderSettings, parse_providers};
-use crate::keys::KeySource;
+use crate::auth::keys::KeySource;
 use crate::{Api, ChatQuirks, Credential, Failure};
 use base::config::Environment;
 use model::InputError;
@@ -25,7 +25,7 @@ fn parse(
     parse_providers(providers.as_deref(), profiles.as_deref(), environment)
 }
 
-/// The refusal of these options, as `path: message`.
+/// The error of these options, as `path: message`.
 fn refused(providers: &str, profiles: Option<&str>) -> String {
     match parse(Some(providers), profiles, &Environment::fixed([])) {
         Ok(_) => format!("accepted: {providers}"),
@@ -37,7 +37,7 @@ fn refused(providers: &str, profiles: Option<&str>) -> String {
     }
 }
 
-/// What a provider comes to: API, origin, version header, connect limit.
+/// A provider as read: API, origin, version header, connect limit.
 fn shape(set: &ProviderSet, name: &str) -> (Api, String, String, u128) {
     match &set.providers[name] {
         ProviderSettings::Scripted(_) => (Api::Scripted, String::new(), String::new(), 0),
@@ -275,7 +275,7 @@ fn a_known_service_needs_nothing_but_its_name() {
 }
 
 #[test]
-fn a_usual_key_goes_by_host_and_never_by_name_or_flavour() {
+fn a_usual_key_is_chosen_by_host_and_never_by_name_or_flavour() {
     let environment = Environment::fixed([("GROQ_API_KEY", SECRET), ("AZURE_API_KEY", SECRET)]);
     let providers = r#"{
         "groq": {"baseUrl": "https://gateway.example/v1"},
@@ -354,7 +354,7 @@ fn every_wrong_profile_is_refused_with_its_path() {
 }
 
 #[test]
-fn a_proxy_comes_from_the_environment_only_when_asked_for() {
+fn a_proxy_of_the_environment_is_used_only_on_request() {
     let environment = Environment::fixed([("HTTPS_PROXY", "http://u:p@proxy:3128")]);
     let named = |providers: &str| {
         let set = parse(Some(providers), None, &environment).unwrap();
@@ -372,7 +372,7 @@ fn a_proxy_comes_from_the_environment_only_when_asked_for() {
 }
 
 #[test]
-fn claude_at_vertex_takes_its_key_as_a_bearer() {
+fn claude_at_vertex_gets_its_key_as_a_bearer_token() {
     let at = |host: &str| {
         let providers = format!(
             r#"{{ "p": {{ "api": "anthropic-messages", "baseUrl": "https://{host}/v1" }} }}"#

@@ -1,10 +1,10 @@
-//! Azure's paths, from every form of base URL people have. It must never ask a real service.
+//! Azure's paths, from every common form of base URL. It must never call a real service.
 
 use super::Paths;
 use crate::Api;
 use crate::http::BaseUrl;
 
-/// The URLs for Chat Completions and Responses, or the refusal.
+/// The URLs for Chat Completions and Responses, or the error.
 fn urls(
     base: &str,
     version: Option<&str>,
@@ -112,7 +112,7 @@ fn every_form_of_base_url_leads_to_the_deployment() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_its_field() {
+fn invalid_options_are_refused_with_their_field() {
     let cases = [
         (
             urls("https://r.example?api-version=2024-10-21", Some("2024-10-21"), None),

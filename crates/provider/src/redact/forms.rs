@@ -1,4 +1,4 @@
-//! The forms in which a live key may appear in a text, and how each is replaced.
+//! The forms in which a live key may appear in a text, and their replacement.
 //!
 //! It must never miss a form in which a server can send a key back.
 
@@ -6,13 +6,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use memchr::memmem;
 
-/// What stands where a secret stood.
+/// The replacement of a secret.
 pub(crate) const MARK: &str = "[***]";
 
-/// A shorter "key" (`none`, `ollama`) is a placeholder for servers that want no key: to replace it would wreck the text.
+/// A shorter "key" (`none`, `ollama`) is a placeholder for servers without keys: replacing it would damage the text.
 pub(super) const SHORTEST_KEY: usize = 8;
 
-/// The key as it may appear, longest first, so that no form is broken by a shorter one.
+/// The key in each form, longest first, so that a shorter form does not break a longer one.
 pub(super) fn forms(key: &str) -> Vec<String> {
     let bytes = key.as_bytes();
     let mut forms = vec![key.to_owned()];

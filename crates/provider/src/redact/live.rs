@@ -1,6 +1,6 @@
-//! The live keys of one attempt, looked for in what a server sends that is not the model's own text.
+//! Removes the live keys of one attempt from what a server sends beside the model's own text.
 //!
-//! It must never change a text that holds no key: ids and signatures go back to the server byte for byte.
+//! It must never change a text without a key: ids and signatures are sent back to the server byte for byte.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::forms::{MARK, SHORTEST_KEY, forms, replace_all};
 
-/// Characters of a word that a server sends in a field of its own, such as why it stopped.
+/// The maximum characters of a server's word, such as a stop reason.
 const MAX_WORD: usize = 200;
 
-/// The keys of one attempt, in every form they travel in.
+/// The keys of one attempt, in every form.
 pub(crate) struct LiveKeys {
     forms: Vec<(String, Finder<'static>)>,
 }
@@ -50,11 +50,11 @@ impl LiveKeys {
         for (form, _) in &self.forms {
             out = replace_all(&out, form);
         }
-        // A replacement can join what stood left and right of it into a key.
+        // A replacement can join the text before and after it into a key.
         Cow::Owned(if self.is_in(&out) { MARK.to_owned() } else { out })
     }
 
-    /// A word of the server's, without the keys and of bounded length.
+    /// A word of the server, without the keys and with a bounded length.
     pub(crate) fn clean_word(&self, word: &str) -> String {
         let word = self.clean(word);
         match word.char_indices().nth(MAX_WORD) {
@@ -85,7 +85,7 @@ impl LiveKeys {
                 }
             },
             Value::Array(items) => {
-                // Every one of them, also behind the first that held a key.
+                // All of them, not only the first with a key.
                 items.iter_mut().filter_map(|item| self.clean_value(item).then_some(())).count() > 0
             }
             Value::Object(fields) => {
@@ -115,7 +115,7 @@ mod tests {
     const KEY: &str = "canary-7Hq2\"&Zx";
 
     #[test]
-    fn a_key_is_found_however_json_writes_it_and_nothing_else_is_touched() {
+    fn a_key_is_found_in_every_json_spelling_and_other_text_is_unchanged() {
         let keys = LiveKeys::new(&[KEY, "none"]);
         let spelled: String = KEY.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
         assert_eq!(keys.clean_json(&format!("{{\"a\":[\"x{spelled}\"]}}")), r#"{"a":["x[***]"]}"#);

@@ -1,6 +1,6 @@
-//! Redaction: what may be shown of an error. It must never let a key through.
+//! Redaction of error texts. It must never leave a key in a text.
 //!
-//! Two passes, both linear: exact live keys in every form they travel in, then the shapes keys have.
+//! Two passes, both linear: exact live keys in every form, then texts that look like keys.
 
 mod forms;
 mod live;
@@ -18,7 +18,7 @@ use forms::{SHORTEST_KEY, forms, replace_all};
 
 /// `text` without `live_keys` (also in hex, base64, URL-encoded and JSON-escaped) and without anything that looks like a key.
 ///
-/// Live keys shorter than 8 bytes are not secrets and are left alone. The result never contains a live key.
+/// Live keys shorter than 8 bytes are not secrets and stay. The result never contains a longer live key.
 pub(crate) fn redact(text: &str, live_keys: &[&str]) -> String {
     let keys: Vec<&str> =
         live_keys.iter().map(|key| key.trim()).filter(|key| key.len() >= SHORTEST_KEY).collect();
@@ -29,7 +29,7 @@ pub(crate) fn redact(text: &str, live_keys: &[&str]) -> String {
         }
     }
     let out = shapes::redact_shapes(&out);
-    // A replacement can join what stood left and right of it into a key; then nothing of the text is safe to show.
+    // A replacement can join the text before and after it into a key; then no part of the text is safe to show.
     if keys.iter().any(|key| memmem::find(out.as_bytes(), key.as_bytes()).is_some()) {
         return MARK.to_owned();
     }
@@ -52,7 +52,7 @@ pub(crate) fn clip(text: &str, limit: usize) -> String {
             gap = false;
         }
         if count >= limit {
-            // A key cut in two is a key the exact match no longer finds: drop the word the cut falls into.
+            // The exact match does not find a key cut in two, so the word at the cut is dropped.
             while line.chars().next_back().is_some_and(is_key_character) {
                 line.pop();
             }

@@ -1,10 +1,10 @@
-//! The shapes of secrets: key prefixes, credentials behind a header's or field's name, values in URLs.
+//! The shapes of secrets: key prefixes, credentials after the name of a header or field, values in URLs.
 //!
-//! One pass over the bytes, each looked at a bounded number of times. It must never know a particular key.
+//! One pass over the bytes, each read a bounded number of times. It must never know a particular key.
 
 use super::forms::MARK;
 
-/// What keys begin with, and how many key characters must follow.
+/// Prefixes of keys, and how many key characters must follow.
 const PREFIXES: &[(&str, usize)] = &[
     ("sk-", 6),
     ("sk_", 8),
@@ -68,7 +68,7 @@ pub(super) fn redact_shapes(text: &str) -> String {
     out
 }
 
-/// The secret that something beginning at `at` announces: from its first to behind its last byte.
+/// The range of the secret after a name or prefix that begins at `at`.
 fn secret_at(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     let byte = *bytes.get(at)?;
     match byte {
@@ -116,7 +116,7 @@ fn secret_at(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     None
 }
 
-/// After a name: `:` or `=`, with at most a few blanks and quotes around it. Gives the value's start and its quote.
+/// After a name: `:` or `=`, with at most a few blanks and quotes around it. Returns the value's start and its quote.
 fn value_start(bytes: &[u8], mut at: usize) -> Option<(usize, Option<u8>)> {
     let skip = |mut at: usize| {
         let mut quote = None;
@@ -163,7 +163,7 @@ fn user_info(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     (end > start && bytes.get(end) == Some(&b'@')).then_some((start, end))
 }
 
-/// What follows `Bearer`, unless it is a plain word ("missing bearer authentication").
+/// The text after `Bearer`, unless it is an ordinary word ("missing bearer authentication").
 fn bearer_token(bytes: &[u8], start: usize) -> Option<(usize, usize)> {
     let end = run(bytes, start, is_value_byte);
     let token = bytes.get(start..end)?;

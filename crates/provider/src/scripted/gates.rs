@@ -1,4 +1,4 @@
-//! Named gates: a script waits at one until the test opens it. An open gate stays open.
+//! Named gates: a script waits at one until the test opens it. An open gate must never close again.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +19,7 @@ impl Gates {
 
     pub(super) async fn pass(&self, name: &str) {
         loop {
-            // Made before the look, so that an opening between look and wait is not missed.
+            // Created before the check, so that an opening between check and wait is not missed.
             let opened = self.opened.notified();
             if self.open.lock().unwrap_or_else(PoisonError::into_inner).contains(name) {
                 return;

@@ -1,7 +1,7 @@
 //! The scripted provider: answers from a script, for tests and demos.
 //!
-//! It behaves as a provider does: deltas in order, waits, failures before and after the first token, truncation. It must
-//! never open a socket.
+//! It behaves as a provider: deltas in order, waits, failures before and after the first token, truncation. It must never
+//! open a socket.
 
 mod gates;
 mod record;
@@ -58,7 +58,7 @@ impl ScriptedProvider {
         }
     }
 
-    /// Lets through who waits at the gate, and who will come to it.
+    /// Opens a gate, for current and later waits.
     pub fn open_gate(&self, name: &str) {
         self.gates.open(name);
     }
@@ -191,7 +191,7 @@ enum Kind {
     Thinking,
 }
 
-/// Where a reply stands: which block is open, and how many there were.
+/// The position in a reply: which block is open, and how many there were.
 struct Player<'a> {
     sink: &'a mut dyn DeltaSink,
     chunk_size: Option<usize>,
@@ -246,8 +246,8 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// Waits for the reader, and now and then for the runtime: a script has no socket that would make it yield, and an
-    /// abort could not reach it.
+    /// Waits for the reader, and regularly yields to the runtime: a script has no socket at which it would yield, and an abort
+    /// could not reach it.
     ///
     /// # Errors
     /// The sink's refusal.

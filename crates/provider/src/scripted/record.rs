@@ -1,4 +1,4 @@
-//! What a scripted provider was asked, for assertions. Bounded; it must never hold a key.
+//! The requests of a scripted provider, for assertions. Bounded; it must never hold a key.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -9,19 +9,19 @@ use serde_json::value::RawValue;
 
 use crate::ModelRequest;
 
-/// One request, as the assertions see it.
+/// One recorded request.
 #[derive(Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
 pub struct ScriptedRequest<'a> {
-    /// The model asked for.
+    /// The model.
     pub model: &'a str,
     /// The system prompt.
     pub system: &'a str,
     /// The messages, as the transcript projected them.
     #[cfg_attr(feature = "testing", ts(type = "Array<unknown>"))]
     pub messages: &'a RawValue,
-    /// The names of the tools on offer.
+    /// The names of the tools.
     pub tools: Vec<&'a str>,
     /// Cap of the answer in tokens.
     pub max_tokens: u64,

@@ -20,24 +20,24 @@ use serde_json::value::RawValue;
 use crate::{ReportedUsage, Stop};
 use model::FailureKind;
 
-/// What a scripted provider answers: one reply per call, in order.
+/// The replies of a scripted provider: one per call, in order.
 #[derive(Clone)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(untagged))]
 pub enum Script {
     /// The replies.
     Replies(Vec<ScriptedReply>),
-    /// The replies, and what comes after the last.
+    /// The replies, and whether they repeat.
     Whole(ScriptedReplies),
 }
 
-/// The replies, and what comes after the last.
+/// The replies, and whether they repeat.
 #[derive(Clone, serde::Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScriptedReplies {
     /// The replies.
     pub replies: Vec<ScriptedReply>,
-    /// True: begin again after the last. Otherwise further calls fail with `script_exhausted`.
+    /// True: start again after the last. Otherwise further calls fail with `script_exhausted`.
     #[serde(default)]
     pub repeat: Option<bool>,
 }
@@ -46,13 +46,13 @@ pub struct ScriptedReplies {
 #[derive(Clone)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(untagged))]
 pub enum ScriptedReply {
-    /// Visible text and nothing else.
+    /// Only visible text.
     Text(String),
     /// Its parts.
     Parts(Box<ScriptedParts>),
 }
 
-/// The parts of a reply. They come in the order of these fields; `steps` instead gives an order of its own.
+/// The parts of a reply, in the order of these fields; `steps` instead defines an exact order.
 #[derive(Default, Clone, serde::Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
@@ -67,21 +67,21 @@ pub struct ScriptedParts {
     pub signature: Option<String>,
     /// Visible text.
     pub text: Option<String>,
-    /// Calls of tools.
+    /// Tool calls.
     pub tool_calls: Option<Vec<ScriptedCall>>,
-    /// The usage reported; none where absent.
+    /// The reported usage; none where absent.
     pub usage: Option<ScriptedUsage>,
     /// Fails here.
     pub error: Option<ScriptedError>,
     /// Why it stops; `tool_use` with tool calls, else `end_turn`.
     pub stop_reason: Option<ScriptedStop>,
-    /// Text, thinking and arguments come in pieces of this many characters; whole where absent.
+    /// The size of the deltas of text, thinking and arguments in characters; whole where absent.
     pub chunk_size: Option<u32>,
-    /// An exact order; only `chunkSize` goes with it.
+    /// An exact order; only `chunkSize` may be set beside it.
     pub steps: Option<Vec<ScriptedStep>>,
 }
 
-/// One step of a reply. Texts that follow each other belong to one block, also with waits between them.
+/// One step of a reply. Consecutive texts belong to one block, also with waits between them.
 #[derive(Clone)]
 #[cfg_attr(
     feature = "testing",
@@ -131,7 +131,7 @@ pub enum ScriptedStep {
         /// How.
         error: ScriptedError,
     },
-    /// The connection ends here, before the reply does.
+    /// The connection ends here, before the end of the reply.
     Truncate {
         /// Always `true`.
         #[cfg_attr(feature = "testing", ts(type = "true"))]
@@ -188,7 +188,7 @@ pub struct ScriptedError {
     pub code: Option<String>,
     /// Its text.
     pub message: Option<String>,
-    /// How long it asks to wait, in milliseconds.
+    /// The wait that it requests, in milliseconds.
     pub retry_after_ms: Option<u64>,
 }
 
@@ -212,7 +212,7 @@ pub enum ScriptedStop {
 }
 
 impl ScriptedStop {
-    /// The stop, and its word.
+    /// The stop, and its raw name.
     pub(super) fn stop(self) -> (Stop, &'static str) {
         match self {
             Self::EndTurn => (Stop::EndTurn, "end_turn"),
@@ -262,7 +262,7 @@ impl From<ScriptedReply> for Reply {
 }
 
 impl ScriptedParts {
-    /// The fields in their order, but for `steps`.
+    /// The fields in their order, except `steps`.
     fn into_steps(self) -> Vec<ScriptedStep> {
         let parts = self;
         let mut steps = Vec::new();

@@ -1,4 +1,4 @@
-//! Scripts: what they give in which order, how they fail, and what was asked.
+//! Scripts: the order of their replies, their failures, and the recorded requests.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn request() -> ModelRequest {
     }
 }
 
-/// Writes every delta as a word or two.
+/// Writes every delta as a short text.
 #[derive(Default)]
 struct Received(String);
 
@@ -133,7 +133,7 @@ async fn failures_come_before_or_after_text_with_their_kind_status_and_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gate_holds_until_it_is_opened_and_a_delay_takes_its_time() {
+async fn a_gate_waits_until_it_is_opened_and_a_delay_takes_its_time() {
     let provider = provider(
         r#"[{"steps": [{"text": "a"}, {"gate": "g"}, {"delayMs": 5000}]}, {"gate": "g", "text": "b"}]"#,
     );
@@ -182,7 +182,7 @@ fn messages_are_encoded_as_their_json_joined_by_commas() {
 }
 
 #[test]
-fn a_script_with_two_meanings_at_once_is_refused() {
+fn an_ambiguous_script_is_refused() {
     let refused =
         |script: &str| serde_json::from_str::<Script>(script).err().map(|e| e.to_string());
     let cases = [

@@ -1,6 +1,6 @@
-//! Which service is meant: found by its name, by its flavour, or by its host.
+//! Looks up a service: by its name, by its flavour, or by its host.
 //!
-//! A usual key goes by host alone: a name or a flavour must never send one to another server.
+//! Only the host decides about a usual key: a name or a flavour must never send one to another server.
 
 use reqwest::header::HeaderName;
 
@@ -10,12 +10,12 @@ use crate::http::BaseUrl;
 use crate::{Api, ChatQuirks};
 
 impl Service {
-    /// The service of a name.
+    /// The service with a name.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         SERVICES.iter().find(|service| service.name == name)
     }
 
-    /// The service at a host; of several the one that speaks `api`.
+    /// The service at a host; of several the one with `api`.
     pub(crate) fn at(host: &str, api: Option<Api>) -> Option<&'static Self> {
         let host = host.to_ascii_lowercase();
         first_speaking(api, |service| {
@@ -23,7 +23,7 @@ impl Service {
         })
     }
 
-    /// The service whose own host this is, over https: the one a usual key may go to.
+    /// The service with this host as its own, over https: its usual key may be sent there.
     pub(crate) fn of_origin(base: &BaseUrl, api: Api) -> Option<&'static Self> {
         if base.scheme() != "https" {
             return None;
@@ -32,7 +32,7 @@ impl Service {
         first_speaking(Some(api), |service| service.is_at(&host))
     }
 
-    /// The header that an `api_key` travels in; `None` for `authorization: Bearer`.
+    /// The header of an `api_key`; `None` for `authorization: Bearer`.
     pub(crate) fn key_header(service: Option<&Self>, api: Api) -> Option<HeaderName> {
         let of_api = match api {
             Api::AnthropicMessages => Some(HeaderName::from_static("x-api-key")),
@@ -46,7 +46,7 @@ impl Service {
         }
     }
 
-    /// How Chat Completions differ at a host that neither a flavour nor a name identifies.
+    /// The quirks at a host that neither a flavour nor a name identifies.
     pub(crate) fn chat_at(host: &str) -> ChatQuirks {
         let local = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
         match Self::at(host, Some(Api::OpenaiChat)) {
@@ -75,7 +75,7 @@ fn first_speaking(
     there().find(speaks).or_else(|| there().next())
 }
 
-/// Whether a host is a pattern's, label by label: a `*` never reaches over a dot, so that no foreign subdomain passes.
+/// Whether a host matches a pattern, label by label: `*` never matches a dot, so that no foreign subdomain matches.
 pub(super) fn is_host(host: &str, pattern: &str) -> bool {
     let mut labels = host.split('.');
     let fits = pattern.split('.').all(|wanted| {

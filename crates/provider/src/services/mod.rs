@@ -1,4 +1,4 @@
-//! The services everyone uses, and what need not be configured for them.
+//! The known services, and their defaults. It must never send a key.
 
 mod entry;
 mod lookup;

@@ -1,19 +1,19 @@
-//! The table of services. Data alone: it must never hold a rule.
+//! The table of services. Only data: it must never hold a rule.
 //!
-//! A line costs nothing to add; what a service does differently in its Chat Completions is named in `chat/quirks`.
+//! What a service does differently in its Chat Completions is defined in `chat/quirks`.
 
 use super::entry::{KeyHeader, Service};
 use crate::{Api, ChatQuirks};
 
-/// Chat Completions, and nothing else at the base URL.
+/// Only Chat Completions at the base URL.
 const CHAT: &[Api] = &[Api::OpenaiChat];
-/// Chat Completions, and Responses for who asks for it.
+/// Chat Completions by default, and Responses on request.
 const CHAT_AND_RESPONSES: &[Api] = &[Api::OpenaiChat, Api::OpenaiResponses];
 
-/// Gemini's own; its compatible route is at another base URL, which is the user's to give.
+/// Gemini's own API; its compatible route has another base URL, which the user must set.
 const GEMINI: &[Api] = &[Api::GoogleGenerativeAi];
 
-/// What most lines share.
+/// The defaults of most lines.
 const COMPATIBLE: Service = Service {
     name: "",
     apis: CHAT,
@@ -46,7 +46,7 @@ pub(super) const SERVICES: &[Service] = &[
         base_url: Some("https://api.openai.com/v1"),
         own_hosts: &["api.openai.com", "eu.api.openai.com", "us.api.openai.com"],
         variables: &["OPENAI_API_KEY"],
-        // Where subscribers are served, with keys of their own.
+        // The endpoint of subscribers, with keys of their own.
         domains: &["chatgpt.com"],
         chat: ChatQuirks::OPENAI,
         responses_cache_key: true,
@@ -78,7 +78,7 @@ pub(super) const SERVICES: &[Service] = &[
         key: KeyHeader::Bearer,
         ..COMPATIBLE
     },
-    // Where it is and what its keys are is AWS's own affair: a region, and an access key of several parts.
+    // Its base URL and its keys are read elsewhere: they depend on a region, and an access key has several parts.
     Service { name: "bedrock", apis: &[Api::BedrockConverse], ..COMPATIBLE },
     Service {
         name: "azure",
@@ -149,7 +149,7 @@ pub(super) const SERVICES: &[Service] = &[
         name: "ollama",
         apis: CHAT_AND_RESPONSES,
         base_url: Some("http://localhost:11434/v1"),
-        // Its cloud, which wants a key; the one at home wants none.
+        // Its cloud, which requires a key; a local server does not.
         own_hosts: &["ollama.com"],
         variables: &["OLLAMA_API_KEY"],
         ..COMPATIBLE
@@ -229,11 +229,11 @@ pub(super) const SERVICES: &[Service] = &[
     },
 ];
 
-/// Of one region, of all of them, and of a jurisdiction.
+/// The hosts of one region, of all regions, and of a jurisdiction.
 const VERTEX_HOSTS: &[&str] = &[
     "*-aiplatform.googleapis.com",
     "aiplatform.googleapis.com",
     "aiplatform.*.rep.googleapis.com",
 ];
-/// An access token that `gcloud` takes too.
+/// An access token that `gcloud` accepts too.
 const VERTEX_TOKENS: &[&str] = &["CLOUDSDK_AUTH_ACCESS_TOKEN"];

@@ -1,4 +1,4 @@
-//! The table: names that work by themselves, hosts, and who may be sent a usual key.
+//! The table: names without further options, hosts, and which of them get a usual key.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn base(url: &str) -> BaseUrl {
 }
 
 #[test]
-fn every_name_is_there_once_and_every_line_is_whole() {
+fn every_name_is_unique_and_every_line_is_complete() {
     let names: BTreeSet<&str> = SERVICES.iter().map(|service| service.name).collect();
     let expected = [
         "anthropic",
@@ -45,7 +45,7 @@ fn every_name_is_there_once_and_every_line_is_whole() {
     for service in SERVICES {
         assert!(!service.apis.is_empty(), "{}", service.name);
         assert_eq!(service.own_hosts.is_empty(), service.variables.is_empty(), "{}", service.name);
-        // What is at a base URL of the table is the service itself, or this machine.
+        // A base URL of the table is the service itself, or this machine.
         if let Some(url) = service.base_url {
             let base = base(url);
             let found = Service::at(base.host(), None).map(|found| found.name);
@@ -58,7 +58,7 @@ fn every_name_is_there_once_and_every_line_is_whole() {
 }
 
 #[test]
-fn a_usual_key_goes_to_the_services_own_host_over_https_alone() {
+fn a_usual_key_is_sent_only_to_the_services_own_host_over_https() {
     let own = |url: &str| Service::of_origin(&base(url), Api::OpenaiChat).map(|found| found.name);
     let cases = [
         ("https://api.groq.com/openai/v1", Some("groq")),
@@ -89,7 +89,7 @@ fn a_usual_key_goes_to_the_services_own_host_over_https_alone() {
 }
 
 #[test]
-fn a_star_never_reaches_over_a_dot_and_is_never_empty() {
+fn a_star_never_matches_a_dot_and_is_never_empty() {
     let cases = [
         ("a.example", "*.example", true),
         ("a.b.example", "*.example", false),
@@ -105,7 +105,7 @@ fn a_star_never_reaches_over_a_dot_and_is_never_empty() {
 }
 
 #[test]
-fn keys_travel_in_the_header_of_the_service() {
+fn keys_are_sent_in_the_header_of_the_service() {
     let header = |name: &str, api| {
         Service::key_header(Service::named(name), api).map(|header| header.to_string())
     };
@@ -124,7 +124,7 @@ fn keys_travel_in_the_header_of_the_service() {
 }
 
 #[test]
-fn a_host_decides_what_its_chat_completions_are_like() {
+fn a_host_decides_the_quirks_of_its_chat_completions() {
     let cases = [
         ("api.openai.com", ChatQuirks::OPENAI),
         ("gateway.example", ChatQuirks::STANDARD),
@@ -150,7 +150,7 @@ fn a_host_decides_what_its_chat_completions_are_like() {
 }
 
 #[test]
-fn the_documented_table_is_the_table() {
+fn the_documented_table_equals_the_table() {
     let page = include_str!("../../../../docs/services.md");
     for service in SERVICES {
         let start = format!("| `{}` | `{}` | ", service.name, service.apis[0].as_str());

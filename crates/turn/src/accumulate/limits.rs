@@ -1,19 +1,19 @@
-//! How much one answer may be, counted while it streams: what passes a limit is refused before it is stored.
+//! The size limits of one answer, counted while it streams: a delta over a limit is refused before it is stored.
 //!
-//! It must never count a piece twice, or take one that passes a limit.
+//! It must never count a delta twice, or accept one over a limit.
 
 use std::collections::HashMap;
 
 use model::{BlockStart, Delta, Failure, FailureKind};
 
-/// Bytes of text and reasoning that one answer may have.
+/// The maximum bytes of text and reasoning of one answer.
 pub(super) const ANSWER_BYTES: usize = 32 << 20;
-/// Bytes of everything else that comes with an answer: signatures, opaque blocks, the arguments of all calls.
+/// The maximum bytes of everything else in an answer: signatures, opaque blocks, the arguments of all calls.
 const ATTACHED_BYTES: usize = 32 << 20;
-/// Bytes of arguments that one call may have.
+/// The maximum bytes of the arguments of one call.
 pub(super) const ARGUMENT_BYTES: usize = 4 << 20;
 
-/// What passed its limit.
+/// Which limit was exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Excess {
     Answer,
@@ -22,7 +22,7 @@ pub(super) enum Excess {
 }
 
 impl Excess {
-    /// Another try would meet the same limit.
+    /// Not retryable: another attempt would exceed the same limit.
     pub(super) fn failure(self) -> Failure {
         let (code, what, limit) = match self {
             Self::Answer => ("answer_too_large", "the text of the answer", ANSWER_BYTES),
@@ -39,19 +39,19 @@ impl Excess {
     }
 }
 
-/// What an answer has come to so far.
+/// The size of an answer so far.
 #[derive(Debug, Default)]
 pub(super) struct Size {
     text: usize,
     attached: usize,
     /// Bytes of arguments by block.
     arguments: HashMap<u32, usize>,
-    /// Bytes that a decoder holds back of a block until it is whole.
+    /// Bytes of a block that a decoder buffers until it is whole.
     withheld: HashMap<u32, usize>,
 }
 
 impl Size {
-    /// Counts a delta, unless it passes a limit.
+    /// Counts a delta, unless it exceeds a limit.
     pub(super) fn admit(&mut self, delta: &Delta<'_>) -> Result<(), Excess> {
         match *delta {
             Delta::Text { text, .. } | Delta::Thinking { text, .. } => {
@@ -80,7 +80,7 @@ impl Size {
         }
     }
 
-    /// Counts what a decoder holds back of block `index`.
+    /// Counts the bytes of block `index` that a decoder buffers.
     pub(super) fn withhold(&mut self, index: u32, bytes: usize) -> Result<(), Excess> {
         let block = self.withheld.entry(index).or_default();
         grow(block, bytes, ARGUMENT_BYTES, Excess::Arguments)

@@ -1,7 +1,7 @@
-//! Deltas to message blocks.
+//! Builds message blocks from deltas.
 //!
-//! Costs one append per delta, up to the limits of an answer. It must never parse tool arguments, and never complete what
-//! did not close.
+//! Costs one append per delta, up to the limits of an answer. It must never parse tool arguments, and never complete a
+//! block that did not close.
 
 mod limits;
 #[cfg(test)]
@@ -12,16 +12,16 @@ use std::collections::HashMap;
 use self::limits::{Excess, Size};
 use model::{Block, BlockStart, Delta, DeltaSink, Failure, ReportedUsage};
 
-/// What a response came to, whole or cut.
+/// The content of a response, whole or cut.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Accumulated {
-    /// The blocks, in the order they began. Text and thinking that stayed empty are left out.
+    /// The blocks, in the order they began. Empty text and thinking are left out.
     pub blocks: Vec<Block>,
-    /// The last usage that was reported.
+    /// The last reported usage.
     pub usage: Option<ReportedUsage>,
-    /// The provider's id of the response, where it gave one.
+    /// The provider's id of the response, where it sent one.
     pub response_id: Option<String>,
-    /// The model that answered, where it was reported.
+    /// The model of the response, where it was reported.
     pub model: Option<String>,
 }
 
@@ -36,7 +36,7 @@ struct Entry {
 #[derive(Debug, Default)]
 pub struct Accumulator {
     entries: Vec<Entry>,
-    /// Where the blocks are whose index is not their position.
+    /// The positions of blocks whose index is not their position.
     positions: HashMap<u32, usize>,
     usage: Option<ReportedUsage>,
     response_id: Option<String>,
@@ -52,7 +52,7 @@ impl Accumulator {
         Self::default()
     }
 
-    /// Takes one delta; false where it passes a limit of an answer. From then on nothing but usage is taken.
+    /// Applies one delta; false where it exceeds a limit of an answer. After that only usage is applied.
     pub fn apply(&mut self, delta: &Delta<'_>) -> bool {
         if self.excess.is_some() && !matches!(delta, Delta::Usage(_)) {
             return false;
@@ -110,8 +110,8 @@ impl Accumulator {
         true
     }
 
-    /// What was collected, also of a response that did not end: text and thinking as far as they came, a tool call that
-    /// did not close marked incomplete, an opaque block that did not close left out, since half of one means nothing.
+    /// The content so far, also of a response that did not end: text and thinking as received, a tool call that did not close
+    /// marked incomplete, an opaque block that did not close left out, because half of one is unusable.
     #[must_use]
     pub fn finish(self) -> Accumulated {
         let blocks = self
@@ -197,7 +197,7 @@ impl DeltaSink for Accumulator {
     }
 }
 
-/// A call that has just begun.
+/// The block of a call that has just begun.
 fn open_call(id: &str, name: &str) -> Block {
     Block::ToolCall {
         id: id.to_owned(),

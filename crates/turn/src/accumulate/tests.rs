@@ -21,7 +21,7 @@ fn call(index: u32) -> Delta<'static> {
 }
 
 #[test]
-fn a_whole_response_keeps_every_block_in_order() {
+fn a_whole_response_has_every_block_in_order() {
     let usage = ReportedUsage { input: 3, output: 5, ..ReportedUsage::default() };
     let found = collect(&[
         Delta::Started { response_id: "r1", model: "m" },
@@ -146,7 +146,7 @@ fn a_delta_of_the_wrong_kind_changes_nothing() {
     assert_eq!(found.blocks, [Block::text("a")]);
 }
 
-/// The code of what an accumulator refuses more with.
+/// The code of the failure after which an accumulator refuses more.
 fn refused(accumulator: &Accumulator) -> Option<String> {
     accumulator.refusal().and_then(|failure| {
         assert_eq!(failure.should_retry, Some(false));
@@ -155,7 +155,7 @@ fn refused(accumulator: &Accumulator) -> Option<String> {
 }
 
 #[test]
-fn a_text_that_passes_its_limit_is_refused_and_what_came_before_stays() {
+fn a_text_over_its_limit_is_refused_and_the_text_before_it_stays() {
     let mut accumulator = Accumulator::new();
     assert!(accumulator.apply(&begin(0, BlockStart::Thinking)));
     let thinking = "t".repeat(ANSWER_BYTES / 2);
@@ -166,7 +166,7 @@ fn a_text_that_passes_its_limit_is_refused_and_what_came_before_stays() {
     assert_eq!(refused(&accumulator), None);
     assert!(!accumulator.apply(&Delta::Text { index: 1, text: "y" }));
     assert_eq!(refused(&accumulator).as_deref(), Some("answer_too_large"));
-    // Nothing more is taken, so that no half of anything follows; what it cost is.
+    // No content is accepted after it, so that no partial block follows; usage still is.
     assert!(!accumulator.apply(&call(2)));
     let usage = ReportedUsage { output: 7, ..ReportedUsage::default() };
     assert!(accumulator.apply(&Delta::Usage(usage)));
@@ -190,7 +190,7 @@ fn each_call_has_its_own_limit_of_arguments() {
 }
 
 #[test]
-fn what_a_decoder_gathers_counts_while_it_is_gathered() {
+fn bytes_that_a_decoder_buffers_count_while_they_are_buffered() {
     let mut accumulator = Accumulator::new();
     accumulator.withheld(3, ARGUMENT_BYTES);
     accumulator.withheld(4, ARGUMENT_BYTES);

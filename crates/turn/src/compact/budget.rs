@@ -1,20 +1,20 @@
-//! How full a window may get, and where compaction aims (docs/rules/compaction.md#proactive-trigger).
+//! How full a window may get, and the target of a compaction (docs/rules/compaction.md#proactive-trigger).
 //!
-//! Arithmetic on tokens. It must never mix an estimate with a provider's own count: the caller names which it has.
+//! Arithmetic on tokens. It must never mix an estimate with a provider's count: the caller names which it has.
 
-/// Why a compaction is wanted.
+/// What triggered a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
-    /// The estimate passed the limit.
+    /// The estimate exceeded the limit.
     ContextLimit,
     /// The provider refused the prompt.
     Overflow,
-    /// Somebody asked.
+    /// The host requested it.
     Manual,
 }
 
 impl Trigger {
-    /// The broker interface's word; `manual` is ours.
+    /// The broker interface's name; `manual` is the engine's own.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ContextLimit => "context_limit",
@@ -24,10 +24,10 @@ impl Trigger {
     }
 }
 
-/// The room of one model's window, in tokens.
+/// The limits of one model's window, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// What the model takes in all.
+    /// The whole window.
     pub window: u64,
     /// Reserved for the answer.
     pub reserve_response: u64,
@@ -36,17 +36,17 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// What is left for the prompt.
+    /// The part available for the prompt.
     pub fn available(self) -> u64 {
         self.window.saturating_sub(self.reserve_response).saturating_sub(self.reserve_tools)
     }
 
-    /// An estimate above this is compacted before it is sent.
+    /// A prompt with a larger estimate is compacted before it is sent.
     pub fn limit(self) -> u64 {
         share(self.window, 85).min(self.available())
     }
 
-    /// What a compaction aims at.
+    /// The target of a compaction.
     pub fn target(self, trigger: Trigger) -> u64 {
         match trigger {
             Trigger::ContextLimit | Trigger::Manual => share(self.available(), 60),
@@ -65,11 +65,11 @@ pub fn share(tokens: u64, percent: u64) -> u64 {
 pub struct Guard {
     /// The share of the window from which a run is warned.
     pub warn_threshold: f64,
-    /// The most tokens a prompt may have, whatever the window.
+    /// The maximum tokens of a prompt, whatever the window.
     pub hard_limit: Option<u64>,
-    /// The least window a run is begun with.
+    /// The smallest window with which a run starts.
     pub min_window: u64,
-    /// The least room that must be left for the answer.
+    /// The smallest number of tokens that must remain for the answer.
     pub min_available: u64,
 }
 
@@ -79,26 +79,26 @@ impl Default for Guard {
     }
 }
 
-/// A window below this is warned of.
+/// A smaller window causes a warning.
 const SMALL_WINDOW: u64 = 32_000;
 
-/// The guard's decision.
+/// The decision of the context guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardVerdict {
-    /// Nothing.
+    /// The run starts without a warning.
     Fine,
     /// The window is small.
     SmallWindow,
     /// The prompt is near the limit.
     NearLimit,
-    /// The window is too small to begin with.
+    /// The window is too small to start.
     WindowTooSmall,
     /// The prompt is over the host's own limit, or leaves too little for the answer.
     OverLimit,
 }
 
 impl Guard {
-    /// Judges a prompt of `estimate` tokens; the worst finding wins.
+    /// Checks a prompt of `estimate` tokens; the most severe finding wins.
     pub fn judge(&self, budget: Budget, estimate: u64) -> GuardVerdict {
         if budget.window < self.min_window {
             return GuardVerdict::WindowTooSmall;

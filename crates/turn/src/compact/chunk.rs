@@ -1,6 +1,6 @@
-//! Parts of a conversation in chunks that fit the summariser (docs/rules/compaction.md#chunks).
+//! Splits a conversation into chunks that fit the summariser (docs/rules/compaction.md#chunks).
 //!
-//! Order stays and nothing falls between two chunks. It must never give a chunk more than the summariser can read.
+//! The order is preserved and nothing is lost. It must never make a chunk larger than the summariser can read.
 
 use super::budget::share;
 use crate::estimate;
@@ -14,7 +14,7 @@ pub struct Part {
     pub tokens: u64,
 }
 
-/// The margin of an estimate, in percent.
+/// The safety margin of an estimate, in percent.
 const MARGIN: u64 = 120;
 /// A chunk's share of the window, in percent; less where messages are large.
 const BASE_SHARE: u64 = 40;
@@ -22,7 +22,7 @@ const LEAST_SHARE: u64 = 15;
 /// A message over this share of the window is replaced by a note.
 const OVERSIZE_SHARE: u64 = 50;
 
-/// The parts as chunks for a summariser with this window. A part that is too large by itself becomes a note of its size.
+/// The parts as chunks for a summariser with this window. A part too large for a chunk becomes a note of its size.
 pub fn chunks(parts: Vec<Part>, window: u64) -> Vec<Vec<Part>> {
     let parts: Vec<Part> = parts.into_iter().map(|part| noted(part, window)).collect();
     let room = room(&parts, window);
@@ -44,7 +44,7 @@ pub fn chunks(parts: Vec<Part>, window: u64) -> Vec<Vec<Part>> {
     out
 }
 
-/// What one chunk may hold. An average message over a tenth of the window takes the share down, by twice what it is over.
+/// The size of one chunk. If the average message exceeds a tenth of the window, the share decreases by twice the excess.
 fn room(parts: &[Part], window: u64) -> u64 {
     let count = u64::try_from(parts.len()).unwrap_or(u64::MAX).max(1);
     let total: u64 = parts.iter().fold(0, |sum, part| sum.saturating_add(part.tokens));

@@ -1,37 +1,37 @@
-//! Where the cut falls: which turns stay as they are and which become a summary (docs/rules/compaction.md#kept-turns).
+//! Where a compaction cuts: which turns stay as they are and which become a summary (docs/rules/compaction.md#kept-turns).
 //!
-//! A turn is the unit; in a running turn that is too large by itself, a group (an assistant message with its results)
-//! is. It must never cut away the running turn's question.
+//! The unit is a turn; in a running turn that is too large, it is a group (an assistant message with its results). It must
+//! never cut the question of the running turn.
 
 use std::ops::Range;
 
 use model::{Message, Role};
 
-/// Turns that stay, at least.
+/// The minimum number of turns that stay.
 const LEAST_KEPT: usize = 3;
 
-/// What a turn or a group weighs, in tokens.
+/// The size of a turn or a group, in tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Size {
-    /// As it is.
+    /// Unchanged.
     pub tokens: u64,
-    /// With its tool results cut short.
+    /// With truncated tool results.
     pub truncated: u64,
 }
 
-/// What is summarised, and how the rest stays.
+/// Which part is summarised, and whether results in the rest are truncated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// The first so many turns of the history are summarised.
+    /// How many turns of the history are summarised, from the first.
     pub turns: usize,
-    /// The first so many groups of the running turn are summarised too.
+    /// How many groups of the running turn are summarised too, from the first.
     pub groups: usize,
-    /// The tool results of the turns that stay are cut short.
+    /// The tool results of the turns that stay are truncated.
     pub truncate: bool,
 }
 
 /// Where to cut a history of `turns` (oldest first) before a running turn of `groups`, so that with the `fixed` tokens
-/// (system prompt, tools, the question, the summary to come) it comes to about `target` and never over `limit`. `None`
+/// (system prompt, tools, the question, the future summary) the sum is about `target` and never over `limit`. `None`
 /// where there is nothing to summarise.
 pub fn cut(turns: &[Size], groups: &[Size], fixed: u64, target: u64, limit: u64) -> Option<Cut> {
     let sum = |sizes: &[Size], truncate: bool| {
@@ -58,7 +58,7 @@ pub fn cut(turns: &[Size], groups: &[Size], fixed: u64, target: u64, limit: u64)
     let cut = match chosen {
         Some((retain, truncate)) => Cut { turns: cut_at(turns, retain), groups: 0, truncate },
         None => {
-            // The running turn alone is too large: its oldest groups go too, but for the newest one.
+            // The running turn alone is too large: its groups are summarised too, oldest first, except the newest one.
             let summarised = (1..groups.len())
                 .find(|from| sum(groups.get(*from..).unwrap_or_default(), true) <= target)
                 .unwrap_or(groups.len().saturating_sub(1));
@@ -68,8 +68,8 @@ pub fn cut(turns: &[Size], groups: &[Size], fixed: u64, target: u64, limit: u64)
     (cut.turns > 0 || cut.groups > 0 || cut.truncate).then_some(cut)
 }
 
-/// The groups of a running turn, as ranges of its messages: each begins at an assistant message and has what follows it.
-/// What stands before the first one (the question) belongs to none.
+/// The groups of a running turn, as ranges of its messages: each begins at an assistant message and ends before the next.
+/// The messages before the first group (the question) belong to none.
 pub fn groups(messages: &[Message]) -> Vec<Range<usize>> {
     let starts: Vec<usize> = messages
         .iter()

@@ -1,7 +1,7 @@
-//! What a summary must not leave to the model: tools that failed, files that were read and written (docs/rules/compaction.md#summary-message).
+//! Facts of a summary that the model does not write: failed tools, files read and written
+//! (docs/rules/compaction.md#summary-message).
 //!
-//!
-//! Read from the calls themselves. It must never guess what a tool does: only the names all coding tools have count.
+//! Read from the calls themselves. It must never guess what a tool does: only common names of coding tools count.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ const MOST_FAILURES: usize = 8;
 const FAILURE_CHARS: usize = 240;
 const MOST_FILES: usize = 100;
 
-/// Facts of a range of messages, in order, without doubles.
+/// Facts of a range of messages, in order, without duplicates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     failures: Vec<String>,
@@ -71,7 +71,7 @@ impl Facts {
         }
     }
 
-    /// The sections that stand below the model's own, empty where there is nothing.
+    /// The sections below the model's own; empty where there are no facts.
     pub fn sections(&self) -> String {
         let mut out = String::new();
         for (title, lines) in [

@@ -1,7 +1,7 @@
-//! Whether a summary will do (docs/rules/compaction.md#quality-gate; the quality gate).
+//! The quality gate: whether a summary may replace its messages (docs/rules/compaction.md#quality-gate).
 //!
-//! It reads the summary and what it stands for, never the model's word for it. Nothing that fails here may replace a
-//! history.
+//! It compares the summary with the summarised messages, and never trusts the model's own claim. A summary that fails here
+//! must never replace a history.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,19 +18,19 @@ pub(super) const SECTIONS: [&str; 6] = [
     "Critical context",
 ];
 
-/// Identifiers looked for at most; a page of ids is not what an ask is about.
+/// The maximum number of identifiers checked: a request with a page of ids is not about each of them.
 const MOST_IDENTIFIERS: usize = 32;
 
-/// What is wrong with a summary.
+/// A defect of a summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Flaw {
     /// There is no text.
     Empty,
-    /// It is not smaller than what it stands for.
+    /// It is not smaller than the summarised messages.
     NotSmaller {
         /// Its tokens.
         summary: u64,
-        /// What it stands for.
+        /// The tokens of the summarised messages.
         input: u64,
     },
     /// A section is missing or empty.
@@ -40,7 +40,7 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    /// Whether nothing can mend it.
+    /// Whether a second attempt is useless.
     pub fn is_fatal(&self) -> bool {
         match self {
             Self::Empty | Self::NotSmaller { .. } => true,
@@ -63,22 +63,22 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// What a summary is measured by.
+/// What a summary is checked against.
 #[derive(Debug, Clone, Copy)]
 pub struct Judged<'a> {
     /// The text the model wrote.
     pub summary: &'a str,
-    /// What the summarised messages weigh, in tokens.
+    /// The tokens of the summarised messages.
     pub input_tokens: u64,
     /// The text of the summarised messages.
     pub summarised: &'a str,
     /// The user's text in messages that stay.
-    pub asks: &'a str,
-    /// Whether the sections are asked for.
+    pub user_requests: &'a str,
+    /// Whether the sections are required.
     pub sections: bool,
 }
 
-/// What is wrong with the summary; empty where it will do.
+/// The defects of the summary; empty where it is accepted.
 pub fn judge(judged: Judged<'_>) -> Vec<Flaw> {
     if judged.summary.trim().is_empty() {
         return vec![Flaw::Empty];
@@ -97,7 +97,7 @@ pub fn judge(judged: Judged<'_>) -> Vec<Flaw> {
         );
     }
     flaws.extend(
-        identifiers(judged.asks)
+        identifiers(judged.user_requests)
             .into_iter()
             .filter(|id| {
                 judged.summarised.contains(id.as_str()) && !judged.summary.contains(id.as_str())
@@ -108,7 +108,7 @@ pub fn judge(judged: Judged<'_>) -> Vec<Flaw> {
     flaws
 }
 
-/// Whether the section is there with a line of its own.
+/// Whether the section has a heading and at least one line.
 fn has_section(summary: &str, name: &str) -> bool {
     let mut inside = false;
     for line in summary.lines() {
@@ -126,7 +126,7 @@ fn has_section(summary: &str, name: &str) -> bool {
     false
 }
 
-/// What in a text names one thing and no other: paths, URLs, addresses, ids, names with digits or underscores.
+/// The identifiers in a text: paths, URLs, addresses, ids, names with digits or underscores.
 fn identifiers(text: &str) -> BTreeSet<String> {
     text.split(|c: char| c.is_whitespace() || "\"'`()[]{}<>,;".contains(c))
         .map(|word| word.trim_matches(|c: char| ".:!?*".contains(c)))

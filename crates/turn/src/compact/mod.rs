@@ -1,6 +1,7 @@
-//! Compaction as decisions: when, what stays, what the summariser reads, and whether its summary will do (docs/rules/compaction.md#proactive-trigger).
+//! Compaction as decisions: when, which turns stay, what the summariser reads, and whether its summary is accepted
+//! (docs/rules/compaction.md#proactive-trigger).
 //!
-//! Pure: it asks no model and writes nothing. A cut never falls between a tool call and its result.
+//! Pure: it calls no model and writes nothing. It must never cut between a tool call and its result.
 
 mod budget;
 mod chunk;

@@ -1,16 +1,16 @@
-//! What the summariser is asked, in words. They are part of the behaviour: a change here changes every summary.
+//! The prompts of the summariser. They are part of the behaviour: a change here changes every summary.
 
 use super::chunk::Part;
 use super::gate::{Flaw, SECTIONS};
 
-/// What a summary is made of.
+/// The input of a summary.
 #[derive(Debug, Clone, Copy)]
 pub struct Task<'a> {
-    /// The summary of what came before, where there is one.
+    /// The previous summary, if there is one.
     pub previous: Option<&'a str>,
-    /// What the host wants it to mind.
+    /// Additional instructions of the host.
     pub instructions: Option<&'a str>,
-    /// Which of how many chunks this is, from 1.
+    /// The number of this chunk, from 1, and the number of all chunks.
     pub chunk: (usize, usize),
 }
 
@@ -33,7 +33,7 @@ pub fn instructions() -> String {
     out
 }
 
-/// What is asked for one chunk.
+/// The request for one chunk.
 pub fn request(parts: &[Part], task: Task<'_>) -> String {
     let mut out = String::new();
     let (chunk, of) = task.chunk;
@@ -60,7 +60,7 @@ pub fn request(parts: &[Part], task: Task<'_>) -> String {
     out
 }
 
-/// What is asked to make one summary of several.
+/// The request to merge several summaries into one.
 pub fn merge_request(summaries: &[String], instructions: Option<&str>) -> String {
     let mut out = String::from(
         "These are notes on consecutive parts of one conversation, oldest first. Make one set of notes of them. Where \
@@ -75,7 +75,7 @@ pub fn merge_request(summaries: &[String], instructions: Option<&str>) -> String
     out
 }
 
-/// What is asked when a summary would not do.
+/// The request after a rejected summary.
 pub fn retry_request(request: &str, flaws: &[Flaw]) -> String {
     let mut out = request.to_owned();
     out.push_str("\n\nA first attempt was not usable:");

@@ -1,18 +1,18 @@
-//! What the summariser reads: a conversation as plain text (docs/rules/compaction.md#summariser-input).
+//! The summariser's input: a conversation as plain text (docs/rules/compaction.md#summariser-input).
 //!
-//! No thinking, no details, no image bytes, no provider's own blocks. It must never hold more of a tool's answer than
-//! helps to know what it contained.
+//! No thinking, no details, no image bytes, no opaque blocks. It must never contain more of a tool result than the
+//! summariser needs.
 
 use super::chunk::Part;
 use crate::estimate;
 use model::{Block, Message, Role};
 
-/// The most characters of one tool result.
+/// The maximum characters of one tool result.
 const RESULT_CHARS: usize = 2_000;
-/// The most characters of one call's arguments.
+/// The maximum characters of one call's arguments.
 const ARGUMENT_CHARS: usize = 1_000;
 
-/// A message as the summariser reads it, one part each; messages without content are left out.
+/// The messages as the summariser reads them, one part each; messages without content are left out.
 pub fn parts(messages: &[Message]) -> Vec<Part> {
     messages
         .iter()
@@ -50,12 +50,12 @@ fn text(message: &Message) -> String {
     out
 }
 
-/// The output of a tool, with all lines but the first indented: else a line of it could look like a message of the user.
+/// The output of a tool, with all lines after the first indented: otherwise a line could look like a message of the user.
 fn indented(text_of: &str) -> String {
     let mut out = String::with_capacity(text_of.len());
     let mut breaks = false;
     for c in text_of.chars() {
-        // A line break of any kind; of CR LF, the last counts.
+        // A line break of any kind; CR LF counts once, at the LF.
         let is_break =
             matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
         if breaks && !is_break {
@@ -76,7 +76,7 @@ fn speaker(role: Role) -> &'static str {
     }
 }
 
-/// The text of a tool's answer, with images as a word.
+/// The text of a tool result, with images as `[image]`.
 pub(super) fn text_of(content: &[Block]) -> String {
     let mut out = String::new();
     for block in content {
@@ -93,7 +93,7 @@ pub(super) fn text_of(content: &[Block]) -> String {
     out
 }
 
-/// The text, or its beginning and its end with a mark between, on character boundaries.
+/// The text, or its beginning and its end with a marker between, cut on character boundaries.
 fn middle_cut(text: &str, limit: usize) -> String {
     let chars = text.chars().count();
     if chars <= limit {
@@ -105,11 +105,11 @@ fn middle_cut(text: &str, limit: usize) -> String {
     format!("{head}\n[… {} characters left out …]\n{tail}", chars - 2 * half)
 }
 
-/// What remains of a truncated result's beginning and end.
+/// Characters that remain of a truncated result's beginning, and of its end.
 const KEPT_HEAD: usize = 1_500;
 const KEPT_TAIL: usize = 1_500;
 
-/// A message with its tool results cut short; the ledger stores them whole. Idempotent.
+/// A message with truncated tool results; the ledger stores them whole. Idempotent.
 pub fn truncate_results(message: &Message) -> Message {
     let blocks = message
         .blocks
@@ -135,7 +135,7 @@ pub fn truncate_results(message: &Message) -> Message {
 fn shortened(block: &Block) -> Block {
     match block {
         Block::Text { text, .. } => {
-            // Room for the mark, so that a text that was cut is never cut again.
+            // The limit includes the marker, so that a truncated text is never truncated again.
             const MOST: usize = KEPT_HEAD + KEPT_TAIL + 64;
             if text.chars().count() <= MOST {
                 return block.clone();

@@ -78,7 +78,7 @@ fn a_running_turn_that_is_too_large_loses_its_oldest_groups() {
         cut(&[size(10); 4], &groups, 0, 550, 600),
         Some(Cut { turns: 4, groups: 1, truncate: true })
     );
-    // The newest group stays whatever it weighs.
+    // The newest group stays, whatever its size.
     assert_eq!(
         cut(&[], &[size(5_000)], 0, 550, 600),
         Some(Cut { turns: 0, groups: 0, truncate: true })
@@ -142,7 +142,13 @@ fn sections_count_only_with_a_line_of_their_own() {
     let whole = "## Goal\nx\n## Constraints & preferences\n(none)\n## Progress\n### Done\n- a\n## Key decisions\n- b\n\
                  ## Next steps\n- c\n## Critical context\n- d";
     let judged = |summary: &str| {
-        judge(Judged { summary, input_tokens: 10_000, summarised: "", asks: "", sections: true })
+        judge(Judged {
+            summary,
+            input_tokens: 10_000,
+            summarised: "",
+            user_requests: "",
+            sections: true,
+        })
     };
     assert_eq!(judged(whole), []);
     assert_eq!(judged(&whole.replace("- b\n", "\n")), [Flaw::Section("Key decisions")]);
@@ -151,12 +157,12 @@ fn sections_count_only_with_a_line_of_their_own() {
 }
 
 #[test]
-fn a_summary_must_be_smaller_and_name_what_is_still_asked_about() {
+fn a_summary_must_be_smaller_and_name_the_identifiers_of_open_requests() {
     let flaws = judge(Judged {
         summary: "we looked at the build",
         input_tokens: 3,
         summarised: "the build src/main.rs failed with E0308 at 10.1.2.3",
-        asks: "what about src/main.rs, and E0308? and also other/file.rs",
+        user_requests: "what about src/main.rs, and E0308? and also other/file.rs",
         sections: false,
     });
     assert_eq!(
@@ -190,7 +196,7 @@ fn failures_and_files_are_read_from_the_calls() {
 }
 
 #[test]
-fn the_requests_hold_what_was_there_before_and_what_the_host_minds() {
+fn the_requests_contain_the_previous_summary_and_the_hosts_instructions() {
     let part = Part { text: "[User]: hi".to_owned(), tokens: 3 };
     let task = Task { previous: Some("old notes"), instructions: Some("names"), chunk: (2, 3) };
     let text = request(&[part], task);
@@ -205,7 +211,7 @@ fn the_requests_hold_what_was_there_before_and_what_the_host_minds() {
 
 proptest! {
     #[test]
-    fn a_cut_fits_or_nothing_could(
+    fn a_cut_fits_where_any_cut_fits(
         turns in proptest::collection::vec((0_u64..5_000, 0_u64..=100), 0..20),
         groups in proptest::collection::vec((0_u64..5_000, 0_u64..=100), 0..6),
         fixed in 0_u64..2_000,
@@ -236,7 +242,7 @@ proptest! {
     }
 
     #[test]
-    fn chunks_hold_every_part_in_order_and_fit_the_summariser(
+    fn chunks_contain_every_part_in_order_and_fit_the_summariser(
         sizes in proptest::collection::vec(1_u64..3_000, 0..60),
         window in 4_000_u64..100_000,
     ) {
@@ -259,7 +265,7 @@ proptest! {
     }
 
     #[test]
-    fn cutting_results_short_is_idempotent_and_never_longer(text in "\\PC{0,200}", times in 0_usize..60) {
+    fn truncating_results_is_idempotent_and_never_longer(text in "\\PC{0,200}", times in 0_usize..60) {
         let long = result(&text.repeat(times), false);
         let once = truncate_results(&long);
         prop_assert_eq!(&truncate_results(&once), &once);

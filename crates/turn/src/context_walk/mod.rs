@@ -1,20 +1,20 @@
-//! Which turns make the context of the next call: the rule of docs/rules/compaction.md#context-rule over the chain of parents.
+//! Which turns are the context of the next call: the rule of docs/rules/compaction.md#context-rule over the chain of parents.
 //!
-//! A walk goes from the head back to the first turn that the last compaction kept, or to the head that the caller knows. It
-//! names the row that it needs next ([`ContextWalk::wanted`]) and is given it, so that a backend reads no more than that,
-//! one row at a time or many at once. It must never read anything, nor repair or project a message.
+//! A walk leads from the head back to the first turn that the last compaction kept, or to the head that the caller
+//! knows. It requests the row that it needs next ([`ContextWalk::wanted`]) and receives it, so that a backend reads no
+//! more than that, one row at a time or many. It must never read anything, nor repair or project a message.
 
 #[cfg(test)]
 mod tests;
 
 use model::{HistoryBase, Message, Role, TurnStatus};
 
-/// A turn as its row says: what it follows, and what kind it is.
+/// The row of a turn: its parent and its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnLink {
     /// The turn's id.
     pub id: String,
-    /// The turn that it follows.
+    /// Its parent.
     pub parent: Option<String>,
     /// How it ended.
     pub status: TurnStatus,
@@ -25,18 +25,18 @@ pub struct TurnLink {
 /// Where a compaction cut the thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
-    /// The oldest turn that stays in the context as it was.
+    /// The oldest turn that stays in the context.
     pub first_kept: String,
-    /// The newest turn that only the summary speaks for.
+    /// The newest turn that was summarised.
     pub summarized_through: String,
 }
 
-/// What a walk has to read next.
+/// The row that a walk needs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted<'a> {
-    /// The turn of this id, for [`ContextWalk::turn`].
+    /// The turn with this id, for [`ContextWalk::turn`].
     Turn(&'a str),
-    /// Where the compaction of this id cut, for [`ContextWalk::cut`].
+    /// The cut of the compaction with this id, for [`ContextWalk::cut`].
     Cut(&'a str),
 }
 
@@ -49,7 +49,7 @@ pub struct ContextTurn {
     pub status: TurnStatus,
     /// Whether it is the summary.
     pub compaction: bool,
-    /// Whether a compaction that came after it kept it.
+    /// Whether a later compaction kept it.
     pub edited: bool,
     /// The compaction that it follows.
     pub follows: Option<String>,
@@ -58,11 +58,11 @@ pub struct ContextTurn {
 /// The context of the next call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
-    /// What `turns` follow on.
+    /// Where `turns` begins.
     pub base: HistoryBase,
-    /// The turns, oldest first; the summary stands before what it kept.
+    /// The turns, oldest first; the summary is before the turns that it kept.
     pub turns: Vec<ContextTurn>,
-    /// The newest turn that the context no longer holds; `None` where it holds everything.
+    /// The newest turn that is not in the context; `None` where the context has every turn.
     pub left_out: Option<String>,
 }
 
@@ -73,7 +73,7 @@ pub struct ContextWalk {
     at: At,
     /// The turns after the compaction, newest first.
     after: Vec<ContextTurn>,
-    /// The compaction, once it was met, and what it follows.
+    /// The compaction, once the walk has reached it, and its parent.
     summary: Option<(ContextTurn, Option<String>)>,
     /// The turns that it kept, newest first.
     kept: Vec<ContextTurn>,
@@ -88,7 +88,7 @@ enum At {
     Compaction(String),
     /// Among the turns that it kept.
     Kept { next: String, cut: Cut },
-    /// At the end; what stands above it is not in the context.
+    /// At the end; older turns are not in the context.
     End { left_out: Option<String> },
 }
 
@@ -108,7 +108,7 @@ impl ContextWalk {
         walk
     }
 
-    /// What has to be read next; `None` at the end.
+    /// The row to read next; `None` at the end.
     #[must_use]
     pub fn wanted(&self) -> Option<Wanted<'_>> {
         match &self.at {
@@ -118,7 +118,7 @@ impl ContextWalk {
         }
     }
 
-    /// The turn that was wanted.
+    /// Receives the requested turn.
     pub fn turn(&mut self, link: TurnLink) {
         let TurnLink { id, parent, status, compaction } = link;
         let turn = ContextTurn { id, status, compaction, edited: false, follows: None };
@@ -146,12 +146,12 @@ impl ContextWalk {
                     self.keep(parent, cut);
                 }
             }
-            // Nothing was wanted.
+            // No row was requested.
             other @ (At::Compaction(_) | At::End { .. }) => self.at = other,
         }
     }
 
-    /// The cut that was wanted.
+    /// Receives the requested cut.
     pub fn cut(&mut self, cut: Cut) {
         if matches!(self.at, At::Compaction(_)) {
             let parent = self.summary.as_ref().and_then(|(_, parent)| parent.clone());
@@ -159,7 +159,7 @@ impl ContextWalk {
         }
     }
 
-    /// What the last compaction follows, once the walk has met one: where its session stands without it.
+    /// The parent of the last compaction, once the walk has reached one: the session's head without it.
     #[must_use]
     pub fn before_compaction(&self) -> Option<&str> {
         self.summary.as_ref().and_then(|(_, parent)| parent.as_deref())
@@ -191,7 +191,7 @@ impl ContextWalk {
         };
     }
 
-    /// Where nothing before the compaction was kept, the first kept turn comes after it.
+    /// If no turn before the compaction was kept, the first kept turn comes after it.
     fn keep(&mut self, next: Option<String>, cut: Cut) {
         self.at = match next {
             Some(id) if id != cut.summarized_through => At::Kept { next: id, cut },
@@ -200,8 +200,8 @@ impl ContextWalk {
     }
 }
 
-/// How many of a turn's messages were written before `compaction`, which its own run made while it went on. A message of
-/// ours has an id of the engine's clock, as a compaction has; an answer goes with what came before the next one.
+/// How many of a turn's messages were written before `compaction`, which its own run made. Messages of the engine and
+/// compactions have ids of the engine's clock; an answer belongs to the messages before the next answer.
 #[must_use]
 pub fn messages_before(messages: &[Message], compaction: &str) -> usize {
     let ours =

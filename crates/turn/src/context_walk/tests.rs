@@ -1,4 +1,4 @@
-//! Tables of threads, and random ones against the rule in its shortest form.
+//! Tables of threads, and random threads compared with the rule in its shortest form.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::{Context, ContextWalk, Cut, TurnLink, Wanted, messages_before};
 use model::{Block, HistoryBase, Message, Role, TurnStatus};
 
-/// A thread by hand: each turn follows the one before it; `Some` is a compaction with the first kept and the last summarised.
+/// A thread: each turn follows the previous one; `Some` is a compaction with the first kept and the last summarised turn.
 type Thread = Vec<(String, Option<(String, String)>)>;
 
 fn thread(text: &str) -> Thread {
@@ -46,7 +46,7 @@ fn walk(thread: &Thread, known: Option<&str>) -> (Context, usize) {
     (walk.finish(), read)
 }
 
-/// The turns as words: `*` for one that was kept, `<c` for one that follows the compaction `c`.
+/// The turns as text: `*` for a kept one, `<c` for one that follows the compaction `c`.
 fn shown(context: &Context) -> String {
     let word = |turn: &super::ContextTurn| {
         let kept = if turn.edited { "*" } else { "" };
@@ -57,26 +57,26 @@ fn shown(context: &Context) -> String {
 }
 
 #[test]
-fn a_context_is_the_thread_back_to_what_the_last_compaction_kept() {
+fn a_context_is_the_thread_back_to_the_first_turn_that_the_last_compaction_kept() {
     for (text, known, expected, left_out, read) in [
-        // Without a compaction it is everything.
+        // Without a compaction it is the whole thread.
         ("a b c", None, "a b c", None, 3),
         ("a b c", Some("c"), "", None, 0),
         ("a b c", Some("a"), "b c", None, 2),
         ("a b c", Some("elsewhere"), "a b c", None, 3),
-        // The summary stands first, then what it kept, then what came after it.
+        // The summary is first, then the turns it kept, then the later ones.
         ("a b c s:a|b d", None, "s b* c* d<s", Some("a"), 5),
         ("a b c s:b|c", None, "s c*", Some("b"), 3),
-        // Nothing before the compaction was kept.
+        // No turn before the compaction was kept.
         ("a b s:b|c c", None, "s c<s", Some("b"), 3),
         // Older summaries are in the newest one.
         ("a b s:a|b c u:a|b d", None, "u b* c* d<u", Some("a"), 6),
         ("a b s:a|b c u:b|c d", None, "u c* d<u", Some("s"), 4),
-        // A head that is known from after the compaction ends the walk before it; one it kept does not.
+        // A known head after the compaction ends the walk; one that the compaction kept does not.
         ("a b s:a|b c d", Some("c"), "d", None, 1),
         ("a b s:a|b c d", Some("s"), "c d", None, 2),
         ("a b s:a|b c d", Some("b"), "s b* c<s d", Some("a"), 5),
-        // Everything was kept.
+        // Every turn was kept.
         ("a b s:z|a c", None, "s a* b* c<s", None, 5),
     ] {
         let thread = thread(text);
@@ -95,7 +95,7 @@ fn a_context_is_the_thread_back_to_what_the_last_compaction_kept() {
 }
 
 #[test]
-fn a_walk_that_is_not_over_knows_what_its_compaction_follows() {
+fn an_unfinished_walk_has_the_parent_of_its_compaction() {
     let mut walk = ContextWalk::new("s", None);
     assert_eq!(walk.before_compaction(), None);
     let (id, parent) = ("s".to_owned(), Some("b".to_owned()));
@@ -116,7 +116,7 @@ fn said(id: &str, role: Role) -> Message {
 }
 
 #[test]
-fn messages_are_before_a_compaction_by_the_ids_of_the_answers() {
+fn the_ids_of_answers_decide_which_messages_are_before_a_compaction() {
     let turn = [
         said("q", Role::User),
         said("01", Role::Assistant),
@@ -146,7 +146,7 @@ fn by_the_rule(thread: &Thread) -> Vec<(String, bool)> {
 }
 
 prop_compose! {
-    /// A thread whose compactions cut between two neighbours of the turns before them.
+    /// A thread with compactions that cut between two adjacent earlier turns.
     fn any_thread()(steps in proptest::collection::vec(proptest::option::weighted(0.3, any::<usize>()), 1..24)) -> Thread {
         let mut thread: Thread = Vec::new();
         for (number, step) in steps.into_iter().enumerate() {
@@ -169,7 +169,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn a_walk_gives_what_the_rule_says_and_reads_each_row_once(thread in any_thread()) {
+    fn a_walk_follows_the_rule_and_reads_each_row_once(thread in any_thread()) {
         let (context, read) = walk(&thread, None);
         let turns: Vec<_> = context.turns.iter().map(|turn| (turn.id.clone(), turn.edited)).collect();
         prop_assert_eq!(turns, by_the_rule(&thread));
@@ -178,9 +178,9 @@ proptest! {
         prop_assert_eq!(summaries, usize::from(thread.iter().any(|(_, cut)| cut.is_some())));
     }
 
-    /// Whoever knows a head that is still there gets the rest, and both together are the whole.
+    /// A caller with a head that is still in the thread gets the rest, and both together are the whole.
     #[test]
-    fn what_is_known_and_what_is_new_are_the_whole(thread in any_thread(), at in any::<prop::sample::Index>()) {
+    fn known_turns_and_new_turns_are_the_whole_context(thread in any_thread(), at in any::<prop::sample::Index>()) {
         let known = thread[at.index(thread.len())].0.clone();
         let whole = walk(&thread, None).0;
         let new = walk(&thread, Some(&known)).0;

@@ -1,4 +1,4 @@
-//! What a plan does next: the profile that is free, the wait that is worth it, the model after this one, or the error.
+//! The next step of a plan: a free profile, a wait, the next model, or the final error.
 //!
 //! It must never change the plan.
 
@@ -8,25 +8,25 @@ use super::plan::{Candidate, Choice, Pause, Plan, duration};
 use crate::profiles::{self, ProfileBook, ProfileCandidate, order};
 use model::{Failure, FailureKind, ProfileWindow};
 
-/// The longest that a profile is waited for where no other model can be asked.
+/// The longest wait for a profile where no other model is usable.
 const LONGEST_WAIT: i64 = 30_000;
-/// Waits after a call's own refusals, where no other model can be asked; where one can, a single wait.
+/// The maximum number of waits after a call's own refusals, where no other model is usable; otherwise a single wait.
 const MOST_WAITS: u32 = 2;
-/// Requests with one profile for one answer of one model: the first, and two more, whatever failed and was waited for.
+/// The maximum number of requests with one profile for one answer of one model, whatever failed and however long it waited.
 pub(super) const MOST_REQUESTS: u32 = 3;
 
-/// A profile that may be waited for.
+/// A profile in its cooldown.
 struct Cooling<'a> {
     /// Empty for a server without keys.
     id: &'a str,
     reason: FailureKind,
     until: i64,
-    /// No wait makes it better.
-    hopeless: bool,
+    /// No wait makes it usable for this call.
+    unusable: bool,
 }
 
 impl Plan {
-    /// What to do next. Changes nothing. A profile that is `busy` is chosen last, but the one in use stays.
+    /// The next step. Changes nothing. A `busy` profile is chosen last, except the one in use.
     #[must_use]
     pub fn choose(
         &self,
@@ -52,17 +52,17 @@ impl Plan {
         let (longest, waited, most) = if elsewhere {
             (self.max_wait, self.waits, 1)
         } else {
-            // What others were refused is waited for as long as there is time: it does not concern this call.
+            // A cooldown that other calls caused does not count against this call: the wait is bounded only by the remaining time.
             let own = if self.tried.is_empty() { 0 } else { self.own_waits };
             (LONGEST_WAIT, own, MOST_WAITS)
         };
         let wait = soonest.filter(|found| {
             let ms = found.until.saturating_sub(now);
-            // What is left after the wait must do for an answer.
+            // The time after the wait must be enough for an answer.
             let fits = ms <= longest && duration(ms) < remaining.mul_f64(0.9);
-            // Rate limits pass; what is broken is sooner found whole elsewhere.
+            // A rate limit ends by itself; for other failures the next model is sooner usable.
             let passes = !elsewhere || found.reason == FailureKind::RateLimit;
-            !found.hopeless && fits && passes && waited < most
+            !found.unusable && fits && passes && waited < most
         });
         match (wait, next) {
             (Some(found), _) => Choice::Wait(Pause {
@@ -75,13 +75,13 @@ impl Plan {
         }
     }
 
-    /// Whether a profile is through with this call, whatever is waited for.
+    /// Whether a profile is not usable for this call any more, even after a wait.
     fn is_spent(&self, id: &str) -> bool {
         self.barred.contains(id)
             || self.failures.get(id).is_some_and(|failed| *failed >= MOST_REQUESTS)
     }
 
-    /// The profile to ask with, where one is free.
+    /// The profile to use, where one is free.
     fn pick(
         &self,
         candidate: &Candidate,
@@ -106,14 +106,15 @@ impl Plan {
                     order(&candidate.profiles, candidate.explicit, book, &candidate.model, now);
                 let mut usable = ordered.into_iter().filter(|profile| free(profile));
                 let first = usable.next()?;
-                // Its own order, but for those that have room now.
-                let roomy = std::iter::once(first).chain(usable).find(|profile| !busy(&profile.id));
-                Some(roomy.unwrap_or(first))
+                // In order, but a profile whose rate limits admit the call now comes first.
+                let admitting =
+                    std::iter::once(first).chain(usable).find(|profile| !busy(&profile.id));
+                Some(admitting.unwrap_or(first))
             })
             .map(|profile| Choice::Use(Some(profile.id.clone())))
     }
 
-    /// Whether a model ahead could be asked at once.
+    /// Whether a later model of the chain is usable now.
     pub(super) fn has_usable(&self, book: &ProfileBook, now: i64) -> bool {
         self.ahead().any(|(_, candidate)| {
             let free =
@@ -123,14 +124,14 @@ impl Plan {
         })
     }
 
-    /// The profile that is free first among those worth a wait.
+    /// The profile whose cooldown ends first among those worth a wait.
     fn soonest<'a>(
         &self,
         candidate: &'a Candidate,
         book: &ProfileBook,
         now: i64,
     ) -> Option<Cooling<'a>> {
-        // A limit that has passed since is waited for no longer; the call goes on all the same.
+        // A limit that has ended in the meantime needs no wait: the call continues immediately.
         let limited = |id: &'a str, until: i64| {
             let reason = FailureKind::RateLimit;
             let known = self.tried.get(id) == Some(&reason);
@@ -138,7 +139,7 @@ impl Plan {
                 id,
                 reason,
                 until: until.max(now),
-                hopeless: self.is_spent(id),
+                unusable: self.is_spent(id),
             })
         };
         if candidate.profiles.is_empty() {
@@ -154,15 +155,15 @@ impl Plan {
                         id,
                         reason: found.reason,
                         until: found.until,
-                        hopeless: profiles::refuses_key(found.reason) || self.is_spent(id),
+                        unusable: profiles::refuses_key(found.reason) || self.is_spent(id),
                     }),
                     None => limited(id, now),
                 }
             })
-            .min_by_key(|found| (found.hopeless, found.until))
+            .min_by_key(|found| (found.unusable, found.until))
     }
 
-    /// Why the candidate is left.
+    /// Why the plan leaves the candidate.
     fn reason(&self, soonest: Option<&Cooling<'_>>) -> FailureKind {
         match (&self.last, soonest) {
             (Some(last), _) if !self.failures.is_empty() || !self.tried.is_empty() => last.kind,
@@ -172,12 +173,13 @@ impl Plan {
         }
     }
 
-    /// The next model that will do.
+    /// The next usable model.
     fn next(&self, reason: FailureKind) -> Option<Choice> {
         self.ahead().next().map(|(to, _)| Choice::Switch { to, reason })
     }
 
-    /// Until when a provider without profiles is limited, where it is. One that began later than now was set by another clock.
+    /// The end of the limit of a provider without profiles, if it is limited now. A limit that begins in the future was set
+    /// by another clock.
     fn keyless_until(&self, now: i64) -> Option<i64> {
         let (from, until) = self.keyless?;
         (from <= now && until > now).then_some(until)
@@ -189,7 +191,7 @@ impl Plan {
         })
     }
 
-    /// The error of a model whose profiles are all left alone: what failed last, where that is the cause; else that they cool down.
+    /// The error of a model with all profiles in cooldown: the last failure, where that is the cause; else `profiles_cooling`.
     fn cooling(&self, candidate: &Candidate, book: &ProfileBook, now: i64) -> Failure {
         let windows: Vec<ProfileWindow> = candidate
             .profiles

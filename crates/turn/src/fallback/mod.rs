@@ -1,7 +1,7 @@
-//! The plan of one run's calls: which model, which of its profiles, when to wait, when to give up.
+//! The plan of one run's calls: which model, which of its profiles, when to wait, when to fail.
 //!
-//! Pure: it is given the time and reads the book. It must never go back to a model it has left, ask a profile more than
-//! three times for one answer, or go on once a token was emitted.
+//! Pure: the caller passes the time and the profile book. It must never return to a model it has left, use a profile more
+//! than three times for one answer, or continue once a token was emitted.
 
 mod choice;
 mod plan;

@@ -1,6 +1,6 @@
-//! Where one run stands in its fallback chain: the candidates, what was tried, and what may come next.
+//! The state of one run in its fallback chain: the candidates, what was tried, and what may come next.
 //!
-//! Data and what is read from it. It must never decide; `choice` does, and `progress` records what happened.
+//! Data and its accessors. It must never decide; `choice` does, and `progress` records what happened.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::profiles::ProfileCandidate;
 use model::{Failure, FailureKind};
 
-/// The longest wait where another model can be asked, unless the host sets another, in milliseconds.
+/// The default of the longest wait where another model is usable, in milliseconds.
 pub const MAX_WAIT_MS: i64 = 2_000;
 
 /// A model of the chain.
@@ -20,26 +20,26 @@ pub struct Candidate {
     pub model: String,
     /// Its window in tokens.
     pub window: u64,
-    /// The profiles it may be asked with; empty for a server without keys.
+    /// The profiles it may be called with; empty for a server without keys.
     pub profiles: Vec<ProfileCandidate>,
-    /// Whether their order is the host's.
+    /// Whether the host set their order.
     pub explicit: bool,
-    /// Why it cannot be asked at all: it needs a key and has none.
+    /// Why it cannot be called at all: it needs a key and has none.
     pub missing: Option<Failure>,
 }
 
-/// What to do for the next attempt.
+/// The next step of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
-    /// Ask with this profile; `None` for a server without keys.
+    /// Send with this profile; `None` for a server without keys.
     Use(Option<String>),
     /// Wait, call [`Plan::waited`], and choose again.
     Wait(Pause),
-    /// Go to this model of the chain: call [`Plan::switched`], and choose again.
+    /// Switch to this model of the chain: call [`Plan::switched`], and choose again.
     Switch {
         /// Its index in the chain.
         to: usize,
-        /// Why the one before was left.
+        /// Why the previous model was left.
         reason: FailureKind,
     },
     /// There is nothing left to try.
@@ -51,42 +51,42 @@ pub enum Choice {
 pub struct Pause {
     /// How long.
     pub length: Duration,
-    /// Why the profile may not be asked before.
+    /// Why the profile may not be used before.
     pub reason: FailureKind,
     /// The profile that is free first; `None` for a server without keys.
     pub profile: Option<String>,
 }
 
-/// Where a run stands in its chain.
+/// The state of a run in its chain.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(super) candidates: Vec<Candidate>,
     pub(super) at: usize,
-    /// The longest wait where another model can be asked, in milliseconds.
+    /// The longest wait where another model is usable, in milliseconds.
     pub(super) max_wait: i64,
     /// The profile in use.
     pub(super) current: Option<String>,
     /// Failed requests of this call by profile.
     pub(super) failures: BTreeMap<String, u32>,
     pub(super) waits: u32,
-    /// Those after a refusal of its own.
+    /// Waits after a refusal of this call.
     pub(super) own_waits: u32,
-    /// Profiles that are through with this call, until a wait, and why.
+    /// Profiles that are not usable for this call until a wait, with the reason.
     pub(super) tried: BTreeMap<String, FailureKind>,
-    /// Those of them that no wait makes better.
+    /// Those of them that no wait makes usable.
     pub(super) barred: BTreeSet<String>,
-    /// The model will not answer this call, whatever the profile.
+    /// The model cannot answer this call with any profile.
     pub(super) left: bool,
-    /// Only a window larger than this will do.
+    /// Only a model with a larger window is usable.
     pub(super) larger_than: u64,
-    /// When the limit of a server without keys was met, and until when it is left alone.
+    /// The begin and the end of the cooldown of a server without keys.
     pub(super) keyless: Option<(i64, i64)>,
     pub(super) failed_calls: u32,
     pub(super) last: Option<Failure>,
 }
 
 impl Plan {
-    /// A plan over the chain, whose first is the model asked for. `sticky` is the profile that the session last used.
+    /// A plan over the chain, which begins with the requested model. `sticky` is the profile that the session last used.
     #[must_use]
     pub fn new(candidates: Vec<Candidate>, sticky: Option<String>) -> Self {
         Self {
@@ -107,13 +107,13 @@ impl Plan {
         }
     }
 
-    /// The same with another bound for the waits where another model can be asked, in milliseconds.
+    /// The same plan with another longest wait where another model is usable, in milliseconds.
     #[must_use]
     pub fn waiting_at_most(self, max_wait: i64) -> Self {
         Self { max_wait, ..self }
     }
 
-    /// Whether the model may be asked with one profile or another.
+    /// Whether the model has more than one profile.
     pub fn has_choice(&self) -> bool {
         self.candidate().is_some_and(|candidate| candidate.profiles.len() > 1)
     }
@@ -134,14 +134,14 @@ impl Plan {
         self.last.as_ref().map(|last| last.kind)
     }
 
-    /// Whether there is a model ahead with a larger window.
+    /// Whether a later model has a larger window.
     #[must_use]
     pub fn has_larger(&self) -> bool {
         let window = self.candidate().map_or(u64::MAX, |candidate| candidate.window);
         self.candidates.iter().skip(self.at).any(|candidate| candidate.window > window)
     }
 
-    /// The models after this one that would do.
+    /// The later models with a large enough window.
     pub(super) fn ahead(&self) -> impl Iterator<Item = (usize, &Candidate)> {
         let from = self.at.saturating_add(1);
         let ahead = self.candidates.iter().enumerate().skip(from);
@@ -149,7 +149,7 @@ impl Plan {
     }
 }
 
-/// Milliseconds as a duration; what is past is none.
+/// Milliseconds as a duration; negative ones are zero.
 pub(super) fn duration(ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or_default())
 }

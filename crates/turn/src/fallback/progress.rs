@@ -1,6 +1,6 @@
-//! What happens to a plan: attempts fail, waits end, models change, an answer comes.
+//! Records what happens to a plan: attempts fail, waits end, models change, calls are answered.
 //!
-//! It must never go back to a model that was left, or go on once a token was emitted.
+//! It must never return to a model that was left, or continue once a token was emitted.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::retry;
 use model::{Failure, FailureKind};
 
 impl Plan {
-    /// The most failed calls of a run.
+    /// The maximum number of failed calls of a run.
     fn ceiling(&self) -> u32 {
         let profiles: BTreeSet<&str> = self
             .candidates
@@ -24,7 +24,7 @@ impl Plan {
         profiles.saturating_mul(8).saturating_add(24).clamp(32, 160)
     }
 
-    /// Another model is asked from now on. A full window asks for a larger one once: what comes after is compacted first.
+    /// Records a switch to another model. An overflow requires a larger window once: after it the history is compacted first.
     pub fn switched(&mut self, to: usize) {
         self.at = to;
         self.left = false;
@@ -44,8 +44,8 @@ impl Plan {
         self.barred.clear();
     }
 
-    /// The wait is over. All had cooled: the profile is chosen anew. A wait for what others were refused is not the call's
-    /// own: many at once would use up each other's.
+    /// Records the end of a wait. The profile is chosen again. A wait that other calls caused is not counted as the call's
+    /// own: many calls at once would use up each other's waits.
     pub fn waited(&mut self) {
         self.current = None;
         self.waits = self.waits.saturating_add(1);
@@ -55,26 +55,25 @@ impl Plan {
         self.tried.clear();
     }
 
-    /// This profile is asked.
+    /// Records the profile of the next request.
     pub fn using(&mut self, profile: Option<&str>) {
         if self.current.as_deref() != profile {
             self.current = profile.map(ToOwned::to_owned);
         }
     }
 
-    /// The call was answered: the next one begins anew, with the same model and profile.
+    /// Records an answer: the next call starts with the same model and profile.
     pub fn answered(&mut self) {
         self.last = None;
         self.fresh();
     }
 
-    /// The history was compacted: the profile is chosen anew.
+    /// Records a compaction: the profile is chosen again.
     pub fn compacted(&mut self) {
         self.current = None;
     }
 
-    /// Whether one more refusal ends the call after those that it has waited for: the profile in use is asked no more then,
-    /// and no other model is either.
+    /// Whether one more refusal ends the call: then neither the profile in use nor another model is usable.
     pub fn is_last_request(&self) -> bool {
         let current = self.current.as_deref().unwrap_or_default();
         let spent = |failed: &u32| failed.saturating_add(1) >= MOST_REQUESTS;
@@ -82,12 +81,12 @@ impl Plan {
         alone && self.failures.get(current).is_some_and(spent)
     }
 
-    /// So many calls of the run have failed, those that other plans have made among them.
+    /// Sets the number of failed calls of the run, those of other plans included.
     pub fn has_failed(&mut self, calls: u32) {
         self.failed_calls = self.failed_calls.max(calls);
     }
 
-    /// Counts a failed attempt, and gives after how long the same profile is tried again; `None` where it is not.
+    /// Counts a failed attempt, and returns the delay before a retry with the same profile; `None` for no retry.
     #[must_use]
     pub fn retry(
         &mut self,
@@ -109,13 +108,13 @@ impl Plan {
         }
         let facts = retry::Facts { failures, emitted, remaining, dice };
         let delay = retry::delay(failure, facts)?;
-        // A pause that the provider asks for is not sat out where another model can be asked meanwhile.
+        // A pause that the provider requests is not waited for where another model is usable meanwhile.
         let long = failure.retry_after.is_some() && delay > duration(self.max_wait);
         (!long || !self.has_usable(book, now)).then_some(delay)
     }
 
-    /// The profile in use is through with this call, and the book has its failure: whether something else is tried, or
-    /// the error the run ends with.
+    /// Records that the profile in use failed for this call; the book already has its failure. Ok where the plan continues,
+    /// otherwise the error of the run.
     pub fn spent(
         &mut self,
         failure: &Failure,
@@ -168,7 +167,7 @@ impl Plan {
                     });
                     self.keyless = Some((now, now.saturating_add(wait)));
                 }
-                // Its retries are made: what still fails then is not waited for. A limit has a time at which it is over.
+                // The retries are used up: such a failure is not waited for. Only a limit has a known end.
                 if final_word || failure.kind != FailureKind::RateLimit {
                     self.barred.insert(current.clone());
                 }

@@ -1,4 +1,4 @@
-//! The plan against a made-up world: profiles, models, failures and a clock, and the exact order of what is tried.
+//! The plan in a simulated world: profiles, models, failures and a clock, and the exact order of the attempts.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn candidates(profiles: usize) -> Vec<Candidate> {
         .collect()
 }
 
-/// One call of a run: what was tried and waited for, and how it ended.
+/// One call of a run: its attempts and waits, and how it ended.
 struct World {
     book: ProfileBook,
     now: i64,
@@ -131,7 +131,7 @@ fn two_and_three_profiles_of_three_models_and_every_kind() {
             let ended = world.call(&mut plan, |_, _| Some(failure(kind)));
             assert_eq!(world.log, expected, "{kind:?} with {n} profiles");
             assert_eq!(ended.unwrap_err().kind, end, "{kind:?} with {n} profiles");
-            // The first answer ends it, wherever it comes: what went before is the same.
+            // The first answer ends the call; the attempts before it are the same.
             for answered in 1..=expected.iter().filter(|line| line.starts_with('m')).count() {
                 let mut world = World::new();
                 let mut left = answered;
@@ -148,7 +148,7 @@ fn two_and_three_profiles_of_three_models_and_every_kind() {
 }
 
 #[test]
-fn one_profile_that_fails_is_stepped_over_and_the_session_stays_with_the_next() {
+fn a_failing_profile_is_skipped_and_the_session_stays_with_the_next() {
     for kind in [FailureKind::RateLimit, FailureKind::Auth, FailureKind::Billing] {
         let mut world = World::new();
         let mut plan = Plan::new(candidates(2), None);
@@ -165,7 +165,7 @@ fn one_profile_that_fails_is_stepped_over_and_the_session_stays_with_the_next() 
 }
 
 #[test]
-fn one_key_that_is_limited_is_waited_for_twice_and_only_as_long_as_the_run_lasts() {
+fn a_single_limited_key_is_waited_for_twice_at_most_and_within_the_run() {
     let one = || candidates(1).into_iter().take(1).collect::<Vec<_>>();
     let limited = |_: &str, _: &str| Some(failure(FailureKind::RateLimit));
     let mut world = World::new();
@@ -176,7 +176,7 @@ fn one_key_that_is_limited_is_waited_for_twice_and_only_as_long_as_the_run_lasts
     let error = world.call(&mut Plan::new(one(), None), limited).unwrap_err();
     assert_eq!(world.log, ["m1/p1"]);
     assert_eq!((error.retry_after, error.cooldown), (None, Some(Duration::from_secs(30))));
-    // Already left alone: no request at all.
+    // Already in cooldown: no request at all.
     world.log.clear();
     let error = world.call(&mut Plan::new(one(), None), limited).unwrap_err();
     assert_eq!((world.log.len(), error.kind), (0, FailureKind::RateLimit));
@@ -184,7 +184,7 @@ fn one_key_that_is_limited_is_waited_for_twice_and_only_as_long_as_the_run_lasts
 }
 
 #[test]
-fn a_limit_that_is_over_before_anybody_looks_is_no_end() {
+fn a_limit_that_ended_in_the_meantime_does_not_end_the_call() {
     let now = Failure { retry_after: Some(Duration::ZERO), ..failure(FailureKind::RateLimit) };
     for profiles in [0, 1] {
         let one: Vec<Candidate> = candidates(profiles).into_iter().take(1).collect();
@@ -202,7 +202,7 @@ fn a_limit_that_is_over_before_anybody_looks_is_no_end() {
 }
 
 #[test]
-fn refused_keys_are_never_waited_for_and_end_as_such() {
+fn refused_keys_are_never_waited_for_and_end_as_auth_failures() {
     let mut world = World::new();
     let one: Vec<Candidate> = candidates(2).into_iter().take(1).collect();
     let refused = |_: &str, _: &str| Some(failure(FailureKind::Auth));
@@ -210,7 +210,7 @@ fn refused_keys_are_never_waited_for_and_end_as_such() {
     assert_eq!((world.log.clone(), error.kind), (attempts("m1", 2, 1), FailureKind::Auth));
     let error = world.call(&mut Plan::new(one.clone(), None), refused).unwrap_err();
     assert_eq!((error.kind, error.cooldown), (FailureKind::Auth, Some(Duration::from_secs(30))));
-    // One limited among them: that one passes.
+    // One of them is rate limited: its limit ends by itself.
     let mut world = World { remaining: Duration::from_secs(20), ..World::new() };
     let mixed = |_: &str, profile: &str| {
         let kind = if profile == "p1" { FailureKind::RateLimit } else { FailureKind::Billing };
@@ -222,7 +222,7 @@ fn refused_keys_are_never_waited_for_and_end_as_such() {
 }
 
 #[test]
-fn what_the_provider_calls_final_is_neither_waited_for_nor_tried_again() {
+fn a_failure_that_the_provider_calls_final_is_neither_waited_for_nor_retried() {
     let final_word = |kind| Failure { should_retry: Some(false), ..failure(kind) };
     let mut world = World::new();
     let one: Vec<Candidate> = candidates(1).into_iter().take(1).collect();
@@ -270,7 +270,7 @@ fn a_server_without_keys_is_retried_waited_for_and_left() {
 }
 
 #[test]
-fn nothing_is_tried_again_once_a_token_was_emitted() {
+fn nothing_is_retried_once_a_token_was_emitted() {
     let mut plan = Plan::new(candidates(3), None);
     plan.using(Some("p1"));
     let failure = failure(FailureKind::Network);
@@ -293,7 +293,7 @@ fn failed_calls_of_a_run_have_a_ceiling() {
                 assert!(plan.spent(&failure, false, &ProfileBook::new(), 0, remaining).is_err());
                 break;
             }
-            // As if the call had been answered in between: only the run's own ceiling is left.
+            // As if the call had been answered in between: only the run's own ceiling remains.
             plan.answered();
         }
         assert_eq!(failed, most, "{profiles} profiles");
@@ -317,10 +317,10 @@ fn kinds() -> impl Strategy<Value = Option<FailureKind>> {
     ]
 }
 
-/// One profile, no other model: the whole account of a call, on a clock that stands still but for the waits.
+/// One profile, no other model: the whole record of a call, on a clock that moves only by the waits.
 #[test]
-fn a_profile_is_asked_three_times_at_most_and_the_waits_are_the_providers() {
-    let asked = |retry_after: Option<u64>, kind| {
+fn a_profile_is_used_three_times_at_most_and_the_waits_are_the_providers() {
+    let attempted = |retry_after: Option<u64>, kind| {
         let one: Vec<Candidate> = candidates(1).into_iter().take(1).collect();
         let refusal =
             Failure { retry_after: retry_after.map(Duration::from_secs), ..failure(kind) };
@@ -332,18 +332,18 @@ fn a_profile_is_asked_three_times_at_most_and_the_waits_are_the_providers() {
     let thrice = "m1/p1 m1/p1 m1/p1".to_owned();
     for kind in [FailureKind::Overloaded, FailureKind::ServerError, FailureKind::Timeout] {
         for wait in [None, Some(1), Some(19), Some(60)] {
-            assert_eq!(asked(wait, kind), (thrice.clone(), kind), "{kind:?} {wait:?}");
+            assert_eq!(attempted(wait, kind), (thrice.clone(), kind), "{kind:?} {wait:?}");
         }
-        // More than a minute is a limit, and longer than anybody waits.
-        assert_eq!(asked(Some(61), kind), ("m1/p1".to_owned(), FailureKind::RateLimit));
+        // More than a minute counts as a limit, and is longer than any wait.
+        assert_eq!(attempted(Some(61), kind), ("m1/p1".to_owned(), FailureKind::RateLimit));
     }
     let limited = FailureKind::RateLimit;
     let waits = "m1/p1 wait 19000 m1/p1 wait 19000 m1/p1".to_owned();
-    assert_eq!(asked(Some(19), limited), (waits, limited));
-    assert_eq!(asked(Some(31), limited), ("m1/p1".to_owned(), limited));
+    assert_eq!(attempted(Some(19), limited), (waits, limited));
+    assert_eq!(attempted(Some(31), limited), ("m1/p1".to_owned(), limited));
 }
 
-/// Who can go elsewhere waits `maxWaitMs` at most, whatever a provider asks for; `maxWaitMs` moves the bound.
+/// With another usable model, a call waits `maxWaitMs` at most, whatever a provider requests.
 #[test]
 fn with_another_model_no_call_waits_long() {
     let log = |max_wait: Option<i64>, wait: Option<u64>, kind| {
@@ -363,16 +363,16 @@ fn with_another_model_no_call_waits_long() {
     assert_eq!(log(None, Some(2_000), limited), "m1/p1 wait 2000 m1/p1 m2/p1");
     assert_eq!(log(Some(0), Some(1), limited), "m1/p1 m2/p1");
     assert_eq!(log(Some(30_000), None, limited), "m1/p1 wait 30000 m1/p1 m2/p1");
-    // The pause of a server that is overloaded: its own retries only where it is short.
+    // The pause of an overloaded server: a retry only where the pause is short.
     let overloaded = FailureKind::Overloaded;
     assert_eq!(log(None, Some(2_001), overloaded), "m1/p1 m2/p1");
     assert_eq!(log(None, Some(2_000), overloaded), "m1/p1 m1/p1 m1/p1 m2/p1");
     assert_eq!(log(Some(0), None, overloaded), "m1/p1 m1/p1 m1/p1 m2/p1");
 }
 
-/// A model that could not be asked either is no reason to go on: its profile cools down as well.
+/// A fallback that is not usable either does not shorten the wait: its profile cools down as well.
 #[test]
-fn a_fallback_that_cools_down_is_not_gone_to_before_the_wait() {
+fn a_fallback_that_cools_down_is_not_chosen_before_the_wait() {
     let mut world = World::new();
     let window = model::ProfileWindow {
         model: Some("m2".to_owned()),
@@ -395,10 +395,10 @@ fn a_fallback_that_cools_down_is_not_gone_to_before_the_wait() {
 }
 
 proptest! {
-    /// Whatever fails: it ends, within the ceiling, never with a profile that is left alone (the world asserts that), and
-    /// never goes back to a model it has left.
+    /// Whatever fails: the run ends within the ceiling, never uses a profile in cooldown (the world asserts that), and never
+    /// returns to a model it has left.
     #[test]
-    fn every_run_ends_and_goes_forward(
+    fn every_run_ends_and_never_returns_to_a_model(
         answers in proptest::collection::vec(kinds(), 1..80),
         profiles in 0..4_usize,
         calls in 1..4_usize,
@@ -411,16 +411,16 @@ proptest! {
                 break;
             }
         }
-        let asked: Vec<&String> = world.log.iter().filter(|line| line.starts_with('m')).collect();
-        let models: Vec<&str> = asked.iter().map(|line| &line[..2]).collect();
+        let attempted: Vec<&String> = world.log.iter().filter(|line| line.starts_with('m')).collect();
+        let models: Vec<&str> = attempted.iter().map(|line| &line[..2]).collect();
         prop_assert!(models.is_sorted());
-        prop_assert!(asked.len() <= 160);
-        prop_assert!(asked.len() <= calls * 3 * 3 * profiles.max(1));
+        prop_assert!(attempted.len() <= 160);
+        prop_assert!(attempted.len() <= calls * 3 * 3 * profiles.max(1));
     }
 }
 
 #[test]
-fn a_profile_that_would_wait_is_chosen_last_unless_it_is_the_sessions() {
+fn a_busy_profile_is_chosen_last_unless_it_is_the_sessions() {
     let (book, time) = (ProfileBook::new(), Duration::from_secs(60));
     let busy = |id: &str| id == "p1";
     let chosen = |plan: &Plan, busy: &dyn Fn(&str) -> bool| plan.choose(&book, 0, time, busy);

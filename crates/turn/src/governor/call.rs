@@ -3,7 +3,7 @@
 /// Which calls are admitted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
-    /// Somebody waits for the answer.
+    /// A user waits for the answer.
     Interactive,
     /// A worker's or a subagent's session.
     Worker,
@@ -11,10 +11,10 @@ pub enum Priority {
     Compaction,
 }
 
-/// What decides a call's position in the queue.
+/// The properties that decide a call's position in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
-    /// Which of two waiting calls goes first.
+    /// The priority of a waiting call.
     pub priority: Priority,
     /// One more refusal would end it.
     pub last: bool,
@@ -26,38 +26,38 @@ impl From<Priority> for Claim {
     }
 }
 
-/// What is counted: requests, tokens, tokens of prompts, tokens of answers.
+/// The counted units: requests, tokens, tokens of prompts, tokens of answers.
 pub(super) const KINDS: usize = 4;
 pub(super) type Amounts = [u64; KINDS];
 
-/// A call that waits.
+/// A waiting call.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) id: u64,
     pub(super) claim: Claim,
     pub(super) input: u64,
     pub(super) queued_at: i64,
-    /// Calls that were admitted before it was queued.
+    /// The number of calls admitted before it was queued.
     pub(super) admitted_before: u64,
 }
 
-/// A call that was admitted.
+/// An admitted call.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) cost: Amounts,
-    /// What the answers before it had settled.
+    /// The units that the answers before it had settled.
     pub(super) settled: Amounts,
     pub(super) at: i64,
     pub(super) answered: bool,
-    /// It was admitted although the limits, as the headers reported them, had no room.
+    /// It was admitted although the reported limits were used up.
     pub(super) forced: bool,
-    /// It was admitted after a refusal, to see whether there is room again.
+    /// It was admitted after a refusal as a probe.
     pub(super) probe: bool,
     /// One more refusal would end it.
     pub(super) last: bool,
 }
 
-/// What the queue does next.
+/// The next step of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// This call is admitted now; call [`super::Lane::next`] again.

@@ -1,7 +1,7 @@
-//! Which call is admitted now, and which one waits: the rate governor's arithmetic, for one lane.
+//! Which call is admitted now, and which one waits: the arithmetic of the rate governor, for one lane.
 //!
-//! A lane is a provider, an auth profile and a model. It is given the time (milliseconds of any clock that never goes back),
-//! the limits that answers report, and what calls will cost and have cost. It must never hold a call for ever: see
+//! A lane is a provider, an auth profile and a model. Its input is the time (milliseconds of any monotonic clock), the
+//! limits that answers report, and the estimated and actual cost of calls. It must never hold a call forever: see
 //! [`Lane::next`].
 
 use std::collections::HashMap;
@@ -14,36 +14,36 @@ use super::pace::Pace;
 use crate::retry::MAX_RETRY_AFTER;
 use model::{RateLimitState, RateLimits};
 
-/// At most so many later calls overtake a call.
+/// The maximum number of later calls that overtake a call.
 pub(super) const OVERTAKEN: u64 = 16;
-/// Headers that were proved wrong are not believed for so many milliseconds.
+/// Headers that were proved wrong are ignored for this many milliseconds.
 pub(super) const DISTRUST: i64 = 600_000;
-/// A call that would have had room within so many milliseconds does not prove headers wrong.
+/// A served call that would have been admitted within this many milliseconds does not prove headers wrong.
 const NEARLY: i64 = 1_000;
-/// A lane in probing opens again once so many calls may be unanswered at once and no more are queued.
+/// A probing lane opens again once this many calls may be unanswered at the same time and no more are queued.
 const WIDE: u32 = 64;
-/// A lane stays in probing for at least so many milliseconds. The calls that were refused together come back one by one; a
-/// lane that opens for the first of them would let all the others run into the next refusal.
+/// A lane probes for at least this many milliseconds. The calls that were refused together return one by one; a lane that
+/// opens for the first of them would send all the others into the next refusal.
 pub(super) const SETTLING: i64 = 5_000;
-/// For so many milliseconds a call on its last request yields to the others.
+/// For this many milliseconds a call on its last request yields to the others.
 pub(super) const YIELDING: i64 = 30_000;
-/// After a refusal, a call on its last request waits so many milliseconds for others to try first.
+/// After a refusal, a call on its last request waits this many milliseconds for others to try first.
 const HESITATION: i64 = 500;
-/// From so many refusals on, several calls were refused: a single call reaches its last request with fewer.
+/// From this many refusals on, several calls were refused: a single call reaches its last request with fewer.
 const CROWD: u32 = 3;
-/// For so many milliseconds after a refusal, a call on its last request goes alone, and only once the wait that the refusal
-/// named has passed since the call before it. Where that wait is right, the call is served.
+/// For this many milliseconds after a refusal, a call on its last request is sent alone, and only once the wait that the
+/// refusal reported has passed since the previous call. If that wait is right, the call is served.
 const RECENT: i64 = 60_000;
-/// A lane that closes for at most so many milliseconds retains its queue: going elsewhere would gain nothing.
+/// A lane that closes for at most this many milliseconds retains its queue: another profile would not be faster.
 const SHORT_CLOSING: i64 = 2_000;
 
-/// The calls of one provider, profile and model, and what is known of their limits.
+/// The calls of one provider, profile and model, and their known limits.
 #[derive(Debug)]
 pub struct Lane {
     meters: [Option<Meter>; KINDS],
-    /// Whether the answer to a served call has reported each.
+    /// Whether the answer to a served call has reported each unit.
     followed: [bool; KINDS],
-    /// All that was ever sent, and what of it answers have settled.
+    /// All units ever sent, and those that answers have settled.
     sent: Amounts,
     settled: Amounts,
     pub(super) waiting: Vec<Waiting>,
@@ -51,25 +51,25 @@ pub struct Lane {
     ids: u64,
     admitted: u64,
     last_admission: i64,
-    /// Tokens of an answer, as the last ones were.
+    /// The expected tokens of an answer, by the last ones.
     answer: u64,
     admission: Admission,
     /// When calls were admitted again after the last refusal.
     reopened: i64,
     cohort: Option<Cohort>,
-    /// Calls that were refused since the lane was open.
+    /// The number of refused calls since the lane was open.
     refusals: u32,
-    /// When the last one was, and for how long no call was to be sent.
+    /// The time of the last refusal, and for how long no call could be sent after it.
     closing: Option<(i64, i64)>,
     pace: Pace,
-    /// Headers are believed from this time on.
+    /// Headers are used from this time on.
     believed: i64,
-    /// The longest that headers alone hold back the first of the queue, in milliseconds.
+    /// The longest time that headers alone hold back the first of the queue, in milliseconds.
     patience: i64,
 }
 
 impl Lane {
-    /// A lane whose calls wait for `patience` at most.
+    /// A lane in which headers hold a call back for `patience` at most.
     pub fn new(patience: Duration) -> Self {
         Self {
             meters: [None; KINDS],
@@ -93,7 +93,7 @@ impl Lane {
         }
     }
 
-    /// Queues a call of `input` tokens, and gives the number it has from now on.
+    /// Queues a call of `input` tokens, and returns its number.
     pub fn ask(&mut self, claim: impl Into<Claim>, input: u64, now: i64) -> u64 {
         self.ids = self.ids.wrapping_add(1);
         let id = self.ids;
@@ -108,10 +108,10 @@ impl Lane {
     }
 
     /// Which call is admitted, or until when the first of the queue waits. Order: priority, then arrival. A call that
-    /// `OVERTAKEN` others have passed comes before all later ones. A call on its last request comes after all others for
-    /// as long as `YIELDING`, so that no call is refused for the last time before all in its queue were refused as often.
-    /// Headers hold back the first of the queue for the lane's patience at most, counted from the last admission; a refusal
-    /// holds it back for [`MAX_RETRY_AFTER`] at most.
+    /// `OVERTAKEN` others have overtaken is before all later ones. A call on its last request is after all others for
+    /// `YIELDING`, so that no call is refused for the last time before all in its queue were refused as often. Headers hold
+    /// back the first of the queue for the lane's patience at most, counted from the last admission; a refusal holds it back
+    /// for [`MAX_RETRY_AFTER`] at most.
     pub fn next(&mut self, now: i64) -> Next {
         let admitted = self.admitted;
         let rank = |it: &Waiting| {
@@ -135,14 +135,14 @@ impl Lane {
             Admission::Open | Admission::Closed(_) => (false, false),
             Admission::Probing(most) => (true, self.probing() >= most),
         };
-        // No other call takes the room that a last request has waited for.
+        // No other call uses up the limit that a last request has waited for.
         let mut under_way = self.out.values().filter(|it| !it.answered);
         let alone = self.closing.filter(|(at, _)| last && now.saturating_sub(*at) < RECENT);
         let held = held || under_way.any(|it| it.last || alone.is_some());
         let spaced = alone.map_or(now, |(_, wait)| self.last_admission.saturating_add(wait));
         let room = self.room(cost, now);
         let due = if held { forced } else { room.max(self.pace.due(now)).max(spaced).min(forced) };
-        // It may be the first to come back of all that were refused together. Where it alone was refused, no other comes.
+        // It may be the first to return of all that were refused together. If it alone was refused, no other returns.
         let due = if probe && last && self.refusals >= CROWD {
             due.max(queued_at.saturating_add(HESITATION))
         } else {
@@ -167,8 +167,8 @@ impl Lane {
         Next::Go(id)
     }
 
-    /// How many calls may be under way after a refusal: one, as a probe. A server that refuses now and then, whatever is
-    /// sent, shows no limit: its refusals change neither the width nor the pace.
+    /// How many calls may be under way after a refusal: one, as a probe. A server that refuses at random shows no limit: its
+    /// refusals change neither the width nor the pace.
     fn reopening(&mut self) -> u32 {
         match self.cohort.take().filter(Cohort::is_lone) {
             Some(Cohort { width, pace, .. }) => {
@@ -179,7 +179,7 @@ impl Lane {
         }
     }
 
-    /// When the limits have room for a call.
+    /// When the limits allow a call.
     fn room(&self, cost: Amounts, now: i64) -> i64 {
         self.meters
             .iter()
@@ -223,7 +223,7 @@ impl Lane {
         self.waiting.is_empty() && self.out.is_empty()
     }
 
-    /// The server has begun to answer a call, and has reported these limits. `well`: it did not refuse.
+    /// The server has sent the headers of a call's answer, with these limits. `well`: it did not refuse.
     pub fn answered(&mut self, id: u64, well: bool, limits: &RateLimits, now: i64) {
         let Some(call) = self.out.get_mut(&id) else { return };
         if std::mem::replace(&mut call.answered, true) {
@@ -239,7 +239,7 @@ impl Lane {
             }
         }
         if well && forced {
-            // There was room although the headers had reported none.
+            // The call was served although the headers had reported no capacity.
             self.meters = [None; KINDS];
             self.believed = now.saturating_add(DISTRUST);
         }
@@ -247,9 +247,9 @@ impl Lane {
             && well
             && probe
         {
-            // One more for each answer: twice as many in each round.
+            // One more for each answer: the number doubles each round.
             let wider = most.saturating_add(1);
-            // An open lane would admit all that wait at once.
+            // An open lane would admit all waiting calls together.
             let few = self.waiting.len() <= usize::try_from(WIDE).unwrap_or(usize::MAX);
             let over = self.waiting.is_empty() && self.probing() == 0;
             let settled = now.saturating_sub(self.reopened) >= SETTLING;
@@ -263,7 +263,7 @@ impl Lane {
             return;
         }
         let reported = [limits.requests, limits.tokens, limits.input, limits.output];
-        // What the server has counted of the call itself when it reports.
+        // What the server has already counted for this call when it reports.
         let counted = [requests, input, input, 0];
         for (kind, reported) in reported.into_iter().enumerate() {
             let part = |of: &Amounts| of.get(kind).copied().unwrap_or_default();
@@ -278,14 +278,14 @@ impl Lane {
             match (reported, &mut *meter) {
                 (Some(reported), Some(meter)) => meter.update(reported, at, others, now),
                 (Some(reported), None) => *meter = Meter::of(reported, others, now),
-                // Only refusals report it, so that how much of it comes back cannot be followed.
+                // Only refusals report it, so that its refill cannot be tracked.
                 (None, Some(_)) if well && !*followed => *meter = None,
                 (None, Some(_) | None) => {}
             }
         }
     }
 
-    /// A call was refused for its rate: none is admitted for this time, and then one as a probe.
+    /// A call was refused for its rate: no call is admitted for this time, and then one as a probe.
     pub fn refused(&mut self, wait: Option<Duration>, now: i64) {
         let wait = wait.filter(|wait| *wait <= MAX_RETRY_AFTER).unwrap_or_default();
         let until = now.saturating_add(i64::try_from(wait.as_millis()).unwrap_or_default());
@@ -316,9 +316,9 @@ impl Lane {
         self.followed = [false; KINDS];
     }
 
-    /// A call has ended; with what it came to, prompt and answer, where that is known.
+    /// A call has ended, with its actual tokens of prompt and answer, where they are known.
     pub fn ended(&mut self, id: u64, used: Option<(u64, u64)>, now: i64) {
-        // A call without headers is answered when it ends, and reports no limits.
+        // A call without headers counts as answered when it ends, and reports no limits.
         self.answered(id, used.is_some(), &RateLimits::default(), now);
         let Some(call) = self.out.remove(&id) else { return };
         let [_, tokens, _, output] = call.cost;
@@ -337,7 +337,7 @@ impl Lane {
         };
     }
 
-    /// A call leaves the queue, or is withdrawn before it was sent. It costs nothing.
+    /// A call leaves the queue, or is cancelled before it was sent. It costs nothing.
     pub fn withdrawn(&mut self, id: u64, now: i64) {
         self.waiting.retain(|it| it.id != id);
         let Some(call) = self.out.remove(&id) else { return };
@@ -349,12 +349,12 @@ impl Lane {
         }
     }
 
-    /// Empties the queue, so that its calls choose anew.
+    /// Empties the queue, so that its calls choose again.
     pub fn dismiss(&mut self) -> Vec<u64> {
         self.waiting.drain(..).map(|it| it.id).collect()
     }
 
-    /// Whether the lane is closed for so short a time that its queue stays.
+    /// Whether the lane is closed for a short time only, so that its queue stays.
     pub fn is_briefly_closed(&self, now: i64) -> bool {
         match self.admission {
             Admission::Closed(until) => until.saturating_sub(now) <= SHORT_CLOSING,
@@ -367,7 +367,7 @@ impl Lane {
         self.meters.map(|meter| meter.map(|meter| meter.state(now)))
     }
 
-    /// Calls under way, calls that wait, and for how long none is admitted.
+    /// Calls under way, waiting calls, and for how long none is admitted.
     pub fn counts(&self, now: i64) -> (usize, usize, i64) {
         let closed = match self.admission {
             Admission::Closed(until) => until.saturating_sub(now).max(0),

@@ -1,15 +1,15 @@
-//! One limit of a lane: what is left of it, and when so much is back.
+//! One limit of a lane: what remains of it, and when it is refilled.
 //!
-//! A bucket that fills evenly, which is how the providers that report their limits describe them: `reset` is when it is full.
-//! Whole numbers throughout. It must never believe there is more than the server can have.
+//! A bucket that fills evenly, as the providers that report their limits describe them: `reset` is when it is full. Whole
+//! numbers throughout. It must never estimate more than the server can have.
 
 use model::{RateLimit, RateLimitState};
 
-/// Millionths, so that a bucket that gets one token an hour fills, too.
+/// Millionths, so that a bucket that gains one token an hour fills too.
 const UNIT: i128 = 1_000_000;
-/// A request may be on its way for so long. A full bucket gains nothing meanwhile, and must not be thought to.
+/// How long a request may take to arrive. A full bucket gains nothing meanwhile, so the estimate must not either.
 pub(super) const LAG: i64 = 250;
-/// Limits are per minute, unless a provider has shown another pace.
+/// Limits are per minute, unless a provider has shown another rate.
 const USUAL: i64 = 60_000;
 
 /// The estimate of one limit.
@@ -17,11 +17,11 @@ const USUAL: i64 = 60_000;
 pub(super) struct Meter {
     /// Its size.
     limit: i128,
-    /// What was left at `since`; below zero where more was asked for than there was.
+    /// What remained at `since`; negative where more was used than there was.
     level: i128,
-    /// From when on it fills: milliseconds.
+    /// The start of the refill, in milliseconds.
     since: i64,
-    /// When all of it is back, by the last report, but for what was `taken` since.
+    /// When it is full by the last report, apart from what was `taken` since.
     full: i64,
     taken: i128,
     /// It gains `gain` in `over` milliseconds.
@@ -30,7 +30,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// By its first report. `None` for a limit of nothing, which no server means.
+    /// Created from its first report. `None` for a limit of zero, which is no valid report.
     pub(super) fn of(reported: RateLimit, others: u64, now: i64) -> Option<Self> {
         let limit =
             i128::from(reported.limit.unwrap_or(reported.remaining).max(reported.remaining));
@@ -46,9 +46,9 @@ impl Meter {
         Some(meter)
     }
 
-    /// Takes a report of it. `asked` is when the call was sent; `others` what was sent since the last answer before
-    /// that: the server may have seen it or not.
-    pub(super) fn update(&mut self, reported: RateLimit, asked: i64, others: u64, now: i64) {
+    /// Applies a report. `sent_at` is when the call was sent; `others` is what was sent since the last answer before that: the
+    /// server may have counted it or not.
+    pub(super) fn update(&mut self, reported: RateLimit, sent_at: i64, others: u64, now: i64) {
         let remaining = i128::from(reported.remaining) * UNIT;
         if let Some(limit) = reported.limit.filter(|limit| *limit > 0) {
             let limit = i128::from(limit) * UNIT;
@@ -59,7 +59,7 @@ impl Meter {
         self.limit = self.limit.max(remaining);
         self.pace(reported);
         let least = remaining - i128::from(others) * UNIT;
-        let most = remaining.saturating_add(self.gained(now.saturating_sub(asked)));
+        let most = remaining.saturating_add(self.gained(now.saturating_sub(sent_at)));
         self.level = self.level(now).clamp(least, most);
         self.since = self.since.max(now);
         self.fills(reported, others, now);
@@ -71,9 +71,9 @@ impl Meter {
         self.taken = i128::from(others) * UNIT;
     }
 
-    /// How fast it fills: not outside of what the reset can mean. What is left is reported in whole numbers, rounded down.
+    /// How fast it fills, within what the reset can mean: the remainder is reported in whole numbers, rounded down.
     fn pace(&mut self, reported: RateLimit) {
-        let gone = self.limit - i128::from(reported.remaining) * UNIT;
+        let used = self.limit - i128::from(reported.remaining) * UNIT;
         let Some(reset) = reported.reset_ms.and_then(|reset| i64::try_from(reset).ok()) else {
             return;
         };
@@ -81,8 +81,8 @@ impl Meter {
         let faster = |(a, in_a): (i128, i64), (b, in_b): (i128, i64)| {
             a.saturating_mul(i128::from(in_b)) > b.saturating_mul(i128::from(in_a))
         };
-        let least = (gone - UNIT, reset.saturating_add(slack));
-        let most = (gone, reset.saturating_sub(slack));
+        let least = (used - UNIT, reset.saturating_add(slack));
+        let most = (used, reset.saturating_sub(slack));
         if least.0 > 0 && least.1 > 0 && faster(least, (self.gain, self.over)) {
             (self.gain, self.over) = least;
         }
@@ -101,7 +101,7 @@ impl Meter {
         if now >= self.full { even.max(self.limit - self.taken) } else { even }
     }
 
-    /// Takes out what a call is thought to cost.
+    /// Subtracts the estimated cost of a call.
     pub(super) fn take(&mut self, cost: u64, now: i64) {
         let full = self.level(now.saturating_add(LAG)) >= self.limit;
         self.level = self.level(now) - i128::from(cost) * UNIT;
@@ -110,22 +110,22 @@ impl Meter {
         self.since = self.since.max(from);
     }
 
-    /// A call cost `less` less than was taken out for it; below zero, more.
+    /// Corrects the estimate: a call cost `less` less than was subtracted; negative means more.
     pub(super) fn give(&mut self, less: i128, now: i64) {
         self.level = (self.level(now) + less * UNIT).min(self.limit);
-        // What the server has counted less of may have been counted before the last answer.
+        // The server may have counted the difference before the last answer.
         self.taken += (-less).max(0) * UNIT;
         self.since = self.since.max(now);
     }
 
-    /// When there is enough for `cost`. What costs more than the whole goes when the whole is there.
+    /// When there is enough for `cost`. A call that costs more than the whole is sent when the bucket is full.
     pub(super) fn due(&self, cost: u64, now: i64) -> i64 {
         let wanted = (i128::from(cost) * UNIT).min(self.limit);
         let short = wanted - self.level(now);
         if short <= 0 {
             return now;
         }
-        // Saturates: a server may report any number, and the wait is bounded elsewhere.
+        // Saturates: a server may report any number, and the caller bounds the wait.
         let gain = self.gain.max(1);
         let ms = short.saturating_mul(i128::from(self.over)).saturating_add(gain - 1) / gain;
         let ms = i64::try_from(ms).unwrap_or(i64::MAX);
@@ -134,7 +134,7 @@ impl Meter {
         if whole { even.min(self.full) } else { even }
     }
 
-    /// A call that `cost` was taken out for was never sent.
+    /// Returns the `cost` of a call that was never sent.
     pub(super) fn untake(&mut self, cost: u64, now: i64) {
         self.give(i128::from(cost), now);
         self.taken = (self.taken - i128::from(cost) * UNIT).max(0);

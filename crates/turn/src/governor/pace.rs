@@ -1,22 +1,21 @@
-//! How fast calls are admitted where refusals are all that is known of a limit: by what was served between two of them.
+//! How fast calls are admitted where only refusals show a limit: by the number of calls served between two refusals.
 //!
-//! A bucket is empty at each refusal, so that what it served in between is what it gained, and it serves more between two
-//! of them the slower it is asked. A server that refuses at random does not: there a pace only adds up. It must never guess before
-//! something was served.
+//! A bucket is empty at each refusal, so that it gained what it served in between, and it serves more between two refusals
+//! the slower the calls are. A server that refuses at random does not: there a pace only adds delay. It must never guess
+//! before a call was served.
 
-/// The longest pause between two calls, in microseconds: a server that refuses at random must not look like a slow one.
+/// The longest pause between two calls, in microseconds: random refusals must not look like a very low limit.
 const SLOWEST: i64 = 250_000;
-/// Calls that follow this closely, in microseconds, need no pace.
+/// Shorter pauses than this, in microseconds, are no pace.
 const FASTEST: i64 = 500;
-/// The pause halves each time so many milliseconds pass without a refusal.
+/// The pause halves each time this many milliseconds pass without a refusal.
 const HALVING: i64 = 60_000;
-/// A pace has helped where half as many calls again were served before the next refusal, or so many of them that it cannot
-/// be chance.
+/// A pace has helped if half as many calls more were served before the next refusal, or so many that it cannot be chance.
 const MANY: i64 = 1_000;
 /// Calls that a late wake-up may catch up on.
 const CATCH_UP: i64 = 2;
 
-/// What was served since the last refusal, and the pace in force.
+/// The calls served since the last refusal, and the current pace.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pace {
     round: Option<Round>,
@@ -25,7 +24,7 @@ pub(super) struct Pace {
 
 #[derive(Debug, Clone)]
 struct Round {
-    /// When the refusal that began it came.
+    /// The time of the refusal that began this round.
     began: i64,
     /// When the first call was admitted after it.
     opened: Option<i64>,
@@ -39,7 +38,7 @@ struct Pause {
     since: i64,
     /// When the next call may be sent, in microseconds.
     next: i64,
-    /// What was served in the round in which it was measured.
+    /// The calls served in the round in which it was measured.
     served: i64,
 }
 
@@ -61,7 +60,7 @@ impl Pace {
         }
     }
 
-    /// A call is sent.
+    /// Records a sent call.
     pub(super) fn admitted(&mut self, now: i64) {
         if let Some(round) = &mut self.round {
             round.opened.get_or_insert(now);
@@ -73,27 +72,27 @@ impl Pace {
         }
     }
 
-    /// A call was not refused.
+    /// Records a served call.
     pub(super) fn served(&mut self) {
         if let Some(round) = &mut self.round {
             round.served = round.served.saturating_add(1);
         }
     }
 
-    /// The last refusal did not show a limit: the pace is what it was.
+    /// The last refusal did not show a limit: restores the previous pace.
     pub(super) fn restore(&mut self, before: Self) {
         self.pause = before.pause;
     }
 
-    /// Calls are refused from now on; only the first refusal of a cohort counts.
+    /// Records a refusal; only the first refusal of a cohort counts.
     pub(super) fn refused(&mut self, now: i64) {
         let round = self.round.replace(Round { began: now, opened: None, served: 0 });
         let Some(Round { began, opened: Some(opened), served: served @ 1.. }) = round else {
             return;
         };
-        // A fifth slower than it was since the refusal, or half as fast as since the first call: the slower of the two.
-        // But a bucket that was full before that call gained less in the meantime than it could, so that neither is
-        // believed to be twice as slow as the other.
+        // A fifth slower than the rate since the refusal, or half the rate since the first call: the slower of the two. A
+        // bucket that was full before that call gained less than it could meanwhile, so neither may be more than twice as
+        // slow as the other.
         let whole = now.saturating_sub(began).saturating_mul(1_250);
         let open = now.saturating_sub(opened).saturating_mul(2_000);
         let measured = whole.max(open).min(whole.min(open).saturating_mul(2)) / served;
@@ -104,7 +103,7 @@ impl Pace {
                 self.pause = None;
                 return;
             }
-            // What was served at one pace shows little of a faster one, so the pace slows by steps.
+            // Calls served at one pace show little about a faster one, so the pace slows in steps.
             Some((between, _)) => {
                 measured.clamp(between.saturating_mul(5) / 4, between.saturating_mul(2))
             }
@@ -119,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_held_before_something_was_served_between_two_refusals() {
+    fn no_call_is_delayed_before_a_call_was_served_between_two_refusals() {
         let mut pace = Pace::default();
         pace.admitted(0);
         pace.served();
@@ -131,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_served_between_two_refusals_is_the_pace_a_fifth_slower() {
+    fn the_pace_is_a_fifth_slower_than_the_calls_served_between_two_refusals() {
         let mut pace = Pace::default();
         pace.refused(0);
         for at in 0..100 {
             pace.admitted(200 + at);
             pace.served();
         }
-        // A hundred in half a second: one in 5 ms, and 6.25 ms from now on.
+        // A hundred in half a second: one per 5 ms, and 6.25 ms from now on.
         pace.refused(500);
         let mut now = 1_000;
         let mut admitted = 0;
@@ -153,7 +152,7 @@ mod tests {
         assert!((158..=164).contains(&admitted), "{admitted}");
     }
 
-    /// A pace after a hundred that were served in half a second, 6.25 ms, with `served` at that pace and a refusal after.
+    /// A pace of 6.25 ms (a hundred calls served in half a second), after `served` calls at that pace and a refusal.
     fn refused_again(served: i64) -> Pace {
         let mut pace = Pace::default();
         pace.refused(0);
@@ -178,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_that_helped_is_slower_by_a_step_and_each_minute_without_a_refusal_faster() {
-        // Half as fast as one in 6 ms; the step is a doubling at most.
+    fn a_pace_that_helped_slows_by_a_step_and_quickens_each_minute_without_a_refusal() {
+        // Half as fast as one per 6 ms; a step at most doubles the pause.
         assert_eq!(next_after_three(refused_again(200), 10_000), 12);
         assert_eq!(next_after_three(refused_again(200), 70_000), 6);
     }
 
     #[test]
-    fn a_pace_that_did_not_help_is_none() {
+    fn a_pace_that_did_not_help_is_dropped() {
         assert_eq!(next_after_three(refused_again(149), 10_000), 0);
     }
 

@@ -1,4 +1,4 @@
-//! Whole storms on a made-up clock: the plans of many runs, one lane and one profile, and a server that refuses.
+//! Simulated storms: the plans of many runs, one lane and one profile, a server that refuses, and a simulated clock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use model::{AuthType, Failure, FailureKind, RateLimits};
 
 const TIME: i64 = 3_600_000;
 
-/// It refuses everything at first, and is a bucket from then on.
+/// It refuses everything at first, and then is a bucket.
 #[derive(Debug, Clone, Copy)]
 struct Server {
     storm: i64,
     size: i64,
     /// In requests a second.
     rate: i64,
-    /// What it asks for beyond the time until there is room.
+    /// The wait that it reports beyond the time until the next unit.
     margin: i64,
 }
 
@@ -83,7 +83,7 @@ impl World {
         world
     }
 
-    /// Some number below `most`.
+    /// A random number below `most`.
     fn jitter(&mut self, most: u64) -> i64 {
         self.dice = self
             .dice
@@ -97,7 +97,7 @@ impl World {
         self.plan.insert((at, self.order), what);
     }
 
-    /// The wait that the server asks for; `None` where it serves.
+    /// The wait that the server reports; `None` where it serves.
     fn refuses(&mut self, now: i64) -> Option<i64> {
         let Server { storm, size, rate, margin } = self.server;
         self.level = (self.level + (now - self.filled) * rate).min(size * 1_000);
@@ -160,7 +160,7 @@ impl World {
         self.choose(run, now)
     }
 
-    /// Sends every call that may go. None goes for the last time before another that may be refused more often.
+    /// Sends every admitted call. No call is sent for the last time before another that may be refused more often.
     fn pump(&mut self, now: i64) {
         loop {
             let yields = |it: &Waiting| it.claim.last && now < it.queued_at + YIELDING;
@@ -186,7 +186,7 @@ impl World {
         }
     }
 
-    /// Until all are answered, or one is sent away.
+    /// Runs until all calls are answered, or one fails.
     fn run(&mut self) -> Result<i64, Failure> {
         let mut now = 0;
         while let Some(((at, _), what)) = self.plan.pop_first() {
@@ -217,7 +217,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 40, ..ProptestConfig::default() })]
 
-    /// Whatever the storm and the bucket after it: every run is answered, with three requests at most.
+    /// For any storm and any bucket after it: every run is answered, with three requests at most.
     #[test]
     fn every_run_of_a_storm_is_answered(
         runs in 60_usize..200,

@@ -1,4 +1,4 @@
-//! The lane against a server that counts: never refused, whatever comes in whatever order.
+//! The lane against a simulated server with a limit: no call is refused, for any calls in any order.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use model::{RateLimit, RateLimits};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A bucket as a server has it, in exact arithmetic: `cap` units, all back after `over` milliseconds.
+/// The bucket of a server, in exact arithmetic: `cap` units, full again after `over` milliseconds.
 struct Bucket {
     cap: i128,
     over: i128,
@@ -35,7 +35,7 @@ impl Bucket {
     }
 
     /// Whether a request of `cost` is accepted, and its headers.
-    fn asked(&mut self, cost: u64, now: i64) -> (bool, RateLimit) {
+    fn accept(&mut self, cost: u64, now: i64) -> (bool, RateLimit) {
         self.fill(now);
         let cost = i128::from(cost) * self.over;
         let fits = self.level >= cost;
@@ -63,7 +63,7 @@ enum Happens {
     Look,
 }
 
-/// Sends every call that may go, and gives the time of the next check.
+/// Sends every admitted call, and returns the time of the next check.
 fn pump(lane: &mut Lane, now: i64) -> (Vec<u64>, Option<i64>) {
     let mut gone = Vec::new();
     loop {
@@ -81,7 +81,7 @@ fn requests(remaining: u64, limit: u64, reset_ms: u64) -> RateLimits {
     RateLimits { requests: Some(reported), ..RateLimits::default() }
 }
 
-/// A lane that knows `remaining` of `limit` requests, with one call answered at 0.
+/// A lane with `remaining` of `limit` requests, after one call answered at 0.
 fn lane(remaining: u64, limit: u64, reset_ms: u64) -> Lane {
     let mut lane = Lane::new(PATIENCE);
     let id = lane.ask(Priority::Interactive, 10, 0);
@@ -96,9 +96,9 @@ fn priority() -> impl Strategy<Value = Priority> {
 }
 
 proptest! {
-    /// Requests take up to [`meter::LAG`] to arrive, answers come whenever: the server refuses none, and all of them go.
+    /// Requests take up to [`meter::LAG`] to arrive, answers any time: the server refuses none, and all calls are sent.
     #[test]
-    fn a_server_that_tells_the_truth_refuses_nobody(
+    fn a_server_that_reports_its_limits_correctly_refuses_no_call(
         cap in 1u64..30,
         over in 1_000u64..60_000,
         token_cap in 200u64..2_000,
@@ -110,9 +110,9 @@ proptest! {
         let mut plan: BTreeMap<(i64, usize), Happens> = BTreeMap::new();
         let mut order = 0..;
         let mut at = 10_000;
-        // The first call alone learns what the limits are.
+        // The first call is sent alone and reports the limits.
         plan.insert((0, order.next().unwrap()), Happens::Ask(0, Priority::Interactive));
-        let mut asked: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut sent: BTreeMap<u64, usize> = BTreeMap::new();
         for (position, (gap, .., priority)) in calls.iter().enumerate() {
             at += gap / 10;
             let position = u64::try_from(position).unwrap();
@@ -120,37 +120,37 @@ proptest! {
         }
         let mut arrived = 0;
         while let Some(((now, _), what)) = plan.pop_first() {
-            let call = |id: u64, asked: &BTreeMap<u64, usize>| calls[asked[&id]];
+            let call = |id: u64, sent: &BTreeMap<u64, usize>| calls[sent[&id]];
             match what {
                 Happens::Ask(position, priority) => {
                     let position = usize::try_from(position).unwrap();
                     let id = lane.ask(priority, calls[position].1, now);
-                    asked.insert(id, position);
+                    sent.insert(id, position);
                 }
                 Happens::Arrive(id, cost) => {
                     arrived += 1;
-                    let (fits, first) = slots.asked(1, now);
-                    let (also, second) = tokens.asked(cost, now);
+                    let (fits, first) = slots.accept(1, now);
+                    let (also, second) = tokens.accept(cost, now);
                     prop_assert!(fits && also, "refused at {now}: {first:?} {second:?} {lane:?}");
                     let reported = RateLimits {
                         requests: Some(first),
                         input: Some(second),
                         ..RateLimits::default()
                     };
-                    let then = now + call(id, &asked).3;
+                    let then = now + call(id, &sent).3;
                     plan.insert((then, order.next().unwrap()), Happens::Answer(id, true, reported));
                 }
                 Happens::Answer(id, well, reported) => {
                     lane.answered(id, well, &reported, now);
                     let then = now + 50;
-                    plan.insert((then, order.next().unwrap()), Happens::End(id, call(id, &asked).1));
+                    plan.insert((then, order.next().unwrap()), Happens::End(id, call(id, &sent).1));
                 }
-                Happens::End(id, input) => lane.ended(id, Some((input, call(id, &asked).4)), now),
+                Happens::End(id, input) => lane.ended(id, Some((input, call(id, &sent).4)), now),
                 Happens::Look => {}
             }
             let (gone, until) = pump(&mut lane, now);
             for id in gone {
-                let (_, cost, delay, ..) = call(id, &asked);
+                let (_, cost, delay, ..) = call(id, &sent);
                 plan.insert((now + delay, order.next().unwrap()), Happens::Arrive(id, cost));
             }
             if let Some(until) = until {
@@ -164,7 +164,7 @@ proptest! {
         prop_assert!(lane.is_idle());
     }
 
-    /// More that is left never makes a call wait longer; a larger call never goes sooner.
+    /// A larger remainder never makes a call wait longer; a larger call is never sent sooner.
     #[test]
     fn room_is_monotone(
         limit in 1u64..1_000, left in 0u64..1_000, more in 0u64..1_000,
@@ -182,7 +182,7 @@ proptest! {
         prop_assert!(paced.due(cost, now) < i64::MAX);
     }
 
-    /// However many come with whatever priority, no call is passed by more than so many that came after it.
+    /// For any calls with any priority, a call is overtaken by a bounded number of later ones.
     #[test]
     fn nobody_starves(crowd in prop::collection::vec(priority(), 1..120)) {
         let mut lane = lane(0, 1, 100);
@@ -191,7 +191,7 @@ proptest! {
         let mut overtaken: BTreeMap<u64, u64> = BTreeMap::new();
         let mut now = 1;
         loop {
-            // Two come for each that goes.
+            // Two arrive for each that is sent.
             for (position, priority) in crowd.by_ref().take(2) {
                 queued.insert(lane.ask(priority, 1, now), position);
             }
@@ -214,9 +214,9 @@ proptest! {
         prop_assert!(queued.is_empty());
     }
 
-    /// Whatever a server reports, the first of the queue goes within the lane's patience of the last one.
+    /// Whatever a server reports, the first of the queue is sent within the lane's patience after the last one.
     #[test]
-    fn no_header_holds_the_line_for_ever(
+    fn no_header_holds_the_queue_forever(
         limit in prop::option::of(prop_oneof![Just(u64::MAX), 0u64..100]), remaining in 0u64..3,
         reset_ms in prop::option::of(prop_oneof![
             Just(0), Just(u64::MAX), Just(i64::MAX.unsigned_abs()), 0u64..2_147_483_648,
@@ -246,7 +246,7 @@ proptest! {
 }
 
 #[test]
-fn a_call_without_limits_goes_at_once() {
+fn a_call_without_limits_is_sent_immediately() {
     let mut lane = Lane::new(PATIENCE);
     for _ in 0..1_000 {
         let id = lane.ask(Priority::Worker, u64::MAX, 7);
@@ -256,7 +256,7 @@ fn a_call_without_limits_goes_at_once() {
 }
 
 #[test]
-fn priorities_first_and_then_who_came_first() {
+fn calls_are_ordered_by_priority_and_then_by_arrival() {
     let mut lane = lane(0, 10, 10_000);
     let [summary, worker, first, second] =
         [Priority::Compaction, Priority::Worker, Priority::Interactive, Priority::Interactive]
@@ -274,7 +274,7 @@ fn priorities_first_and_then_who_came_first() {
 }
 
 #[test]
-fn a_call_that_is_given_up_costs_nothing() {
+fn a_cancelled_call_costs_nothing() {
     let mut lane = lane(1, 10, 60_000);
     let [first, second] = [1, 1].map(|input| lane.ask(Priority::Interactive, input, 1));
     assert_eq!(pump(&mut lane, 1).0, [first]);
@@ -285,7 +285,7 @@ fn a_call_that_is_given_up_costs_nothing() {
 }
 
 #[test]
-fn after_a_refusal_one_goes_and_then_more_with_each_answer() {
+fn after_a_refusal_one_call_is_sent_and_then_more_with_each_answer() {
     let mut lane = Lane::new(PATIENCE);
     let refused = lane.ask(Priority::Interactive, 1, 0);
     assert_eq!(pump(&mut lane, 0).0, [refused]);
@@ -311,7 +311,7 @@ fn after_a_refusal_one_goes_and_then_more_with_each_answer() {
         }
     }
     assert_eq!(rounds, [1, 2, 4, 8, 16, 9]);
-    // The last of them had answers enough, but those that were refused with it may still come: it stays ajar at first.
+    // Enough calls were answered, but those that were refused with them may still return: the lane probes for a while.
     let settled = 2_010 + SETTLING;
     for (at, goes) in [(now, 41), (settled, 1)] {
         for _ in 0..goes {
@@ -332,7 +332,7 @@ fn after_a_refusal_one_goes_and_then_more_with_each_answer() {
 }
 
 #[test]
-fn a_probe_that_fails_lets_the_next_one_try_and_a_second_refusal_closes_again() {
+fn after_a_failed_probe_the_next_call_probes_and_a_second_refusal_closes_the_lane_again() {
     let mut lane = Lane::new(PATIENCE);
     lane.refused(Some(Duration::from_secs(1)), 0);
     let [one, two, three] = [1, 1, 1].map(|input| lane.ask(Priority::Interactive, input, 0));
@@ -347,7 +347,7 @@ fn a_probe_that_fails_lets_the_next_one_try_and_a_second_refusal_closes_again() 
 }
 
 #[test]
-fn a_wait_beyond_a_minute_is_the_profiles_business() {
+fn a_wait_over_a_minute_is_left_to_the_profiles_cooldown() {
     let mut lane = Lane::new(PATIENCE);
     lane.refused(Some(Duration::from_secs(61)), 0);
     let id = lane.ask(Priority::Interactive, 1, 0);
@@ -355,8 +355,8 @@ fn a_wait_beyond_a_minute_is_the_profiles_business() {
 }
 
 #[test]
-fn headers_that_an_answer_proves_wrong_are_not_believed() {
-    // Nothing is left, and none comes back for hours.
+fn headers_that_an_answer_proves_wrong_are_ignored() {
+    // Nothing remains, and the refill takes hours.
     let mut lane = lane(0, 1, 36_000_000);
     let one = lane.ask(Priority::Interactive, 1, 0);
     assert_eq!(pump(&mut lane, 0), (Vec::new(), Some(60_000)));
@@ -364,7 +364,7 @@ fn headers_that_an_answer_proves_wrong_are_not_believed() {
     lane.answered(one, true, &requests(0, 1, 36_000_000), 60_100);
     let two = lane.ask(Priority::Interactive, 1, 60_200);
     assert_eq!(pump(&mut lane, 60_200).0, [two]);
-    // Not for ever.
+    // Not forever.
     lane.answered(two, true, &requests(0, 1, 36_000_000), 60_100 + DISTRUST);
     let last = lane.ask(Priority::Interactive, 1, 60_100 + DISTRUST);
     assert!(pump(&mut lane, 60_100 + DISTRUST).0.is_empty());
@@ -372,8 +372,8 @@ fn headers_that_an_answer_proves_wrong_are_not_believed() {
 }
 
 #[test]
-fn at_the_reset_all_is_back_but_for_what_was_taken_since() {
-    // How fast a bucket of one fills cannot be known.
+fn at_the_reset_the_limit_is_full_apart_from_later_calls() {
+    // The refill rate of a bucket of one is unknown.
     let mut lane = lane(0, 1, 700);
     let [first, second] = [1, 1].map(|input| lane.ask(Priority::Interactive, input, 0));
     assert_eq!(pump(&mut lane, 0).1, Some(701));
@@ -396,11 +396,11 @@ fn a_reset_in_the_past_leaves_the_usual_pace() {
 }
 
 #[test]
-fn a_refusal_among_many_that_are_served_neither_narrows_the_door_nor_slows_the_pace() {
+fn a_lone_refusal_changes_neither_the_width_nor_the_pace() {
     let mut lane = Lane::new(PATIENCE);
     let mut now = 0;
     let mut served = 0;
-    // One in twenty is refused, whatever goes: a hundred at once, and those that are refused come again.
+    // One in twenty is refused at random: a hundred calls together, and the refused ones return.
     let mut turn = 0;
     let mut left = 300;
     for _ in 0..20 {
@@ -434,7 +434,7 @@ fn a_refusal_among_many_that_are_served_neither_narrows_the_door_nor_slows_the_p
 }
 
 #[test]
-fn limits_that_only_refusals_report_end_with_a_call_that_is_served() {
+fn limits_that_only_refusals_report_end_with_a_served_call() {
     let mut lane = Lane::new(PATIENCE);
     let [one, two] = [1, 1].map(|input| lane.ask(Priority::Interactive, input, 0));
     assert_eq!(pump(&mut lane, 0).0, [one, two]);

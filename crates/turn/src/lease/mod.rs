@@ -1,25 +1,25 @@
 //! Who may run a session: the rules of leases by epoch, expiry and clock (docs/rules/sessions-and-ledger.md#lease).
 //!
 //! A lease is a row per session: its epoch only grows, its owner is an open ledger of a process. The backend reads the row,
-//! asks here, and writes in the same transaction. It must never let an epoch write that is not the newest, and never take a
-//! lease from a process that may live.
+//! applies these rules, and writes in the same transaction. They must never let an epoch write that is not the newest, and
+//! never take a lease from a process that may be alive.
 
 #[cfg(test)]
 mod tests;
 
-/// Who holds a lease, as the one sees it who asks.
+/// The holder of a lease, from the view of an open ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
-    /// It was given back.
+    /// It was released.
     Nobody,
-    /// The open ledger that asks.
+    /// This open ledger.
     Own {
         /// The epoch under which it runs the session now.
         running: Option<i64>,
     },
-    /// Another one.
+    /// Another open ledger.
     Other {
-        /// Whether its process is known to be gone.
+        /// Whether its process is known to have ended.
         known_dead: bool,
     },
 }
@@ -27,9 +27,9 @@ pub enum Holder {
 /// A lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
-    /// Its number.
+    /// Its epoch.
     pub epoch: i64,
-    /// Who holds it.
+    /// Its holder.
     pub holder: Holder,
     /// When it ends without another heartbeat, in milliseconds of the shared clock.
     pub expires_at: i64,
@@ -42,12 +42,12 @@ pub struct Lease {
 pub struct Now {
     /// Milliseconds.
     pub ms: i64,
-    /// Whether somebody may set it back, as the wall clock: then the age of a heartbeat of the future is unknown.
+    /// Whether it may be set back, as the wall clock: then the age of a heartbeat in the future is unknown.
     pub can_step: bool,
 }
 
 impl Lease {
-    /// Whether the session is run under it: nobody else may take it now.
+    /// Whether the session runs under it: no other ledger may take it now.
     #[must_use]
     pub fn is_live(&self, now: Now) -> bool {
         match self.holder {
@@ -60,27 +60,27 @@ impl Lease {
         }
     }
 
-    /// Whether a turn that was opened under `epoch` still runs.
+    /// Whether a turn that was opened under `epoch` is still running.
     #[must_use]
     pub fn runs(&self, epoch: i64, now: Now) -> bool {
         self.epoch == epoch && self.is_live(now)
     }
 
-    /// Whether the one who asks may write under `epoch`. Its time need not be left: as long as nobody has taken the
-    /// session over, it is the only one.
+    /// Whether this ledger may write under `epoch`. The lease may have expired: as long as no other ledger has taken over the
+    /// session, it is the only writer.
     #[must_use]
     pub fn may_write(&self, epoch: i64) -> bool {
         self.epoch == epoch && matches!(self.holder, Holder::Own { .. })
     }
 
-    /// Whether a write has to renew it: half of its time is used up.
+    /// Whether a write must renew it: half of its time has passed.
     #[must_use]
     pub fn is_due(&self, now: Now, lease_ms: i64) -> bool {
         self.expires_at.saturating_sub(now.ms) < lease_ms / 2
     }
 }
 
-/// When a lease that is taken or renewed now ends.
+/// The expiry of a lease that is taken or renewed now.
 #[must_use]
 pub fn ends_at(now: Now, lease_ms: i64) -> i64 {
     now.ms.saturating_add(lease_ms)

@@ -1,4 +1,4 @@
-//! The table of holders and clocks, and random processes over one row.
+//! The rules for each holder and clock, and random processes over one row.
 
 use proptest::prelude::*;
 
@@ -15,12 +15,12 @@ fn at(ms: i64) -> Now {
 }
 
 #[test]
-fn a_lease_is_live_while_its_holder_runs_or_may_live() {
+fn a_lease_is_live_while_its_holder_runs_or_may_be_alive() {
     let wall = |ms| Now { ms, can_step: true };
     for (name, holder, now, live) in [
         ("given back", Holder::Nobody, at(1_500), false),
         ("own, running", Holder::Own { running: Some(3) }, at(1_500), true),
-        // Its own time does not matter to a process that knows what it runs.
+        // The expiry does not matter to the process that runs the session.
         ("own, late", Holder::Own { running: Some(3) }, at(9_000), true),
         ("own, of an earlier epoch", Holder::Own { running: Some(2) }, at(1_500), false),
         ("own, not running", Holder::Own { running: None }, at(1_500), false),
@@ -28,9 +28,9 @@ fn a_lease_is_live_while_its_holder_runs_or_may_live() {
         ("another's, at its end", OTHER, at(2_000), false),
         ("another's, over", OTHER, at(2_001), false),
         ("another's, dead", Holder::Other { known_dead: true }, at(1_500), false),
-        // A clock that nobody sets began with the system: a heartbeat after now is an error of reading, not of time.
+        // A monotonic clock began with the system: a heartbeat in the future is a reading error.
         ("another's, before its heartbeat", OTHER, at(500), true),
-        // A clock that was set back: how old the heartbeat is, is not known, so the lease does not last for ever.
+        // After a clock was set back, the age of the heartbeat is unknown, so the lease counts as expired.
         ("another's, on a clock that was set back", OTHER, wall(500), false),
         ("another's, on a clock that may be set", OTHER, wall(1_500), true),
     ] {
@@ -69,7 +69,7 @@ struct Row {
     heartbeat_at: i64,
 }
 
-/// A process with its own clock of what it runs.
+/// A process and the epoch it runs under.
 #[derive(Debug, Clone, Copy, Default)]
 struct Process {
     running: Option<i64>,
@@ -84,7 +84,7 @@ enum Act {
     GiveBack(usize),
     Die(usize),
     Wait(i64),
-    /// The clock is set back or forth.
+    /// The clock is set back or forward.
     Step(i64),
 }
 
@@ -114,8 +114,8 @@ fn any_act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    /// Whatever processes and clocks do: one epoch writes, epochs only grow, and nobody who beats in time on a clock that
-    /// is not set loses a session.
+    /// For any processes and clocks: one epoch writes, epochs only grow, and no process that renews in time on a monotonic
+    /// clock loses a session.
     #[test]
     fn one_epoch_writes(acts in proptest::collection::vec(any_act(), 1..80), can_step: bool, sees_deaths: bool) {
         let mut row = Row { epoch: 0, owner: None, expires_at: 0, heartbeat_at: 0 };
@@ -167,7 +167,7 @@ proptest! {
                 _ => {}
             }
         }
-        // Sooner or later somebody gets the session, whatever was set or died, unless one of them runs it.
+        // Some process eventually gets the session, whichever clock was set or process ended, unless one of them runs it.
         now.ms = now.ms.max(row.expires_at);
         let live: Vec<usize> = (0..3).filter(|who| seen(row, *who, &processes, sees_deaths).is_live(now)).collect();
         prop_assert!(live.iter().all(|who| row.owner == Some(*who)), "nobody waits for ever: {live:?}");

@@ -1,6 +1,6 @@
-//! The tool calls of the turn: each one is answered exactly once, and the answers follow in call order.
+//! The tool calls of the turn: each one gets exactly one result, and the results are in call order.
 //!
-//! It must never leave a call of a finished batch without an answer.
+//! It must never leave a call of a finished batch without a result.
 
 use serde_json::value::RawValue;
 
@@ -8,11 +8,11 @@ use super::protocol::{Tick, ToolFinish};
 use super::state::{Machine, State};
 use model::{Block, Message, Role, ToolCallStatus};
 
-/// What the model reads of a call whose block never closed.
+/// What the model reads as the result of an incomplete call.
 pub(super) const INCOMPLETE: &str = "This tool was not run: the call was cut before its end.";
 
 impl Machine {
-    /// Runs the calls of the answer, but for those at `cut`: it is not known what they were to be, however whole they look
+    /// Runs the calls of the answer, except those at `cut`: they may be truncated, even if they look whole
     /// (docs/rules/faults.md#truncated-calls).
     pub(super) fn begin_batch(&mut self, cut: Vec<usize>, tick: &mut Tick<'_>) {
         for at in cut {
@@ -55,7 +55,7 @@ impl Machine {
         self.end_batch();
     }
 
-    /// Goes on to the model once every call of the batch is answered.
+    /// Continues with the model once every call of the batch has its result.
     pub(super) fn end_batch(&mut self) {
         if self.open_batch().all(|call| call.answer.is_some()) {
             self.push_results();
@@ -63,7 +63,7 @@ impl Machine {
         }
     }
 
-    /// Answers the call at index `at` of the batch.
+    /// Sets the result of the call at index `at` of the batch.
     pub(super) fn answer(
         &mut self,
         at: usize,
@@ -88,7 +88,7 @@ impl Machine {
                 content,
                 is_error: call.row.status == ToolCallStatus::Failed,
             }],
-            // Known before its neighbours are answered, so that it can be written down at once.
+            // Set before the other results are there, so that it can be stored immediately.
             sequence: u32::try_from(sequence).unwrap_or(u32::MAX),
             created_at: tick.now_ms,
             provenance: None,
@@ -96,7 +96,7 @@ impl Machine {
         }));
     }
 
-    /// Appends the answers of the batch, in call order.
+    /// Appends the results of the batch, in call order.
     pub(super) fn push_results(&mut self) {
         let answers: Vec<Message> = self
             .calls

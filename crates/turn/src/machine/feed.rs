@@ -1,6 +1,6 @@
-//! Takes what happened and gives the next step.
+//! Applies an event and returns the next step.
 //!
-//! It must never let an event that comes too late change a finished turn.
+//! It must never let a late event change a finished turn.
 
 use super::protocol::{Event, Interrupt, PendingCall, Reply, Step, Tick};
 use super::state::{Machine, State};
@@ -10,8 +10,7 @@ use model::{
 };
 
 impl Machine {
-    /// Takes an event and gives the next step. Events that come too late (a tool that answers after an abort) change
-    /// nothing.
+    /// Applies an event and returns the next step. A late event (a tool that returns after an abort) changes nothing.
     pub fn feed(&mut self, event: Event, tick: &mut Tick<'_>) -> Step {
         match event {
             Event::Replied { reply, stop, stop_raw } => self.replied(reply, stop, stop_raw, tick),
@@ -37,7 +36,7 @@ impl Machine {
         self.step()
     }
 
-    /// What to do next.
+    /// The next step.
     #[must_use]
     pub fn step(&self) -> Step {
         match &self.state {
@@ -67,7 +66,7 @@ impl Machine {
     fn steered(&mut self, texts: Vec<String>, tick: &mut Tick<'_>) {
         let goes_on = match &self.state {
             State::Ready => true,
-            // A message that came while the last answer was written goes on in the same turn; else it would be lost.
+            // A message that arrived during the last answer continues the same turn; otherwise it would be lost.
             State::Finished(outcome) => {
                 !self.sealed
                     && matches!(outcome.stop_reason, StopReason::EndTurn | StopReason::MaxTokens)

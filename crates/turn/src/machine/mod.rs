@@ -1,7 +1,7 @@
 //! The loop of one turn as a sans-IO machine: events in, the next step out (docs/design/runs.md#the-loop).
 //!
-//! It owns the turn's messages and tool calls, and that every call is answered exactly once. It must never await, read a
-//! clock or make an id: the driver does, and feeds back what happened.
+//! It owns the turn's messages and tool calls, and that every call gets exactly one result. It must never await, read a
+//! clock or create an id: the driver does, and feeds back what happened.
 
 mod calls;
 mod feed;

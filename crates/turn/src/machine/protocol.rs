@@ -1,4 +1,4 @@
-//! What goes into the machine and what comes out of it: events, steps, calls to run, the outcome.
+//! The input and output of the machine: events, steps, calls to run, the outcome.
 //!
 //! It must never hold the state of a turn.
 
@@ -11,26 +11,26 @@ use model::{
     AgentError, AgentToolCall, Block, Failure, Message, Provenance, Stop, StopReason, TokenUsage,
 };
 
-/// What the machine needs of the world for one event.
+/// The time and the ids that the machine needs for one event.
 pub struct Tick<'a> {
     /// Unix milliseconds.
     pub now_ms: i64,
-    /// Makes a ULID.
+    /// Creates a ULID.
     pub new_id: &'a mut dyn FnMut() -> String,
     /// Time left of the run.
     pub remaining: Duration,
 }
 
-/// A response, or what came of one before it was cut.
+/// A response, whole or cut.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// The id the assistant message was announced with.
+    /// The id of the assistant message, as it was announced.
     pub message_id: String,
     /// The blocks in order.
     pub blocks: Vec<Block>,
-    /// Where they came from.
+    /// Their provenance.
     pub provenance: Provenance,
-    /// What the call cost; an estimate where `usage_estimated`.
+    /// The usage of the call; an estimate where `usage_estimated`.
     pub usage: TokenUsage,
     /// True when the provider did not report usage.
     pub usage_estimated: bool,
@@ -50,13 +50,13 @@ pub enum Interrupt {
 pub struct ToolFinish {
     /// What the model reads.
     pub content: Vec<Block>,
-    /// What the tool returned, for the result and the ledger.
+    /// The tool's return value, for the result and the ledger.
     pub result: Option<Box<RawValue>>,
     /// Why it failed.
     pub error: Option<String>,
 }
 
-/// What happened.
+/// An input of the machine.
 #[derive(Debug)]
 pub enum Event {
     /// The model's response reached its protocol's end.
@@ -65,27 +65,27 @@ pub enum Event {
         reply: Reply,
         /// Why it stopped.
         stop: Stop,
-        /// The provider's word for it.
+        /// The provider's name of the reason.
         stop_raw: String,
     },
     /// An attempt failed.
     AttemptFailed {
         /// Why.
         failure: Failure,
-        /// What had come before it did.
+        /// The content received before it failed.
         partial: Option<Reply>,
         /// Whether a token of it was emitted.
         emitted: bool,
-        /// After how long another attempt is made; `None` ends the run. See [`crate::fallback`].
+        /// The delay before another attempt; `None` ends the run. See [`crate::fallback`].
         again: Option<Duration>,
     },
     /// The wait is over.
     Waited,
-    /// A tool's side effect is about to begin.
+    /// A tool's side effect is about to start.
     ToolStarted {
         /// The engine's id of the call.
         call_id: String,
-        /// The arguments it gets, as the result and the ledger store them.
+        /// The arguments it receives, as the result and the ledger store them.
         params: Option<Box<RawValue>>,
     },
     /// A tool call ended.
@@ -95,25 +95,25 @@ pub enum Event {
         /// How.
         finish: ToolFinish,
     },
-    /// The user sent more meanwhile. Taken before a model call, or where the run would otherwise end.
+    /// User messages that arrived meanwhile. Accepted before a model call, or where the run would otherwise end.
     Steered(Vec<String>),
     /// The run ends now.
     Interrupted {
         /// Why.
         cause: Interrupt,
-        /// What had come of a response.
+        /// The part of a response received so far.
         partial: Option<Reply>,
     },
-    /// Something outside the loop failed before it could go on (the ledger could not be read).
+    /// Something outside the loop failed (the ledger could not be read).
     Broken(AgentError),
 }
 
-/// A call the driver should run.
+/// A tool call for the driver to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingCall {
     /// The engine's ULID: the idempotency key.
     pub call_id: String,
-    /// The assistant message that asked.
+    /// The assistant message with the call.
     pub message_id: String,
     /// The provider's id.
     pub provider_call_id: String,
@@ -121,18 +121,18 @@ pub struct PendingCall {
     pub tool_name: String,
     /// The arguments as the provider sent them.
     pub arguments_json: String,
-    /// True where the call may have had its effect before a crash: its tool is asked first.
+    /// True where the call may have had its effect before a crash: the tool is reconciled first.
     pub reconcile: bool,
 }
 
-/// What to do next.
+/// The next step of the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Ask the model with all messages so far.
+    /// Call the model with all messages so far.
     CallModel,
     /// Run these, in call order.
     RunTools(Vec<PendingCall>),
-    /// Calls are still out.
+    /// Wait for running calls.
     AwaitTools,
     /// Wait, then feed [`Event::Waited`].
     Wait(Duration),
@@ -149,11 +149,11 @@ pub struct Outcome {
     pub error: Option<AgentError>,
 }
 
-/// A call as it stands, for the recorder.
+/// The state of a call, for the recorder.
 #[derive(Debug, Clone, Copy)]
 pub struct CallState<'a> {
     /// The call.
     pub row: &'a AgentToolCall,
-    /// Its answer, where it has one; among [`super::Machine::messages`] once its whole batch is answered.
+    /// Its result, where it has one; part of [`super::Machine::messages`] once its whole batch is done.
     pub answer: Option<&'a Message>,
 }

@@ -1,6 +1,6 @@
-//! What an answer of the model, or a failed attempt, does to the turn.
+//! Applies an answer of the model, or a failed attempt, to the turn.
 //!
-//! It must never run a call whose block did not end, nor one of an answer that was cut.
+//! It must never run an incomplete call, nor a call of an answer that was cut.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use model::{
 const MALFORMED_CALL: &str =
     "the model wrote a tool call that its provider could not read; try again";
 
-/// How long a call that could not be read is waited with.
+/// The delay before a malformed tool call is requested again.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
-/// `pause_turn` is continued this often (docs/rules/turns-and-streams.md#iteration-limit, docs/rules/wire/usage.md#stops).
+/// How often `pause_turn` is continued (docs/rules/turns-and-streams.md#iteration-limit, docs/rules/wire/usage.md#stops).
 const MAX_CONTINUATIONS: u32 = 8;
 
 impl Machine {
@@ -27,7 +27,7 @@ impl Machine {
         self.usage_estimated |= reply.usage_estimated;
     }
 
-    /// Appends an answer and its calls. Gives the indexes in the batch of calls whose block never closed.
+    /// Appends an answer and its calls. Returns the indexes in the batch of incomplete calls.
     pub(super) fn push_reply(
         &mut self,
         mut reply: Reply,
@@ -39,7 +39,7 @@ impl Machine {
         }
         self.batch = self.calls.len();
         for block in &mut reply.blocks {
-            // Some servers give a call no id; without one its result could not be matched to it.
+            // Some servers send no call id; without one the result could not be matched to the call.
             if let Block::ToolCall { id, .. } = block
                 && id.is_empty()
             {
@@ -103,14 +103,14 @@ impl Machine {
         if self.is_finished() {
             return;
         }
-        // A call that its provider could not read is often right the next time. Once: then the model cannot do better.
-        if stop == Stop::MalformedToolCall && !self.asked_again && !is_shown(&reply.blocks) {
-            self.asked_again = true;
+        // A call that its provider could not parse is often right the next time. It is requested again once only.
+        if stop == Stop::MalformedToolCall && !self.requested_again && !is_shown(&reply.blocks) {
+            self.requested_again = true;
             let failure = Failure::new(FailureKind::ServerError, &stop_raw, MALFORMED_CALL);
             self.attempt_failed(&failure, Some(reply), Some(ASK_AGAIN), tick);
             return;
         }
-        self.asked_again = false;
+        self.requested_again = false;
         self.iterations = self.iterations.saturating_add(1);
         self.count(&reply);
         self.context_tokens = Some(reply.usage.total_tokens);
@@ -128,7 +128,7 @@ impl Machine {
                     self.begin_batch(cut, tick);
                 }
             }
-            // A call of an answer that was cut is never run, however whole it looks (docs/rules/faults.md#truncated-calls).
+            // A call of an answer that was cut is never run, even if it looks whole (docs/rules/faults.md#truncated-calls).
             Stop::MaxTokens | Stop::ContextFull => {
                 self.close_calls("max_tokens", tick);
                 self.finish(StopReason::MaxTokens, None);
@@ -207,7 +207,7 @@ impl Machine {
     }
 }
 
-/// Whether the reader has seen some of a response: such a one is never asked for again (docs/rules/turns-and-streams.md#retry-visibility).
+/// Whether a part of a response was emitted: then it is never retried (docs/rules/turns-and-streams.md#retry-visibility).
 fn is_shown(blocks: &[Block]) -> bool {
     blocks.iter().any(|block| match block {
         Block::Text { text, .. } => !text.is_empty(),

@@ -1,6 +1,6 @@
-//! A turn that was interrupted, as a machine again: what is answered stays, what is in doubt is judged by its class.
+//! Restores the machine of an interrupted turn: results stay, calls in doubt are handled by their replay class.
 //!
-//! It must never let a call run again whose tool did not declare that this does no harm (docs/rules/sessions-and-ledger.md#after-a-crash).
+//! It must never run a call again unless its tool declares that this is safe (docs/rules/sessions-and-ledger.md#after-a-crash).
 
 use super::protocol::Tick;
 use super::state::{Call, Machine, State};
@@ -10,7 +10,7 @@ use model::{
 };
 
 impl Machine {
-    /// The machine of an interrupted turn, at its last commit point. Calls that had begun still count as running.
+    /// The machine of an interrupted turn, at its last commit point. Calls that had started still count as running.
     #[must_use]
     pub fn restore(turn: &OpenTurn, max_iterations: u32) -> Self {
         let asker = turn.messages.iter().rposition(|message| message.role == Role::Assistant);
@@ -32,7 +32,7 @@ impl Machine {
             max_iterations,
             iterations: turn.progress.iterations,
             continuations: turn.progress.continuations,
-            asked_again: false,
+            requested_again: false,
             messages,
             batch,
             calls,
@@ -48,8 +48,8 @@ impl Machine {
         machine
     }
 
-    /// Judges the calls in doubt: `pure` and `idempotent` ones may run again under their key, `reconcilable` ones are
-    /// asked, `unsafe` ones are answered with [`OUTCOME_UNKNOWN`].
+    /// Handles the calls in doubt: `pure` and `idempotent` ones may run again under their key, `reconcilable` ones are
+    /// reconciled, `unsafe` ones get the result [`OUTCOME_UNKNOWN`].
     pub fn settle_doubt(&mut self, turn: &OpenTurn, tick: &mut Tick<'_>) {
         let doubtful: Vec<(usize, ReplayClass)> = self
             .open_batch()
@@ -83,7 +83,7 @@ impl Machine {
     }
 }
 
-/// A call with the arguments its provider sent, which stand in the message that asked.
+/// A call with the arguments that its provider sent, which are in its assistant message.
 fn restored(open: &OpenCall, messages: &[Message]) -> Call {
     let asker = messages.iter().find(|message| message.id == open.row.message_id);
     let arguments = asker.and_then(|asker| {
@@ -104,8 +104,8 @@ fn restored(open: &OpenCall, messages: &[Message]) -> Call {
     Call { executed: open.begun, ..Call::new(open.row.clone(), arguments) }
 }
 
-/// Gives the calls of the last batch their answers. While one is missing, the others wait with their calls; a call that
-/// has ended without one is in doubt again.
+/// Assigns the results of the last batch to its calls. While one is missing, the others stay with their calls; a call that
+/// ended without a result is in doubt again.
 fn attach_answers(calls: &mut [Call], batch: usize, after: usize, messages: &mut Vec<Message>) {
     let answered = |at: usize, messages: &[Message]| {
         let sequence = u32::try_from(after.saturating_add(at)).unwrap_or(u32::MAX);
@@ -153,9 +153,9 @@ mod tests {
         }
     }
 
-    /// A turn whose last message asked for calls of these classes that stand so.
+    /// A turn whose last message has calls of these classes with these statuses.
     fn turn(calls: &[(ReplayClass, ToolCallStatus)]) -> OpenTurn {
-        let asked = |at: usize| Block::ToolCall {
+        let call_block = |at: usize| Block::ToolCall {
             id: format!("p{at}"),
             name: "t".to_owned(),
             arguments_json: format!(r#"{{"n":{at}}}"#),
@@ -164,7 +164,7 @@ mod tests {
         };
         let mut messages = vec![
             message("q", Role::User, 0, vec![Block::text("hi")]),
-            message("a", Role::Assistant, 1, (0..calls.len()).map(asked).collect()),
+            message("a", Role::Assistant, 1, (0..calls.len()).map(call_block).collect()),
         ];
         let mut rows = Vec::new();
         for (at, (replay, status)) in calls.iter().enumerate() {
@@ -247,16 +247,16 @@ mod tests {
     }
 
     proptest! {
-        /// Wherever a batch was cut: what is answered is not asked for again, what is in doubt goes by its class, and
-        /// every call is answered once, in order.
+        /// Wherever a batch was interrupted: finished calls are not run again, calls in doubt are handled by their class, and every
+        /// call gets one result, in order.
         #[test]
-        fn every_call_of_a_cut_batch_is_answered_once(
+        fn every_call_of_an_interrupted_batch_gets_one_result(
             calls in proptest::collection::vec((classes(), statuses()), 1..6)
         ) {
             let turn = turn(&calls);
             let mut machine = Machine::restore(&turn, 25);
             with_tick(|tick| machine.settle_doubt(&turn, tick));
-            let asked: Vec<(String, bool, String)> = match machine.step() {
+            let ready: Vec<(String, bool, String)> = match machine.step() {
                 Step::RunTools(pending) => pending
                     .into_iter()
                     .map(|call| (call.call_id, call.reconcile, call.arguments_json))
@@ -277,8 +277,8 @@ mod tests {
                     Some((format!("c{at}"), reconcile, format!(r#"{{"n":{at}}}"#)))
                 })
                 .collect();
-            prop_assert_eq!(&asked, &expected);
-            for (call_id, ..) in asked {
+            prop_assert_eq!(&ready, &expected);
+            for (call_id, ..) in ready {
                 let finish = ToolFinish { content: vec![Block::text("now")], result: None, error: None };
                 with_tick(|tick| {
                     machine.feed(Event::ToolStarted { call_id: call_id.clone(), params: None }, tick);
@@ -302,9 +302,10 @@ mod tests {
             prop_assert_eq!(machine.progress().usage, TokenUsage::new(1, 2, 3, 4, 5));
         }
 
-        /// Closed instead, every open call records it, and what had begun counts as output (docs/rules/turns-and-streams.md#open-calls-at-the-end).
+        /// If it is closed instead, every open call records that, and a started call counts as output
+        /// (docs/rules/turns-and-streams.md#open-calls-at-the-end).
         #[test]
-        fn a_cut_batch_can_be_closed(calls in proptest::collection::vec((classes(), statuses()), 1..6)) {
+        fn an_interrupted_batch_can_be_closed(calls in proptest::collection::vec((classes(), statuses()), 1..6)) {
             let turn = turn(&calls);
             let mut machine = Machine::restore(&turn, u32::MAX);
             let cause = crate::machine::Interrupt::Timeout;

@@ -1,6 +1,6 @@
-//! The state of one turn: its messages, its calls, its counts, and what can be read from them.
+//! The state of one turn: its messages, its calls, its counters, and accessors.
 //!
-//! It must never decide what comes next.
+//! It must never decide the next step.
 
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ pub(super) enum State {
 pub(super) struct Call {
     pub(super) row: AgentToolCall,
     pub(super) arguments_json: String,
-    /// Whether its side effect has begun, however it ended.
+    /// Whether its side effect has started, however it ended.
     pub(super) executed: bool,
-    /// Ask the tool what became of it, before it may run (again).
+    /// The tool must be reconciled before it may run again.
     #[serde(default)]
     pub(super) reconcile: bool,
     /// The message the model reads, with its position in the turn; `None` while the call is open.
@@ -44,15 +44,15 @@ pub struct Machine {
     pub(super) max_iterations: u32,
     pub(super) iterations: u32,
     pub(super) continuations: u32,
-    /// Whether the model was already asked again for the tool call it is writing.
+    /// Whether the current answer was already requested again because of a malformed tool call.
     #[serde(default)]
-    pub(super) asked_again: bool,
+    pub(super) requested_again: bool,
     pub(super) messages: Vec<Message>,
     pub(super) calls: Vec<Call>,
-    /// Where the calls of the last assistant message begin.
+    /// The index of the first call of the last assistant message.
     pub(super) batch: usize,
     pub(super) state: State,
-    /// An interrupt came after the answer was whole: the outcome stands, and nothing goes on from it.
+    /// An interrupt arrived after the answer was whole: the outcome is final, and the run does not continue.
     pub(super) sealed: bool,
     pub(super) usage: TokenUsage,
     pub(super) usage_estimated: bool,
@@ -67,7 +67,7 @@ impl Machine {
             max_iterations,
             iterations: 0,
             continuations: 0,
-            asked_again: false,
+            requested_again: false,
             messages: vec![query],
             calls: Vec::new(),
             batch: 0,
@@ -85,7 +85,7 @@ impl Machine {
         &self.messages
     }
 
-    /// How the run ended, once it has.
+    /// The outcome of the run, once it has ended.
     #[must_use]
     pub fn outcome(&self) -> Option<&Outcome> {
         match &self.state {
@@ -94,7 +94,7 @@ impl Machine {
         }
     }
 
-    /// Whether a tool's side effect has begun and its answer is still out.
+    /// Whether a tool's side effect has started and its result is still missing.
     #[must_use]
     pub fn is_running(&self, call_id: &str) -> bool {
         self.calls
@@ -133,7 +133,7 @@ impl Machine {
         self.calls.iter().map(|call| CallState { row: &call.row, answer: call.answer.as_deref() })
     }
 
-    /// What the machine has counted, for the recorder. What it does not know is left empty.
+    /// The counters of the machine, for the recorder. Unknown ones are left empty.
     #[must_use]
     pub fn progress(&self) -> Progress {
         Progress {

@@ -1,4 +1,4 @@
-//! The machine's promises, each by example and by random histories of events.
+//! The rules of the machine, by example and by random histories of events.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -108,7 +108,7 @@ fn an_answer_without_calls_ends_the_turn() {
 }
 
 #[test]
-fn results_stand_in_call_order_whatever_order_the_tools_finish_in() {
+fn results_are_in_call_order_whatever_order_the_tools_finish_in() {
     let mut world = World::new();
     let mut machine = Machine::new(query(), 25);
     let step = world.feed(&mut machine, replied("a", vec![call("1"), call("2")], Stop::ToolUse));
@@ -161,7 +161,7 @@ fn a_call_of_an_answer_that_was_cut_is_closed_and_never_run() {
 }
 
 #[test]
-fn a_call_whose_block_never_closed_is_answered_and_never_run() {
+fn an_incomplete_call_gets_a_result_and_never_runs() {
     let mut world = World::new();
     let mut machine = Machine::new(query(), 25);
     let cut = Block::ToolCall {
@@ -181,13 +181,13 @@ fn a_call_whose_block_never_closed_is_answered_and_never_run() {
         results(&machine),
         [("a".to_owned(), INCOMPLETE.to_owned(), true), ("b".to_owned(), "of b".to_owned(), false)]
     );
-    // Nothing else to run: the model is asked at once.
+    // Nothing else to run: the model is called immediately.
     let step = world.feed(&mut machine, replied("m2", vec![cut], Stop::ToolUse));
     assert_eq!(step, Step::CallModel);
 }
 
 #[test]
-fn the_cap_stops_without_another_call_and_closes_what_was_asked() {
+fn the_iteration_cap_stops_without_another_model_call_and_closes_pending_calls() {
     let mut world = World::new();
     let mut machine = Machine::new(query(), 1);
     let step = world.feed(&mut machine, replied("a", vec![call("1")], Stop::ToolUse));
@@ -199,7 +199,7 @@ fn the_cap_stops_without_another_call_and_closes_what_was_asked() {
 }
 
 #[test]
-fn a_message_that_comes_with_the_last_answer_goes_on_in_the_same_turn() {
+fn a_message_that_arrives_with_the_last_answer_continues_the_same_turn() {
     let mut world = World::new();
     let mut machine = Machine::new(query(), 25);
     world.feed(&mut machine, replied("a", vec![Block::text("x")], Stop::EndTurn));
@@ -226,7 +226,7 @@ fn a_paused_answer_is_continued_eight_times_at_most() {
 }
 
 #[test]
-fn a_call_the_provider_could_not_read_is_asked_for_once_more() {
+fn a_malformed_tool_call_is_requested_once_more() {
     let malformed = |id: &str, blocks| replied(id, blocks, Stop::MalformedToolCall);
     let mut world = World::new();
     let mut machine = Machine::new(query(), 25);
@@ -235,7 +235,7 @@ fn a_call_the_provider_could_not_read_is_asked_for_once_more() {
         assert_eq!(step, Step::Wait(Duration::from_millis(500)));
         assert_eq!(world.feed(&mut machine, Event::Waited), Step::CallModel);
         assert_eq!(machine.messages().len(), 1 + 2 * round, "nothing of the attempt remains");
-        // An answer that can be read ends it: the next call may be asked for again too.
+        // A well-formed answer resets the counter: the next call may be requested again too.
         let step = world.feed(&mut machine, replied("b", vec![call("2")], Stop::ToolUse));
         let Step::RunTools(calls) = step else { panic!("{step:?}") };
         let finish = Event::ToolFinished { call_id: calls[0].call_id.clone(), finish: done("x") };
@@ -256,7 +256,7 @@ fn a_call_the_provider_could_not_read_is_asked_for_once_more() {
 }
 
 #[test]
-fn a_malformed_answer_that_was_shown_is_not_asked_for_again() {
+fn a_malformed_answer_that_was_emitted_is_not_requested_again() {
     let mut world = World::new();
     let mut machine = Machine::new(query(), 25);
     let blocks = vec![Block::text("Let me"), call("1")];
@@ -294,7 +294,7 @@ fn a_failed_turn_moves_the_pointer_only_with_output_or_an_executed_tool() {
 }
 
 #[test]
-fn the_state_survives_being_written_down() {
+fn the_state_survives_serialisation() {
     let mut world = World::new();
     let mut machine = Machine::new(query(), 25);
     world.feed(&mut machine, replied("a", vec![call("1"), call("2")], Stop::ToolUse));

@@ -1,6 +1,6 @@
-//! Where two requests part: the first part of the later one that is not the earlier one's, and what became of it.
+//! Where two requests differ: the first part of the later one that is not the earlier one's, and how it changed.
 //!
-//! It must never look beyond what the earlier request had: what was added behind it is how a conversation grows.
+//! It must never compare more than the earlier request had: appended messages are the normal growth of a conversation.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(super) struct Difference {
     pub(super) role: Option<Role>,
 }
 
-/// How `now` fails to begin with what `before` had, in the order of a request: system prompt, tools, messages.
+/// The first difference of `now` from `before`, in the order of a request: system prompt, tools, messages.
 pub(super) fn difference(before: &CacheChain, now: &CacheChain) -> Option<Difference> {
     if before.system != now.system {
         let change = match (before.system == super::text(""), now.system == super::text("")) {
@@ -64,7 +64,7 @@ fn messages(before: &[u64], now: &[u64]) -> Option<Difference> {
     let at = parting(before, now)?;
     let (old, new) = (before.get(at..)?, now.get(at..)?);
     let change = kind(old, new);
-    // Of what is gone, the earlier request shows whose it was.
+    // The role of a removed message is in the earlier request.
     let side = if change == CacheChange::Removed { old } else { new };
     let role = side.first().or_else(|| old.first()).map(|link| role_of(*link));
     Some(Difference { part: CachePart::Message, change, name: None, index: Some(at), role })
@@ -76,15 +76,15 @@ fn parting<T: PartialEq>(before: &[T], now: &[T]) -> Option<usize> {
     (same < before.len()).then_some(same)
 }
 
-/// What became of `old`, where `new` begins otherwise.
+/// How `old` changed into `new` at the first difference.
 fn kind(old: &[u64], new: &[u64]) -> CacheChange {
     if new.is_empty() {
         return CacheChange::Removed;
     }
-    // Left out: all that came after stands there still, in one piece.
+    // Removed: all later parts still follow, unchanged.
     let removed =
         (1..old.len()).any(|gone| old.get(gone..).is_some_and(|rest| new.starts_with(rest)));
-    // Put in: all of it does.
+    // Added: all old parts still follow, unchanged.
     let inserted =
         (1..new.len()).any(|more| new.get(more..).is_some_and(|rest| rest.starts_with(old)));
     let moved = || {

@@ -1,25 +1,25 @@
-//! Whether a call read from the provider's cache what it should have, and if not, why.
+//! Whether a call read the expected tokens from the provider's cache, and if not, why.
 //!
-//! A provider that never reported a cache has none to break. Where tokens are only read in steps, or a prompt was too short
-//! to be cached, nothing is missed.
+//! A provider that never reported cache tokens cannot have a break. Rounding to the provider's steps, and prompts too
+//! short to be cached, are no breaks.
 
 use super::diff::difference;
 use model::{
     CacheBreak, CacheBreakCause, CacheChain, CacheChange, CachePart, ModelInfo, TokenUsage,
 };
 
-/// The least prompt that providers cache by themselves, and the steps they read it in (OpenAI).
+/// The smallest prompt that providers cache automatically, and the step of cache reads (OpenAI).
 const LEAST: u64 = 1_024;
 const STEP: u64 = 128;
 
-/// How the provider of two calls caches.
+/// The caching of the provider of two calls.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
-    /// It writes the marked prefixes, and reports both writes and reads; others cache what they choose.
+    /// It writes the marked prefixes, and reports both writes and reads; other providers choose what they cache.
     pub explicit: bool,
-    /// How long it caches what is not read, in milliseconds.
+    /// How long it caches a prefix that is not read, in milliseconds.
     pub ttl_ms: u64,
-    /// Whether both calls are one run's: a tool choice that changed then is the engine's own doing.
+    /// Whether both calls are in one run: then the engine itself changed the tool choice.
     pub same_run: bool,
     /// Whether writes are for an hour.
     pub hour: bool,
@@ -27,7 +27,7 @@ pub struct Rules<'a> {
     pub model: &'a ModelInfo,
 }
 
-/// What broke between two calls of one session and one model. The id of a message is the caller's to add.
+/// The break between two calls of one session and one model. The caller adds the id of a message.
 pub fn judge(before: &CacheChain, now: &CacheChain, rules: &Rules<'_>) -> Option<CacheBreak> {
     let [input, read, written] = now.tokens;
     let idle_ms = u64::try_from(now.called_at.saturating_sub(before.called_at)).unwrap_or(0);
@@ -66,10 +66,10 @@ pub fn judge(before: &CacheChain, now: &CacheChain, rules: &Rules<'_>) -> Option
         });
     }
     if before.comparable < before.links.len() {
-        // What of the last call is still sent is not known in tokens.
+        // The number of tokens of the last call that are still sent is unknown.
         return None;
     }
-    // Without a word of what was written, what was read before is all that is sure to be there.
+    // Without reported writes, only the tokens of the previous read are known to be cached.
     let expected = if rules.explicit { cached_tokens(before, rules) } else { before.tokens[1] };
     if paid_anew(expected) <= STEP {
         return None;
@@ -91,7 +91,7 @@ pub fn judge(before: &CacheChain, now: &CacheChain, rules: &Rules<'_>) -> Option
     })
 }
 
-/// The tokens that stood in the cache after a call.
+/// The tokens in the cache after a call.
 fn cached_tokens(call: &CacheChain, rules: &Rules<'_>) -> u64 {
     let [input, read, written] = call.tokens;
     if rules.explicit || written > 0 {
@@ -103,11 +103,11 @@ fn cached_tokens(call: &CacheChain, rules: &Rules<'_>) -> u64 {
     if caches && prompt >= LEAST { prompt - prompt % STEP } else { 0 }
 }
 
-/// What the tokens cost that were paid anew: those that were written at that price, the rest as input.
+/// The cost of the tokens that were paid again: written ones at that price, the rest as input.
 fn price(rules: &Rules<'_>, tokens: u64, call: &CacheChain) -> Option<f64> {
     let [input, read, written] = call.tokens;
     let cost = |input: u64, written: u64| {
-        // The same length of prompt, because prices go by it.
+        // The same prompt length, because prices depend on it.
         let usage = TokenUsage::new(input, 0, read, written, 0);
         rules.model.cost_of(&usage, if rules.hour { written } else { 0 })
     };

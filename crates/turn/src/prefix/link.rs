@@ -1,7 +1,7 @@
-//! What a part of a request is known by: a hash of 64 bits of what decides its bytes.
+//! Links of a cache chain: a 64-bit hash of everything that decides the bytes of a part of a request.
 //!
-//! An encoder is pure, so a projected message stands for its bytes. A message's link has its role in the lowest two bits and
-//! how far it was pruned in the next two, so that a chain read back has both. It must never hold more of a text.
+//! An encoder is pure, so a projected message determines its bytes. A message's link has its role in the lowest two bits
+//! and its pruning level in the next two, so that a stored chain has both. It must never contain more of a text.
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -13,29 +13,29 @@ pub fn text(text: &str) -> u64 {
     xxh3_64(text.as_bytes())
 }
 
-/// Several texts, each with its border.
+/// Several texts, each with its length.
 pub fn named<'a>(parts: impl IntoIterator<Item = &'a str>) -> u64 {
     let mut hash = Xxh3::new();
     parts.into_iter().for_each(|part| feed(&mut hash, part));
     hash.digest()
 }
 
-/// A tool, its schema's bytes as they are sent.
+/// A tool, with the bytes of its schema as they are sent.
 pub fn tool(tool: &ToolDefinition) -> u64 {
     named([tool.name.as_str(), &tool.description, tool.parameters.get()])
 }
 
-/// How the model is to think, and to choose tools.
+/// The settings of thinking and tool choice.
 pub fn settings(thinking: Option<&ThinkingConfig>, options: &RequestOptions) -> [u64; 2] {
     [json(&thinking), json(&options.tool_choice)]
 }
 
 fn json(value: &impl serde::Serialize) -> u64 {
-    // Plain structs: serde_json has no error for them.
+    // Plain structs: serde_json cannot fail on them.
     text(&serde_json::to_string(value).unwrap_or_default())
 }
 
-/// A projected message that was pruned so far.
+/// A projected message with its pruning level.
 pub fn link(message: &Message, level: Option<Level>) -> u64 {
     let mut hash = Xxh3::new();
     blocks(&mut hash, &message.blocks);
@@ -53,7 +53,7 @@ pub fn link(message: &Message, level: Option<Level>) -> u64 {
     (hash.digest() & !0b1111) | (level << 2) | role
 }
 
-/// Whose message a link stands for.
+/// The role of a link's message.
 pub(super) fn role_of(link: u64) -> Role {
     match link & 0b11 {
         0 => Role::User,
@@ -63,7 +63,7 @@ pub(super) fn role_of(link: u64) -> Role {
     }
 }
 
-/// How far a link's message was pruned.
+/// The pruning level of a link's message.
 pub fn level_of(link: u64) -> Option<Level> {
     match (link >> 2) & 0b11 {
         1 => Some(Level::Trimmed),

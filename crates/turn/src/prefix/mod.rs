@@ -1,7 +1,8 @@
-//! The prefix of a session's requests as decisions: its chain of hashes, where two chains part, and what a provider should
-//! have read from its cache (docs/rules/compaction.md#prompt-cache-stability).
+//! The prefix of a session's requests as decisions: its chain of hashes, where two chains differ, and which tokens a
+//! provider should have read from its cache (docs/rules/compaction.md#prompt-cache-stability).
 //!
-//! Pure: it gets what was sent and what the provider reported. It must never call a cache broken that was never there.
+//! Pure: its input is what was sent and what the provider reported. It must never report a break of a cache that never
+//! existed.
 
 mod diff;
 mod judge;

@@ -1,4 +1,4 @@
-//! Differences of chains by name, and what is called a break and what is not.
+//! Differences of chains by name, and which drops are breaks.
 
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ fn only_what_is_sent_again_is_compared() {
 
 proptest! {
     #[test]
-    fn one_edit_of_a_history_is_found_where_it_was_made(
+    fn one_edit_of_a_history_is_found_at_its_index(
         length in 2..60usize,
         at in 0..60usize,
         edit in 0..3u8,
@@ -102,7 +102,7 @@ proptest! {
             1 => { now.insert(at, 1 << 60); CacheChange::Inserted }
             _ => { now.remove(at); CacheChange::Removed }
         };
-        // Of a last message that is gone and followed by another it cannot be known that it was not changed.
+        // A last message that was removed and followed by another cannot be told from a changed one.
         let last = edit == 2 && at + 1 == length && grown > 0;
         now.extend((0..grown).map(|n| (n as u64 + 1) << 50));
         let judged = found(&chain("s", &[], &links), &chain("s", &[], &now));
@@ -112,7 +112,7 @@ proptest! {
 }
 
 #[test]
-fn a_link_knows_its_role_and_its_level_and_every_field_counts() {
+fn a_link_has_its_role_and_its_level_and_every_field_counts() {
     for role in [Role::User, Role::Assistant, Role::Tool, Role::System] {
         for level in [None, Some(Level::Trimmed), Some(Level::Cleared)] {
             let link = link(&message(role, "x"), level);
@@ -151,7 +151,7 @@ fn rules(model: &ModelInfo, explicit: bool) -> Rules<'_> {
 }
 
 #[test]
-fn a_changed_prefix_costs_what_was_not_read_at_the_price_it_was_paid_at() {
+fn a_changed_prefix_costs_the_unread_tokens_at_the_price_they_were_paid_at() {
     let model =
         priced(json!({ "input": 3.0, "output": 15.0, "cacheRead": 0.3, "cacheWrite": 3.75 }));
     let before = call([10, 0, 5_000], 0, &[10, 21]);
@@ -205,13 +205,13 @@ fn nothing_is_missed_where_nothing_was_cached() {
     let changed = call([9_000, 0, 0], 1, &[90]);
     assert_eq!(judge(&silent, &changed, &rules(&unpriced, false)), None);
     assert_eq!(judge(&silent, &changed, &rules(&unpriced, true)), None);
-    // One that is known to: 8,960 tokens would have been read in steps of 128.
+    // A provider that has reported it: 8,960 tokens would have been read in steps of 128.
     let judged = judge(&silent, &changed, &rules(&caching, false)).unwrap();
     assert_eq!((judged.expected_tokens, judged.cost), (8_960, Some(0.017_92)));
-    // Below the least that is cached.
+    // Below the smallest cached prompt.
     let short = |links: &[u64]| call([1_000, 0, 0], 0, links);
     assert_eq!(judge(&short(&[10]), &short(&[90]), &rules(&caching, false)), None);
-    // A provider that caches what it chooses is measured by what it has read before, in its steps.
+    // A provider that chooses what it caches is compared with its previous reads, in its steps.
     let read = call([200, 2_048, 0], 0, &[10]);
     let next = |cached| call([2_300 - cached, cached, 0], 1, &[10, 21]);
     assert_eq!(judge(&read, &next(2_048), &rules(&caching, false)), None);
@@ -220,7 +220,7 @@ fn nothing_is_missed_where_nothing_was_cached() {
         judge(&read, &next(0), &rules(&caching, false)).map(|judged| (judged.cause, judged.tokens)),
         Some((CacheBreakCause::Unexplained, 2_048))
     );
-    // What was sent shortened, or interrupted, gives no count of tokens.
+    // A shortened or interrupted request has no known count of tokens.
     let cut = CacheChain { comparable: 0, ..call([10, 3_000, 2_000], 0, &[10, 21]) };
     assert_eq!(judge(&cut, &call([5_010, 0, 90], 1, &[90]), &rules(&unpriced, true)), None);
 }

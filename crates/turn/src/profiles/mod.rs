@@ -1,12 +1,13 @@
-//! The book of auth profiles: which may be asked for a model, in what order, and what a failure does to one (docs/rules/failover.md#cooldown).
+//! The states of auth profiles: which are usable for a model, in what order, and the effect of a failure
+//! (docs/rules/failover.md#cooldown).
 //!
-//! Pure: it gets the time. It must never know a key, and never move the end of a window that is running.
+//! Pure: the caller passes the time. It must never hold a key, and never move the end of an active window.
 
 use std::collections::BTreeMap;
 
 use model::{AuthType, Failure, FailureKind, ProfileUsage, ProfileWindow};
 
-/// How long profiles are left alone after a failure.
+/// How long profiles cool down after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CooldownPolicy {
     /// The longer ladder of older engines.
@@ -28,21 +29,21 @@ const DAY: i64 = 24 * HOUR;
 const LADDER: &[i64] = &[30 * SECOND, MINUTE, 5 * MINUTE];
 const LEGACY_LADDER: &[i64] = &[MINUTE, 5 * MINUTE, 25 * MINUTE, HOUR];
 const PERMANENT_BASE: i64 = 10 * MINUTE;
-/// After so long without a failure, what was counted is forgotten.
+/// After this long without a failure, the counters are reset.
 const QUIET: i64 = DAY;
-/// Clocks of processes that write at once differ by less.
+/// Clocks of concurrent processes differ by less.
 const SKEW: i64 = 5 * SECOND;
-/// The furthest reset time that is believed.
+/// The furthest reset time that is accepted.
 const FURTHEST_RESET: i64 = 31 * DAY;
 
-/// What a failure concerns.
+/// The scope of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Blame {
     /// The profile with this model.
     Model,
     /// The profile.
     Profile,
-    /// The profile, until somebody pays or gives it a new key.
+    /// The profile, until it is paid for or gets a new key.
     Account,
     /// Not the profile.
     Nobody,
@@ -53,7 +54,7 @@ fn blame(kind: FailureKind) -> Blame {
         FailureKind::RateLimit | FailureKind::Timeout | FailureKind::Overloaded => Blame::Model,
         FailureKind::Auth => Blame::Profile,
         FailureKind::Billing | FailureKind::AuthPermanent => Blame::Account,
-        // A server that fails, or is not reached, fails for every key alike.
+        // A server that fails, or cannot be reached, fails for every key.
         FailureKind::ServerError
         | FailureKind::Network
         | FailureKind::ContextOverflow
@@ -72,29 +73,30 @@ pub fn is_nobodys(kind: FailureKind) -> bool {
     blame(kind) == Blame::Nobody
 }
 
-/// Whether a window of this reason means that the key itself is refused: no wait makes it right.
+/// Whether a window with this reason means that the key itself is refused: a wait does not help.
 pub fn refuses_key(reason: FailureKind) -> bool {
     matches!(blame(reason), Blame::Profile | Blame::Account)
 }
 
-/// How long a rate limit without a word on it is waited for, where there is no profile to leave alone.
+/// The wait after a rate limit without a reported time, where there is no profile to cool down.
 pub fn first_rung() -> i64 {
     LADDER.first().copied().unwrap_or(SECOND)
 }
 
-/// Forgets what is over at `now`, and what begins after it: the clock was set back since, and what is left of it is unknown.
+/// Removes windows that ended before `now`, and those that begin after it: the clock was set back since, and their
+/// remaining time is unknown.
 pub fn settle(usage: &mut ProfileUsage, now: i64) {
     usage.windows.retain_mut(|window| {
         let lead = window.from.saturating_sub(now);
         if lead > 0 {
-            // Its length is what it was: no call waits longer than that.
+            // The window has its former length: no call waits longer than that.
             shift_window(window, -lead);
         }
         lead <= SKEW && window.until > now
     });
     let is_ahead = |at: &i64| at.saturating_sub(now) > SKEW;
     usage.last_failure_at = usage.last_failure_at.filter(|at| !is_ahead(at));
-    // In the order of turns it would be the last one for as long.
+    // Otherwise the profile would be the last one in the order for as long.
     usage.last_used_at = usage.last_used_at.map(|at| if is_ahead(&at) { now } else { at });
     if !usage.windows.iter().any(|window| blame(window.reason) != Blame::Account) {
         usage.failures = 0;
@@ -105,7 +107,7 @@ pub fn settle(usage: &mut ProfileUsage, now: i64) {
     }
 }
 
-/// Moves all times of a profile's state, as a step of the clock by `ms` has moved the time they are read against.
+/// Moves all times of a profile's state by `ms`, the step of the clock they are compared with.
 pub fn shift(usage: &mut ProfileUsage, ms: i64) {
     for at in [&mut usage.last_used_at, &mut usage.last_failure_at].into_iter().flatten() {
         *at = at.saturating_add(ms);
@@ -118,7 +120,7 @@ fn shift_window(window: &mut ProfileWindow, ms: i64) {
     window.until = window.until.saturating_add(ms);
 }
 
-/// Takes a failure of a profile with `model` into account.
+/// Records a failure of a profile with `model`.
 pub fn failed(
     usage: &mut ProfileUsage,
     policy: CooldownPolicy,
@@ -131,7 +133,7 @@ pub fn failed(
     }
     settle(usage, now);
     usage.last_failure_at = Some(now);
-    // An overloaded server asks for a pause; only a limit has a time at which it is over.
+    // The wait of an overloaded server is a pause; only a rate limit has a known end.
     let named_wait = failure.retry_after.filter(|_| failure.kind == FailureKind::RateLimit);
     let reset = named_wait
         .map(|wait| i64::try_from(wait.as_millis()).unwrap_or(FURTHEST_RESET).min(FURTHEST_RESET));
@@ -143,7 +145,7 @@ pub fn failed(
             if usage.windows.iter().any(of) {
                 return;
             }
-            // A second model within the window: it is not the model.
+            // A second model fails within the window: the profile is limited, not the model.
             let widens = usage.windows.iter().any(|window| blame(window.reason) == Blame::Model);
             let scope = (!widens).then(|| model.to_owned());
             (scope, reset.unwrap_or_else(|| rung(policy, usage.failures)))
@@ -173,7 +175,7 @@ pub fn failed(
     usage.windows.push(ProfileWindow { model: scope, reason: failure.kind, from: now, until });
 }
 
-/// Takes an answer of a profile into account. A window that is running runs on: the answer was asked for before it.
+/// Records an answer of a profile. An active window stays: the answered request was sent before it.
 pub fn answered(usage: &mut ProfileUsage, now: i64) {
     settle(usage, now);
     usage.last_used_at = Some(now);
@@ -182,7 +184,7 @@ pub fn answered(usage: &mut ProfileUsage, now: i64) {
     }
 }
 
-/// The window that blocks a profile for `model` the longest, where one is running.
+/// The active window that blocks a profile for `model` the longest.
 pub(crate) fn cooled<'a>(
     usage: &'a ProfileUsage,
     model: &str,
@@ -207,15 +209,15 @@ fn rung(policy: CooldownPolicy, failures: u32) -> i64 {
 pub struct ProfileCandidate {
     /// The profile's name.
     pub id: String,
-    /// What its key is.
+    /// The kind of its key.
     pub kind: AuthType,
 }
 
-/// The state of all profiles, by name.
+/// The states of all profiles, by name.
 pub type ProfileBook = BTreeMap<String, ProfileUsage>;
 
-/// The candidates in the order they are asked in. `explicit`: theirs stands, but for those that cool down, which come
-/// last, soonest first; else by type, and the one that was not used for the longest time first.
+/// The candidates in the order of use. `explicit`: in the host's order, with those in cooldown last, soonest first;
+/// otherwise by type, then the least recently used first.
 pub(crate) fn order<'a>(
     candidates: &'a [ProfileCandidate],
     explicit: bool,
@@ -229,11 +231,11 @@ pub(crate) fn order<'a>(
         AuthType::ApiKey | AuthType::Aws => 2,
     };
     let mut ordered: Vec<&ProfileCandidate> = candidates.iter().collect();
-    // Stable: what is alike stays as it was given.
+    // Stable: equal ones stay in the given order.
     ordered.sort_by_key(|candidate| {
         let usage = book.get(&candidate.id);
         let until = usage.and_then(|usage| cooled(usage, model, now)).map(|window| window.until);
-        // Never used goes before used, the older before the newer.
+        // Never used before used, older before newer.
         let last = usage.and_then(|usage| usage.last_used_at);
         let own = if explicit { (0, None) } else { (rank(candidate.kind), last) };
         (until, own)

@@ -1,4 +1,4 @@
-//! The book's promises, on a clock that the tests set: scopes, ladders, windows, order.
+//! The rules of the profile book, on a clock that the tests set: scopes, ladders, windows, order.
 
 use std::time::Duration;
 
@@ -32,29 +32,29 @@ fn a_rate_limit_cools_one_model_and_a_second_one_widens_it_up_the_ladder() {
     fail(&mut usage, "b", FailureKind::Overloaded, 1_000);
     assert_eq!(until(&usage, "b", 1_001), Some(61_000));
     assert_eq!(until(&usage, "c", 1_001), Some(61_000));
-    // The first window stands as it was.
+    // The first window is unchanged.
     assert_eq!(usage.windows[0].until, 30_000);
 }
 
 #[test]
-fn failures_in_a_window_count_and_do_not_extend_it_and_its_end_forgets_them() {
+fn failures_in_a_window_count_without_extending_it_and_its_end_resets_them() {
     let mut usage = ProfileUsage::default();
     for now in [0, 10, 29_999] {
         fail(&mut usage, "a", FailureKind::Timeout, now);
         assert_eq!(until(&usage, "a", now), Some(30_000));
     }
     assert_eq!(usage.failures, 3);
-    // A second model meets the third rung.
+    // A second model gets the third step.
     let mut other = usage.clone();
     fail(&mut other, "b", FailureKind::Timeout, 29_999);
     assert_eq!(until(&other, "b", 29_999), Some(29_999 + 300_000));
-    // The window is over: the ladder begins again.
+    // The window has ended: the ladder begins again.
     fail(&mut usage, "a", FailureKind::Timeout, 30_000);
     assert_eq!(until(&usage, "a", 30_000), Some(60_000));
 }
 
 #[test]
-fn the_legacy_ladder_has_four_rungs() {
+fn the_legacy_ladder_has_four_steps() {
     let policy = CooldownPolicy { legacy_ladder: true, ..CooldownPolicy::default() };
     let rungs: Vec<i64> = (1..=5).map(|failures| rung(policy, failures) / 60_000).collect();
     assert_eq!(rungs, [1, 5, 25, 60, 60]);
@@ -64,7 +64,7 @@ fn the_legacy_ladder_has_four_rungs() {
 }
 
 #[test]
-fn a_reset_time_of_the_server_goes_before_the_ladder() {
+fn a_reset_time_of_the_server_overrides_the_ladder() {
     let mut usage = ProfileUsage::default();
     let limited = Failure {
         retry_after: Some(Duration::from_secs(7)),
@@ -88,7 +88,7 @@ fn refused_keys_cool_the_profile_and_unpaid_ones_twice_as_long_each_time() {
         let (mut usage, mut now, mut minutes) = (ProfileUsage::default(), 0, Vec::new());
         for _ in 0..steps {
             fail(&mut usage, "a", kind, now);
-            // In the window it counts for nothing.
+            // Within the window it does not count.
             fail(&mut usage, "b", kind, now + 1);
             let end = until(&usage, "b", now).unwrap();
             minutes.push((end - now) / 60_000);
@@ -113,7 +113,7 @@ fn an_answer_or_a_quiet_day_ends_the_doubling() {
 }
 
 #[test]
-fn an_answer_does_not_shorten_a_window_that_runs() {
+fn an_answer_does_not_shorten_an_active_window() {
     let mut usage = ProfileUsage::default();
     fail(&mut usage, "a", FailureKind::RateLimit, 0);
     answered(&mut usage, 10);
@@ -121,7 +121,7 @@ fn an_answer_does_not_shorten_a_window_that_runs() {
 }
 
 #[test]
-fn what_is_nobodys_fault_cools_nothing() {
+fn a_failure_that_concerns_no_profile_cools_none() {
     for kind in [
         FailureKind::ServerError,
         FailureKind::Network,
@@ -140,7 +140,7 @@ fn what_is_nobodys_fault_cools_nothing() {
 }
 
 #[test]
-fn the_order_is_the_hosts_or_by_type_and_age_and_the_cooled_come_last() {
+fn the_order_is_the_hosts_or_by_type_and_age_with_cooled_profiles_last() {
     let of = |id: &str, kind| ProfileCandidate { id: id.to_owned(), kind };
     let all = [
         of("key-1", AuthType::ApiKey),
@@ -165,9 +165,9 @@ fn the_order_is_the_hosts_or_by_type_and_age_and_the_cooled_come_last() {
 }
 
 proptest! {
-    /// Whatever happens, and in whatever order: the end of a running window never moves, and none is lost.
+    /// For any events in any order: the end of an active window never moves, and no window is lost.
     #[test]
-    fn a_running_window_is_immutable(
+    fn an_active_window_is_immutable(
         events in proptest::collection::vec((0..KINDS.len(), 0..3_usize, 0..40_000_i64, any::<bool>()), 1..60)
     ) {
         let mut usage = ProfileUsage::default();
@@ -193,26 +193,26 @@ proptest! {
 const MONTH: i64 = 30 * DAY;
 
 #[test]
-fn a_window_that_begins_in_the_future_is_dropped_and_a_little_lead_makes_none_longer() {
+fn a_window_in_the_future_is_dropped_and_a_small_clock_difference_lengthens_none() {
     let mut usage = ProfileUsage { last_used_at: Some(MONTH), ..ProfileUsage::default() };
     for kind in [FailureKind::RateLimit, FailureKind::Billing] {
         fail(&mut usage, "a", kind, MONTH);
     }
     assert_eq!((usage.windows.len(), usage.failures, usage.refusals), (2, 1, 1));
-    // The clock of another process is a little behind: the windows are as long as they were.
+    // The clock of another process is a little behind: the windows have their former length.
     assert_eq!(until(&usage, "a", MONTH - SKEW), Some(MONTH + 10 * MINUTE));
     let mut behind = usage.clone();
     settle(&mut behind, MONTH - SKEW);
     let lengths: Vec<_> = behind.windows.iter().map(|it| (it.from, it.until - it.from)).collect();
     assert_eq!(lengths, [(MONTH - SKEW, 30 * SECOND), (MONTH - SKEW, 10 * MINUTE)]);
-    // It was set back: no call waits for a month.
+    // The clock was set back by a month: no call waits that long.
     assert_eq!(until(&usage, "a", 0), None);
     settle(&mut usage, 0);
     assert_eq!(usage, ProfileUsage { last_used_at: Some(0), ..ProfileUsage::default() });
 }
 
 proptest! {
-    /// Whatever the clock is set to between failures, no call waits longer than a window is long.
+    /// Whatever the clock is set to between failures, no call waits longer than the length of a window.
     #[test]
     fn no_wait_is_longer_than_its_window(
         steps in prop::collection::vec((-MONTH..MONTH, 0..KINDS.len()), 1..20),

@@ -1,7 +1,7 @@
 //! Pruning: which old tool results are sent shortened once the provider's cache is cold (docs/rules/compaction.md#pruning).
 //!
-//! Pure: it decides on projected messages and writes how a pruned one reads. It must never touch anything but the results
-//! before the last three answers, and never take a result away from its call.
+//! Pure: it decides on projected messages and shortens the pruned ones. It must never change anything but the results
+//! before the last three answers, and never separate a result from its call.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use super::compact::share;
 use super::estimate;
 use model::{Block, Message, Role};
 
-/// How far a result is pruned.
+/// The pruning level of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Its beginning and its end are sent.
     Trimmed,
-    /// A line is sent instead.
+    /// A fixed line is sent instead.
     Cleared,
 }
 
 /// Which messages of a conversation are pruned, by their index in it.
 pub type Pruned = BTreeMap<usize, Level>;
 
-/// When and how far.
+/// The thresholds of pruning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shares {
     /// Percent of the window from which large results are trimmed.
@@ -32,13 +32,13 @@ pub struct Shares {
 
 /// Characters of a result that is sent whole.
 const LARGE: usize = 4_000;
-/// Characters that remain of a trimmed one's beginning, and of its end.
-const KEPT: usize = 1_500;
-/// The last answers, from the first of which on nothing is touched.
+/// Characters that remain of a trimmed result's beginning, and of its end.
+const PROTECTED: usize = 1_500;
+/// The number of last answers that are protected, with everything after the first of them.
 const UNTOUCHED: usize = 3;
-const CLEARED: &str = "[This result was told earlier, and is left out here.]";
+const CLEARED: &str = "[This result was shown earlier and is left out here.]";
 
-/// What of `messages` to prune where the rest of the request has `overhead` tokens. The same for the same, always.
+/// Which of `messages` to prune where the rest of the request has `overhead` tokens. Deterministic.
 pub fn decide(messages: &[Message], overhead: u64, window: u64, shares: Shares) -> Pruned {
     let mut pruned = Pruned::new();
     let tokens = |message: &Message| estimate::block_tokens(&message.blocks);
@@ -70,7 +70,7 @@ pub fn decide(messages: &[Message], overhead: u64, window: u64, shares: Shares) 
     pruned
 }
 
-/// A message as it is sent when it is pruned. What is no tool result stays as it is.
+/// A pruned message as it is sent. Blocks other than tool results stay unchanged.
 pub fn apply(message: &Message, level: Level) -> Message {
     let mut message = message.clone();
     if message.role != Role::Tool {
@@ -87,7 +87,7 @@ pub fn apply(message: &Message, level: Level) -> Message {
     message
 }
 
-/// Keeps the ends of a result's text, over all of its parts, and its images.
+/// Trims a result's text to its two ends, over all of its parts; images stay.
 fn trim(content: &mut Vec<Block>) {
     let mut whole = String::new();
     for block in content.iter() {
@@ -103,9 +103,9 @@ fn trim(content: &mut Vec<Block>) {
         return;
     }
     let at = |n: usize| whole.char_indices().nth(n).map_or(whole.len(), |(at, _)| at);
-    let head = whole.get(..at(KEPT)).unwrap_or_default();
-    let tail = whole.get(at(chars - KEPT)..).unwrap_or_default();
-    let left_out = chars - 2 * KEPT;
+    let head = whole.get(..at(PROTECTED)).unwrap_or_default();
+    let tail = whole.get(at(chars - PROTECTED)..).unwrap_or_default();
+    let left_out = chars - 2 * PROTECTED;
     let text =
         format!("{head}\n[… {left_out} characters of this earlier result are left out …]\n{tail}");
     content.retain(|block| !matches!(block, Block::Text { .. }));

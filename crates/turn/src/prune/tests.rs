@@ -1,4 +1,4 @@
-//! The decision over random conversations, and what a pruned result reads like.
+//! The decision over random conversations, and the text of a pruned result.
 
 use proptest::prelude::*;
 
@@ -57,7 +57,7 @@ fn texts(message: &Message) -> Vec<&str> {
 
 proptest! {
     #[test]
-    fn only_old_results_are_pruned_each_stays_with_its_call_and_the_sum_goes_down(
+    fn only_old_results_are_pruned_each_stays_with_its_call_and_the_total_decreases(
         results in prop::collection::vec(
             (0..9_000usize, prop::sample::select(vec!['a', 'é', '語', '🎈']), any::<bool>()),
             0..14,
@@ -84,7 +84,7 @@ proptest! {
                 (before.blocks.as_slice(), after.blocks.as_slice()) else { panic!("no pair") };
             prop_assert_eq!(a, b);
             prop_assert!(!content.is_empty());
-            // A character that was cut would have made another one.
+            // A character cut in half would have become another one.
             let letter = texts(before).concat().chars().next();
             if plan.get(&at) == Some(&Level::Trimmed) {
                 let text = texts(after).concat();
@@ -93,7 +93,7 @@ proptest! {
             }
         }
         prop_assert!(tokens(&shown) <= tokens(&whole));
-        // Cleared only as far as it has to be, from the oldest on.
+        // Cleared only as far as needed, oldest first.
         let clears: Vec<usize> =
             plan.iter().filter(|(_, level)| **level == Level::Cleared).map(|(at, _)| *at).collect();
         if let Some((last, rest)) = clears.split_last() {
@@ -103,7 +103,7 @@ proptest! {
                 one_less.insert(*last, Level::Trimmed);
             }
             prop_assert!(overhead + tokens(&pruned(&whole, &one_less)) > window / 2);
-            // What stands before a cleared one is cleared too, or would not be smaller for it.
+            // A result before a cleared one is cleared too, unless that would not make it smaller.
             let small = |it: &Message| tokens(std::slice::from_ref(it)) <= tokens(&[apply(it, Level::Cleared)]);
             for at in rest.iter().chain([last]) {
                 let left = whole.iter().enumerate().take(*at).filter(|(earlier, it)| {

@@ -1,34 +1,34 @@
-//! What becomes of a turn whose session has moved since its run began (docs/rules/sessions-and-ledger.md#pointer-write).
+//! How a turn is written if its session's head moved since the run began (docs/rules/sessions-and-ledger.md#pointer-write).
 //!
-//! The head is compared and set in the transaction that writes the turn: the backend reads the head, asks here, and writes.
-//! It must never let a turn move the pointer of a session over a turn that its run did not know.
+//! The head is compared and set in the transaction that writes the turn: the backend reads the head, applies this rule, and
+//! writes. It must never let a turn move the pointer of a session over a turn that its run did not know.
 
 #[cfg(test)]
 mod tests;
 
 use model::OnStaleHead;
 
-/// What a turn that ends expects, and what there is.
+/// The head that an ending turn expects, and the actual one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ending<'a> {
     /// The session's head now.
     pub head: Option<&'a str>,
     /// The head that the run knew.
     pub expected: Option<&'a str>,
-    /// The turn that it follows.
+    /// Its parent.
     pub parent: Option<&'a str>,
     /// Whether it moves the session's pointer.
     pub moves: bool,
-    /// Whether it brings a compaction of its own, which moves the pointer too.
+    /// Whether it writes a compaction of its own, which moves the pointer too.
     pub compacts: bool,
-    /// What is wanted where the head is another one.
+    /// What to do if the head is another one.
     pub on_stale_head: OnStaleHead,
 }
 
 /// How a turn is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Landing<'a> {
-    /// In the session's thread, after this turn; the pointer moves where the turn wants it.
+    /// In the session's thread, after this turn; the pointer moves if the turn moves it.
     InThread(Option<&'a str>),
     /// Beside the session's thread, after this turn; the pointer stays.
     Beside(Option<&'a str>),
@@ -37,21 +37,20 @@ pub enum Landing<'a> {
 }
 
 impl<'a> Ending<'a> {
-    /// Whether the head is another one than the turn may follow: then [`Rebase`] says what came between.
+    /// Whether the head is not the one the turn expects: then [`Rebase`] finds out what came between.
     #[must_use]
     pub fn is_stale(&self) -> bool {
         (self.moves || self.compacts) && self.head != self.expected
     }
 
-    /// How the turn is written. `compacted`: nothing but compactions came between, as [`Rebase`] says; without meaning
-    /// where the head is not stale.
+    /// How the turn is written. `compacted`: only compactions came between, by [`Rebase`]; ignored where the head is not stale.
     #[must_use]
     pub fn landing(&self, compacted: bool) -> Landing<'a> {
         if !self.is_stale() {
             return Landing::InThread(self.parent);
         }
         if compacted {
-            // What followed the old head follows its compaction.
+            // A turn that followed the old head follows its compaction.
             let follows_head = self.parent == self.expected;
             return Landing::InThread(if follows_head { self.head } else { self.parent });
         }
@@ -62,8 +61,8 @@ impl<'a> Ending<'a> {
     }
 }
 
-/// Whether a head is a compaction (of a compaction …) of the head that a run knew: the one case in which the run may go on.
-/// It names the turn that it needs next and is given it.
+/// Whether a head is a compaction (of a compaction …) of the head that a run knew: the only case in which the run may
+/// continue. It requests the turn that it needs next and receives it.
 #[derive(Debug, Clone)]
 pub struct Rebase<'a> {
     expected: Option<&'a str>,
@@ -72,25 +71,25 @@ pub struct Rebase<'a> {
 }
 
 impl<'a> Rebase<'a> {
-    /// Asks of `head`, where the run knew `expected`.
+    /// Starts at `head`, where the run knew `expected`.
     #[must_use]
     pub fn new(head: Option<&str>, expected: Option<&'a str>) -> Self {
         Self { expected, at: head.map(ToOwned::to_owned), compacted: false }
     }
 
-    /// The turn that has to be read next; `None` at the end.
+    /// The turn to read next; `None` at the end.
     #[must_use]
     pub fn wanted(&self) -> Option<&str> {
         self.at.as_deref()
     }
 
-    /// The turn that was wanted: whether it is a compaction, and what it follows.
+    /// Receives the requested turn: whether it is a compaction, and its parent.
     pub fn turn(&mut self, compaction: bool, parent: Option<String>) {
         self.compacted = compaction && parent.as_deref() == self.expected;
         self.at = parent.filter(|_| compaction && !self.compacted);
     }
 
-    /// The answer, at the end.
+    /// The result, at the end.
     #[must_use]
     pub fn is_compacted(&self) -> bool {
         self.compacted

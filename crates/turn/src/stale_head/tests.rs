@@ -6,7 +6,7 @@ use super::{Ending, Landing, Rebase};
 use model::OnStaleHead::{self, Beside, Refuse};
 
 #[test]
-fn a_turn_lands_in_its_thread_beside_it_or_not_at_all() {
+fn a_turn_is_written_in_its_thread_beside_it_or_not_at_all() {
     let usual = Ending {
         head: Some("a"),
         expected: Some("a"),
@@ -33,9 +33,9 @@ fn a_turn_lands_in_its_thread_beside_it_or_not_at_all() {
             Landing::Beside(Some("z")),
             Landing::InThread(Some("z")),
         ),
-        // Who moves nothing is never stale.
+        // A turn that moves no pointer is never stale.
         ("quiet", quiet, Landing::InThread(Some("a")), Landing::InThread(Some("a"))),
-        // A compaction moves the pointer, and cannot stand beside.
+        // A compaction moves the pointer, and cannot be beside the thread.
         ("compacting", compacting, Landing::Refused, Landing::InThread(Some("b"))),
         ("compacting, beside", beside(compacting), Landing::Refused, Landing::InThread(Some("b"))),
     ] {
@@ -44,7 +44,7 @@ fn a_turn_lands_in_its_thread_beside_it_or_not_at_all() {
     }
 }
 
-/// What came after the head that a run knew: `s` a compaction, `t` a turn. The first entry follows `expected`.
+/// The turns after the head that a run knew: `s` a compaction, `t` a turn. The first entry follows `expected`.
 fn rebased(since: &str, expected: Option<&str>) -> (bool, usize) {
     let kinds: Vec<char> = since.chars().collect();
     let head = kinds.len().checked_sub(1).map(|at| at.to_string());
@@ -84,9 +84,9 @@ proptest! {
         prop_assert!(read <= since.len());
     }
 
-    /// Whatever is asked: a turn that moves the pointer follows what the session has, or is told that it does not.
+    /// In any case: a turn that moves the pointer follows the session's head, or is reported as stale.
     #[test]
-    fn no_turn_moves_a_session_over_what_it_did_not_know(
+    fn no_turn_moves_a_session_over_an_unknown_turn(
         head in "[ab]?", expected in "[ab]?", parent in "[abz]?", moves: bool, compacts: bool, beside: bool, compacted: bool,
     ) {
         let some = |text: &'_ str| (!text.is_empty()).then(|| text.to_owned());

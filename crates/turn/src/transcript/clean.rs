@@ -1,7 +1,7 @@
-//! One message by itself: what of it the target may see.
+//! Cleans one message: which of its blocks the target may receive.
 //!
-//! Owns the thinking rules and what counts as a usable call. It must never turn thinking into text, and never drop what
-//! a user wrote.
+//! Owns the thinking rules and the definition of a usable call. It must never turn thinking into text, and never drop the
+//! text of a user.
 
 use std::borrow::Cow;
 
@@ -13,17 +13,17 @@ use super::target::Target;
 use super::{provider_run, reasoning};
 use model::{Api, Block, Message, Role, is_base64, repair_text};
 
-/// The longest tool name all APIs take.
+/// The longest tool name that all APIs accept.
 const MAX_NAME: usize = 64;
-/// What stands before a host's message where the API has no role for one.
+/// The prefix of a host's message where the API has no role for one.
 const SYSTEM_MARK: &str = "[System message]\n";
-/// Stands for the output of a tool that had none: some servers refuse an empty result.
+/// The text of an empty tool result: some servers refuse an empty one.
 const NO_OUTPUT: &str = "(no output)";
-/// What stands before a failed result that must travel without its error flag.
+/// The prefix of a failed result that must be sent without its error flag.
 const ERROR_MARK: &str = "[The tool reported an error.]";
 
-/// The messages one message comes to: none where nothing is left of it, several where it carried tool results beside
-/// other things. An assistant message stays even if it is empty, because it ends the scope of the one before.
+/// The messages that one message becomes: none if no block remains, several if it had tool results beside other blocks. An
+/// assistant message stays even if it is empty, because it ends the scope of the previous one.
 pub(super) fn message(
     target: &Target,
     piece: Piece,
@@ -48,7 +48,7 @@ pub(super) fn message(
             let results = message.blocks.iter().filter(|block| block.is_result()).count();
             dropped.other += message.blocks.len() - results - rest.len();
             if !rest.is_empty() {
-                // No API takes an image from the host itself.
+                // No API accepts an image in a system message.
                 let has_image = rest.iter().any(|block| matches!(block, Block::Image { .. }));
                 out.push(match message.role {
                     Role::System if has_image || !target.takes_system() => {
@@ -76,7 +76,7 @@ fn bare(message: &Message) -> Message {
     }
 }
 
-/// Whether an assistant message is more than thinking: APIs refuse one that is not.
+/// Whether an assistant message has more than thinking: APIs refuse one that has not.
 pub(super) fn has_content(blocks: &[Block]) -> bool {
     blocks.iter().any(|block| match block {
         Block::Text { text, .. } => !text.trim().is_empty(),
@@ -96,10 +96,10 @@ fn assistant(
     dropped: &mut Dropped,
 ) -> Vec<Block> {
     let own = target.wrote(message.provenance.as_ref());
-    // What only its own model understands, and only where nothing of its surroundings is missing.
+    // Opaque blocks go only to their own model, and only where none of the blocks around them is missing.
     let verbatim = own && !piece.is_interrupted();
     let thoughts = verbatim && !piece.is_edited();
-    // A signature of a call is asked for whatever became of the turn; what names another block of it is not.
+    // The signature of a call is required whatever the turn's status; other provider data may refer to a missing block.
     let attached_to_calls = own && (verbatim || target.api == Api::GoogleGenerativeAi);
     let retain = |block: &Block| match block {
         Block::Text { text, provider_data } => {
@@ -113,7 +113,7 @@ fn assistant(
                 | Api::BedrockConverse
                 | Api::Scripted => provider_data,
             };
-            // A signature may stand on a part without text, and stays in position.
+            // A part without text may carry a signature, and stays in position.
             let signed = target.api == Api::GoogleGenerativeAi && provider_data.is_some();
             (signed || !text.trim().is_empty())
                 .then(|| Block::Text { text: text.clone(), provider_data })
@@ -151,7 +151,7 @@ fn assistant(
     blocks
 }
 
-/// Whether thinking may go back to its own API: Anthropic's only with its signature, elsewhere it may have none.
+/// Whether thinking may be sent back to its own API: Anthropic requires the signature, other APIs do not.
 fn replayable(api: Api, signature: Option<&str>) -> bool {
     match api {
         Api::AnthropicMessages | Api::BedrockConverse => {
@@ -161,7 +161,7 @@ fn replayable(api: Api, signature: Option<&str>) -> bool {
     }
 }
 
-/// Whether the API has encrypted thinking of this kind.
+/// Whether the API has encrypted thinking blocks.
 fn takes_redacted(api: Api) -> bool {
     match api {
         Api::AnthropicMessages | Api::BedrockConverse | Api::OpenaiResponses | Api::Scripted => {
@@ -171,7 +171,7 @@ fn takes_redacted(api: Api) -> bool {
     }
 }
 
-/// Whether the API has blocks that only it understands.
+/// Whether the API has opaque blocks.
 fn has_opaque(api: Api) -> bool {
     match api {
         Api::AnthropicMessages
@@ -183,7 +183,8 @@ fn has_opaque(api: Api) -> bool {
     }
 }
 
-/// An answer may end neither in thinking nor, should it be the last message, in white space (docs/rules/wire/anthropic.md#order-of-messages).
+/// An answer may not end in thinking, nor, as the last message, in white space
+/// (docs/rules/wire/anthropic.md#order-of-messages).
 pub(super) fn tidy_end(api: Api, blocks: &mut Vec<Block>, dropped: &mut Dropped) {
     let may_end_in_thinking = match api {
         Api::AnthropicMessages | Api::BedrockConverse | Api::OpenaiResponses => false,
@@ -206,7 +207,7 @@ fn usable_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// The name as the API takes it: Google's begin with a letter or an underscore.
+/// The name in a form that the API accepts: Google's names begin with a letter or an underscore.
 pub(super) fn fitted_name(api: Api, name: &str) -> String {
     let begins_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     if api == Api::GoogleGenerativeAi && !begins_well {
@@ -216,8 +217,8 @@ pub(super) fn fitted_name(api: Api, name: &str) -> String {
     }
 }
 
-/// Arguments as the APIs take them. A call with broken arguments was answered with an error that quotes them; the call
-/// itself stays, as `{}`, so that the model sees that answer.
+/// Arguments in a form that the APIs accept. A call with invalid arguments has an error result that quotes them; the call
+/// itself stays, as `{}`, so that the model sees that result.
 fn object(arguments_json: &str) -> Cow<'_, str> {
     let is_object = |text: &str| matches!(serde_json::from_str(text), Ok(Value::Object(_)));
     if is_object(arguments_json) {
@@ -227,12 +228,12 @@ fn object(arguments_json: &str) -> Cow<'_, str> {
     if is_object(&repaired) { repaired } else { Cow::Borrowed("{}") }
 }
 
-/// A block a user or a tool may show: text that is not blank, and images of the types all APIs know.
+/// A block that a user message or a tool result may have: text that is not blank, and images of types that all APIs accept.
 fn visible(block: &Block) -> Option<Block> {
     match block {
         Block::Text { text, .. } => (!text.trim().is_empty()).then(|| block.clone()),
         Block::Image { mime_type, data } => Some(match mime_type.as_str() {
-            // One that is not base64 is refused by every provider, now and in every later turn.
+            // Every provider refuses data that is not base64, in this turn and in every later one.
             _ if !data.is_empty() && !is_base64(data) => {
                 Block::text("[An image was left out: its data is not base64.]")
             }
@@ -262,7 +263,7 @@ fn results<'a>(target: &'a Target, blocks: &'a [Block]) -> impl Iterator<Item = 
             let mut is_error = *is_error;
             let has_image = content.iter().any(|part| matches!(part, Block::Image { .. }));
             if is_error && has_image && fails_in_text_only(target.api) {
-                // A failed result may hold text only there; the image stays, the flag becomes words.
+                // There a failed result may have text only; the image stays, and a text replaces the flag.
                 content.insert(0, Block::text(ERROR_MARK));
                 is_error = false;
             }
@@ -285,7 +286,7 @@ fn results<'a>(target: &'a Target, blocks: &'a [Block]) -> impl Iterator<Item = 
     })
 }
 
-/// Whether a result that is marked as failed may hold no image: Anthropic's rule, wherever its models are asked.
+/// Whether a failed result may have no image: Anthropic's rule, wherever its models are served.
 fn fails_in_text_only(api: Api) -> bool {
     match api {
         Api::AnthropicMessages | Api::BedrockConverse => true,

@@ -1,11 +1,11 @@
-//! Why a transcript cannot be sent, and the failure that a run then ends with. It must never look at a message.
+//! Why a transcript cannot be sent, and the failure of the run. It must never read a message.
 
 use model::{Failure, FailureKind};
 
 /// Why a transcript cannot be sent (docs/rules/projection.md#refusal-to-send).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TranscriptError {
-    /// Nothing is left of it.
+    /// No message remains.
     #[error("the conversation has no message with content; pass a message with text or an image")]
     Empty,
     /// It ends with a complete answer.
@@ -16,7 +16,7 @@ pub enum TranscriptError {
 }
 
 impl TranscriptError {
-    /// The failure a run ends with.
+    /// The failure of the run.
     pub fn to_failure(self) -> Failure {
         let code = match self {
             Self::Empty => "transcript_empty",

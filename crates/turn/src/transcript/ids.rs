@@ -1,8 +1,8 @@
-//! Call ids as an API takes them: of its alphabet and length, and unique in the transcript.
+//! Call ids in the form of an API: of its alphabet and length, and unique in the transcript.
 //!
-//! Derived from the ids that came before, never random: the same transcript always gets the same ids. An id that is
-//! already fine must never change, nor one that goes back to the model that gave it: gateways pack what they need again
-//! (a thought signature of 500 characters) into the id.
+//! Derived from the earlier ids, never random: the same transcript always gets the same ids. It must never change a valid
+//! id, nor one that is sent back to the model that created it: gateways put data (a thought signature of 500 characters)
+//! into the id.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,11 +10,11 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use model::{Api, IdRule};
 
-/// Stands for an id of which no character may stay.
+/// Replaces an id without any allowed character.
 const NAMELESS: &str = "call";
-/// What an id of exactly nine characters is made of.
+/// The alphabet of ids with exactly nine characters.
 const ALPHANUMERIC: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// The length Mistral's ids have.
+/// The length of Mistral's ids.
 const NINE: usize = 9;
 
 /// The ids in use.
@@ -22,11 +22,11 @@ const NINE: usize = 9;
 pub(super) struct WireIds {
     shape: Shape,
     used: HashSet<String>,
-    /// The next suffix, or seed, to try for an id that came again.
+    /// The next suffix, or seed, to try for a repeated id.
     next: HashMap<String, u64>,
 }
 
-/// What an id may look like.
+/// The allowed form of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// Printable ASCII without spaces, up to 64 (OpenAI).
@@ -67,7 +67,7 @@ impl Shape {
         }
     }
 
-    /// The id with what it may not hold replaced or left out, and cut. Every allowed character is one byte long.
+    /// The id with other characters replaced or left out, and cut to length. Every allowed character is one byte long.
     fn fitted(self, id: &str) -> String {
         let longest = self.longest();
         let fitted: String = match self {
@@ -94,8 +94,8 @@ impl WireIds {
         Self { shape: Shape::of(api, rule), used: HashSet::new(), next: HashMap::new() }
     }
 
-    /// The id on the wire for the next call, which the target itself made with this id: byte for byte, whatever it is. Only
-    /// where the transcript has it already is another one derived from it.
+    /// The id on the wire for a call that the target itself created with this id: unchanged, whatever its form. Only if the
+    /// transcript has it already, another one is derived from it.
     pub(super) fn own(&mut self, id: &str) -> String {
         if self.used.insert(id.to_owned()) {
             return id.to_owned();
@@ -105,11 +105,11 @@ impl WireIds {
         if is_fitting {
             return self.assign(id);
         }
-        // Of an id that does not fit nothing is cut: what is packed in it would be lost.
+        // An id that is too long is not cut: the data in it would be lost.
         self.numbered(id, None)
     }
 
-    /// The id on the wire for the next call, whose id is `id`.
+    /// The id on the wire for the next call, with the id `id`.
     pub(super) fn assign(&mut self, id: &str) -> String {
         match self.shape {
             Shape::Nine => self.nine(id),
@@ -125,7 +125,7 @@ impl WireIds {
         self.numbered(&base, Some(self.shape.longest()))
     }
 
-    /// The next free id made of `base` and a number; `base` is cut where the two are longer than `longest`.
+    /// The next free id of `base` and a number; `base` is cut so that the id is at most `longest`.
     fn numbered(&mut self, base: &str, longest: Option<usize>) -> String {
         let next = self.next.entry(base.to_owned()).or_insert(2);
         loop {
@@ -139,7 +139,7 @@ impl WireIds {
         }
     }
 
-    /// An id of this shape stays; of any other a hash is taken, with the next seed where it is in use.
+    /// An id of this form stays; any other is replaced by its hash, with the next seed while it is in use.
     fn nine(&mut self, id: &str) -> String {
         let fits = id.len() == NINE && id.chars().all(|c| self.shape.allows(c));
         if fits && self.used.insert(id.to_owned()) {

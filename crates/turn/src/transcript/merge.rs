@@ -1,20 +1,20 @@
-//! User merge: consecutive user messages become one (docs/rules/projection.md#user-merge; #12029: nothing is ever dropped).
+//! User merge: consecutive user messages become one, and nothing is dropped (docs/rules/projection.md#user-merge).
 //!
-//! It must never merge anything but user messages, and the order of merging must not matter.
+//! It must never merge anything but user messages; the order of merging must not matter.
 
 #[cfg(test)]
 use model::Api;
 use model::{Block, Message, Role};
 
-/// Whether two pieces must be joined and encoded together, because the API wants one message where the first ends and the
-/// second begins. The roles are those of projected messages; a piece that came out empty has no border.
+/// Whether two pieces must be joined and encoded together, because the API requires one message at their border. The
+/// roles are those of projected messages; an empty piece has no border.
 ///
-/// Two assistant messages are never joined: the first was sent as it is (a paused answer), and its bytes stay.
+/// Two assistant messages are never joined: the first was sent unchanged (a paused answer), and its bytes stay.
 #[cfg(test)]
 pub(crate) fn needs_merge(prev_last_role: Role, next_first_role: Role, api: Api) -> bool {
     let users = prev_last_role == Role::User && next_first_role == Role::User;
     match api {
-        // Tool results are the user's there, and the user's text comes after them in the same message.
+        // There tool results are in a user message, and the user's text follows them in the same message.
         Api::AnthropicMessages | Api::GoogleGenerativeAi | Api::BedrockConverse => {
             users || (prev_last_role == Role::Tool && next_first_role == Role::User)
         }
@@ -39,7 +39,7 @@ pub(super) fn push(transcript: &mut Vec<Message>, message: Message) {
     }
 }
 
-/// Text meets text with a blank line between; everything else stays a block of its own.
+/// Joins text with text by a blank line; everything else stays a block of its own.
 fn append(blocks: &mut Vec<Block>, more: Vec<Block>) {
     let mut more = more.into_iter();
     match (blocks.last_mut(), more.next()) {

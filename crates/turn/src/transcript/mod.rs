@@ -1,7 +1,7 @@
-//! Projection: from what the ledger or the host has to what an API accepts (docs/rules/projection.md#passes).
+//! Projection: converts the messages of the ledger or the host to what an API accepts (docs/rules/projection.md#passes).
 //!
 //! Pure, total, deterministic and idempotent. It works piece by piece, so that the encoded prefix of a session can be
-//! reused. Its output must never be written back: the ledger stores the messages, this is only how they are sent.
+//! reused. Its output must never be written back: the ledger stores the original messages.
 
 mod clean;
 mod error;

@@ -12,14 +12,14 @@ use super::target::Target;
 use super::{provider_run, signature};
 use model::{Api, Block, Message, Role};
 
-/// Told to the model for a call that has no result.
+/// The result that the model reads for a call without one.
 const NO_RESULT: &str = "No result: the call was interrupted before the tool answered.";
 
-/// What is remembered from message to message.
+/// The state between messages.
 #[derive(Debug, Clone)]
 pub(super) struct Pairs {
     ids: WireIds,
-    /// Provider-run uses of the last answer that wait for their results in the next one.
+    /// Provider-run uses of the last answer whose results may be in the next one.
     waiting: HashSet<String>,
 }
 
@@ -28,7 +28,7 @@ impl Pairs {
         Self { ids: WireIds::new(target.api, target.rules.ids), waiting: HashSet::new() }
     }
 
-    /// Repairs cleaned messages and gives the calls their ids on the wire.
+    /// Repairs cleaned messages and assigns the ids on the wire to the calls.
     pub(super) fn repair(
         &mut self,
         target: &Target,
@@ -41,7 +41,7 @@ impl Pairs {
             Api::AnthropicMessages => {
                 provider_run::reachable(target, &messages, piece.is_open() && !piece.is_edited())
             }
-            // Each answer has both halves there.
+            // There each answer has both halves.
             Api::BedrockConverse => vec![Some(HashSet::new()); messages.len()],
             Api::OpenaiChat | Api::OpenaiResponses | Api::GoogleGenerativeAi | Api::Scripted => {
                 Vec::new()
@@ -54,10 +54,10 @@ impl Pairs {
                     self.waiting.clear();
                     out.push(message);
                 }
-                // No assistant message before it asks for this.
+                // No earlier assistant message has a call for this result.
                 Role::Tool => dropped.results += 1,
                 Role::Assistant => {
-                    // What follows up to the next assistant message: its results, and other messages between.
+                    // The messages up to the next assistant message: its results, and others between.
                     let mut results = Vec::new();
                     let mut others = Vec::new();
                     while let Some((_, next)) =
@@ -138,7 +138,7 @@ impl Pairs {
             *id = wire;
             true
         });
-        // Where calls were left out, another block is the last one now.
+        // If calls were left out, another block is the last one now.
         tidy_end(target.api, &mut assistant.blocks, dropped);
         signature::fill(target, &mut assistant.blocks);
         if has_content(&assistant.blocks) {

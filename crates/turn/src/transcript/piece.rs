@@ -1,18 +1,19 @@
-//! What kind of piece of a transcript is projected. It must never hold messages.
+//! The kinds of pieces of a transcript. It must never hold messages.
 
-/// What a piece of a transcript is, and so what stays of it.
+/// The kind of a piece of a transcript, which decides the rules for its blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// A turn that ended by itself, or a history without turn borders.
+    /// A completed turn, or a history without turn borders.
     Completed {
-        /// A compaction came since: what is before it now is not what the model saw.
+        /// A turn before a later compaction: the messages before it are not those that the model saw.
         edited: bool,
     },
-    /// A turn that was aborted, failed or torn: user messages, answered calls and partial text only (docs/rules/projection.md#interrupted-turns).
+    /// An aborted, failed or incomplete turn: user messages, answered calls and partial text only
+    /// (docs/rules/projection.md#interrupted-turns).
     Interrupted,
     /// Messages of the running turn.
     Open {
-        /// As of a finished turn.
+        /// Messages of a finished turn.
         edited: bool,
     },
 }

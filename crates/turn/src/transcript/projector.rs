@@ -1,6 +1,6 @@
 //! Projects the pieces of one transcript, in order, and adds the fixed lines that an API needs between them.
 //!
-//! It must never write its output back: the ledger stores the messages, this is only how they are sent.
+//! It must never write its output back: the ledger stores the original messages.
 
 use super::clean;
 use super::error::TranscriptError;
@@ -11,58 +11,58 @@ use super::report::Dropped;
 use super::target::{Target, is_paused};
 use model::{Block, HistoryTurn, Message, Role, TurnStatus};
 
-/// The user's line where a transcript would begin with the assistant.
+/// The user's line if a transcript would begin with the assistant.
 const BOOTSTRAP: &str = "(The conversation continues from an earlier point.)";
-/// The assistant's line where a finished turn would end with tool results: every API then sees the turn closed, and
-/// Anthropic does not take the next question for a part of the tool loop.
+/// The assistant's line if a finished turn would end with tool results: it closes the turn for every API, and Anthropic
+/// does not treat the next question as a part of the tool loop.
 const CLOSED: &str = "[This turn ended here, without an answer.]";
-/// The assistant's line after tool results where the thinking that led to the calls is not there: Anthropic asks for it
-/// inside a tool loop, so the loop ends here.
-const HANDED_OVER: &str = "[The results above were asked for earlier.]";
-/// The user's line between two answers, and after one that is to be continued elsewhere.
+/// The assistant's line after tool results if the thinking before the calls is missing: Anthropic requires it inside a
+/// tool loop, so this line ends the loop.
+const LOOP_ENDED: &str = "[The results above were requested earlier.]";
+/// The user's line between two answers, and after an answer that another model continues.
 const GO_ON: &str = "(Go on.)";
 
-/// Projects the pieces of one transcript, in order. A clone is a point where the transcript can be continued.
+/// Projects the pieces of one transcript, in order. A clone is a point at which the transcript can be continued.
 #[derive(Debug, Clone)]
 pub struct Projector {
     target: Target,
     pairs: Pairs,
     last: Last,
     anchor: Anchor,
-    /// Whether the transcript may be sent as it stands.
+    /// Whether the transcript may be sent now.
     sendable: Result<(), TranscriptError>,
     dropped: Dropped,
 }
 
-/// The author of the last message, host's messages excluded.
+/// The author of the last message, system messages excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Last {
-    /// Nobody has spoken.
+    /// There is no message.
     Nothing,
     User,
-    /// An answer; whether its own provider goes on from it.
+    /// An answer; whether its own provider continues it.
     Answer {
         continues: bool,
         thinking: Thinking,
     },
-    /// Results, after such an answer.
+    /// Tool results; whether their answer has that property.
     Results {
         thinking: Thinking,
     },
 }
 
-/// What became of the thinking that led to an answer.
+/// The state of the thinking before an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Thinking {
-    /// It is there, or its turn is over.
+    /// It is present, or its turn has ended.
     Kept,
-    /// A compaction came since.
+    /// A compaction came after it.
     Edited,
     /// Another model wrote the answer.
     Foreign,
 }
 
-/// Where a fixed line stands: what it takes of its neighbour.
+/// Where a fixed line is inserted: it takes the position data of its neighbour.
 #[derive(Debug, Clone, Default)]
 struct Anchor {
     id: String,
@@ -90,11 +90,11 @@ impl Projector {
         }
     }
 
-    /// Whether the transcript may be sent as it stands (docs/rules/projection.md#refusal-to-send).
+    /// Checks that the transcript may be sent now (docs/rules/projection.md#refusal-to-send).
     ///
     /// # Errors
-    /// Where every API would refuse it: it is empty, or asks nothing. An answer that paused may be continued by the run it
-    /// paused in.
+    /// Every API would refuse it: it is empty, or ends with an answer. A paused answer may be continued by the run it paused
+    /// in.
     pub fn sendable(&self) -> Result<(), TranscriptError> {
         self.sendable
     }
@@ -104,8 +104,8 @@ impl Projector {
         self.dropped
     }
 
-    /// A finished turn of the history; compaction summaries are turns of one user message. `edited` means that a
-    /// compaction came after it: what its thinking followed on is no longer there.
+    /// Adds a finished turn of the history; a compaction summary is a turn of one user message. `edited` means that a
+    /// compaction came after it: the messages before its thinking are missing.
     pub fn project_turn(
         &mut self,
         status: TurnStatus,
@@ -123,7 +123,7 @@ impl Projector {
         )
     }
 
-    /// A turn of the history; what precedes a compaction within it is projected as its own run projected it.
+    /// Adds a turn of the history; messages before a compaction within it are projected as its own run projected them.
     pub fn project_history(&mut self, turn: &HistoryTurn) -> Vec<Message> {
         let HistoryTurn { status, edited, edited_messages, messages, .. } = turn;
         if *edited || *edited_messages == 0 || *status != TurnStatus::Completed {
@@ -139,18 +139,18 @@ impl Projector {
         }
     }
 
-    /// Messages of the running turn: all of them, or those since the last call of the model. A piece must not begin
+    /// Adds messages of the running turn: all of them, or those since the last call of the model. A piece must not begin
     /// between a tool call and its results.
     pub fn project_current(&mut self, messages: &[Message]) -> Vec<Message> {
         self.project(Piece::Open { edited: false }, messages)
     }
 
-    /// Messages of the running turn from before a compaction within it.
+    /// Adds messages of the running turn from before a compaction within it.
     pub fn project_edited(&mut self, messages: &[Message]) -> Vec<Message> {
         self.project(Piece::Open { edited: true }, messages)
     }
 
-    /// A host's history, which has no turn borders.
+    /// Adds a host's history, which has no turn borders.
     pub fn project_flat(&mut self, messages: &[Message]) -> Vec<Message> {
         self.project(Piece::Completed { edited: false }, messages)
     }
@@ -169,18 +169,18 @@ impl Projector {
             && let Some(last) = out.last_mut().filter(|last| is_paused(last))
             && let Last::Answer { continues, .. } = &mut self.last
         {
-            // Its run is over: it is not continued.
+            // Its run has ended: it is not continued.
             last.provider_stop_reason = None;
             *continues = false;
         }
-        let hands_over = self.target.wants_thinking_in_loops();
+        let ends_loop = self.target.requires_thinking_in_loops();
         match (self.last, out.last()) {
             (_, None) => {}
             (Last::Results { .. }, _) if !piece.is_open() => {
                 self.push_line(&mut out, Role::Assistant, CLOSED);
             }
-            (Last::Results { thinking: Thinking::Edited | Thinking::Foreign }, _) if hands_over => {
-                self.push_line(&mut out, Role::Assistant, HANDED_OVER);
+            (Last::Results { thinking: Thinking::Edited | Thinking::Foreign }, _) if ends_loop => {
+                self.push_line(&mut out, Role::Assistant, LOOP_ENDED);
                 self.push_line(&mut out, Role::User, GO_ON);
             }
             (Last::Answer { continues: false, .. }, Some(last))
@@ -202,10 +202,10 @@ impl Projector {
         out
     }
 
-    /// Appends a message, and before it the fixed lines that must stand there.
+    /// Appends a message, after the fixed lines that must precede it.
     fn push(&mut self, out: &mut Vec<Message>, piece: Piece, message: Message) {
         let own = self.target.wrote(message.provenance.as_ref());
-        let hands_over = match (self.last, message.role) {
+        let ends_loop = match (self.last, message.role) {
             (Last::Results { thinking }, Role::User) => thinking != Thinking::Kept,
             (Last::Results { thinking }, Role::Assistant) => match thinking {
                 Thinking::Kept => false,
@@ -215,8 +215,8 @@ impl Projector {
             (Last::Results { .. }, Role::System | Role::Tool)
             | (Last::Nothing | Last::User | Last::Answer { .. }, _) => false,
         };
-        if hands_over && self.target.wants_thinking_in_loops() {
-            self.push_line(out, Role::Assistant, HANDED_OVER);
+        if ends_loop && self.target.requires_thinking_in_loops() {
+            self.push_line(out, Role::Assistant, LOOP_ENDED);
         }
         match (self.last, message.role) {
             (Last::Nothing, Role::Assistant | Role::Tool) => {
@@ -273,7 +273,7 @@ impl Projector {
     }
 }
 
-/// A whole transcript at once: what the pieces must add up to.
+/// Projects a whole transcript in one step: the pieces must give the same result.
 #[cfg(any(test, feature = "testing"))]
 pub fn project_all(target: Target, turns: &[HistoryTurn], current: &[Message]) -> Vec<Message> {
     let mut projector = Projector::new(target);

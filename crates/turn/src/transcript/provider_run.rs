@@ -1,7 +1,8 @@
-//! Tools that the provider runs itself (Anthropic, Bedrock): a use and its result are refused without each other (docs/rules/wire/anthropic.md#order-of-messages).
+//! Tools that the provider runs itself (Anthropic, Bedrock): an API refuses a use without its result and a result without
+//! its use (docs/rules/wire/anthropic.md#order-of-messages).
 //!
-//! The result may stand in the next answer, where the provider paused or asked for a tool of ours in between. It must never
-//! change a block: each stays as it came or is left out.
+//! The result may be in the next answer, if the provider paused or called a tool of the context in between. It must never
+//! change a block: each stays unchanged or is left out.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,7 +13,7 @@ use super::Target;
 use super::report::Dropped;
 use model::{Block, Message, Role};
 
-/// What distinguishes a use from a result.
+/// Whether a block is a use or a result.
 #[derive(Deserialize)]
 struct Kind<'a> {
     #[serde(borrow, rename = "type", default)]
@@ -39,7 +40,7 @@ enum Half {
     Result(String),
 }
 
-/// Whether the text is a JSON object: what is not cannot be sent.
+/// Whether the text is a JSON object: anything else cannot be sent.
 pub(super) fn is_object(raw_json: &str) -> bool {
     let text = model::repair_text(raw_json);
     text.trim_start().starts_with('{')
@@ -55,7 +56,7 @@ fn half(block: &Block) -> Option<Half> {
         Some(Half::Use(of(tool_use.id)))
     } else if let Some(tool_result) = found.tool_result {
         Some(Half::Result(of(tool_result.id)))
-    // With or without a prefix: some gateways run tools as plain `tool_use` and `tool_result` blocks of one answer.
+    // With or without a prefix: some gateways write tools they run as plain `tool_use` and `tool_result` blocks of one answer.
     } else if found.kind.ends_with("tool_use") {
         Some(Half::Use(of(found.id)))
     } else if found.kind.ends_with("tool_result") {
@@ -65,7 +66,7 @@ fn half(block: &Block) -> Option<Half> {
     }
 }
 
-/// Whether a block has content: a signature alone stands on an empty text.
+/// Whether a block has content: an empty text may carry a signature.
 pub(super) fn has_content(raw_json: &str) -> bool {
     #[derive(Deserialize)]
     struct Part<'a> {
@@ -77,8 +78,7 @@ pub(super) fn has_content(raw_json: &str) -> bool {
     part.and_then(|part| part.text).is_none_or(|text| !text.trim().is_empty())
 }
 
-/// For each answer, the uses whose results come in answers that follow with no other message in between; `None` where such an
-/// answer may still come.
+/// For each answer, the uses with results in directly following answers; `None` if such an answer may still follow.
 pub(super) fn reachable(
     target: &Target,
     messages: &[Message],
@@ -100,7 +100,7 @@ pub(super) fn reachable(
                 if calls || target.continues(message) {
                     later.clone_from(&next);
                 } else {
-                    // The answer is over: another message precedes the next one.
+                    // The answer is complete: another message precedes the next one.
                     next = Some(HashSet::new());
                 }
                 if let Some(next) = &mut next {
@@ -135,9 +135,8 @@ fn caller(provider_data: &str) -> Option<String> {
     data.caller?.tool_id.map(Cow::into_owned)
 }
 
-/// Leaves out results without a call and uses without a result; a call loses the name of a use that is not there.
-/// `waiting` are the uses of the answers before that stand without theirs, and then also those of this one; `later` decides
-/// whether a use may go on waiting.
+/// Leaves out results without a use and uses without a result; a call loses the name of a missing use. `waiting` are the
+/// uses of earlier answers without a result, extended by those of this one; `later` decides whether a use may still wait.
 pub(super) fn retain_pairs(
     blocks: &mut Vec<Block>,
     waiting: &mut HashSet<String>,

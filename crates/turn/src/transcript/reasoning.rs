@@ -1,6 +1,7 @@
-//! Reasoning and the item it led to, at OpenAI Responses: each is refused without the other (docs/rules/wire/openai-responses.md#pairing).
+//! Reasoning and its item at OpenAI Responses: each is refused without the other
+//! (docs/rules/wire/openai-responses.md#pairing).
 //!
-//! It must never drop what is visible: without its reasoning an item stays, but loses the id by which it would be missed.
+//! It must never drop visible content: an item without its reasoning stays, but loses the id that would require it.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +9,8 @@ use serde_json::value::RawValue;
 
 use model::{Api, Block};
 
-/// Drops reasoning whose item was dropped, and from a message that lost reasoning the provider's own items and the ids.
-/// `retained` is what is left of `blocks`, index by index.
+/// Drops reasoning with a dropped item; from a message that lost reasoning, drops opaque items and the ids. `retained` is
+/// the remainder of `blocks`, index by index.
 pub(super) fn retain_pairs(api: Api, blocks: &[Block], retained: &mut [Option<Block>]) {
     if api != Api::OpenaiResponses {
         return;
@@ -18,7 +19,7 @@ pub(super) fn retain_pairs(api: Api, blocks: &[Block], retained: &mut [Option<Bl
         return;
     }
     for retained in retained.iter_mut() {
-        // Which of the provider's own items belonged to it is not known.
+        // It is unknown which of the opaque items belonged to it.
         if matches!(retained, Some(Block::Opaque { .. })) {
             *retained = None;
         }
@@ -29,7 +30,7 @@ pub(super) fn retain_pairs(api: Api, blocks: &[Block], retained: &mut [Option<Bl
     drop_halves(blocks, retained);
 }
 
-/// Drops reasoning whose item is dropped; true where an item is left without its reasoning.
+/// Drops reasoning with a dropped item; true if an item remains without its reasoning.
 fn drop_halves(blocks: &[Block], retained: &mut [Option<Block>]) -> bool {
     let mut follower = None;
     let mut lost = false;
@@ -38,7 +39,7 @@ fn drop_halves(blocks: &[Block], retained: &mut [Option<Block>]) -> bool {
             if follower != Some(true) {
                 *retained = None;
             }
-            // At the end of an answer that was cut there is no item to miss it.
+            // At the end of a cut answer no item requires it.
             lost |= retained.is_none() && follower.is_some();
         } else {
             follower = Some(retained.is_some());
@@ -51,7 +52,7 @@ fn is_reasoning(block: &Block) -> bool {
     matches!(block, Block::Thinking { .. } | Block::RedactedThinking { .. })
 }
 
-/// What is stored with a text without its item's id; its phase stays.
+/// The provider data of a text without its item's id; the phase stays.
 pub(super) fn without_id(provider_data: String) -> String {
     type Fields = BTreeMap<String, Box<RawValue>>;
     let stripped = || {

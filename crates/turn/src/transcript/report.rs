@@ -1,19 +1,19 @@
-//! What a projection left out, counted, so that nothing is lost in silence (docs/rules/projection.md#passes).
+//! Counts what a projection left out, so that no loss is silent (docs/rules/projection.md#passes).
 //!
-//! It must never hold content: only how much of it.
+//! It must never hold content, only counts.
 
 use model::Block;
 
 /// Blocks left out, by the reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Thinking of another model, from before an edit, without its signature, or without the item it belongs to.
+    /// Thinking of another model, from before an edit, without its signature, or without its item.
     pub thinking: usize,
-    /// Blocks only their provider understands, for another one; halves of a pair.
+    /// Opaque blocks of another provider; halves of a pair.
     pub opaque: usize,
-    /// Calls that did not end, or without a usable id or name; of an interrupted turn also those without a result.
+    /// Incomplete calls, and calls without a usable id or name; in an interrupted turn also those without a result.
     pub calls: usize,
-    /// Results without a call, or given twice.
+    /// Results without a call, and duplicates.
     pub results: usize,
     /// Blank texts, and blocks that their role cannot have.
     pub other: usize,

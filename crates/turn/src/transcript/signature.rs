@@ -1,16 +1,16 @@
-//! Thought signatures that Gemini asks for and a transcript cannot have (docs/rules/wire/google.md#signatures).
+//! Thought signatures that Gemini requires and a transcript cannot have (docs/rules/wire/google.md#signatures).
 //!
-//! It must never put a value where a signature is: a real one stays byte for byte.
+//! It must never replace a signature: a real one stays byte for byte.
 
 use serde_json::Value;
 
 use super::Target;
 use model::{Api, Block};
 
-/// The documented value that stands for the signature of a call which another model made.
+/// The documented value in place of the signature of another model's call.
 const ESCAPE: &str = r#"{"thoughtSignature":"skip_thought_signature_validator"}"#;
 
-/// Gives the first call of an answer the escape value, where the model refuses an answer whose calls have no signature.
+/// Adds the documented value to the first call of an answer, if the model refuses answers with unsigned calls.
 pub(super) fn fill(target: &Target, blocks: &mut [Block]) {
     if target.api != Api::GoogleGenerativeAi || !demands_signatures(&target.model) {
         return;
@@ -31,7 +31,7 @@ pub(super) fn fill(target: &Target, blocks: &mut [Block]) {
     }
 }
 
-/// The escape value, beside what else is stored with the call.
+/// The documented value beside the other provider data of the call.
 fn with_escape(stored: Option<&str>) -> String {
     let beside = stored.map(str::trim).and_then(|json| json.strip_suffix('}'));
     match beside.filter(|open| open.trim() != "{" && has_no_signature(open)) {
@@ -49,7 +49,7 @@ fn has_no_signature(open: &str) -> bool {
     data.is_some_and(|data| data.is_object() && data.get("thoughtSignature").is_none())
 }
 
-/// Gemini does so since version 3; a name without a version is taken for a new one.
+/// Gemini requires it since version 3; a name without a version is treated as a new one.
 fn demands_signatures(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let Some(version) = name.strip_prefix("gemini-") else { return false };

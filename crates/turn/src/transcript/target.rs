@@ -1,19 +1,19 @@
-//! Whom a transcript is for, and what that API takes where.
+//! The target of a transcript, and the rules of its API.
 //!
-//! It must never look into a message: only at who wrote it and how it ended.
+//! It must never read the content of a message: only its provenance and its end.
 
 use model::{Api, Message, Provenance, Role, TranscriptRules};
 
-/// Whom a transcript is for: what decides whether opaque values may be replayed.
+/// The target of a transcript: it decides whether opaque values may be replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The wire API.
     pub api: Api,
     /// The provider's name in the engine's options.
     pub provider: String,
-    /// The model that is asked.
+    /// The model.
     pub model: String,
-    /// What this server asks of transcripts beyond its API.
+    /// The transcript rules of the server beyond its API.
     pub rules: TranscriptRules,
 }
 
@@ -26,7 +26,7 @@ impl Target {
         })
     }
 
-    /// Whether a host's message may stand anywhere in the transcript; else it is the user's, and marked.
+    /// Whether a system message may be anywhere in the transcript; otherwise it is sent as a marked user message.
     pub(super) fn takes_system(&self) -> bool {
         match self.api {
             Api::AnthropicMessages | Api::GoogleGenerativeAi | Api::BedrockConverse => false,
@@ -36,8 +36,8 @@ impl Target {
         }
     }
 
-    /// Whether a tool loop must begin with the thinking that led to it (docs/rules/projection.md#tool-loops-of-another-model).
-    pub(super) fn wants_thinking_in_loops(&self) -> bool {
+    /// Whether a tool loop must begin with its thinking (docs/rules/projection.md#tool-loops-of-another-model).
+    pub(super) fn requires_thinking_in_loops(&self) -> bool {
         match self.api {
             Api::AnthropicMessages | Api::BedrockConverse => true,
             Api::OpenaiChat | Api::OpenaiResponses | Api::GoogleGenerativeAi | Api::Scripted => {
@@ -46,7 +46,7 @@ impl Target {
         }
     }
 
-    /// Whether the API goes on with an answer of its own that paused, when it gets it back as the last message.
+    /// Whether the API continues its own paused answer when it is the last message.
     pub(super) fn continues(&self, answer: &Message) -> bool {
         let api_pauses = match self.api {
             Api::AnthropicMessages | Api::Scripted => true,
@@ -59,7 +59,7 @@ impl Target {
     }
 }
 
-/// Whether the provider stopped to be asked again with its answer so far (docs/rules/projection.md#answers-side-by-side).
+/// Whether the provider paused and expects its answer back (docs/rules/projection.md#answers-side-by-side).
 pub(super) fn is_paused(answer: &Message) -> bool {
     answer.role == Role::Assistant
         && matches!(answer.provider_stop_reason.as_deref(), Some("pause_turn" | "CONTINUATION"))

@@ -1,4 +1,4 @@
-//! Projection by property, over random histories as hostile as the ledger and hosts can make them, and by example.
+//! Projection by property, over random hostile histories of ledgers and hosts, and by example.
 
 use proptest::prelude::*;
 
@@ -128,7 +128,7 @@ fn flat(api: Api, messages: &[Message]) -> Vec<Message> {
 }
 
 #[test]
-fn a_valid_transcript_is_left_byte_for_byte_as_it_is() {
+fn a_valid_transcript_stays_byte_for_byte() {
     let messages = [
         user("Hello"),
         assistant(vec![
@@ -229,7 +229,7 @@ fn pairs_are_repaired_within_their_assistant_message() {
 }
 
 #[test]
-fn ids_and_calls_are_made_fit_for_the_api() {
+fn ids_and_calls_are_adapted_to_the_api() {
     let long = "x".repeat(70);
     let with = |id: &str, name: &str, arguments: &str| Block::ToolCall {
         id: id.to_owned(),
@@ -263,7 +263,7 @@ fn ids_and_calls_are_made_fit_for_the_api() {
 }
 
 #[test]
-fn users_are_merged_hosts_are_marked_and_images_stay() {
+fn user_messages_are_merged_system_messages_are_marked_and_images_stay() {
     let failed = message(
         Role::Tool,
         vec![Block::ToolResult {
@@ -292,7 +292,7 @@ fn users_are_merged_hosts_are_marked_and_images_stay() {
 }
 
 #[test]
-fn pieces_meet_in_one_message_only_where_the_user_speaks_on() {
+fn pieces_share_a_message_only_where_both_are_the_users() {
     use Role::{Assistant, System, Tool, User};
     let merged = |api| -> Vec<(Role, Role)> {
         [User, Assistant, System, Tool]
@@ -307,7 +307,7 @@ fn pieces_meet_in_one_message_only_where_the_user_speaks_on() {
 }
 
 #[test]
-fn a_transcript_that_asks_nothing_is_refused_before_it_is_sent() {
+fn a_transcript_that_ends_with_an_answer_is_refused_before_it_is_sent() {
     let sendable = |api, messages: &[Message]| {
         let mut projector = Projector::new(target(api));
         projector.project_current(messages);
@@ -322,7 +322,7 @@ fn a_transcript_that_asks_nothing_is_refused_before_it_is_sent() {
     assert_eq!(sendable(api, &[assistant(vec![call("a")]), result("a", "one")]), Ok(()));
     assert_eq!(TranscriptError::Empty.to_failure().code.as_deref(), Some("transcript_empty"));
 
-    // An answer that paused goes on in its run, and only there.
+    // A paused answer continues in its run, and only there.
     let mut paused = assistant(vec![Block::text("Searching")]);
     paused.provider_stop_reason = Some("pause_turn".to_owned());
     assert_eq!(sendable(api, &[user("Hi"), paused.clone()]), Ok(()));
@@ -332,7 +332,7 @@ fn a_transcript_that_asks_nothing_is_refused_before_it_is_sent() {
 }
 
 #[test]
-fn thinking_from_before_a_compaction_is_left_out_and_an_open_loop_is_handed_over() {
+fn thinking_from_before_a_compaction_is_left_out_and_an_open_loop_is_ended() {
     let mut projector = Projector::new(target(Api::AnthropicMessages));
     let turn_messages = [user("Hi"), assistant(vec![thinking("old"), Block::text("Hello")])];
     let mut out = projector.project_turn(TurnStatus::Completed, true, &turn_messages);
@@ -344,7 +344,7 @@ fn thinking_from_before_a_compaction_is_left_out_and_an_open_loop_is_handed_over
 }
 
 #[test]
-fn a_loop_of_another_model_is_handed_over_where_thinking_must_begin_it() {
+fn a_loop_of_another_model_is_ended_where_thinking_must_begin_it() {
     let mut foreign = assistant(vec![thinking("theirs"), call("a")]);
     foreign.provenance = Some(provenance(Api::OpenaiChat, "model-0"));
     let messages = [user("Read"), foreign, result("a", "one")];
@@ -353,7 +353,7 @@ fn a_loop_of_another_model_is_handed_over_where_thinking_must_begin_it() {
 }
 
 #[test]
-fn reasoning_and_its_item_go_together_or_the_item_loses_its_id() {
+fn reasoning_stays_with_its_item_or_the_item_loses_its_id() {
     let reasoning = || Block::Thinking {
         thinking: "r".to_owned(),
         signature: None,
@@ -387,12 +387,12 @@ fn reasoning_and_its_item_go_together_or_the_item_loses_its_id() {
         data(vec![reasoning(), texts("one")]),
         ["reasoning".to_owned(), format!("one {with_id}")]
     );
-    // Cut after its reasoning: there is no item to miss it.
+    // Cut after its reasoning: no item requires it.
     assert_eq!(
         data(vec![reasoning(), texts("one"), reasoning()]),
         ["reasoning".to_owned(), format!("one {with_id}")]
     );
-    // Its item cannot be identified: it goes too, and what else belonged to it is not known.
+    // Its item cannot be identified, so it is dropped too.
     let unusable = Block::ToolCall {
         id: "x".to_owned(),
         name: "not a name".to_owned(),
@@ -405,7 +405,7 @@ fn reasoning_and_its_item_go_together_or_the_item_loses_its_id() {
 }
 
 #[test]
-fn a_call_without_a_signature_gets_the_documented_value_where_gemini_asks_for_one() {
+fn a_call_without_a_signature_gets_the_documented_value_where_gemini_requires_one() {
     let signatures = |model: &str| -> Vec<Option<String>> {
         let target = Target { model: model.to_owned(), ..target(Api::GoogleGenerativeAi) };
         let messages = [user("a"), assistant(vec![call("a"), call("b")]), user("b")];
@@ -424,7 +424,7 @@ fn a_call_without_a_signature_gets_the_documented_value_where_gemini_asks_for_on
 }
 
 #[test]
-fn ids_are_of_the_alphabet_and_length_that_each_server_takes() {
+fn ids_have_the_alphabet_and_length_of_each_server() {
     let ids = |api, ids: IdRule| -> Vec<String> {
         let target =
             Target { rules: TranscriptRules { ids, ..TranscriptRules::default() }, ..target(api) };
@@ -448,7 +448,7 @@ fn ids_are_of_the_alphabet_and_length_that_each_server_takes() {
 }
 
 #[test]
-fn ids_of_the_target_itself_stay_whatever_they_are_and_one_that_comes_again_is_numbered() {
+fn ids_of_the_target_itself_stay_unchanged_and_a_repeated_one_is_numbered() {
     let long = format!("call_1__thought__{}==", "Eq+/".repeat(130));
     let given = [long.as_str(), "functions.read:0|fc ü", "call_0", "call_0", &long];
     let ids = |messages: &[Message]| -> Vec<String> {
@@ -486,7 +486,7 @@ fn ids_of_the_target_itself_stay_whatever_they_are_and_one_that_comes_again_is_n
 }
 
 #[test]
-fn reasoning_goes_to_responses_only_with_what_it_led_to() {
+fn reasoning_is_sent_to_responses_only_with_its_item() {
     let of = |model: &str, blocks| Message {
         provenance: Some(provenance(Api::OpenaiResponses, model)),
         ..message(Role::Assistant, blocks)
@@ -682,7 +682,7 @@ fn texts(messages: &[Message]) -> Vec<&str> {
         .collect()
 }
 
-/// Whether anything of an answer is left when its thinking is not.
+/// Whether an answer has any block beside its thinking.
 fn has_content(answer: &Message) -> bool {
     answer.blocks.iter().any(|block| match block {
         Block::Text { text, .. } => !text.trim().is_empty(),
@@ -694,7 +694,7 @@ fn has_content(answer: &Message) -> bool {
     })
 }
 
-/// Pieces of the running turn, as the driver makes them: cut before answers of the model that is asked.
+/// Pieces of the running turn, as the driver makes them: cut before answers of the target model.
 fn pieces<'a>(target: &Target, current: &'a [Message]) -> Vec<&'a [Message]> {
     let mut out = Vec::new();
     let mut rest = current;
@@ -758,7 +758,7 @@ proptest! {
             .iter()
             .map(|turn| projector.project_turn(turn.status, turn.edited, &turn.messages))
             .collect();
-        // A clone continues as the original would.
+        // A clone continues exactly as the original.
         let mut turn_messages = projector.clone();
         let whole_turn = turn_messages.project_current(&current);
         for piece in pieces(&target, &current) {

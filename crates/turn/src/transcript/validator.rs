@@ -1,5 +1,5 @@
-//! What the APIs accept, written from docs/rules/wire/anthropic.md and docs/rules/wire/openai-chat.md and stricter than any of them. For tests only; it must never share
-//! code with the projection it judges.
+//! What the APIs accept, written from docs/rules/wire/anthropic.md and docs/rules/wire/openai-chat.md and stricter than any
+//! of them. For tests only; it must never share code with the projection it checks.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Target;
 use model::{Api, Block, Message, Role, is_base64};
 
-/// The first rule the transcript breaks.
+/// The first rule that the transcript breaks.
 pub(super) fn check(target: &Target, messages: &[Message]) -> Result<(), String> {
     let mut ids = HashSet::new();
     let mut open: Vec<(String, String)> = Vec::new();
@@ -76,7 +76,7 @@ pub(super) fn check(target: &Target, messages: &[Message]) -> Result<(), String>
                 }
             }
         }
-        // A host's message parts two of the user's, but opens nothing.
+        // A system message separates two user messages, but begins no exchange.
         if message.role != Role::System || previous.is_some() {
             previous = Some(message.role);
         }
@@ -131,7 +131,7 @@ fn assistant(target: &Target, message: &Message) -> Option<&'static str> {
                 if *incomplete {
                     Some("an incomplete call")
                 } else if id.is_empty()
-                    // What the target made itself goes back whatever it looks like.
+                    // Ids of the target itself are valid in any form.
                     || (!own && (id.len() > 64 || !id.chars().all(id_char)))
                 {
                     Some("an id outside the alphabet")

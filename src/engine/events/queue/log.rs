@@ -1,20 +1,20 @@
-//! The events of a run that are not in the file yet: they are held back until they are.
+//! The events of a run that are not stored yet: they are held back until they are.
 //!
-//! It must never let an event be delivered before it is in the file, unless it cannot be written at all.
+//! It must never let an event be delivered before it is stored, unless it cannot be written at all.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use model::{RunEvent, RunEventKind, RunRegistration};
 
-/// The events of one run on their way to the file.
+/// The events of one run until they are stored.
 pub(super) struct Log {
     pub(super) registration: Arc<dyn RunRegistration>,
-    /// Events that are not in the file, oldest first.
+    /// Events that are not stored, oldest first.
     unstored: VecDeque<RunEvent>,
-    /// The newest event that is in the file.
+    /// The newest stored event.
     stored: u64,
-    /// False where the file cannot be written: nothing waits for it then.
+    /// False while the ledger cannot be written: then no event is held back.
     holds: bool,
     /// The writer was notified.
     announced: bool,
@@ -37,7 +37,7 @@ impl Log {
         self.message = Some(Arc::from(id));
     }
 
-    /// A new event. One that is in the file already is not stored twice.
+    /// Adds a new event. One that is already stored is not stored twice.
     pub(super) fn add(&mut self, seq: u64, kind: RunEventKind, text: &str) {
         if seq <= self.stored {
             return;

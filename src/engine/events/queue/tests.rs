@@ -1,9 +1,10 @@
-//! The queue's promises: numbers without a gap, nothing lost, merging only where a reader lags.
+//! The rules of the queue: numbers without a gap, no loss, merging only where a reader lags.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 
+use super::super::batch::RecordBatch;
 use super::*;
 
 #[derive(Default)]
@@ -33,13 +34,13 @@ struct Row {
 }
 
 fn read(queue: &EventQueue, room: usize) -> (Vec<Row>, bool) {
-    let mut batch = Batch::default();
+    let mut batch = RecordBatch::default();
     let more = queue.drain(&mut batch, room);
     let units: Vec<u16> = batch.text.encode_utf16().collect();
     let mut start = 0;
     let rows = batch
         .rows
-        .chunks(Batch::WIDTH)
+        .chunks(RecordBatch::WIDTH)
         .map(|row| {
             assert_eq!(row[0], 7);
             let end = row[4] as usize;
@@ -98,7 +99,7 @@ fn without_merging_the_socket_waits_until_the_reader_has_consumed() {
 }
 
 #[test]
-fn a_flood_does_not_delay_a_short_run_until_it_is_over() {
+fn a_flood_does_not_delay_a_short_run() {
     let notify = Arc::new(Count::default());
     let queue = |run| EventQueue::new(run, false, Arc::clone(&notify) as Arc<dyn Notify>);
     let (flood, short) = (queue(1), queue(2));
@@ -109,10 +110,10 @@ fn a_flood_does_not_delay_a_short_run_until_it_is_over() {
     let mut queues = vec![flood, short];
     let mut order = Vec::new();
     loop {
-        let mut batch = Batch::default();
+        let mut batch = RecordBatch::default();
         let more = batch.fill(&mut queues, 10);
-        assert!(batch.rows.len() <= 10 * Batch::WIDTH);
-        order.extend(batch.rows.chunks(Batch::WIDTH).map(|row| row[0]));
+        assert!(batch.rows.len() <= 10 * RecordBatch::WIDTH);
+        order.extend(batch.rows.chunks(RecordBatch::WIDTH).map(|row| row[0]));
         if !more {
             break;
         }
@@ -122,7 +123,7 @@ fn a_flood_does_not_delay_a_short_run_until_it_is_over() {
 }
 
 #[test]
-fn a_queue_nobody_reads_any_more_holds_nothing_and_blocks_nobody() {
+fn a_queue_without_a_reader_is_empty_and_blocks_no_run() {
     let (queue, _) = queue(false);
     for _ in 0..=MERGE_ABOVE {
         queue.delta(RecordKind::Token, "a");
@@ -135,7 +136,7 @@ fn a_queue_nobody_reads_any_more_holds_nothing_and_blocks_nobody() {
 
 proptest! {
     #[test]
-    fn whatever_the_room_the_reader_gets_every_record_in_order(
+    fn with_any_capacity_the_reader_gets_every_record_in_order(
         texts in prop::collection::vec(("[a-zé上😀]{0,6}", 0..3u8), 0..80),
         rooms in prop::collection::vec(1..9usize, 1..40),
     ) {
@@ -167,7 +168,7 @@ proptest! {
 }
 
 #[test]
-fn a_batch_is_bounded_in_bytes_and_a_record_that_is_longer_comes_alone() {
+fn a_batch_is_bounded_in_bytes_and_a_longer_record_is_delivered_alone() {
     let notify = Arc::new(Count::default());
     let queue = |run| EventQueue::new(run, false, Arc::clone(&notify) as Arc<dyn Notify>);
     let (long, short) = (queue(1), queue(2));
@@ -183,21 +184,21 @@ fn a_batch_is_bounded_in_bytes_and_a_record_that_is_longer_comes_alone() {
     let mut got = Vec::new();
     for round in 0.. {
         assert!(round < 20, "the long record is never handed out");
-        // There is always something small beside the large one, from a queue that gets in line as the hub lets it.
+        // There is always a small record beside the large one, from a queue that the hub adds again.
         short.delta(RecordKind::Token, "s");
         if !queues.iter().any(|queue| queue.run == 2) {
             queues.push(Arc::clone(&short));
         }
-        let mut batch = Batch::default();
+        let mut batch = RecordBatch::default();
         batch.fill(&mut queues, 1_000);
-        let records = batch.rows.len() / Batch::WIDTH;
+        let records = batch.rows.len() / RecordBatch::WIDTH;
         assert!(
             records == 1 || batch.text.len() <= PIECE_BYTES,
             "{records} of {}",
             batch.text.len()
         );
         let mut start = 0;
-        for row in batch.rows.chunks(Batch::WIDTH) {
+        for row in batch.rows.chunks(RecordBatch::WIDTH) {
             if row[0] == 1 {
                 got.push(row[4] as usize - start);
             }
@@ -232,7 +233,7 @@ fn merged_deltas_stay_within_a_piece() {
 }
 
 #[test]
-fn in_place_of_a_result_that_no_string_can_hold_comes_why_there_is_none() {
+fn a_result_too_long_for_a_string_is_replaced_by_the_reason() {
     let (queue, _) = queue(true);
     queue.host(RecordKind::Result, &"x".repeat(RECORD_BYTES + 1));
     let (rows, _) = read(&queue, usize::MAX);
@@ -254,7 +255,7 @@ impl RunRegistration for Storing {
 }
 
 #[test]
-fn a_stored_event_is_delivered_once_it_is_in_the_file_and_not_before() {
+fn an_event_is_delivered_once_it_is_stored_and_not_before() {
     let (queue, count) = queue(true);
     let storing = Arc::new(Storing(AtomicUsize::new(0)));
     queue.store_with(Arc::clone(&storing) as Arc<dyn RunRegistration>);
@@ -264,7 +265,7 @@ fn a_stored_event_is_delivered_once_it_is_in_the_file_and_not_before() {
     }
     queue.host(RecordKind::Tool, "tool");
     let seqs = |events: Vec<RunEvent>| events.iter().map(|event| event.seq).collect::<Vec<_>>();
-    // Notified of the first delta and of the tool, which does not wait; of nothing more until it has read.
+    // The writer is notified of the first delta and of the tool, which is urgent; of nothing more until it has read.
     assert_eq!(storing.0.load(Ordering::Relaxed), 2);
     assert_eq!(seqs(queue.unstored(0)), [1, 2, 3]);
     assert_eq!(seqs(queue.unstored(2)), [3]);
@@ -295,7 +296,7 @@ fn a_stored_event_is_delivered_once_it_is_in_the_file_and_not_before() {
 }
 
 #[test]
-fn a_phase_rides_with_the_next_event_unless_the_queue_is_flushed() {
+fn a_phase_is_delivered_with_the_next_event_unless_the_queue_is_flushed() {
     let (queue, count) = queue(true);
     queue.flush();
     queue.phase(AgentPhase::ToolUse, 1);

@@ -1,4 +1,4 @@
-//! Calls that wait for their provider's limits, on a clock that stands still but for the waits.
+//! Calls that wait for their provider's limits, on a clock that moves only by the waits.
 
 use futures_util::FutureExt as _;
 use tokio::task::JoinSet;
@@ -20,7 +20,7 @@ fn reported(remaining: u64, limit: u64, reset_ms: u64) -> RateLimits {
     RateLimits { requests: Some(said), ..RateLimits::default() }
 }
 
-/// A governor that knows that nothing is left of ten requests, all of which are back in ten seconds.
+/// A governor with a limit of ten requests that is used up and full again in ten seconds.
 async fn spent() -> Arc<Governor> {
     let governor = governor();
     let permit = governor.permit(key(), Priority::Interactive, 1).await.unwrap();
@@ -31,7 +31,7 @@ async fn spent() -> Arc<Governor> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_go_as_their_limits_fill_and_by_their_priority() {
+async fn calls_are_sent_as_their_limits_fill_and_by_their_priority() {
     let governor = spent().await;
     let began = governor.clock.instant();
     let mut calls = JoinSet::new();
@@ -53,18 +53,18 @@ async fn calls_go_as_their_limits_fill_and_by_their_priority() {
             (name, at.as_secs())
         });
     }
-    let mut gone = Vec::new();
+    let mut sent = Vec::new();
     while let Some(call) = calls.join_next().await {
-        gone.push(call.unwrap());
+        sent.push(call.unwrap());
     }
-    assert_eq!(gone, [("first", 1), ("second", 2), ("worker", 3), ("summary", 4)]);
+    assert_eq!(sent, [("first", 1), ("second", 2), ("worker", 3), ("summary", 4)]);
     let states = governor.states();
     assert_eq!((states.len(), states[0].waiting, states[0].in_flight), (1, 0, 0));
     assert_eq!(states[0].requests.map(|it| it.limit), Some(10));
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_makes_room_and_wakes_the_next() {
+async fn a_dropped_call_frees_its_position_and_wakes_the_next() {
     let governor = spent().await;
     let mut first = Box::pin(governor.permit(key(), Priority::Interactive, 1));
     let mut second = Box::pin(governor.permit(key(), Priority::Interactive, 1));
@@ -75,14 +75,14 @@ async fn who_gives_up_makes_room_and_wakes_the_next() {
     let began = governor.clock.instant();
     let permit = second.await.unwrap();
     assert_eq!(began.elapsed().as_secs(), 1);
-    // It is not sent after all: the next one has its place.
+    // It is not sent after all: the next one gets its position.
     drop(permit);
     let third = governor.permit(key(), Priority::Interactive, 1).await.unwrap();
     assert_eq!(third.held, Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_profile_sends_away_whoever_waits_for_it() {
+async fn a_refused_profile_releases_the_calls_that_wait_for_it() {
     let governor = spent().await;
     let mut waiting = Box::pin(governor.permit(key(), Priority::Interactive, 1));
     assert!(waiting.as_mut().now_or_never().is_none());
@@ -100,7 +100,7 @@ async fn a_refused_profile_sends_away_whoever_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_refusal_one_goes_and_the_others_with_its_answer() {
+async fn after_a_refusal_one_call_is_sent_and_the_others_with_its_answer() {
     let governor = governor();
     let mut permit = governor.permit(key(), Priority::Interactive, 1).await.unwrap();
     permit.sent();
@@ -123,17 +123,17 @@ async fn after_a_refusal_one_goes_and_the_others_with_its_answer() {
             at
         });
     }
-    let mut gone = Vec::new();
+    let mut sent = Vec::new();
     while let Some(call) = calls.join_next().await {
-        gone.push(call.unwrap());
+        sent.push(call.unwrap());
     }
-    gone.sort_unstable();
+    sent.sort_unstable();
     let expected = [5_000, 5_100, 5_100, 5_200, 5_200, 5_200, 5_200, 5_300, 5_300, 5_300];
-    assert_eq!(gone, expected);
+    assert_eq!(sent, expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_profile_that_is_reset_is_open_at_once() {
+async fn a_reset_profile_admits_calls_immediately() {
     let governor = spent().await;
     let mut waiting = Box::pin(governor.permit(key(), Priority::Interactive, 1));
     assert!(waiting.as_mut().now_or_never().is_none());

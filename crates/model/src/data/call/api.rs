@@ -1,5 +1,5 @@
-//! The names of the wire APIs, and what a server asks of transcripts: what decides projection and provenance. It must never
-//! know their formats.
+//! The names of the wire APIs, and the transcript rules of a server: both decide projection and provenance. It must never
+//! know a wire format.
 
 use serde::{Deserialize, Serialize};
 
@@ -42,12 +42,12 @@ impl Api {
     }
 }
 
-/// What a server asks of transcripts beyond its API (docs/rules/wire/openai-chat.md#compatible-servers).
+/// What a server requires of transcripts beyond its API (docs/rules/wire/openai-chat.md#compatible-servers).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TranscriptRules {
-    /// What ids of tool calls look like.
+    /// The form of tool call ids.
     pub ids: IdRule,
-    /// Whether a `system` message may stand anywhere; else it travels as the user's, marked.
+    /// Whether a `system` message may be anywhere; otherwise it is sent as a marked user message.
     pub system_messages_anywhere: bool,
 }
 
@@ -57,10 +57,10 @@ impl Default for TranscriptRules {
     }
 }
 
-/// What ids of tool calls look like on the wire (docs/rules/projection.md#call-ids).
+/// The form of tool call ids on the wire (docs/rules/projection.md#call-ids).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdRule {
-    /// As the API itself takes them.
+    /// As the API defines them.
     OfApi,
     /// Exactly nine letters or digits (Mistral).
     NineAlphanumeric,

@@ -1,4 +1,4 @@
-//! What is known of a session's prompt cache: the chain of hashes of its last call, and the report of a break.
+//! A session's prompt cache: the chain of hashes of its last call, and the report of a break.
 //!
 //! Plain data. It must never hold a text of the conversation: a hash names a block, and reveals nothing of it.
 
@@ -13,44 +13,44 @@ use crate::Role;
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct CacheBreak {
-    /// The attempt of the run whose answer showed it, from 1.
+    /// The number of the attempt that showed it, from 1.
     pub attempt: u32,
-    /// What it is put down to.
+    /// The cause.
     pub cause: CacheBreakCause,
-    /// The first part of the request that is another one; null where none is.
+    /// The first part of the request that changed; null where none did.
     pub part: Option<CachePart>,
-    /// What became of it.
+    /// How it changed.
     pub change: Option<CacheChange>,
     /// The name of the tool or of the setting.
     pub name: Option<String>,
-    /// The place of the tool among the tools or of the message in the conversation as it is sent, from 0.
+    /// The index of the tool among the tools, or of the message in the conversation as it is sent, from 0.
     pub index: Option<u32>,
-    /// The message's id; null for one that is not there any more.
+    /// The message's id; null for one that was removed.
     pub message_id: Option<String>,
-    /// Whose message it is, or was.
+    /// The role of the message.
     pub role: Option<Role>,
     /// Tokens that the provider was expected to read from its cache.
     pub expected_tokens: u64,
     /// Tokens that it read.
     pub read_tokens: u64,
-    /// Tokens that were paid anew for it.
+    /// Tokens that were paid again because of it.
     pub tokens: u64,
-    /// What these cost, in US dollars; null where a price is unknown.
+    /// Their cost in US dollars; null where a price is unknown.
     pub cost: Option<f64>,
-    /// Milliseconds since the call before.
+    /// Milliseconds since the previous call.
     pub idle_ms: u64,
 }
 
-/// What a broken cache is put down to.
+/// The cause of a broken cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum CacheBreakCause {
-    /// The request does not begin as the one before.
+    /// The request does not begin with the previous one.
     Prefix,
-    /// It does, and the cache's time was up.
+    /// It does, and the cache entry had expired.
     Expired,
-    /// It does, and it was not: the provider, or an `onRequest` that changed the body.
+    /// It does, and the entry had not expired: the provider dropped it, or an `onRequest` changed the body.
     Unexplained,
 }
 
@@ -65,33 +65,33 @@ pub enum CachePart {
     Tool,
     /// A message.
     Message,
-    /// Something else that is part of some providers' cache keys: `thinkingConfig`, `toolChoice`.
+    /// A setting that is part of some providers' cache keys: `thinkingConfig`, `toolChoice`.
     Setting,
 }
 
-/// What became of a part.
+/// How a part changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum CacheChange {
     /// Its content differs.
     Changed,
-    /// It was not there.
+    /// It was added.
     Inserted,
-    /// It is not there any more.
+    /// It was removed.
     Removed,
-    /// It is there, at another place.
+    /// It moved to another index.
     Reordered,
 }
 
-/// The chain of a session's last call: a hash for each part of its request, and what its provider reported of the cache.
+/// The chain of a session's last call: a hash for each part of its request, and the cache tokens its provider reported.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CacheChain {
     /// The turn that made the call.
     pub turn_id: String,
-    /// Who was asked: API, provider, model.
+    /// API, provider and model of the call.
     pub who: u64,
-    /// With which profile, and how his cache is used.
+    /// The profile, and the settings of its cache.
     pub way: u64,
     /// The compaction that the conversation began with; 0 for none.
     pub base: u64,
@@ -99,13 +99,13 @@ pub struct CacheChain {
     pub called_at: i64,
     /// The system prompt.
     pub system: u64,
-    /// How it was to think, and to choose tools.
+    /// The settings of thinking and tool choice.
     pub settings: [u64; 2],
     /// The tools, by name, in order.
     pub tools: Arc<[(String, u64)]>,
     /// A link for each message.
     pub links: Vec<u64>,
-    /// So many of them are sent again unchanged: fewer than all where the turn was interrupted, or sent shortened.
+    /// How many of them are sent again unchanged: fewer than all where the turn was interrupted, or sent shortened.
     pub comparable: usize,
     /// Prompt tokens: neither read nor written, read, and written.
     pub tokens: [u64; 3],
@@ -113,13 +113,13 @@ pub struct CacheChain {
     pub reported: bool,
 }
 
-/// What a turn leaves of the cache.
+/// What a turn stores about the cache.
 #[derive(Debug, Clone)]
 pub struct CacheStep {
-    /// The chain of its last call, if one was answered. Written where the session's pointer comes to the turn.
+    /// The chain of its last answered call. Written when the session's pointer moves to the turn.
     pub chain: Option<Arc<CacheChain>>,
-    /// Whose chain is thought to stand there, and how many of its links are those of `chain`.
+    /// The turn whose chain should be stored now, and how many of its links equal those of `chain`.
     pub known: Option<(String, usize)>,
-    /// What broke in it.
+    /// The breaks of the cache in this turn.
     pub breaks: Vec<CacheBreak>,
 }

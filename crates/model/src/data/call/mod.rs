@@ -1,4 +1,4 @@
-//! One call of a model: the API it uses, what it is asked with, what it answers and counts, and what its cache held.
+//! One call of a model: the API, the options, the response with its usage, and the state of the cache.
 
 pub(crate) mod api;
 pub(crate) mod cache;

@@ -1,6 +1,6 @@
-//! What a host may ask of one turn's requests beyond the conversation: tool choice, format, caching, metadata.
+//! Options of one turn's requests beside the conversation: tool choice, format, caching, metadata.
 //!
-//! Neutral of the API: each wire writes what its API has a place for. It must never hold a key.
+//! Independent of the API: each wire writes what its API supports. It must never hold a key.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ impl<'de> Deserialize<'de> for ToolChoice {
     }
 }
 
-/// The form of the answer's text, where the API can hold the model to one.
+/// The format of the answer's text, where the API can enforce one.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -85,13 +85,13 @@ pub enum ResponseFormat {
         /// The JSON Schema.
         #[cfg_attr(feature = "testing", ts(type = "unknown"))]
         schema: Box<RawValue>,
-        /// Whether the provider must hold the model to it exactly; true where left out.
+        /// Whether the provider must enforce the schema exactly; true where left out.
         #[serde(skip_serializing_if = "Option::is_none")]
         strict: Option<bool>,
     },
 }
 
-/// By hand: an enum that serde reads by its tag cannot hold raw JSON.
+/// Written by hand: an internally tagged enum of serde cannot hold raw JSON.
 impl<'de> Deserialize<'de> for ResponseFormat {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -134,7 +134,7 @@ pub enum CacheTtl {
     #[default]
     #[serde(rename = "5m")]
     Minutes,
-    /// An hour, where the provider has it; writing costs more there.
+    /// An hour, where the provider supports it; writing costs more then.
     #[serde(rename = "1h")]
     Hour,
 }
@@ -147,25 +147,25 @@ pub struct PromptCache {
     /// How long it is cached; default `5m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<CacheTtl>,
-    /// What requests that share a prefix have in common, for APIs that route by it; derived from the session where left out.
+    /// The routing key of requests that share a prefix, for APIs that use one; derived from the session where left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
 
-/// What a context asks of its requests.
+/// The request options of a context.
 #[derive(Debug, Clone, Default)]
 pub struct RequestOptions {
     /// Whether the model must call tools; the provider's default (`auto`) where `None`.
     pub tool_choice: Option<ToolChoice>,
-    /// False: one call of a tool per answer, where the API has such a setting.
+    /// False: at most one tool call per answer, where the API has such a setting.
     pub parallel_tool_calls: Option<bool>,
-    /// The form of the answer's text.
+    /// The format of the answer's text.
     pub response_format: Option<ResponseFormat>,
-    /// Texts the answer stops at.
+    /// Texts at which the answer stops.
     pub stop_sequences: Vec<String>,
     /// The provider's prompt cache.
     pub prompt_cache: PromptCache,
-    /// What the provider stores with the request; `user_id` is sent in the field in which the API names its user.
+    /// What the provider stores with the request; `user_id` is sent in the API's field for the user.
     pub metadata: BTreeMap<String, String>,
     /// Headers for this turn's requests, besides the provider's.
     pub headers: BTreeMap<String, String>,

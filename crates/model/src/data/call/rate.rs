@@ -1,17 +1,17 @@
-//! The rate limits that a provider reports with each answer, and what a host can see of them.
+//! The rate limits that a provider reports with each answer, and the state that a host reads.
 //!
-//! Neutral of the headers that it came in. It must never hold a key.
+//! Independent of the headers that carried them. It must never hold a key.
 
 use serde::Serialize;
 
 /// One limit, as an answer's headers report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimit {
-    /// The most of it; `None` where it is not reported.
+    /// The maximum; `None` where it is not reported.
     pub limit: Option<u64>,
-    /// What is left of it.
+    /// What remains.
     pub remaining: u64,
-    /// In so many milliseconds all of it is back; `None` where it is not reported, or nonsense.
+    /// Milliseconds until the limit is full again; `None` where it is not reported, or unusable.
     pub reset_ms: Option<u64>,
     /// The precision of the reported reset, in milliseconds.
     pub slack_ms: u64,
@@ -30,20 +30,20 @@ pub struct RateLimits {
     pub output: Option<RateLimit>,
 }
 
-/// A rate limit as it stands by the last answers and what was sent since.
+/// A rate limit, computed from the last answers and the calls sent since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct RateLimitState {
-    /// The most of it.
+    /// The maximum.
     pub limit: u64,
-    /// What is left, with the calls under way counted at their estimates.
+    /// What remains, with the calls under way counted at their estimates.
     pub remaining: u64,
-    /// In so many milliseconds all of it is back.
+    /// Milliseconds until the limit is full again.
     pub full_in_ms: u64,
 }
 
-/// What is known of the rate limits of a model asked with one auth profile.
+/// The known rate limits of a model under one auth profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
@@ -69,8 +69,8 @@ pub struct LimitState {
     pub output: Option<RateLimitState>,
     /// Calls that were sent and have not ended.
     pub in_flight: u32,
-    /// Calls that are held back.
+    /// Calls that wait.
     pub waiting: u32,
-    /// Milliseconds in which none goes, after a refusal for the rate.
+    /// Milliseconds in which no call is sent, after a refusal for the rate.
     pub closed_for_ms: u64,
 }

@@ -1,6 +1,6 @@
-//! What an attempt yields: block deltas while it runs, and a completion at its protocol's own end.
+//! What an attempt returns: block deltas while it runs, and a completion at the end that its protocol defines.
 //!
-//! The neutral event set every decoder speaks. It must never hold a provider's JSON but as opaque text.
+//! The neutral event set of every decoder. It must never hold a provider's JSON except as opaque text.
 
 use std::task::{Context, Poll};
 
@@ -18,14 +18,14 @@ pub enum BlockStart<'a> {
         /// The encrypted text.
         data: &'a str,
     },
-    /// A call of one of our tools. An empty id means the provider gave none.
+    /// A call of a tool of the context. An empty id means that the provider sent none.
     ToolCall {
         /// The provider's id.
         id: &'a str,
         /// The tool.
         name: &'a str,
     },
-    /// A block only the provider understands, whole, as JSON text.
+    /// A block that only its provider understands, whole, as JSON text.
     Opaque {
         /// The block.
         raw_json: &'a str,
@@ -37,7 +37,7 @@ pub enum BlockStart<'a> {
 pub enum Delta<'a> {
     /// The response has begun.
     Started {
-        /// The provider's id of the response; empty where it gave none.
+        /// The provider's id of the response; empty where it sent none.
         response_id: &'a str,
         /// The model that answers; empty where it is not reported.
         model: &'a str,
@@ -63,7 +63,7 @@ pub enum Delta<'a> {
         /// The text.
         text: &'a str,
     },
-    /// The signature of a thinking block, whole: it replaces what was there.
+    /// The signature of a thinking block, whole: it replaces the previous one.
     Signature {
         /// The block.
         index: u32,
@@ -81,13 +81,13 @@ pub enum Delta<'a> {
     CallIdentity {
         /// The block.
         index: u32,
-        /// The id; empty leaves what was there.
+        /// The id; empty leaves the previous one.
         id: &'a str,
-        /// The name; empty leaves what was there.
+        /// The name; empty leaves the previous one.
         name: &'a str,
     },
-    /// An opaque block turns out to be a call of one of our tools: what was taken for the provider's own has no result of
-    /// the provider's. Its arguments follow.
+    /// An opaque block turns out to be a call of a tool of the context: the provider sent no result for it. Its arguments
+    /// follow.
     BecameCall {
         /// The block.
         index: u32,
@@ -96,14 +96,14 @@ pub enum Delta<'a> {
         /// The tool.
         name: &'a str,
     },
-    /// JSON text to store with the block and replay: it replaces what was there.
+    /// JSON text to store with the block and replay: it replaces the previous one.
     ProviderData {
         /// The block.
         index: u32,
         /// The JSON text.
         json: &'a str,
     },
-    /// The opaque block's JSON text is complete: it replaces what was there.
+    /// The opaque block's JSON text is complete: it replaces the previous one.
     OpaqueJson {
         /// The block.
         index: u32,
@@ -115,23 +115,23 @@ pub enum Delta<'a> {
         /// The block.
         index: u32,
     },
-    /// Usage so far, cumulative: it replaces what was there.
+    /// Usage so far, cumulative: it replaces the previous one.
     Usage(ReportedUsage),
 }
 
-/// Who takes the deltas.
+/// Receives the deltas.
 pub trait DeltaSink: Send {
-    /// The server has begun to answer, with this status and these limits. Called once, before any delta; never by a provider
+    /// The server has sent its headers, with this status and these limits. Called once, before any delta; never by a provider
     /// without headers.
     fn answered(&mut self, _status: u16, _limits: &RateLimits) {}
 
     /// Takes one delta. Called in order, on the task that reads the socket; must not block.
     fn delta(&mut self, delta: Delta<'_>);
 
-    /// A decoder has gathered `bytes` more of block `index`, which it hands out when they are whole.
+    /// A decoder has buffered `bytes` more of block `index`; it emits them when they are whole.
     fn withheld(&mut self, _index: u32, _bytes: usize) {}
 
-    /// Why nothing more is taken: the answer passed a limit. The transport stops reading then, and the attempt fails with it.
+    /// The failure of an answer that exceeded a limit. The transport then stops reading, and the attempt fails with it.
     fn refusal(&self) -> Option<Failure> {
         None
     }
@@ -153,7 +153,7 @@ pub struct ReportedUsage {
     pub cached: u64,
     /// Written to the cache.
     pub cache_write: u64,
-    /// The part of `cache_write` that is cached for an hour: it has a price of its own.
+    /// The part of `cache_write` that is cached for an hour: its price differs.
     pub cache_write_hour: u64,
     /// The reasoning part of `output`, where reported.
     pub reasoning: Option<u64>,
@@ -178,7 +178,7 @@ pub enum Stop {
     EndTurn,
     /// It finished at a stop sequence.
     StopSequence,
-    /// It asks for tools.
+    /// It calls tools.
     ToolUse,
     /// The output cap.
     MaxTokens,
@@ -188,9 +188,9 @@ pub enum Stop {
     Refusal,
     /// A filter stopped it.
     ContentFilter,
-    /// A provider-run tool paused: send the content back and go on.
+    /// A provider-run tool paused: the engine sends the content back and continues.
     Pause,
-    /// The model wrote a tool call the provider could not read.
+    /// The model wrote a tool call that the provider could not parse.
     MalformedToolCall,
     /// The provider reports an error as a stop.
     Error,
@@ -198,7 +198,7 @@ pub enum Stop {
     Other,
 }
 
-/// A response that reached its protocol's own end.
+/// A response that reached the end that its protocol defines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion {
     /// Why it stopped.

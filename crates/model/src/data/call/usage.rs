@@ -24,7 +24,7 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// Counts with their total; saturating, because a provider's figures are not ours to trust.
+    /// Counts with their total; saturating, because a provider's figures cannot be trusted.
     #[must_use]
     pub fn new(input: u64, output: u64, cached: u64, cache_write: u64, reasoning: u64) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl TokenUsage {
     }
 }
 
-/// How many tokens a context would send: the answer of `countTokens`.
+/// How many tokens a context would send: the result of `countTokens`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
@@ -76,6 +76,6 @@ pub struct TokenCount {
     pub message_tokens: u64,
     /// The model's window: prompt and answer together.
     pub window: u64,
-    /// The most tokens that a prompt may have.
+    /// The maximum number of tokens of a prompt.
     pub prompt_limit: u64,
 }

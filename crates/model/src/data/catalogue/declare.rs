@@ -1,6 +1,6 @@
 //! Models the host declares in its options: they override the built-in facts and add new models.
 //!
-//! It must never fill a gap with a guess that costs: a new model needs a window, and has no price unless given one.
+//! It must never guess a price: a new model needs a window, and has no price unless the host declares one.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use crate::{Api, InputError, one_line};
 pub struct ModelDeclaration {
     /// The provider's name in the options.
     pub provider: String,
-    /// The name that requests carry.
+    /// The name in requests.
     pub id: String,
-    /// The wire API, so that what is known of the model elsewhere on that API is used here too, but for the price.
+    /// The wire API: facts of the model at other providers of that API apply here too, except the price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<Api>,
     /// The name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Tokens of prompt and answer together. Needed where the catalogue does not know the model.
+    /// Tokens of prompt and answer together. Required where the catalogue does not have the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
     /// Tokens of prompt, where they are capped below the window.
@@ -33,13 +33,13 @@ pub struct ModelDeclaration {
     /// Tokens of one answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u64>,
-    /// What a prompt may hold.
+    /// What a prompt may contain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Vec<Modality>>,
     /// Whether it can think.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<bool>,
-    /// How it may be asked to think.
+    /// Which thinking settings it supports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<ThinkingCapability>,
     /// False where the provider refuses a temperature.
@@ -54,7 +54,7 @@ pub struct ModelDeclaration {
 }
 
 impl ModelDeclaration {
-    /// The model as declared, over what `catalogue` knows of it.
+    /// The declared model over its entry in `catalogue`.
     pub(super) fn over(self, catalogue: &Catalogue, path: &str) -> Result<ModelInfo, InputError> {
         for (field, value) in [("provider", &self.provider), ("id", &self.id)] {
             let path = format!("{path}.{field}");
@@ -84,7 +84,7 @@ impl ModelDeclaration {
             }
         };
         if model.id != self.id {
-            // What is known under another name of the model does not name this one too.
+            // An entry found under another name of the model does not get this name as well.
             model.aliases.clear();
         }
         model.provider = self.provider;

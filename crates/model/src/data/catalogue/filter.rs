@@ -1,22 +1,22 @@
-//! Which models of the catalogue a host wants to see. It must never change what is known of one.
+//! Which models of the catalogue a host lists. It must never change an entry.
 
 use serde::Deserialize;
 
 use super::{Modality, ModelInfo};
 use crate::Api;
 
-/// What the models listed must have; all of them where nothing is named.
+/// The conditions of a list of models; all models where none is set.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ModelFilter {
-    /// Who serves it.
+    /// The provider.
     pub provider: Option<String>,
     /// The API that its provider speaks for it.
     pub api: Option<Api>,
     /// Whether it can think.
     pub reasoning: Option<bool>,
-    /// What a prompt may hold.
+    /// What a prompt may contain.
     pub input: Option<Modality>,
 }
 

@@ -12,9 +12,9 @@ use crate::{Api, ThinkingConfig, TokenUsage};
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ModelInfo {
-    /// Who serves it: `anthropic`, `openrouter`, …; `open` for weights that anyone may serve.
+    /// The provider: `anthropic`, `openrouter`, …; `open` for weights that anyone may serve.
     pub provider: String,
-    /// The name that requests carry. After a resolution by suffix this is the catalogue's name, not the one asked for.
+    /// The name in requests. After a resolution by suffix this is the catalogue's name, not the requested one.
     pub id: String,
     /// The wire API the provider speaks for it: `anthropic-messages`, `openai-chat`, `openai-responses`,
     /// `google-generative-ai` or `bedrock-converse`; null where a declaration left it open.
@@ -28,13 +28,13 @@ pub struct ModelInfo {
     pub max_input_tokens: Option<u64>,
     /// Tokens of one answer, thinking included.
     pub max_output_tokens: u64,
-    /// What a prompt may hold.
+    /// What a prompt may contain.
     #[serde(default = "text_only")]
     pub input: Vec<Modality>,
     /// Whether it can think.
     #[serde(default)]
     pub reasoning: bool,
-    /// How it may be asked to think; null where it cannot or where that is unknown.
+    /// Which thinking settings it supports; null where it cannot think or where that is unknown.
     #[serde(default)]
     pub thinking: Option<ThinkingCapability>,
     /// False where the provider refuses a temperature: leave the field out then.
@@ -49,7 +49,7 @@ pub struct ModelInfo {
     /// The day the provider stops serving it, `YYYY-MM-DD`, where announced.
     #[serde(default)]
     pub retires: Option<String>,
-    /// Where the facts are from: a key of the data file's `sources`, `declared`, or `assumed`.
+    /// The source of the facts: a key of the data file's `sources`, `declared`, or `assumed`.
     #[serde(default = "default_source")]
     pub source: String,
 }
@@ -87,7 +87,7 @@ pub struct ModelCost {
     pub tiers: Vec<CostTier>,
 }
 
-/// The prices of a call whose whole prompt is longer than a step. They hold for all of its tokens.
+/// The prices of a call with a prompt longer than a step. They apply to all of its tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -109,18 +109,18 @@ pub struct CostTier {
     pub cache_write_1h: Option<f64>,
 }
 
-/// The answer an unknown model may give: short enough for every model in use, long enough for a tool call.
+/// The output cap of an unknown model: low enough for every model in use, high enough for a tool call.
 const ASSUMED_OUTPUT_TOKENS: u64 = 8_192;
 
 impl ModelInfo {
-    /// What to ask of the model where the host asked for `asked` and caps the answer at `max_tokens`: the one way of
-    /// thinking it takes, or nothing.
+    /// The thinking setting to send where the host requested `asked` and caps the answer at `max_tokens`: one that the model
+    /// supports, or none.
     #[must_use]
     pub fn thinking_for(&self, asked: &ThinkingConfig, max_tokens: u64) -> Option<ThinkingConfig> {
         thinking::fit(asked, self.thinking.as_ref(), max_tokens)
     }
 
-    /// What to assume of a model nobody knows, for which the host named a window: text only, no thinking, no price.
+    /// The entry of an unknown model with the window that the host declared: text only, no thinking, no price.
     #[must_use]
     pub fn safe_defaults(provider: &str, api: Api, id: &str, context_window: u64) -> Self {
         Self {
@@ -142,15 +142,15 @@ impl ModelInfo {
         }
     }
 
-    /// The tokens a prompt may have at most.
+    /// The maximum number of tokens of a prompt.
     #[must_use]
     pub fn prompt_limit(&self) -> u64 {
         self.max_input_tokens.unwrap_or(self.context_window).min(self.context_window)
     }
 
-    /// What one call cost in US dollars, or `None` where a price it needs is unknown.
+    /// The cost of one call in US dollars, or `None` where a price it needs is unknown.
     ///
-    /// `usage` is one call's: tiers go by the prompt of a call, so a turn's cost is the sum of its calls' costs.
+    /// `usage` is that of one call: price tiers depend on the prompt of a call, so a turn's cost is the sum over its calls.
     /// `hour_writes` is the part of `cacheWriteTokens` that was written for an hour, 0 where none was.
     #[must_use]
     pub fn cost_of(&self, usage: &TokenUsage, hour_writes: u64) -> Option<f64> {
@@ -163,7 +163,7 @@ impl ModelInfo {
             Api::OpenaiChat | Api::OpenaiResponses => {
                 matches!(self.api.as_deref(), Some("openai-chat" | "openai-responses"))
             }
-            // Claude is served over Converse too.
+            // Claude is available over Converse too.
             Api::BedrockConverse => {
                 matches!(self.api.as_deref(), Some("bedrock-converse" | "anthropic-messages"))
             }
@@ -207,7 +207,7 @@ impl ModelCost {
         Some(millionths / 1e6)
     }
 
-    /// Every price there is, with the field it stands in.
+    /// Every known price with the name of its field.
     pub(super) fn prices(&self) -> impl Iterator<Item = (String, f64)> + '_ {
         let tiers = self.tiers.iter().enumerate().flat_map(|(index, tier)| {
             tier.rates()
@@ -243,7 +243,7 @@ impl CostTier {
     }
 }
 
-/// The output cap to assume within a window.
+/// The assumed output cap of a model with this window.
 pub(super) fn assumed_output(context_window: u64) -> u64 {
     ASSUMED_OUTPUT_TOKENS.min(context_window / 4).max(1)
 }

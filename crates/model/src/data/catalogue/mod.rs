@@ -25,8 +25,8 @@ pub use thinking::ThinkingCapability;
 
 use names::{Name, alike, last_part};
 
-/// `models.json`, packed: 20 KB of the binary and not 151. A test checks that it is that file, and `UPDATE_CATALOGUE=1`
-/// makes it anew.
+/// `models.json`, packed: 20 KB of the binary and not 151. A test checks that it equals that file; `UPDATE_CATALOGUE=1`
+/// writes it.
 const PACKED: &[u8] = include_bytes!("models.json.lz4");
 
 #[derive(Deserialize)]
@@ -35,13 +35,13 @@ struct DataFile {
 }
 
 /// Parsed at the first look-up and not when the package loads. A test proves that the file parses, so the empty list
-/// is never served.
+/// is never used.
 static BUILTIN: LazyLock<Vec<Arc<ModelInfo>>> = LazyLock::new(|| {
     let unpacked = lz4_flex::decompress_size_prepended(PACKED).unwrap_or_default();
     serde_json::from_slice::<DataFile>(&unpacked).map(|data| data.models).unwrap_or_default()
 });
 
-/// The models an engine knows. Cheap to make and to clone.
+/// The models of an engine. Cheap to create and to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Catalogue {
     /// Sorted by provider and id, as the built-in list is.
@@ -51,13 +51,13 @@ pub struct Catalogue {
 /// A model that was found, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolution {
-    /// What is known of it. Requests carry the name that was asked for, which may differ from `model.id`.
+    /// Its entry. Requests contain the requested name, which may differ from `model.id`.
     pub model: Arc<ModelInfo>,
-    /// How the name found it.
+    /// How the name matched.
     pub matched: Matched,
 }
 
-/// How a name found its model.
+/// How a name matched a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Matched {
     /// By its own name.
@@ -100,7 +100,7 @@ impl Catalogue {
         Ok(Self { declared: Arc::new(declared) })
     }
 
-    /// The models that `filter` lets through, by provider and name; what the host declared stands in place of what is built in.
+    /// The models that match `filter`, by provider and name; a declared model replaces the built-in one.
     #[must_use]
     pub fn list(&self, filter: &ModelFilter) -> Vec<Arc<ModelInfo>> {
         let overruled =
@@ -115,7 +115,7 @@ impl Catalogue {
         models
     }
 
-    /// Finds a provider's model: by name, by alias, or by name but for a date or tag. What the host declared wins.
+    /// Finds a provider's model: by name, by alias, or by name without date and tags. A declared model wins.
     #[must_use]
     pub fn resolve(&self, provider: &str, id: &str) -> Option<Resolution> {
         let lists = [self.declared.as_slice(), BUILTIN.as_slice()];
@@ -132,8 +132,8 @@ impl Catalogue {
             .or_else(|| models.iter().find_map(|list| by_suffix(list, id)))
     }
 
-    /// As [`Self::resolve`]; a provider the catalogue does not know, or knows without this model, then gets what other
-    /// providers of the same API have for the model, the smallest window first. Such a model has no price.
+    /// As [`Self::resolve`]; if the catalogue does not have the provider, or not this model of it, the entry of another
+    /// provider of the same API is used, the smallest window first. Such a model has no price.
     #[must_use]
     pub fn resolve_for(&self, provider: &str, api: Api, id: &str) -> Option<Resolution> {
         self.resolve(provider, id).or_else(|| {
@@ -156,7 +156,7 @@ impl Catalogue {
     }
 }
 
-/// Where a model is in a sorted list, or where it would be.
+/// The index of a model in a sorted list, or where it would be.
 fn find(list: &[Arc<ModelInfo>], provider: &str, id: &str) -> Result<usize, usize> {
     list.binary_search_by(|model| (model.provider.as_str(), model.id.as_str()).cmp(&(provider, id)))
 }
@@ -180,8 +180,8 @@ fn by_alias<'a>(models: &'a [Arc<ModelInfo>], id: &str) -> Option<&'a Arc<ModelI
     models.iter().find(|model| model.aliases.iter().any(|alias| alias == id))
 }
 
-/// The undated model for a dated name, the newest snapshot for an undated one. A snapshot of another day serves with
-/// its limits but not with its price, and so does any model under a router's tag.
+/// The undated model for a dated name, the newest snapshot for an undated one. A snapshot of another day has the limits
+/// but not the price, and so does any model under a router's tag.
 fn by_suffix(models: &[Arc<ModelInfo>], id: &str) -> Option<Resolution> {
     let asked = Name::of(id);
     let (model, date) = models

@@ -1,25 +1,25 @@
-//! Model names: what two spellings of one model have in common, and the dates and tags they differ by.
+//! Model names: the common part of two spellings of one model, and the dates and tags in which they differ.
 //!
 //! It must never take a size for a tag (`llama3.3:70b`) nor a version for a date (`deepseek-v3`).
 
-/// A model name taken apart.
+/// The parts of a model name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Name<'a> {
     /// The name without date, `-latest` and tags.
     pub(super) base: &'a str,
     /// The snapshot's day as `YYYYMMDD`, where the name has one.
     pub(super) date: Option<u32>,
-    /// True with a router's tag that changes who serves the model, and so what it costs.
+    /// True with a router's tag that changes the provider of the model, and so its cost.
     pub(super) routed: bool,
 }
 
-/// Tags of routers that leave the price as it is.
+/// Tags of routers that do not change the price.
 const PLAIN_TAGS: [&str; 3] = ["beta", "latest", "thinking"];
 /// Tags of routers that choose by price, speed or free quota.
 const ROUTING_TAGS: [&str; 5] = ["exacto", "floor", "free", "nitro", "online"];
 
 impl<'a> Name<'a> {
-    /// Takes `id` apart; a name without any suffix is its own base.
+    /// Splits `id`; a name without any suffix is its own base.
     pub(super) fn of(id: &'a str) -> Self {
         let (rest, routed) = without_tag(id);
         let rest = without_revision(rest);

@@ -49,7 +49,7 @@ fn dollars(input: f64, output: f64) -> ModelCost {
 const DATA: &str = include_str!("models.json");
 
 #[test]
-fn what_is_packed_is_the_file() {
+fn the_packed_catalogue_equals_the_file() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/data/catalogue/models.json.lz4");
     #[expect(clippy::disallowed_methods, reason = "a switch of this test, not of the engine")]
     if std::env::var_os("UPDATE_CATALOGUE").is_some() {
@@ -115,7 +115,7 @@ fn every_line_of_the_data_is_sound() {
 }
 
 #[test]
-fn the_providers_that_must_be_there_are() {
+fn the_required_providers_are_in_the_data() {
     let mut counts = BTreeMap::<&str, usize>::new();
     for model in BUILTIN.iter() {
         *counts.entry(&model.provider).or_default() += 1;
@@ -168,7 +168,7 @@ fn a_models_own_name_finds_all_its_facts() {
 }
 
 #[test]
-fn models_that_refuse_a_temperature_say_so() {
+fn models_that_refuse_a_temperature_are_marked() {
     let takes = |provider: &str, id: &str| builtin(provider, id).temperature;
     assert_eq!(
         [
@@ -286,7 +286,7 @@ fn unknown_models_and_providers_find_nothing() {
 }
 
 #[test]
-fn a_provider_of_ones_own_gets_the_facts_of_its_api_without_a_price() {
+fn an_unknown_provider_gets_the_facts_of_its_api_without_a_price() {
     let catalogue = Catalogue::builtin();
     let found = catalogue.resolve_for("mine", Api::AnthropicMessages, "claude-opus-4-6");
     let expected = ModelInfo {
@@ -381,7 +381,7 @@ fn a_declared_provider_with_an_api_needs_no_window_for_a_known_model() {
 }
 
 #[test]
-fn a_free_model_costs_nothing_because_the_host_said_so() {
+fn a_model_declared_free_costs_nothing() {
     let cost = json!({ "input": 0.0, "output": 0.0 });
     let model =
         declared(json!({ "provider": "mine", "id": "x", "contextWindow": 20_000, "cost": cost }));
@@ -452,7 +452,7 @@ fn a_price_that_is_unknown_makes_the_cost_unknown_only_where_it_is_needed() {
 }
 
 #[test]
-fn names_come_apart_into_base_date_and_route() {
+fn names_are_split_into_base_date_and_route() {
     let apart = |id: &'static str| {
         let name = Name::of(id);
         (name.base, name.date, name.routed)
@@ -496,7 +496,7 @@ proptest! {
     }
 
     #[test]
-    fn no_name_breaks_the_lookup(provider in "\\PC{0,12}", id in "\\PC{0,24}") {
+    fn no_name_panics_the_lookup(provider in "\\PC{0,12}", id in "\\PC{0,24}") {
         let catalogue = Catalogue::builtin();
         let _ = catalogue.resolve(&provider, &id);
         let found = catalogue.resolve_for(&provider, Api::OpenaiChat, &id);

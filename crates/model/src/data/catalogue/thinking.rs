@@ -1,24 +1,25 @@
-//! How a model is asked to think: what the host wants, in the one way the model takes (docs/rules/wire/anthropic.md#thinking-options).
+//! The thinking setting of a request: what the host requested, in a form the model supports
+//! (docs/rules/wire/anthropic.md#thinking-options).
 //!
-//! It must never request what the model refuses by its catalogue entry. Where nothing is known, what was asked for goes
-//! out as it is.
+//! It must never request what the model refuses by its catalogue entry. Where nothing is known, the requested setting is
+//! sent unchanged.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ThinkingConfig, ThinkingEffort, ThinkingMode};
 
-/// The ways a model may be asked to think.
+/// The thinking settings of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThinkingCapability {
-    /// It takes `adaptive`: the model decides.
+    /// It supports `adaptive`: the model decides.
     #[serde(default)]
     pub adaptive: bool,
-    /// It takes a budget in tokens.
+    /// It supports a budget in tokens.
     #[serde(default)]
     pub budget: bool,
-    /// The efforts it takes, weakest first; empty where it takes none.
+    /// The efforts it supports, lowest first; empty where it supports none.
     #[serde(default)]
     pub efforts: Vec<ThinkingEffort>,
     /// Whether thinking can be switched off.
@@ -26,14 +27,14 @@ pub struct ThinkingCapability {
     pub can_disable: bool,
 }
 
-/// What is meant where the host names neither a budget nor an effort.
+/// The default where the host sets neither a budget nor an effort.
 const USUAL_EFFORT: ThinkingEffort = ThinkingEffort::Medium;
 
 fn may_be_disabled() -> bool {
     true
 }
 
-/// What to ask of a model that can do `capability`, whose answer is capped at `max_tokens`; `None` to ask nothing.
+/// The setting for a model with `capability` and an answer capped at `max_tokens`; `None` to send none.
 pub(super) fn fit(
     asked: &ThinkingConfig,
     capability: Option<&ThinkingCapability>,
@@ -85,12 +86,12 @@ fn by_capability(
         (false, true) if wants_budget => adaptive,
         (true, false) if !wants_effort || (asked.effort.is_some() && effort.is_none()) => budget(),
         (_, true) if !wants_effort => adaptive,
-        // An API of efforts alone: its wire turns a budget into one.
+        // An API with efforts only: its wire converts a budget into one.
         _ => ThinkingConfig { effort, ..asked.clone() },
     })
 }
 
-/// The strongest effort on offer that is not above the one asked for, else the weakest that thinks.
+/// The highest supported effort that is not above the requested one, else the lowest that thinks.
 fn nearest(asked: ThinkingEffort, on_offer: &[ThinkingEffort]) -> Option<ThinkingEffort> {
     let thinks = || on_offer.iter().copied().filter(|effort| *effort != ThinkingEffort::None);
     thinks().filter(|effort| *effort <= asked).max().or_else(|| thinks().min())
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_takes_the_one_way_the_model_has() {
+    fn a_setting_is_converted_to_the_form_the_model_supports() {
         let new = capability(true, false, &[E::Low, E::Medium, E::High, E::Max]);
         let old = capability(false, true, &[]);
         let both = capability(true, true, &[E::Low, E::High]);
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn thinking_is_switched_off_only_where_that_can_be() {
+    fn thinking_is_switched_off_only_where_the_model_allows_it() {
         let off = config(Some(M::Disabled), None, None);
         let can = capability(true, false, &[]);
         let cannot = ThinkingCapability { can_disable: false, ..can.clone() };
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_leaves_room_for_the_answer_also_where_nothing_is_known() {
+    fn a_budget_leaves_room_for_the_answer_of_an_unknown_model_too() {
         let asked = config(Some(M::Enabled), Some(10_000), None);
         assert_eq!(fit(&asked, None, 4_000), Some(config(Some(M::Enabled), Some(3_999), None)));
         assert_eq!(fit(&asked, None, 1_024), None);

@@ -15,7 +15,7 @@ pub enum AgentErrorKind {
     AuthFailure,
     /// Rate limited, with no fallback.
     RateLimit,
-    /// The model's service answered with an error, or could not be reached.
+    /// The provider answered with an error, or could not be reached.
     ModelError,
     /// The run took longer than `timeoutMs`.
     Timeout,
@@ -54,7 +54,7 @@ pub enum FailureKind {
     Format,
     /// The model or a filter refused.
     Refusal,
-    /// The call could have passed a budget, and was not made.
+    /// The call could have exceeded a budget, and was not made.
     BudgetExceeded,
     /// The run was aborted.
     Aborted,
@@ -132,7 +132,7 @@ impl FailureKind {
     }
 }
 
-/// What is known beyond the kind.
+/// The details beyond the kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase")]
@@ -145,7 +145,7 @@ pub struct ErrorDetail {
     /// A stable code: the provider's, or the engine's (`stream_truncated`, `idle_timeout`, `stale_head`, …).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// After how many milliseconds another run may be worth it.
+    /// After how many milliseconds another run may succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
     /// Who set that time; present where `retryAfterMs` is.
@@ -153,14 +153,14 @@ pub struct ErrorDetail {
     pub retry_after_source: Option<RetryAfterSource>,
 }
 
-/// Where `retryAfterMs` is from.
+/// The source of `retryAfterMs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum RetryAfterSource {
-    /// The provider asked for it.
+    /// The provider sent it.
     Provider,
-    /// The provider gave no time: it is when the engine's own cooldown of the profile ends.
+    /// The provider sent no time: it is the end of the engine's own cooldown of the profile.
     Cooldown,
 }
 
@@ -179,7 +179,7 @@ pub struct AgentError {
     pub detail: ErrorDetail,
 }
 
-/// Why the ledger could not do what was asked.
+/// Why the ledger refused or failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -198,7 +198,7 @@ pub enum StorageErrorKind {
     ReadExpired,
     /// The file is on a network or shared file system.
     NotLocal,
-    /// The process has no file descriptor left.
+    /// The process has no free file descriptor.
     NoDescriptors,
     /// The disk is full.
     Full,
@@ -206,15 +206,15 @@ pub enum StorageErrorKind {
     ReadOnly,
     /// Another process held the lock longer than the busy timeout.
     Locked,
-    /// The session moved on since the run began (docs/rules/sessions-and-ledger.md#pointer-write).
+    /// The session's head moved since the run began (docs/rules/sessions-and-ledger.md#pointer-write).
     StaleHead,
-    /// The run's lease is another's by now (docs/rules/sessions-and-ledger.md#lease).
+    /// Another process has taken over the run's lease (docs/rules/sessions-and-ledger.md#lease).
     StaleWriter,
     /// No such turn.
     UnknownTurn,
     /// No such session.
     UnknownSession,
-    /// No run of that id, or none whose events were stored.
+    /// No run with that id, or none with stored events.
     UnknownRun,
     /// The run's events were removed.
     EventsExpired,
@@ -226,9 +226,9 @@ pub enum StorageErrorKind {
     InvalidQuery,
     /// The row breaks a rule of the schema.
     Constraint,
-    /// The file to be written is there already.
+    /// The file to write already exists.
     Exists,
-    /// The file to be read is not of the format that was named.
+    /// The file to read does not have the named format.
     InvalidImport,
     /// The ledger is closed.
     Closed,
@@ -274,16 +274,16 @@ impl StorageErrorKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct StorageError {
-    /// What class of failure.
+    /// The class of the failure.
     pub kind: StorageErrorKind,
     /// What failed, with the value in backticks, and what to do.
     pub message: String,
-    /// The argument that is wrong, where one is.
+    /// The wrong argument, if there is one.
     pub field: Option<String>,
 }
 
 impl StorageError {
-    /// A failure with its sentence.
+    /// A failure with its message.
     #[must_use]
     pub fn new(kind: StorageErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), field: None }

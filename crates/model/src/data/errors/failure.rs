@@ -1,6 +1,6 @@
 //! The failure of one attempt: its class, its message, and how long to wait.
 //!
-//! Its message is redacted when it is made. It must never hold a header, a key or a prompt.
+//! Its message is redacted when it is created. It must never hold a header, a key or a prompt.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ pub struct Failure {
     pub kind: FailureKind,
     /// The HTTP status, where there was one.
     pub status: Option<u16>,
-    /// A stable code: the provider's or ours (`stream_truncated`, `idle_timeout`, `connect`, …).
+    /// A stable code: the provider's or the engine's (`stream_truncated`, `idle_timeout`, `connect`, …).
     pub code: Option<String>,
     /// What failed; redacted, at most a few hundred characters.
     pub message: String,
-    /// How long the provider asks to wait.
+    /// The wait that the provider requests.
     pub retry_after: Option<Duration>,
-    /// How long the engine itself leaves the profile alone, where the provider gave no time.
+    /// The engine's own cooldown of the profile, where the provider sent no time.
     pub cooldown: Option<Duration>,
-    /// The provider's own word on retrying (`x-should-retry`).
+    /// Whether the provider allows a retry (`x-should-retry`).
     pub should_retry: Option<bool>,
 }
 
@@ -41,7 +41,7 @@ impl Failure {
         }
     }
 
-    /// The public face of this failure.
+    /// The public error of this failure.
     #[must_use]
     pub fn to_agent_error(&self) -> AgentError {
         let asked = self.retry_after.map(|wait| (wait, RetryAfterSource::Provider));
@@ -49,7 +49,7 @@ impl Failure {
         AgentError {
             kind: self.kind.agent_kind(),
             message: self.message.clone(),
-            // What would fail again as it is (a certificate, a page in place of an answer) is marked by its maker.
+            // What would fail again unchanged (a certificate, a page in place of an answer) is marked where it is detected.
             retryable: self.should_retry.unwrap_or_else(|| self.kind.is_retryable()),
             detail: ErrorDetail {
                 kind: self.kind,

@@ -1,4 +1,4 @@
-//! What fails: the failure of a call, the error of a run, the error of the ledger.
+//! Failures: of a call, of a run, of the ledger.
 
 pub(crate) mod error;
 pub(crate) mod failure;

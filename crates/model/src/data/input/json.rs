@@ -45,7 +45,7 @@ fn unit(json: &[u8], at: usize) -> Option<u16> {
 pub fn repair_text(json: &str) -> Cow<'_, str> {
     match repair_surrogates(json.as_bytes()) {
         Cow::Borrowed(_) => Cow::Borrowed(json),
-        // Only ASCII was written over ASCII.
+        // Only ASCII bytes were replaced by ASCII bytes.
         Cow::Owned(repaired) => String::from_utf8(repaired).map_or(Cow::Borrowed(json), Cow::Owned),
     }
 }

@@ -1,20 +1,20 @@
-//! A text of the caller inside a message of ours: short, on a character boundary, and distinguishable from our own words.
+//! Quotes a text of the caller inside an error message: short, and cut on a character boundary.
 //!
-//! It must never let a text grow a message beyond what a log line can hold.
+//! It must never let a text make a message longer than a log line.
 
 use std::borrow::Cow;
 
-/// Characters of one text of the caller that a message repeats.
+/// The maximum number of characters of one quoted text.
 const QUOTED_CHARS: usize = 100;
-/// Characters of all of them together.
+/// The maximum number of characters of all quoted texts of a message.
 const REPEATED_CHARS: usize = 200;
-/// A text of this length is a name, ours or the caller's, and is repeated however many there are.
+/// A text up to this length is a name: it is quoted whole, and does not count.
 const NAME_CHARS: usize = 32;
-/// Characters of the path of a field.
+/// The maximum number of characters of a field's path.
 const PATH_CHARS: usize = 200;
-/// Characters of a message of ours, lists of names included.
+/// The maximum number of characters of a message, lists of names included.
 const MESSAGE_CHARS: usize = 2_000;
-/// What stands where a text was cut.
+/// Marks where a text was cut.
 const CUT: char = '…';
 
 /// A text of the caller in backticks: short, and without a backtick that would end it early.
@@ -30,7 +30,7 @@ pub fn clipped_path(path: &str) -> Cow<'_, str> {
 }
 
 fn clip(text: &str, most: usize) -> Cow<'_, str> {
-    // Most texts are short, and need no look at their characters.
+    // Most texts are short: their characters need not be counted.
     if text.len() <= most || text.chars().nth(most).is_none() {
         return Cow::Borrowed(text);
     }
@@ -51,7 +51,7 @@ fn push_within(out: &mut String, text: &str, left: &mut usize) {
     out.push_str(&clipped);
 }
 
-/// A message that repeats at most 200 characters of the caller's texts. What stands between backticks may be one.
+/// A message with at most 200 characters of the caller's texts. Text between backticks may be the caller's.
 #[must_use]
 pub fn bounded(message: &str) -> Cow<'_, str> {
     if message.len() <= REPEATED_CHARS {
@@ -63,7 +63,7 @@ pub fn bounded(message: &str) -> Cow<'_, str> {
         if position > 0 {
             out.push('`');
         }
-        // Every second part stands between backticks. In the others a long word is no word of ours: SQLite quotes in its own way.
+        // Every second part is between backticks. A long word in the others is the caller's too: SQLite quotes with other marks.
         if position % 2 == 1 {
             push_within(&mut out, part, &mut left);
         } else {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_message_only_what_stands_between_backticks_is_cut() {
+    fn in_a_message_only_text_between_backticks_is_cut() {
         let names = (0..40).map(|n| format!("`name_{n}`")).collect::<Vec<_>>().join(", ");
         assert_eq!(bounded(&names), names);
         let long = format!("session `{}` is there already", "x".repeat(512));

@@ -1,10 +1,10 @@
-//! Stored events as a host follows them: which run, a page of its events, and commands to runs of other processes.
+//! Stored events as a host follows them: which run, a page of its events, and commands to runs in other processes.
 //!
-//! Plain data: how events are stored is the backend's.
+//! Plain data: the backend defines how events are stored.
 
 use std::time::Duration;
 
-/// What is followed.
+/// Which run to follow.
 #[derive(Debug, Clone)]
 pub enum Follows {
     /// The newest run with the host's id.
@@ -20,13 +20,13 @@ pub struct EventPage {
     pub turn_id: String,
     /// JSON of each event.
     pub events: Vec<String>,
-    /// The number of the last one.
+    /// The number of the last event.
     pub last: u64,
-    /// Nothing comes after these: the run has ended, or its process is gone.
+    /// Whether these are the last: the run has ended, or its process has.
     pub over: bool,
 }
 
-/// How far the events of a session's runs were delivered: the newest run, and those that go on, each with its last event.
+/// How far the events of a session's runs were delivered: the newest run, and the running ones, each with its last event.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Cursor(pub i64, pub Vec<(i64, u64)>);
 
@@ -39,21 +39,21 @@ pub struct SessionPage {
     pub events: Vec<(String, String, String)>,
 }
 
-/// What is asked of a run.
+/// A command to a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionCommand {
-    /// End as aborted.
+    /// Abort the run.
     Abort,
-    /// Take a message.
+    /// Add a user message.
     Steer(String),
 }
 
-/// How long the events of a run stay after its end.
+/// How long the events of a run are stored after its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
-    /// For so long at most.
+    /// The maximum age.
     pub age: Duration,
-    /// Those of so many runs at most, the last that ended; `None` for any number.
+    /// The maximum number of ended runs, the last ones; `None` for any number.
     pub turns: Option<u32>,
 }
 

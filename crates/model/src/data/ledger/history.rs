@@ -1,6 +1,6 @@
-//! A session's history as the next call of a model needs it, and what kinds of turns there are.
+//! A session's history for the next call of a model, and the kinds of turns.
 //!
-//! Plain data: which turns are in it is decided elsewhere.
+//! Plain data: other files decide which turns are in it.
 
 use crate::{Message, StopReason};
 
@@ -9,7 +9,7 @@ use crate::{Message, StopReason};
 pub enum TurnStatus {
     /// Running, or interrupted.
     Streaming,
-    /// Ended by itself, or at a cap.
+    /// Completed, or ended at a cap.
     Completed,
     /// Aborted.
     Aborted,
@@ -29,7 +29,7 @@ impl TurnStatus {
         }
     }
 
-    /// The status a stop reason ends in.
+    /// The status of a turn with this stop reason.
     #[must_use]
     pub fn of(stop: StopReason) -> Self {
         match stop {
@@ -49,38 +49,40 @@ pub enum TurnType {
     Compaction,
 }
 
-/// A turn as a later context needs it.
+/// The part of a turn that a later context needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryTurn {
     /// The turn's ULID.
     pub id: String,
-    /// How it ended: aborted and failed turns are projected differently (docs/rules/turns-and-streams.md#interrupted-turns-in-context).
+    /// Its status: aborted and failed turns are projected differently
+    /// (docs/rules/turns-and-streams.md#interrupted-turns-in-context).
     pub status: TurnStatus,
-    /// Whether a compaction came after it: what stood before it when it was written is no longer there (docs/rules/projection.md#thinking).
+    /// Whether a compaction came after it: the messages before it are not those it was written after
+    /// (docs/rules/projection.md#thinking).
     pub edited: bool,
-    /// So many of its messages were written before the compaction that it follows: one that its own run made.
+    /// How many of its messages were written before the compaction that it follows: one that its own run made.
     pub edited_messages: usize,
     /// Its messages in order.
     pub messages: Vec<Message>,
 }
 
-/// What [`SessionHistory::turns`] follows on.
+/// Where [`SessionHistory::turns`] begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HistoryBase {
-    /// The turns are all that the context needs.
+    /// At the start: the turns are all that the context needs.
     Root,
-    /// The turns are those after the head the caller already knows.
+    /// After the head that the caller already has.
     Known,
 }
 
-/// A session's history, or what is new in it.
+/// A session's history, or its new turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionHistory {
     /// Whether the session exists.
     pub exists: bool,
     /// The newest turn; `None` for a session without one.
     pub head: Option<String>,
-    /// What `turns` follows on.
+    /// Where `turns` begins.
     pub base: HistoryBase,
     /// Whether the first of `turns` is a compaction's summary.
     pub summarised: bool,

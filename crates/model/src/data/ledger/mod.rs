@@ -1,8 +1,8 @@
-//! What the ledger stores and answers with, whichever backend it has.
+//! What the ledger stores and returns, with any backend.
 
-pub(crate) mod care;
 pub(crate) mod events;
 pub(crate) mod history;
+pub(crate) mod maintenance;
 pub(crate) mod page;
 pub(crate) mod query;
 pub(crate) mod recall;

@@ -1,4 +1,4 @@
-//! Lists in pages: how many items at most, and what the next page comes after. A cursor is a key that the host can read.
+//! Lists in pages: the limit of items, and the cursor of the next page, which is a key that the host can read.
 //!
 //! It must never let a list be requested whole.
 
@@ -9,16 +9,16 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub struct Limit(u32);
 
 impl Limit {
-    /// The most a page can be asked for.
+    /// The highest limit.
     pub const MAX: u32 = 1_000;
 
-    /// One more than asked for: whether there is a next page.
+    /// One more than the limit: whether there is a next page.
     #[must_use]
     pub fn and_one(self) -> i64 {
         i64::from(self.0) + 1
     }
 
-    /// Items at most.
+    /// The limit of items.
     #[must_use]
     pub fn items(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
@@ -51,10 +51,10 @@ impl<'de> Deserialize<'de> for Limit {
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PageOptions {
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     #[serde(default)]
     pub after: Option<String>,
-    /// Items at most: 1 to 1,000. Default 100.
+    /// The limit of items: 1 to 1,000. Default 100.
     #[serde(default)]
     #[cfg_attr(feature = "testing", ts(as = "Option<u32>"))]
     pub limit: Limit,
@@ -65,7 +65,7 @@ pub struct PageOptions {
 pub struct Page<T, After = String> {
     /// The items in order.
     pub items: Vec<T>,
-    /// What the next page comes `after`: the key of the last item. Null where the list ends.
+    /// The `after` of the next page: the key of the last item. Null where the list ends.
     pub next: Option<After>,
 }
 
@@ -76,7 +76,7 @@ impl<T, After> Page<T, After> {
         Self { items: Vec::new(), next: None }
     }
 
-    /// A page of what was read: each item with its key, one more than the limit where there are more.
+    /// A page of the items read, each with its key; one more than the limit means that there is a next page.
     #[must_use]
     pub fn cut(mut read: Vec<(After, T)>, limit: Limit) -> Self {
         let more = read.len() > limit.items();

@@ -1,4 +1,4 @@
-//! The host's own SQL: what a query may cost, and its answer.
+//! The host's own SQL: the limits of a query, and its result.
 //!
 //! Limits of rows, bytes and time are reported, never silent.
 
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// What a query may cost.
+/// The limits of a query.
 #[derive(Debug, Clone, Copy)]
 pub struct QueryLimits {
-    /// Rows returned at most.
+    /// The maximum number of rows.
     pub rows: usize,
-    /// Bytes of values returned at most.
+    /// The maximum number of bytes of values.
     pub bytes: usize,
     /// How long it may run.
     pub time: Duration,
@@ -35,7 +35,7 @@ pub enum Truncation {
     Bytes,
 }
 
-/// The answer of `ledger.query`.
+/// The result of `ledger.query`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
@@ -45,7 +45,7 @@ pub struct QueryResult {
     /// The rows, each an object by column. Integers beyond 2^53 and infinite numbers are strings, blobs are hex.
     #[cfg_attr(feature = "testing", ts(type = "Record<string, string | number | null>[]"))]
     pub rows: Vec<QueryRow>,
-    /// Why rows are missing; null when none are.
+    /// The limit that cut the result; null when it is whole.
     pub truncated: Option<Truncation>,
 }
 

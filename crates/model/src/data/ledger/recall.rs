@@ -1,49 +1,49 @@
-//! What a session's context no longer holds, as it is asked for and found again.
+//! Recall: a search for messages that a compaction removed from a session's context.
 //!
-//! It must never name another session's thread: a search stays among the ancestors of the head.
+//! It must never return messages of another session's thread: a search stays among the ancestors of the head.
 
 use crate::Role;
 
-/// The name of the tool that looks for it.
+/// The name of the tool.
 pub const RECALL: &str = "recall";
 
-/// What is looked for.
+/// A search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recall {
-    /// The session whose thread is looked through.
+    /// The session of the thread that is searched.
     pub session_label: String,
-    /// The turn it begins at, while it has none of its own.
+    /// The turn it begins at, while the session has no turn yet.
     pub parent_turn_id: Option<String>,
     /// The words.
     pub query: String,
-    /// Messages at most.
+    /// The limit of messages.
     pub limit: usize,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recalled {
-    /// Whether the context lacks anything of the conversation: without a compaction it lacks nothing.
+    /// Whether a compaction removed anything from the context.
     pub compacted: bool,
-    /// Whether no message holds all the words, so that these hold some of them; those with the most stand first.
+    /// True where no message has all the words: then these have some of them, and those with the most are first.
     pub loosely: bool,
-    /// Whether there was more to look through than is looked through.
+    /// Whether the search stopped at its limit of messages searched.
     pub partial: bool,
     /// The messages, newest first.
     pub messages: Vec<RecalledMessage>,
 }
 
-/// A message that holds what was looked for.
+/// A message that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecalledMessage {
-    /// Whose it is.
+    /// Its role.
     pub role: Role,
-    /// The tool, where it is a tool's result.
+    /// The tool, for a tool result.
     pub tool_name: Option<String>,
     /// Its turn.
     pub turn_id: String,
     /// When it was written: `2025-11-20T23:33:50.805Z`.
     pub said_at: String,
-    /// What stands around the first word that was found, `…` where something was left out.
+    /// The text around the first word that was found, `…` where something was left out.
     pub excerpt: String,
 }

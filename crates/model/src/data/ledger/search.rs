@@ -1,12 +1,12 @@
-//! A search over the messages of the ledger: what is requested, and what was found.
+//! A search over the messages of the ledger: the filter and the hits.
 //!
-//! Plain data: how it is searched is the backend's.
+//! Plain data: the backend defines how it searches.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Limit;
 
-/// What of the search is asked for.
+/// The filter of a search.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -14,16 +14,16 @@ pub struct SearchOptions {
     /// Only messages of turns that were run in this session.
     #[serde(default)]
     pub session_label: Option<String>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     #[serde(default)]
     pub after: Option<i64>,
-    /// Hits at most: 1 to 1,000. Default 100.
+    /// The limit of hits: 1 to 1,000. Default 100.
     #[serde(default)]
     #[cfg_attr(feature = "testing", ts(as = "Option<u32>"))]
     pub limit: Limit,
 }
 
-/// A message that holds every word that was searched for.
+/// A message that has every word of the search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
@@ -39,6 +39,6 @@ pub struct SearchHit {
     pub role: String,
     /// Unix milliseconds.
     pub created_at: i64,
-    /// What stands around the first word that was found: at most 160 characters, `…` where something was left out.
+    /// The text around the first word that was found: at most 160 characters, `…` where something was left out.
     pub excerpt: String,
 }

@@ -1,4 +1,4 @@
-//! Sessions as a host reads them: their rows and filters, where they pointed, their aliases and personas.
+//! Sessions as a host reads them: their rows and filters, the log of their pointers, their aliases and personas.
 //!
 //! These are public types of the package. They must never be written back.
 
@@ -13,11 +13,11 @@ use crate::Limit;
 pub struct SessionRow {
     /// The label, which is the key.
     pub label: String,
-    /// The turn the next one follows; null until the first turn.
+    /// Its head, which the next turn follows; null until the first turn.
     pub thread_id: Option<String>,
     /// The persona; `default` where none was inherited.
     pub persona_id: String,
-    /// The agent that the label names, else that of the turn it began at, else the persona: whose usage the session's is.
+    /// The agent to which the session's usage counts: the one in the label, else that of the turn it began at, else the persona.
     #[serde(default)]
     pub agent_id: String,
     /// True for the session of a subagent.
@@ -28,17 +28,17 @@ pub struct SessionRow {
     pub parent_turn_id: Option<String>,
     /// The tool call that spawned it.
     pub spawn_tool_call_id: Option<String>,
-    /// What the subagent was asked to do.
+    /// The task of the subagent.
     pub task_description: Option<String>,
-    /// How far the subagent is.
+    /// The status of the subagent.
     #[cfg_attr(
         feature = "testing",
         ts(type = "'pending' | 'running' | 'completed' | 'failed' | 'aborted' | null")
     )]
     pub task_status: Option<String>,
-    /// What routes messages here.
+    /// The routing data of its messages.
     pub routing_key: Option<String>,
-    /// What made the session, where it was not a run.
+    /// What created the session, where it was not a run.
     pub origin: Option<String>,
     /// The session's id in the system it came from.
     pub origin_session_id: Option<String>,
@@ -46,12 +46,12 @@ pub struct SessionRow {
     pub created_at: i64,
     /// Unix milliseconds.
     pub updated_at: i64,
-    /// Whether it is in use.
+    /// Its status.
     #[cfg_attr(feature = "testing", ts(type = "'active' | 'archived'"))]
     pub status: String,
 }
 
-/// Which sessions.
+/// The filter of a list of sessions.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -62,35 +62,35 @@ pub struct SessionFilter {
     /// Those of a persona.
     #[serde(default)]
     pub persona_id: Option<String>,
-    /// Those that a session spawned.
+    /// Those spawned by this session.
     #[serde(default)]
     pub parent_session_label: Option<String>,
-    /// Those whose label begins so.
+    /// Those with this prefix of the label.
     #[serde(default)]
     pub prefix: Option<String>,
-    /// Those in use, or those that were archived.
+    /// Active or archived ones.
     #[serde(default)]
     pub status: Option<SessionStatus>,
-    /// Only subagents' sessions, or only others.
+    /// Only sessions of subagents, or only others.
     #[serde(default)]
     pub is_subagent: Option<bool>,
-    /// The `next` of the page before: a label.
+    /// The `next` of the previous page: a label.
     #[serde(default)]
     pub after: Option<String>,
-    /// Sessions at most: 1 to 1,000. Default 100.
+    /// The limit of sessions: 1 to 1,000. Default 100.
     #[serde(default)]
     #[cfg_attr(feature = "testing", ts(as = "Option<u32>"))]
     pub limit: Limit,
 }
 
-/// Whether a session is in use.
+/// The status of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStatus {
     /// In use.
     Active,
-    /// Put away; a run brings it back.
+    /// Archived; a run makes it active again.
     Archived,
 }
 
@@ -105,7 +105,7 @@ impl SessionStatus {
     }
 }
 
-/// A session's pointer, as it was moved.
+/// A move of a session's pointer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
@@ -114,7 +114,7 @@ pub struct SessionMove {
     pub id: i64,
     /// The session.
     pub session_label: String,
-    /// The turn it pointed at from then on.
+    /// The turn it points at since then.
     pub thread_id: String,
     /// Unix milliseconds.
     pub changed_at: i64,
@@ -142,7 +142,7 @@ pub struct AliasRow {
 pub struct PersonaRow {
     /// The persona.
     pub id: String,
-    /// The label of its main session, which may not be there yet.
+    /// The label of its main session, which may not exist yet.
     pub main_session_label: String,
     /// Unix milliseconds.
     pub created_at: i64,

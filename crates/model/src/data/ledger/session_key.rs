@@ -40,7 +40,7 @@ pub struct SessionKey {
     pub platform: Option<String>,
     /// The group.
     pub container: Option<String>,
-    /// Whom a direct conversation is with.
+    /// The other person of a direct conversation.
     pub peer: Option<String>,
     /// The thread in the group.
     pub thread_id: Option<String>,
@@ -64,11 +64,11 @@ impl SessionKey {
         }
     }
 
-    /// Reads a label. Ids may contain `:`: only the keywords are split at, from the right.
+    /// Reads a label. Ids may contain `:`: it is split only at keywords, from the right.
     #[must_use]
     pub fn parse(label: &str) -> Self {
         Self::known(label).unwrap_or_else(|| {
-            // Still some agent's, whatever else it contains.
+            // It still has an agent, whatever follows.
             let agent = label.strip_prefix("agent:").and_then(|rest| rest.split(':').next());
             Self { agent_id: agent.and_then(text), ..Self::of(SessionKind::Unknown) }
         })
@@ -104,7 +104,7 @@ impl SessionKey {
         Some(Self { id: Some(text(id)?), ..Self::of(kind) })
     }
 
-    /// What follows `agent:`. The keyword that stands furthest right decides.
+    /// The part after `agent:`. The keyword furthest to the right decides.
     fn agent(rest: &str) -> Option<Self> {
         if let Some(agent) = rest.strip_suffix(":main") {
             return Some(Self { agent_id: Some(text(agent)?), ..Self::of(SessionKind::Main) });
@@ -143,7 +143,7 @@ impl SessionKey {
     }
 }
 
-/// Takes an optional `keyword` and its value off the end.
+/// Removes an optional `keyword` and its value from the end.
 fn suffix<'a>(label: &'a str, keyword: &str) -> (&'a str, Option<String>) {
     match label.rsplit_once(keyword) {
         Some((before, value)) if !before.is_empty() && !value.is_empty() => {
@@ -162,7 +162,7 @@ mod tests {
     use super::{SessionKey, SessionKind};
     use proptest::prelude::*;
 
-    /// The kind, then agent, platform, container, peer, thread, persona, id; `-` for what is not there.
+    /// The kind, then agent, platform, container, peer, thread, persona, id; `-` for an absent part.
     fn parts(label: &str) -> String {
         let key = SessionKey::parse(label);
         let fields = [
@@ -213,7 +213,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_label_made_of_ids_with_colons_gives_them_back(
+        fn a_label_built_from_ids_with_colons_is_read_back(
             agent in "[a-z]{1,4}(:[0-9]{1,3}){0,2}", peer in "[a-z+]{1,4}(:[0-9]{1,3}){0,2}",
         ) {
             // A peer that begins like a keyword can be read in two ways.

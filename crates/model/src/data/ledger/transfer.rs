@@ -1,17 +1,17 @@
-//! The reports of an export and an import: counts, and each line that could not be taken.
+//! The reports of an export and an import: counts, and each line that was not imported as it is.
 //!
-//! It must never repeat a word of what a line held.
+//! It must never repeat any content of a line.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A format of files.
+/// A file format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum LedgerFormat {
-    /// Our own JSONL, which holds all of a ledger: see docs/jsonl.md.
+    /// The engine's own JSONL, which has all of a ledger: see docs/jsonl.md.
     #[default]
     Ledger,
     /// A session file of pi, versions 1 to 3; version 3 is written.
@@ -20,39 +20,39 @@ pub enum LedgerFormat {
     Myclaw,
 }
 
-/// Why something was not taken as it stands.
+/// Why something was changed or left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum TransferCode {
     /// The line is no JSON, or no UTF-8, or longer than 64 MiB.
     DamagedLine,
-    /// The line is JSON, but not of a shape that the format has.
+    /// The line is JSON, but of no shape of the format.
     InvalidLine,
-    /// The schema or the content refuses the line.
+    /// The line breaks a rule of the schema, or its content is invalid.
     Refused,
-    /// What it follows is lost; it follows the nearest that is left.
+    /// Its parent is missing; it follows the nearest ancestor that is present.
     Reattached,
-    /// What it names is lost, and it goes without.
+    /// It refers to something that is missing; the reference was removed.
     LostReference,
-    /// A session of that label is there already, and stays as it is.
+    /// A session with that label exists already, and is unchanged.
     SessionExists,
-    /// The session's own line is lost; it was made of its turns.
+    /// The session's own line is missing; it was created from its turns.
     Rebuilt,
     /// A turn of the ledger cannot be read, and is not in the file.
     Unreadable,
 }
 
-/// Something that was not taken as it stands. Everything else was.
+/// Something that was changed or left out. Everything else was transferred as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct TransferProblem {
-    /// The number of the line, from 1; null where no line is meant.
+    /// The number of the line, from 1; null for no particular line.
     pub line: Option<u64>,
     /// Why.
     pub code: TransferCode,
-    /// What became of it, without a word of its content.
+    /// What was done with it, without any of its content.
     pub message: String,
 }
 
@@ -61,7 +61,7 @@ pub struct TransferProblem {
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct LedgerImport {
-    /// The labels of the sessions that it made.
+    /// The labels of the sessions it created.
     pub sessions: Vec<String>,
     /// Turns it added.
     pub turns: u64,
@@ -69,13 +69,13 @@ pub struct LedgerImport {
     pub messages: u64,
     /// Tool calls it added.
     pub tool_calls: u64,
-    /// Turns that were there already, by their id.
+    /// Turns that existed already, by their id.
     pub skipped_turns: u64,
-    /// What was not taken as it stands, at most 1,000 entries.
+    /// What was changed or left out, at most 1,000 entries.
     pub problems: Vec<TransferProblem>,
-    /// True when there is more than `problems` names.
+    /// True when there are more than `problems` has.
     pub truncated: bool,
-    /// Entries of kinds that have no place here, by kind.
+    /// Entries of kinds that a ledger does not store, by kind.
     pub left_out: BTreeMap<String, u64>,
 }
 
@@ -84,7 +84,7 @@ pub struct LedgerImport {
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct LedgerExport {
-    /// Where it stands, with links and folders resolved.
+    /// Its path, with links and folders resolved.
     pub path: String,
     /// Its size.
     pub bytes: u64,
@@ -94,12 +94,12 @@ pub struct LedgerExport {
     pub sessions: u64,
     /// The turns in it.
     pub turns: u64,
-    /// Turns that still run, and are not in it.
+    /// Running turns, which are not in it.
     pub open_turns: u64,
     /// What could not be read, at most 1,000 entries.
     pub problems: Vec<TransferProblem>,
-    /// True when there is more than `problems` names.
+    /// True when there are more than `problems` has.
     pub truncated: bool,
-    /// Parts of messages that the format has no place for, by kind.
+    /// Parts of messages that the format does not support, by kind.
     pub left_out: BTreeMap<String, u64>,
 }

@@ -49,7 +49,7 @@ pub struct TurnRow {
     /// A run, or a summary of earlier turns.
     #[cfg_attr(feature = "testing", ts(type = "'normal' | 'compaction'"))]
     pub turn_type: String,
-    /// How it ended.
+    /// Its status.
     #[cfg_attr(
         feature = "testing",
         ts(type = "'pending' | 'streaming' | 'completed' | 'aborted' | 'failed'")
@@ -59,9 +59,9 @@ pub struct TurnRow {
     pub session_label: String,
     /// The host's id of the run.
     pub run_id: String,
-    /// Turns above it: 0 for a root.
+    /// The number of its ancestors: 0 for a root.
     pub depth: i64,
-    /// True when a turn follows it.
+    /// True when another turn follows it.
     pub has_children: bool,
     /// Unix milliseconds.
     pub started_at: i64,
@@ -71,34 +71,34 @@ pub struct TurnRow {
     pub model: Option<String>,
     /// The provider.
     pub provider: Option<String>,
-    /// The part the agent played.
+    /// The role of the agent.
     #[cfg_attr(feature = "testing", ts(type = "AgentRole"))]
     pub role: String,
     /// The toolset's name.
     pub toolset_name: Option<String>,
     /// The names of the tools on offer.
     pub tools_available: Vec<String>,
-    /// The permissions snapshot, as it was given.
+    /// The permissions snapshot, as it was passed.
     #[cfg_attr(feature = "testing", ts(type = "unknown"))]
     pub permissions_granted: Option<Box<RawValue>>,
     /// The permissions that were used, where the host recorded them.
     #[cfg_attr(feature = "testing", ts(type = "unknown"))]
     pub permissions_used: Option<Box<RawValue>>,
-    /// The sum over the turn's calls of the provider.
+    /// The sum over the turn's provider calls.
     pub usage: TokenUsage,
     /// True when a part of it was estimated.
     pub usage_estimated: bool,
-    /// The tokens of this turn and all above it.
+    /// The tokens of this turn and its ancestors.
     pub thread_tokens: i64,
     /// The size of the context after the last call; null while unknown.
     pub context_tokens: Option<i64>,
     /// US dollars; null where a price is unknown.
     pub cost: Option<f64>,
-    /// The ids of the messages that asked.
+    /// The ids of the user messages.
     pub query_message_ids: Vec<String>,
     /// The id of the final assistant message.
     pub response_message_id: Option<String>,
-    /// How many tool calls it has.
+    /// The number of its tool calls.
     pub tool_call_count: i64,
     /// The event that triggered it.
     pub source_event_id: Option<String>,
@@ -111,7 +111,7 @@ pub struct TurnRow {
     pub error: Option<TurnError>,
     /// Every attempt at a provider.
     pub attempts: Vec<Attempt>,
-    /// What a compaction turn summarised.
+    /// The compaction of a compaction turn.
     pub compaction: Option<CompactionResult>,
     /// The messages, in order.
     pub messages: Vec<AgentMessage>,
@@ -119,7 +119,7 @@ pub struct TurnRow {
     pub tool_calls: Vec<AgentToolCall>,
 }
 
-/// A turn without its messages and tool calls; `ledger.turn(id)` has them.
+/// A turn without its messages and tool calls; `ledger.turn(id)` returns them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
@@ -131,16 +131,16 @@ pub struct TurnSummary {
     /// A run, or a summary of earlier turns.
     #[cfg_attr(feature = "testing", ts(type = "'normal' | 'compaction'"))]
     pub turn_type: String,
-    /// How it ended.
+    /// Its status.
     #[cfg_attr(feature = "testing", ts(type = "'completed' | 'aborted' | 'failed'"))]
     pub status: String,
     /// The session it was run in.
     pub session_label: String,
     /// The host's id of the run.
     pub run_id: String,
-    /// Turns above it: 0 for a root.
+    /// The number of its ancestors: 0 for a root.
     pub depth: i64,
-    /// True when a turn follows it.
+    /// True when another turn follows it.
     pub has_children: bool,
     /// Unix milliseconds.
     pub started_at: i64,
@@ -150,21 +150,21 @@ pub struct TurnSummary {
     pub model: Option<String>,
     /// The provider.
     pub provider: Option<String>,
-    /// The part the agent played.
+    /// The role of the agent.
     #[cfg_attr(feature = "testing", ts(type = "AgentRole"))]
     pub role: String,
-    /// The sum over the turn's calls of the provider.
+    /// The sum over the turn's provider calls.
     pub usage: TokenUsage,
     /// US dollars; null where a price is unknown.
     pub cost: Option<f64>,
-    /// How many tool calls it has.
+    /// The number of its tool calls.
     pub tool_call_count: i64,
     /// Why the agent stopped.
     #[cfg_attr(feature = "testing", ts(type = "StopReason | null"))]
     pub stop_reason: Option<String>,
 }
 
-/// Which tool calls.
+/// The filter of a list of tool calls.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -178,19 +178,19 @@ pub struct ToolCallFilter {
     /// Those of a tool.
     #[serde(default)]
     pub tool_name: Option<String>,
-    /// Those that ended so.
+    /// Those with this status.
     #[serde(default)]
     pub status: Option<ToolCallStatus>,
-    /// The `next` of the page before: a call's `callId`.
+    /// The `next` of the previous page: a call's `callId`.
     #[serde(default)]
     pub after: Option<String>,
-    /// Calls at most: 1 to 1,000. Default 100. A page also ends where its results come to 16 MiB.
+    /// The limit of calls: 1 to 1,000. Default 100. A page also ends at 16 MiB of results.
     #[serde(default)]
     #[cfg_attr(feature = "testing", ts(as = "Option<u32>"))]
     pub limit: Limit,
 }
 
-/// A tool call, with where it was made.
+/// A tool call with its turn and session.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]

@@ -1,17 +1,17 @@
-//! What turns have used, added up: by what, of which turns, and the sums.
+//! The usage of turns, grouped: the key of the groups, the filter of the turns, and the sums.
 //!
-//! It must never make an unknown price 0.
+//! It must never turn an unknown price into 0.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Limit, TokenUsage};
 
-/// What usage is added up by.
+/// The key by which usage is grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum UsageBy {
-    /// The turn, which is one request of the host's: its calls one by one are in `TurnRow.attempts`.
+    /// The turn, which is one request of the host: its single calls are in `TurnRow.attempts`.
     Turn,
     /// The session the turn was run in.
     Session,
@@ -23,12 +23,12 @@ pub enum UsageBy {
     Day,
 }
 
-/// Which usage.
+/// The filter of a usage report.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UsageFilter {
-    /// What it is added up by.
+    /// The key of the groups.
     pub by: UsageBy,
     /// Only the turns of a session.
     #[serde(default)]
@@ -42,42 +42,42 @@ pub struct UsageFilter {
     /// Only those of a model.
     #[serde(default)]
     pub model: Option<String>,
-    /// Only those that began then or later: Unix milliseconds.
+    /// Only those that began at this time or later: Unix milliseconds.
     #[serde(default)]
     pub since: Option<i64>,
-    /// Only those that began before: Unix milliseconds.
+    /// Only those that began before this time: Unix milliseconds.
     #[serde(default)]
     pub until: Option<i64>,
-    /// The `next` of the page before: a key.
+    /// The `next` of the previous page: a key.
     #[serde(default)]
     pub after: Option<String>,
-    /// Rows at most: 1 to 1,000. Default 100.
+    /// The limit of rows: 1 to 1,000. Default 100.
     #[serde(default)]
     #[cfg_attr(feature = "testing", ts(as = "Option<u32>"))]
     pub limit: Limit,
 }
 
-/// What was used under one key.
+/// The usage of one group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct UsageRow {
     /// The turn's id, the session's label, the agent, `provider/model`, or the day as `2026-01-31`.
     pub key: String,
-    /// The turns, without compactions.
+    /// The number of turns, without compactions.
     pub turns: u64,
-    /// What they used.
+    /// Their usage.
     pub usage: TokenUsage,
-    /// How many of them estimated a part of it.
+    /// How many of them have a partly estimated usage.
     pub estimated_turns: u64,
-    /// US dollars of the turns whose price is known; null where none is.
+    /// US dollars of the turns with a known price; null where there are none.
     pub cost: Option<f64>,
-    /// The turns whose price is unknown: their cost is not in `cost`.
+    /// The number of turns with an unknown price: their cost is not in `cost`.
     pub unpriced_turns: u64,
-    /// The compactions.
+    /// The number of compactions.
     pub compactions: u64,
-    /// What they used, which is not in `usage`.
+    /// Their usage, which is not in `usage`.
     pub compaction_usage: TokenUsage,
-    /// US dollars of those whose price is known, which are not in `cost`; null where none is.
+    /// US dollars of those with a known price, which are not in `cost`; null where there are none.
     pub compaction_cost: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! Faults: each has its kind and code, delivers the partial text, and ends in bounded time and memory.
+//! Network faults: each has its kind and code, delivers the partial text, and ends in bounded time and memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,7 @@ async fn a_name_that_does_not_exist_is_a_dns_failure() {
 }
 
 #[tokio::test]
-async fn headers_that_never_come_meet_the_header_limit() {
+async fn missing_headers_end_at_the_header_limit() {
     let server =
         Server::start(
             |mut socket| async move { while !read_request(&mut socket).await.is_empty() {} },
@@ -83,7 +83,7 @@ async fn headers_that_never_come_meet_the_header_limit() {
 }
 
 #[tokio::test]
-async fn a_stall_in_mid_stream_meets_the_idle_limit_and_the_partial_text_stays() {
+async fn a_stall_in_mid_stream_ends_at_the_idle_limit_with_the_partial_text() {
     let server = Server::start(|mut socket| async move {
         read_request(&mut socket).await;
         let _ = socket.write_all(unbounded("event: text\ndata: hel\n\n").as_bytes()).await;
@@ -95,7 +95,7 @@ async fn a_stall_in_mid_stream_meets_the_idle_limit_and_the_partial_text_stays()
 }
 
 #[tokio::test]
-async fn pings_for_ever_meet_the_progress_limit() {
+async fn endless_pings_end_at_the_progress_limit() {
     let server = Server::start(|mut socket| async move {
         read_request(&mut socket).await;
         let _ = socket.write_all(unbounded("event: text\ndata: hel\n\n").as_bytes()).await;
@@ -171,7 +171,7 @@ async fn a_cut_between_chunks_or_in_one_is_a_truncated_stream() {
 }
 
 #[tokio::test]
-async fn a_cut_after_the_last_word_of_the_answer_is_success() {
+async fn a_cut_after_the_terminal_event_is_success() {
     let server =
         Server::answering(chunked("event: text\ndata: hi\n\nevent: last\ndata: x\n\n")).await;
     assert_eq!(ask(&chat(&server, "")).await, (Ok(completion()), "hi".to_owned()));
@@ -195,7 +195,7 @@ async fn a_page_or_nothing_instead_of_a_stream_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_json_answer_is_taken_whole() {
+async fn a_json_answer_is_read_whole() {
     let bytes = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
     let server = Server::answering(bytes).await;
     assert_eq!(ask(&chat(&server, "")).await, (Ok(completion()), "{}".to_owned()));
@@ -299,7 +299,7 @@ async fn an_error_whose_body_never_ends_is_classified_by_its_status() {
     let provider = chat(&server, r#","headerTimeoutMs":86400000,"connectTimeoutMs":86400000"#);
     let later = async {
         sent.notified().await;
-        // From here on the clock jumps to the next timer whenever no task has work.
+        // From here on the clock moves to the next timer whenever no task has work.
         tokio::time::pause();
     };
     let ((outcome, _), ()) = tokio::join!(ask(&provider), later);

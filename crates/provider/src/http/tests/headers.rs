@@ -1,4 +1,4 @@
-//! What a request carries: the exact body, the key in its own header, and nothing the caller may not set.
+//! The bytes of a request: the exact body, the key in its own header, and no header that the caller may not set.
 
 use std::sync::{Arc, Mutex};
 

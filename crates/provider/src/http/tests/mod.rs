@@ -1,4 +1,5 @@
-//! The transport against servers with scripted bytes: every fault of docs/rules/faults.md#network-faults that a socket can make.
+//! The transport against servers with scripted bytes: every fault of docs/rules/faults.md#network-faults that a socket can
+//! have.
 
 mod faults;
 mod headers;

@@ -1,4 +1,4 @@
-//! Sequential calls use one connection, also when the last bytes of an answer come late.
+//! Sequential calls use one connection, also when the last bytes of an answer are late.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ async fn sequential_calls_share_a_connection() {
 }
 
 #[tokio::test]
-async fn an_answer_whose_end_comes_late_neither_delays_the_result_nor_costs_the_connection() {
+async fn a_late_end_of_an_answer_neither_delays_the_result_nor_closes_the_connection() {
     let (answered, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (wait, notifier) = (Arc::clone(&answered), Arc::clone(&ended));
     let server = Server::start(move |mut socket| {
@@ -42,7 +42,7 @@ async fn an_answer_whose_end_comes_late_neither_delays_the_result_nor_costs_the_
     .await;
     let provider = chat(&server, "");
     for _ in 0..3 {
-        // The result is here although the answer has not ended.
+        // The result was returned before the answer has ended.
         assert_eq!(ask(&provider).await, (Ok(completion()), "hello".to_owned()));
         answered.notify_one();
         ended.notified().await;
@@ -51,7 +51,7 @@ async fn an_answer_whose_end_comes_late_neither_delays_the_result_nor_costs_the_
     assert_eq!(server.connections(), 1);
 }
 
-/// Lets the connection's task see what the socket already holds; it gives no signal when it is done.
+/// Lets the connection's task read the bytes in the socket; it gives no signal when it has.
 async fn settle() {
     for _ in 0..256 {
         tokio::task::yield_now().await;

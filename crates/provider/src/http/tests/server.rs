@@ -1,4 +1,4 @@
-//! A loopback server with scripted bytes, a tiny wire API, and a sink that records what it gets.
+//! A loopback server with scripted bytes, a tiny wire API, and a sink that records its deltas.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -42,7 +42,7 @@ impl Server {
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
                 counted.fetch_add(1, Ordering::SeqCst);
-                // A small piece must not wait for the client's acknowledgement of the one before.
+                // A small piece must not wait for the acknowledgement of the previous one.
                 socket.set_nodelay(true).unwrap();
                 tokio::spawn(handler(socket));
             }
@@ -50,14 +50,14 @@ impl Server {
         Self { address, connections }
     }
 
-    /// Answers one request per connection with these bytes, then hangs up.
+    /// Answers one request per connection with these bytes, then closes it.
     pub(super) async fn answering(bytes: impl Into<Vec<u8>>) -> Self {
         let bytes: Bytes = bytes.into().into();
         Self::start(move |mut socket| {
             let bytes = bytes.clone();
             async move {
                 read_request(&mut socket).await;
-                // A client that refuses the answer hangs up in the middle.
+                // A client that refuses the answer closes the connection in the middle.
                 let _ = socket.write_all(&bytes).await;
             }
         })
@@ -73,7 +73,7 @@ impl Server {
     }
 }
 
-/// Reads one request; its head and body as text. Empty when the client hung up.
+/// Reads one request; its head and body as text. Empty when the client closed the connection.
 pub(super) async fn read_request(socket: &mut (impl AsyncRead + Unpin)) -> String {
     let mut seen = Vec::new();
     let mut buffer = [0; 4096];
@@ -187,7 +187,7 @@ pub(super) fn completion() -> Completion {
     Completion { stop: Stop::EndTurn, stop_raw: "stop".to_owned(), status: 200 }
 }
 
-/// Keeps the text. Each delta may make the transport wait once.
+/// Collects the text. Each delta may make the transport wait once.
 #[derive(Default)]
 pub(super) struct Captured {
     pub(super) text: Arc<Mutex<String>>,
@@ -247,7 +247,7 @@ pub(super) fn request() -> ModelRequest {
     }
 }
 
-/// One attempt: its outcome and the text it brought.
+/// One attempt: its outcome and the received text.
 pub(super) async fn ask(provider: &HttpProvider) -> (Result<Completion, Failure>, String) {
     let mut sink = Captured::default();
     let outcome = provider.stream(&request(), Some(&credential()), &mut sink).await;
@@ -255,7 +255,7 @@ pub(super) async fn ask(provider: &HttpProvider) -> (Result<Completion, Failure>
     (outcome, text)
 }
 
-/// What matters of a failed attempt: kind, code, status, the word on retrying, and the text it brought.
+/// A failed attempt: kind, code, status, retry hint, and the received text.
 pub(super) type Told = (FailureKind, String, Option<u16>, Option<bool>, String);
 
 pub(super) async fn fails(provider: &HttpProvider) -> Told {

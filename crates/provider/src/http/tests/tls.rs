@@ -55,7 +55,7 @@ async fn https(versions: &'static [&'static rustls::SupportedProtocolVersion]) -
 }
 
 #[tokio::test]
-async fn a_certificate_of_an_unknown_authority_is_refused_for_good() {
+async fn a_certificate_of_an_unknown_authority_is_refused_and_not_retryable() {
     let server = https(rustls::ALL_VERSIONS).await;
     let base = format!("https://localhost:{}", server.address.port());
     let expected =
@@ -64,7 +64,7 @@ async fn a_certificate_of_an_unknown_authority_is_refused_for_good() {
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_name_is_refused_for_good() {
+async fn a_certificate_for_another_name_is_refused_and_not_retryable() {
     let server = https(rustls::ALL_VERSIONS).await;
     let expected =
         (FailureKind::Network, "tls_certificate".to_owned(), None, Some(false), String::new());
@@ -72,7 +72,7 @@ async fn a_certificate_for_another_name_is_refused_for_good() {
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_no_tls_is_refused_for_good() {
+async fn a_server_without_tls_is_refused_and_not_retryable() {
     let server = Server::start(|mut socket| async move {
         let _ = socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         read_request(&mut socket).await;
@@ -96,7 +96,7 @@ async fn a_named_authority_is_trusted_over_tls_1_2_and_1_3() {
 
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the server of a test ends with its runtime")]
-async fn http_2_is_spoken_where_offered_and_calls_share_its_connection() {
+async fn http_2_is_used_where_offered_and_calls_share_its_connection() {
     let acceptor = acceptor(b"h2", rustls::ALL_VERSIONS);
     let server = Server::start(move |socket| {
         let acceptor = acceptor.clone();

@@ -1,4 +1,4 @@
-//! Bedrock's options: where it is, whose keys it gets, and every refusal with its path.
+//! Bedrock's options: its base URL, its keys, and every error with its path.
 
 use secrecy::ExposeSecret as _;
 
@@ -9,7 +9,7 @@ use base::config::Environment;
 
 const ID: &str = "AKIDEXAMPLE";
 
-/// What signs or opens a provider's requests: profile, secret, whether it is a bearer, key id and session token.
+/// The credential of a provider's requests: profile, secret, whether it is a bearer token, key id and session token.
 fn key(set: &ProviderSet, name: &str) -> (String, String, bool, Option<(String, Option<String>)>) {
     let credential = set.credential(name).unwrap().unwrap();
     let aws = credential.aws.as_ref().map(|identity| {

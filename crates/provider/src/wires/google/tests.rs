@@ -1,0 +1,141 @@
+//! Decoding over every recorded case, the project's own streams and every known oddity; encoding by whole bodies.
+
+mod decoding;
+mod encoding;
+mod recordings;
+
+use serde_json::Value;
+
+use super::decode::GoogleDecoder;
+use crate::{BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, ReportedUsage, recorded};
+
+/// A decoded response, built from its deltas.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(super) struct Heard {
+    pub(super) response_id: String,
+    pub(super) model: String,
+    pub(super) blocks: Vec<HeardBlock>,
+    pub(super) usage: Option<ReportedUsage>,
+}
+
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(super) struct HeardBlock {
+    pub(super) kind: &'static str,
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) text: String,
+    pub(super) data: String,
+    pub(super) closed: bool,
+}
+
+impl HeardBlock {
+    /// The signature of the part, wherever it is stored.
+    pub(super) fn signature(&self) -> Option<String> {
+        let of = |json: &str| {
+            let value: Value = serde_json::from_str(json).ok()?;
+            value["thoughtSignature"].as_str().map(str::to_owned)
+        };
+        match self.kind {
+            "thinking" => (!self.data.is_empty()).then(|| self.data.clone()),
+            "opaque" => of(&self.text),
+            _ => of(&self.data),
+        }
+    }
+}
+
+impl Heard {
+    pub(super) fn joined(&self, kind: &str) -> String {
+        self.of(kind).map(|block| block.text.as_str()).collect()
+    }
+
+    pub(super) fn of(&self, kind: &str) -> impl Iterator<Item = &HeardBlock> {
+        self.blocks.iter().filter(move |block| block.kind == kind)
+    }
+
+    /// Each block in a line: `kind text`, `call id name arguments`, a signature after `^`, and `…` if it did not close.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let line = |block: &HeardBlock| {
+            let mut line = match block.kind {
+                "call" => format!("call {} {} {}", block.id, block.name, block.text),
+                kind => format!("{kind} {}", block.text),
+            };
+            if let Some(signature) = block.signature().filter(|_| block.kind != "opaque") {
+                line += &format!(" ^{signature}");
+            }
+            if !block.closed {
+                line.push('…');
+            }
+            line
+        };
+        self.blocks.iter().map(line).collect()
+    }
+
+    fn open(&mut self, index: u32) -> &mut HeardBlock {
+        let block = self.blocks.get_mut(index as usize).expect("a delta for a block never begun");
+        assert!(!block.closed, "a delta for a closed block");
+        block
+    }
+}
+
+impl DeltaSink for Heard {
+    fn delta(&mut self, delta: Delta<'_>) {
+        match delta {
+            Delta::Started { response_id, model } => {
+                assert!(self.blocks.is_empty() && self.usage.is_none(), "a late start");
+                response_id.clone_into(&mut self.response_id);
+                model.clone_into(&mut self.model);
+            }
+            Delta::BlockStart { index, start } => {
+                assert_eq!(index as usize, self.blocks.len(), "blocks begin in order");
+                let (kind, id, name, text) = match start {
+                    BlockStart::Text => ("text", "", "", ""),
+                    BlockStart::Thinking => ("thinking", "", "", ""),
+                    BlockStart::ToolCall { id, name } => ("call", id, name, ""),
+                    BlockStart::Opaque { raw_json } => ("opaque", "", "", raw_json),
+                    BlockStart::RedactedThinking { .. } => panic!("the API has no such block"),
+                };
+                self.blocks.push(HeardBlock {
+                    kind,
+                    id: id.to_owned(),
+                    name: name.to_owned(),
+                    text: text.to_owned(),
+                    ..HeardBlock::default()
+                });
+            }
+            Delta::Text { index, text } | Delta::Thinking { index, text } => {
+                self.open(index).text.push_str(text);
+            }
+            Delta::Arguments { index, json } => self.open(index).text.push_str(json),
+            Delta::ProviderData { index, json } => json.clone_into(&mut self.open(index).data),
+            Delta::Signature { index, signature } => {
+                signature.clone_into(&mut self.open(index).data);
+            }
+            Delta::BlockStop { index } => self.open(index).closed = true,
+            Delta::Usage(usage) => self.usage = Some(usage),
+            Delta::CallIdentity { .. } | Delta::OpaqueJson { .. } | Delta::BecameCall { .. } => {
+                panic!("the API has no such delta")
+            }
+        }
+    }
+}
+
+/// Feeds events as the transport does: until the decoder has ended, then the end.
+pub(super) fn decode<'a>(
+    events: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+) -> (Heard, Result<Completion, Failure>) {
+    let mut heard = Heard::default();
+    let ended = recorded::decode(GoogleDecoder::default(), events, &mut heard);
+    (heard, ended)
+}
+
+/// Feeds the `data` of events without names.
+pub(super) fn stream(data: &[&str]) -> (Heard, Result<Completion, Failure>) {
+    decode(data.iter().map(|data| ("", data.as_bytes())))
+}
+
+/// Decodes a whole body.
+pub(super) fn unary(body: &[u8]) -> (Heard, Result<Completion, Failure>) {
+    let mut heard = Heard::default();
+    let ended = GoogleDecoder::default().unary(body, &mut heard);
+    (heard, ended)
+}

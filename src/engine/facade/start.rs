@@ -1,0 +1,278 @@
+//! Starts runs: checks a context, creates its run, registers it, and spawns its task.
+//!
+//! It must never write or send anything before the context was checked.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use base::telemetry::Instrument as _;
+use futures_util::FutureExt as _;
+
+use super::super::active_run::ActiveRun;
+use super::super::compaction::compactor;
+use super::super::context::offer_recall;
+use super::super::count::{CountParts, count};
+use super::super::drive::{Driver, Fallback, drive};
+use super::super::events::{EventQueue, ReachableRun, RecordKind};
+use super::super::failover::{FallbackChain, fallback_chain};
+use super::super::parts::RunHandles;
+use super::super::providers::ProviderEntry;
+use super::super::recovery;
+use super::super::shared::{JournalMode, engine_closed};
+use super::super::state::{Bounds, RequestTemplate, Run, RunControl};
+use super::engine::Engine;
+use crate::tools::{ToolHost, ToolSet};
+use base::error::{EngineError, ErrorCode};
+use base::telemetry;
+use model::{
+    AgentPhase, AssembledContext, Block, InputError, ModelInfo, RunNames, RunRegistration,
+    RunWarning, StreamEvent, TokenCount,
+};
+use provider::{RequestHost, TurnHeaders};
+use turn::fallback::Plan;
+
+/// The parts that a context names, resolved.
+struct Resolved<'a> {
+    entry: &'a ProviderEntry,
+    model: Arc<ModelInfo>,
+    tool_set: Arc<ToolSet>,
+    headers: TurnHeaders,
+}
+
+/// A run that is ready to start.
+struct PreparedRun {
+    driver: Driver,
+    /// Warnings from before the run.
+    notes: Vec<RunWarning>,
+}
+
+impl Engine {
+    /// Starts a run and returns immediately. `stream_start` is in the queue when this returns, or among the stored events. With
+    /// an aborted `control` the run calls no model. `hook` inspects each request before it is sent.
+    ///
+    /// # Errors
+    /// The engine is closed, the provider or the model is unknown, or a tool's schema does not compile. Nothing is written or
+    /// sent then.
+    pub(crate) fn start(
+        &self,
+        context: AssembledContext,
+        host: Arc<dyn ToolHost>,
+        queue: Arc<EventQueue>,
+        control: Arc<RunControl>,
+        hook: Option<Arc<dyn RequestHost>>,
+    ) -> Result<(), EngineError> {
+        let blank = |block: &Block| block.as_text().is_some_and(|text| text.trim().is_empty());
+        if context.current_message.blocks.iter().all(blank) {
+            // No provider accepts an empty message.
+            return Err(EngineError::context(InputError {
+                path: "currentMessage.content".to_owned(),
+                message: "is empty; pass a text or an image".to_owned(),
+            }));
+        }
+        self.spawn(context, None, RunHandles { host, queue, control, hook })
+    }
+
+    /// Resumes an interrupted turn from its last commit point, as [`Engine::start`] starts a new one. `context` is the turn's
+    /// context with the current tools of the host.
+    ///
+    /// # Errors
+    /// As [`Engine::start`], and `no_ledger`. A turn that cannot be resumed any more is reported in the run's result.
+    pub(crate) fn resume(
+        &self,
+        turn_id: String,
+        context: AssembledContext,
+        handles: RunHandles,
+    ) -> Result<(), EngineError> {
+        recovery::journal_of(&self.shared)?;
+        self.spawn(context, Some(turn_id), handles)
+    }
+
+    /// Counts the tokens of the first call of a run of `context`, with the session's current history: it does not wait for a
+    /// running turn of the session. With `exact` the provider counts, where its API supports that, and `hook` inspects that
+    /// request.
+    ///
+    /// # Errors
+    /// As [`Engine::start`]; of the future: the ledger or the provider failed.
+    pub(crate) fn count_tokens(
+        &self,
+        mut context: AssembledContext,
+        exact: bool,
+        hook: Option<Arc<dyn RequestHost>>,
+    ) -> Result<impl Future<Output = Result<TokenCount, EngineError>> + Send + use<>, EngineError>
+    {
+        self.prepare_tools(&mut context)?;
+        let Resolved { entry, model, tool_set, headers } = self.resolve(&context)?;
+        let template = RequestTemplate::of(&context, headers, hook);
+        let parts = CountParts::new(&self.failover, entry, model, context, tool_set, template);
+        Ok(count(Arc::clone(&self.shared), parts, exact))
+    }
+
+    fn spawn(
+        &self,
+        mut context: AssembledContext,
+        resumed: Option<String>,
+        handles: RunHandles,
+    ) -> Result<(), EngineError> {
+        self.prepare_tools(&mut context)?;
+        let resolved = self.resolve(&context)?;
+        self.shared.guard.admits(&context, &resolved.model)?;
+        let queue = Arc::clone(&handles.queue);
+        let prepared = self.prepare(context, resumed, resolved, handles)?;
+        let PreparedRun { driver, notes } = prepared;
+        let (run, shared) = (&driver.active.run, &self.shared);
+        let reachable =
+            Arc::new(ReachableRun { control: Arc::clone(&run.control), queue: Arc::clone(&queue) });
+        let registration = self.register(run, &queue, &reachable);
+        let ticket =
+            shared.journal.as_ref().map(|_| shared.lanes.queue(&run.context.session_label));
+        queue.phase(AgentPhase::Start, run.started_ms);
+        // Once per run: a resumed run has it among its stored events.
+        if !queue.has_begun() {
+            queue.event(|seq| StreamEvent::StreamStart {
+                run_id: run.context.run_id.clone(),
+                session_label: run.context.session_label.clone(),
+                target: run.context.target.clone(),
+                seq,
+            });
+        }
+        let span = telemetry::run_span(
+            &run.turn_id,
+            &run.context.run_id,
+            &run.context.provider,
+            &run.context.model,
+        );
+        // On the heap before anything wraps it: it is large, and each wrapper would copy it.
+        let driving = Box::pin(drive(driver, ticket, notes)).instrument(span);
+        let task = AssertUnwindSafe(driving).catch_unwind();
+        self.tasks.spawn(async move {
+            if task.await.is_err() {
+                // A panic of the engine must not leave the host waiting: its result promise is rejected.
+                queue.host(
+                    RecordKind::Defect,
+                    "a run ended by a defect of the engine; its turn was not committed",
+                );
+            }
+            queue.stop_storing();
+            drop((reachable, registration));
+        });
+        Ok(())
+    }
+
+    /// Creates the run of a checked context.
+    fn prepare(
+        &self,
+        context: AssembledContext,
+        resumed: Option<String>,
+        resolved: Resolved<'_>,
+        handles: RunHandles,
+    ) -> Result<PreparedRun, EngineError> {
+        let Resolved { entry, model, tool_set, headers } = resolved;
+        let RunHandles { host, queue, control, hook } = handles;
+        let shared = &self.shared;
+        let FallbackChain { targets, candidates, warnings } = fallback_chain(
+            &self.providers,
+            &self.failover,
+            &shared.guard,
+            &context,
+            entry,
+            &model,
+        )?;
+        let pin = context.auth_profile_id.as_deref();
+        let mut fallbacks = Vec::with_capacity(targets.len());
+        for target in targets {
+            let compactor = match &self.compaction {
+                Some(options) => {
+                    let made = compactor(&self.providers, options, &self.failover, &target, pin)?;
+                    Some(Arc::new(made))
+                }
+                None => None,
+            };
+            fallbacks.push(Fallback { target, compactor });
+        }
+        let Some(Fallback { target, compactor }) = fallbacks.first().cloned() else {
+            return Err(EngineError::new(ErrorCode::Internal, "a run has no model to call"));
+        };
+        let sticky = shared.keys.sticky(&context.session_label, &context.provider);
+        let clock = &shared.clock;
+        let tool_timeout = context.tool_timeout_ms.or(self.tool_timeout_ms);
+        let run = Run {
+            resumes: resumed.is_some(),
+            turn_id: resumed.unwrap_or_else(|| clock.new_id()),
+            tool_set,
+            target,
+            plan: Plan::new(candidates, sticky.clone()).waiting_at_most(self.failover.max_wait()),
+            profile: sticky,
+            template: RequestTemplate::of(&context, headers, hook),
+            bounds: Bounds {
+                abort: control.abort_token(),
+                deadline: clock.instant() + Duration::from_millis(context.timeout_ms),
+            },
+            control,
+            started: clock.instant(),
+            started_ms: clock.now_ms(),
+            context,
+        };
+        let driver = Driver {
+            active: ActiveRun { shared: Arc::clone(shared), run, queue },
+            fallbacks,
+            compactor,
+            pruning: self.pruning,
+            host,
+            tool_timeout: tool_timeout.map(Duration::from_millis),
+            recalls: self.recalls(),
+        };
+        Ok(PreparedRun { driver, notes: warnings })
+    }
+
+    /// Registers a run, and its events, with a journal that records turns step by step.
+    fn register(
+        &self,
+        run: &Run,
+        queue: &Arc<EventQueue>,
+        reachable: &Arc<ReachableRun>,
+    ) -> Option<Arc<dyn RunRegistration>> {
+        let shared = &self.shared;
+        let journal = shared.journal.as_ref().filter(|_| shared.mode == JournalMode::Full)?;
+        let names = RunNames {
+            turn_id: run.turn_id.clone(),
+            run_id: run.context.run_id.clone(),
+            session_label: run.context.session_label.clone(),
+            resumes: run.resumes,
+        };
+        let weak: Weak<ReachableRun> = Arc::downgrade(reachable);
+        let registration = journal.register(names, weak)?;
+        if registration.stores_events() {
+            queue.store_with(Arc::clone(&registration));
+        }
+        Some(registration)
+    }
+
+    /// Whether the model gets the tool `recall`.
+    fn recalls(&self) -> bool {
+        let asked = self.compaction.as_ref().is_some_and(|options| options.recall);
+        self.shared.journal.is_some() && asked
+    }
+
+    /// Adds the engine's own tools to those of a context.
+    fn prepare_tools(&self, context: &mut AssembledContext) -> Result<(), EngineError> {
+        if self.recalls() { offer_recall(context) } else { Ok(()) }
+    }
+
+    /// Resolves the names of a context.
+    fn resolve(&self, context: &AssembledContext) -> Result<Resolved<'_>, EngineError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(engine_closed());
+        }
+        let entry = self.providers.named(&context.provider)?;
+        let model =
+            self.providers.model(&context.provider, &context.model, entry.provider.api())?;
+        let tool_set = self
+            .tool_sets
+            .get_or_compile(&context.tools_json, &context.tools)
+            .map_err(EngineError::context)?;
+        let headers = TurnHeaders::check(&context.request.headers).map_err(EngineError::context)?;
+        Ok(Resolved { entry, model, tool_set, headers })
+    }
+}
