@@ -65,7 +65,7 @@ fn open_raw(path: &Path, purpose: Purpose) -> Stored<Connection> {
     };
     // No URI: a path is a path, whatever it begins with.
     let connection = Connection::open_with_flags(path, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-        .map_err(|error| sqlite(&format!("open the ledger `{}`", path.display()), &error))?;
+        .map_err(|error| sqlite(format!("open the ledger `{}`", path.display()), &error))?;
     connection
         .busy_timeout(BUSY_TIMEOUT)
         .map_err(|error| sqlite("set the ledger's busy timeout", &error))?;
@@ -111,7 +111,7 @@ fn identify(connection: &Connection, path: &Path) -> Stored<()> {
         Some(ErrorCode::NotADatabase | ErrorCode::Unknown) => {
             damaged(&format!("the header of the ledger `{}` cannot be read", path.display()))
         }
-        _ => sqlite(&format!("read the ledger `{}`", path.display()), &error),
+        _ => sqlite(format!("read the ledger `{}`", path.display()), &error),
     };
     let application: i32 =
         connection.query_row("PRAGMA application_id", (), |row| row.get(0)).map_err(reading)?;
