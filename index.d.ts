@@ -3300,11 +3300,11 @@ export type LedgerSalvage = {
  */
 path: string, 
 /**
- * Pages that were looked at.
+ * Pages that were read.
  */
 pages: number, 
 /**
- * Rows that a page says it has, and that cannot be read.
+ * Rows that a page counts in its header, and that cannot be read.
  */
 lostRows: number, 
 /**
