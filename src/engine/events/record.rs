@@ -17,7 +17,7 @@ pub(crate) enum RecordKind {
     Reasoning = 1,
     /// The id of the message that the following deltas belong to.
     Message = 2,
-    /// A [`StreamEvent`] as JSON.
+    /// A [`model::StreamEvent`] as JSON.
     Event = 3,
     /// A phase of `onAgentEvent` as JSON.
     Phase = 4,
