@@ -79,8 +79,8 @@ test.skipIf(!canPreload)(
     const report = JSON.parse(child.lines.at(-1) ?? 'null')
     console.log(`${minutes} minutes, ${asked} requests, ${failed} faults: ${child.lines.at(-1)}`)
     expect(report.wrong).toEqual([])
-    expect(report.turns).toBeGreaterThan(minutes * 10)
-    expect(failed).toBeGreaterThan(minutes / 2)
+    expect(report.turns).toBeGreaterThan(minutes * 5)
+    expect(failed).toBeGreaterThan(minutes / 4)
     expect(report.stops.end_turn).toBeGreaterThan(report.turns * 0.8)
     // Caches fill in the first two hours; after four a slope is significant.
     if (minutes >= 240) expect(report.bytesPerHour).toBeLessThan(MIB)

@@ -85,7 +85,7 @@ async function talk(session) {
     } else if (result.stopReason === 'error' && !result.error?.detail.kind) {
       wrong.push(`${marker} failed without a kind`)
     }
-    await wait(5_000 + roll() * 10_000)
+    await wait(30_000 + roll() * 30_000)
   }
 }
 
