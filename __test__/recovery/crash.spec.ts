@@ -84,7 +84,9 @@ test.each(['full', 'final'])(title, { timeout: 180_000 }, async (journal) => {
       unlogged: [],
     })
     // What runs nowhere and has not ended is listed; with `final` nothing is begun before it has ended.
-    const open = await query("SELECT id FROM turns WHERE status = 'streaming' ORDER BY id")
+    const open = await query(
+      'SELECT turn_id AS id FROM runs WHERE ended_at IS NULL AND epoch IS NOT NULL ORDER BY turn_id',
+    )
     const listed = await engine.recover()
     expect(listed.map((turn) => turn.turnId)).toEqual(open.map((row) => row.id))
     if (journal === 'final') expect(listed).toEqual([])
