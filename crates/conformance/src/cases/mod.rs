@@ -1,4 +1,4 @@
-//! The cases, by what they are about. Each is given a fresh store of its own.
+//! The cases, by what they are about. Each is given a fresh store of its own, and uses nothing but that store and its ports.
 
 pub mod cache;
 pub mod commands;

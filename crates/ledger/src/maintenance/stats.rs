@@ -8,7 +8,8 @@ use rusqlite::Connection;
 
 use crate::sqlite::error::Stored;
 use crate::sqlite::fields::{Fields, FromFields};
-use crate::sqlite::{file, schema, sql};
+use crate::sqlite::schema::{self, Stamp};
+use crate::sqlite::{file, sql};
 use model::{BlobCounts, LedgerStats, TokenUsage, TurnCounts};
 
 const TURNS: &str = "SELECT
@@ -54,8 +55,7 @@ impl<'r> FromFields<'r> for Turns {
 pub(crate) fn stats(connection: &Connection, path: &Path) -> Stored<LedgerStats> {
     let doing = "count what is in the ledger";
     let count = |select: &str| sql::one::<u64>(connection, select, (), doing);
-    let select = "SELECT ledger_id, created_at, engine_version FROM schema_meta";
-    let (ledger_id, created_at, engine_version) = sql::one(connection, select, (), doing)?;
+    let Stamp { ledger_id, created_at, engine_version } = schema::stamp_of(connection)?;
     let of_ended = |table: &str| {
         count(&format!(
             "SELECT (SELECT count(*) FROM {table})

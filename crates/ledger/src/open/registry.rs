@@ -144,7 +144,7 @@ fn open_file(
     let watches = (&guard, &reads);
     let connection = connection::open(path, Purpose::Write(options.synchronous))?;
     guard.opened();
-    let ledger_id = schema::ledger_id(&connection)?;
+    let ledger_id = schema::stamp_of(&connection)?.ledger_id;
     // Where a damaged page hides it, a search returns the error; opening does not.
     let unindexed =
         search_indexer::waiting(&connection).is_ok_and(|it| it > search_indexer::WAITING);

@@ -4,8 +4,10 @@
 
 use rusqlite::{Connection, ErrorCode};
 
+use crate::sqlite::checksum::insert_all;
+use crate::sqlite::columns::{columns, list};
 use crate::sqlite::error::{Stored, damaged, sqlite};
-use crate::sqlite::{checksum, functions};
+use crate::sqlite::{functions, sql};
 use base::clock::Clock;
 use model::{StorageError, StorageErrorKind};
 
@@ -63,27 +65,33 @@ fn apply(connection: &Connection, migrations: &[&str]) -> Stored<()> {
         .map_err(|error| sqlite("write the schema's version", &error))
 }
 
+/// The row of `schema_meta`: the ledger's own ULID, and by whom it was made.
+pub(crate) struct Stamp {
+    pub(crate) ledger_id: String,
+    pub(crate) created_at: i64,
+    pub(crate) engine_version: String,
+}
+
+columns!(Stamp { ledger_id, created_at, engine_version });
+
 /// Marks a fresh file as a ledger with an id of its own.
 pub(crate) fn stamp(connection: &Connection, clock: &Clock) -> Stored<()> {
-    connection
-        .execute(
-            &checksum::insert(
-                "schema_meta",
-                &checksum::numbered("ledger_id, created_at, engine_version"),
-            ),
-            (clock.new_id(), clock.now_ms(), env!("CARGO_PKG_VERSION")),
-        )
-        .map_err(|error| sqlite("write the ledger's id", &error))?;
+    let stamp = Stamp {
+        ledger_id: clock.new_id(),
+        created_at: clock.now_ms(),
+        engine_version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let add = insert_all::<Stamp>("schema_meta");
+    sql::insert(connection, &add, &stamp, "write the ledger's id")?;
     connection
         .pragma_update(None, "application_id", APPLICATION_ID)
         .map_err(|error| sqlite("write the ledger's application id", &error))
 }
 
-/// The ledger's own ULID.
-pub(crate) fn ledger_id(connection: &Connection) -> Stored<String> {
-    connection
-        .query_row("SELECT ledger_id FROM schema_meta WHERE id = 1", (), |row| row.get(0))
-        .map_err(|error| sqlite("read the ledger's id", &error))
+/// What [`stamp`] has written.
+pub(crate) fn stamp_of(connection: &Connection) -> Stored<Stamp> {
+    let select = format!("SELECT {} FROM schema_meta WHERE id = 1", list::<Stamp>());
+    sql::one(connection, &select, (), "read the ledger's id")
 }
 
 /// How many migrations the file has seen.
@@ -91,9 +99,8 @@ pub(crate) fn ledger_id(connection: &Connection) -> Stored<String> {
 /// # Errors
 /// `ledger_newer` when it has seen more than this version knows.
 pub(crate) fn version(connection: &Connection) -> Stored<usize> {
-    let version: i64 = connection
-        .query_row("PRAGMA user_version", (), |row| row.get(0))
-        .map_err(|error| sqlite("read the schema's version", &error))?;
+    let version: i64 =
+        sql::one(connection, "PRAGMA user_version", (), "read the schema's version")?;
     usize::try_from(version).map_err(|_| damaged("the schema's version is negative"))
 }
 
