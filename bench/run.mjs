@@ -85,7 +85,7 @@ async function main() {
     wire: options.wire,
     reps,
     missing,
-    lacking: missingTools(),
+    lacking: plan.some(({ id }) => id === 'counts') ? missingTools() : [],
     engineError,
     ledgers: path.dirname(ledgers),
   }

@@ -6,9 +6,10 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 
+/** The turns that each session commits, by how many sessions there are. */
 const TURNS = { 1: 1_000, 64: 100 }
 
-/** Commits `turns` turns in each of `sessions` sessions: a question, an answer with two calls, a result, an answer. */
+/** Commits `turns` turns in each of `sessions` sessions: a question, an answer with two calls, and the last answer. */
 function program(engine, sessions, turns) {
   return `import { createRequire } from 'node:module'
     import fs from 'node:fs'
@@ -16,7 +17,7 @@ function program(engine, sessions, turns) {
     const engine = new AgentEngine({ ledger: { path: process.env.LEDGER } })
     const text = (length) => 'The quick brown fox jumps over the lazy dog. '.repeat(length / 45 + 1).slice(0, length)
     const usage = { inputTokens: 1000, outputTokens: 200, cachedInputTokens: 900, cacheWriteTokens: 100, reasoningTokens: 0, totalTokens: 1200 }
-    const message = (id, role, content, sequence, more) => ({ id, role, content, sequence, createdAt: 1780000000000 + sequence, ...more })
+    const message = (id, role, content, sequence) => ({ id, role, content, sequence, createdAt: 1780000000000 + sequence })
     const call = (id, sequence, messageId, toolName, params) => ({ id, toolName, params, result: text(600), status: 'completed', startedAt: 1, completedAt: 2, sequence, messageId })
     const times = []
     async function session(label, turns) {

@@ -1,5 +1,5 @@
-// What a call costs in counts that no noise moves: instructions, system calls, bytes written to the ledger's log.
-// It must never time anything, and must say which of its tools is missing instead of leaving a row empty without a word.
+// What a call costs in counts that do not depend on the machine's load: instructions, system calls, bytes written to the ledger's log.
+// It must never time anything, and must report which of its tools is missing.
 
 import { spawnSync } from 'node:child_process'
 import fs from 'node:fs'

@@ -22,8 +22,7 @@ const COMMIT = 0.2
 /**
  * A workload: `args` go to the harness, `floor` is the napi floor it is held against, `rows` are the lines of the table.
  * A row's `floorWas` is what that floor took on the reference machine: an absolute target is scaled by how much slower it
- * is here. A target is `ratio` (times the floor), `plus` (over the floor), `max` or `min`
- * (absolute).
+ * is here. A target is `ratio` (times the floor), `plus` (over the floor), or `max` or `min` (absolute).
  */
 export const PLAN = [
   {
