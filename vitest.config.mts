@@ -15,6 +15,7 @@ const everyNode = [
   'ledger/rows',
   'node/bad-input',
   'node/exports',
+  'node/given-histories',
   'node/hostile-values',
   'node/lifecycle',
   'node/throwing-callbacks',
