@@ -1,4 +1,4 @@
-//! A compaction that a host asks for, for JavaScript: its arguments, its answer through the hub, its cancellation.
+//! Manual compaction for JavaScript: the arguments, the answer through the hub, the cancellation.
 //!
 //! It must never decide what is compacted.
 
@@ -61,7 +61,7 @@ impl NativeEngine {
         Ok(())
     }
 
-    /// Ends the compaction of request `id`, which then writes nothing.
+    /// Cancels the compaction of request `id`, which then writes nothing.
     #[napi(catch_unwind)]
     pub fn cancel_compaction(&self, id: u32) {
         let running = self.compactions.lock().unwrap_or_else(PoisonError::into_inner);

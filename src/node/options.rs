@@ -1,4 +1,4 @@
-//! The options of an engine, as JSON has them.
+//! The options of an engine, read from JSON.
 //!
 //! It must never accept an unknown field.
 
@@ -35,7 +35,7 @@ pub(super) struct Options<'a> {
     pub(super) pruning: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) budgets: Option<&'a RawValue>,
-    /// What `lib/engine/options.ts` takes out before the rest crosses: named here so that an error lists every option.
+    /// The options that `lib/engine/options.ts` handles in JavaScript: listed here so that an error names every option.
     #[serde(default)]
     #[expect(dead_code, reason = "only its name matters")]
     pub(super) on_request: Option<IgnoredAny>,

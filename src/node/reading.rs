@@ -1,4 +1,4 @@
-//! The ledger's reads and its sessions' names for JavaScript: what each method is given, checked field by field.
+//! The ledger's reads and session names for JavaScript: the arguments of each method, checked field by field.
 //!
 //! It must never read or write on the JavaScript thread.
 
@@ -123,13 +123,13 @@ fn checked<T: DeserializeOwned>(args: &str) -> Checked<T> {
     })
 }
 
-/// A label as docs/rules/sessions-and-ledger.md#labels wants it.
+/// A label, checked by docs/rules/sessions-and-ledger.md#labels.
 fn label(path: &str, label: &str) -> Checked<String> {
     session_label(path, label).map_err(|error| EngineError::at(ErrorCode::InvalidLabel, error))
 }
 
 impl NativeEngine {
-    /// The methods of the ledger that are lists or names.
+    /// The methods of the ledger for lists and session names.
     pub(super) fn ask_more(
         &self,
         id: u32,
@@ -231,7 +231,7 @@ impl NativeEngine {
                 let main = match options.main_session_label {
                     Some(main) => Some(label("options.mainSessionLabel", &main)?),
                     None => {
-                        // The usual label has to be one too.
+                        // The default label must be valid too.
                         label("id", &format!("agent:{persona}:main"))?;
                         None
                     }

@@ -1,6 +1,6 @@
-//! Interrupted turns for JavaScript: listing, going on, closing.
+//! Interrupted turns for JavaScript: lists, resumes and discards them.
 //!
-//! It must never decide what becomes of a turn, or read on the JavaScript thread.
+//! It must never decide the outcome of a turn, or read on the JavaScript thread.
 
 use std::sync::Arc;
 
@@ -20,26 +20,26 @@ impl NativeEngine {
         self.answer(id, async move { json(&engine.recover().await?) });
     }
 
-    /// The kept context of an interrupted turn as JSON; answers request `id`.
+    /// The stored context of an interrupted turn as JSON; answers request `id`.
     #[napi(catch_unwind)]
     pub fn interrupted_context(&self, id: u32, turn: String) {
         let engine = Arc::clone(self.engine());
         self.answer(id, async move { engine.interrupted_context(&turn).await });
     }
 
-    /// Goes on with an interrupted turn as run number `run`, after its event `told`; otherwise as `run`.
+    /// Resumes an interrupted turn as run number `run`, after its event number `delivered`; the other arguments are those of `run`.
     #[napi(catch_unwind)]
     pub fn resume(
         &self,
         run: u32,
         turn: String,
-        told: u32,
+        delivered: u32,
         context: String,
         aborted: bool,
         hooked: bool,
     ) -> Result<()> {
         self.hub().expect_drain();
-        let resumed = Some((turn, u64::from(told)));
+        let resumed = Some((turn, u64::from(delivered)));
         self.start(run, resumed, &context, aborted, hooked).map_err(|error| js_error(&error))
     }
 

@@ -59,7 +59,7 @@ impl PlayedRun {
         Self { run, registration }
     }
 
-    /// Emits a piece of text of message `m`, and returns it as a follower gets it.
+    /// Emits a piece of text of message `m`, and returns it as a follower receives it.
     pub fn emit(&self, text: &str, urgent: bool) -> String {
         let message_id = Some(Arc::from("m"));
         let seq = self.push(RunEventKind::Token, message_id, |_| text.to_owned());

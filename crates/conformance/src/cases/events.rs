@@ -1,4 +1,4 @@
-//! The events of runs: what a follower has seen stays true, whatever becomes of the process that ran.
+//! The events of runs: delivered events are never withdrawn, even if the process of the run ends.
 
 use crate::live_run::{PlayedRun, error_event, json};
 use crate::store::{Fixture, ProcessEnd};
