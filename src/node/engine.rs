@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::answers::RequestAnswers;
 use super::backend;
 use super::errors::js_error;
+use super::given_histories::{CrossingContext, GivenHistories, KnownHistory};
 use super::hub::{HubCore, NativeHub, RunEntry};
 use super::key_host::{JsKeyHost, KeyAnswers};
 use super::options::{JournalName, Options};
@@ -26,8 +27,8 @@ use base::config::Environment;
 use base::error::{EngineError, ErrorCode};
 use base::telemetry;
 use model::{
-    AssembledContext, Catalogue, Defaults, InputError, LedgerPorts, ModelDeclaration, ModelFilter,
-    ModelInfo, input_error, parse_context, repair_surrogates, typed,
+    Catalogue, InputError, LedgerPorts, ModelDeclaration, ModelFilter, ModelInfo, input_error,
+    typed,
 };
 use napi::Result;
 use napi_derive::napi;
@@ -45,12 +46,13 @@ pub struct NativeEngine {
     tasks: Tasks,
     pub(super) ledger: Option<LedgerPorts>,
     scripted: HashMap<String, Arc<ScriptedProvider>>,
-    clock: Clock,
+    pub(super) clock: Clock,
     pub(super) compactions: Compactions,
     pub(super) followers: Followers,
     keys: Arc<KeyAnswers>,
     /// Requests of compactions and counts to `onRequest`.
     request_hooks: Arc<RequestAnswers>,
+    pub(super) given: GivenHistories,
 }
 
 impl NativeEngine {
@@ -176,20 +178,8 @@ impl NativeEngine {
             followers: followers(),
             keys: answers,
             request_hooks: Arc::default(),
+            given: GivenHistories::default(),
         })
-    }
-
-    /// Reads a context. A lone surrogate of a JavaScript string becomes U+FFFD.
-    pub(super) fn context(&self, json: &str) -> std::result::Result<AssembledContext, EngineError> {
-        let repaired = repair_surrogates(json.as_bytes());
-        let json = std::str::from_utf8(&repaired).unwrap_or(json);
-        self.with_defaults(|defaults| parse_context(json, defaults)).map_err(EngineError::context)
-    }
-
-    /// Parses input of the host; missing ids and times are set by the engine's clock.
-    pub(super) fn with_defaults<T>(&self, read: impl FnOnce(&mut Defaults<'_>) -> T) -> T {
-        let mut new_id = || self.clock.new_id();
-        read(&mut Defaults { new_id: &mut new_id, now_ms: self.clock.now_ms() })
     }
 
     /// The request hook of JavaScript's request `id`, if it has an `onRequest`.
@@ -209,16 +199,17 @@ impl NativeEngine {
         self.tasks.spawn(async move { reply(&hub, id, work.await) });
     }
 
-    /// Starts a run, of a new turn or of one that was interrupted.
+    /// Starts a run, of a new turn or of one that was interrupted. Returns the number of its history; `None` where the
+    /// beginning of the history is not there any more, and nothing was started.
     pub(super) fn start(
         &self,
         run: u32,
         resumed: Option<(String, u64)>,
-        context: &str,
+        crossing: &CrossingContext,
         aborted: bool,
         hooked: bool,
-    ) -> std::result::Result<(), EngineError> {
-        let context = self.context(context)?;
+    ) -> std::result::Result<Option<u32>, EngineError> {
+        let Some((context, history)) = self.read(crossing)? else { return Ok(None) };
         let notify = Arc::clone(&self.hub) as Arc<dyn Notify>;
         let queue = EventQueue::new(run, context.coalesce, notify);
         let answers = Arc::new(ToolAnswers::default());
@@ -244,7 +235,7 @@ impl NativeEngine {
             }
         }
         self.hub.add_run(run, RunEntry { queue, control, answers, request_hooks });
-        Ok(())
+        Ok(Some(self.store_history(history)))
     }
 }
 
@@ -256,13 +247,28 @@ impl NativeEngine {
         Self::build(hub, &options, keys).map_err(|error| js_error(&error))
     }
 
-    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`. `aborted`: its signal is aborted already.
-    /// `hooked`: it has an `onRequest`. The caller drains the hub before it returns to the event loop, even if this throws, so
-    /// that the start of a run needs no wake.
+    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`, whose history begins with `known`. `aborted`:
+    /// its signal is aborted already. `hooked`: it has an `onRequest`. Returns the number of the whole history, 0 for none, or
+    /// null where `known` is not stored any more: then nothing was started, and the caller must pass the whole history. The
+    /// caller drains the hub before it returns to the event loop, even if this throws, so that the start of a run needs no wake.
     #[napi(catch_unwind)]
-    pub fn run(&self, run: u32, context: String, aborted: bool, hooked: bool) -> Result<()> {
+    pub fn run(
+        &self,
+        run: u32,
+        context: String,
+        known: Option<KnownHistory>,
+        aborted: bool,
+        hooked: bool,
+    ) -> Result<Option<u32>> {
         self.hub.expect_drain();
-        self.start(run, None, &context, aborted, hooked).map_err(|error| js_error(&error))
+        let crossing = CrossingContext { json: context, known };
+        self.start(run, None, &crossing, aborted, hooked).map_err(|error| js_error(&error))
+    }
+
+    /// A history of this number is not named again.
+    #[napi(catch_unwind)]
+    pub fn forget_history(&self, number: u32) {
+        self.given.forget(number);
     }
 
     /// The models of the catalogue that match `filter`, the JSON of a `ModelFilter`: a JSON array.
@@ -292,20 +298,28 @@ impl NativeEngine {
     }
 
     /// Counts the tokens that a context would send, and answers request `id`. An invalid context is thrown.
-    /// `hooked`: it has an `onRequest`.
+    /// `hooked`: it has an `onRequest`. `known` and the returned number are those of [`Self::run`].
     #[napi(catch_unwind)]
-    pub fn count_tokens(&self, id: u32, context: String, exact: bool, hooked: bool) -> Result<()> {
+    pub fn count_tokens(
+        &self,
+        id: u32,
+        context: String,
+        known: Option<KnownHistory>,
+        exact: bool,
+        hooked: bool,
+    ) -> Result<Option<u32>> {
+        let crossing = CrossingContext { json: context, known };
+        let read = self.read(&crossing).map_err(|error| js_error(&error))?;
+        let Some((context, history)) = read else { return Ok(None) };
         let host = self.request_host(id, hooked);
-        let counting = self
-            .context(&context)
-            .and_then(|context| self.engine.count_tokens(context, exact, host))
-            .map_err(|error| js_error(&error))?;
+        let counting =
+            self.engine.count_tokens(context, exact, host).map_err(|error| js_error(&error))?;
         let hub = Arc::clone(&self.hub);
         self.tasks.spawn(async move {
             let counted = counting.await.and_then(|count| json(&count));
             reply(&hub, id, counted);
         });
-        Ok(())
+        Ok(Some(self.store_history(history)))
     }
 
     /// Answers key request `number`: the key and its expiry, or why there is none.
@@ -359,6 +373,7 @@ impl NativeEngine {
         engine.refuse_runs();
         // Earlier requests to the ledger are answered first. The task that waits for them is not counted among them.
         let (asked, followers) = (self.tasks.clone(), Arc::clone(&self.followers));
+        self.given.clear();
         self.tasks.sibling().spawn(async move {
             engine.close().await;
             end_all(&followers);

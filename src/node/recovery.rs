@@ -9,7 +9,18 @@ use napi_derive::napi;
 
 use super::engine::NativeEngine;
 use super::errors::js_error;
+use super::given_histories::{CrossingContext, KnownHistory};
 use super::reply::json;
+
+/// Where an interrupted turn goes on.
+/// @internal
+#[napi(object)]
+pub struct ResumePoint {
+    /// Its id.
+    pub turn: String,
+    /// The number of its newest stored event; 0 for none.
+    pub last_event: u32,
+}
 
 #[napi]
 impl NativeEngine {
@@ -27,20 +38,21 @@ impl NativeEngine {
         self.answer(id, async move { engine.interrupted_context(&turn).await });
     }
 
-    /// Resumes an interrupted turn as run number `run`, after its event number `delivered`; the other arguments are those of `run`.
+    /// Resumes an interrupted turn as run number `run`, after the last event of `from`; the other arguments are those of `run`.
     #[napi(catch_unwind)]
     pub fn resume(
         &self,
         run: u32,
-        turn: String,
-        delivered: u32,
+        from: ResumePoint,
         context: String,
+        known: Option<KnownHistory>,
         aborted: bool,
         hooked: bool,
-    ) -> Result<()> {
+    ) -> Result<Option<u32>> {
         self.hub().expect_drain();
-        let resumed = Some((turn, u64::from(delivered)));
-        self.start(run, resumed, &context, aborted, hooked).map_err(|error| js_error(&error))
+        let resumed = Some((from.turn, u64::from(from.last_event)));
+        let crossing = CrossingContext { json: context, known };
+        self.start(run, resumed, &crossing, aborted, hooked).map_err(|error| js_error(&error))
     }
 
     /// Closes an interrupted turn as failed; answers request `id`.

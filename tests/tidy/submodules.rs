@@ -17,14 +17,14 @@ fn tables() -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
 }
 
 #[test]
-fn an_inner_module_uses_only_the_inner_modules_it_may() {
+fn a_submodule_uses_only_the_submodules_it_may() {
     let uses = uses();
     let mut bad = Vec::new();
     for (module, may) in tables() {
         let inner = |path: &Path| (path.first() == Some(&module)).then(|| path.get(1).cloned())?;
         let mut seen = BTreeSet::new();
-        for (module, targets) in &uses {
-            let Some(from) = inner(module) else { continue };
+        for (user, targets) in &uses {
+            let Some(from) = inner(user) else { continue };
             seen.insert(from.clone());
             let Some(allowed) = may.get(&from) else {
                 bad.push(format!("give `{from}` a row under \"Submodules of `{module}`\""));
@@ -35,7 +35,7 @@ fn an_inner_module_uses_only_the_inner_modules_it_may() {
                     && to != from
                     && !allowed.contains(&to)
                 {
-                    let (file, target) = (module.join("/"), target.join("/"));
+                    let (file, target) = (user.join("/"), target.join("/"));
                     bad.push(format!("src/{file}: `{from}` may not use `{to}` (`{target}`)"));
                 }
             }
@@ -49,7 +49,7 @@ fn an_inner_module_uses_only_the_inner_modules_it_may() {
 }
 
 #[test]
-fn inner_modules_are_used_one_way_only() {
+fn submodules_are_used_one_way_only() {
     let mut bad = Vec::new();
     for (module, may) in tables() {
         let graph: BTreeMap<Path, BTreeSet<Path>> = may
@@ -62,7 +62,7 @@ fn inner_modules_are_used_one_way_only() {
 }
 
 #[test]
-fn a_mod_file_of_a_module_with_inner_modules_only_re_exports_names() {
+fn a_mod_file_of_a_module_with_submodules_only_re_exports_names() {
     let modules = tables();
     let mut bad = Vec::new();
     for source in sources().iter().filter(|source| modules.contains_key(&source.module)) {
