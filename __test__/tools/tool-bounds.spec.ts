@@ -43,7 +43,7 @@ test('the two ends of a text of 30 million characters are stored, and the rest i
   // The caller has its own whole object.
   expect(result.toolCalls[0]?.result).toBe(text)
   expect(stored).toMatch(
-    /^beginx+\n\[… \d+ of 30000008 characters were cut here: of one result 4194304 characters of JSON are kept …\]\nx+end$/,
+    /^beginx+\n\[… \d+ of 30000008 characters were cut here: of one result 4194304 characters of JSON are stored …\]\nx+end$/,
   )
   expect(String(stored).length).toBeLessThanOrEqual(MAX_RESULT)
   expect(String(stored).length).toBeGreaterThan(MAX_RESULT - 1_000)

@@ -33,7 +33,7 @@ const TOOLS = [
         if (call === 'fsync' || call === 'fdatasync') counts.fsyncs += 1
         if (call === 'pwrite64' && line.includes('-wal>')) {
           counts.logWrites += 1
-          // What is asked for: a call that another thread interrupts has its result on a line of its own.
+          // The requested system calls: a call that another thread interrupts has its result on a line of its own.
           counts.logBytes += Number(/, (\d+), \d+(?:\)| <unfinished)/.exec(line)?.[1] ?? 0)
         }
       }

@@ -36,7 +36,7 @@ function readResumption(
   const changes: Fields = {}
   for (const [field, value] of Object.entries(readFields(options, 'options', 'invalid_context'))) {
     if (!CHANGES.includes(field)) {
-      throw refusal('invalid_context', field, 'cannot be changed; a turn goes on as it began')
+      throw refusal('invalid_context', field, 'cannot be changed when a turn is resumed')
     }
     if (value !== undefined) changes[field] = value
   }

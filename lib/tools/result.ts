@@ -11,7 +11,7 @@ const LIMIT = MAX_RESULT - 256
 const MAX_IMAGES = 32 * 1024 * 1024
 /** Blocks of one result. */
 const MAX_BLOCKS = 10_000
-const BOUND = `of one result ${MAX_RESULT} characters of JSON are kept`
+const BOUND = `of one result ${MAX_RESULT} characters of JSON are stored`
 
 interface TextBlock {
   type: 'text'

@@ -372,12 +372,12 @@ impl NativeEngine {
             (Arc::clone(&self.engine), self.ledger.clone(), Arc::clone(&self.hub));
         engine.refuse_runs();
         // Earlier requests to the ledger are answered first. The task that waits for them is not counted among them.
-        let (asked, followers) = (self.tasks.clone(), Arc::clone(&self.followers));
+        let (earlier, followers) = (self.tasks.clone(), Arc::clone(&self.followers));
         self.given.clear();
         self.tasks.sibling().spawn(async move {
             engine.close().await;
             end_all(&followers);
-            asked.finished().await;
+            earlier.finished().await;
             engine.disconnect();
             let closed = match ledger {
                 Some(ledger) => ledger.admin.close().await,

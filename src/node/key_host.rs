@@ -31,12 +31,12 @@ pub(super) struct JsKeyHost {
 }
 
 /// Removes a request when its answer is no longer needed.
-struct Asked {
+struct PendingRequest {
     answers: Arc<KeyAnswers>,
     number: u32,
 }
 
-impl Drop for Asked {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         drop(self.answers.take(self.number));
     }
@@ -45,13 +45,13 @@ impl Drop for Asked {
 impl KeyHost for JsKeyHost {
     fn key(&self, profile: u32, refused: bool) -> KeyFuture {
         let (number, answer) = self.answers.expect();
-        let asked = Asked { answers: Arc::clone(&self.answers), number };
+        let pending = PendingRequest { answers: Arc::clone(&self.answers), number };
         if let Some(hub) = self.hub.upgrade() {
             let question = Question { keys: self.keys, number, profile, refused };
             hub.reply(&serde_json::to_string(&question).unwrap_or_default());
         }
         Box::pin(async move {
-            let _asked = asked;
+            let _pending = pending;
             answer.await.unwrap_or_else(|_| Err("its host is gone".to_owned()))
         })
     }

@@ -91,7 +91,7 @@ impl NativeEngine {
     /// Calls a method of the ledger and answers request `id`. A wrong argument is thrown here.
     #[napi(catch_unwind)]
     pub fn ledger(&self, id: u32, method: String, args: String) -> Result<()> {
-        self.ask(id, &method, &args).map_err(|error| js_error(&error))
+        self.call(id, &method, &args).map_err(|error| js_error(&error))
     }
 }
 
@@ -114,7 +114,7 @@ impl NativeHub {
 }
 
 impl NativeEngine {
-    fn ask(&self, id: u32, method: &str, args: &str) -> std::result::Result<(), EngineError> {
+    fn call(&self, id: u32, method: &str, args: &str) -> std::result::Result<(), EngineError> {
         // As in a context, a lone surrogate becomes U+FFFD, so that stored texts are found again.
         let repaired = repair_surrogates(args.as_bytes());
         let args = std::str::from_utf8(&repaired).unwrap_or(args);
@@ -175,7 +175,7 @@ impl NativeEngine {
                 });
             }
             "writeTurn" => self.write_turn(id, ledger, args)?,
-            other => self.ask_more(id, ledger, other, args)?,
+            other => self.call_list(id, ledger, other, args)?,
         }
         Ok(())
     }

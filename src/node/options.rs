@@ -80,12 +80,12 @@ pub(super) enum SynchronousName {
 #[serde(untagged, expecting = "false, or an object of `keepMs` and `keepTurns`")]
 pub(super) enum EventFields {
     Switch(bool),
-    Keep(KeepFields),
+    Retain(RetentionFields),
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct KeepFields {
+pub(super) struct RetentionFields {
     #[serde(default)]
     keep_ms: Option<u64>,
     #[serde(default)]
@@ -100,11 +100,11 @@ impl EventFields {
         match fields {
             None | Some(Self::Switch(true)) => Ok(Some(retention)),
             Some(Self::Switch(false)) => Ok(None),
-            Some(Self::Keep(KeepFields { keep_turns: Some(0), .. })) => Err(InputError {
+            Some(Self::Retain(RetentionFields { keep_turns: Some(0), .. })) => Err(InputError {
                 path: "ledger.events.keepTurns".to_owned(),
-                message: "`0` keeps nothing; pass at least 1, or `events: false`".to_owned(),
+                message: "`0` stores nothing; pass at least 1, or `events: false`".to_owned(),
             }),
-            Some(Self::Keep(KeepFields { keep_ms, keep_turns })) => Ok(Some(Retention {
+            Some(Self::Retain(RetentionFields { keep_ms, keep_turns })) => Ok(Some(Retention {
                 age: keep_ms.map_or(retention.age, Duration::from_millis),
                 turns: keep_turns,
             })),

@@ -130,7 +130,7 @@ fn label(path: &str, label: &str) -> Checked<String> {
 
 impl NativeEngine {
     /// The methods of the ledger for lists and session names.
-    pub(super) fn ask_more(
+    pub(super) fn call_list(
         &self,
         id: u32,
         ledger: LedgerPorts,
@@ -173,12 +173,12 @@ impl NativeEngine {
                 let Filtered::<ToolCallFilter> { filter } = checked(args)?;
                 self.answer(id, async move { json(&ledger.read.tool_calls(filter).await?) });
             }
-            other => self.ask_of_names(id, ledger, other, args)?,
+            other => self.call_name(id, ledger, other, args)?,
         }
         Ok(())
     }
 
-    fn ask_of_names(&self, id: u32, ledger: LedgerPorts, method: &str, args: &str) -> Checked<()> {
+    fn call_name(&self, id: u32, ledger: LedgerPorts, method: &str, args: &str) -> Checked<()> {
         match method {
             "fork" => {
                 let Fork { turn_id, options: ForkOptions { label: name, at_tool_call } } =

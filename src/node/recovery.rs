@@ -12,7 +12,7 @@ use super::errors::js_error;
 use super::given_histories::{CrossingContext, KnownHistory};
 use super::reply::json;
 
-/// Where an interrupted turn goes on.
+/// The position from which an interrupted turn is resumed.
 /// @internal
 #[napi(object)]
 pub struct ResumePoint {

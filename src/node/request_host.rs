@@ -36,12 +36,12 @@ pub(super) struct JsRequestHost {
 }
 
 /// Removes a request when its answer is no longer needed.
-struct Asked {
+struct PendingRequest {
     answers: Arc<RequestAnswers>,
     number: u32,
 }
 
-impl Drop for Asked {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         drop(self.answers.take(self.number));
     }
@@ -50,7 +50,7 @@ impl Drop for Asked {
 impl RequestHost for JsRequestHost {
     fn inspect(&self, request: &OutgoingRequest<'_>) -> Inspected {
         let (number, answer) = self.answers.expect();
-        let asked = Asked { answers: Arc::clone(&self.answers), number };
+        let pending = PendingRequest { answers: Arc::clone(&self.answers), number };
         let hook = match &self.asker {
             Asker::Run(_) => None,
             Asker::Request(_, id) => Some(*id),
@@ -69,7 +69,7 @@ impl RequestHost for JsRequestHost {
             },
         }
         Box::pin(async move {
-            let _asked = asked;
+            let _pending = pending;
             answer.await.unwrap_or_else(|_| Err("its host is gone".to_owned()))
         })
     }

@@ -104,7 +104,7 @@ impl Drop for Outstanding<'_> {
 impl JsToolHost {
     /// Sends a request and waits for its answer. The caller cancels it by dropping this future; `tools` decides how a
     /// cancelled call ends.
-    async fn ask(self, invocation: Invocation, reconcile: bool) -> Returned {
+    async fn request(self, invocation: Invocation, reconcile: bool) -> Returned {
         let Ok(arguments) = serde_json::from_str::<&RawValue>(&invocation.arguments_json) else {
             return failed("the arguments are not JSON");
         };
@@ -129,13 +129,13 @@ impl JsToolHost {
 impl ToolHost for JsToolHost {
     fn execute(&self, invocation: Invocation, _cancel: CancellationToken) -> ToolFuture {
         let host = self.clone();
-        Box::pin(async move { host.ask(invocation, false).await.answer })
+        Box::pin(async move { host.request(invocation, false).await.answer })
     }
 
     fn reconcile(&self, invocation: Invocation, _cancel: CancellationToken) -> ReconcileFuture {
         let host = self.clone();
         Box::pin(async move {
-            let returned = host.ask(invocation, true).await;
+            let returned = host.request(invocation, true).await;
             match returned.outcome {
                 Some(Outcome::Done) => Reconciled::Done(returned.answer),
                 Some(Outcome::NotDone) => Reconciled::NotDone,

@@ -51,7 +51,7 @@ pub(crate) trait ToolHost: Send + Sync {
     /// it is discarded.
     fn execute(&self, invocation: Invocation, cancel: CancellationToken) -> ToolFuture;
 
-    /// Asks the tool for the outcome of a call that was started before a crash, by its idempotency key.
+    /// Requests the outcome of a call that was started before a crash, by its idempotency key.
     fn reconcile(&self, invocation: Invocation, cancel: CancellationToken) -> ReconcileFuture {
         drop((invocation, cancel));
         Box::pin(std::future::ready(Reconciled::Unknown))

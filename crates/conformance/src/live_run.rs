@@ -35,7 +35,7 @@ impl PlayedRun {
         Self::registered(ledger, turn, 1, false)
     }
 
-    /// A run that resumes `turn`, whose events go on after number `last`.
+    /// A run that resumes `turn`, whose events continue after number `last`.
     pub fn resuming(ledger: &LedgerPorts, turn: &TurnEnd, last: u64) -> Self {
         Self::registered(ledger, turn, last + 1, true)
     }

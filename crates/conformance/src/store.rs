@@ -19,7 +19,7 @@ pub enum ProcessEnd {
     Killed,
 }
 
-/// A store of one case. Its clock stands at [`crate::turns::NOW`] until the case sets it forward.
+/// A store of one case. Its clock shows [`crate::turns::NOW`] until the case sets it forward.
 pub trait Store {
     /// The ports of the current process.
     fn ports(&self) -> LedgerPorts;

@@ -344,7 +344,7 @@ impl Memory {
         known: Option<&str>,
     ) -> (HistoryBase, Vec<(String, bool)>) {
         let context = self.context(head);
-        // No reader goes on from a kept turn: the summary is before it, and that is not what the reader had.
+        // No reader continues from a kept turn: the summary is before it, and that is not what the reader had.
         let found = context.iter().position(|(id, kept)| Some(id.as_str()) == known && !kept);
         match found {
             Some(index) => {
