@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// `npm run bench`: our engine beside the floors and its peers, in one interleaved run, as one table against docs/rules/performance.md.
+// `npm run bench`: our engine, the floors and its peers in one interleaved run, as one table with the targets of docs/rules/performance.md.
 // It must never run as a test, and never print a figure without the load it was measured under.
 
 import { spawnSync } from 'node:child_process'

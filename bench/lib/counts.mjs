@@ -1,4 +1,4 @@
-// What a call costs in counts that do not depend on the machine's load: instructions, system calls, bytes written to the ledger's log.
+// The cost of a call in counts that do not depend on the machine's load: instructions, system calls, bytes written to the ledger's log.
 // It must never time anything, and must report which of its tools is missing.
 
 import { spawnSync } from 'node:child_process'

@@ -70,7 +70,7 @@ impl RequestHost for JsRequestHost {
         }
         Box::pin(async move {
             let _pending = pending;
-            answer.await.unwrap_or_else(|_| Err("its host is gone".to_owned()))
+            answer.await.unwrap_or_else(|_| Err("its JavaScript environment has ended".to_owned()))
         })
     }
 }

@@ -122,7 +122,7 @@ impl JsToolHost {
         self.queue.host(RecordKind::Tool, &json);
         let answer = answer.await;
         outstanding.answered = answer.is_ok();
-        answer.unwrap_or_else(|_| failed("the tool's host is gone"))
+        answer.unwrap_or_else(|_| failed("the tool's JavaScript environment has ended"))
     }
 }
 

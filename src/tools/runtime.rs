@@ -166,7 +166,7 @@ pub(crate) async fn run_call(
         permit = ticket.admitted() => permit,
     };
     if !begin.await {
-        return CallEnd::failed(Ending::NotStarted, "Not run: the run is over.");
+        return CallEnd::failed(Ending::NotStarted, "Not run: the run has ended.");
     }
     if first == First::Reconcile
         && let Some(end) = reconciled(host, invocation.clone(), limits, abort).await
