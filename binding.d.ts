@@ -117,7 +117,7 @@ export interface KnownHistory {
 }
 
 /**
- * Where an interrupted turn goes on.
+ * The position from which an interrupted turn is resumed.
  * @internal
  */
 export interface ResumePoint {
