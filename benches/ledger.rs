@@ -33,6 +33,7 @@ use tokio::runtime::Runtime;
 
 fn main() {
     println!("load average {}", std::fs::read_to_string("/proc/loadavg").unwrap_or_default());
+    log_per_turn();
     size();
     divan::main();
 }
@@ -426,6 +427,33 @@ fn fork_a_turn(bencher: divan::Bencher<'_, '_>) {
     let (ledger, [_, head]) = thread(folder.path(), &runtime, 1_000);
     let head = head.unwrap();
     bencher.bench_local(|| runtime.block_on(ledger.fork(&head, None)).unwrap());
+}
+
+/// Bytes of the log that a turn adds, before the log is folded into the file for the first time.
+fn log_per_turn() {
+    const TURNS: u64 = 16;
+    let (runtime, clock) = (runtime(), Clock::default());
+    for (name, by_steps) in [("at once", false), ("by its commit points", true)] {
+        let folder = folder();
+        let ledger = open(&folder.path().join("ledger.db"), Synchronous::Normal);
+        let log =
+            || std::fs::metadata(folder.path().join("ledger.db-wal")).map_or(0, |it| it.len());
+        let mut head = None;
+        let mut before = 0;
+        for number in 0..=TURNS {
+            if number == 1 {
+                before = log();
+            }
+            let turn = turn(&clock, "main", head);
+            head = if by_steps {
+                runtime.block_on(journalled(&ledger, &turn))
+            } else {
+                runtime.block_on(ledger.commit(turn)).unwrap().head
+            };
+        }
+        println!("a turn written {name}: {} bytes of the log", (log() - before) / TURNS);
+        runtime.block_on(ledger.close()).unwrap();
+    }
 }
 
 /// The size of the file compared with its content: texts, arguments, results, and all ids and JSON columns of the broker

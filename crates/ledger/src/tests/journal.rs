@@ -38,7 +38,7 @@ async fn a_turn_written_step_by_step_is_the_turn_written_at_once() {
         "SELECT label, thread_id, persona_id, updated_at, status, opening FROM sessions",
         "SELECT * FROM session_history",
         "SELECT id, status, params_json, result_json, error, started_at, completed_at FROM tool_calls ORDER BY id",
-        "SELECT * FROM open_turns",
+        "SELECT turn_id FROM runs WHERE ended_at IS NULL",
     ] {
         assert_eq!(by_steps.rows(sql).await, at_once.rows(sql).await, "{sql}");
     }
