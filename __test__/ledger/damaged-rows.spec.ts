@@ -26,7 +26,8 @@ const reads: [string, string, string, (engine: AgentEngine, id: string) => Promi
     'UPDATE event_archive SET events = zeroblob(length(events)) WHERE key >> 20 = {id}',
     'SELECT key >> 20 AS id FROM event_archive LIMIT 1',
     async (engine, id) => {
-      const [log] = (await engine.ledger.query('SELECT run_id FROM runs WHERE n = ?', [Number(id)])).rows
+      const [log] = (await engine.ledger.query('SELECT run_id FROM runs WHERE n = ?', [Number(id)]))
+        .rows
       for await (const _ of engine.attach(String(log?.run_id)));
     },
   ],

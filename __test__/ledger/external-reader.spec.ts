@@ -203,9 +203,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
       { turn_type: 'normal', status: 'failed', n: 2 },
     ])
     const open = 'SELECT turn_id FROM runs WHERE ended_at IS NULL AND epoch IS NOT NULL'
-    expect(rows(folder.file, open)).toEqual(
-      interrupted.map((turn_id) => ({ turn_id })),
-    )
+    expect(rows(folder.file, open)).toEqual(interrupted.map((turn_id) => ({ turn_id })))
   })
 
   test('every turn, message and call equals the API’s', () => {

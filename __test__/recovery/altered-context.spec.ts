@@ -49,7 +49,10 @@ test.skipIf(!sqlite3)(
   'an altered entry of the turn: it is not resumable, and its values are not used',
   async () => {
     const file = await interrupted()
-    rows(file, 'UPDATE journal SET entry = zeroblob(length(entry)) WHERE id = (SELECT min(id) FROM journal WHERE kind = 1)')
+    rows(
+      file,
+      'UPDATE journal SET entry = zeroblob(length(entry)) WHERE id = (SELECT min(id) FROM journal WHERE kind = 1)',
+    )
     const engine = new AgentEngine({ ledger: { path: file } })
     const [turn] = await engine.recover()
     expect(turn).toMatchObject({ resumable: false })

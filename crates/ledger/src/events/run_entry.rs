@@ -242,6 +242,8 @@ impl EventWrite {
     /// The job's transaction has ended; `stored` where it is in the file.
     pub(crate) fn done(self, stored: bool) {
         if !stored {
+            // A terminal event of this transaction is not in the file: the run's events are still to be written.
+            self.entry.ended.store(false, Ordering::Release);
             self.entry.delayed();
             return;
         }

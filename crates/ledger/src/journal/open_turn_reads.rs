@@ -52,6 +52,9 @@ pub(crate) static CONTEXT: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT hash, context_json, {whole} FROM run_contexts c WHERE id = ?1")
 });
 
+/// The provider and the model of a turn whose opening cannot be read: it can still be closed, and its row has to name some.
+const LOST: &str = "unknown";
+
 /// An open turn as it stands.
 pub(crate) fn open_turn(connection: &Connection, found: &CheckedRun) -> Stored<OpenTurn> {
     let CheckedRun { run, is_whole: is_row } = found;
@@ -80,8 +83,8 @@ pub(crate) fn open_turn(connection: &Connection, found: &CheckedRun) -> Stored<O
         source_event_id: owned(opening.and_then(|it| it.source_event_id)),
         target: owned(opening.and_then(|it| it.target_json)),
         started_at: opening.map_or(started_at, |it| it.started_at),
-        provider: opening.map_or("", |it| it.provider).to_owned(),
-        model: opening.map_or("", |it| it.model).to_owned(),
+        provider: opening.map_or(LOST, |it| it.provider).to_owned(),
+        model: opening.map_or(LOST, |it| it.model).to_owned(),
         messages: messages(connection, &state)?,
         calls: calls(connection, &state)?,
         progress: progress(&state, run)?,

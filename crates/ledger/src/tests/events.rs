@@ -224,6 +224,24 @@ async fn the_last_event_is_in_the_transaction_of_the_turn() {
     );
 }
 
+#[tokio::test]
+async fn events_of_a_turn_whose_end_was_refused_are_written_by_its_next_step() {
+    let fixture = Fixture::new();
+    let (run, registration) = registered(&fixture.ledger, "t0");
+    let turn = turn("t0", "main", None);
+    let epoch = super::journal::begin(&fixture.ledger, &turn).await;
+    says(&run, &*registration, "a").await;
+    let mut refused = super::ending(&turn, epoch, 1);
+    refused.header.expected_head = Some("nobody".to_owned());
+    refused.on_stale_head = model::OnStaleHead::Refuse;
+    refused.last_event =
+        Some(StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 });
+    fixture.ledger.commit(refused).await.unwrap_err();
+    run.told.lock().unwrap().push(told(2, RunEventKind::Token, "m", "b"));
+    fixture.ledger.record(super::step(&turn, epoch, 0..1, ToolCallStatus::Pending)).await.unwrap();
+    assert_eq!(fixture.ledger.last_event("t0").await.unwrap(), 2);
+}
+
 #[expect(clippy::disallowed_methods, reason = "a reader that stays at what it has seen")]
 fn reader(path: &std::path::Path) -> rusqlite::Connection {
     let connection = rusqlite::Connection::open(path).unwrap();
