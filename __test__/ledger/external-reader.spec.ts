@@ -333,14 +333,17 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
       'total_tokens is the sum of the four',
       `UPDATE turns SET output_tokens = output_tokens + 1 WHERE id = ${one}`,
     ],
-    ['what has ended says when and why', `UPDATE turns SET stop_reason = NULL WHERE id = ${one}`],
+    [
+      'an ended turn has its time and reason',
+      `UPDATE turns SET stop_reason = NULL WHERE id = ${one}`,
+    ],
     [
       'what has not ended is in the journal alone',
       `UPDATE turns SET status = 'streaming' WHERE id = ${one}`,
     ],
     ['a run that has not ended has its first entry', 'DELETE FROM journal'],
     [
-      'a failed turn says how, and no other',
+      'a failed turn has its error, and no other',
       "UPDATE turns SET error_kind = NULL WHERE status = 'failed'",
     ],
     [
@@ -360,7 +363,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
       `UPDATE tool_calls SET status = 'running' WHERE ${last('tool_calls', "status = 'completed'")}`,
     ],
     [
-      'a call that failed says why, and no other',
+      'a failed call has its error, and no other',
       "UPDATE tool_calls SET error = NULL WHERE status = 'failed'",
     ],
     [
