@@ -429,20 +429,19 @@ fn fork_a_turn(bencher: divan::Bencher<'_, '_>) {
     bencher.bench_local(|| runtime.block_on(ledger.fork(&head, None)).unwrap());
 }
 
-/// Bytes of the log that a turn adds, before the log is folded into the file for the first time.
+/// Bytes of the log that a turn adds, before the log is copied into the file for the first time, and the pages of each table and
+/// index among them.
 fn log_per_turn() {
-    const TURNS: u64 = 16;
+    const TURNS: usize = 16;
     let (runtime, clock) = (runtime(), Clock::default());
     for (name, by_steps) in [("at once", false), ("by its commit points", true)] {
         let folder = folder();
-        let ledger = open(&folder.path().join("ledger.db"), Synchronous::Normal);
-        let log =
-            || std::fs::metadata(folder.path().join("ledger.db-wal")).map_or(0, |it| it.len());
-        let mut head = None;
-        let mut before = 0;
+        let path = folder.path().join("ledger.db");
+        let ledger = open(&path, Synchronous::Normal);
+        let (mut head, mut before) = (None, 0);
         for number in 0..=TURNS {
             if number == 1 {
-                before = log();
+                before = logged_pages(&path).len();
             }
             let turn = turn(&clock, "main", head);
             head = if by_steps {
@@ -451,9 +450,40 @@ fn log_per_turn() {
                 runtime.block_on(ledger.commit(turn)).unwrap().head
             };
         }
-        println!("a turn written {name}: {} bytes of the log", (log() - before) / TURNS);
+        let pages = logged_pages(&path).split_off(before);
+        println!("a turn written {name}: {} bytes of the log", pages.len() * FRAME / TURNS);
+        let names = names_of_pages(&path);
+        let mut counts = std::collections::BTreeMap::<&str, u32>::new();
+        for page in &pages {
+            *counts.entry(names.get(page).map_or("free", String::as_str)).or_default() += 1;
+        }
+        for (name, count) in counts {
+            println!("  {:5.2} pages of {name}", f64::from(count) / f64::from(TURNS as u32));
+        }
         runtime.block_on(ledger.close()).unwrap();
     }
+}
+
+/// Bytes of a page in the log, with its header.
+const FRAME: usize = 4_096 + 24;
+
+/// The number of each page in the log of a ledger.
+fn logged_pages(path: &Path) -> Vec<u32> {
+    let log = std::fs::read(path.with_extension("db-wal")).unwrap_or_default();
+    let frames = log.get(32..).unwrap_or_default().chunks_exact(FRAME);
+    frames.map(|frame| u32::from_be_bytes(frame[..4].try_into().unwrap())).collect()
+}
+
+/// The table or index of each page, read from a copy: a second connection would be refused.
+fn names_of_pages(path: &Path) -> std::collections::BTreeMap<u32, String> {
+    let folder = folder();
+    let copy = folder.path().join("copy.db");
+    for file in ["db", "db-wal"] {
+        std::fs::copy(path.with_extension(file), copy.with_extension(file)).unwrap();
+    }
+    let connection = Connection::open(&copy).unwrap();
+    let mut pages = connection.prepare("SELECT pageno, name FROM dbstat").unwrap();
+    pages.query_map((), |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
 }
 
 /// The size of the file compared with its content: texts, arguments, results, and all ids and JSON columns of the broker

@@ -172,7 +172,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     const closed = tables(folder.file).map(({ name, sql }) => [name, rows(folder.file, sql)])
     // Closing moves what ended runs have in the journal into the archive.
     const moved = ['event_archive', 'journal', 'runs']
-    const stays = ([name]: (typeof closed)[number]) => !moved.includes(String(name))
+    const stays = ([name]: readonly unknown[]) => !moved.includes(String(name))
     expect(closed.filter(stays)).toEqual([...engines].filter(stays))
     const some = [...engines].map(([name, found]) => [name, found.length > 0])
     expect(Object.fromEntries(some)).toMatchObject({

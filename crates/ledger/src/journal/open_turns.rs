@@ -12,11 +12,11 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::journal::open_turn_reads::{self, not_open, open_turn};
 use crate::journal::write::{
-    Row, RowHeader, insert_message, insert_message_row, insert_tool_call_row, insert_turn, json,
-    with_message, with_tool_call,
+    Row, RowHeader, insert_message_row, insert_tool_call_row, insert_turn, json, with_message,
+    with_tool_call,
 };
 use crate::journal_codec::{
-    CallRecord, Damage, Entry, EntryKind, OpeningRecord, Record, TurnState,
+    CallRecord, Damage, Entry, EntryKind, MessageRecord, OpeningRecord, Record, TurnState,
 };
 use crate::journal_rows::entry_rows::{self, CommitPoints};
 use crate::journal_rows::run_rows::{self, RunLease, RunRow};
@@ -236,14 +236,22 @@ pub(crate) fn finish(
         row.permissions_granted = opening.permissions_granted;
     }
     insert_turn(connection, &row, parent)?;
+    // Where something is missing, what is left is numbered again, without a gap.
+    let mut numbers = Numbers { next: 0, are_given: is_left_out };
     let mut written: HashSet<&str> = HashSet::new();
     for message in &state.messages {
-        insert_message_row(connection, &turn.turn_id, message)?;
+        let sequence = numbers.take(message.sequence);
+        let message = MessageRecord { sequence, ..*message };
+        insert_message_row(connection, &turn.turn_id, &message)?;
         written.insert(message.id);
     }
     for message in &turn.messages {
         if written.insert(&message.id) {
-            insert_message(connection, &turn.turn_id, message)?;
+            let sequence = numbers.take(message.sequence);
+            with_message(connection, message, |record| {
+                let message = MessageRecord { sequence, ..*record };
+                insert_message_row(connection, &turn.turn_id, &message)
+            })??;
         }
     }
     let mut entry = Entry::default();
@@ -252,11 +260,29 @@ pub(crate) fn finish(
             entry.add(&Record::Call(*record));
         })?;
     }
+    numbers.next = 0;
     for call in calls(&state, &entry)? {
         let message_id = call.message_id.filter(|id| !is_left_out || written.contains(id));
-        insert_tool_call_row(connection, &turn.turn_id, &CallRecord { message_id, ..call })?;
+        let sequence = numbers.take(call.sequence);
+        let call = CallRecord { message_id, sequence, ..call };
+        insert_tool_call_row(connection, &turn.turn_id, &call)?;
     }
     Ok(())
+}
+
+/// The places of a turn's messages, or of its calls.
+struct Numbers {
+    next: u32,
+    /// Whether they are given here, and not the stored ones.
+    are_given: bool,
+}
+
+impl Numbers {
+    fn take(&mut self, stored: u32) -> u32 {
+        let next = self.next;
+        self.next = next.saturating_add(1);
+        if self.are_given { next } else { stored }
+    }
 }
 
 /// The calls of the turn with their newest states, some of them in `entry`.
