@@ -432,7 +432,7 @@ fn fork_a_turn(bencher: divan::Bencher<'_, '_>) {
 /// Bytes of the log that a turn adds, before the log is copied into the file for the first time, and the pages of each table and
 /// index among them.
 fn log_per_turn() {
-    const TURNS: usize = 16;
+    const TURNS: u16 = 16;
     let (runtime, clock) = (runtime(), Clock::default());
     for (name, by_steps) in [("at once", false), ("by its commit points", true)] {
         let folder = folder();
@@ -451,14 +451,14 @@ fn log_per_turn() {
             };
         }
         let pages = logged_pages(&path).split_off(before);
-        println!("a turn written {name}: {} bytes of the log", pages.len() * FRAME / TURNS);
+        println!("a turn written {name}: {} bytes of the log", pages.len() * FRAME / usize::from(TURNS));
         let names = names_of_pages(&path);
         let mut counts = std::collections::BTreeMap::<&str, u32>::new();
         for page in &pages {
             *counts.entry(names.get(page).map_or("free", String::as_str)).or_default() += 1;
         }
         for (name, count) in counts {
-            println!("  {:5.2} pages of {name}", f64::from(count) / f64::from(TURNS as u32));
+            println!("  {:5.2} pages of {name}", f64::from(count) / f64::from(TURNS));
         }
         runtime.block_on(ledger.close()).unwrap();
     }
