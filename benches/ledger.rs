@@ -451,7 +451,10 @@ fn log_per_turn() {
             };
         }
         let pages = logged_pages(&path).split_off(before);
-        println!("a turn written {name}: {} bytes of the log", pages.len() * FRAME / usize::from(TURNS));
+        println!(
+            "a turn written {name}: {} bytes of the log",
+            pages.len() * FRAME / usize::from(TURNS)
+        );
         let names = names_of_pages(&path);
         let mut counts = std::collections::BTreeMap::<&str, u32>::new();
         for page in &pages {
