@@ -60,7 +60,7 @@ pub struct Thread {
 /// What the tables of a store hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Turns, running ones too.
+    /// Turns that have ended, with their messages and calls.
     pub turns: usize,
     /// Turns that have not ended.
     pub open: usize,

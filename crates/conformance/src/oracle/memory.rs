@@ -316,7 +316,8 @@ impl Memory {
     }
 
     pub(super) fn has_children(&self, id: &str) -> bool {
-        self.turns.values().any(|turn| turn.parent.as_deref() == Some(id))
+        let mut ended = self.turns.values().filter(|turn| turn.open.is_none());
+        ended.any(|turn| turn.parent.as_deref() == Some(id))
     }
 
     /// docs/rules/compaction.md#context-rule: the turns of the context at `head`, and which of them a compaction has kept.
