@@ -1,7 +1,7 @@
-//! The job that archives the events of ended runs and empties the journal behind the open ones: after some turns, a slice at a
-//! time, put behind what waits.
+//! The job that archives the events of ended runs and deletes their entries from the journal. It starts after a number of
+//! turns, and does one slice at a time, behind the jobs that wait.
 //!
-//! It must never be what a commit waits for, nor be counted on: what one has left is done by the next.
+//! A commit must never wait for it, and nothing may depend on a single slice: the next one does the rest.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,43 +12,43 @@ use crate::journal_rows::archive_rows::{self, Sweep};
 use crate::sqlite::writer::{Job, Writer};
 use model::StorageError;
 
-/// Ended turns that make a slice worth while.
+/// Number of ended turns after which a slice starts.
 const TURNS: u64 = 64;
 
-/// What an open ledger knows of its archive.
+/// The state of the archiving in an open ledger.
 #[derive(Default)]
 pub(crate) struct Archive {
-    /// Turns that have ended since the last slice was asked for.
+    /// Turns that have ended since the last slice was submitted.
     ended: AtomicU64,
     sweep: Mutex<Sweep>,
 }
 
 impl Archive {
-    /// A turn has ended.
+    /// Counts an ended turn, and starts a slice when there are enough.
     pub(crate) fn ended(self: &Arc<Self>, writer: &Arc<Writer>) {
         if self.ended.fetch_add(1, Ordering::Relaxed) + 1 >= TURNS {
             self.begin(writer);
         }
     }
 
-    /// Archives what has ended, a slice at a time.
+    /// Archives ended runs, a slice at a time.
     pub(crate) fn begin(self: &Arc<Self>, writer: &Arc<Writer>) {
         self.ended.store(0, Ordering::Relaxed);
         writer.post(Box::new(self.slice(writer, false)));
     }
 
-    /// Archives what has ended while the ledger closes, in one job.
+    /// Archives ended runs in one job, when the ledger closes.
     pub(crate) fn finish(self: &Arc<Self>, writer: &Arc<Writer>) {
         if self.ended.load(Ordering::Relaxed) > 0 {
             writer.post(Box::new(self.slice(writer, true)));
         }
     }
 
-    fn slice(self: &Arc<Self>, writer: &Arc<Writer>, whole: bool) -> Slice {
+    fn slice(self: &Arc<Self>, writer: &Arc<Writer>, is_last: bool) -> Slice {
         Slice {
             archive: Arc::clone(self),
             writer: Arc::downgrade(writer),
-            whole,
+            is_last,
             sweep: Sweep::default(),
             more: false,
         }
@@ -58,23 +58,23 @@ impl Archive {
 struct Slice {
     archive: Arc<Archive>,
     writer: Weak<Writer>,
-    /// Whether nothing comes after it.
-    whole: bool,
+    /// Whether the job does all slices, because no job follows it.
+    is_last: bool,
     sweep: Sweep,
     more: bool,
 }
 
 impl Job for Slice {
     fn run(&mut self, connection: &Connection) -> bool {
-        // A job may be run again: what it has done counts once it is in the file.
+        // A job may be run again: its progress counts only after its transaction.
         self.sweep = *self.archive.sweep.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match archive_rows::slice(connection, &mut self.sweep) {
                 Ok(more) => self.more = more,
-                // Tried again with the next ones.
+                // The next slice tries again.
                 Err(_) => return false,
             }
-            if !(self.more && self.whole) {
+            if !(self.more && self.is_last) {
                 return true;
             }
         }

@@ -1,6 +1,6 @@
 //! The rows of `session_commands`: commands to runs of other processes, and their answers.
 //!
-//! A command is meant for one lease. It must never be answered twice.
+//! A command is addressed to one lease. It must never be answered twice.
 
 use std::sync::LazyLock;
 
@@ -13,10 +13,10 @@ use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use model::{SessionCommand, StorageError, StorageErrorKind};
 
-/// The age from which on a command is deleted that its sender did not delete: the sender has ended.
+/// The age at which a command is deleted whose sender has not deleted it: the sender has ended.
 const ABANDONED_MS: i64 = 600_000;
 
-/// A command that waits for its run.
+/// A command that has no answer yet.
 pub(crate) struct OpenCommand {
     pub(crate) id: i64,
     pub(crate) session_label: String,
@@ -74,7 +74,7 @@ pub(crate) fn delete(connection: &Connection, id: i64) -> Stored<()> {
     sql::exec(connection, delete, (id,), "delete a command").map(drop)
 }
 
-/// The commands that nobody has answered, oldest first.
+/// The commands without an answer, oldest first.
 pub(crate) fn open(connection: &Connection) -> Stored<Vec<OpenCommand>> {
     sql::all(connection, &OPEN, (), "read the commands of other processes")
 }

@@ -1,6 +1,6 @@
-//! Abort and steering of a run, here or in another process: a row that the run's process reads, and answers.
+//! Abort and steering of a run, here or in another process: a row that the run's process reads and answers.
 //!
-//! A command is meant for one lease. It must never reach a run that came after the one it was meant for, nor reach one twice.
+//! A command is addressed to one lease. It must never reach a later run than that one, nor reach a run twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::sqlite::readers::{self, Readers};
 use crate::sqlite::writer::Writer;
 use model::SessionCommand;
 
-/// How often it is checked that the process of the run still lives.
+/// The interval at which a sender checks that the process of the run is alive.
 const ALIVE: Duration = Duration::from_millis(250);
 
-/// What [`send`] and [`carry_out`] need of an open ledger.
+/// The parts of an open ledger that [`send`] and [`carry_out`] use.
 pub(crate) struct CommandParts<'a> {
     pub(crate) claim: &'a Claim,
     pub(crate) writer: &'a Writer,
@@ -28,8 +28,8 @@ pub(crate) struct CommandParts<'a> {
     pub(crate) poller: &'a Arc<Poller>,
 }
 
-/// Sends a command to the run that is under way in the session, in any process. False where the run accepts no message any
-/// more, or compacts.
+/// Sends a command to the run that is under way in the session, in any process. False where the run accepts no more
+/// messages, or compacts.
 ///
 /// # Errors
 /// `not_running`; any of storage.
@@ -64,15 +64,15 @@ pub(crate) async fn send(
             Ok((None, true)) => {}
             Err(error) => break Err(error),
         }
-        // A process that was killed changes nothing.
+        // A killed process does not change the file, so the wait has a limit.
         let _ = tokio::time::timeout(ALIVE, follower.changed()).await;
     };
     writer.submit(move |connection| delete(connection, id)).await?;
     answer
 }
 
-/// Passes a command to its run, where that is one of this process, and answers it: both in the writer, so that the answer
-/// never comes after the run's end. False for a run that is not of this process, or not yet.
+/// Passes a command to its run, if the run is in this process, and answers it. Both happen in the writer, so that the answer
+/// is never written after the run's end. False for a run of another process, or one that has not begun.
 pub(crate) fn carry_out(runs: &Runs, writer: &Writer, command: OpenCommand) -> bool {
     let entry = runs.of_session(&command.session_label);
     let Some(run) =

@@ -1,4 +1,4 @@
-//! The terminal event of a turn that nobody runs any more.
+//! The terminal event of an interrupted turn.
 //!
 //! It must never end a run: the commit of its turn does.
 
@@ -9,7 +9,7 @@ use crate::journal_rows::{event_rows, run_rows};
 use crate::sqlite::error::Stored;
 use model::{StorageErrorKind, StreamEvent};
 
-/// Adds `event` as the last of an interrupted turn, where its events are stored.
+/// Adds `event` as the last event of an interrupted turn, if its events are stored.
 pub(crate) fn end_interrupted(
     connection: &Connection,
     turn_id: &str,
@@ -22,7 +22,7 @@ pub(crate) fn end_interrupted(
     let mut has_deltas = false;
     loop {
         let (events, is_whole) = match event_rows::read(connection, &run, last) {
-            // Nobody gets an event that stands behind it.
+            // No reader receives an event after a damaged one.
             Err(error) if error.kind == StorageErrorKind::Corrupt => return Ok(()),
             read => read?,
         };

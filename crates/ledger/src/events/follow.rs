@@ -1,7 +1,8 @@
 //! Reading stored events from any number on, page by page: of one run, or of the runs of a session.
 //!
-//! A page is requested when the last one was delivered, so nothing piles up for a slow reader. A run of this process is
-//! followed in memory, one of another by watching the file. It must never report that a run goes on whose process has ended.
+//! A page is read when the last one was delivered, so no queue grows for a slow reader. A run of this process is followed in
+//! memory, a run of another process by watching the file. It must never report a run as under way after its process has
+//! ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,10 +27,10 @@ pub(crate) fn page(turn_id: String, after: u64, events: &[RunEvent], over: bool)
     }
 }
 
-/// What the file has of a run.
+/// What the file contains of a run.
 pub(crate) struct Found {
     pub(crate) page: EventPage,
-    /// The run has no end in the file, and nobody runs it any more.
+    /// The run has no end in the file, and no process executes it.
     pub(crate) interrupted: bool,
 }
 
@@ -60,7 +61,7 @@ fn find(connection: &Connection, of: &Follows) -> Stored<Option<RunRow>> {
     }
 }
 
-/// Why there are no events of a run; `is_known` where it is under way without any.
+/// The error for a run without events; `is_known` for a run that is under way.
 fn no_events(connection: &Connection, of: &Follows, is_known: bool) -> Stored<StorageError> {
     let (select, value) = match of {
         Follows::Run(run) => ("SELECT 1 FROM turns WHERE run_id = ?1 LIMIT 1", run),
@@ -79,7 +80,7 @@ fn no_events(connection: &Connection, of: &Follows, is_known: bool) -> Stored<St
     })
 }
 
-/// Whether the file has no events of a run.
+/// Whether the error means that the file has no events of a run.
 pub(crate) fn has_no_events(error: &StorageError) -> bool {
     matches!(error.kind, StorageErrorKind::UnknownRun | StorageErrorKind::EventsExpired)
 }
@@ -92,7 +93,7 @@ fn is_live(connection: &Connection, run: &RunRow, claim: &Claim, runs: &Runs) ->
         return Ok(true);
     }
     if runs.entry(&run.turn_id).is_some() {
-        // It waits for its session, or takes an interrupted turn over.
+        // The run waits for its session, or takes over an interrupted turn.
         return Ok(true);
     }
     Ok(run.epoch.is_none()
@@ -115,7 +116,7 @@ pub(crate) fn session_after(
     let found = run_rows::of_session(connection, label, oldest)?;
     let before = newest;
     let newest = found.last().map_or(newest, |run| run.n.max(newest));
-    // A session has one run at a time: those that have ended came before the one that has not.
+    // A session has one run at a time: the ended runs precede the open one.
     let (ended, open): (Vec<RunRow>, Vec<RunRow>) =
         found
             .into_iter()
@@ -140,7 +141,7 @@ pub(crate) fn session_after(
         if !run.has_ended() || !whole {
             page.cursor.1.push((run.n, last));
         }
-        // The next page continues here, before the runs that came later.
+        // The next page continues here, before the later runs.
         full = !whole;
     }
     Ok(page)

@@ -1,5 +1,5 @@
-//! The events of runs: their log in the file, the runs of this process, who follows them here and elsewhere. It must never
-//! emit an event that is not in the file yet.
+//! The events of runs: their log in the file, the runs of this process, and their followers here and in other processes. It
+//! must never emit an event that is not in the file yet.
 
 pub(crate) mod archive;
 pub(crate) mod command_rows;

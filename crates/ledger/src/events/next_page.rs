@@ -1,7 +1,7 @@
-//! The next page of events, of one run or of the runs of a session: waits until there is one.
+//! The next page of events of one run or of the runs of a session; waits until a page exists.
 //!
-//! A run of this process is followed in memory, one of another by watching the file. It must never report that a run goes on
-//! whose process has ended.
+//! A run of this process is followed in memory, a run of another process by watching the file. It must never report a run as
+//! under way after its process has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::sqlite::error::Stored;
 use crate::sqlite::readers::{self, Readers};
 use model::{Cursor, EventPage, Follows, SessionPage};
 
-/// How often it is checked that the process of a run still lives: a killed one changes nothing in the file.
+/// The interval at which the process of a run is checked: a killed process changes nothing in the file.
 const ALIVE: Duration = Duration::from_millis(250);
 
-/// What following needs of an open ledger.
+/// The parts of an open ledger that following uses.
 pub(crate) struct FollowParts<'a> {
     pub(crate) claim: &'a Claim,
     pub(crate) readers: &'a Arc<Readers>,
@@ -27,7 +27,7 @@ pub(crate) struct FollowParts<'a> {
     pub(crate) poller: &'a Arc<Poller>,
 }
 
-/// The events of a run after number `after`; waits until there are some, or it is known that none come.
+/// The events of a run after number `after`; waits until there are some, or until it is certain that no more follow.
 ///
 /// # Errors
 /// `unknown_run`, `events_expired`; any of storage.
@@ -47,7 +47,7 @@ pub(crate) async fn of_run(parts: FollowParts<'_>, of: Follows, after: u64) -> S
         if let Some((entry, stored)) = entry.zip(stored.as_mut()) {
             match entry.recent(after) {
                 Some(recent) if recent.is_empty() => {
-                    // Dropped with the entry, it changes at once: the run has ended.
+                    // The channel closes with the entry, which ends the wait: the run has ended.
                     drop(entry);
                     let _ = tokio::time::timeout(ALIVE, stored.changed()).await;
                     continue;
@@ -59,12 +59,13 @@ pub(crate) async fn of_run(parts: FollowParts<'_>, of: Follows, after: u64) -> S
                 None => {}
             }
         }
-        // It watches from before the read, so that no change is missed.
+        // The follower starts before the read, so that no change is missed.
         let follower = follower.get_or_insert_with(|| poller.follow());
         let read = follow::events_after(claim, runs, of.clone(), after);
         match readers.run(|connection| readers::snapshot(connection, read)).await {
             Ok(Found { page, .. }) if page.over || !page.events.is_empty() => return Ok(page),
-            // The snapshot is older than the check of the process: the run may have ended in between, so it is read again.
+            // The snapshot is older than the check of the process. The run may have ended in between, so the file is read
+            // again.
             Ok(found) if found.interrupted && !std::mem::replace(&mut reread, true) => continue,
             Ok(Found { page, interrupted: true }) => return Ok(EventPage { over: true, ..page }),
             // A run that has just begun has no event in the file.

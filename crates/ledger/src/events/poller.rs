@@ -1,8 +1,8 @@
 //! The poller: a thread that sleeps unless something waits for a time or for another process.
 //!
-//! While events wait for a flush, or words for the index, it wakes when they are due. While somebody follows another
-//! process, or this one holds leases, it polls SQLite for a change of the file, which reads shared memory only. What is due
-//! is done by [`PollerTasks`]. It must never hold the ledger open, and never run while nothing waits.
+//! While events wait for a flush, or messages for the index, it wakes when they are due. While another process is followed,
+//! or this one holds leases, it polls SQLite for a change of the file, which reads shared memory only. [`PollerTasks`] does
+//! the due work. It must never hold the ledger open, and never run while nothing waits.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,13 +22,13 @@ use crate::sqlite::sql;
 
 /// The time between two polls of the file.
 const POLL: Duration = Duration::from_millis(20);
-/// Ended turns after which their messages are indexed.
+/// Number of ended turns after which their messages are indexed.
 const TURNS: u64 = 64;
-/// Between two slices of the index, so that the writer has time for turns under any load.
+/// The pause between two slices of the index, so that the writer has time for turns under any load.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What the poller calls when something is due or another process has written. It is implemented where the ledger is opened,
-/// above everything that these calls reach.
+/// The calls of the poller when something is due or another process has written. The module that opens the ledger implements
+/// them, because it may use every module that they need.
 pub(crate) trait PollerTasks: Send + Sync {
     /// Submits the waiting events to the writer.
     fn flush_events(&self);
@@ -89,7 +89,7 @@ impl Poller {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state and wakes the thread; false where the system gives none.
+    /// Changes the state and wakes the thread; false if the system cannot start one.
     fn wake(self: &Arc<Self>, change: impl FnOnce(&mut State)) -> bool {
         change(&mut self.lock());
         self.woken.notify_all();
@@ -104,7 +104,7 @@ impl Poller {
         thread.is_some()
     }
 
-    /// Has the waiting events written at `due`. False without a thread: events are written at once then.
+    /// Schedules a flush of the waiting events at `due`. False without a thread: the caller then writes them at once.
     pub(crate) fn flush_at(self: &Arc<Self>, due: Instant) -> bool {
         if self.lock().flush_at.is_some() {
             return true;
@@ -116,14 +116,14 @@ impl Poller {
         has_thread
     }
 
-    /// Turns have ended, whose messages are to be indexed together with others'.
+    /// Counts ended turns, and schedules a slice of the index when there are enough.
     pub(crate) fn ended(self: &Arc<Self>, turns: u64) {
         if self.ended.fetch_add(turns, Ordering::Relaxed).saturating_add(turns) >= TURNS {
             self.index_soon();
         }
     }
 
-    /// Has a slice of the index made after a pause.
+    /// Schedules a slice of the index after a pause.
     pub(crate) fn index_soon(self: &Arc<Self>) {
         self.ended.store(0, Ordering::Relaxed);
         if self.lock().index_at.is_none() {
@@ -132,21 +132,21 @@ impl Poller {
         }
     }
 
-    /// This process holds leases: others may command its runs.
+    /// Starts polling for commands, because this process now holds leases.
     pub(crate) fn leased(self: &Arc<Self>) {
         if !self.lock().leases {
             self.wake(|state| state.leases = true);
         }
     }
 
-    /// Somebody waits for changes, until the follower is dropped.
+    /// Returns a follower of changes; the file is polled until it is dropped.
     pub(crate) fn follow(self: &Arc<Self>) -> Follower {
         let changes = self.changes.subscribe();
         self.wake(|state| state.followers += 1);
         Follower { poller: Arc::clone(self), changes }
     }
 
-    /// The file has changed by this process.
+    /// Announces a change of the file that this process made.
     pub(crate) fn changed(&self) {
         if self.changes.receiver_count() > 0 {
             self.changes.send_modify(|count| *count = count.wrapping_add(1));
@@ -206,22 +206,22 @@ impl Poller {
         self.woken.notify_all();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // It has no panic of its own.
+            // The thread catches its panics.
             let _ = thread.join();
         }
     }
 }
 
-/// Somebody who waits for changes of the file.
+/// Waits for changes of the file.
 pub(crate) struct Follower {
     poller: Arc<Poller>,
     changes: watch::Receiver<u64>,
 }
 
 impl Follower {
-    /// Waits for a change since the last one that was seen here.
+    /// Waits for a change after the last one that it has seen.
     pub(crate) async fn changed(&mut self) {
-        // The sender is the poller's, which this holds.
+        // The follower holds the poller, and with it the sender, so this cannot fail.
         let _ = self.changes.changed().await;
     }
 }
@@ -233,17 +233,17 @@ impl Drop for Follower {
     }
 }
 
-/// Polls a connection of its own for changes of the file.
+/// Polls the file for changes on a separate connection.
 #[derive(Default)]
 struct ChangeWatcher {
     connection: Option<Connection>,
     version: Option<i64>,
-    /// Commands that were carried out, and whose answers are on their way.
+    /// Commands that were carried out and whose answers are not written yet.
     carried_out: HashSet<i64>,
 }
 
 impl ChangeWatcher {
-    /// True also where it cannot be known.
+    /// True also if it cannot be determined.
     fn sees_change(&mut self, open: &Opener) -> bool {
         if self.connection.is_none() {
             self.connection = open().ok();
@@ -272,7 +272,7 @@ impl ChangeWatcher {
             if tasks.carry_out(command) {
                 self.carried_out.insert(id);
             } else {
-                // Another process's, or of a run that is just being leased: tried again.
+                // The command is for another process, or for a run whose lease is being taken: the next poll tries again.
                 self.version = None;
             }
         }

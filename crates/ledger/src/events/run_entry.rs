@@ -1,5 +1,5 @@
-//! One run under way in this process: its unstored events are written by jobs of the writer, the newest stored ones stay in
-//! memory for followers.
+//! One run under way in this process: its unstored events are written by jobs of the writer, its newest stored events stay
+//! in memory for followers.
 //!
 //! It must never acknowledge an event to its run before the event is in the file.
 
@@ -17,7 +17,7 @@ use crate::lease::owner::Owner;
 use crate::sqlite::error::Stored;
 use model::{LiveRun, RunEvent, RunNames, StorageError, StorageErrorKind, StreamEvent};
 
-/// Events that stay in memory for those who follow a run.
+/// Number of events that stay in memory for the followers of a run.
 const RECENT: usize = 512;
 
 /// A run under way in this process.
@@ -28,15 +28,15 @@ pub(crate) struct RunEntry {
     pub(crate) stores: bool,
     /// The lease of its session; 0 before it has one.
     epoch: AtomicI64,
-    /// It is in the list of the next flush.
+    /// The entry is in the list of the next flush.
     dirty: AtomicBool,
-    /// A write has failed: only commit points try again.
-    waits: AtomicBool,
-    /// Another process has taken over the turn, and with it the events.
-    lost: AtomicBool,
-    /// Its terminal event was written; the same transaction gives the lease back.
+    /// A flush has failed: only commit points write the events now.
+    flush_failed: AtomicBool,
+    /// Another process has taken over the turn and its events.
+    taken_over: AtomicBool,
+    /// The terminal event was written; the same transaction releases the lease.
     ended: AtomicBool,
-    /// Somebody in this process follows it.
+    /// The run has a follower in this process.
     followed: AtomicBool,
     recent: Mutex<VecDeque<RunEvent>>,
     /// The newest event that is in the file.
@@ -58,8 +58,8 @@ impl RunEntry {
             stores,
             epoch: AtomicI64::new(0),
             dirty: AtomicBool::new(false),
-            waits: AtomicBool::new(false),
-            lost: AtomicBool::new(false),
+            flush_failed: AtomicBool::new(false),
+            taken_over: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             followed: AtomicBool::new(false),
             recent: Mutex::default(),
@@ -67,27 +67,27 @@ impl RunEntry {
         }
     }
 
-    /// It holds its session's lease under `epoch` from now on.
+    /// Sets the epoch of the session's lease, which the run now holds.
     pub(super) fn leased(&self, epoch: i64) {
         self.epoch.store(epoch, Ordering::Release);
     }
 
     /// Whether the next commit point is to write its events, because a flush has failed.
-    pub(super) fn waits(&self) -> bool {
-        self.waits.load(Ordering::Acquire)
+    pub(super) fn flush_failed(&self) -> bool {
+        self.flush_failed.load(Ordering::Acquire)
     }
 
-    /// Puts it into the list of the next flush. False where it is in it already.
+    /// Marks the entry for the next flush. False if it was marked already.
     pub(super) fn mark(&self) -> bool {
         !self.dirty.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether it is still to be flushed: a commit point may have written its events meanwhile.
+    /// Whether a flush is still needed: a commit point may have written the events.
     pub(super) fn is_marked(&self) -> bool {
         self.dirty.load(Ordering::Acquire)
     }
 
-    /// A job writes its events. False where one has done so already.
+    /// Removes the mark because a job writes the events. False if another job has done so already.
     pub(super) fn unmark(&self) -> bool {
         self.dirty.swap(false, Ordering::AcqRel)
     }
@@ -98,13 +98,13 @@ impl RunEntry {
 
     /// Whether its events may be written.
     pub(super) fn writes(&self) -> bool {
-        // The events of a resumed turn are another process's until its lease is taken.
+        // The events of a resumed turn belong to another process until its lease is taken.
         self.stores
-            && !self.lost.load(Ordering::Acquire)
+            && !self.taken_over.load(Ordering::Acquire)
             && (self.epoch() != 0 || !self.names.resumes)
     }
 
-    /// Writes the new events, and `last` behind them.
+    /// Writes the new events, then `last`.
     pub(super) fn write(
         &self,
         connection: &Connection,
@@ -125,7 +125,7 @@ impl RunEntry {
             Some(run) => event_rows::last(connection, run)?,
             None => 0,
         };
-        // Whatever comes from here on is announced anew.
+        // Later events mark the entry again.
         self.unmark();
         let mut events = run.unstored(before);
         let mut upto = events.last().map_or(before, |event| event.seq);
@@ -140,7 +140,7 @@ impl RunEntry {
             Some(run) => {
                 let is_taken_over = names.resumes && *self.stored.borrow() == 0;
                 if is_taken_over || !run.keeps_events {
-                    run_rows::keep_events(connection, run.n, &claim.owner)?;
+                    run_rows::store_events(connection, run.n, &claim.owner)?;
                 }
                 (run.n, false)
             }
@@ -158,12 +158,12 @@ impl RunEntry {
         Ok(Written { upto, events })
     }
 
-    /// The transaction of `written` is in the file.
+    /// Acknowledges `written`, whose transaction is in the file.
     pub(super) fn done(&self, written: Written) {
         if written.upto == 0 {
             return;
         }
-        self.waits.store(false, Ordering::Release);
+        self.flush_failed.store(false, Ordering::Release);
         if self.followed.load(Ordering::Acquire) {
             let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
             let newest = recent.back().map_or(0, |event| event.seq);
@@ -178,27 +178,27 @@ impl RunEntry {
             .send_if_modified(|stored| written.upto > std::mem::replace(stored, written.upto));
     }
 
-    /// The transaction has failed: the reader does not wait for it any longer.
+    /// Reports a failed transaction: readers of the run no longer wait for it.
     pub(super) fn failed(&self, error: &StorageError) {
         if error.kind != StorageErrorKind::StaleWriter {
             self.delayed();
             return;
         }
-        self.lost.store(true, Ordering::Release);
+        self.taken_over.store(true, Ordering::Release);
         if let Some(run) = self.run.upgrade() {
             run.stop_storing();
         }
     }
 
-    /// The next commit point tries again.
+    /// Leaves the write to the next commit point.
     fn delayed(&self) {
-        self.waits.store(true, Ordering::Release);
+        self.flush_failed.store(true, Ordering::Release);
         if let Some(run) = self.run.upgrade() {
             run.nack();
         }
     }
 
-    /// The events after `after`, where they are in memory; empty where the follower has the newest.
+    /// The events after `after`, if they are in memory; empty if the follower has the newest.
     pub(crate) fn recent(&self, after: u64) -> Option<Vec<RunEvent>> {
         self.followed.store(true, Ordering::Release);
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -214,7 +214,7 @@ impl RunEntry {
     }
 }
 
-/// The write of a run's new events by a job of the writer that is submitted for something else.
+/// The write of a run's new events by a job of the writer that also does other work.
 #[derive(Clone)]
 pub(crate) struct EventWrite {
     entry: Arc<RunEntry>,
@@ -227,19 +227,19 @@ impl EventWrite {
         Self { entry, claim, written: Arc::default() }
     }
 
-    /// Who is named in the run's row as the one that stores its events.
+    /// The owner that the run's row names: the process that stores its events.
     pub(crate) fn owner(&self) -> &Owner {
         &self.claim.owner
     }
 
-    /// Writes the events that are not stored yet, and `last` behind them.
+    /// Writes the events that are not stored yet, then `last`.
     pub(crate) fn write(&self, connection: &Connection, last: Option<&StreamEvent>) -> Stored<()> {
         let written = self.entry.write(connection, &self.claim, last)?;
         *self.written.lock().unwrap_or_else(PoisonError::into_inner) = written;
         Ok(())
     }
 
-    /// The job's transaction has ended; `stored` where it is in the file.
+    /// Reports the end of the job's transaction; `stored` if it is in the file.
     pub(crate) fn done(self, stored: bool) {
         if !stored {
             // A terminal event of this transaction is not in the file: the run's events are still to be written.

@@ -1,7 +1,7 @@
 //! The runs under way in this process, and the flushes of their events: one job of the writer for all runs that have new ones.
 //!
-//! An urgent event is written at once, a delta waits a few milliseconds for others; a job that is submitted for a run writes
-//! the new events of that run as well. It must never let a flush be answered before it is in the file.
+//! An urgent event is written at once, a delta flush_failed a few milliseconds for others; a job that is submitted for a run writes
+//! the new events of that run as well. It must never acknowledge a flush before it is in the file.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -23,9 +23,9 @@ const WINDOW: Duration = Duration::from_millis(4);
 struct State {
     by_turn: HashMap<String, Arc<RunEntry>>,
     dirty: Vec<Arc<RunEntry>>,
-    /// A flush is with the writer.
+    /// A flush was submitted and has not ended.
     writing: bool,
-    /// The next flush is not to wait.
+    /// The next flush must not wait.
     urgent: bool,
     last: Option<Instant>,
 }
@@ -84,7 +84,7 @@ impl Runs {
         entries.find(|it| it.names.session_label == label && it.epoch() == epoch).cloned()
     }
 
-    /// The run holds its session's lease from now on.
+    /// Records that the run holds its session's lease.
     pub(crate) fn leased(self: &Arc<Self>, turn_id: &str, epoch: i64) {
         let Some(entry) = self.entry(turn_id) else { return };
         entry.leased(epoch);
@@ -101,7 +101,7 @@ impl Runs {
     }
 
     fn notify(self: &Arc<Self>, entry: &Arc<RunEntry>, urgent: bool) {
-        if !entry.writes() || entry.waits() {
+        if !entry.writes() || entry.flush_failed() {
             return;
         }
         let mut state = self.lock();
@@ -109,7 +109,7 @@ impl Runs {
             state.dirty.push(Arc::clone(entry));
         }
         if entry.epoch() == 0 {
-            // Its turn is about to be opened, which takes these events along: they wait for that a little.
+            // The commit that opens the turn also writes these events, so the flush flush_failed for it for one window.
             state.last = Some(self.claim.clock.instant());
         } else {
             state.urgent |= urgent;
@@ -142,7 +142,7 @@ impl Runs {
         }));
     }
 
-    /// A flush is due.
+    /// Submits the flush that is due.
     pub(crate) fn flush(self: &Arc<Self>) {
         let mut state = self.lock();
         state.urgent = true;
@@ -156,17 +156,17 @@ impl Runs {
         self.begin(state);
     }
 
-    /// A turn of this process has ended: what is left of it in the journal goes with that of others.
+    /// Counts an ended turn of this process for the archive.
     pub(crate) fn turn_ended(&self) {
         self.archive.ended(&self.writer);
     }
 
-    /// Has the events archived of runs that have ended, also of processes that are gone.
+    /// Submits the archiving of ended runs, also of processes that have ended.
     pub(crate) fn archive_ended(&self) {
         self.archive.begin(&self.writer);
     }
 
-    /// As [`Runs::archive_ended`], as the last job of this process.
+    /// Archives all ended runs, as the last job of this process.
     pub(crate) fn archive_last(&self) {
         self.archive.finish(&self.writer);
     }
@@ -199,7 +199,8 @@ impl Drop for Registered {
     }
 }
 
-/// The new events of all runs, in one transaction that does not wait for the disk: what the system has survives the process.
+/// The new events of all runs, in one transaction that does not wait for the disk: written data survives the end of the
+/// process.
 struct EventFlush {
     runs: Weak<Runs>,
     entries: Vec<(Arc<RunEntry>, Written)>,
@@ -211,7 +212,7 @@ impl EventFlush {
         if self.entries.is_empty() {
             let dirty = std::mem::take(&mut runs.lock().dirty);
             for entry in dirty {
-                // It may be listed twice.
+                // An entry may be in the list twice.
                 if entry.unmark() {
                     self.entries.push((entry, Written::default()));
                 }
@@ -228,7 +229,7 @@ impl Job for EventFlush {
         for (entry, written) in &mut self.entries {
             match entry.write(connection, &runs.claim, None) {
                 Ok(now) => *written = now,
-                // Nothing of this run was written; the others go on.
+                // Nothing of this run was written; the other runs are still written.
                 Err(error) if error.kind == StorageErrorKind::StaleWriter => {
                     *written = Written::default();
                     entry.failed(&error);
@@ -250,11 +251,12 @@ impl Job for EventFlush {
         if failure.is_some()
             && let Some(runs) = self.runs.upgrade()
         {
-            // A transaction that was not begun has no entries yet: those who wait are answered all the same.
+            // If the transaction did not begin, the entries were not taken yet; they are notified of the failure all the
+            // same.
             self.take(&runs);
         }
         for (entry, written) in self.entries {
-            // A flush is of many runs: a panic of one must not leave the others waiting.
+            // A flush writes for many runs: a panic in one must not leave the others without an answer.
             let _ = match self.failed.as_ref().or(failure) {
                 None => caught(|| entry.done(written)),
                 Some(error) => caught(|| entry.failed(error)),

@@ -1,4 +1,4 @@
-//! The deletion of expired events, as a job of the writer that comes again until nothing is left to delete.
+//! The deletion of expired events, as a job of the writer that is submitted again until nothing is left to delete.
 //!
 //! It must never hold up a turn: its transactions are short, and do not wait for the disk.
 
@@ -11,7 +11,7 @@ use crate::lease::claim::Claim;
 use crate::sqlite::writer::{Job, Writer};
 use model::{Retention, StorageError};
 
-/// Submits the deletion of the events whose retention is over.
+/// Submits the deletion of expired events.
 pub(crate) fn trim(writer: &Arc<Writer>, claim: &Claim, retention: &Retention) {
     writer.post(Box::new(Trim {
         writer: Arc::downgrade(writer),
@@ -37,7 +37,7 @@ impl Job for Trim {
                 self.more = more;
                 true
             }
-            // Tried again at the end of the next run.
+            // The end of the next run tries again.
             Err(_) => false,
         }
     }

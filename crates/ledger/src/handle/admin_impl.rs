@@ -1,6 +1,7 @@
-//! The host's port for changes and care ([`LedgerAdmin`]): names of sessions, forks, a broker's turns, commands, the file.
+//! The host's port for changes and maintenance ([`LedgerAdmin`]): names of sessions, forks, a broker's turns, commands, the
+//! file.
 //!
-//! Each is carried out by its module. It must never contain SQL.
+//! Each call is implemented by its module. It must never contain SQL.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -93,7 +94,7 @@ impl LedgerAdmin for Ledger {
     fn set_archived(&self, label: String, archived: bool) -> PortFuture<'_, SessionRow> {
         let now = self.clock.now_ms();
         self.write(move |connection, claim| {
-            // Out of the archive, by its own label: an alias of that name would hide it.
+            // A session leaves the archive under its own label: an alias with that name would hide it.
             let label = if archived || pointers::visible_head(connection, &label)?.is_none() {
                 aliases::resolve(connection, &label)?
             } else {
@@ -149,7 +150,7 @@ impl LedgerAdmin for Ledger {
         })
     }
 
-    /// Rewrites the file without its free pages. Commits wait meanwhile, and the disk needs room for a second copy.
+    /// Rewrites the file without its free pages. Commits wait meanwhile, and the disk needs space for a second copy.
     fn vacuum(&self) -> PortFuture<'_, Supported<LedgerVacuum>> {
         Box::pin(async move {
             let core = self.core()?;

@@ -1,4 +1,4 @@
-//! The ports `ProfileStore` and `RatioStore`: what is known of auth profiles, and how models count tokens.
+//! The ports `ProfileStore` and `RatioStore`: the state of auth profiles, and the calibration of models.
 //!
 //! It must never decide what is worth storing.
 

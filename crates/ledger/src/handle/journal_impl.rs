@@ -71,7 +71,7 @@ impl Journal for Ledger {
     }
 
     fn id(&self) -> String {
-        // A closed ledger serves nobody: any id will do that no other ledger has.
+        // A closed ledger has no reader: any unique id serves.
         self.core().map_or_else(|_| self.clock.new_id(), |core| core.ledger_id.clone())
     }
 
@@ -185,7 +185,7 @@ impl Journal for Ledger {
                 match (event_write, &turn.last_event) {
                     (Some(event_write), last) => event_write.write(connection, last.as_ref())?,
                     (None, Some(last)) if turn.epoch.is_some() => {
-                        // Checked by the commit: whoever lost the turn writes nothing.
+                        // The commit checks the lease: a process that lost the turn writes nothing.
                         event_log::end_interrupted(connection, &turn.turn_id, last)?;
                     }
                     (None, _) => {}
@@ -194,7 +194,7 @@ impl Journal for Ledger {
                 run_rows::end(connection, &turn.turn_id, clock.now_ms())?;
                 if let Some(retention) = &retention {
                     let now = clock.now_ms();
-                    // The job that deletes them checks again: an error of theirs must not fail a turn.
+                    // The job that deletes them checks again: an error in old events must not fail a turn.
                     let old =
                         !matches!(archive_rows::expired(connection, retention, now), Ok(None));
                     expired.store(old, Ordering::Relaxed);
@@ -223,13 +223,13 @@ impl Journal for Ledger {
         {
             let mut held = claim::held(&core.claim.held);
             if held.get(session_label) != Some(&epoch) {
-                // A commit has given it back.
+                // A commit has released the lease.
                 return;
             }
             held.remove(session_label);
         }
         let (claim, label) = (core.claim.clone(), session_label.to_owned());
-        drop(core.writer.submit(move |connection| claim.give_back(connection, &label, epoch)));
+        drop(core.writer.submit(move |connection| claim.release(connection, &label, epoch)));
     }
 
     fn interrupted(&self, turn_id: Option<&str>) -> PortFuture<'static, Vec<OpenTurn>> {
@@ -244,7 +244,7 @@ impl Journal for Ledger {
             let again = read.clone();
             let mut found = core.readers.run(|it| readers::snapshot(it, read)).await?;
             if !found.is_empty() {
-                // A turn that ended after the snapshot is open in it, and runs nowhere.
+                // A turn that ended after the snapshot appears in it as interrupted.
                 let still = core.readers.run(|it| readers::snapshot(it, again)).await?;
                 found.retain(|one| still.iter().any(|other| other.turn_id == one.turn_id));
             }
@@ -270,7 +270,7 @@ impl Journal for Ledger {
 }
 
 impl Ledger {
-    /// Submits a job that needs leases, at once: dropping its answer undoes nothing.
+    /// Submits a job that needs leases, at once: dropping its answer does not cancel it.
     fn lease<T, F>(
         &self,
         mut work: F,
@@ -285,7 +285,7 @@ impl Ledger {
         Ok((core, answer))
     }
 
-    /// As `lease`, for a job that writes the new events of the turn's run as well.
+    /// Like `lease`, for a job that also writes the new events of the turn's run.
     fn with_events<T, F>(
         &self,
         turn_id: &str,

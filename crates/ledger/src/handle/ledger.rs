@@ -1,6 +1,6 @@
-//! The handle to an open ledger: opening it, salvaging a damaged one, and what the ports over it share.
+//! The handle to an open ledger: opening it, salvaging a damaged one, and the helpers that the ports share.
 //!
-//! Handles of one file share what is open. It must never hold a transaction across an await.
+//! Handles of one file share the open ledger. It must never hold a transaction across an await.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,8 +39,8 @@ impl Ledger {
         Ok(Arc::new(Self { core: Mutex::new(Some(core)), clock }))
     }
 
-    /// Opens the ledger at a path that this process has open already, as another process would: with a writer, readers and
-    /// leases of its own. Whoever opens it calls [`OpenLedger::stop`].
+    /// Opens the ledger at a path that this process has open already, as another process would: with a separate writer,
+    /// readers and leases. The caller must call [`OpenLedger::stop`].
     #[cfg(test)]
     pub(crate) fn open_beside(
         options: &LedgerOptions,
@@ -53,8 +53,8 @@ impl Ledger {
     /// Reads what can be read of the damaged ledger at `damaged` into a fresh one at `fresh`.
     ///
     /// # Errors
-    /// `invalid_import` where there is no file, or nothing of a ledger in it; `storage_exists` where `fresh` exists;
-    /// `ledger_in_use` while this process has the damaged one open; any of storage. Nothing is left at `fresh` then.
+    /// `invalid_import` if there is no file, or no ledger data in it; `storage_exists` if `fresh` exists; `ledger_in_use`
+    /// while this process has the damaged one open; any of storage. Nothing is left at `fresh` then.
     pub async fn salvage(damaged: &Path, fresh: &Path, clock: Clock) -> Stored<LedgerSalvage> {
         let (damaged, fresh) = (damaged.to_owned(), fresh.to_owned());
         tokio::task::spawn_blocking(move || salvage::salvage(&damaged, &fresh, &clock))
@@ -76,7 +76,7 @@ impl Ledger {
         self.core.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// One consistent view.
+    /// Reads from one snapshot.
     pub(crate) fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Connection) -> Stored<T> + Send + 'static,
@@ -86,7 +86,7 @@ impl Ledger {
         })
     }
 
-    /// As [`Ledger::read`], for a few rows: on the caller's thread where nothing has to be waited for.
+    /// Like [`Ledger::read`], for a few rows: on the caller's thread if a reader is free.
     pub(crate) fn read_small<T: Send + 'static>(
         &self,
         mut read: impl FnMut(&Connection) -> Stored<T> + Send + 'static,
@@ -97,7 +97,7 @@ impl Ledger {
         })
     }
 
-    /// One job of the writer, submitted when it is awaited.
+    /// Runs a job of the writer, submitted when it is awaited.
     pub(crate) fn write<T: Send + 'static>(
         &self,
         mut work: impl FnMut(&Connection, &Claim) -> Stored<T> + Send + 'static,

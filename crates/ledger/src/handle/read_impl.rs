@@ -1,6 +1,6 @@
 //! The host's port for reading ([`LedgerRead`]): each answer from one snapshot, off the caller's thread.
 //!
-//! It must never contain SQL, nor answer with a list that has no end.
+//! It must never contain SQL, nor return an unbounded list.
 
 use rusqlite::Connection;
 
@@ -189,7 +189,7 @@ fn follow_parts(core: &OpenLedger) -> FollowParts<'_> {
     }
 }
 
-/// The label of a session that is there.
+/// The label of an existing session.
 fn known(connection: &Connection, label: &str) -> Stored<String> {
     let label = aliases::resolve(connection, label)?;
     match pointers::visible_head(connection, &label)? {

@@ -1,7 +1,7 @@
 //! The chain of hashes of a session's last call, and the breaks of prompt caches.
 //!
-//! A turn writes only the links that are new since the chain before. Everything here is for diagnosis: it must never decide
-//! what a history is, and a chain that cannot be understood is read as none.
+//! A turn writes only the links that the previous chain lacks. All of this is for diagnosis: it must never decide what a
+//! history is, and an unreadable chain is treated as a missing one.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
@@ -36,9 +36,9 @@ struct ChainColumns<'r> {
     input_tokens: u64,
     read_tokens: u64,
     write_tokens: u64,
-    /// Whether the provider reported what it read from its cache.
+    /// Whether the provider reported the tokens that it read from its cache.
     told: bool,
-    /// The links after the last whole part.
+    /// The links after the last full part.
     tail: &'r [u8],
 }
 
@@ -145,7 +145,7 @@ fn write_chain(
     let select = "SELECT turn_id, messages FROM cache_chains WHERE session_label = ?1";
     let before: Option<(String, i64)> = sql::optional(connection, select, (label,), WRITING)?;
     let (writer, messages) = before.unzip();
-    // Nothing is known of another turn's chain.
+    // The number of common links is known only for the chain of this turn.
     let same = known.filter(|(turn, _)| writer.as_ref() == Some(turn)).map_or(0, |(_, same)| *same);
     let (whole, tail) = chain.links.split_at(chain.links.len() / PART * PART);
     for (part, links) in whole.chunks(PART).enumerate().skip(same / PART) {
@@ -204,7 +204,7 @@ fn write_break(connection: &Connection, turn_id: &str, broken: &CacheBreak) -> S
     sql::insert(connection, &STORE_BREAK, &row, WRITING)
 }
 
-/// The word that an enum of words has on every surface.
+/// The serialized name of an enum's variant.
 fn word(value: &impl Serialize) -> String {
     json(value).trim_matches('"').to_owned()
 }

@@ -1,6 +1,6 @@
-//! The learned ratios of models: how each counts tokens. They are read whole and stored one at a time; the last one counts.
+//! The learned ratios of models: how each counts tokens. All are read at once and stored one at a time; the last write wins.
 //!
-//! It must never decide what is learned: that is the caller's.
+//! It must never decide what is learned: the caller does.
 
 use std::sync::LazyLock;
 
@@ -18,12 +18,12 @@ static READ: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM model_calibration", list::<TokenRatio>()));
 static STORE: LazyLock<String> = LazyLock::new(|| replace_all::<TokenRatio>("model_calibration"));
 
-/// How every model counts.
+/// The ratios of all models.
 pub(crate) fn all(connection: &Connection) -> Stored<Vec<TokenRatio>> {
     sql::all(connection, &READ, (), "read how models count tokens")
 }
 
-/// Stores how a model counts.
+/// Stores the ratio of a model.
 pub(crate) fn store(connection: &Connection, ratio: &TokenRatio) -> Stored<()> {
     sql::insert(connection, &STORE, ratio, "store how a model counts tokens")
 }

@@ -1,8 +1,9 @@
-//! W4 (docs/rules/sessions-and-ledger.md#commit-points): what a finished run leaves in the ledger, in the transaction the writer has opened.
+//! W4 (docs/rules/sessions-and-ledger.md#commit-points): writes a finished run to the ledger, in the transaction that the
+//! writer has opened.
 //!
-//! The session's pointer is compared and set; a turn never lands on a head that its run did not know. A turn that was opened
-//! is finished under its lease, any other is written whole. It must never write a part: every check comes before the first
-//! row, and an error after it undoes the job.
+//! The session's pointer is compared and set; a turn never follows a head that its run did not know. A turn that was opened
+//! is finished under its lease; any other turn is written whole. It must never write a part of a turn: every check comes
+//! before the first row, and an error after it undoes the job.
 
 use rusqlite::Connection;
 
@@ -19,9 +20,9 @@ use turn::stale_head::{Ending, Landing};
 /// Writes the turn, its messages and tool calls, and moves the session's pointer (docs/rules/turns-and-streams.md#session-pointer).
 ///
 /// # Errors
-/// `stale_writer` when another process has the turn's lease; `stale_head` when the session has moved on and the turn does
-/// not go beside it; `unknown_turn` for a parent that does not exist, `storage_constraint` for an id that exists already.
-/// Nothing is written then.
+/// `stale_writer` when another process has the turn's lease; `stale_head` when the session's head has changed and the turn
+/// may not become a branch; `unknown_turn` for a parent that does not exist, `storage_constraint` for an id that exists
+/// already. Nothing is written then.
 pub(crate) fn commit_turn(
     connection: &Connection,
     turn: &TurnEnd,
@@ -45,7 +46,7 @@ pub(crate) fn commit_turn(
     let (mut parent_id, moves, stale_head) = match ending.landing(compacted) {
         Landing::InThread(parent) => (parent.map(ToOwned::to_owned), turn.move_pointer, None),
         Landing::Beside(parent) => {
-            let stale_head = stale(turn, ending.head, "stands beside its thread");
+            let stale_head = stale(turn, ending.head, "was stored as a branch");
             (parent.map(ToOwned::to_owned), false, Some(stale_head))
         }
         Landing::Refused => {
@@ -93,7 +94,7 @@ pub(crate) fn commit_turn(
         }
         Some(epoch) => {
             open_turns::finish(connection, turn, parent_id.as_deref(), parent.as_ref(), clock)?;
-            claim.give_back(connection, &turn.header.session_label, epoch)?;
+            claim.release(connection, &turn.header.session_label, epoch)?;
         }
     }
     if let Some(result) = &turn.compaction

@@ -1,6 +1,7 @@
-//! A compaction in the ledger: a turn of its own with the summary, and a row with the turns that the summary replaces.
+//! A compaction in the ledger: a separate turn with the summary, and a row that names the turns which the summary replaces.
 //!
-//! It decides nothing: the commit names what is summarised and what is not. The row must never be written without its turn.
+//! It makes no decisions: the commit names the summarised and the retained turns. The row must never be written without its
+//! turn.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -29,10 +30,11 @@ static ADD: LazyLock<String> = LazyLock::new(|| {
     insert("compactions", &numbered(&columns))
 });
 
-/// Writes a compaction by itself, makes it the session's head, and lets the open turn that needed it follow it.
+/// Writes a compaction without a run's end, makes it the session's head, and makes it the parent of the open turn that
+/// needed it.
 ///
 /// # Errors
-/// `stale_writer`, `stale_head`; `unknown_turn` where there is nothing before it. Nothing is written then.
+/// `stale_writer`, `stale_head`; `unknown_turn` if the session has no turn before it. Nothing is written then.
 pub(crate) fn compact(
     connection: &Connection,
     commit: &CompactionCommit,
@@ -69,7 +71,7 @@ pub(crate) fn compact(
     Ok(())
 }
 
-/// The compaction's own turn, between the old head and the run's turn, with the summary as its message.
+/// Writes the compaction's turn between the old head and the run's turn, with the summary as its message.
 pub(crate) fn write_turn(
     connection: &Connection,
     header: &TurnHeader,
@@ -120,7 +122,7 @@ pub(crate) fn write_turn(
     })
 }
 
-/// The row with the turns that were summarised and the first one that was not.
+/// Writes the row that names the summarised turns and the first retained one.
 pub(crate) fn write_row(
     connection: &Connection,
     id: &str,
@@ -131,7 +133,7 @@ pub(crate) fn write_row(
     sql::exec(connection, &ADD, params_from_iter(values), doing).map(drop)
 }
 
-/// Points the session at the turn before its last compaction; false where its thread has none.
+/// Points the session at the turn before its last compaction; false if its thread has no compaction.
 ///
 /// # Errors
 /// `storage_locked` while a turn of the session runs.

@@ -1,5 +1,5 @@
-//! Commit points: a turn as it is opened, recorded, compacted and committed, and what the engine persists beside turns.
-//! It must never answer before the transaction is on disk.
+//! Commit points: opening, recording, compacting and committing a turn; and the data that the engine persists besides turns.
+//! It must never acknowledge a write before its transaction is on disk.
 
 pub(crate) mod cache_chain;
 pub(crate) mod calibration;

@@ -1,6 +1,6 @@
-//! Turns under way as they are read: those that run nowhere, one of them, and one as a host sees it.
+//! Reads of open turns: all interrupted ones, one of them, and one in the form for a host.
 //!
-//! Each is what its entries in the journal come to. It must never take a part that is not as it was written for one that is.
+//! An open turn is folded from its entries in the journal. It must never return an altered part as a sound one.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,7 @@ use model::{
     StorageErrorKind, TokenUsage, TurnRow,
 };
 
-/// The open turns that run nowhere, oldest first; with `turn_id`, that one.
+/// The open turns that no process runs, oldest first; with `turn_id`, only that one.
 pub(crate) fn interrupted(
     connection: &Connection,
     turn_id: Option<&str>,
@@ -42,7 +42,7 @@ pub(crate) fn interrupted(
     Ok(found)
 }
 
-/// The run of a turn, where that is open.
+/// The run of a turn, if the turn is open.
 pub(crate) fn open_run(connection: &Connection, turn_id: &str) -> Stored<Option<CheckedRun>> {
     Ok(run_rows::checked_of_turn(connection, turn_id)?.filter(|found| found.run.is_open()))
 }
@@ -52,10 +52,11 @@ pub(crate) static CONTEXT: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT hash, context_json, {whole} FROM run_contexts c WHERE id = ?1")
 });
 
-/// The provider and the model of a turn whose opening cannot be read: it can still be closed, and its row has to name some.
+/// The provider and the model of a turn whose opening cannot be read: the turn can still be closed, and its row needs both
+/// names.
 const LOST: &str = "unknown";
 
-/// An open turn as it stands.
+/// The current state of an open turn.
 pub(crate) fn open_turn(connection: &Connection, found: &CheckedRun) -> Stored<OpenTurn> {
     let CheckedRun { run, is_whole: is_row } = found;
     let points = CommitPoints::of(connection, run)?;
@@ -118,10 +119,10 @@ fn calls(connection: &Connection, state: &TurnState<'_>) -> Stored<Vec<OpenCall>
     Ok(calls)
 }
 
-/// An open turn as a host sees it; `None` for a turn that is not open.
+/// An open turn in the form for a host; `None` for a turn that is not open.
 ///
 /// # Errors
-/// `ledger_corrupt` where a part of it is not as it was written.
+/// `ledger_corrupt` if a part of it was altered.
 pub(crate) fn turn_row(connection: &Connection, turn_id: &str) -> Stored<Option<TurnRow>> {
     let Some(CheckedRun { run, is_whole }) = open_run(connection, turn_id)? else {
         return Ok(None);
@@ -180,7 +181,7 @@ fn row_of(opening: &OpeningRecord<'_>) -> Stored<TurnRow> {
     })
 }
 
-/// The refusal of a turn that has ended, or never was.
+/// The error for a turn that has ended or does not exist.
 pub(crate) fn not_open(turn_id: &str) -> StorageError {
     StorageError::new(
         StorageErrorKind::UnknownTurn,

@@ -1,7 +1,7 @@
 //! A turn under way: W0 opens it, W1 to W3 add to it, W4 writes its rows (docs/rules/sessions-and-ledger.md#commit-points).
 //!
-//! Until W4 it is in the journal alone, so no reader of turns meets it. It must never write without asking for the lease in the
-//! same transaction.
+//! Until W4 it is only in the journal, so reads of `turns` do not find it. It must never write without checking the lease in
+//! the same transaction.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -34,8 +34,8 @@ use model::{
     query_message_ids,
 };
 
-/// Contexts that are kept without an open turn: those the next runs are likely to have again.
-const KEPT_CONTEXTS: i64 = 32;
+/// The number of newest contexts that stay stored without an open turn: the next runs are likely to use them again.
+const SPARE_CONTEXTS: i64 = 32;
 
 static ADD_CONTEXT: LazyLock<String> = LazyLock::new(|| {
     insert("run_contexts", &numbered("hash, context_json"))
@@ -46,7 +46,7 @@ static ADD_CONTEXT: LazyLock<String> = LazyLock::new(|| {
 /// W0. With `owner`, the events of the run are stored.
 ///
 /// # Errors
-/// `unknown_turn` for a parent that is not there, `storage_constraint` for an id that is.
+/// `unknown_turn` for a parent that does not exist, `storage_constraint` for an id that exists.
 pub(crate) fn begin(
     connection: &Connection,
     opening: &TurnOpening,
@@ -68,7 +68,7 @@ pub(crate) fn begin(
     if known.as_ref().is_some_and(|run| run.has_ended() || run.is_open())
         || turn_rows::exists(connection, turn_id)?
     {
-        return Err(there_already(turn_id));
+        return Err(already_stored(turn_id));
     }
     if session.is_none() {
         pointers::create(connection, label, parent_id, header.started_at, true)?;
@@ -120,22 +120,22 @@ pub(crate) fn begin(
     Ok(Opened::Leased(epoch))
 }
 
-/// Refuses a turn that is under way: it is ended under its lease, and not written again beside it.
+/// Refuses an id whose turn is open: an open turn is ended under its lease, and its id is not used a second time.
 pub(crate) fn refuse_open(connection: &Connection, turn_id: &str) -> Stored<()> {
     match run_rows::of_turn(connection, turn_id)?.filter(RunRow::is_open) {
-        Some(_) => Err(there_already(turn_id)),
+        Some(_) => Err(already_stored(turn_id)),
         None => Ok(()),
     }
 }
 
-fn there_already(turn_id: &str) -> StorageError {
+fn already_stored(turn_id: &str) -> StorageError {
     StorageError::new(
         StorageErrorKind::Constraint,
         format!("turn `{turn_id}` is in the ledger already; give each turn an id of its own"),
     )
 }
 
-/// The row of a context, which runs that say the same share.
+/// The row of a context. Runs with the same context share it.
 fn context(connection: &Connection, json: &str) -> Stored<(i64, String)> {
     let doing = "store the context of a run";
     let hash = format!("{:032x}", xxh3_128(json.as_bytes()));
@@ -146,8 +146,8 @@ fn context(connection: &Connection, json: &str) -> Stored<(i64, String)> {
     let old = "DELETE FROM run_contexts WHERE id <= (SELECT max(id) - ?1 FROM run_contexts)
        AND id NOT IN (SELECT context_id FROM runs INDEXED BY runs_in_journal
          WHERE last_entry IS NOT 0 AND ended_at IS NULL AND context_id IS NOT NULL)";
-    sql::exec(connection, old, (KEPT_CONTEXTS,), doing)?;
-    // A row with this hash and another text was altered from outside: what was written is put back.
+    sql::exec(connection, old, (SPARE_CONTEXTS,), doing)?;
+    // A row with this hash and another text was altered from outside; the original text replaces it.
     let id = sql::one(connection, &ADD_CONTEXT, (&hash, json), doing)?;
     Ok((id, hash))
 }
@@ -183,7 +183,8 @@ pub(crate) fn record(
     entry_rows::record(connection, run.n, &entry)
 }
 
-/// Writes what is too long to grow, and goes on with an empty entry: a turn's entries come to the same, however it is cut.
+/// Writes an entry that is too long to grow, and continues with an empty one: the fold of a turn does not depend on how its
+/// records are split into entries.
 fn record_long(connection: &Connection, run: &RunRow, entry: &mut Entry) -> Stored<()> {
     if entry.content().len() < entry_rows::LONG {
         return Ok(());
@@ -191,7 +192,7 @@ fn record_long(connection: &Connection, run: &RunRow, entry: &mut Entry) -> Stor
     entry_rows::record(connection, run.n, &std::mem::take(entry))
 }
 
-/// The open turn follows the compaction from here on, also for who resumes it.
+/// Makes the compaction the parent of the open turn, also for a process that resumes it.
 pub(crate) fn follow(connection: &Connection, turn_id: &str, compaction: &str) -> Stored<()> {
     let run = open_run(connection, turn_id)?;
     let mut entry = Entry::default();
@@ -203,11 +204,11 @@ fn open_run(connection: &Connection, turn_id: &str) -> Stored<RunRow> {
     run_rows::of_turn(connection, turn_id)?.filter(RunRow::is_open).ok_or_else(|| not_open(turn_id))
 }
 
-/// Writes an open turn at its end, under a lease that was checked: its row, its messages and its calls, as its journal and
-/// `turn` have them together. The run's row is ended by whoever has written its events.
+/// Writes an open turn at its end, under a lease that was checked: its row, its messages and its calls, from its journal and
+/// from `turn`. The caller ends the run's row after writing its events.
 ///
 /// # Errors
-/// `unknown_turn` for a turn that is not open; `ledger_corrupt` where a part of it cannot be read.
+/// `unknown_turn` for a turn that is not open; `ledger_corrupt` if a part of it cannot be read.
 pub(crate) fn finish(
     connection: &Connection,
     turn: &TurnEnd,
@@ -220,7 +221,7 @@ pub(crate) fn finish(
     let state = points.state();
     let is_left_out = match state.damage {
         Damage::None => false,
-        // The process that closes it knows what is left.
+        // The process that took it over knows what is missing.
         Damage::Accepted => true,
         Damage::Lost => {
             return Err(damaged(&format!(
@@ -236,8 +237,8 @@ pub(crate) fn finish(
         row.permissions_granted = opening.permissions_granted;
     }
     insert_turn(connection, &row, parent)?;
-    // Where something is missing, what is left is numbered again, without a gap.
-    let mut numbers = Numbers { next: 0, are_given: is_left_out };
+    // If something is missing, the remaining rows get new numbers without a gap.
+    let mut numbers = Numbers { next: 0, renumbers: is_left_out };
     let mut written: HashSet<&str> = HashSet::new();
     for message in &state.messages {
         let sequence = numbers.take(message.sequence);
@@ -270,18 +271,18 @@ pub(crate) fn finish(
     Ok(())
 }
 
-/// The places of a turn's messages, or of its calls.
+/// The sequence numbers of a turn's messages, or of its calls.
 struct Numbers {
     next: u32,
-    /// Whether they are given here, and not the stored ones.
-    are_given: bool,
+    /// Whether new numbers replace the stored ones.
+    renumbers: bool,
 }
 
 impl Numbers {
     fn take(&mut self, stored: u32) -> u32 {
         let next = self.next;
         self.next = next.saturating_add(1);
-        if self.are_given { next } else { stored }
+        if self.renumbers { next } else { stored }
     }
 }
 
@@ -304,7 +305,7 @@ fn header<'a>(opening: &OpeningRecord<'a>) -> RowHeader<'a> {
     }
 }
 
-/// Takes over an interrupted turn: the session's lease, and the turn as it stands.
+/// Takes over an interrupted turn: takes the session's lease and returns the turn's current state.
 ///
 /// # Errors
 /// `unknown_turn` for one that is not open.

@@ -1,6 +1,7 @@
-//! The state of auth profiles: read whole, changed one at a time, each change one transaction (docs/rules/failover.md#profile-state).
+//! The state of auth profiles: all are read at once, each change is one transaction of one profile
+//! (docs/rules/failover.md#profile-state).
 //!
-//! It must never hold a key, and never decide what a failure means: that is the caller's.
+//! It must never hold a key, and never decide what a failure means: the caller does.
 
 use std::sync::LazyLock;
 
@@ -42,11 +43,11 @@ static ONE: LazyLock<String> = LazyLock::new(|| format!("{} WHERE profile_id = ?
 static STORE: LazyLock<String> =
     LazyLock::new(|| replace_all::<ProfileColumns<'_>>("auth_profile_usage"));
 
-/// The two clocks are read one after the other, and drift: less is no step of one of them.
+/// The two clocks are read one after the other, and drift: a smaller difference is not a step of a clock.
 const STEP_MS: u64 = 1_000;
 
-/// A window as its row has it: beside its wall times, when it began by the clock that the machine's processes share. Within
-/// one boot that one counts, so that a step of the wall clock makes no window longer or shorter.
+/// A window as its row stores it: its wall times, and its beginning by the clock that the machine's processes share. Within
+/// one boot the shared clock decides, so that a step of the wall clock makes no window longer or shorter.
 #[derive(Serialize, Deserialize)]
 struct StoredWindow {
     #[serde(flatten)]
@@ -57,7 +58,7 @@ struct StoredWindow {
     began_at: Option<i64>,
 }
 
-/// The clocks at one moment, as a job of the writer or a reader finds them.
+/// The clocks at one moment of a job or a read.
 struct Now<'a> {
     wall: i64,
     shared: i64,
@@ -70,7 +71,7 @@ impl<'a> Now<'a> {
         Self { wall, shared, boot_id: &claim.owner.boot_id }
     }
 
-    /// The window in today's wall time.
+    /// The window in the current wall time.
     fn load(&self, stored: StoredWindow) -> ProfileWindow {
         let StoredWindow { window, boot_id, began_at } = stored;
         match (boot_id, began_at) {
@@ -87,7 +88,7 @@ impl<'a> Now<'a> {
     }
 
     fn store(&self, window: ProfileWindow) -> StoredWindow {
-        // Where the system names no boot, its shared clock may be the wall clock.
+        // If the system reports no boot id, its shared clock may be the wall clock.
         let known = !self.boot_id.is_empty();
         let began_at = self.shared.saturating_sub(self.wall.saturating_sub(window.from));
         StoredWindow {
@@ -98,7 +99,7 @@ impl<'a> Now<'a> {
     }
 }
 
-/// The state of a profile, with its windows in today's wall time.
+/// The state of a profile, with its windows in the current wall time.
 fn profile_usage(row: &ProfileColumns<'_>, now: &Now<'_>) -> Stored<ProfileUsage> {
     let windows: Vec<StoredWindow> = serde_json::from_str(row.windows_json).map_err(|_| {
         damaged(&format!("the state of auth profile `{}` cannot be read", row.profile_id))
@@ -122,7 +123,7 @@ pub(crate) fn all(connection: &Connection, claim: &Claim) -> Stored<Vec<(String,
 
 pub(crate) const ATTEMPTS: &str = "SELECT attempts_json FROM turns WHERE id = ?1";
 
-/// The profile that `provider` last answered a turn with.
+/// The profile of the last answer of `provider` in a turn.
 pub(crate) fn answered_with(
     connection: &Connection,
     turn_id: &str,
@@ -169,7 +170,7 @@ pub(crate) fn change(
     Ok(usage)
 }
 
-/// A profile's last use, as a job that never waits for the disk: a crash can only lose the order in which keys take turns.
+/// Writes a profile's last use, in a job that never waits for the disk: a crash can only change the order of the rotation.
 pub(crate) struct Used {
     id: String,
     at_ms: i64,

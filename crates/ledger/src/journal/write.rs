@@ -1,6 +1,6 @@
-//! The statements that write a turn, a message and a tool call, whichever commit point they belong to.
+//! The statements that write a turn, a message and a tool call, for every commit point.
 //!
-//! It must never decide whether a row may be written: that is `commit`'s and `journal`'s.
+//! It must never decide whether a row may be written: `commit` and `open_turns` do.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -39,7 +39,7 @@ pub(crate) struct Row<'a> {
     pub(crate) outcome: RowOutcome<'a>,
 }
 
-/// What a row has of where its turn belongs to.
+/// The columns that name the run, the session and the origin of a turn.
 #[derive(Clone, Copy)]
 pub(crate) struct RowHeader<'a> {
     pub(crate) run_id: &'a str,
@@ -65,7 +65,7 @@ impl<'a> From<&'a TurnHeader> for RowHeader<'a> {
     }
 }
 
-/// What a row has of a turn that has ended.
+/// The columns of a turn that has ended.
 pub(crate) struct RowOutcome<'a> {
     pub(crate) status: TurnStatus,
     pub(crate) stop_reason: StopReason,
@@ -81,7 +81,7 @@ pub(crate) struct RowOutcome<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The row of a turn that was not opened before its end; of one that was, what its end says.
+    /// The row of a turn that was not opened before its end; for an opened turn, the values that its end sets.
     pub(crate) fn ended(turn: &'a TurnEnd, parent_turn_id: Option<&'a str>) -> Self {
         Self {
             id: &turn.turn_id,
@@ -168,7 +168,7 @@ pub(crate) fn insert_turn(
     sql::insert(connection, &ADD_TURN, &columns, format_args!("write turn `{}`", row.id))
 }
 
-/// Gives a message as its row to `with`; what is large of it is stored as blobs.
+/// Calls `with` with the row of a message, after storing its large values as blobs.
 pub(crate) fn with_message<T>(
     connection: &Connection,
     message: &Message,
@@ -214,7 +214,7 @@ pub(crate) fn insert_message(
     with_message(connection, message, |record| insert_message_row(connection, turn_id, record))?
 }
 
-/// Writes a message of its columns.
+/// Writes a message from its columns.
 pub(crate) fn insert_message_row(
     connection: &Connection,
     turn_id: &str,
@@ -224,8 +224,8 @@ pub(crate) fn insert_message_row(
     sql::insert(connection, &ADD_MESSAGE, &columns, format_args!("write message `{}`", message.id))
 }
 
-/// Gives a call as its row to `with`; what is large of it is stored as blobs. With what its tool declares and the hash of its
-/// arguments, where a step has them.
+/// Calls `with` with the row of a call, after storing its large values as blobs. The row has the replay class of its tool
+/// and the hash of its arguments, if the step has them.
 pub(crate) fn with_tool_call<T>(
     connection: &Connection,
     (call, replay, arguments_hash): (&ToolCallRecord, Option<ReplayClass>, Option<&str>),
@@ -266,7 +266,7 @@ pub(crate) fn insert_tool_call(
     })?
 }
 
-/// Writes a call of its columns.
+/// Writes a call from its columns.
 pub(crate) fn insert_tool_call_row(
     connection: &Connection,
     turn_id: &str,
@@ -276,7 +276,7 @@ pub(crate) fn insert_tool_call_row(
     sql::insert(connection, &ADD_CALL, &columns, format_args!("write tool call `{}`", call.id))
 }
 
-/// SQLite's integers are signed; a count beyond them is a provider's mistake, and the largest there is.
+/// SQLite's integers are signed; a larger count is a provider's mistake, and becomes the largest integer.
 pub(crate) fn integer(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -1,6 +1,6 @@
-//! Events of an ended run, compressed: the content of an event batch as LZ4, or as it is where that is not shorter.
+//! Events of an ended run, compressed: the content of an event batch, compressed with LZ4 unless that is longer.
 //!
-//! Pure. The row's checksum covers the result; it must never allocate more than a batch may have.
+//! Pure. The row's checksum covers the result. It must never allocate more than the longest batch.
 
 use super::bytes::{ByteReader, ByteWriter};
 

@@ -1,6 +1,7 @@
-//! Numbers and texts as bytes: variable-length integers, and texts behind their length.
+//! Numbers and texts as bytes: variable-length integers, and texts after their length.
 //!
-//! A reader returns `None` for bytes that no writer made; it must never read beyond them, nor allocate by what they claim.
+//! A reader returns `None` for bytes that no writer made. It must never read beyond their end, nor allocate a length that
+//! they claim.
 
 /// Appends values to a buffer.
 #[derive(Default)]
@@ -80,7 +81,7 @@ impl<'a> ByteReader<'a> {
         Some(*first)
     }
 
-    /// Only the shortest form of a number is one.
+    /// Accepts only the shortest form of a number.
     pub(super) fn number(&mut self) -> Option<u64> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {

@@ -1,28 +1,28 @@
-//! Events of a run as bytes: what each is in one stream, all texts in another.
+//! Events of a run as bytes: their structure in one stream, their texts in another.
 //!
-//! Nothing is merged: every event comes back by its number. It must never take events whose numbers have a gap.
+//! Events are not merged: each is restored with its number. It must never accept events whose numbers have a gap.
 
 use std::sync::Arc;
 
 use super::bytes::{ByteReader, ByteWriter};
 use model::{RunEvent, RunEventKind};
 
-/// Events one after the other, as an entry or an archive holds them.
+/// Consecutive events, in the form of an entry or an archive.
 #[derive(Default)]
 pub(crate) struct EventBatch {
     first: u64,
     count: u64,
-    /// Of each event its kind and the length of its text, and the message where that changes.
+    /// The kind of each event, the length of its text, and its message if that differs from the previous event's.
     structure: ByteWriter,
     texts: Vec<u8>,
     message: Option<Arc<str>>,
 }
 
-/// The bit that says that another message follows.
+/// The bit for an event of another message than the previous one.
 const CHANGES: usize = 4;
 
 impl EventBatch {
-    /// Adds the next event; false, and nothing, where its number does not follow.
+    /// Adds the next event; false, without adding it, if its number does not follow.
     pub(crate) fn add(&mut self, event: &RunEvent) -> bool {
         if self.count == 0 {
             self.first = event.seq;

@@ -1,7 +1,7 @@
-//! What the entries of a turn come to: its opening, its messages and its calls as they are now.
+//! Folds the entries of a turn into its current state: its opening, its messages and its calls.
 //!
-//! A message that is there stays as it is; a call's newer state replaces the older. It must never guess what an entry held that
-//! cannot be read: it reports it.
+//! A message is never replaced; a call's newer state replaces the older. It must never guess the content of an unreadable
+//! entry: it reports the damage.
 
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, HashSet};
@@ -11,19 +11,19 @@ use super::records::{CallRecord, Entry, MessageRecord, OpeningRecord, Record};
 /// Whether entries of the turn could not be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Damage {
-    /// Every entry is as it was written.
+    /// Every entry is sound.
     #[default]
     None,
-    /// Some are not, and a process has taken the turn over without them since.
+    /// Some are damaged, and a process has since taken the turn over without them.
     Accepted,
-    /// Some are not.
+    /// Some are damaged.
     Lost,
 }
 
 /// An open turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TurnState<'a> {
-    /// With the parent and the expected head of the compaction that the turn follows by now.
+    /// If the turn now follows a compaction, that is its parent and its expected head.
     pub(crate) opening: Option<OpeningRecord<'a>>,
     /// In order.
     pub(crate) messages: Vec<MessageRecord<'a>>,
@@ -33,7 +33,7 @@ pub(crate) struct TurnState<'a> {
     pub(crate) damage: Damage,
 }
 
-/// The turn of these contents of entries, oldest first; `None` stands for an entry that is not as it was written.
+/// Folds contents of entries, oldest first; `None` is a damaged entry.
 pub(crate) fn fold<'a>(contents: impl IntoIterator<Item = Option<&'a [u8]>>) -> TurnState<'a> {
     let mut known = Known::default();
     let mut state = TurnState::default();
@@ -46,16 +46,16 @@ pub(crate) fn fold<'a>(contents: impl IntoIterator<Item = Option<&'a [u8]>>) -> 
     state.in_order()
 }
 
-/// The messages and calls that a state has, by their ids.
+/// The messages and calls of a state, by their ids.
 #[derive(Default)]
 struct Known<'a> {
     messages: HashSet<&'a str>,
-    /// Each with its place.
+    /// The index of each call.
     calls: HashMap<&'a str, usize>,
 }
 
 impl<'a> TurnState<'a> {
-    /// The state behind further records.
+    /// The state after further records.
     pub(crate) fn with(mut self, records: Vec<Record<'a>>) -> Self {
         let mut known = Known {
             messages: self.messages.iter().map(|message| message.id).collect(),
@@ -109,8 +109,8 @@ impl<'a> TurnState<'a> {
 }
 
 impl<'a> CallRecord<'a> {
-    /// The state `now` in the place of this one. What names the call stays, and so does what `now` leaves out of its tool's
-    /// class and of the hash of its arguments.
+    /// Replaces this state by `now`. The fields that identify the call stay; the replay class and the hash of the arguments
+    /// stay if `now` has none.
     fn replace(&mut self, now: CallRecord<'a>) {
         *self = CallRecord {
             provider_call_id: self.provider_call_id,

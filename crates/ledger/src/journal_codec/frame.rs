@@ -1,21 +1,21 @@
-//! The frame of an entry: a mark and the version in front, a checksum behind.
+//! The frame of an entry: a mark and the version first, a checksum last.
 //!
-//! The checksum covers the run and the kind too, which stand in columns of their own. It must never open an entry of a version
-//! that it does not know.
+//! The checksum also covers the run and the kind, which are separate columns. It must never open an entry of an unknown
+//! version.
 
 use xxhash_rust::xxh3::Xxh3;
 
-/// What every entry begins with: a mark, and the version of the format.
+/// The first bytes of every entry: a mark, and the version of the format.
 const MARK: [u8; 2] = [b'J', 1];
 /// Bytes of the checksum.
 const SUM: usize = 8;
 
-/// The kind of an entry, as its column has it.
+/// The kind of an entry, which its column stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryKind {
     /// Events of the run.
     Events,
-    /// A commit point of the turn: W0 to W3, a compaction that it follows, or another process that takes it over.
+    /// A commit point of the turn: W0 to W3, a new parent (a compaction), or a take-over by another process.
     CommitPoint,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn seal(run: i64, kind: EntryKind, content: &[u8]) -> Vec<u8> {
     entry
 }
 
-/// The content of an entry; `None` where that is not what was written for this run.
+/// The content of an entry; `None` if it was not written for this run or was altered.
 pub(crate) fn open(run: i64, kind: EntryKind, entry: &[u8]) -> Option<&[u8]> {
     let (framed, sum) = entry.split_last_chunk::<SUM>()?;
     let content = framed.strip_prefix(&MARK)?;

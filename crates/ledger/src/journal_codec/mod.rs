@@ -1,5 +1,5 @@
-//! The journal's entries and archived events as bytes, and what the entries of a turn come to. Pure: it must never read a file,
-//! nor give out a value of an entry whose checksum is not its content's.
+//! The journal's entries and archived events as bytes, and the fold of a turn's entries. Pure: it must never read a file,
+//! nor return a value of an entry whose checksum does not match.
 
 mod archive;
 mod bytes;

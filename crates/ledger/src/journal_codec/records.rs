@@ -1,7 +1,7 @@
-//! What a commit point writes, as records one behind the other: the turn's opening, messages and calls by the columns that
-//! their rows will have, the progress, the compaction that the turn follows, and a take-over.
+//! The content of a commit point, as consecutive records: the turn's opening, messages and calls by the columns that their
+//! rows will have, the progress, the compaction that the turn follows, and a take-over.
 //!
-//! It must never interpret a value: what goes in comes back.
+//! It must never interpret a value: each is read exactly as it was written.
 
 use super::bytes::{ByteReader, ByteWriter};
 
@@ -12,7 +12,7 @@ pub(crate) struct OpeningRecord<'a> {
     pub(crate) run_id: &'a str,
     pub(crate) session_label: &'a str,
     pub(crate) parent_turn_id: Option<&'a str>,
-    /// The session's head that its commit must find.
+    /// The head of the session at which its commit is valid.
     pub(crate) expected_head: Option<&'a str>,
     pub(crate) started_at: i64,
     pub(crate) provider: &'a str,
@@ -29,7 +29,7 @@ pub(crate) struct OpeningRecord<'a> {
     pub(crate) target_json: Option<&'a str>,
 }
 
-/// A message by the columns of its row.
+/// The columns of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MessageRecord<'a> {
     pub(crate) id: &'a str,
@@ -50,7 +50,7 @@ pub(crate) struct MessageRecord<'a> {
     pub(crate) blobs_json: Option<&'a str>,
 }
 
-/// A tool call by the columns of its row.
+/// The columns of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CallRecord<'a> {
     pub(crate) id: &'a str,
@@ -75,15 +75,15 @@ pub(crate) struct CallRecord<'a> {
 pub(crate) enum Record<'a> {
     /// W0.
     Opening(OpeningRecord<'a>),
-    /// A message that is new.
+    /// A new message.
     Message(MessageRecord<'a>),
-    /// A call that is new, or as it is now.
+    /// A new call, or the new state of a call.
     Call(CallRecord<'a>),
-    /// What the run has counted: JSON.
+    /// The counters of the run: JSON.
     Progress(&'a str),
-    /// The turn follows this compaction from here on, which is also the head that its commit must find.
+    /// This compaction becomes the turn's parent and its expected head.
     Follows(&'a str),
-    /// Another process goes on with the turn, with what can be read of it.
+    /// Another process continues the turn from its readable entries.
     TakenOver,
 }
 

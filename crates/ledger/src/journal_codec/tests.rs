@@ -1,4 +1,4 @@
-//! What goes into an entry comes back, what was changed is refused, and a turn's entries come to what a plain model says.
+//! An entry is read as it was written, an altered one is refused, and the fold of a turn's entries equals a simple model.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use model::{RunEvent, RunEventKind};
 
-/// A record with values of its own.
+/// A record that owns its values.
 #[derive(Debug, Clone, PartialEq)]
 struct Values {
     id: String,
@@ -184,13 +184,13 @@ fn numbered(first: u64, given: &[(RunEventKind, Option<String>, String)]) -> Vec
         .collect()
 }
 
-/// What the entries of a turn come to, written for reading.
+/// The fold of a turn's entries, in its simplest form.
 #[derive(Default)]
 struct Model<'a> {
     opening: Option<&'a Values>,
     follows: Option<&'a str>,
     messages: BTreeMap<&'a str, &'a Values>,
-    /// What names a call, its newest state, and the newest class and hash that were given.
+    /// The first state of a call, its newest state, and the newest replay class and hash.
     calls: BTreeMap<&'a str, (&'a Values, &'a Values, [Option<&'a str>; 2])>,
     progress: Option<&'a str>,
 }
@@ -275,16 +275,16 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_too_odd_to_be_looked_at(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn any_bytes_can_be_decoded_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = Entry::records(&bytes);
         let _ = EventBatch::events(&bytes);
         let _ = EventBatch::last_of(&bytes);
-        // A claim of many bytes is checked against what may be before anything is allocated.
+        // A claimed length is checked against the limit before anything is allocated.
         let _ = unpack(&bytes);
     }
 
     #[test]
-    fn the_entries_of_a_turn_come_to_what_a_plain_model_says(
+    fn the_fold_of_a_turns_entries_equals_a_simple_model(
         records in prop::collection::vec(record(), 0..40),
         cuts in prop::collection::vec(1_usize..6, 1..20),
     ) {
@@ -297,7 +297,7 @@ proptest! {
             rest = later;
         }
         let mut found = fold(entries.iter().map(|entry| Some(entry.content())));
-        // The order of equal numbers is that in which they came, which the model does not have.
+        // Equal numbers are ordered by arrival, which the model does not record.
         prop_assert!(found.messages.is_sorted_by_key(|message| message.sequence));
         prop_assert!(found.calls.is_sorted_by_key(|call| call.sequence));
         found.messages.sort_by_key(|message| message.id);
@@ -341,7 +341,7 @@ fn an_event_that_does_not_follow_the_last_one_is_refused() {
 }
 
 #[test]
-fn tokens_take_two_bytes_beside_their_text_and_an_archive_less_than_the_text() {
+fn a_token_takes_two_bytes_more_than_its_text_and_an_archive_less_than_the_text() {
     let given: Vec<_> = (0..2_000)
         .map(|n| (RunEventKind::Token, Some("m".to_owned()), format!(" word{}", n % 50)))
         .collect();
@@ -354,7 +354,7 @@ fn tokens_take_two_bytes_beside_their_text_and_an_archive_less_than_the_text() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_until_a_process_goes_on_without_it() {
+fn damage_is_reported_until_a_process_takes_over_without_the_lost_entries() {
     let progress = |json| {
         let mut entry = Entry::default();
         entry.add(&Record::Progress(json));

@@ -1,7 +1,7 @@
-//! What becomes of the journal behind the commits: events of ended runs go into `event_archive`, entries that nobody needs are
-//! deleted, and so are events that are too old.
+//! Clears the journal after the commits: events of ended runs move to `event_archive`; entries that are no longer needed are
+//! deleted, and so are expired events.
 //!
-//! All of it a little at a time. It must never delete an entry of a turn that is open, nor the newest entry of all.
+//! Each call does a small part. It must never delete an entry of a turn that is open, nor the newest entry of all.
 
 use std::sync::LazyLock;
 
@@ -21,9 +21,9 @@ const SLICE: usize = 512 << 10;
 const PIECE: usize = 64 << 10;
 /// Entries that one slice deletes.
 const SWEPT: i64 = 2_048;
-/// A run that has so many entries behind its first does not hold back what other runs have left.
+/// An open run whose first entry is this many ids old no longer stops the deletion of later entries.
 const LONG_RUN: i64 = 4_096;
-/// Pieces that one job of retention deletes.
+/// Pieces of the archive that one job of retention deletes.
 const TRIMMED: i64 = 256;
 
 static ADD: LazyLock<String> =
@@ -33,7 +33,7 @@ fn failed(error: &rusqlite::Error) -> StorageError {
     sqlite("archive the events of ended runs", error)
 }
 
-/// How far the journal is swept: every entry before `swept` is of a run that is open, or whose events cannot be read.
+/// How far the journal is swept: every entry before `swept` belongs to an open run, or to a run with unreadable events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sweep {
     swept: i64,
@@ -41,10 +41,10 @@ pub(crate) struct Sweep {
 
 /// The next slice; true when there is more to do.
 pub(crate) fn slice(connection: &Connection, sweep: &mut Sweep) -> Stored<bool> {
-    let mut room = SLICE;
+    let mut budget = SLICE;
     let runs = run_rows::ended(connection, RUNS)?;
     for run in &runs {
-        if !archive(connection, run, &mut room)? {
+        if !archive(connection, run, &mut budget)? {
             return Ok(true);
         }
         if run.n < sweep.swept {
@@ -62,20 +62,20 @@ pub(crate) fn is_due(connection: &Connection) -> Stored<bool> {
     Ok(!run_rows::ended(connection, 1)?.is_empty())
 }
 
-/// Archives the events of an ended run; false where there is no more room for all of them.
-fn archive(connection: &Connection, run: &RunRow, room: &mut usize) -> Stored<bool> {
+/// Archives the events of an ended run; false if the slice has too few bytes left for all of them.
+fn archive(connection: &Connection, run: &RunRow, budget: &mut usize) -> Stored<bool> {
     if !run.keeps_events {
         run_rows::remove(connection, run.n)?;
         return Ok(true);
     }
     let mut last = archived_through(connection, run)?;
     loop {
-        if *room == 0 {
+        if *budget == 0 {
             return Ok(false);
         }
         let (events, is_whole) = match read_some(connection, run, last, PIECE) {
             Err(error) if error.kind == StorageErrorKind::Corrupt => {
-                run_rows::stays_in_journal(connection, run)?;
+                run_rows::mark_unarchivable(connection, run)?;
                 return Ok(true);
             }
             read => read?,
@@ -83,7 +83,7 @@ fn archive(connection: &Connection, run: &RunRow, room: &mut usize) -> Stored<bo
         let mut batch = EventBatch::default();
         for event in &events {
             if batch.size() > PIECE {
-                *room = room.saturating_sub(batch.size());
+                *budget = budget.saturating_sub(batch.size());
                 add(connection, run.n, &std::mem::take(&mut batch))?;
             }
             if !batch.add(event) {
@@ -92,7 +92,7 @@ fn archive(connection: &Connection, run: &RunRow, room: &mut usize) -> Stored<bo
             last = event.seq;
         }
         if !batch.is_empty() {
-            *room = room.saturating_sub(batch.size());
+            *budget = budget.saturating_sub(batch.size());
             add(connection, run.n, &batch)?;
         }
         if is_whole {
@@ -120,7 +120,7 @@ fn add(connection: &Connection, run: i64, batch: &EventBatch) -> Stored<()> {
         .map_err(|error| failed(&error))
 }
 
-/// Deletes the entries of one run, which stand between those of others.
+/// Deletes the entries of one run, between those of other runs.
 fn delete_entries(connection: &Connection, run: &RunRow) -> Stored<()> {
     connection
         .prepare_cached(
@@ -131,7 +131,7 @@ fn delete_entries(connection: &Connection, run: &RunRow) -> Stored<()> {
         .map_err(|error| failed(&error))
 }
 
-/// Deletes what is left of runs that need it no more, up to the first entry of a run that does; true when there is more.
+/// Deletes entries that no run needs, up to the first one that is needed; true when there is more.
 fn delete_swept(connection: &Connection, sweep: &mut Sweep) -> Stored<bool> {
     let newest: Option<i64> = connection
         .prepare_cached("SELECT max(id) FROM journal")
@@ -174,7 +174,7 @@ pub(crate) const EXPIRED_BY_AGE: &str = "SELECT turn_id FROM runs WHERE ended_at
 pub(crate) const EXPIRED_BY_COUNT: &str = "SELECT turn_id FROM runs WHERE ended_at IS NOT NULL AND keeps_events = 1 \
      ORDER BY ended_at DESC, n DESC LIMIT 1 OFFSET ?1";
 
-/// The turn of a run that has ended and whose events are not to be stored any longer.
+/// The turn of an ended run whose events have expired.
 pub(crate) fn expired(
     connection: &Connection,
     retention: &Retention,

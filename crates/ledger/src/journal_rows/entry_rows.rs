@@ -8,7 +8,7 @@ use crate::journal_codec::{Entry, EntryKind, TurnState, fold, open, seal};
 use crate::journal_rows::run_rows::RunRow;
 use crate::sqlite::error::{Stored, sqlite};
 
-/// An entry ends behind this many bytes: a row may not be of any size.
+/// The size after which an entry is not extended, so that rows stay small.
 pub(crate) const LONG: usize = 1 << 20;
 
 /// Adds an entry of a run: the first one under the run's number, every other under the next id.
@@ -29,7 +29,7 @@ pub(crate) fn append(
         .map_err(|error| sqlite("write the journal", &error))
 }
 
-/// Adds what a commit point writes.
+/// Adds the entry of a commit point.
 pub(crate) fn record(connection: &Connection, run: i64, entry: &Entry) -> Stored<()> {
     append(connection, run, EntryKind::CommitPoint, entry.content(), false)
 }
@@ -41,7 +41,7 @@ pub(crate) const COMMIT_POINTS: &str =
     "SELECT entry FROM journal WHERE id BETWEEN ?1 AND ?2 AND run = ?1 AND kind = 1 ORDER BY id";
 
 impl CommitPoints {
-    /// Those of a run.
+    /// Reads the entries of a run.
     pub(crate) fn of(connection: &Connection, run: &RunRow) -> Stored<Self> {
         let failed =
             |error| sqlite(format_args!("read the journal of turn `{}`", run.turn_id), &error);
@@ -55,7 +55,7 @@ impl CommitPoints {
         Ok(Self(contents))
     }
 
-    /// What they come to.
+    /// The fold of the entries.
     pub(crate) fn state(&self) -> TurnState<'_> {
         fold(self.0.iter().map(Option::as_deref))
     }

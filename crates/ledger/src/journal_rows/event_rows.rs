@@ -1,7 +1,7 @@
 //! The events of a run: adding them to the journal, and reading them from the archive and the journal.
 //!
-//! Events follow each other without a gap. It must never add one whose number does not follow the last one, nor return events
-//! behind one that is missing.
+//! Events follow each other without a gap. It must never add one whose number does not follow the last one, nor return
+//! events after a missing one.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ use model::{RunEvent, StorageError};
 
 /// Bytes of events in one entry.
 const ENTRY: usize = 256 << 10;
-/// Bytes of events that one page returns, about.
+/// Approximate bytes of events in one page.
 const PAGE: usize = 192 << 10;
 /// Pieces that the events of one run may have in the archive.
 pub(crate) const PIECES: i64 = 1 << 20;
@@ -25,7 +25,7 @@ fn failed(error: &rusqlite::Error) -> StorageError {
     sqlite("read a run's events", error)
 }
 
-/// Adds events behind number `last`; `first` where the run has no entry yet.
+/// Adds events after number `last`; `first` if the run has no entry yet.
 pub(crate) fn append(
     connection: &Connection,
     run: i64,
@@ -60,7 +60,7 @@ pub(crate) const LAST: &str = "SELECT entry FROM journal WHERE id BETWEEN ?1 AND
 pub(crate) const LAST_ARCHIVED: &str =
     "SELECT seq FROM event_archive WHERE key BETWEEN ?1 AND ?2 ORDER BY key DESC LIMIT 1";
 
-/// The number of the last event of a run that can be read; 0 for none. Behind one that cannot, a reader goes no further.
+/// The number of the last readable event of a run; 0 for none. Readers stop at the first unreadable one.
 pub(crate) fn last(connection: &Connection, run: &RunRow) -> Stored<u64> {
     if !run.is_archived() {
         let mut statement = connection.prepare_cached(LAST).map_err(|error| failed(&error))?;
@@ -89,7 +89,7 @@ pub(crate) fn archived_through(connection: &Connection, run: &RunRow) -> Stored<
     Ok(last.map_or(0, i64::cast_unsigned))
 }
 
-/// The first and the last key that a piece of a run may have.
+/// The first and the last possible key of a run's pieces.
 pub(crate) fn pieces(run: i64) -> (i64, i64) {
     let first = run.saturating_mul(PIECES);
     (first, first.saturating_add(PIECES - 1))
@@ -104,10 +104,10 @@ pub(crate) static ARCHIVED: LazyLock<String> = LazyLock::new(|| {
 pub(crate) const IN_JOURNAL: &str =
     "SELECT entry FROM journal WHERE id BETWEEN ?1 AND ?2 AND run = ?1 AND kind = 0 ORDER BY id";
 
-/// The events of a run behind number `after`, about a page of them; false when there are more.
+/// The events of a run after number `after`, about a page; false when there are more.
 ///
 /// # Errors
-/// `ledger_corrupt` where the next one is not as it was written.
+/// `ledger_corrupt` if the next one was altered.
 pub(crate) fn read(
     connection: &Connection,
     run: &RunRow,
@@ -116,7 +116,7 @@ pub(crate) fn read(
     read_some(connection, run, after, PAGE)
 }
 
-/// As [`read`], of about so many bytes.
+/// Like [`read`], with about `most` bytes.
 pub(crate) fn read_some(
     connection: &Connection,
     run: &RunRow,
@@ -155,9 +155,10 @@ pub(crate) fn read_some(
             .get_ref(0)
             .and_then(|entry| Ok(entry.as_blob()?))
             .map_err(|error| failed(&error))?;
-        // What was read before is passed over by what it says, which is only believed of that: see `add`.
-        let says = entry.get(2..).and_then(EventBatch::last_of);
-        if says.is_some_and(|last| last <= found.last) {
+        // The number is read before the checksum is checked, and serves only to skip entries that were already read; `add`
+        // checks the rest.
+        let claimed_last = entry.get(2..).and_then(EventBatch::last_of);
+        if claimed_last.is_some_and(|last| last <= found.last) {
             continue;
         }
         if found.is_full() {
@@ -181,7 +182,7 @@ impl Found<'_> {
         self.bytes >= self.most
     }
 
-    /// Adds what follows the last event. Where something is missing between them, an entry was damaged.
+    /// Adds the content that follows the last event. A gap before it means that an entry was damaged.
     fn add(&mut self, content: Option<&[u8]>) -> Stored<()> {
         let unreadable = || not_as_written(self.run, self.last + 1);
         let events = content.and_then(EventBatch::events).ok_or_else(unreadable)?;

@@ -1,5 +1,4 @@
-//! The tables of what runs write while they are under way: `runs`, `journal`, `event_archive`. It must never decide who may
-//! write: that is the lease's.
+//! The tables of runs under way: `runs`, `journal`, `event_archive`. It must never decide who may write: the lease does.
 
 pub(crate) mod archive_rows;
 pub(crate) mod entry_rows;

@@ -1,6 +1,7 @@
 //! The rows of `runs`: one for each run whose turn is open, or whose events are stored.
 //!
-//! A run's number is the id of its first entry. It must never be given twice: whoever makes a run writes that entry.
+//! A run's number is the id of its first entry. It must never be used twice: the transaction that adds a run also writes
+//! that entry.
 
 use std::sync::LazyLock;
 
@@ -30,7 +31,7 @@ pub(crate) struct RunRow {
     pub(crate) context_id: Option<i64>,
     pub(crate) keeps_events: bool,
     last_entry: Option<i64>,
-    /// Who runs it while no lease says so.
+    /// The process that runs it while it has no lease.
     pub(crate) owner: Option<Owner>,
 }
 
@@ -63,7 +64,7 @@ impl RunRow {
         self.last_entry == Some(0)
     }
 
-    /// The newest id that an entry of it may have.
+    /// The largest possible id of its entries.
     pub(crate) fn last_entry(&self) -> i64 {
         match self.last_entry {
             Some(last) => last.saturating_abs(),
@@ -74,7 +75,7 @@ impl RunRow {
 
 static COLUMNS: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM runs r WHERE", checked::<RunRow>("runs", "r")));
-/// Only those that have something in the journal are looked at.
+/// Only the runs with entries in the journal.
 static IN_JOURNAL: LazyLock<String> = LazyLock::new(|| {
     let columns = checked::<RunRow>("runs", "r");
     format!("SELECT {columns} FROM runs r INDEXED BY runs_in_journal WHERE last_entry IS NOT 0")
@@ -85,18 +86,18 @@ pub(crate) static OF_RUN: LazyLock<String> =
     LazyLock::new(|| format!("{} run_id = ?1 ORDER BY n DESC LIMIT 1", *COLUMNS));
 pub(crate) static OF_SESSION: LazyLock<String> =
     LazyLock::new(|| format!("{} session_label = ?1 AND n >= ?2 ORDER BY n", *COLUMNS));
-/// Those whose turns are open.
+/// The runs whose turns are open.
 pub(crate) static OPEN: LazyLock<String> = LazyLock::new(|| {
     format!("{} AND ended_at IS NULL AND epoch IS NOT NULL ORDER BY turn_id", *IN_JOURNAL)
 });
-/// Those that have ended and whose events are not archived.
+/// The runs that have ended and whose events are not archived.
 pub(crate) static ENDED: LazyLock<String> =
     LazyLock::new(|| format!("{} AND last_entry > 0 ORDER BY n LIMIT ?1", *IN_JOURNAL));
 
 const READING: &str = "read the runs of the ledger";
 const WRITING: &str = "write the runs of the ledger";
 
-/// A run, and whether its row is as it was written.
+/// A run, and whether its row is unaltered.
 pub(crate) struct CheckedRun {
     pub(crate) run: RunRow,
     pub(crate) is_whole: bool,
@@ -113,7 +114,7 @@ pub(crate) fn of_turn(connection: &Connection, turn_id: &str) -> Stored<Option<R
     Ok(checked_of_turn(connection, turn_id)?.map(|found| found.run))
 }
 
-/// The run of a turn, and whether its row is as it was written.
+/// The run of a turn, and whether its row is unaltered.
 pub(crate) fn checked_of_turn(
     connection: &Connection,
     turn_id: &str,
@@ -148,7 +149,7 @@ static ADD: LazyLock<String> = LazyLock::new(|| insert_all::<RunRow>("runs"));
 static LEASE: LazyLock<String> = LazyLock::new(|| {
     format!("UPDATE runs SET {} WHERE n = ?1", set(&[("epoch", "?2"), ("context_id", "?3")]))
 });
-static KEEP_EVENTS: LazyLock<String> = LazyLock::new(|| {
+static STORE_EVENTS: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[
         ("keeps_events", "1"),
         ("owner", "?2"),
@@ -206,29 +207,29 @@ pub(crate) fn add(
     sql::insert(connection, &ADD, &row, doing)
 }
 
-/// The run's session is leased under this epoch.
+/// Stores the lease of the run's session.
 pub(crate) fn leased(connection: &Connection, n: i64, lease: RunLease) -> Stored<()> {
     change(connection, &LEASE, params![n, lease.epoch, lease.context_id])
 }
 
-/// The run's events are stored from here on, by this process.
-pub(crate) fn keep_events(connection: &Connection, n: i64, owner: &Owner) -> Stored<()> {
+/// Marks the run's events as stored by this process.
+pub(crate) fn store_events(connection: &Connection, n: i64, owner: &Owner) -> Stored<()> {
     let Owner { id, pid, pid_started, pid_space, boot_id } = owner;
-    change(connection, &KEEP_EVENTS, params![n, id, pid, pid_started, pid_space, boot_id])
+    change(connection, &STORE_EVENTS, params![n, id, pid, pid_started, pid_space, boot_id])
 }
 
-/// The run of a turn has ended, if there is one: what it has in the journal is there.
+/// Ends the run of a turn, if it has one. Its journal is complete at this point.
 pub(crate) fn end(connection: &Connection, turn_id: &str, now: i64) -> Stored<()> {
     change(connection, &END, params![turn_id, now])
 }
 
-/// The run's events are archived.
+/// Marks the run's events as archived.
 pub(crate) fn archived(connection: &Connection, n: i64) -> Stored<()> {
     change(connection, &LAST_ENTRY, params![n, 0])
 }
 
-/// The run's events cannot be archived, because some cannot be read: its entries stay.
-pub(crate) fn stays_in_journal(connection: &Connection, run: &RunRow) -> Stored<()> {
+/// Marks a run whose events cannot be archived because some are unreadable: its entries stay in the journal.
+pub(crate) fn mark_unarchivable(connection: &Connection, run: &RunRow) -> Stored<()> {
     change(connection, &LAST_ENTRY, params![run.n, -run.last_entry()])
 }
 

@@ -1,7 +1,7 @@
 //! Leases of sessions: who may write a session's running turn, by an epoch that only grows (docs/rules/sessions-and-ledger.md#lease).
 //!
-//! Every write of a running turn is checked here first, in its own transaction. It must never let an epoch write that is
-//! not the newest, and never take a lease from a process that may live.
+//! Every write of a running turn is checked here first, in its own transaction. It must never let an epoch write that is not
+//! the newest, and never take a lease from a process that may be alive.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use turn::lease::{Holder, Lease, Now, ends_at};
 /// The leases this process holds, by session: what its heartbeat renews.
 pub(crate) type Held = Arc<Mutex<HashMap<String, i64>>>;
 
-/// What a job of the writer needs for leases: who takes them, when, and for how long.
+/// What a job of the writer needs for leases: the owner, the clock and the duration.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
     pub(crate) owner: Arc<Owner>,
@@ -68,7 +68,7 @@ static TAKE: LazyLock<String> = LazyLock::new(|| {
          RETURNING epoch"
     )
 });
-static GIVE_BACK: LazyLock<String> = LazyLock::new(|| {
+static RELEASE: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[("owner", "NULL")]);
     format!(
         "UPDATE session_leases SET {change} WHERE session_label = ?1 AND epoch = ?2 AND owner = ?3"
@@ -77,11 +77,11 @@ static GIVE_BACK: LazyLock<String> = LazyLock::new(|| {
 
 impl Claim {
     fn now(&self) -> Now {
-        // Where the shared clock is the wall clock, somebody may set it.
+        // If the shared clock is the wall clock, it can be set.
         Now { ms: self.clock.shared_ms(), can_step: cfg!(not(unix)) }
     }
 
-    /// Whether the session is run by somebody: another live process, or a run of this one.
+    /// Whether the session has a live run, of another process or of this one.
     pub(crate) fn is_busy(&self, connection: &Connection, label: &str) -> Stored<bool> {
         Ok(self.read(connection, label)?.is_some_and(|lease| lease.is_live(self.now())))
     }
@@ -158,9 +158,9 @@ impl Claim {
     }
 
     /// Frees the session at once. A lease of another process stays as it is.
-    pub(crate) fn give_back(&self, connection: &Connection, label: &str, epoch: i64) -> Stored<()> {
-        let doing = format_args!("give session `{label}` back");
-        sql::exec(connection, &GIVE_BACK, (label, epoch, &self.owner.id), doing).map(drop)
+    pub(crate) fn release(&self, connection: &Connection, label: &str, epoch: i64) -> Stored<()> {
+        let doing = format_args!("release the lease of session `{label}`");
+        sql::exec(connection, &RELEASE, (label, epoch, &self.owner.id), doing).map(drop)
     }
 }
 

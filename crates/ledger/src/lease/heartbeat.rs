@@ -1,6 +1,6 @@
 //! The heartbeat: a thread that renews this process's leases while it holds any, in one job for all.
 //!
-//! It sleeps while there are none, and must never renew a lease that it was not given.
+//! It sleeps while there are none. It must never renew a lease that was not passed to it.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -10,7 +10,7 @@ use crate::lease::claim::{Claim, held};
 use crate::sqlite::error::Stored;
 use crate::sqlite::writer::Writer;
 
-/// Beats in the life of a lease: two may fail.
+/// Renewals during a lease: two may fail.
 const BEATS: u64 = 3;
 
 /// The heartbeat of an open ledger.
@@ -40,7 +40,7 @@ impl Heartbeat {
         })
     }
 
-    /// This process holds the lease from now on.
+    /// Adds a lease that this process now holds.
     pub(crate) fn hold(self: &Arc<Self>, label: &str, epoch: i64) {
         held(&self.claim.held).insert(label.to_owned(), epoch);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +55,7 @@ impl Heartbeat {
             let lease = u64::try_from(self.claim.lease_ms).unwrap_or_default();
             let pause = Duration::from_millis((lease / BEATS).max(1));
             let heartbeat = Arc::clone(self);
-            // Without a thread leases end after their time: the steps of a run still renew them.
+            // Without a thread, only the steps of a run renew its lease.
             *thread = std::thread::Builder::new()
                 .name("ledger-leases".to_owned())
                 .spawn(move || heartbeat.beat(pause))
@@ -83,7 +83,7 @@ impl Heartbeat {
             state.holding = !leases.is_empty();
             if state.holding {
                 let claim = self.claim.clone();
-                // Nobody waits for it: a beat that finds no room, or fails, is followed by the next.
+                // The answer is not needed: after a failed renewal, or a full queue, the next one tries again.
                 drop(self.writer.submit(move |connection| renew(connection, &claim, &leases)));
             }
         }
@@ -95,7 +95,7 @@ impl Heartbeat {
         self.changed.notify_all();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // It has no panic of its own.
+            // The thread catches its panics.
             let _ = thread.join();
         }
     }

@@ -1,6 +1,6 @@
-//! Who holds a lease: this process and its open ledger, and whether another such process still lives.
+//! The owner of a lease: a process with its open ledger, and whether another owner is alive.
 //!
-//! It must never declare a process dead that it cannot see: what is not known to be dead is waited for.
+//! It must never declare a process dead that it cannot see: a lease that may be in use is left to expire.
 
 use rusqlite::types::ToSqlOutput;
 
@@ -15,11 +15,11 @@ pub(crate) struct Owner {
     /// The open ledger's ULID: a process that opens the file again is another owner.
     pub(crate) id: String,
     pub(crate) pid: i64,
-    /// When the process began, in the system's ticks since boot; `None` where it does not report that.
+    /// When the process began, in the system's ticks since boot; `None` if the system does not report it.
     pub(crate) pid_started: Option<i64>,
-    /// Whose pids they are; empty where the system has one set.
+    /// The namespace of the pid; empty if the system has only one.
     pub(crate) pid_space: String,
-    /// The boot; empty where the system does not report it.
+    /// The boot id; empty if the system does not report it.
     pub(crate) boot_id: String,
 }
 
@@ -88,7 +88,7 @@ struct Process {
 fn is_dead(owner: &Owner) -> bool {
     match process(owner.pid) {
         Some(found) => found.ended || found.started != owner.pid_started,
-        // Without /proc nothing is known of anybody.
+        // Without /proc, no process can be checked.
         None => process(i64::from(std::process::id())).is_some(),
     }
 }
@@ -104,7 +104,7 @@ fn is_dead(_owner: &Owner) -> bool {
     false
 }
 
-/// From `/proc/<pid>/stat`: the state, and when it began. The name before them may hold anything, also `)`.
+/// Reads the state and the start time from `/proc/<pid>/stat`. The name before them may contain any character, also `)`.
 #[cfg(target_os = "linux")]
 fn process(pid: i64) -> Option<Process> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

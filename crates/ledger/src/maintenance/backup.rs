@@ -1,7 +1,7 @@
 //! A copy of the ledger while it is in use.
 //!
-//! It is made under another name from one snapshot and renamed when it is whole: nobody ever finds half of one.
-//! It must never overwrite a file.
+//! It is written under a temporary name from one snapshot and renamed when it is complete, so an incomplete copy is never
+//! visible. It must never overwrite a file.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub(crate) fn backup(
             source.query_row("SELECT count(*) FROM schema_meta", (), |_| Ok(())).map_err(failed)?;
             let copy = Backup::new(source, &mut target).map_err(failed)?;
             loop {
-                // Between two steps nothing runs that an interrupt could end.
+                // Between two steps no statement runs that an interrupt could end.
                 under_way.check()?;
                 match copy.step(PAGES).map_err(failed)? {
                     StepResult::Done => return Ok(()),

@@ -1,4 +1,4 @@
-//! What must be true of every ledger: eleven invariants, most of them one statement that finds what breaks it.
+//! The eleven invariants of a ledger, most of them one statement that finds the violations.
 //!
 //! It must never repair anything.
 
@@ -88,7 +88,7 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 10] = [
          SELECT c.turn_id, 'has ' || count(m.id) || ' messages and not its summary alone' FROM compactions c
          LEFT JOIN messages m ON m.turn_id = c.turn_id GROUP BY c.turn_id HAVING count(m.id) <> 1
          UNION ALL
-         SELECT c.turn_id, 'keeps turn `' || c.first_kept_turn_id || '`, which is not there' FROM compactions c
+         SELECT c.turn_id, 'retains turn `' || c.first_kept_turn_id || '`, which does not exist' FROM compactions c
          WHERE NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = c.first_kept_turn_id)
            AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.turn_id = c.first_kept_turn_id AND r.ended_at IS NULL)
          UNION ALL
@@ -101,7 +101,7 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 10] = [
     ),
     (
         LedgerCheck::Blobs,
-        "SELECT coalesce(r.tool_call_id, r.message_id), 'names blob `' || r.hash || '`, which is not there'
+        "SELECT coalesce(r.tool_call_id, r.message_id), 'names blob `' || r.hash || '`, which does not exist'
          FROM blob_references r WHERE NOT EXISTS (SELECT 1 FROM blobs b WHERE b.hash = r.hash)
          UNION ALL
          SELECT b.hash, 'is named by no row; `vacuum()` takes it away' FROM blobs b

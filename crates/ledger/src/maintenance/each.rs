@@ -1,4 +1,4 @@
-//! The statements of a check: run once, not cached, and a statement that SQLite does not understand is damage.
+//! The statements of a check: they run once and are not cached; a statement that SQLite rejects counts as damage.
 //!
 //! It must never be used for a statement that is not tested against the current schema.
 

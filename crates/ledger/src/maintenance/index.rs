@@ -29,7 +29,7 @@ pub(super) fn is_complete(connection: &Connection) -> Stored<bool> {
         messages.push(id);
         Ok(())
     })?;
-    // A table that lists the index, of this connection alone.
+    // A table that lists the index, visible to this connection only.
     connection
         .execute_batch(
             "PRAGMA query_only = OFF;
@@ -40,7 +40,7 @@ pub(super) fn is_complete(connection: &Connection) -> Stored<bool> {
     let mut found = 0_u64;
     each(connection, "SELECT doc, term FROM temp.indexed_words", (), doing, |fields| {
         let id: i64 = fields.next()?;
-        // A message that no longer exists cannot be found.
+        // A message that does not exist cannot be found.
         if messages.binary_search(&id).is_ok() {
             found = found.wrapping_add(entry(fields.next()?, id));
         }

@@ -1,5 +1,5 @@
-//! The journal, the runs and the archived events of a ledger, checked: every entry is as it was written, every open turn can be
-//! read, every archived event follows the one before.
+//! The journal, the runs and the archived events of a ledger, checked: every entry is unaltered, every open turn can be
+//! read, every archived event follows the previous one.
 //!
 //! It must never stop at the first damage.
 
@@ -15,10 +15,10 @@ use crate::rows::blobs;
 use crate::sqlite::error::{Stored, in_check};
 use model::LedgerCheck;
 
-/// What is reported of a problem: the check, the turn where it is known, and what is wrong.
+/// A reported problem: the check, the turn if it is known, and the damage.
 type Report<'a> = &'a mut dyn FnMut(LedgerCheck, Option<String>, String);
 
-/// Every entry of the journal.
+/// Checks every entry of the journal.
 pub(super) fn entries(connection: &Connection, report: Report<'_>) -> Stored<()> {
     let failed = |error| in_check("read the ledger's journal", &error);
     let mut statement = connection
@@ -47,7 +47,7 @@ pub(super) fn entries(connection: &Connection, report: Report<'_>) -> Stored<()>
     Ok(())
 }
 
-/// Every piece of the archive. What its checksum shows is reported with those of all tables.
+/// Checks every piece of the archive. Wrong checksums are reported with those of all tables.
 pub(super) fn archive(connection: &Connection, report: Report<'_>) -> Stored<()> {
     let failed = |error| in_check("read the ledger's archived events", &error);
     let mut statement = connection
@@ -75,17 +75,17 @@ pub(super) fn archive(connection: &Connection, report: Report<'_>) -> Stored<()>
     Ok(())
 }
 
-/// What the turns under way have in the journal.
+/// The open turns of the journal, and the blobs they use.
 #[derive(Default)]
 pub(super) struct OpenTurns {
-    /// The blobs that they name.
+    /// The blobs that open turns refer to.
     pub(super) blobs: BTreeSet<String>,
     pub(super) turns: u64,
     pub(super) messages: u64,
     pub(super) tool_calls: u64,
 }
 
-/// Every open turn, as a reader would get it.
+/// Checks every open turn as a reader would read it.
 pub(super) fn open_turns(connection: &Connection, report: Report<'_>) -> Stored<OpenTurns> {
     let mut open = OpenTurns::default();
     for found in run_rows::open(connection)? {

@@ -1,4 +1,4 @@
-//! The tables, indexes, views and triggers of a ledger against those that its schema version makes.
+//! The tables, indexes, views and triggers of a ledger against those of its schema version.
 //!
 //! Objects that a host has added are ignored. It must never compare the tables that SQLite makes for an index of words.
 
@@ -14,7 +14,7 @@ use crate::sqlite::schema::{self, MIGRATIONS};
 /// The statement of each object, by its name.
 type Objects = BTreeMap<String, String>;
 
-/// The names of those that are missing or different.
+/// The names of the missing and different objects.
 pub(super) fn altered(connection: &Connection) -> Stored<Vec<String>> {
     let version = schema::version(connection)?;
     if version != MIGRATIONS.len() {

@@ -1,6 +1,6 @@
-//! What is in a ledger, in numbers.
+//! The statistics of a ledger.
 //!
-//! It must never count a turn as ended that still runs.
+//! It must never count a turn that still runs as ended.
 
 use std::path::Path;
 

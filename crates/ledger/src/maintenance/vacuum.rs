@@ -1,6 +1,6 @@
 //! The file rewritten without its free pages, on the writer's own connection.
 //!
-//! It must never run inside a transaction, nor leave the connection otherwise than it found it.
+//! It must never run inside a transaction, nor leave the connection's settings changed.
 
 use std::path::Path;
 
@@ -17,15 +17,15 @@ pub(crate) fn vacuum(connection: &Connection, path: &Path) -> Stored<LedgerVacuu
     let size = || {
         std::fs::metadata(path)
             .map(|metadata| metadata.len())
-            .map_err(|error| error::file("look at the ledger", &error))
+            .map_err(|error| error::file("read the size of the ledger", &error))
     };
-    // What is still in the log counts as well.
+    // The checkpoint moves the log into the file, so that its pages count.
     checkpoint(connection).map_err(failed)?;
     let bytes_before = size()?;
     let open = journal_check::open_turns(connection, &mut |_, _, _| {})?;
     let named = serde_json::to_string(&open.blobs).unwrap_or_else(|_| "[]".to_owned());
     let done = rewrite(connection, &named);
-    // As every connection has it, whatever came of the above.
+    // Restores the settings of every connection, also after an error.
     let restored = connection
         .pragma_update(None, "temp_store", "MEMORY")
         .and_then(|()| connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0).map(drop));
@@ -35,16 +35,16 @@ pub(crate) fn vacuum(connection: &Connection, path: &Path) -> Stored<LedgerVacuu
 }
 
 fn rewrite(connection: &Connection, named: &str) -> rusqlite::Result<()> {
-    // SQLite attaches the new file to do it, and a ledger does not fit into memory.
+    // SQLite attaches the new file, and a ledger may not fit into memory.
     connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 1)?;
     connection.pragma_update(None, "temp_store", "FILE")?;
-    // What no row names any more, nor a turn under way.
+    // Deletes the blobs that no row and no open turn refers to.
     connection.execute(
         "DELETE FROM blobs WHERE hash NOT IN (SELECT hash FROM blob_references WHERE hash IS NOT NULL)
            AND hash NOT IN (SELECT value FROM json_each(?1))",
         (named,),
     )?;
-    // The index of words in one piece, before the room that its pieces took is given back.
+    // Merges the index of words first, so that VACUUM frees the pages of its parts.
     connection.execute("INSERT INTO message_words (message_words) VALUES ('optimize')", ())?;
     connection.execute_batch("VACUUM")
 }

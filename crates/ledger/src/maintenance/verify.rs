@@ -1,7 +1,7 @@
-//! The report on a whole ledger, read from the file by a connection of its own.
+//! The report on a whole ledger, read from the file by a separate connection.
 //!
-//! It must never stop at the first damage: what can be checked is checked. A page in the cache of a connection may differ
-//! from the disk, so no pooled connection is used.
+//! It must never stop at the first damage: everything that can be checked is checked. A page in the cache of a connection
+//! may differ from the disk, so no pooled connection is used.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ use model::{
     LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, StorageError, StorageErrorKind,
 };
 
-/// The most problems of a report; more would add nothing.
+/// The most problems of a report.
 const MOST: usize = 1_000;
 
 pub(crate) fn verify(path: &Path, clock: &Clock, pool: &Readers) -> Stored<LedgerReport> {
@@ -64,7 +64,7 @@ impl Found {
         }
     }
 
-    /// Damage that ended a check is a problem; everything else is the caller's error.
+    /// Damage that ended a check becomes a problem; every other error is returned.
     fn damage<T>(&mut self, check: LedgerCheck, done: Stored<T>) -> Stored<Option<T>> {
         match done {
             Ok(value) => Ok(Some(value)),
@@ -106,7 +106,7 @@ fn checks(connection: &Connection, found: &mut Found, checked: &mut LedgerChecke
     let open = journal_check::open_turns(connection, &mut report);
     found.damage(LedgerCheck::Checksum, entries)?;
     found.damage(LedgerCheck::Checksum, archive)?;
-    // Blobs of turns under way are named in the journal alone.
+    // Only the journal refers to the blobs of open turns.
     let open = found.damage(LedgerCheck::OpenTurns, open)?.unwrap_or_default();
     let large = large_calls(connection, found);
     found.damage(LedgerCheck::ToolCalls, large)?;
@@ -167,12 +167,12 @@ fn references(connection: &Connection, found: &mut Found) -> Stored<()> {
     })
 }
 
-/// Every row is as it was written, or as it was last changed.
+/// Checks the checksum of every row.
 fn checksums(connection: &Connection, table: &Table, found: &mut Found) -> Stored<()> {
     let Table { name, subject, .. } = table;
     let damaged = format!("SELECT {subject} FROM {name} WHERE NOT ({})", is_whole(name, name));
     each(connection, &damaged, (), format_args!("read the ledger's `{name}`"), |fields| {
-        // The name of the row may be what is damaged.
+        // The damage may be in the row's name.
         let subject = fields.next().ok();
         found.add(LedgerCheck::Checksum, subject, format!("is not as it was written to `{name}`"));
         Ok(())
@@ -191,7 +191,7 @@ fn messages(connection: &Connection, found: &mut Found, checked: &mut u64) -> St
     })
 }
 
-/// The tool calls whose arguments and results the statements of [`CHECKS`] do not see.
+/// Checks the tool calls whose arguments and results are blobs, which the statements of [`CHECKS`] do not read.
 fn large_calls(connection: &Connection, found: &mut Found) -> Stored<()> {
     let large = tool_calls_of("blobs_json IS NOT NULL");
     each(connection, &large, (), "read the ledger's tool calls", |fields| {
@@ -203,7 +203,7 @@ fn large_calls(connection: &Connection, found: &mut Found) -> Stored<()> {
     })
 }
 
-/// Every blob has the hash that it is stored under.
+/// Checks that every blob has the hash under which it is stored.
 fn blobs(connection: &Connection, found: &mut Found, checked: &mut u64) -> Stored<()> {
     let all = format!("SELECT {} FROM blobs", list::<BlobColumns<'_>>());
     each(connection, &all, (), "read the ledger's blobs", |fields| {

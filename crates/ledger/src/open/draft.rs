@@ -1,7 +1,7 @@
-//! A new file: written whole under a temporary name in the same folder, then renamed.
+//! A new file: written completely under a temporary name in the same folder, then renamed.
 //!
-//! It must never overwrite a file, nor leave a part of one behind. A draft of a killed process is removed by the next one
-//! that writes or opens the same file; a draft that a living process may still write is never touched.
+//! It must never overwrite a file, nor leave an incomplete one. The next process that writes or opens the same file removes
+//! the draft of a killed process; a draft whose process may be alive is never touched.
 
 use std::fs::{self, Metadata};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -14,10 +14,11 @@ use crate::sqlite::file;
 use base::clock::Clock;
 use model::{StorageError, StorageErrorKind};
 
-/// Lets `make` fill a file that only its owner can read, and renames it to `to`. Returns its path and the value of `make`.
+/// Calls `make` to fill a file that only its owner can read, and renames the file to `to`. Returns its path and the value of
+/// `make`.
 ///
 /// # Errors
-/// `storage_exists` where a file exists at `to`, before or after; those of `make`; any of storage.
+/// `storage_exists` if a file exists at `to`, before or after; those of `make`; any of storage.
 pub(crate) fn write<T>(
     to: &Path,
     clock: &Clock,
@@ -42,9 +43,9 @@ pub(crate) fn write<T>(
     made.map(|made| (to, made))
 }
 
-/// The age from which on a draft is removed whose process cannot be looked up here.
+/// The age at which a draft is removed whose process cannot be checked on this machine.
 const OLD_MS: i64 = 24 * 3_600_000;
-/// Between the name of the file and the id of its draft.
+/// The separator between the file's name and the draft's id.
 const MARK: &str = ".new-";
 /// The files that SQLite may create beside a draft.
 const COMPANIONS: [&str; 4] = ["", "-journal", "-wal", "-shm"];
@@ -57,7 +58,7 @@ pub(crate) fn name(to: &Path, clock: &Clock) -> PathBuf {
     file::companion(to, &of)
 }
 
-/// Which boot, and whose process numbers: of another machine, nothing is known.
+/// Identifies the boot and the pid namespace: processes of another machine cannot be checked.
 fn machine(owner: &Owner) -> u64 {
     let mut hasher = DefaultHasher::new();
     (&owner.boot_id, &owner.pid_space).hash(&mut hasher);
@@ -70,7 +71,7 @@ pub(crate) fn sweep(to: &Path, clock: &Clock) {
     else {
         return;
     };
-    // Best effort, here and below: a draft that stays does no harm.
+    // Best effort, here and below: a remaining draft is harmless.
     let Ok(entries) = fs::read_dir(folder) else { return };
     let me = Owner::this(clock);
     for entry in entries.flatten() {
@@ -86,7 +87,7 @@ pub(crate) fn sweep(to: &Path, clock: &Clock) {
     }
 }
 
-/// Whether a draft's process has ended. `rest` is the part of its name behind the mark.
+/// Whether a draft's process has ended. `rest` is the part of its name after the mark.
 fn is_left(rest: &str, metadata: &Metadata, me: &Owner, now: i64) -> bool {
     let own = COMPANIONS.iter().rev().find_map(|suffix| rest.strip_suffix(suffix)).unwrap_or(rest);
     let mut parts = own.split('-');
@@ -117,7 +118,7 @@ fn is_left(rest: &str, metadata: &Metadata, me: &Owner, now: i64) -> bool {
 /// Removes a draft, with the files that SQLite may have created beside it.
 pub(crate) fn remove(draft: &Path) {
     for suffix in COMPANIONS {
-        // Best effort: a draft that stays does no harm.
+        // Best effort: a remaining draft is harmless.
         let _ = fs::remove_file(file::companion(draft, suffix));
     }
 }

@@ -1,4 +1,4 @@
-//! Opening a ledger once per process, and making a new file whole or not at all. It must never open a file twice.
+//! Opening a ledger once per process, and creating a new file atomically. It must never open a file twice.
 
 pub(crate) mod draft;
 pub(crate) mod new_ledger;

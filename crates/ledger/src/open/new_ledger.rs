@@ -1,6 +1,6 @@
-//! A new ledger: made whole under a temporary name, and renamed.
+//! A new ledger: written completely under a temporary name, then renamed.
 //!
-//! It must never show anyone half of one.
+//! An incomplete ledger must never be visible.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use crate::sqlite::error::{self, Stored, sqlite};
 use crate::sqlite::file;
 use base::clock::Clock;
 
-/// Makes a whole new ledger under another name and moves it to `path`, so that nobody ever sees half of one. Another
-/// process may win; then its ledger stands there.
+/// Creates a new ledger under a temporary name and renames it to `path`, so that an incomplete one is never visible. If
+/// another process is first, its ledger stays.
 pub(crate) fn create(path: &Path, clock: &Clock) -> Stored<()> {
     file::check_no_orphan_log(path)?;
     let draft = draft::name(path, clock);

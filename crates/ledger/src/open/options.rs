@@ -1,4 +1,4 @@
-//! What a host sets when it opens a ledger, and the defaults. It must never read the disk.
+//! The options for opening a ledger, and their defaults. It must never read the disk.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,18 +13,18 @@ pub struct LedgerOptions {
     pub path: PathBuf,
     /// How far a commit waits for the disk. The first to open a ledger in a process decides for all.
     pub synchronous: Synchronous,
-    /// How long a session stays leased to a process that gives no sign of life. The first to open a ledger in a process
+    /// How long a session stays leased to a process that does not renew the lease. The first open of a ledger in a process
     /// decides for all.
     pub lease: Duration,
-    /// How long the events of runs are stored; `None` stores none. The first to open a ledger in a process decides for all.
+    /// How long the events of runs are stored; `None` stores none. The first open of a ledger in a process decides for all.
     pub events: Option<Retention>,
-    /// The log's size in bytes from which on a read that pins it is ended. The first to open a ledger in a process decides
-    /// for all.
+    /// The log's size in bytes at which a read that pins it is ended. The first open of a ledger in a process decides for
+    /// all.
     pub log_bound: u64,
 }
 
 impl LedgerOptions {
-    /// The default lease: long enough for a process that is slow, short enough to wait for.
+    /// The default lease: long enough for a slow process, short enough to wait for its end.
     pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
     /// The default bound of the log.
     pub const LOG_BOUND: u64 = 256 << 20;

@@ -1,7 +1,7 @@
 //! Every ledger that is open in this process, by the identity of its file: two engines on one path share one.
 //!
-//! Two sets of connections on one file would be safe with one SQLite, but two writers would fight for the lock; and the
-//! check for a second SQLite library must know which descriptors are ours. It must never open a file twice.
+//! Two sets of connections on one file would be safe within one SQLite library, but two writers would compete for the lock,
+//! and the check for a second SQLite library must know this engine's descriptors. It must never open a file twice.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ const QUERIES: usize = 2;
 /// An open ledger: its writer and its readers.
 pub(crate) struct OpenLedger {
     id: FileId,
-    /// Where it is, with links and folders resolved.
+    /// Its path, with links and folders resolved.
     pub(crate) path: PathBuf,
     pub(crate) ledger_id: String,
     pub(crate) writer: Arc<Writer>,
@@ -50,7 +50,7 @@ pub(crate) struct OpenLedger {
     pub(crate) poller: Arc<Poller>,
     pub(crate) guard: Arc<Guard>,
     pub(crate) reads: Arc<Reads>,
-    /// How long events are stored; `None` where none are.
+    /// How long events are stored; `None` if none are.
     pub(crate) retention: Option<Retention>,
 }
 
@@ -91,7 +91,7 @@ struct Entry {
     handles: usize,
 }
 
-/// Opening and closing happen one at a time, so that nobody meets a ledger half open or half closed.
+/// Opening and closing are serialized, so that a partly open or partly closed ledger is never visible.
 static OPEN: LazyLock<Mutex<HashMap<FileId, Entry>>> = LazyLock::new(Mutex::default);
 
 /// Opens the ledger at `path`, or shares the one that is open. Each call needs one [`release`].
@@ -126,7 +126,7 @@ pub(crate) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Open
     Ok(core)
 }
 
-/// Opens a ledger that is open already, for tests of what processes do to each other; it is not registered.
+/// Opens a ledger that is open already, for tests with several processes; it is not registered.
 #[cfg(test)]
 pub(crate) fn open_beside(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<OpenLedger>> {
     let path = file::resolve(&options.path)?;
@@ -147,7 +147,7 @@ fn open_file(
     let connection = connection::open(path, Purpose::Write(options.synchronous))?;
     guard.opened();
     let ledger_id = schema::stamp_of(&connection)?.ledger_id;
-    // Where a damaged page hides it, a search returns the error; opening does not.
+    // If a damaged page hides it, the search returns the error, not the open.
     let unindexed =
         search_indexer::waiting(&connection).is_ok_and(|it| it > search_indexer::WAITING);
     let unarchived = archive_rows::is_due(&connection).is_ok_and(|due| due);
@@ -197,8 +197,8 @@ fn open_file(
     Ok(core)
 }
 
-/// Refuses a path whose ledger was removed while an engine of this process had it open, and whose log is still there: it
-/// would be replayed into the file that is opened at the path now.
+/// Refuses a path whose ledger was removed while an engine of this process had it open, and whose log still exists: the log
+/// would be replayed into the new file at the path.
 fn check_not_replaced(open: &HashMap<FileId, Entry>, path: &Path) -> Stored<()> {
     let there = file::id_at(path).ok().flatten();
     let replaced = open.iter().any(|(id, entry)| {
@@ -219,8 +219,8 @@ fn check_not_replaced(open: &HashMap<FileId, Entry>, path: &Path) -> Stored<()> 
     Ok(())
 }
 
-/// Copies a ledger with its log while nobody in this process has it open, and nobody can open it: closing a descriptor of
-/// an open one would drop its locks (docs/rules/faults.md#no-second-sqlite).
+/// Copies a ledger with its log while it is not open in this process and cannot be opened: closing a descriptor of an open
+/// one would drop its locks (docs/rules/faults.md#no-second-sqlite).
 pub(crate) fn copy_closed(from: &Path, to: &Path) -> Stored<()> {
     let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let path = file::resolve(from)?;
@@ -244,7 +244,7 @@ pub(crate) fn copy_closed(from: &Path, to: &Path) -> Stored<()> {
     Ok(())
 }
 
-/// Gives a handle back; the last one waits for pending jobs, checkpoints and closes the files.
+/// Releases a handle; the last one waits for pending jobs, checkpoints and closes the files.
 pub(crate) fn release(core: &Arc<OpenLedger>) {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(entry) = open.get_mut(&core.id).filter(|entry| Arc::ptr_eq(&entry.core, core)) {

@@ -1,6 +1,7 @@
-//! What turns have used and cost, for the budgets that are counted over more than a run.
+//! The tokens and the cost of turns, for budgets over more than one run.
 //!
-//! It must never count a turn twice: a compaction is a turn of its own, and the turns before a fork count for their own session.
+//! It must never count a turn twice: a compaction is a separate turn, and the turns before a fork count for the session that
+//! ran them.
 
 use rusqlite::{Connection, ToSql};
 
@@ -8,7 +9,7 @@ use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use model::{Expense, SpentBy};
 
-/// The sum, of turns under way as far as they are written.
+/// The sum, with the recorded usage of open turns.
 pub(crate) fn spent(connection: &Connection, by: &SpentBy) -> Stored<Expense> {
     let (from, values): (&str, &[&dyn ToSql]) = match by {
         SpentBy::Turn(id) => ("turns WHERE id = ?1", &[id]),

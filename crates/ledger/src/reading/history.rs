@@ -1,7 +1,7 @@
 //! A session's history as the next call needs it: the context rule of docs/rules/compaction.md#context-rule over the chain of parents.
 //!
-//! It reads no more than that: from the head back to the first turn that the last compaction retained, or to the head
-//! that the caller knows. It must never repair or project a message; that is the transcript's work.
+//! It reads from the head back to the first turn that the last compaction retained, or to the head that the caller knows. It
+//! must never repair or project a message: the transcript does.
 
 use rusqlite::Connection;
 
@@ -12,7 +12,7 @@ use crate::sqlite::error::Stored;
 use model::{HistoryBase, HistoryTurn, SessionHistory};
 use turn::context_walk::{Context, ContextTurn, messages_before};
 
-/// The history of `label` where nothing has to be read for it: the session has no turn, or the caller knows its head.
+/// The history of `label` if no message has to be read: the session has no turn, or the caller knows its head.
 pub(crate) fn unchanged_history(
     connection: &Connection,
     label: &str,
@@ -47,7 +47,7 @@ pub(crate) fn session_history(
         });
     };
     let Context { base, turns, left_out: _ } = context_rows::walk(connection, &head, known)?;
-    // After a known head comes no compaction: it would have ended the walk.
+    // No compaction follows a known head: it would have ended the walk.
     let summarised = turns.first().is_some_and(|turn| turn.compaction);
     let turns = turns
         .into_iter()

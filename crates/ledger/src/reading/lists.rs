@@ -1,7 +1,7 @@
-//! Sessions and tool calls as lists, by a filter. One condition of the filter chooses the index, the others narrow what it
-//! finds.
+//! Sessions and tool calls as lists, by a filter. One condition of the filter chooses the index, the others narrow the
+//! result.
 //!
-//! It must never show what belongs to a session or a turn that readers do not see yet.
+//! It must never list rows of a session or a turn that is not visible to readers yet.
 
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
@@ -59,7 +59,7 @@ pub(crate) fn sessions(
     };
     let prefix = filter.prefix.as_deref().unwrap_or_default();
     let from = filter.after.as_deref().unwrap_or_default().max(prefix);
-    // A blob is greater than every text.
+    // In SQLite's order a blob is greater than every text.
     let end = match filter.prefix.as_deref() {
         None | Some("") => rusqlite::types::Value::Blob(Vec::new()),
         Some(prefix) => rusqlite::types::Value::Text(format!("{prefix}\u{10ffff}")),
@@ -126,7 +126,7 @@ pub(crate) const CALL_POSITION: &str = "SELECT turn_id, sequence FROM tool_calls
 /// The tool calls of `filter`, by turn and by their order in it.
 ///
 /// # Errors
-/// `invalid_query` for an `after` that is no call.
+/// `invalid_query` if `after` is not a call.
 pub(crate) fn tool_calls(
     connection: &Connection,
     filter: &ToolCallFilter,

@@ -14,12 +14,12 @@ use crate::sqlite::error::{Stored, sqlite};
 use base::clock::Clock;
 use model::{QueryLimits, QueryResult, QueryRow, StorageError, StorageErrorKind, Truncation};
 
-/// The largest integer that JavaScript holds exactly.
+/// The largest integer that JavaScript represents exactly.
 const SAFE_INTEGER: i64 = (1 << 53) - 1;
 /// Instructions of SQLite between two checks of the clock.
 const STEPS: i32 = 4_000;
 
-/// Denies everything but reading, for as long as the connection lives.
+/// Denies everything but reading, for the lifetime of the connection.
 pub(crate) fn guard(mut connection: Connection) -> Stored<Connection> {
     connection
         .authorizer(Some(authorize))

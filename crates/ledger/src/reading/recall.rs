@@ -1,7 +1,7 @@
 //! A search by words in the part of a thread that its context no longer contains: the messages of the turns before the first
-//! one that the last compaction retained.
+//! retained turn of the last compaction.
 //!
-//! It must never leave the thread: turns of another session and of a sibling branch are not its ancestors.
+//! It must never search outside the thread: turns of another session or of a sibling branch are not its ancestors.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -26,7 +26,7 @@ const EXCERPT: usize = 600;
 const MOST_TERMS: usize = 16;
 /// Messages that are read from the index for a word, of all sessions: a common word of a large ledger has many more.
 const MOST_HITS: usize = 100_000;
-/// Turns whose tool results are read: they are in no index.
+/// Turns whose tool results are read, because no index has them.
 const MOST_TURNS: usize = 1_000;
 /// Bytes of texts and images in them that are read.
 const MOST_BYTES: usize = 8 * 1024 * 1024;
@@ -40,7 +40,7 @@ struct Found {
     matched: usize,
 }
 
-/// Finds the messages that contain all words of the query, or, where there is none, those that contain some.
+/// Finds the messages that contain all words of the query or, if there are none, those that contain some.
 pub(crate) fn recall(connection: &Connection, request: &Recall) -> Stored<Recalled> {
     let head = pointers::visible_head(connection, &request.session_label)?.flatten();
     let Some(head) = head.or_else(|| request.parent_turn_id.clone()) else {
@@ -90,7 +90,7 @@ pub(crate) fn recall(connection: &Connection, request: &Recall) -> Stored<Recall
     Ok(recalled)
 }
 
-/// The turn and those above it, without compactions.
+/// The turn and its ancestors, without compactions.
 pub(crate) const THREAD: &str = "WITH RECURSIVE thread(id, parent, kind) AS (
        SELECT id, parent_turn_id, turn_type FROM turns WHERE id = ?1
        UNION ALL
@@ -156,7 +156,7 @@ fn unindexed(
     Ok(found)
 }
 
-/// The tool results of the thread, which are in no index; not those of the recall tool itself.
+/// The tool results of the thread, which no index has, without those of the recall tool.
 fn tool_results(
     connection: &Connection,
     turns: &[String],

@@ -1,6 +1,6 @@
-//! Turns in their tree, and where sessions pointed: a turn's ancestry and children, a session's moves, its state at a time.
+//! The tree of turns and the history of pointers: a turn's ancestry and children, a session's moves, its head at a time.
 //!
-//! A turn that still runs is in none of them. It must never walk further than the page that was requested.
+//! Open turns are never included. It must never walk further than the requested page.
 
 use std::sync::LazyLock;
 
@@ -38,10 +38,10 @@ fn moves(condition: &str) -> String {
     format!("SELECT {columns} FROM session_history WHERE session_label = ?1 AND {condition}")
 }
 
-/// The turn and those above it, the turn first and the root last.
+/// The turn and its ancestors, the turn first and the root last.
 ///
 /// # Errors
-/// `unknown_turn`, also for an `after` that is none.
+/// `unknown_turn`, also for `after`.
 pub(crate) fn ancestry(
     connection: &Connection,
     turn_id: &str,
@@ -78,7 +78,7 @@ fn one(connection: &Connection, id: &str) -> Stored<Option<TurnSummary>> {
     sql::optional(connection, &ONE, (id,), format_args!("read turn `{id}`"))
 }
 
-/// The turns that follow a turn, by their ids.
+/// The children of a turn, by their ids.
 ///
 /// # Errors
 /// `unknown_turn`.
@@ -95,7 +95,7 @@ pub(crate) fn children(
     Ok(Page::cut(found.into_iter().map(|turn| (turn.id.clone(), turn)).collect(), page.limit))
 }
 
-/// Where the session has pointed, oldest first.
+/// The turns at which the session has pointed, oldest first.
 pub(crate) fn session_history(
     connection: &Connection,
     label: &str,
@@ -116,7 +116,7 @@ pub(crate) fn session_history(
     Ok(Page::cut(found.into_iter().map(|it| (it.id.to_string(), it)).collect(), page.limit))
 }
 
-/// Where the session pointed at a time.
+/// The turn at which the session pointed at a time.
 pub(crate) fn as_of(
     connection: &Connection,
     label: &str,
@@ -126,7 +126,7 @@ pub(crate) fn as_of(
     sql::optional(connection, &AS_OF, (label, time), doing)
 }
 
-/// The refusal of a cursor that is not of a page.
+/// The error for a cursor that no page returned.
 pub(crate) fn no_cursor(field: &str, after: &str) -> StorageError {
     StorageError::new(
         StorageErrorKind::InvalidQuery,

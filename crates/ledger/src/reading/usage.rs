@@ -1,6 +1,7 @@
-//! What turns have used, added up: by turn, by session, by agent, by model, by day (docs/rules/broker-interface.md#usage-reports).
+//! The usage of turns, summed by turn, by session, by agent, by model or by day
+//! (docs/rules/broker-interface.md#usage-reports).
 //!
-//! It reads turns that have ended, by an index of the key, a page of keys at a time. It must never make an unknown price 0.
+//! It reads ended turns, by an index of the key, a page of keys at a time. It must never count an unknown price as 0.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
@@ -44,7 +45,7 @@ macro_rules! sums {
     };
 }
 
-// `?7`, and of a model `?8`, are the key; of a day its first millisecond and the next one's.
+// The key is `?7`, with `?8` for a model; for a day they are its first millisecond and that of the next day.
 pub(crate) const OF_TURN: &str = sums!("turns t WHERE t.id = ?7 AND ?8 IS NULL");
 pub(crate) const OF_SESSION: &str =
     sums!("turns t INDEXED BY turns_by_session WHERE t.session_label = ?7 AND ?8 IS NULL");
@@ -81,7 +82,7 @@ struct Group {
     after_key: UsageKey,
 }
 
-/// The key after which the next group is searched.
+/// The key after which the next group follows.
 #[derive(Clone)]
 enum UsageKey {
     Text(String),
@@ -92,7 +93,7 @@ enum UsageKey {
 /// The usage that `filter` selects, by its keys.
 ///
 /// # Errors
-/// `invalid_query` for an `after` that is no key.
+/// `invalid_query` if `after` is not a key.
 pub(crate) fn usage(connection: &Connection, filter: &UsageFilter) -> Stored<Page<UsageRow>> {
     let select = match filter.by {
         UsageBy::Turn => OF_TURN,
@@ -135,7 +136,7 @@ fn first(connection: &Connection, filter: &UsageFilter) -> Stored<UsageKey> {
             UsageKey::Text(after.unwrap_or("").to_owned())
         }
         (UsageBy::Model, None) => UsageKey::Model(String::new(), String::new()),
-        // Either name may have a `/`: the right cut is one whose pair is in the ledger.
+        // Both names may contain a `/`: the correct split is the one whose pair is in the ledger.
         (UsageBy::Model, Some(after)) => {
             let mut found = None;
             for (at, _) in after.match_indices('/') {
@@ -167,7 +168,7 @@ fn next(
     match after_key {
         UsageKey::Text(after) => {
             let find = |select| sql::optional(connection, select, (after,), DOING);
-            // The filter allows one key only: no others are read.
+            // The filter allows one key only.
             let the = |only: &String| Ok((only > after).then(|| only.clone()));
             let key: Option<String> = match (filter.by, &filter.session_label) {
                 (UsageBy::Turn, Some(label)) => {

@@ -1,6 +1,6 @@
-//! The rows that a walk of the context reads: turns by their parents, and where a compaction cut.
+//! The rows that a walk of the context reads: turns by their parents, and the cuts of compactions.
 //!
-//! It must never decide what is in a context: that is `turn::context_walk`.
+//! It must never decide what is in a context: `turn::context_walk` does.
 
 use rusqlite::Connection;
 
@@ -10,12 +10,12 @@ use crate::sqlite::sql;
 use model::TurnStatus;
 use turn::context_walk::{Context, ContextWalk, Cut, TurnLink, Wanted};
 
-/// The newest turn at or above `head` that its context no longer contains; `None` where it contains all.
+/// The newest turn among `head` and its ancestors that the context no longer contains; `None` if it contains all.
 pub(crate) fn newest_left_out(connection: &Connection, head: &str) -> Stored<Option<String>> {
     Ok(walk(connection, head, None)?.left_out)
 }
 
-/// The turn before the last compaction at or above `head`; `None` where there is no compaction.
+/// The turn before the last compaction among `head` and its ancestors; `None` without a compaction.
 pub(crate) fn before_compaction(connection: &Connection, head: &str) -> Stored<Option<String>> {
     let mut walk = ContextWalk::new(head, None);
     while let Some(Wanted::Turn(id)) = walk.wanted() {
@@ -59,7 +59,7 @@ fn link(connection: &Connection, id: &str) -> Stored<TurnLink> {
 
 fn status(name: &str) -> Option<TurnStatus> {
     match name {
-        // A pending turn counts as one that runs: no reader sees it yet.
+        // A pending turn counts as running: readers do not see it yet.
         "pending" | "streaming" => Some(TurnStatus::Streaming),
         "completed" => Some(TurnStatus::Completed),
         "aborted" => Some(TurnStatus::Aborted),

@@ -1,4 +1,4 @@
-//! Times as pi's entries write them: `2025-11-20T23:33:50.805Z`, and Unix milliseconds.
+//! Times in the format of pi's entries, `2025-11-20T23:33:50.805Z`, and Unix milliseconds.
 //!
 //! Only UTC, as JavaScript's `toISOString` writes it. It must never read a clock.
 

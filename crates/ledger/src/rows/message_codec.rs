@@ -1,9 +1,9 @@
 //! A message as its columns: each text once, and a frame from which the blocks are cut out of the texts.
 //!
-//! `content` and `thinking` hold every visible text and all shown reasoning, in order; `blocks_json` is the list of
-//! blocks, with the length in bytes instead of each such text, and NULL for a message of one plain text block. So the
-//! columns of the interface can be read as they are, nothing is stored twice, and opaque values come back byte for byte.
-//! This file must never interpret those values.
+//! `content` and `thinking` hold every visible text and all shown reasoning, in order; `blocks_json` is the list of blocks,
+//! with the length in bytes instead of each such text, and NULL for a message of one plain text block. So the columns of the
+//! interface are readable without decoding, nothing is stored twice, and opaque values are restored byte for byte. This file
+//! must never interpret opaque values.
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
@@ -12,7 +12,7 @@ use crate::rows::message_columns::{Content, ContentRef};
 use crate::sqlite::error::{Stored, damaged};
 use model::{Block, Message};
 
-/// A block as it is written to `blocks_json`.
+/// A block in the form in which `blocks_json` stores it.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 enum FrameOut<'a> {
@@ -28,7 +28,7 @@ enum FrameOut<'a> {
     Thinking {
         #[serde(skip_serializing_if = "Option::is_none")]
         thinking_bytes: Option<usize>,
-        /// Inside a tool's result, where the message's `thinking` does not hold it.
+        /// Only inside a tool's result, whose reasoning is not in the message's `thinking`.
         #[serde(skip_serializing_if = "Option::is_none")]
         thinking: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ enum FrameOut<'a> {
         provider_data: Option<&'a str>,
     },
     ToolResult {
-        /// Left out where the columns `tool_call_id` and `is_error` have it.
+        /// Omitted if the columns `tool_call_id` and `is_error` have the value.
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_call_id: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ enum FrameOut<'a> {
     },
 }
 
-/// A block as it is read. One flat shape, because serde's tagged enums copy everything first.
+/// A block when it is read. One flat shape, because serde's tagged enums buffer a copy first.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct FrameIn {
@@ -173,7 +173,7 @@ fn frame<'a>(block: &'a Block, level: &mut Level) -> FrameOut<'a> {
 /// The blocks of a message.
 ///
 /// # Errors
-/// `ledger_corrupt` where the frame and the texts do not fit together.
+/// `ledger_corrupt` if the frame does not fit the texts.
 pub(crate) fn decode(columns: ContentRef<'_>) -> Stored<Vec<Block>> {
     let Some(json) = columns.blocks_json else {
         return Ok(vec![Block::text(columns.content)]);
@@ -192,11 +192,11 @@ pub(crate) fn decode(columns: ContentRef<'_>) -> Stored<Vec<Block>> {
     }
 }
 
-/// What is left of the texts while blocks are cut from them.
+/// The remaining texts while blocks are cut from them.
 struct Texts<'a> {
     content: &'a str,
     thinking: &'a str,
-    /// The call id and the outcome of the tool result whose columns have them.
+    /// The call id and the outcome of the tool result that the columns describe.
     result: Option<(&'a str, bool)>,
 }
 
@@ -251,7 +251,7 @@ fn cut(text: &mut &str, bytes: Option<usize>) -> Option<String> {
     Some(head.to_owned())
 }
 
-/// The hash of everything that a request is built from: it shows bit rot in a page, which SQLite does not notice
+/// The hash of all columns from which a request is built: it detects bit rot in a page, which SQLite does not
 /// (docs/rules/faults.md#sqlite). Each part is framed by its length, so that no text can move from one column to the next.
 pub(crate) fn checksum(role: &str, columns: ContentRef<'_>, provenance: [Option<&str>; 5]) -> i64 {
     let mut hash = Xxh3::new();

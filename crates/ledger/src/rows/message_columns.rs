@@ -1,12 +1,12 @@
-//! The columns of `messages`, and those of them that hold a message's content, owned or borrowed.
+//! The columns of `messages`, and the part of them with a message's content, owned or borrowed.
 //!
-//! It must never interpret what is in them: that is `message_codec`.
+//! It must never interpret the values: `message_codec` does.
 
 use std::borrow::Cow;
 
 use crate::sqlite::columns::columns;
 
-/// A row of `messages`, as far as the ledger writes and reads it.
+/// The columns of `messages` that the ledger writes and reads.
 pub(crate) struct MessageColumns<'r> {
     pub(crate) id: &'r str,
     pub(crate) turn_id: &'r str,
@@ -20,7 +20,7 @@ pub(crate) struct MessageColumns<'r> {
     pub(crate) model: Option<&'r str>,
     pub(crate) response_id: Option<&'r str>,
     pub(crate) stop_reason: Option<&'r str>,
-    /// Of the columns that a request is built from: see `message_codec`.
+    /// The checksum of the columns from which a request is built: see `message_codec`.
     pub(crate) checksum: i64,
     pub(crate) content: &'r str,
     pub(crate) thinking: Option<&'r str>,
@@ -51,7 +51,7 @@ columns!(for<'r> MessageColumns<'r> {
 /// The names of the columns that may be large, in the order of the codec.
 pub(crate) const LARGE_COLUMNS: [&str; 3] = ["content", "thinking", "blocks_json"];
 
-/// The columns that hold a message's content.
+/// The columns with a message's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) content: String,
@@ -61,7 +61,7 @@ pub(crate) struct Content {
     pub(crate) is_error: Option<bool>,
 }
 
-/// As [`Content`], borrowed from a row.
+/// The same as [`Content`], borrowed from a row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ContentRef<'a> {
     pub(crate) content: &'a str,
@@ -78,7 +78,7 @@ impl<'a> ContentRef<'a> {
         [(content, Some(self.content)), (thinking, self.thinking), (blocks, self.blocks_json)]
     }
 
-    /// The same with these values for the columns that may be large, in that order.
+    /// A copy with these values for the columns that may be large, in that order.
     pub(crate) fn with<'b>(
         &self,
         [content, thinking, blocks]: &'b [Option<Cow<'b, str>>; 3],
@@ -97,7 +97,7 @@ impl<'a> ContentRef<'a> {
 }
 
 impl Content {
-    /// The same, borrowed.
+    /// Borrows the columns.
     pub(crate) fn lend(&self) -> ContentRef<'_> {
         ContentRef {
             content: &self.content,
@@ -121,7 +121,7 @@ impl<'r> MessageColumns<'r> {
         }
     }
 
-    /// Where the message is from: provider, API, model, the id of the response, why it stopped.
+    /// The provenance of the message: provider, API, model, response id, stop reason.
     pub(crate) fn provenance(&self) -> [Option<&'r str>; 5] {
         [self.provider, self.api, self.model, self.response_id, self.stop_reason]
     }

@@ -1,4 +1,4 @@
-//! The rows of `messages`: reading those of a turn, whole and compared with their checksums.
+//! The rows of `messages`: reading those of a turn with their blobs, compared with their checksums.
 //!
 //! It must never return a message whose checksum differs.
 
@@ -18,7 +18,7 @@ use model::{Message, Provenance, Role};
 pub(crate) static MESSAGES: LazyLock<String> =
     LazyLock::new(|| messages_of("WHERE turn_id = ?1 ORDER BY sequence"));
 
-/// Selects messages, each as [`message`] takes it.
+/// Selects messages with the columns that [`message`] reads.
 pub(crate) fn messages_of(rest: &str) -> String {
     format!("SELECT {} FROM messages {rest}", list::<MessageColumns<'_>>())
 }
@@ -31,7 +31,7 @@ pub(crate) fn messages(connection: &Connection, turn_id: &str) -> Stored<Vec<Mes
     })
 }
 
-/// A message of its row, with its blobs, compared with its checksum.
+/// A message from its row, with its blobs, compared with its checksum.
 pub(crate) fn message(connection: &Connection, row: &MessageColumns<'_>) -> Stored<Message> {
     let id = row.id;
     let whole;
@@ -70,7 +70,7 @@ pub(crate) fn message(connection: &Connection, row: &MessageColumns<'_>) -> Stor
     })
 }
 
-/// The row that a message of the journal has in the turn `turn_id`.
+/// The row of a message of the journal in the turn `turn_id`.
 pub(crate) fn columns_of<'r>(turn_id: &'r str, record: &MessageRecord<'r>) -> MessageColumns<'r> {
     MessageColumns {
         id: record.id,

@@ -1,5 +1,5 @@
-//! Rows and the values that a host sees: messages as columns, blobs, pages of a list. It must never decide when a row is
-//! written.
+//! The conversion between rows and the values for a host: messages as columns, blobs, pages of a list. It must never decide
+//! when a row is written.
 
 pub(crate) mod blobs;
 pub(crate) mod context_rows;

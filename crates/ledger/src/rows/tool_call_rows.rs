@@ -56,7 +56,7 @@ columns!(for<'r> ToolCallColumns<'r> {
 
 pub(crate) static TOOL_CALLS: LazyLock<String> = LazyLock::new(|| tool_calls_of("turn_id = ?1"));
 
-/// The tool calls that a condition selects, each as [`tool_call`] takes it.
+/// Selects tool calls by a condition, with the columns that [`tool_call`] reads.
 pub(crate) fn tool_calls_of(condition: &str) -> String {
     let columns = checked::<ToolCallColumns<'_>>("tool_calls", "c");
     format!("SELECT {columns} FROM tool_calls c WHERE {condition} ORDER BY turn_id, sequence")
@@ -70,7 +70,7 @@ pub(crate) fn tool_calls(connection: &Connection, turn_id: &str) -> Stored<Vec<A
     })
 }
 
-/// A tool call of its row, with its large values.
+/// A tool call from its row, with its large values.
 pub(crate) fn tool_call(
     connection: &Connection,
     checked: &Checked<ToolCallColumns<'_>>,
@@ -114,7 +114,7 @@ pub(crate) fn tool_call(
     })
 }
 
-/// The row that a call of the journal has in the turn `turn_id`.
+/// The row of a call of the journal in the turn `turn_id`.
 pub(crate) fn columns_of<'r>(turn_id: &'r str, record: &CallRecord<'r>) -> ToolCallColumns<'r> {
     ToolCallColumns {
         id: record.id,

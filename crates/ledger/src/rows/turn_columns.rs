@@ -1,5 +1,5 @@
-//! The columns of `turns`: the whole row, what the end of a turn writes of it, and what a list shows. It must never read or
-//! write one.
+//! The columns of `turns`: the whole row, the part that the end of a turn writes, and the part for lists. It must never read
+//! or write a row.
 
 use crate::sqlite::columns::columns;
 use model::{TokenUsage, TurnSummary};

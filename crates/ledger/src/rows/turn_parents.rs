@@ -1,6 +1,6 @@
-//! What a turn continues: its parent's depth and tokens, and whether a head is a compaction of another.
+//! The parents of turns: a parent's depth and tokens, and whether only compactions separate two heads.
 //!
-//! It reads, and must never write.
+//! It must never write.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use crate::sqlite::sql;
 use model::{StorageError, StorageErrorKind};
 use turn::stale_head::Rebase;
 
-/// What of the parent a child continues.
+/// The values of a parent from which those of its child follow.
 pub(crate) struct Parent {
     pub(crate) depth: i64,
     pub(crate) thread_tokens: i64,
@@ -25,7 +25,7 @@ static PARENT: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT {columns} FROM turns WHERE id = ?1 AND status NOT IN ('pending', 'streaming')")
 });
 
-/// Whether only compactions came after the head that a run started from. False where that cannot be read.
+/// Whether only compactions follow the head from which a run started. False if that cannot be read.
 pub(crate) fn is_compacted(
     connection: &Connection,
     head: Option<&str>,
@@ -41,7 +41,7 @@ pub(crate) fn is_compacted(
     rebase.is_compacted()
 }
 
-/// What a child of the turn continues.
+/// Reads the parent of a new turn.
 ///
 /// # Errors
 /// `unknown_turn`, also for one that has not ended.
@@ -50,7 +50,7 @@ pub(crate) fn parent_of(connection: &Connection, id: &str) -> Stored<Parent> {
         .ok_or_else(|| unknown_turn(id))
 }
 
-/// The refusal of a turn that does not exist, or has not ended.
+/// The error for a turn that does not exist or has not ended.
 pub(crate) fn unknown_turn(id: &str) -> StorageError {
     StorageError::new(
         StorageErrorKind::UnknownTurn,

@@ -1,4 +1,4 @@
-//! Reading a turn with everything that belongs to it: its row, its messages, its tool calls, its compaction.
+//! Reading a whole turn: its row, its messages, its tool calls, its compaction.
 //!
 //! It must never return a turn whose checksum differs.
 
@@ -21,7 +21,7 @@ pub(crate) static TURN: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT {columns}, t.has_children FROM turns t WHERE t.id = ?1")
 });
 
-/// The turn of that id, with all that belongs to it.
+/// The whole turn with that id.
 pub(crate) fn turn(connection: &Connection, id: &str) -> Stored<Option<TurnRow>> {
     let doing = format_args!("read turn `{id}`");
     let found = sql::first(connection, &TURN, (id,), doing, |fields| {
@@ -44,11 +44,11 @@ pub(crate) fn turn(connection: &Connection, id: &str) -> Stored<Option<TurnRow>>
 
 /// Whether the turn has ended and is in the ledger.
 pub(crate) fn exists(connection: &Connection, id: &str) -> Stored<bool> {
-    let doing = format_args!("look for turn `{id}`");
+    let doing = format_args!("look up turn `{id}`");
     sql::exists(connection, "SELECT 1 FROM turns WHERE id = ?1", (id,), doing)
 }
 
-/// The turn as its own row has it.
+/// The turn from its own row, without messages and calls.
 fn turn_row(row: &TurnColumns<'_>) -> Stored<TurnRow> {
     let end = &row.end;
     let owned = |text: Option<&str>| text.map(ToOwned::to_owned);

@@ -6,7 +6,7 @@ use rusqlite::types::ValueRef;
 
 use super::pages::Pages;
 
-/// The largest row that a connection of the ledger can write.
+/// The size of the largest row that a connection of the ledger can write.
 const LONGEST: usize = 64 << 20;
 
 /// A value of a row.
@@ -17,12 +17,12 @@ pub(super) enum Value {
     Real(f64),
     Text(String),
     Blob(Vec<u8>),
-    /// A text that is not UTF-8: no column of a ledger has one.
+    /// A text that is not UTF-8, which no column of a ledger contains.
     Other,
 }
 
 impl Value {
-    /// As SQLite would return it.
+    /// The value as SQLite would return it.
     pub(super) fn lend(&self) -> ValueRef<'_> {
         match self {
             Self::Null | Self::Other => ValueRef::Null,
@@ -34,14 +34,14 @@ impl Value {
     }
 }
 
-/// A row: its number where its table has them, and its values.
+/// A row: its rowid if its table has one, and its values.
 pub(super) type Row = (Option<i64>, Vec<Value>);
 
 /// The content of a page.
 pub(super) enum Found {
-    /// Its rows, and how many more its header counts.
+    /// The rows, and the number of further rows that the header counts.
     Rows(Vec<Row>, usize),
-    /// It is of another kind: a branch, a free page, a part of a long row.
+    /// The page has no rows: an interior page, a free page, an overflow page.
     None,
 }
 

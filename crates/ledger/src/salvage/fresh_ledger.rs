@@ -1,7 +1,7 @@
-//! A fresh ledger of what can still be read of a damaged one.
+//! A fresh ledger from the readable rows of a damaged one.
 //!
-//! SQLite refuses such a file, or stops at its first bad page; here every page is read by itself, whether or not anything
-//! still points at it. The damaged file is copied and never written to, not even by a lock beside it.
+//! SQLite refuses such a file, or stops at its first bad page; here every page is read separately, also if no other page
+//! refers to it. The damaged file is copied and must never be written to, not even by a lock file.
 
 use std::fs;
 use std::path::Path;
@@ -18,32 +18,32 @@ use crate::transfer::{Problems, Restore};
 use base::clock::Clock;
 use model::{StorageError, StorageErrorKind, TransferProblem};
 
-/// What `salvageLedger(damaged, fresh)` could save.
+/// The result of `salvageLedger(damaged, fresh)`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct LedgerSalvage {
-    /// Where the fresh ledger stands, with links and folders resolved.
+    /// The path of the fresh ledger, with links and folders resolved.
     pub path: String,
     /// Pages that were read.
     pub pages: u64,
-    /// Rows that a page counts in its header, and that cannot be read.
+    /// Rows that the header of a page counts and that cannot be read.
     pub lost_rows: u64,
     /// Sessions that were saved.
     pub sessions: u64,
     /// Turns that were saved.
     pub turns: u64,
-    /// Messages that were saved, each as it was written.
+    /// Messages that were saved, each unaltered.
     pub messages: u64,
     /// Tool calls that were saved.
     pub tool_calls: u64,
-    /// What is known to be lost, or was put together anew; at most 1,000 entries. `line` is null.
+    /// What was lost or reconstructed; at most 1,000 entries. `line` is null.
     pub problems: Vec<TransferProblem>,
-    /// True when there is more than `problems` names.
+    /// True when there are more problems than `problems` contains.
     pub truncated: bool,
 }
 
-/// Writes what can be read of `damaged` to a fresh ledger at `fresh`. It blocks on the disk.
+/// Writes the readable rows of `damaged` to a fresh ledger at `fresh`. It blocks on the disk.
 ///
 /// # Errors
 /// See [`Ledger::salvage`](crate::Ledger::salvage).
@@ -85,7 +85,7 @@ pub(crate) fn salvage(damaged: &Path, fresh: &Path, clock: &Clock) -> Stored<Led
     Ok(saved)
 }
 
-/// Every row of every page.
+/// Reads every row of every page.
 fn scan(path: &Path) -> Stored<(Tables, u64, u64)> {
     let reading = |error| error::file("read the damaged ledger", &error);
     let mut pages = Pages::open(path).map_err(reading)?;
@@ -102,7 +102,7 @@ fn scan(path: &Path) -> Stored<(Tables, u64, u64)> {
     Ok((tables, u64::from(pages.count), lost))
 }
 
-/// A ledger of these records, in one transaction.
+/// Writes the records to a ledger, in one transaction.
 fn write(
     draft: &Path,
     records: Vec<crate::transfer::Record>,

@@ -1,6 +1,7 @@
-//! The turns that a damaged ledger has in its journal, as the rows that they would have.
+//! The turns in the journal of a damaged ledger, in the form of their rows.
 //!
-//! An entry is known by its frame and taken only where its checksum is right, so it must never be one that another run wrote.
+//! An entry is recognised by its frame and used only if its checksum is right. An entry must never be attributed to another
+//! run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +28,7 @@ impl Journal {
         self.entries.is_empty()
     }
 
-    /// Takes an entry in, where it is one of a commit point and as it was written.
+    /// Adds an entry, if it is of a commit point and unaltered.
     pub(super) fn take(&mut self, id: i64, (run, kind): (i64, i64), entry: &[u8]) {
         let kind = EntryKind::of(kind).filter(|kind| *kind == EntryKind::CommitPoint);
         if let Some(content) = kind.and_then(|kind| open(run, kind, entry)) {
@@ -35,7 +36,7 @@ impl Journal {
         }
     }
 
-    /// Takes a row in, where it is the run of an open turn: its values are those of the columns of `runs`.
+    /// Adds a row of `runs`, if it is the run of an open turn. The values are in the order of the columns.
     pub(super) fn take_run(&mut self, values: &[Value]) {
         if let [
             Value::Null,
@@ -52,7 +53,7 @@ impl Journal {
         }
     }
 
-    /// What the entries come to. A turn whose opening is lost has no id, and is lost.
+    /// Folds the entries. A turn whose opening is lost has no id, and is lost.
     pub(super) fn turns(self) -> Vec<JournalTurn> {
         let Self { entries, open } = self;
         let runs = entries.into_values();
@@ -83,7 +84,7 @@ fn integer(value: Option<i64>) -> Value {
     value.map_or(Value::Null, Value::Integer)
 }
 
-/// In the order of the columns of `turns`.
+/// The values in the order of the columns of `turns`.
 fn turn(of: &OpeningRecord<'_>) -> Vec<Value> {
     let mut row = vec![Value::Null; 38];
     let known = [
@@ -112,7 +113,7 @@ fn turn(of: &OpeningRecord<'_>) -> Vec<Value> {
     row
 }
 
-/// In the order of the columns of `messages`.
+/// The values in the order of the columns of `messages`.
 fn message(turn: &str, of: &MessageRecord<'_>) -> Vec<Value> {
     vec![
         some(of.id),
@@ -138,7 +139,7 @@ fn message(turn: &str, of: &MessageRecord<'_>) -> Vec<Value> {
     ]
 }
 
-/// In the order of the columns of `tool_calls`.
+/// The values in the order of the columns of `tool_calls`.
 fn call(turn: &str, of: &CallRecord<'_>) -> Vec<Value> {
     vec![
         some(of.id),

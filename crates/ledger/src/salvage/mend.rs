@@ -1,6 +1,7 @@
-//! The rows that were found, as sessions and turns that fit together, and a problem for everything that does not.
+//! Consistent sessions and turns from the salvaged rows, with a problem for everything that does not fit.
 //!
-//! It must never invent content: what is lost is reported, and what belonged to it is attached to the nearest turn that is left.
+//! It must never invent content: a loss is reported, and the children of a lost turn are attached to the nearest remaining
+//! turn.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,8 +15,8 @@ use model::{
     TransferCode, TurnError,
 };
 
-/// The session of turns whose row is lost, and with it their session.
-const NOWHERE: &str = "salvaged";
+/// The session for turns whose row is lost, so that their own session is unknown.
+const ORPHANS: &str = "salvaged";
 
 /// The records, parents before children.
 pub(super) fn records(mut tables: Tables, problems: &mut Problems) -> Vec<Record> {
@@ -51,10 +52,10 @@ pub(super) fn records(mut tables: Tables, problems: &mut Problems) -> Vec<Record
     }
     for (id, messages) in std::mem::take(&mut tables.messages) {
         let message =
-            format!("the row of turn `{id}` is lost; its messages are in session `{NOWHERE}`");
+            format!("the row of turn `{id}` is lost; its messages are in session `{ORPHANS}`");
         problems.add(None, TransferCode::Rebuilt, message);
         let calls = tables.calls.remove(&id).unwrap_or_default();
-        turns.insert(id.clone(), nowhere(id, messages, calls));
+        turns.insert(id.clone(), orphaned_turn(id, messages, calls));
     }
     reattach(&mut turns, problems);
     let mut records: Vec<Record> = Vec::with_capacity(turns.len() + tables.sessions.len());
@@ -78,7 +79,7 @@ fn reattach(turns: &mut BTreeMap<String, TurnRecord>, problems: &mut Problems) {
         if above.is_some_and(|above| above.depth < turn.depth) {
             continue;
         }
-        // Ids grow with time: the last turn of the session before this one, and above it.
+        // Ids grow with time: the nearest turn is the session's last one before this one with a smaller depth.
         let nearest = turns
             .range(..id.clone())
             .rev()
@@ -192,7 +193,7 @@ fn turn(
     })
 }
 
-/// The fields of a compaction, and its summary as a message: each of them has the summary, so one can replace the other.
+/// The fields of a compaction, and its message. Both contain the summary, so one can replace the other.
 fn compaction(
     id: &str,
     row: &TableRow,
@@ -220,11 +221,11 @@ fn compaction(
         }
         (None, Some(summary)) => {
             let message =
-                format!("the row of compaction `{id}` is lost; the context has all turns above it");
+                format!("the row of compaction `{id}` is lost; the context has all its ancestors");
             problems.add(None, TransferCode::LostReference, message);
             Some(CompactionResult {
                 summary: summary.message.content(),
-                // A turn is never above itself, so nothing bounds the context.
+                // A turn is not its own ancestor, so this id bounds no context.
                 summarized_through_turn_id: id.to_owned(),
                 first_kept_turn_id: id.to_owned(),
                 turns_summarized: 0,
@@ -244,8 +245,8 @@ fn compaction(
     }
 }
 
-/// A turn of which only the messages are left.
-fn nowhere(
+/// A turn whose row is lost and whose messages remain.
+fn orphaned_turn(
     id: String,
     messages: BTreeMap<String, MessageRecord>,
     calls: BTreeMap<String, TableRow>,
@@ -261,8 +262,8 @@ fn nowhere(
         parent_turn_id: None,
         turn_type: "normal".to_owned(),
         status: "completed".to_owned(),
-        session_label: NOWHERE.to_owned(),
-        run_id: NOWHERE.to_owned(),
+        session_label: ORPHANS.to_owned(),
+        run_id: ORPHANS.to_owned(),
         depth: 0,
         started_at: at(messages.first()),
         completed_at: Some(at(messages.last())),
@@ -307,7 +308,7 @@ fn call(id: String, row: &TableRow) -> Option<AgentToolCall> {
     let (status, error) = match row.text("status")? {
         "completed" => (ToolCallStatus::Completed, row.owned("error")),
         "failed" => (ToolCallStatus::Failed, row.owned("error")),
-        // It will not be continued.
+        // The call will not be continued.
         _ => (ToolCallStatus::Failed, Some("interrupted".to_owned())),
     };
     Some(AgentToolCall {

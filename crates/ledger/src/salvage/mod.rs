@@ -1,4 +1,4 @@
-//! A fresh ledger of what can still be read of a damaged one. The damaged file is never written to.
+//! A fresh ledger from the readable rows of a damaged one. The damaged file must never be written to.
 
 mod cells;
 mod fresh_ledger;

@@ -1,4 +1,4 @@
-//! The pages of a damaged file, each in the newest version of its log: SQLite's file format, read without SQLite.
+//! The pages of a damaged file, each in its newest version from the log: SQLite's file format, read without SQLite.
 //!
 //! Nothing in the file is trusted without a check: a frame of the log counts only with its checksum and its commit. It must
 //! never write.
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::sqlite::file;
 
-/// The page size of every ledger, where the header cannot be read.
+/// The page size of every ledger, used if the header cannot be read.
 const PAGE: usize = 4096;
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
@@ -46,7 +46,8 @@ impl Pages {
         Ok(Self { main, log, frames, size, count })
     }
 
-    /// A page, from 1: as much of it as the file has. What was cut off must not be read as zeros, which are values too.
+    /// Page `number`, from 1: as much of it as the file has. A missing part must not be read as zeros, which are valid
+    /// values.
     pub(super) fn read(&mut self, number: u32) -> io::Result<Vec<u8>> {
         let mut page = vec![0; self.size];
         let read = match (self.frames.get(&number), &mut self.log) {
@@ -62,7 +63,7 @@ impl Pages {
     }
 }
 
-/// Reads as much as the file has, and returns how much it was.
+/// Fills the buffer as far as the file has bytes, and returns their number.
 fn read_at(file: &mut File, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
     file.seek(SeekFrom::Start(at))?;
     let mut read = 0;
@@ -116,7 +117,7 @@ fn read_log(log: &mut File, size: usize) -> io::Result<HashMap<u32, u64>> {
     Ok(frames)
 }
 
-/// The log's own checksum: two sums over words, each of which takes in the other.
+/// The log's own checksum: two sums over words, each of which includes the other.
 fn checksum(big: bool, bytes: &[u8], (mut first, mut second): (u32, u32)) -> (u32, u32) {
     for pair in bytes.chunks_exact(8) {
         let (left, right) = pair.split_at(4);

@@ -1,7 +1,7 @@
-//! A row that was found in a page, with the names of its table's columns.
+//! A row of a page, with the names of its table's columns.
 //!
-//! The names come from the schema itself: a migration only adds columns at the end, so a row of an older version has the same
-//! columns, and lacks the last ones. It must never guess a value of another type.
+//! The names come from the schema itself: a migration only adds columns at the end, so a row of an older version has the
+//! same columns without the last ones. It must never guess a value of another type.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) struct Layouts {
 }
 
 impl Layouts {
-    /// Those of the current schema.
+    /// The layouts of the current schema.
     pub(super) fn of_schema() -> Stored<Self> {
         let connection = connection::in_memory()?;
         schema::migrate(&connection, schema::MIGRATIONS)?;
@@ -49,7 +49,7 @@ impl Layouts {
     }
 }
 
-/// The values of a row, as those of a table. A value that is missing or of another type than a caller wants is `None`.
+/// The values of a row of a table. A value that is missing or of another type than requested is `None`.
 #[derive(Debug, Clone)]
 pub(super) struct TableRow {
     layout: Arc<Layout>,
@@ -104,7 +104,7 @@ impl TableRow {
         self.text(column).is_some_and(|text| words.contains(&text))
     }
 
-    /// Whether the row is as it was written; true where it was written before rows had a checksum.
+    /// Whether the row is unaltered; true if it was written before rows had checksums.
     pub(super) fn is_whole(&self) -> bool {
         let Some(sum) = self.integer("row_checksum") else { return true };
         let names = checksum::columns(self.layout.table);

@@ -1,6 +1,6 @@
-//! Rows without their tables: each row is recognised by the values in its columns.
+//! The salvaged rows by table: the table of a row is recognised by the values in its columns.
 //!
-//! Of two copies of a row the later one counts. It must never take a message whose checksum is not its content's.
+//! Of two copies of a row the later one is used. It must never use a message whose checksum does not match its content.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::sqlite::functions::agent_of;
 use crate::transfer::{MessageRecord, Moved};
 use model::{CompactionResult, Message, Provenance, Role, SessionRow};
 
-/// Everything that was found.
+/// All rows that were found.
 pub(super) struct Tables {
     layouts: Layouts,
     pub(super) turns: HashMap<String, TableRow>,
@@ -27,15 +27,15 @@ pub(super) struct Tables {
     pub(super) sessions: BTreeMap<String, SessionRow>,
     pub(super) log: HashMap<String, BTreeMap<i64, Moved>>,
     pub(super) compactions: HashMap<String, CompactionResult>,
-    /// Messages that were found, but not as they were written: their turn and id.
+    /// Altered messages, by turn and id.
     pub(super) damaged: BTreeSet<(String, String)>,
-    /// Large values by their hash, as the file stores them: only those that have this hash.
+    /// Large values by their hash, in their stored form; only values whose hash is right.
     blobs: HashMap<String, Blob>,
-    /// The messages with large values, which may be anywhere in the file.
+    /// The messages with large values, whose blobs may be on any page.
     large: Vec<(String, TableRow)>,
     /// The large values of tool calls that are lost, by name.
     pub(super) lost: Vec<String>,
-    /// Rows that were taken though they are not as they were written, by name.
+    /// The names of altered rows that are used all the same.
     pub(super) altered: BTreeSet<String>,
     journal: Journal,
 }
@@ -47,7 +47,7 @@ struct Blob {
 }
 
 impl Tables {
-    /// Nothing found yet.
+    /// An empty set of rows.
     pub(super) fn new() -> Stored<Self> {
         Ok(Self {
             layouts: Layouts::of_schema()?,
@@ -73,7 +73,7 @@ impl Tables {
             && self.sessions.is_empty()
     }
 
-    /// Takes a row, if it is of a table that is salvaged.
+    /// Adds a row, if its table is salvaged.
     pub(super) fn take(&mut self, (number, values): Row) {
         if let (Some(number), [_, Value::Integer(run), Value::Integer(kind), Value::Blob(entry)]) =
             (number, values.as_slice())
@@ -92,7 +92,7 @@ impl Tables {
         }
     }
 
-    /// A row of a table whose rows have numbers.
+    /// Adds a row of a table with rowids.
     fn take_numbered(&mut self, first: &str, values: &Arc<[Value]>) {
         let turn = TableRow::new(&self.layouts.turns, values);
         let message = TableRow::new(&self.layouts.messages, values);
@@ -138,7 +138,7 @@ impl Tables {
         }
     }
 
-    /// A row of a table whose rows have a key and no number.
+    /// Adds a row of a table without rowids.
     fn take_keyed(&mut self, first: &str, values: &Arc<[Value]>) {
         const TYPES: [&str; 4] =
             ["summary", "sliding_window", "hard_clear", "tool_result_truncation"];
@@ -163,23 +163,23 @@ impl Tables {
         }
     }
 
-    /// A row of the log of where sessions pointed.
+    /// Adds a row of `session_history`.
     fn take_move(&mut self, number: i64, values: &Arc<[Value]>) {
         let row = TableRow::new(&self.layouts.session_history, values);
         if let (Some(label), Some(turn_id), Some(changed_at)) =
             (row.owned("session_label"), row.owned("thread_id"), row.integer("changed_at"))
-            // A context of a run has a text, a JSON and its checksum in these columns.
+            // A row of `run_contexts` has a text, a JSON and a checksum in these columns.
             && (values.len() == 5 || values.len() == 4 && !turn_id.starts_with('{'))
         {
             self.log.entry(label).or_default().insert(number, Moved { turn_id, changed_at });
         }
     }
 
-    /// Takes a turn of the journal in: of one that has ended, what its own rows have lost.
+    /// Adds a turn of the journal; of an ended turn, only the rows that are otherwise lost.
     fn take_open(&mut self, turn: JournalTurn) {
         let JournalTurn { turn, is_open, messages, calls } = turn;
         let row = TableRow::new(&self.layouts.turns, &turn.into());
-        // Of one that has ended, nothing is known of how.
+        // The journal does not record how an ended turn ended.
         if let Some(id) = row.owned("id").filter(|_| is_open)
             && !self.turns.contains_key(&id)
         {
@@ -206,7 +206,7 @@ impl Tables {
         }
     }
 
-    /// Remembers whether a row is as it was written.
+    /// Records whether a row is altered.
     fn note(&mut self, name: String, is_whole: bool) {
         if is_whole {
             self.altered.remove(&name);
@@ -215,7 +215,7 @@ impl Tables {
         }
     }
 
-    /// Puts the large values into their rows, when every page was read.
+    /// Puts the large values into their rows, after all pages were read.
     pub(super) fn settle(&mut self) {
         for turn in std::mem::take(&mut self.journal).turns() {
             self.take_open(turn);
@@ -226,7 +226,7 @@ impl Tables {
         self.altered.extend(calls.map(|(id, _)| format!("tool call `{id}`")));
         for (id, row) in std::mem::take(&mut self.large) {
             let (whole, _) = self.whole(&row, &LARGE_COLUMNS, &format!("message `{id}`"));
-            // A value that is lost makes the checksum of the message wrong.
+            // A lost value makes the checksum of the message wrong.
             self.message(id, &whole);
         }
         let mut calls = std::mem::take(&mut self.calls);
@@ -241,7 +241,7 @@ impl Tables {
         self.calls = calls;
     }
 
-    /// The row with its large values. One that is lost is NULL, and its column is in the list.
+    /// The row with its large values. A lost value is NULL, and its column is in the list.
     fn whole(
         &self,
         row: &TableRow,

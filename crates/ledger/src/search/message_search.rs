@@ -37,7 +37,7 @@ pub(crate) const UNINDEXED: &str =
 
 const SEARCHING: &str = "search the ledger";
 
-/// The messages that contain every word of `text`, newest first. No words, no messages.
+/// The messages that contain every word of `text`, newest first. Without words it finds none.
 pub(crate) fn search(
     connection: &Connection,
     text: &str,
@@ -67,7 +67,7 @@ pub(crate) fn search(
     Ok(Page::cut(found, options.limit))
 }
 
-/// A message as a search shows it, and its key.
+/// A found message and its key.
 fn hit(fields: &mut Fields<'_>, content: &str, text: &str) -> Stored<(i64, SearchHit)> {
     let key = fields.next()?;
     let hit = SearchHit {

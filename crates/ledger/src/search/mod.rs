@@ -1,4 +1,4 @@
-//! Full-text search: what a word is, the index behind the commits, and the search itself. It must never delay a commit.
+//! Full-text search: the index, which is filled after the commits, and the search. It must never delay a commit.
 
 pub(crate) mod message_search;
 pub(crate) mod search_indexer;

@@ -1,4 +1,4 @@
-//! The index of words, filled behind the commits: a slice at a time, by the rowids of messages, up to the last one.
+//! The index of words, filled after the commits: a slice at a time, by the rowids of messages.
 //!
 //! Neither a commit nor a search must ever wait for it: a search reads the messages that are not indexed yet.
 
@@ -17,16 +17,16 @@ use crate::sqlite::sql;
 use crate::sqlite::writer::{Job, Writer};
 use model::StorageError;
 
-/// Messages of one transaction, and bytes of their words: other jobs wait for a short time only.
+/// Limits of one transaction in messages and in bytes of text, so that other jobs wait only briefly.
 const SLICE: i64 = 256;
 const SLICE_BYTES: usize = 1 << 20;
-/// Messages that may wait to be indexed: a search reads so many in a few milliseconds, and an index that is written in few
-/// large steps stays small.
+/// Number of messages that may stay unindexed: a search reads so many in a few milliseconds, and an index that is written in
+/// few large steps stays small.
 pub(crate) const WAITING: i64 = 256;
 
 pub(crate) const INDEXED_THROUGH: &str = "SELECT indexed_through FROM search_progress WHERE id = 1";
 pub(crate) const LAST: &str = "SELECT coalesce(max(rowid), 0) FROM messages";
-/// The messages to index. A message, once written, never changes; so those of turns that still run are indexed as well.
+/// The messages to index. Messages never change, so those of running turns are indexed as well.
 pub(crate) const TO_INDEX: &str = "SELECT m.rowid, m.content, m.blobs_json FROM messages m CROSS JOIN turns t ON t.id = m.turn_id
      WHERE m.rowid > ?1 AND m.rowid <= ?2 AND m.role IN ('user', 'assistant', 'system') AND t.turn_type = 'normal'
      ORDER BY m.rowid";
@@ -40,7 +40,7 @@ pub(crate) fn indexed_through(connection: &Connection) -> Stored<i64> {
     number(connection, INDEXED_THROUGH)
 }
 
-/// How many messages are not indexed yet.
+/// The number of messages that are not indexed yet.
 pub(crate) fn waiting(connection: &Connection) -> Stored<i64> {
     Ok(number(connection, LAST)?.saturating_sub(indexed_through(connection)?))
 }
@@ -50,7 +50,7 @@ fn number(connection: &Connection, sql: &str) -> Stored<i64> {
         .ok_or_else(|| damaged("the ledger does not have the number of its last indexed message"))
 }
 
-/// Indexes the next messages; whether more of them wait than may.
+/// Indexes the next messages. Returns whether more remain than [`WAITING`].
 pub(crate) fn slice(connection: &Connection) -> Stored<bool> {
     let doing = "index messages";
     let from = indexed_through(connection)?;
@@ -75,10 +75,10 @@ pub(crate) fn slice(connection: &Connection) -> Stored<bool> {
     Ok(last - through > WAITING)
 }
 
-/// Receives whether more messages wait than may; in the writer's thread.
+/// Receives whether more messages remain than [`WAITING`]; called in the writer's thread.
 type Then = Box<dyn FnOnce(bool) + Send>;
 
-/// A slice as a job of the writer, which does not wait for the disk: what a power cut undoes is indexed again.
+/// A slice as a job of the writer, which does not wait for the disk: slices that a power cut undoes are indexed again.
 struct Slice {
     more: bool,
     then: Then,
@@ -97,7 +97,7 @@ impl Job for Slice {
                 self.more = more;
                 true
             }
-            // Nothing is lost: a search reads what is not indexed, and the next turns request a slice again.
+            // Nothing is lost: a search reads the unindexed messages, and the next turns request a slice again.
             Err(_) => {
                 self.more = false;
                 false
@@ -114,26 +114,27 @@ impl Job for Slice {
     }
 }
 
-/// Has a slice indexed. `then` receives whether more wait: the next slice comes after a pause, so that the writer has
-/// time for turns.
+/// Submits a slice. `then` receives whether more messages remain: the next slice follows after a pause, so that the writer
+/// has time for turns.
 pub(crate) fn begin(writer: &Writer, then: impl FnOnce(bool) + Send + 'static) {
     writer.post(Slice::new(then));
 }
 
-/// Has all but the last few messages indexed. Where that cannot be done (a full disk, another process at work), the
-/// search reads more.
+/// Indexes all but the last few messages. If that fails (a full disk, another process that writes), the search reads more
+/// messages.
 pub(crate) async fn catch_up(readers: &Arc<Readers>, writer: &Writer) -> Stored<()> {
     let mut slices = readers.run(|connection| waiting(connection)).await?;
     while slices > WAITING {
         let (done, more) = oneshot::channel();
-        // A search that was dropped no longer listens.
+        // A dropped search has closed the channel.
         begin(writer, move |waits| {
             let _ = done.send(waits);
         });
         if !more.await.unwrap_or(false) {
             break;
         }
-        // Each takes one message at least, so this ends, however many come meanwhile.
+        // Each slice indexes at least one message and their number is bounded, so this ends even if messages are added
+        // meanwhile.
         slices -= 1;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Other names of sessions (docs/rules/sessions-and-ledger.md#aliases): following them, and refusing cycles.
+//! Aliases of sessions (docs/rules/sessions-and-ledger.md#aliases): following them, and refusing cycles.
 //!
 //! A session's label is its key and never changes: a session is renamed by an alias. An alias may name a session that does
 //! not exist yet.
@@ -14,7 +14,7 @@ use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use model::{AliasRow, Page, PageOptions, StorageError, StorageErrorKind};
 
-/// The most aliases that are followed to a session.
+/// The longest chain of aliases that is followed.
 const MAX_CHAIN: usize = 8;
 
 columns!(AliasRow { alias, session_label, created_at, updated_at });
@@ -25,7 +25,7 @@ pub(crate) static ALIASES: LazyLock<String> =
     LazyLock::new(|| aliases_of("alias > ?1 ORDER BY alias LIMIT ?2"));
 pub(crate) static ALIASES_OF: LazyLock<String> =
     LazyLock::new(|| aliases_of("session_label = ?3 AND alias > ?1 ORDER BY alias LIMIT ?2"));
-/// How many aliases lead to `?1`, one after another.
+/// The length of the longest chain of aliases that leads to `?1`.
 pub(crate) const LEADING: &str =
     "WITH RECURSIVE leading (alias, steps) AS (
        SELECT ?1, 0
@@ -34,11 +34,11 @@ pub(crate) const LEADING: &str =
        WHERE leading.steps <= ?2
      ) SELECT max(steps) FROM leading";
 
-/// The label of the session that `label` names: its own, or, of an alias, the one it leads to. An archived session gives
-/// way to an alias.
+/// The label of the session that `label` names: the label itself, or the one to which an alias leads. An alias takes
+/// precedence over an archived session.
 ///
 /// # Errors
-/// `storage_constraint` for a chain that no version of this engine makes.
+/// `storage_constraint` for a chain that is longer than this engine writes.
 pub(crate) fn resolve(connection: &Connection, label: &str) -> Stored<String> {
     let doing = format_args!("find session `{label}`");
     let mut at = label.to_owned();
@@ -80,7 +80,7 @@ static PUT: LazyLock<String> = LazyLock::new(|| {
     format!("{add} ON CONFLICT (alias) DO UPDATE SET {change} RETURNING {columns}")
 });
 
-/// Makes `alias` a name of `label`, or lets it lead there from now on.
+/// Makes `alias` a name of `label`, in place of its former target.
 ///
 /// # Errors
 /// `storage_constraint` for a label that a session in use has, for a cycle, and for a chain of more than 8.
@@ -120,7 +120,7 @@ pub(crate) fn set(connection: &Connection, alias: &str, label: &str, now: i64) -
     sql::one(connection, &PUT, params_from_iter(values(&row)), doing)
 }
 
-/// Removes an alias; false where there was none. Its session stays.
+/// Removes an alias; false if it does not exist. Its session stays.
 pub(crate) fn remove(connection: &Connection, alias: &str) -> Stored<bool> {
     let doing = format_args!("remove alias `{alias}`");
     let delete = "DELETE FROM session_aliases WHERE alias = ?1";

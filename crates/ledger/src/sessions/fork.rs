@@ -1,7 +1,7 @@
 //! Sessions that begin at a turn of another one: at its end, or at one of its tool calls.
 //!
-//! At a call, the new session gets a turn of its own, a copy of what comes before. It must never write to the turn that is
-//! forked, and never leave a call without the result it had.
+//! At a call, the new session gets a copy of the turn up to the call. It must never write to the forked turn, and never
+//! leave a call without its result.
 
 use std::sync::LazyLock;
 
@@ -19,8 +19,8 @@ use crate::sqlite::sql;
 use base::clock::Clock;
 use model::{StorageError, StorageErrorKind, TokenUsage};
 
-/// A new session that begins at an existing turn, with the persona of that turn. With `call`, it begins where that call
-/// and the others of the same answer had their results.
+/// A new session that begins at an existing turn, with the persona of that turn. With `call`, it begins after the results of
+/// that call and of the other calls of the same answer.
 ///
 /// # Errors
 /// `unknown_turn`, also for one that still runs; `unknown_tool_call`; `storage_constraint` when the label is taken.
@@ -88,13 +88,13 @@ fn copy(connection: &Connection, copied: &Copied<'_>, clock: &Clock) -> Stored<(
     copy_turn(connection, copied, calls.len())?;
     sql::exec(connection, &COPY_MESSAGES, (turn_id, id, last), doing)?;
     for call in calls {
-        // A call's id is its tool's idempotency key, and belongs to one call.
+        // A call's id is its tool's idempotency key, so the copy gets another.
         sql::exec(connection, &COPY_CALL, (call, clock.new_id(), id), doing)?;
     }
     Ok(())
 }
 
-/// Copies the turn's own row. The copy has no usage and no cost: those are the original's.
+/// Copies the turn's own row. The copy has no usage and no cost: they count for the original.
 fn copy_turn(connection: &Connection, copied: &Copied<'_>, calls: usize) -> Stored<()> {
     let Copied { turn_id, last, id, label, now } = *copied;
     let doing = format_args!("fork turn `{turn_id}` at a tool call");
@@ -164,8 +164,8 @@ static COPY_CALL: LazyLock<String> = LazyLock::new(|| {
     copy_rows("tool_calls", &columns, &[("id", "?2"), ("turn_id", "?3")], "id = ?1")
 });
 
-/// Copies the rows of `table` that `rows` selects, with other values in the columns of `changed`. A damaged row has a damaged
-/// copy.
+/// Copies the rows of `table` that `rows` selects, with other values in the columns of `changed`. The copy of a damaged row
+/// is damaged.
 fn copy_rows(table: &str, columns: &str, changed: &[(&str, &str)], rows: &str) -> String {
     let value = |column| changed.iter().find(|(name, _)| *name == column).map_or(column, |it| it.1);
     let values: Vec<&str> = columns.split(", ").map(value).collect();

@@ -1,4 +1,4 @@
-//! Personas: an identity, and the session that is its main one (docs/rules/sessions-and-ledger.md#personas).
+//! Personas: an identity with a main session (docs/rules/sessions-and-ledger.md#personas).
 //!
 //! A persona's main session is created on first use like any other, with that persona. It must never move a session.
 
@@ -28,14 +28,15 @@ fn personas_of(condition: &str) -> String {
     format!("SELECT {} FROM personas WHERE {condition}", list_columns::<PersonaRow>())
 }
 
-/// Whose a session is.
+/// The persona and the agent of a session.
 pub(crate) struct Identity {
     pub(crate) persona: String,
     pub(crate) agent: String,
 }
 
-/// Whose a new session is. Resolution order of the persona: the one whose main session it is, then its label, then the session
-/// of the turn that it follows, then the default. The agent is that of the label, else it is found as the persona is.
+/// The identity of a new session. Resolution order of the persona: the one whose main session it is, then its label, then
+/// the session of the turn that it follows, then the default. The agent is that of the label, else it is resolved like the
+/// persona.
 pub(crate) fn of_session(
     connection: &Connection,
     label: &str,
@@ -53,7 +54,7 @@ pub(crate) fn of_session(
     Ok(Identity { persona, agent: key.agent_id.unwrap_or(agent) })
 }
 
-/// The agent of a session; of one that does not exist yet, the one it would have.
+/// The agent of a session; for a session that does not exist yet, its future agent.
 pub(crate) fn agent_of(
     connection: &Connection,
     label: &str,
@@ -87,10 +88,10 @@ static PUT: LazyLock<String> = LazyLock::new(|| {
     format!("{add} ON CONFLICT (id) DO UPDATE SET {change} RETURNING {columns}")
 });
 
-/// Creates the persona, or gives it another main session. Without `main` it has the one that it had, or the default one.
+/// Creates the persona, or sets its main session. Without `main` an existing one stays, and a new persona gets the default.
 ///
 /// # Errors
-/// `storage_constraint` where another persona has that main session.
+/// `storage_constraint` if another persona has that main session.
 pub(crate) fn put(
     connection: &Connection,
     id: &str,
@@ -117,7 +118,7 @@ pub(crate) fn put(
     sql::one(connection, &PUT, params_from_iter(values(&row)), doing)
 }
 
-/// The main session of a persona that names none.
+/// The default main session of a persona.
 fn main_label(id: &str) -> String {
     format!("agent:{id}:main")
 }

@@ -1,4 +1,4 @@
-//! Sessions: a label that points at a turn. Creating, moving and archiving them inside the writer's transaction.
+//! Sessions: a label that points at a turn. They are created, moved and archived inside the writer's transaction.
 //!
 //! A pointer must never move without its row in `session_history`.
 
@@ -33,7 +33,7 @@ static OPENED: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[("opening", "0")]);
     format!("UPDATE sessions SET {change} WHERE label = ?1 AND opening = 1")
 });
-/// An archived session whose label is an alias by now stays archived.
+/// An archived session whose label is now an alias stays archived.
 static MOVE: LazyLock<String> = LazyLock::new(|| {
     let status =
         "CASE WHEN status = 'archived' AND EXISTS (SELECT 1 FROM session_aliases WHERE alias = ?1)
@@ -55,8 +55,8 @@ pub(crate) fn head(connection: &Connection, label: &str) -> Stored<Option<Option
     sql::optional(connection, select, (label,), format_args!("read session `{label}`"))
 }
 
-/// A session without a turn, with the persona of the turn its first one follows. Readers see it at once, or, `opening`,
-/// when its first turn has ended.
+/// Creates a session without a turn, with the persona of the turn that its first turn follows. Readers see it at once, or
+/// with `opening` when its first turn has ended.
 pub(crate) fn create(
     connection: &Connection,
     label: &str,
@@ -69,18 +69,18 @@ pub(crate) fn create(
     sql::exec(connection, &CREATE, row, format_args!("create session `{label}`")).map(drop)
 }
 
-/// Lets readers see the session, whose first turn has ended.
+/// Makes the session visible, because its first turn has ended.
 pub(crate) fn opened(connection: &Connection, label: &str) -> Stored<()> {
     sql::exec(connection, &OPENED, (label,), format_args!("open session `{label}`")).map(drop)
 }
 
-/// The session's head, as readers see it: `None` also for a session whose first turn still runs.
+/// The session's head for readers: `None` also for a session whose first turn still runs.
 pub(crate) fn visible_head(connection: &Connection, label: &str) -> Stored<Option<Option<String>>> {
     let select = "SELECT thread_id FROM sessions WHERE label = ?1 AND opening = 0";
     sql::optional(connection, select, (label,), format_args!("read session `{label}`"))
 }
 
-/// Points the session at a turn, and logs it. One that was archived is in use again, unless an alias has its label.
+/// Points the session at a turn, and logs it. An archived session becomes active again, unless its label is an alias.
 pub(crate) fn move_pointer(
     connection: &Connection,
     label: &str,
@@ -91,16 +91,16 @@ pub(crate) fn move_pointer(
     log(connection, label, turn_id, now)
 }
 
-/// Adds to the log of where a session pointed.
+/// Adds a row to `session_history`.
 pub(crate) fn log(connection: &Connection, label: &str, turn_id: &str, at: i64) -> Stored<()> {
     let doing = format_args!("move session `{label}`");
     sql::exec(connection, &LOG, (label, turn_id, at), doing).map(drop)
 }
 
-/// Archives a session, or puts it in use again.
+/// Archives a session, or makes it active again.
 ///
 /// # Errors
-/// `unknown_session`; `storage_locked` while a turn of it runs; `storage_constraint` where an alias has its label meanwhile.
+/// `unknown_session`; `storage_locked` while a turn of it runs; `storage_constraint` if its label is now an alias.
 pub(crate) fn set_archived(
     connection: &Connection,
     label: &str,
@@ -129,7 +129,7 @@ pub(crate) fn set_archived(
     sql::exec(connection, &ARCHIVE, (label, status, now), doing).map(drop)
 }
 
-/// The refusal of a name that is neither a session nor a turn.
+/// The error for a name that is neither a session nor a turn.
 pub(crate) fn unknown_session(label: &str) -> StorageError {
     StorageError::new(
         StorageErrorKind::UnknownSession,

@@ -43,13 +43,13 @@ async fn a_lease_is_anothers_until_it_is_given_back_or_its_time_is_up() {
         let first = one.take(connection, "main")?;
         assert!(two.is_busy(connection, "main")?);
         one.check(connection, "main", first)?;
-        one.give_back(connection, "main", first)?;
+        one.release(connection, "main", first)?;
         assert!(!two.is_busy(connection, "main")?);
         let second = two.take(connection, "main")?;
         let stale = one.check(connection, "main", first).unwrap_err();
         assert_eq!(stale.kind, StorageErrorKind::StaleWriter);
         // What is stale gives nothing back and renews nothing.
-        one.give_back(connection, "main", first)?;
+        one.release(connection, "main", first)?;
         one.renew(connection, "main", first)?;
         two.check(connection, "main", second)?;
         Ok((first, second))
@@ -148,7 +148,7 @@ proptest! {
                             assert_eq!(may, owner == Some(who) && epochs[who] == newest);
                         }
                         Act::GiveBack(who) => {
-                            claims[who].give_back(connection, "main", epochs[who])?;
+                            claims[who].release(connection, "main", epochs[who])?;
                             if owner == Some(who) {
                                 owner = None;
                             }

@@ -1,4 +1,4 @@
-//! `export`: one snapshot to a new file, whole or not at all.
+//! `export`: writes one snapshot to a new file. It must never leave an incomplete file.
 
 use std::io::Write;
 use std::path::Path;

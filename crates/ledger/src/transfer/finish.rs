@@ -1,5 +1,5 @@
-//! What an import writes after every turn: the rows of compactions, and sessions, which readers see from then on. References to
-//! turns that are lost are replaced and reported.
+//! The last step of an import, after all turns: writes the rows of compactions, and makes the sessions visible. References
+//! to lost turns are replaced and reported.
 //!
 //! It must never let a session point at a turn that is not in the ledger.
 
@@ -19,7 +19,7 @@ use crate::sqlite::functions::agent_of;
 use crate::sqlite::sql;
 use model::{CompactionResult, SessionRow, StorageErrorKind, TransferCode};
 
-/// A session of an import, with its line where it came from a file of lines.
+/// A session of an import, with its line if the file has one line for each session.
 #[derive(Debug, Clone)]
 pub(super) struct Imported {
     pub(super) line: Option<u64>,
@@ -40,11 +40,11 @@ pub(super) fn compaction(
                 TransferCode::LostReference,
                 format!("compaction `{id}` names turn `{named}`, which is lost"),
             );
-            // A turn is never above itself: the context is bounded by the other reference, or not at all.
+            // A turn is not its own ancestor: the context is bounded by the other reference, or not at all.
             id.clone_into(named);
         }
     }
-    // In a thread that was put together anew, the turn may be on another branch.
+    // In a reattached thread, the turn may be on another branch.
     let through = &mut result.summarized_through_turn_id;
     if through != id && !is_above(connection, id, through)? {
         let message =
@@ -63,7 +63,7 @@ static UPDATE_SESSION: LazyLock<String> = LazyLock::new(|| {
     format!("UPDATE sessions SET {} WHERE label = ?1", set(&row))
 });
 
-/// Completes a session that the import has created, and lets readers see it.
+/// Completes a session that the import has created, and makes it visible.
 pub(super) fn session(
     connection: &Connection,
     label: &str,
@@ -97,7 +97,7 @@ pub(super) fn session(
         );
     }
     let agent_id = match session.agent_id.as_str() {
-        // A file without the agent: the one that the label or the persona gives.
+        // Without an agent in the file, the label or the persona decides.
         "" => agent_of(label, &session.persona_id),
         named => named.to_owned(),
     };

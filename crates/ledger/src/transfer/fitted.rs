@@ -1,13 +1,13 @@
-//! The turn of a line, without what a ledger cannot hold.
+//! The turn of a line, reduced to what a ledger can store.
 //!
-//! It must never let a turn in that `verify()` would reject.
+//! It must never accept a turn that `verify()` would reject.
 
 use super::record::TurnRecord;
 use super::report::Problems;
 use crate::sqlite::error::Stored;
 use model::{Role, StorageError, StorageErrorKind, TransferCode};
 
-/// The turn without references to messages that it does not have.
+/// Removes references to messages that the turn does not have.
 ///
 /// # Errors
 /// `storage_constraint` for a turn that no version of this engine writes.

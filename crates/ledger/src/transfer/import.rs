@@ -1,6 +1,6 @@
-//! `import`: a file line by line, with a problem for each line that was not taken.
+//! `import`: reads a file line by line, with a problem for each line that was not imported.
 //!
-//! It must never move a session that was there before.
+//! It must never move a session that existed before.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use model::{
     session_label,
 };
 
-/// Lines of one transaction: other jobs wait for a short time only.
+/// Lines of one transaction, so that other jobs wait only briefly.
 const BATCH: usize = 256;
 /// Bytes of one transaction.
 const BATCH_BYTES: usize = 8 << 20;
@@ -41,7 +41,7 @@ pub(crate) fn import(
     }
 }
 
-/// Where an import goes: the one writer, called from a thread that may block.
+/// The target of an import: the writer, called from a thread that may block.
 pub(crate) struct Target {
     pub(crate) writer: Arc<Writer>,
     pub(crate) poller: Arc<Poller>,
@@ -50,11 +50,11 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Writes the records in one transaction, and with `last` what must come after all of them.
+    /// Writes the records in one transaction; with `last` also the final rows.
     fn write(&self, done: &mut Restore, records: Vec<(u64, Record)>, last: bool) -> Stored<()> {
         let (begun, clock) = (done.clone(), self.clock.clone());
         let work = move |connection: &rusqlite::Connection| {
-            // Begun anew each time: the transaction may be rolled back and done again.
+            // Each attempt starts from a copy, because the transaction may be rolled back and run again.
             let mut restore = begun.clone();
             for (line, record) in &records {
                 restore.take(connection, Some(*line), record, &clock)?;
@@ -120,7 +120,7 @@ fn import_own(path: &Path, target: Target) -> Stored<LedgerImport> {
     Ok(report(done))
 }
 
-/// Imports a file that is one session of another system. It is read whole: an entry names where a later one begins.
+/// Imports a file that is one session of another system. It is read whole: an entry may refer to later entries.
 fn import_foreign(
     path: &Path,
     format: LedgerFormat,

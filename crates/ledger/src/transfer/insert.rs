@@ -1,4 +1,4 @@
-//! The row of a turn that a file has, and the metadata of its messages.
+//! Writes the row of an imported turn, and the metadata of its messages.
 //!
 //! A row that breaks a rule of the schema is an error of that turn. It must never take a depth or a sum from the file.
 
@@ -21,7 +21,7 @@ static SET_METADATA: LazyLock<String> = LazyLock::new(|| {
 });
 static ADD: LazyLock<String> = LazyLock::new(|| insert_all::<TurnColumns<'_>>("turns"));
 
-/// Stores what the format of a message's origin has and its blocks do not.
+/// Stores the fields of the imported format that the blocks of a message lack.
 pub(super) fn set_metadata(
     connection: &Connection,
     turn: &str,

@@ -1,6 +1,6 @@
-//! The lines of a JSONL file, one after the other, with their numbers.
+//! The lines of a JSONL file, in order, with their numbers.
 //!
-//! A line that is no text is reported and skipped; it must never be held in memory beyond its limit.
+//! A line that is not text is reported and skipped. It must never buffer more of a line than the limit.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
@@ -9,10 +9,10 @@ use std::path::Path;
 use crate::sqlite::error::{self, Stored};
 use model::{StorageError, StorageErrorKind};
 
-/// The longest line: what SQLite would refuse anyway.
+/// The longest line; SQLite would refuse a longer one.
 const LONGEST: u64 = 64 << 20;
 
-/// A line with something in it.
+/// A line that is not blank.
 pub(super) enum Line {
     Text(u64, String),
     /// Not UTF-8, or too long.
@@ -27,7 +27,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// # Errors
-    /// `invalid_import` for what is no file; any of storage.
+    /// `invalid_import` if the path is not a file; any of storage.
     pub(super) fn open(path: &Path) -> Stored<Self> {
         let reading = |error: std::io::Error| match error.kind() {
             ErrorKind::NotFound => StorageError::new(
@@ -36,7 +36,7 @@ impl Lines {
             ),
             _ => error::file(&format!("read `{}`", path.display()), &error),
         };
-        // Reading a pipe could wait for ever.
+        // Reading a pipe could block forever.
         if !std::fs::metadata(path).map_err(reading)?.is_file() {
             return Err(StorageError::new(
                 StorageErrorKind::InvalidImport,
@@ -63,7 +63,7 @@ impl Lines {
                 self.skip_line().map_err(reading)?;
                 return Ok(Some(Line::Damaged(self.number, "is longer than 64 MiB")));
             }
-            // A byte order mark is no content.
+            // A byte order mark is not part of the content.
             let bytes = match self.number {
                 1 => bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes).to_vec(),
                 _ => bytes,

@@ -1,7 +1,8 @@
-//! Sessions out of the ledger into a file, and into it from one.
+//! Export of sessions to files, and import from files.
 //!
-//! Owns `export` and `import` as the host calls them: one snapshot out, whole or not at all; in, line by line, with a
-//! problem for each line that was not taken. It must never move a session that existed before.
+//! Owns `export` and `import`, which the host calls: an export is one snapshot and leaves no incomplete file; an import
+//! reads line by line, and reports a problem for each line that was not imported. It must never move a session that existed
+//! before.
 
 mod export;
 mod finish;

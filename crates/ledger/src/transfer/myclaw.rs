@@ -1,7 +1,7 @@
-//! MyClaw's session files: flat lines `{role, content, toolCallId?, timestamp?, meta?}`, one after the other.
+//! MyClaw's session files: flat lines `{role, content, toolCallId?, timestamp?, meta?}`.
 //!
-//! They are the messages of pi written flat, so they are read as such. It must never guess a call that a line does not
-//! name: what MyClaw's own format leaves out (the calls of an old version) is not there.
+//! They are pi's messages in a flat form, so they are read as such. It must never guess a call that a line does not name:
+//! parts that MyClaw's format omits (the calls of an old version) stay missing.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::record::TurnRecord;
 use crate::rows::iso_time;
 use model::{Block, Role};
 
-/// A line as an entry of pi; `None` where it has no such shape.
+/// A line as an entry of pi; `None` if it does not have that shape.
 pub(super) fn entry(mut line: Map<String, Value>) -> Option<Map<String, Value>> {
     let content = line.remove("content")?;
     let text = match &content {
@@ -52,7 +52,7 @@ pub(super) fn entry(mut line: Map<String, Value>) -> Option<Map<String, Value>> 
     let mut entry = Map::new();
     entry.insert("type".to_owned(), Value::from("message"));
     entry.insert("message".to_owned(), message);
-    // The line without its text: an export writes it again as it was.
+    // The line without its text, so that an export restores it.
     entry.insert("myclaw".to_owned(), Value::Object(line));
     Some(entry)
 }

@@ -1,4 +1,4 @@
-//! The file that an export writes, and its report.
+//! The file that an export writes, and its report. It must never be reported as complete before it is on disk.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -29,7 +29,7 @@ impl Out<BufWriter<std::fs::File>> {
         })
     }
 
-    /// All of it is on the disk, before it gets its name.
+    /// Syncs the file to the disk before it is renamed.
     pub(super) fn finish(mut self) -> Stored<LedgerExport> {
         let writing = |error| error::file("write the export", &error);
         self.file.flush().map_err(writing)?;

@@ -1,6 +1,6 @@
-//! Our own JSONL: a header, a line for each session, a line for each turn (docs/jsonl.md).
+//! The engine's JSONL: a header, a line for each session, a line for each turn (docs/jsonl.md).
 //!
-//! It must never lose a value of a column, other than the journal of turns that run.
+//! It must never lose a value of a column, except those of open turns.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -18,9 +18,9 @@ use crate::sqlite::sql;
 use base::clock::Clock;
 use model::{StorageError, StorageErrorKind, TransferCode};
 
-/// What the header names.
+/// The format that the header names.
 const FORMAT: &str = "nexus-agent-ledger";
-/// The newest version that is read, and the one that is written.
+/// The newest version that can be read, and the version that is written.
 const VERSION: u64 = 1;
 
 #[derive(Serialize)]
@@ -41,7 +41,7 @@ struct HeaderOut<'a> {
     exported_at: i64,
 }
 
-/// Writes a session, or all of the ledger.
+/// Writes a session, or the whole ledger.
 pub(super) fn export<W: Write>(
     connection: &Connection,
     label: Option<&str>,
@@ -60,7 +60,7 @@ pub(super) fn export<W: Write>(
         if let Some(session) = session_rows::session(connection, &owner)? {
             let mut record = SessionRecord { history: history(connection, &owner)?, session };
             if label.is_some_and(|label| label != owner) {
-                // Only the turns that were forked from are in the file, not the one it points at.
+                // The file has only the forked turns of this session, not its head.
                 record.session.thread_id = None;
                 record.session.parent_turn_id = None;
                 record.history.clear();
@@ -85,7 +85,7 @@ pub(super) fn export<W: Write>(
     Ok(())
 }
 
-/// The sessions of an export: all, or the one and those whose turns it was forked from.
+/// The sessions of an export: all, or one and the sessions from whose turns it was forked.
 fn owners(
     connection: &Connection,
     label: Option<&str>,
@@ -156,7 +156,7 @@ pub(super) fn read(line: &str) -> Stored<Read> {
             Err(why) => Read::Invalid(why),
         },
         "session" => match typed::<SessionRecord>(line) {
-            // Pi's files begin with a line of that type, too.
+            // Pi's files also begin with a line of that type.
             Err(_) if line.contains("\"cwd\"") && !line.contains("\"label\"") => {
                 return Err(invalid("is a session of pi; pass `format: 'pi'`"));
             }
@@ -174,7 +174,7 @@ pub(super) fn read(line: &str) -> Stored<Read> {
 fn typed<T: serde::de::DeserializeOwned>(line: &str) -> Result<T, String> {
     let mut reader = serde_json::Deserializer::from_str(line);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        // Not the error's own text, which repeats the value.
+        // The error's own text is not used, because it quotes the value.
         format!("has something missing or of a wrong type at `{}`", error.path())
     })
 }

@@ -1,7 +1,8 @@
-//! A session and a turn outside of SQLite: what a line of our own JSONL holds, and what other formats are read into.
+//! A session and a turn outside of SQLite: the content of a line of the engine's JSONL, and the target of other formats'
+//! parsers.
 //!
-//! Plain data. It must never hold what follows from other values: the depth is for the reader of a file, and computed anew
-//! when the file is imported.
+//! Plain data. It must never store derived values, except the depth: an import computes it again, and uses the stored one
+//! only to reattach turns.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -16,7 +17,7 @@ use model::{
 pub(crate) struct SessionRecord {
     #[serde(flatten)]
     pub(crate) session: SessionRow,
-    /// Where the session pointed, oldest first.
+    /// The turns at which the session pointed, oldest first.
     #[serde(default)]
     pub(crate) history: Vec<Moved>,
 }
@@ -29,7 +30,7 @@ pub(crate) struct Moved {
     pub(crate) changed_at: i64,
 }
 
-/// A turn that has ended, with all that hangs on it.
+/// An ended turn with its messages, calls and compaction.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TurnRecord {
@@ -39,7 +40,7 @@ pub(crate) struct TurnRecord {
     pub(crate) status: String,
     pub(crate) session_label: String,
     pub(crate) run_id: String,
-    /// Turns above it where it was exported: it is attached by this number when its parent's line is lost.
+    /// The number of its ancestors at the export: it is reattached by this number if its parent's line is lost.
     #[serde(default)]
     pub(crate) depth: i64,
     pub(crate) started_at: i64,
@@ -72,19 +73,19 @@ pub(crate) struct TurnRecord {
     pub(crate) tool_calls: Vec<AgentToolCall>,
 }
 
-/// A message, with the fields of its origin that it has no column for.
+/// A message, with the fields of its origin for which it has no column.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MessageRecord {
     #[serde(flatten)]
     pub(crate) message: Message,
-    /// JSON text: the fields of the imported format that no block holds.
+    /// JSON text: the fields of the imported format that are in no block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) metadata_json: Option<String>,
 }
 
 impl TurnRecord {
-    /// The turn as the ledger has it; `metadata` by message, in order.
+    /// The record of a turn of the ledger; `metadata` by message, in order.
     pub(crate) fn of(row: TurnRow, metadata: Vec<Option<String>>) -> Self {
         let mut metadata = metadata.into_iter();
         let messages = row

@@ -1,13 +1,13 @@
-//! The problems of an import or an export: each thing that was not taken, by its line.
+//! The problems of an import or an export: each line or part that was not transferred.
 //!
 //! It must never repeat the content of a line.
 
 use model::{TransferCode, TransferProblem};
 
-/// The most problems of a report; more would add nothing.
+/// The most problems of a report.
 const MOST: usize = 1_000;
 
-/// The problems of a transfer, at most so many.
+/// The problems of a transfer, at most [`MOST`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Problems {
     pub(crate) list: Vec<TransferProblem>,

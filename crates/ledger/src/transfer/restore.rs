@@ -1,7 +1,8 @@
-//! Records into the ledger, inside the writer's transactions: a turn at a time, each all or nothing.
+//! Writes records to the ledger, inside the writer's transactions; each turn is written completely or not at all.
 //!
-//! A record that is refused is a problem of the report and undone alone; turns that follow it are attached to the nearest
-//! turn above. A session that existed before is never moved. It must never show a session before all of its turns are written.
+//! A refused record is reported as a problem, and only its own rows are undone; its children are attached to the nearest
+//! remaining ancestor. A session that existed before is never moved. It must never make a session visible before all of its
+//! turns are written.
 
 use std::collections::BTreeMap;
 
@@ -20,19 +21,19 @@ use crate::sqlite::sql;
 use base::clock::Clock;
 use model::{CompactionResult, StorageError, StorageErrorKind, TransferCode};
 
-/// A line of a file, read.
+/// A parsed line of a file.
 #[derive(Debug, Clone)]
 pub(crate) enum Record {
     Session(Box<SessionRecord>),
     Turn(Box<TurnRecord>),
 }
 
-/// Whether an earlier import was interrupted before readers saw the session.
+/// Whether an earlier import was interrupted before the session became visible.
 const IS_INCOMPLETE: &str = "SELECT opening = 1 AND thread_id IS NULL AND NOT EXISTS (
        SELECT 1 FROM runs r WHERE r.session_label = s.label AND r.ended_at IS NULL AND r.epoch IS NOT NULL)
      FROM sessions s WHERE label = ?1";
 
-/// What an import has done so far. Cloned by each transaction, because one may be done again.
+/// The state of an import. Each transaction works on a clone, because it may run again.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Restore {
     pub(crate) problems: Problems,
@@ -40,11 +41,11 @@ pub(crate) struct Restore {
     pub(crate) messages: u64,
     pub(crate) tool_calls: u64,
     pub(crate) skipped_turns: u64,
-    /// The sessions that this import creates, with their record where that is not lost.
+    /// The sessions that this import creates, with their record unless that is lost.
     sessions: BTreeMap<String, Option<Imported>>,
-    /// A compaction may name turns that come after it, so these rows are written last.
+    /// A compaction may name later turns, so these rows are written last.
     compactions: Vec<(Option<u64>, String, CompactionResult)>,
-    /// The last turn of each depth, as the file counts it: the path from the root to the last turn.
+    /// The last turn of each depth in the file: the path from the root to the last turn.
     path: BTreeMap<i64, String>,
 }
 
@@ -125,12 +126,12 @@ impl Restore {
         Ok(())
     }
 
-    /// Creates the session where there is none; readers see it at the end. Whether this import creates it.
+    /// Creates the session if it does not exist; readers see it at the end. Returns whether this import creates it.
     fn own(&mut self, connection: &Connection, label: &str, now: i64) -> Stored<bool> {
         if self.sessions.contains_key(label) {
             return Ok(true);
         }
-        // A session that an interrupted import has left is completed.
+        // A session of an interrupted import is completed.
         let doing = format_args!("read session `{label}`");
         match sql::optional(connection, IS_INCOMPLETE, (label,), doing)? {
             Some(false) => return Ok(false),
@@ -189,7 +190,7 @@ impl Restore {
         Ok(())
     }
 
-    /// The parent of the turn: its own, or, where that is lost, the nearest turn above it that is not.
+    /// The parent of the turn, or its nearest remaining ancestor if the parent is lost.
     fn parent(
         &mut self,
         connection: &Connection,
@@ -202,8 +203,8 @@ impl Restore {
             Err(error) if error.kind == StorageErrorKind::UnknownTurn => {}
             Err(error) => return Err(error),
         }
-        // The lines come in the order of the tree, so the last turn of a lesser depth is above this one. A turn at the depth of
-        // the lost parent would be its sibling.
+        // The lines are in the order of the tree, so the last turn of a smaller depth is an ancestor. A turn at the depth of
+        // the lost parent would be the parent's sibling.
         let nearest = self.path.range(..record.depth.saturating_sub(1)).next_back();
         let parent = match nearest {
             Some((_, nearest)) => Some((nearest.clone(), parent_of(connection, nearest)?)),
@@ -218,7 +219,7 @@ impl Restore {
         Ok(parent)
     }
 
-    /// Writes what must come after every turn, and lets readers see the sessions.
+    /// Writes the final rows, and makes the sessions visible.
     pub(crate) fn finish(&mut self, connection: &Connection) -> Stored<()> {
         for (line, id, result) in std::mem::take(&mut self.compactions) {
             finish::compaction(connection, (line, &id), result, &mut self.problems)?;

@@ -1,6 +1,6 @@
-//! Which turns an export contains, and in which order: parents before children, a session's own thread last.
+//! The turns of an export in their order: parents before children, a session's own thread last.
 //!
-//! It must never list a turn that still runs.
+//! It must never list an open turn.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use model::{StorageError, StorageErrorKind};
 
-/// A session's turns: those that were run in it, the one it points at, and all above them.
+/// A session's turns: those that ran in it, its head, and all their ancestors.
 const OF_SESSION: &str = "WITH RECURSIVE up (id) AS (
     SELECT id FROM turns WHERE session_label = ?1
     UNION SELECT thread_id FROM sessions WHERE label = ?1 AND thread_id IS NOT NULL
@@ -33,7 +33,7 @@ pub(super) fn turns(connection: &Connection, label: Option<&str>) -> Stored<Vec<
     };
     let parents: HashMap<&str, Option<&str>> =
         listed.iter().map(|(id, parent)| (id.as_str(), parent.as_deref())).collect();
-    // The session's thread comes last, so that the last line is the turn that it points at.
+    // The session's thread is last, so that the last line is its head.
     let mut thread = HashSet::new();
     let head = match label {
         Some(label) => pointers::head(connection, label)?.flatten(),
@@ -47,12 +47,12 @@ pub(super) fn turns(connection: &Connection, label: Option<&str>) -> Stored<Vec<
     }
     let mut children: HashMap<Option<&str>, Vec<&str>> = HashMap::new();
     for (id, parent) in &listed {
-        // In a damaged ledger a parent may be missing: its child is a root then.
+        // In a damaged ledger a parent may be missing; its child is then a root.
         let parent = parent.as_deref().filter(|parent| parents.contains_key(parent));
         children.entry(parent).or_default().push(id);
     }
     for siblings in children.values_mut() {
-        // The last is taken first: newest first as listed, with the thread before them.
+        // The last sibling is visited first, so the thread, which must be last, is sorted to the front.
         siblings.sort_by_key(|id| !thread.contains(id));
     }
     let mut ordered = Vec::with_capacity(listed.len());
@@ -64,14 +64,14 @@ pub(super) fn turns(connection: &Connection, label: Option<&str>) -> Stored<Vec<
     Ok(ordered)
 }
 
-/// The turns of the context of a head: from its last compaction on, as the next call sees them.
+/// The turns of the context of a head: from its last compaction on, as the next call reads them.
 pub(super) fn thread(connection: &Connection, head: Option<&str>) -> Stored<Vec<String>> {
     let Some(head) = head else { return Ok(Vec::new()) };
     let history = crate::reading::history::session_history(connection, "", Some(head), None)?;
     Ok(history.turns.into_iter().map(|turn| turn.id).collect())
 }
 
-/// A turn as it goes into a file.
+/// The record of a turn for a file.
 pub(super) fn turn(connection: &Connection, id: &str) -> Stored<TurnRecord> {
     let row = turn_rows::turn(connection, id)?.ok_or_else(|| unknown_turn(id))?;
     let select = "SELECT metadata_json FROM messages WHERE turn_id = ?1 ORDER BY sequence";
@@ -79,12 +79,12 @@ pub(super) fn turn(connection: &Connection, id: &str) -> Stored<TurnRecord> {
     Ok(TurnRecord::of(row, sql::all(connection, select, (id,), doing)?))
 }
 
-/// Whether an error is about one turn, so that the others can still be exported.
+/// Whether an error concerns one turn only, so that the others can still be exported.
 pub(super) fn is_of_one(error: &StorageError) -> bool {
     error.kind == StorageErrorKind::Corrupt
 }
 
-/// How many turns still run, of a session or of all.
+/// The number of running turns, of a session or of all.
 pub(super) fn open_turns(connection: &Connection, label: Option<&str>) -> Stored<u64> {
     let select = "SELECT count(*) FROM runs WHERE last_entry IS NOT 0 AND ended_at IS NULL AND epoch IS NOT NULL
          AND session_label = coalesce(?1, session_label)";

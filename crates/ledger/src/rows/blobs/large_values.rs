@@ -1,4 +1,4 @@
-//! The values of a row that may be large, and how a text of them is read whole.
+//! The values of a row that may be large, and the reading of their whole text.
 //!
 //! It must never touch a value that is not large.
 
@@ -18,8 +18,8 @@ use model::{Block, Message, StorageError, StorageErrorKind};
 /// The columns of a tool call that may be large.
 pub(crate) const TOOL_CALL: [&str; 2] = ["params_json", "result_json"];
 
-/// The columns of a message that may be large, as they are written. A large text block is a value of its own, so that the
-/// same file is stored once, whatever surrounds it.
+/// The columns of a message that may be large, as they are written. A large text block is a separate value, so that the same
+/// file is stored once in every context.
 pub(crate) fn of_message<'a>(message: &Message, columns: ContentRef<'a>) -> [Value<'a>; 3] {
     let mut texts = Vec::new();
     if columns.content.len() > LARGE {
@@ -48,7 +48,7 @@ fn lengths(blocks: &[Block], into: &mut Vec<usize>) {
     }
 }
 
-/// The columns of a tool call that may be large. Its arguments are one value, which the block of the call has as well; in its
+/// The columns of a tool call that may be large. Its arguments are one value, which the block of the call shares; in its
 /// result every string is one.
 pub(crate) fn of_tool_call<'a>(params: &'a str, result: Option<&'a str>) -> [Value<'a>; 2] {
     let [arguments, answer] = TOOL_CALL;
@@ -71,8 +71,8 @@ pub(crate) fn call_values<'a>(
     put_together(names, [(arguments, params), (answer, result)], &of, &mut read)
 }
 
-/// The text of a message, of a row whose next fields are its `content` and its `blobs_json`. Empty where a blob of it is
-/// damaged: `verify()` reports that, and a search of all messages must not end there.
+/// The text of a message, from a row whose next fields are its `content` and its `blobs_json`. Empty if one of its blobs is
+/// damaged: `verify()` reports that, and must not end a search of all messages.
 ///
 /// # Errors
 /// Any of storage, other than damage.
@@ -94,8 +94,8 @@ pub(crate) fn message_text<'r>(
 const MISUSED: &str = "`whole_text(column, value, blobs_json)` takes the name of a column, its value and the \
                        `blobs_json` of the same row";
 
-/// Adds `whole_text(column, value, blobs_json)` to a connection of the host's SQL: the value as it was written. Blobs are read
-/// by a connection of its own, which `open` opens for the first one: blobs never change, so no snapshot is needed.
+/// Adds `whole_text(column, value, blobs_json)` to a connection of the host's SQL: the value as it was written. Blobs are
+/// read by a separate connection, which `open` opens for the first one: blobs never change, so no snapshot is needed.
 pub(crate) fn add_whole_text(
     connection: &Connection,
     open: impl Fn() -> Stored<Connection> + Send + 'static,
@@ -140,7 +140,7 @@ pub(crate) fn add_whole_text(
                             StorageErrorKind::Corrupt => rusqlite::ffi::SQLITE_CORRUPT,
                             _ => rusqlite::ffi::SQLITE_IOERR,
                         };
-                        // With a text of ours SQLite would forget the code.
+                        // With another text SQLite would lose the error code.
                         rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None)
                     })
                 }

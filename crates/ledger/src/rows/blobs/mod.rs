@@ -1,4 +1,5 @@
-//! Values over 64 KiB, stored once each beside the rows. A reader gets what was written, byte for byte, or an error.
+//! Values over 64 KiB, each stored once outside the rows. A reader must never receive other bytes than were written: it gets
+//! them or an error.
 
 mod large_values;
 mod pack;

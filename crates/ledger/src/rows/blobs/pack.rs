@@ -1,6 +1,6 @@
-//! A blob's text as bytes: compressed where that saves a tenth, and its hash.
+//! A blob's text as bytes, compressed if that saves a tenth, and its hash.
 //!
-//! Pure. It must never return a text whose hash is another.
+//! Pure. It must never return a text with another hash.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-/// The largest text: what a row could hold, whatever it is compressed to.
+/// The size of the largest text before compression, which is that of the largest row.
 pub(super) const LONGEST: usize = 64 << 20;
 
 /// A text as its row stores it.
@@ -19,7 +19,7 @@ pub(crate) struct Packed<'a> {
 }
 
 impl<'a> Packed<'a> {
-    /// An image comes as base64, which compresses badly and is a third longer than its bytes.
+    /// An image is base64, which compresses badly and is a third longer than its bytes.
     pub(crate) fn of(text: &'a str) -> Self {
         let raw = text.as_bytes();
         let mut best = ("lz4", lz4_flex::block::compress(raw));
@@ -39,7 +39,7 @@ impl<'a> Packed<'a> {
     }
 }
 
-/// The text of a row; `None` where that is not the text of this hash.
+/// The text of a row; `None` if its hash differs.
 pub(crate) fn unpack(hash: &str, size: i64, codec: &str, data: &[u8]) -> Option<String> {
     let size = usize::try_from(size).ok().filter(|size| *size <= LONGEST)?;
     let text = match codec {
@@ -52,12 +52,12 @@ pub(crate) fn unpack(hash: &str, size: i64, codec: &str, data: &[u8]) -> Option<
     (text.len() == size && self::hash(&text) == hash).then_some(text)
 }
 
-/// SHA-256 in hex: texts come from anywhere, so no two may be made to share one.
+/// SHA-256 in hex: texts are untrusted, so a collision must not be constructible.
 pub(crate) fn hash(text: &str) -> String {
     use std::fmt::Write as _;
     let mut hex = String::with_capacity(64);
     for byte in Sha256::digest(text) {
-        // Into a string: it cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(hex, "{byte:02x}");
     }
     hex

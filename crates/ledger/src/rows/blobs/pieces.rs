@@ -1,7 +1,7 @@
-//! Large values out of a row's columns, and back into them.
+//! Splits large values out of a row's columns, and joins them again.
 //!
-//! A text is cut where its parts begin and end: at text blocks, at the strings of a JSON. Put together again, the columns
-//! must have the same bytes.
+//! A text is cut at the boundaries of its parts: text blocks, or strings of a JSON. It must never join a column to other
+//! bytes than it had.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ enum Form {
     Json,
 }
 
-/// By column.
+/// The pieces of each column.
 type Pieces = BTreeMap<Cow<'static, str>, Vec<Piece>>;
 
 /// The value of a column before it is written.
@@ -44,16 +44,16 @@ pub(crate) struct Value<'a> {
 
 /// Where a text may be cut.
 pub(crate) enum Kind {
-    /// Between parts of these lengths; nowhere without any.
+    /// Between parts of these lengths; not at all without parts.
     Texts(Vec<usize>),
     /// Around its strings.
     Json,
 }
 
-/// The rest of each column, and the `blobs_json` of what was taken out.
+/// The rest of each column, and the `blobs_json` of the pieces.
 pub(crate) type Apart<'a, const N: usize> = ([Option<Cow<'a, str>>; N], Option<String>);
 
-/// The hashes that a `blobs_json` names; none of one that cannot be read.
+/// The hashes in a `blobs_json`; none if it cannot be read.
 pub(crate) fn named(names: &str) -> Vec<String> {
     let pieces: Pieces = serde_json::from_str(names).unwrap_or_default();
     pieces.into_values().flatten().map(|piece| piece.hash).collect()
@@ -93,7 +93,7 @@ fn cut(connection: &Connection, text: &str, kind: &Kind) -> Stored<(String, Vec<
     let taken: usize = ranges.iter().map(ExactSizeIterator::len).sum();
     let mut strings = matches!(kind, Kind::Json);
     if text.len().saturating_sub(taken) > LARGE {
-        // Many small parts: together they are one value.
+        // Many small parts become one value.
         ranges.clear();
         ranges.push(0..text.len());
         strings = false;
@@ -145,7 +145,7 @@ fn strings(json: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The value of a string, where JSON of the value is the same bytes again; else the bytes as they are.
+/// The value of a string if its JSON form has the same bytes; else the bytes unchanged.
 fn inside(string: &str) -> (Form, Cow<'_, str>) {
     if !string.contains('\\') {
         return (Form::Text, Cow::Borrowed(string));
@@ -159,10 +159,10 @@ fn inside(string: &str) -> (Form, Cow<'_, str>) {
     }
 }
 
-/// The columns as they were before they were taken apart. `read` returns a blob's text.
+/// Restores the columns from their rest and their blobs. `read` returns a blob's text.
 ///
 /// # Errors
-/// `ledger_corrupt` where the names and the columns of `of` do not fit together; those of `read`.
+/// `ledger_corrupt` if the pieces do not fit the columns of `of`; those of `read`.
 pub(crate) fn put_together<'a, const N: usize>(
     names: &str,
     values: [(&str, Option<&'a str>); N],

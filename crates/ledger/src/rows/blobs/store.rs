@@ -1,6 +1,6 @@
 //! The table `blobs`: each distinct text over 64 KiB once, under its hash.
 //!
-//! A reader gets what was written, byte for byte, or an error. It must never touch a value that is not large.
+//! A reader gets the written bytes or an error. It must never touch a value that is not large.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::sql;
 use model::{StorageError, StorageErrorKind};
 
-/// Bytes that a value may have in its row.
+/// The largest size of a value in its row.
 pub(crate) const LARGE: usize = 64 << 10;
 
 /// A row of `blobs`.
@@ -36,7 +36,7 @@ static ADD: LazyLock<String> = LazyLock::new(|| {
 /// Stores a text under its hash, and returns the hash. A text that is stored already is not written again.
 ///
 /// # Errors
-/// `storage_constraint` for a text that is longer than a row may be; any of storage.
+/// `storage_constraint` for a text that is longer than the limit of a row; any of storage.
 pub(crate) fn store(connection: &Connection, text: &str) -> Stored<String> {
     if text.len() > super::pack::LONGEST {
         let message = format!(
@@ -60,10 +60,10 @@ pub(crate) fn store(connection: &Connection, text: &str) -> Stored<String> {
     Ok(hash)
 }
 
-/// The text of a blob that `of` (a message, a call) names.
+/// The text of a blob to which `of` (a message, a call) refers.
 ///
 /// # Errors
-/// `ledger_corrupt` where it is lost, or has another hash.
+/// `ledger_corrupt` if it is lost, or has another hash.
 pub(crate) fn read(connection: &Connection, hash: &str, of: &str) -> Stored<String> {
     let doing = format_args!("read blob `{hash}`");
     sql::first(connection, &READ, (hash,), doing, |fields| Ok(text(&fields.next()?)))?
@@ -73,7 +73,7 @@ pub(crate) fn read(connection: &Connection, hash: &str, of: &str) -> Stored<Stri
         })
 }
 
-/// The text of a blob; `None` where its hash is another.
+/// The text of a blob; `None` if its hash differs.
 pub(crate) fn text(blob: &BlobColumns<'_>) -> Option<String> {
     super::pack::unpack(blob.hash, blob.size, blob.codec, blob.data)
 }

@@ -1,4 +1,4 @@
-//! SQLite's file format, as we read it: the same rows that SQLite has written, and no panic whatever stands there.
+//! The reader of SQLite's file format: it finds the rows that SQLite has written, and does not panic on any bytes.
 
 use proptest::prelude::*;
 use rusqlite::types::Value as Sql;
@@ -51,7 +51,7 @@ proptest! {
                 .execute("INSERT INTO t VALUES (?1, ?2, ?3, ?4)", rusqlite::params_from_iter(row))
                 .unwrap();
         }
-        // With a log, nothing of it stands in the file yet: the connection is still open.
+        // In WAL mode the rows are still in the log only, because the connection is open.
         let mut found: Vec<_> =
             read(&path).into_iter().filter(|(_, values)| values.len() == 4).collect();
         drop(connection);

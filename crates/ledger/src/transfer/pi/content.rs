@@ -1,6 +1,6 @@
-//! The content of pi's messages as blocks, and blocks as such content.
+//! The conversion between the content of pi's messages and blocks.
 //!
-//! A signature stays on its part where its wire API has it there; anything else goes into the message's metadata. It must
+//! A signature stays on its part if its wire API has it there; everything else goes into the message's metadata. It must
 //! never change an opaque value.
 
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ fn block(part: &Value, api: &str) -> Option<Block> {
             let (signature, provider_data) = match api {
                 // The whole item, as JSON.
                 "openai-responses" => (None, signature.filter(|json| json.starts_with('{'))),
-                // Pi stores the name of the field there.
+                // Pi stores the name of the field in the signature.
                 "openai-chat" => (None, None),
                 _ => (signature, None),
             };
@@ -75,7 +75,7 @@ fn block(part: &Value, api: &str) -> Option<Block> {
     }
 }
 
-/// The parts of blocks. A block that pi has no part for is counted.
+/// The parts of blocks. A block without a corresponding part in pi is counted.
 pub(super) fn parts(blocks: &[Block], api: &str, left: &mut BTreeMap<String, u64>) -> Vec<Value> {
     blocks.iter().filter_map(|block| part(block, api, left)).collect()
 }

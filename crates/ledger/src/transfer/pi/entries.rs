@@ -1,6 +1,6 @@
-//! A pi session file as a list of entries, each version read as version 3.
+//! A pi session file as a list of entries; older versions are converted to version 3.
 //!
-//! An entry comes after the one that it follows. It must never lose an entry because of an error in another.
+//! Parents precede their children. It must never lose an entry because of an error in another.
 
 use std::collections::HashMap;
 
@@ -12,12 +12,12 @@ use model::TransferCode;
 /// The newest version.
 pub(super) const VERSION: u64 = 3;
 
-/// A line with its number; `None` for one that is damaged.
+/// A line with its number; `None` for a damaged one.
 pub(crate) type Numbered = (u64, Option<Map<String, Value>>);
 
 /// A session's entries.
 pub(crate) struct Session {
-    /// The first line, where it can be read.
+    /// The first line, if it can be read.
     pub(crate) header: Option<Map<String, Value>>,
     pub(crate) entries: Vec<Entry>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Session {
 pub(crate) struct Entry {
     pub(crate) line: u64,
     pub(crate) id: String,
-    /// The index of the one that it follows.
+    /// The index of its parent.
     pub(crate) parent: Option<usize>,
     pub(crate) raw: Map<String, Value>,
 }
@@ -41,13 +41,13 @@ impl Entry {
     }
 }
 
-/// The entries of these lines, each with its number; `None` for a line that is damaged.
+/// The entries of these lines, each with its number; `None` for a damaged line.
 ///
 /// # Errors
-/// A version that is not known yet.
+/// An unknown version.
 pub(crate) fn read(lines: Vec<Numbered>, problems: &mut Problems) -> Result<Session, u64> {
     let mut session = Session { header: None, entries: Vec::new() };
-    // Version 1 has no ids, and names an entry by its line. The index of the entry of each line.
+    // The index of the entry of each line: version 1 has no ids and refers to entries by their line.
     let mut indexes: Vec<Option<usize>> = Vec::with_capacity(lines.len());
     let mut by_id: HashMap<String, usize> = HashMap::new();
     let linear = lines

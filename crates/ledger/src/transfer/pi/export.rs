@@ -1,6 +1,6 @@
-//! A session as pi's entries, version 3: imported entries as they were, other messages as pi would have written them.
+//! A session as pi's entries, version 3: imported entries unchanged, other messages in pi's form.
 //!
-//! An entry must never be written before the one that it follows. The last line is the entry that the session points at.
+//! An entry must never be written before its parent. The last line is the entry at which the session points.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -28,11 +28,11 @@ pub(crate) fn export(
         first: HashMap::new(),
         left,
     };
-    // Entries before the first message come first: roots in any order may follow them.
+    // Entries before the first message are written first: roots in any order may follow them.
     for message in turns.iter().flat_map(|turn| &turn.messages) {
         file.notes(&metadata_of(message), "before");
     }
-    // The entry that is written last.
+    // The entry that will be written last.
     let mut final_entry = None;
     if session.thread_id.is_none() {
         final_entry = file.entries.pop();
@@ -40,7 +40,7 @@ pub(crate) fn export(
     for turn in turns {
         let (begun, last) = (file.entries.len(), file.turn(turn));
         if session.thread_id.as_ref() == Some(&turn.id) && file.entries.len() > begun {
-            // Its last note, where it has one, was the end of the file.
+            // The last note of the message, if there is one, was the end of the file.
             let is_note =
                 file.entries.last().and_then(|entry| entry.get("id")?.as_str()) != last.as_deref();
             final_entry = if is_note { file.entries.pop() } else { None };
@@ -64,14 +64,14 @@ struct File<'a> {
     entries: Vec<Value>,
     header: Option<Map<String, Value>>,
     ids: HashSet<String>,
-    /// The last entry of each turn, for those that follow it, and the first, for compactions that retain it.
+    /// The last entry of each turn, which its children follow, and the first, to which compactions refer.
     last: HashMap<String, String>,
     first: HashMap<String, String>,
     left: &'a mut BTreeMap<String, u64>,
 }
 
 impl File<'_> {
-    /// Makes the last line the one that the session points at, which may be in the middle of the tree.
+    /// Writes as the last line the entry at which the session points, which may be in the middle of the tree.
     fn end(&mut self, session: &SessionRow, final_entry: Option<Value>) {
         let head = session.thread_id.as_ref().and_then(|head| self.last.get(head)).cloned();
         let last = self.entries.last().and_then(|entry| entry.get("id")?.as_str());
@@ -113,7 +113,7 @@ impl File<'_> {
             parent = Some(id);
             self.notes(&metadata, "after");
         }
-        // A turn without messages has no entry: a turn that follows it follows the one above.
+        // A turn without messages has no entry: its children follow its parent.
         if let Some(parent) = &parent {
             self.last.entry(turn.id.clone()).or_insert_with(|| parent.clone());
         }
@@ -135,7 +135,7 @@ impl File<'_> {
         }
     }
 
-    /// Pi's id of a message: its own where it came from pi, else eight digits derived from the engine's ids.
+    /// Pi's id of a message: the original one if it was imported from pi, else eight digits derived from the engine's ids.
     fn id(&mut self, turn: &str, message: &str) -> String {
         let is_pi = (8..=36).contains(&message.len())
             && message.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
@@ -161,7 +161,7 @@ impl File<'_> {
             "type": "compaction",
             "timestamp": iso_time::format(turn.started_at),
             "summary": compaction.summary,
-            // Without the entry, or before it is written, nothing before the compaction is retained.
+            // Without an entry that was already written, nothing before the compaction is retained.
             "firstKeptEntryId": first_kept.cloned().unwrap_or_default(),
             "tokensBefore": compaction.tokens_before,
         }))
@@ -197,7 +197,7 @@ impl File<'_> {
                     _ => "stop",
                 };
                 let from = message.provenance.as_ref();
-                // The ledger has the sums of a turn only: its last answer gets them.
+                // The ledger has only the sums of a turn, so its last answer gets them.
                 let usage = if is_last_answer { turn.usage } else { TokenUsage::default() };
                 let cost = if is_last_answer { turn.cost.unwrap_or(0.0) } else { 0.0 };
                 let mut inner = json!({
@@ -246,7 +246,7 @@ impl File<'_> {
     }
 }
 
-/// The metadata of a message, of an import for example.
+/// The metadata of a message, which an import stores.
 fn metadata_of(message: &MessageRecord) -> Value {
     let json = message.metadata_json.as_deref();
     json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default()

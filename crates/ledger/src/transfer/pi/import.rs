@@ -1,4 +1,4 @@
-//! A session of pi as records of a session and its turns. Pure; it must never touch the ledger.
+//! Converts a session of pi to records of a session and its turns. Pure: it must never touch the ledger.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,13 +18,13 @@ use crate::transfer::restore::Record;
 use base::clock::Clock;
 use model::{CompactionResult, Role, SessionRow};
 
-/// Where a session comes from, and its label here.
+/// The origin of a session, and its label in the ledger.
 pub(crate) struct Origin<'a> {
     /// The name of the system.
     pub(crate) name: &'static str,
-    /// The label that the session gets.
+    /// The label of the imported session.
     pub(crate) label: &'a str,
-    /// Its id in that system.
+    /// The id of the session in that system.
     pub(crate) id: Option<&'a str>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn records(
     records
 }
 
-/// The entries without a message. They are stored with the nearest message above them, or with the first message.
+/// The entries without a message. They are stored with the nearest preceding message, or with the first message.
 struct Notes {
     first: Vec<Value>,
     after: HashMap<usize, Vec<Value>>,
@@ -189,7 +189,7 @@ impl Builder<'_> {
         ))
     }
 
-    /// The fields of a compaction. Where it names no entry that it retains, it retains none.
+    /// The fields of a compaction. If it names no retained entry, it retains none.
     fn compaction(&self, at: usize, entry: usize, id: &str) -> Option<CompactionResult> {
         let raw = self.cut.entries.get(entry)?;
         let turn_id = |turn: usize| self.ids.get(turn).cloned();

@@ -1,6 +1,6 @@
 //! The message of an entry that the model sees, with metadata for the fields that no block can hold.
 //!
-//! It must never drop a field: what is not in the blocks is in the metadata, and an export reads it from there.
+//! It must never drop a field: fields that are not in the blocks are in the metadata, from which an export reads them.
 
 use serde_json::{Map, Value, json};
 
@@ -9,15 +9,15 @@ use super::entries::Entry;
 use crate::rows::iso_time;
 use model::{Block, Message, Provenance, Role};
 
-/// How a summary begins in a context (docs/rules/compaction.md#summary-message).
+/// The first words of a summary in a context (docs/rules/compaction.md#summary-message).
 const SUMMARY: &str = "[Previous conversation summary]:";
 
 /// A message of an entry.
 pub(super) struct EntryMessage {
     pub(super) message: Message,
-    /// The entry, without the content that the blocks hold.
+    /// The entry without the content that is in the blocks.
     pub(super) entry: Map<String, Value>,
-    /// How the content was written, where the blocks hold it: `text` or `parts`.
+    /// The form of the content, if it is in the blocks: `text` or `parts`.
     pub(super) content: Option<&'static str>,
     pub(super) is_compaction: bool,
 }
@@ -36,7 +36,7 @@ pub(super) fn time_of(entry: &Entry) -> Option<i64> {
 /// The message of an entry; `Ok(None)` for one that the model does not see.
 ///
 /// # Errors
-/// What of it is not as pi writes it.
+/// The field that differs from pi's format.
 pub(super) fn message_of(entry: &Entry) -> Result<Option<EntryMessage>, &'static str> {
     let created_at = time_of(entry).unwrap_or(0);
     let message = |role, blocks| Message {
@@ -136,11 +136,11 @@ fn of_message(
             let text = format!("{SUMMARY}\n\n{summary}");
             return whole(message(Role::User, vec![Block::text(text)]));
         }
-        // Roles of extensions: shown to the model as the user's, where they have a content.
+        // Roles of extensions: the model sees them as user messages, if they have content.
         _ => whole(message(Role::User, read()?)),
     };
     let mut result = read_message?;
-    // Content that can be written again from the blocks is not stored twice.
+    // Content that an export can restore from the blocks is not stored twice.
     let inner = match result.message.blocks.as_slice() {
         [Block::ToolResult { content, .. }] => content.as_slice(),
         blocks => blocks,
@@ -159,7 +159,7 @@ fn of_message(
     Ok(result)
 }
 
-/// The entry as it was imported, from a message and its metadata; `None` for a message that is not from an entry.
+/// The original entry, from a message and its metadata; `None` for a message that was not imported from an entry.
 pub(super) fn original_entry(message: &Message, metadata: &Value) -> Option<Map<String, Value>> {
     let imported = metadata.get("pi")?;
     let Value::Object(mut entry) = imported.get("entry")?.clone() else { return None };

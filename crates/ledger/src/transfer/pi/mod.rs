@@ -1,4 +1,4 @@
-//! Sessions of pi: read into records, and written from them. It must never write to the ledger.
+//! Sessions of pi: parsed into records, and written from records. It must never write to the ledger.
 
 mod calls;
 mod content;

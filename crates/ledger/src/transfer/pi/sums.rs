@@ -1,4 +1,4 @@
-//! The sums over the answers of a turn: tokens, cost, model, and how it ended.
+//! The sums over the answers of a turn: tokens, cost, model, and the turn's outcome.
 //!
 //! It must never count an answer without a usage.
 

@@ -1,7 +1,7 @@
 //! The entries of a session, cut into turns.
 //!
-//! A turn is a question and everything until the next one. It also begins where a branch begins or a compaction cuts, so
-//! that every entry that pi can point at is the end of a turn. It must never reorder entries.
+//! A turn is a question and everything until the next one. It also begins at the start of a branch and at the cut of a
+//! compaction, so that every entry at which pi can point is the end of a turn. It must never reorder entries.
 
 use std::collections::HashSet;
 
@@ -10,14 +10,14 @@ use super::messages::{EntryMessage, message_of};
 use crate::transfer::report::Problems;
 use model::{Role, TransferCode};
 
-/// The entries of a session with their messages and turns. Entries and turns are named by their indexes.
+/// The entries of a session with their messages and turns. Entries and turns are identified by their indexes.
 pub(super) struct EntryTurns<'a> {
     pub(super) entries: &'a [Entry],
     /// The message of each entry; `None` for one that the model does not see.
     pub(super) messages: Vec<Option<EntryMessage>>,
-    /// The nearest entry with a message, at or above each entry.
+    /// For each entry, the nearest entry with a message among it and its ancestors.
     nearest: Vec<Option<usize>>,
-    /// The nearest entry with a message above each entry.
+    /// For each entry, its nearest ancestor with a message.
     pub(super) above: Vec<Option<usize>>,
     /// The turn of each entry with a message.
     turn: Vec<Option<usize>>,
@@ -26,7 +26,7 @@ pub(super) struct EntryTurns<'a> {
 }
 
 impl<'a> EntryTurns<'a> {
-    /// Reads the messages and cuts the turns. An entry that is not valid is a problem, and has no message.
+    /// Reads the messages and forms the turns. An invalid entry is reported as a problem and has no message.
     pub(super) fn of(session: &'a Session, problems: &mut Problems) -> Self {
         let entries = session.entries.as_slice();
         let mut cut = Self {
@@ -59,13 +59,13 @@ impl<'a> EntryTurns<'a> {
         self.turn.get(entry).copied().flatten()
     }
 
-    /// The turn above a turn.
+    /// The parent of a turn.
     pub(super) fn parent(&self, turn: usize) -> Option<usize> {
         let first = *self.turns.get(turn)?.first()?;
         self.turn_of(self.above.get(first).copied().flatten()?)
     }
 
-    /// The last entry with a message, at or above the last entry: where the session points.
+    /// The head of the session: the nearest entry with a message among the last entry and its ancestors.
     pub(super) fn leaf(&self) -> Option<usize> {
         self.nearest_to(self.entries.len().checked_sub(1)?)
     }
@@ -111,7 +111,7 @@ impl<'a> EntryTurns<'a> {
         }
     }
 
-    /// The first entry that a compaction retains: the one that it names, or the next one below it that has a message.
+    /// The first entry that a compaction retains: the one that it names, or its next descendant with a message.
     pub(super) fn first_retained(&self, compaction: usize) -> Option<usize> {
         let entry = self.entries.get(compaction).filter(|entry| entry.kind() == "compaction")?;
         let named = entry.text("firstKeptEntryId")?;

@@ -1,4 +1,4 @@
-//! Values that are taken apart and put together again are the same bytes, stored once, and as small as possible.
+//! Splitting and joining values restores the same bytes; each blob is stored once, and as small as possible.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use super::super::store::{LARGE, store};
 use super::*;
 use crate::tests::{Fixture, noise};
 
-/// Takes the values apart and puts them together. Returns the rest of each, the whole values, and how many blobs there are.
+/// Splits the values and joins them again. Returns the rest of each, the whole values, and the number of blobs.
 async fn around(
     fixture: &Fixture,
     texts: [Option<String>; 2],
@@ -40,7 +40,7 @@ async fn only_what_is_over_64_kib_is_taken_out_and_a_json_stays_one() {
     let json = |text: &str| serde_json::json!({ "text": text, "more": [1, "small"] }).to_string();
     let (at, over) = ("x".repeat(LARGE), "x".repeat(LARGE + 1));
     let whole = [Some(at.clone()), Some(json(&at[20..]))];
-    // The JSON is over the limit, and none of its strings is: it is one value.
+    // The JSON is over the limit, but none of its strings: it is one value.
     let (left, back, blobs) = around(&fixture, whole.clone(), vec![]).await;
     assert_eq!((&left[0], left[1].as_deref(), blobs), (&whole[0], Some(""), 1));
     assert_eq!(back, whole);
@@ -53,7 +53,7 @@ async fn only_what_is_over_64_kib_is_taken_out_and_a_json_stays_one() {
 }
 
 #[tokio::test]
-async fn a_text_is_one_blob_whatever_is_around_it_and_however_it_is_escaped() {
+async fn a_text_is_one_blob_in_every_context_and_with_every_escaping() {
     let fixture = Fixture::new();
     let file = "Größe:\t\"1\"\n\\ 😀 ".repeat(6_000);
     let text = format!("here: {file}and {file}");
@@ -63,7 +63,7 @@ async fn a_text_is_one_blob_whatever_is_around_it_and_however_it_is_escaped() {
     let (left, back, blobs) = around(&fixture, whole.clone(), lengths).await;
     assert_eq!(back, whole);
     assert_eq!((left[0].as_deref(), blobs), (Some("here: and "), 1));
-    // Escaped as no writer of ours would: as it stands.
+    // An escape that this engine never writes: the text is stored unchanged.
     let odd = format!(r#"["\u0041\/{}"]"#, "b".repeat(LARGE));
     let lone = format!(r#"["\ud800{}"]"#, "b".repeat(LARGE));
     for json in [odd, lone] {
