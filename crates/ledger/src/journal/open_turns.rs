@@ -131,7 +131,7 @@ pub(crate) fn refuse_open(connection: &Connection, turn_id: &str) -> Stored<()> 
 fn already_stored(turn_id: &str) -> StorageError {
     StorageError::new(
         StorageErrorKind::Constraint,
-        format!("turn `{turn_id}` is in the ledger already; give each turn an id of its own"),
+        format!("turn `{turn_id}` is in the ledger already; use a new id for each turn"),
     )
 }
 

@@ -1,6 +1,7 @@
-//! The columns of a table as the fields of a struct: one list, from which the SELECT, the INSERT and the reader are made.
+//! The columns of a table as the fields of a struct: one list, from which the SELECT, the INSERT and the reader are
+//! generated.
 //!
-//! The order of the list is that of the statement, and never matters to whoever fills or reads the struct. It must never
+//! The order of the list is that of the statement; code that fills or reads the struct does not depend on it. It must never
 //! name a table: a statement does.
 
 use rusqlite::types::{ToSqlOutput, Value};
@@ -9,7 +10,7 @@ use rusqlite::types::{ToSqlOutput, Value};
 pub(crate) trait Columns {
     /// Adds the names of the columns.
     fn names(into: &mut Vec<&'static str>);
-    /// Adds the values of the columns, as a statement binds them.
+    /// Adds the values of the columns in the form in which a statement binds them.
     fn values<'v>(&'v self, into: &mut Vec<ToSqlOutput<'v>>);
 }
 
@@ -38,7 +39,7 @@ pub(crate) fn list<C: Columns>() -> String {
     names.join(", ")
 }
 
-/// `t.id, t.status, …`: the columns of the table that a statement calls `alias`.
+/// `t.id, t.status, …`: the columns of the table with that `alias` in the statement.
 pub(crate) fn list_of<C: Columns>(alias: &str) -> String {
     let mut names = Vec::new();
     C::names(&mut names);
@@ -53,9 +54,10 @@ pub(crate) fn values(row: &impl Columns) -> Vec<ToSqlOutput<'_>> {
     values
 }
 
-/// Implements [`Columns`] and [`FromFields`](crate::sqlite::fields::FromFields) for a struct whose fields are named as the columns are:
-/// `columns!(PersonaRow { id, main_session_label, created_at })`. A field that has columns of its own is followed by its type:
-/// `usage: TokenUsage`. A struct that borrows from the row names the lifetime: `columns!(for<'r> TurnColumns<'r> { … })`.
+/// Implements [`Columns`] and [`FromFields`](crate::sqlite::fields::FromFields) for a struct whose fields have the names of
+/// the columns: `columns!(PersonaRow { id, main_session_label, created_at })`. A field that is itself a group of columns is
+/// followed by its type: `usage: TokenUsage`. A struct that borrows from the row names the lifetime: `columns!(for<'r>
+/// TurnColumns<'r> { … })`.
 macro_rules! columns {
     (@impl [$($generics:tt)*] $life:lifetime $row:ty { $($field:ident $(: $group:ty)?),* }) => {
         impl $($generics)* $crate::sqlite::columns::Columns for $row {

@@ -1,6 +1,6 @@
 //! The one opener of SQLite, with the guards of docs/rules/faults.md#connection-settings. Nothing else may call `rusqlite::Connection::open*`.
 //!
-//! It must never write to a file before it knows that the file is a ledger of a version it understands.
+//! It must never write to a file before it has checked that the file is a ledger of a known version.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,19 +22,19 @@ const MAX_LENGTH: i32 = 64 << 20;
 /// Prepared statements that a connection caches: more than the ledger has.
 const STATEMENTS: usize = 128;
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Commits, on the writer's thread.
     Write(Synchronous),
-    /// Our own reads.
+    /// Reads of the engine.
     Read,
 }
 
 /// Opens the ledger at `path`, which `ledger::file` has checked. Migrates it when `purpose` is writing.
 ///
 /// # Errors
-/// A file that SQLite finds foreign, newer, damaged or read-only, left as it was.
+/// A file that is foreign, newer, damaged or read-only; it is left unchanged.
 pub(crate) fn open(path: &Path, purpose: Purpose) -> Stored<Connection> {
     guard::opening(|| open_checked(path, purpose))
 }
@@ -46,12 +46,13 @@ fn open_checked(path: &Path, purpose: Purpose) -> Stored<Connection> {
         Purpose::Write(_) => {
             configure(&connection, purpose)?;
             schema::migrate(&connection, schema::MIGRATIONS)?;
-            // A log left by a crash is copied into the file at the next checkpoint; that of a refused file is left alone.
+            // A log left by a crash is copied into the file at the next checkpoint; the log of a refused file stays
+            // unchanged.
             set(&connection, DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
         }
     });
     if opened.is_err() && !file::has_log(path) {
-        // There is no log: closing may remove the empty companions that opening made.
+        // Without a log, closing may remove the empty companions that opening created.
         set(&connection, DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     }
     opened.map(|()| connection)
@@ -63,7 +64,7 @@ fn open_raw(path: &Path, purpose: Purpose) -> Stored<Connection> {
         Purpose::Write(_) => OpenFlags::SQLITE_OPEN_READ_WRITE,
         Purpose::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
     };
-    // No URI: a path is a path, whatever it begins with.
+    // URIs are disabled, so that every path is taken literally.
     let connection = Connection::open_with_flags(path, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(|error| sqlite(format!("open the ledger `{}`", path.display()), &error))?;
     connection
@@ -74,7 +75,7 @@ fn open_raw(path: &Path, purpose: Purpose) -> Stored<Connection> {
     set(&connection, DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     set(&connection, DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
     set(&connection, DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    // Without it the bundled library compiles a statement anew each time a value is bound to it.
+    // Without it the bundled library compiles a statement again each time a value is bound to it.
     set(&connection, DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     for (limit, value) in
         [(Limit::SQLITE_LIMIT_LENGTH, MAX_LENGTH), (Limit::SQLITE_LIMIT_ATTACHED, 0)]
@@ -88,7 +89,7 @@ fn open_raw(path: &Path, purpose: Purpose) -> Stored<Connection> {
     Ok(connection)
 }
 
-/// A database of no file, to compare with.
+/// A database in memory, for comparison.
 #[expect(clippy::disallowed_methods, reason = "this is the owner")]
 pub(crate) fn in_memory() -> Stored<Connection> {
     let connection = Connection::open_in_memory()
@@ -104,10 +105,10 @@ fn set(connection: &Connection, config: DbConfig, on: bool) -> Stored<()> {
         .map_err(|error| sqlite("configure the ledger's connection", &error))
 }
 
-/// The checks that need SQLite, because the newest header may be in the log. They only read.
+/// The checks that need SQLite, because the newest header may be in the log. They never write.
 fn identify(connection: &Connection, path: &Path) -> Stored<()> {
     let reading = |error: rusqlite::Error| match error.sqlite_error_code() {
-        // Its first bytes are a ledger's, so a header that SQLite does not understand is damaged.
+        // Its first bytes are a ledger's, so a header that SQLite rejects is damaged.
         Some(ErrorCode::NotADatabase | ErrorCode::Unknown) => {
             damaged(&format!("the header of the ledger `{}` cannot be read", path.display()))
         }
@@ -160,14 +161,14 @@ fn configure(connection: &Connection, purpose: Purpose) -> Stored<()> {
             }
             pragma("synchronous", synchronous.pragma())?;
             pragma("journal_size_limit", "67108864")?;
-            // The writer checkpoints after it has answered, so that no commit waits for it.
+            // The writer checkpoints after its answers, so that no commit waits for it.
             pragma("wal_autocheckpoint", "0")?;
             ensure_wal(connection)
         }
     }
 }
 
-/// A ledger is made in WAL mode; a tool may have taken it out.
+/// A ledger is created in WAL mode; a tool may have changed the mode.
 fn ensure_wal(connection: &Connection) -> Stored<()> {
     let failed = |error| sqlite("put the ledger into WAL mode", &error);
     let mode: String =
@@ -191,7 +192,7 @@ pub(crate) fn open_draft(draft: &Path) -> Stored<Connection> {
     Ok(connection)
 }
 
-/// Makes a whole and empty ledger of a new file under a temporary name.
+/// Creates a complete, empty ledger in a new file under a temporary name.
 pub(crate) fn fill_draft(draft: &Path, clock: &Clock) -> Stored<Connection> {
     let connection = open_draft(draft)?;
     schema::migrate(&connection, schema::MIGRATIONS)?;

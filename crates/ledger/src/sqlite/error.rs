@@ -1,6 +1,6 @@
-//! Errors of SQLite and of the file system as the ledger's own kinds and sentences.
+//! Converts errors of SQLite and of the file system to the ledger's kinds and messages.
 //!
-//! It must never pass on a value that was bound to a statement: those are prompts.
+//! A message must never contain a value that was bound to a statement: such values are prompts.
 
 use std::fmt::Display;
 
@@ -29,8 +29,8 @@ fn describe(doing: &dyn Display, error: &rusqlite::Error) -> StorageError {
     }
 }
 
-/// As [`sqlite`], of a statement that reads a ledger to check it: the statement is tested, so one that SQLite does not
-/// understand has met a damaged schema, or an index of words that is none.
+/// Like [`sqlite`], for a statement of a check. The statement is tested, so if SQLite rejects it, the schema or the index of
+/// words is damaged.
 pub(crate) fn in_check(doing: impl Display, error: &rusqlite::Error) -> StorageError {
     match error.sqlite_error_code() {
         Some(ErrorCode::Unknown) => damaged(&format!("could not {doing}")),
@@ -51,7 +51,7 @@ pub(crate) fn file(doing: &str, error: &std::io::Error) -> StorageError {
     StorageError::new(kind, format!("could not {doing}: {error}; {remedy}"))
 }
 
-/// The ledger was closed, or its writer is gone.
+/// The error for a closed ledger, or one whose writer has ended.
 pub(crate) fn closed() -> StorageError {
     StorageError::new(
         StorageErrorKind::Closed,
@@ -59,7 +59,7 @@ pub(crate) fn closed() -> StorageError {
     )
 }
 
-/// A stored value that this version cannot read.
+/// The error for a stored value that this version cannot read.
 pub(crate) fn damaged(what: &str) -> StorageError {
     StorageError::new(
         StorageErrorKind::Corrupt,
@@ -67,13 +67,13 @@ pub(crate) fn damaged(what: &str) -> StorageError {
     )
 }
 
-/// The class of an error of SQLite. Errors of our own row decoding count as damage.
+/// The class of an error of SQLite. Errors of this crate's row decoding count as damage.
 fn kind_of(error: &rusqlite::Error) -> StorageErrorKind {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StorageErrorKind::Full,
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StorageErrorKind::ReadOnly,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StorageErrorKind::Locked,
-        // SQLite gives no reason: so it is tested whether a descriptor can be had.
+        // SQLite gives no reason, so this tests whether a descriptor is available.
         Some(ErrorCode::CannotOpen) if lacks_descriptors() => StorageErrorKind::NoDescriptors,
         Some(ErrorCode::NotADatabase) => StorageErrorKind::Foreign,
         Some(ErrorCode::DatabaseCorrupt) => StorageErrorKind::Corrupt,

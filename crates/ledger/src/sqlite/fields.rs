@@ -1,7 +1,7 @@
-//! The fields of a row, read from the left to the right, so that no reader counts them.
+//! The fields of a row, read from left to right, so that readers need no positions.
 //!
-//! [`FromFields`] is what a type is read from: a value from one field, a tuple from one for each of its parts, a row type from
-//! those of its columns. It must never skip a field.
+//! [`FromFields`] reads a type: a value from one field, a tuple from one field for each of its parts, a row type from the
+//! fields of its columns. It must never skip a field.
 
 use std::fmt::Display;
 
@@ -34,17 +34,17 @@ impl<'r> Fields<'r> {
     }
 }
 
-/// What is made of the next fields of a row.
+/// A type that is read from the next fields of a row.
 pub(crate) trait FromFields<'r>: Sized {
-    /// Reads as many fields as it is made of.
+    /// Reads the fields of the value.
     fn from_fields(fields: &mut Fields<'r>) -> Stored<Self>;
 }
 
-/// A value that one column holds.
+/// A value of one column.
 pub(crate) trait Column<'r>: Sized {
     /// The value of the field at this position.
     fn load(row: &'r Row<'r>, at: usize) -> rusqlite::Result<Self>;
-    /// The value as a statement binds it.
+    /// The value in the form in which a statement binds it.
     fn bind(&self) -> ToSqlOutput<'_>;
 }
 
@@ -56,7 +56,7 @@ impl<'r, T: Column<'r>> FromFields<'r> for T {
     }
 }
 
-/// Types that SQLite's interface reads and binds by itself.
+/// Types that rusqlite reads and binds without a conversion.
 macro_rules! plain_columns {
     ($($type:ty),*) => {
         $(impl Column<'_> for $type {
@@ -103,7 +103,7 @@ impl<'r> Column<'r> for &'r [u8] {
     }
 }
 
-/// SQLite's integers are signed. A count beyond them is a provider's mistake, and is stored as the largest there is.
+/// SQLite's integers are signed. A larger count is a provider's mistake, and is stored as the largest integer.
 impl Column<'_> for u64 {
     fn load(row: &Row<'_>, at: usize) -> rusqlite::Result<Self> {
         row.get::<_, i64>(at).map(i64::cast_unsigned)

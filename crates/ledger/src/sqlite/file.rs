@@ -1,7 +1,7 @@
-//! The ledger's file before SQLite sees it: identity, folder, header, file system, and who else holds it.
+//! The ledger's file before SQLite sees it: identity, folder, header, file system, and other holders in this process.
 //!
-//! It must never open a file that somebody else in this process has open: closing our descriptor would drop their
-//! POSIX locks (docs/rules/faults.md#no-second-sqlite). So the checks that need no descriptor come first.
+//! It must never open a file that another SQLite in this process has open: closing a descriptor would drop the other's POSIX
+//! locks (docs/rules/faults.md#no-second-sqlite). So the checks that need no descriptor run first.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -13,21 +13,21 @@ use model::{StorageError, StorageErrorKind};
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// The identity of a file: two paths of one file have the same.
+/// The identity of a file: all paths of one file have the same.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum FileId {
     /// Device and inode.
     #[cfg(unix)]
     Inode(u64, u64),
-    /// The canonical path, where the system has no inode.
+    /// The canonical path, on systems without inodes.
     #[cfg(not(unix))]
     Path(PathBuf),
 }
 
-/// The identity of the file at `path`; `None` where there is none.
+/// The identity of the file at `path`; `None` without a file.
 ///
 /// # Errors
-/// When there is something else than a regular file, or its metadata cannot be read.
+/// If the path is not a regular file, or its metadata cannot be read.
 pub(crate) fn identify(path: &Path) -> Stored<Option<(FileId, u64)>> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
@@ -53,7 +53,7 @@ pub(crate) fn identify(path: &Path) -> Stored<Option<(FileId, u64)>> {
     Ok(Some((id_of(path, &metadata), metadata.len())))
 }
 
-/// The identity of whatever is at `path`; `None` where there is nothing.
+/// The identity of the file or folder at `path`; `None` if nothing exists there.
 pub(crate) fn id_at(path: &Path) -> io::Result<Option<FileId>> {
     match fs::metadata(path) {
         Ok(metadata) => Ok(Some(id_of(path, &metadata))),
@@ -86,7 +86,7 @@ pub(crate) fn resolve(path: &Path) -> Stored<PathBuf> {
             "names no file; pass the path of a file",
         ));
     };
-    // A link to a ledger is that ledger: SQLite names the -wal after the target, and so must we.
+    // A link to a ledger is that ledger: SQLite names the -wal after the target, and so does this module.
     if let Ok(target) = fs::canonicalize(path) {
         return Ok(target);
     }
@@ -132,7 +132,7 @@ pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
         match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
             Ok(()) => return sync_folder(to).map(|()| true),
             Err(Errno::EXIST) => return Ok(false),
-            // File systems without this operation have links, or neither.
+            // File systems without this operation may have hard links.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
             Err(error) => return Err(error.into()),
         }
@@ -161,12 +161,12 @@ pub(crate) fn companion(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Whether there is a log with something in it.
+/// Whether a non-empty log exists.
 pub(crate) fn has_log(path: &Path) -> bool {
     fs::metadata(companion(path, "-wal")).is_ok_and(|metadata| metadata.len() > 0)
 }
 
-/// Refuses a ledger that this process may not write, before SQLite would fall back to reading.
+/// Refuses a ledger that this process may not write, because SQLite would open it read-only.
 #[cfg(unix)]
 pub(crate) fn check_writable(path: &Path) -> Stored<()> {
     use rustix::fs::{Access, access};
@@ -183,19 +183,19 @@ pub(crate) fn check_writable(_path: &Path) -> Stored<()> {
     Ok(())
 }
 
-/// Refuses to create a ledger next to a log that belongs to a lost one: SQLite would replay it into the new file.
+/// Refuses to create a ledger next to the log of a lost one: SQLite would replay it into the new file.
 pub(crate) fn check_no_orphan_log(path: &Path) -> Stored<()> {
     if has_log(path) && !path.exists() {
         return Err(refuse(
             StorageErrorKind::Corrupt,
             path,
-            "is missing but its `-wal` file is there; put the ledger back, or move the `-wal` and `-shm` files away",
+            "is missing but its `-wal` file exists; put the ledger back, or move the `-wal` and `-shm` files away",
         ));
     }
     Ok(())
 }
 
-/// Refuses a file whose header is not a ledger's, or that of a newer version. Reads 100 bytes and writes none.
+/// Refuses a file whose header is not a ledger's or is of a newer version. Reads 100 bytes and writes nothing.
 pub(crate) fn check_header(path: &Path, length: u64) -> Stored<()> {
     if length == 0 {
         return Err(refuse(
@@ -226,11 +226,11 @@ pub(crate) fn check_header(path: &Path, length: u64) -> Stored<()> {
             "is a SQLite file of another application; pass another path",
         ));
     }
-    // Without a log the header's own count must fit; with one, SQLite knows which pages stand in it.
+    // Without a log the header's page count must fit the length; with one, SQLite finds the missing pages in the log.
     if !has_log(path) && shorter_than_its_header(&header, length) {
         return Err(refuse(StorageErrorKind::Corrupt, path, "is cut short; restore a backup"));
     }
-    // SQLite would take a file that a newer format wrote for one that must not be written.
+    // SQLite would treat a file of a newer format as read-only.
     if [header[18], header[19]].iter().any(|format| !(1..=2).contains(format)) {
         return Err(refuse(
             StorageErrorKind::Corrupt,
@@ -258,7 +258,7 @@ fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 fn shorter_than_its_header(header: &[u8; 100], length: u64) -> bool {
-    // One size does not fit the two bytes: 65,536 stands there as 1.
+    // One size does not fit into the two bytes: 65,536 is stored as 1.
     let page = match u64::from(header[16]) << 8 | u64::from(header[17]) {
         1 => 65_536,
         size => size,
@@ -270,8 +270,8 @@ fn big_endian(header: &[u8], at: usize) -> Option<u32> {
     header.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// Refuses a file that something else in this process holds open. Linux only: elsewhere there is no cheap list of a
-/// process's descriptors, and the user is responsible for the rule "one SQLite per ledger and process" (README).
+/// Refuses a file that other code in this process holds open. Linux only: elsewhere there is no cheap list of a process's
+/// descriptors, and the user is responsible for the rule "one SQLite per ledger and process" (README).
 #[cfg(target_os = "linux")]
 pub(crate) fn check_not_held(path: &Path) -> Stored<()> {
     let mut ours = Vec::with_capacity(3);
@@ -282,7 +282,7 @@ pub(crate) fn check_not_held(path: &Path) -> Stored<()> {
         }
     }
     let Ok(descriptors) = fs::read_dir("/proc/self/fd") else {
-        // Without /proc nothing is known; refusing would exclude every such container.
+        // Without /proc the check is impossible; a refusal would exclude every such container.
         return Ok(());
     };
     for descriptor in descriptors.flatten() {

@@ -1,6 +1,6 @@
-//! The two functions that a migration calls: they exist on the connection that migrates and nowhere else.
+//! The two SQL functions that migrations call. They exist only on the connection that migrates.
 //!
-//! No trigger, view or index may use one: another SQLite does not have them.
+//! A trigger, view or index must never use them, because another SQLite does not have them.
 
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
@@ -9,7 +9,7 @@ use crate::sqlite::error::{Stored, sqlite};
 use crate::sqlite::tokenize::search_words;
 use model::SessionKey;
 
-/// The bytes of a message's text whose words are indexed at most.
+/// The limit of a message's indexed text in bytes.
 pub(crate) const SEARCHED_BYTES: usize = 256 << 10;
 
 /// Adds `search_words(text)` and `agent_of(label, persona)`.
@@ -27,15 +27,15 @@ pub(crate) fn add(connection: &Connection) -> Stored<()> {
         .map_err(|error| sqlite("prepare the ledger's migration", &error))
 }
 
-/// The words of a message's beginning.
+/// The words of the indexed part of a message.
 pub(crate) fn words_of(text: &str) -> String {
     let most = text.len().min(SEARCHED_BYTES);
-    // A character is four bytes at most, so this is found at once.
+    // A character has at most four bytes, so the search is short.
     let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
     search_words(text.get(..end).unwrap_or_default())
 }
 
-/// The agent that a label names, else the persona: what there is to go by of a session that is there already.
+/// The agent of a session that existed before sessions had agents: the one that its label names, else its persona.
 pub(crate) fn agent_of(label: &str, persona: &str) -> String {
     SessionKey::parse(label).agent_id.unwrap_or_else(|| persona.to_owned())
 }

@@ -1,5 +1,5 @@
 //! The SQLite file itself: connections, the schema and its migrations, the one writer, the readers, and the guard of the
-//! open file. It must never know what a turn is.
+//! open file. It must never depend on turns or messages.
 
 pub(crate) mod checksum;
 pub(crate) mod columns;

@@ -17,7 +17,7 @@ use model::{StorageError, StorageErrorKind};
 /// Opens one more connection.
 type Opener = Box<dyn Fn() -> Stored<Connection> + Send + Sync>;
 
-/// Connections that are lent out one at a time, opened when first needed.
+/// A pool of connections, each opened when it is first needed.
 pub(crate) struct Readers {
     open: Opener,
     most: usize,
@@ -60,8 +60,8 @@ impl Readers {
         blocking(move || pool.with(read)).await
     }
 
-    /// As [`Readers::run`], for a read of a few rows: on the caller's thread where a connection is idle and nobody has the
-    /// file locked, because handing it to another thread would take longer than the read.
+    /// Like [`Readers::run`], for a read of a few rows: it runs on the caller's thread if a connection is idle and the file
+    /// is not locked, because a switch to another thread would take longer than the read.
     pub(crate) async fn run_small<T: Send + 'static>(
         self: &Arc<Self>,
         mut read: impl FnMut(&mut Connection) -> Stored<T> + Send + 'static,
@@ -72,7 +72,7 @@ impl Readers {
         self.run(read).await
     }
 
-    /// The outcome of `read` on this thread; `None` where it would have to wait.
+    /// Runs `read` on this thread; `None` if it would have to wait.
     fn here<T>(&self, read: &mut impl FnMut(&mut Connection) -> Stored<T>) -> Option<Stored<T>> {
         let mut lease = self.idle()?;
         let connection = lease.connection.as_mut()?;
@@ -84,7 +84,7 @@ impl Readers {
         }));
         let restored = connection.busy_timeout(BUSY_TIMEOUT);
         if done.is_err() || restored.is_err() {
-            // Nobody knows what state it is in.
+            // The connection's state is unknown after a panic.
             lease.connection = None;
         }
         match done {
@@ -94,7 +94,7 @@ impl Readers {
         }
     }
 
-    /// A connection that waits for work, where there is one.
+    /// An idle connection, if there is one.
     fn idle(&self) -> Option<Lease<'_>> {
         let mut state = self.lock();
         if state.closed || state.lent >= self.most {
@@ -117,12 +117,12 @@ impl Readers {
         }
     }
 
-    /// A read begins on a connection of its own, beside the pool's.
+    /// Begins a read on a connection outside the pool.
     pub(crate) fn begin(&self, connection: &mut Connection) -> Read {
         self.reads.begin(connection)
     }
 
-    /// Runs `work`, which opens what it reads from by itself, on a blocking thread: closing waits for it as for a read.
+    /// Runs `work`, which opens its own connection, on a blocking thread; closing waits for it as for a read.
     pub(crate) async fn beside<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce() -> Stored<T> + Send + 'static,
@@ -176,13 +176,13 @@ impl Readers {
     }
 }
 
-/// Runs work on a blocking thread. Boxed, so that the runtime's part is compiled once and not for every read.
+/// Runs work on a blocking thread. The work is boxed, so that the runtime's code is compiled once and not for every read.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Stored<T> + Send + 'static,
 ) -> Stored<T> {
     let (reply, answer) = oneshot::channel();
     let work: Box<dyn FnOnce() + Send> = Box::new(move || {
-        // Nobody may wait any more.
+        // The caller may have dropped its future.
         let _ = reply.send(work());
     });
     drop(tokio::task::spawn_blocking(work));
@@ -190,7 +190,7 @@ async fn blocking<T: Send + 'static>(
     answer.await.unwrap_or_else(|_| Err(cut_off()))
 }
 
-/// Gives the connection back, also when the read panics.
+/// Returns the connection to the pool, also after a panic of the read.
 struct Lease<'a> {
     pool: &'a Readers,
     connection: Option<Connection>,
@@ -218,7 +218,7 @@ fn cut_off() -> StorageError {
     )
 }
 
-/// One consistent view over several statements.
+/// Runs several statements on one snapshot.
 pub(crate) fn snapshot<T>(
     connection: &mut Connection,
     read: impl FnOnce(&Connection) -> Stored<T>,

@@ -1,4 +1,4 @@
-//! The schema's identity and its versions: what makes a SQLite file a ledger, and how an older one becomes current.
+//! The schema's identity and its versions: the mark of a ledger in a SQLite file, and the migration of older ones.
 //!
 //! A migration is never edited once published; it must never run outside one IMMEDIATE transaction.
 
@@ -11,18 +11,18 @@ use crate::sqlite::{functions, migrations, sql};
 use base::clock::Clock;
 use model::{StorageError, StorageErrorKind};
 
-/// `NXLG`: what a ledger carries in its header, from the moment it exists under its name.
+/// `NXLG`: the application id in a ledger's header, which is written before the file gets its name.
 pub(crate) const APPLICATION_ID: i32 = 0x4e58_4c47;
 
 /// A step from one version of the schema to the next.
 #[derive(Clone, Copy)]
 pub(crate) enum Migration {
     Sql(&'static str),
-    /// One that puts rows into a form which SQL cannot make.
+    /// A step that converts rows in code.
     Code(fn(&Connection) -> Stored<()>),
 }
 
-/// The steps from nothing to the current schema; `user_version` counts those that are done.
+/// The steps from an empty file to the current schema; `user_version` counts the completed ones.
 pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Sql(include_str!("migrations/001_ledger.sql")),
     Migration::Sql(include_str!("migrations/002_journal.sql")),
@@ -37,7 +37,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Code(migrations::journal::migrate),
 ];
 
-/// Brings a file to the newest of `migrations` in one transaction; six processes that try at once get one schema.
+/// Brings a file to the newest of `migrations` in one transaction; concurrent processes are serialized by the transaction.
 pub(crate) fn migrate(connection: &Connection, migrations: &[Migration]) -> Stored<()> {
     if version(connection)? == migrations.len() {
         return Ok(());
@@ -71,7 +71,7 @@ fn apply(connection: &Connection, migrations: &[Migration]) -> Stored<()> {
         .map_err(|error| sqlite("write the schema's version", &error))
 }
 
-/// The row of `schema_meta`: the ledger's own ULID, and by whom it was made.
+/// The row of `schema_meta`: the ledger's ULID, its time of creation, and the engine's version.
 pub(crate) struct Stamp {
     pub(crate) ledger_id: String,
     pub(crate) created_at: i64,
@@ -80,7 +80,7 @@ pub(crate) struct Stamp {
 
 columns!(Stamp { ledger_id, created_at, engine_version });
 
-/// Marks a fresh file as a ledger with an id of its own.
+/// Marks a new file as a ledger with a new id.
 pub(crate) fn stamp(connection: &Connection, clock: &Clock) -> Stored<()> {
     let stamp = Stamp {
         ledger_id: clock.new_id(),
@@ -94,23 +94,23 @@ pub(crate) fn stamp(connection: &Connection, clock: &Clock) -> Stored<()> {
         .map_err(|error| sqlite("write the ledger's application id", &error))
 }
 
-/// What [`stamp`] has written.
+/// Reads the row that [`stamp`] has written.
 pub(crate) fn stamp_of(connection: &Connection) -> Stored<Stamp> {
     let select = format!("SELECT {} FROM schema_meta WHERE id = 1", list::<Stamp>());
     sql::one(connection, &select, (), "read the ledger's id")
 }
 
-/// How many migrations the file has seen.
+/// The number of migrations that were applied to the file.
 ///
 /// # Errors
-/// `ledger_newer` when it has seen more than this version knows.
+/// `ledger_newer` if there are more than this version has.
 pub(crate) fn version(connection: &Connection) -> Stored<usize> {
     let version: i64 =
         sql::one(connection, "PRAGMA user_version", (), "read the schema's version")?;
     usize::try_from(version).map_err(|_| damaged("the schema's version is negative"))
 }
 
-/// The refusal of a file that a newer version wrote.
+/// The error for a file that a newer version has written.
 pub(crate) fn newer(version: usize) -> StorageError {
     StorageError::new(
         StorageErrorKind::Newer,

@@ -1,5 +1,5 @@
-//! One call for each way to run a statement: compile it once per connection, bind, run, read the rows, and name in the error
-//! what the statement was for.
+//! One function for each way to run a statement: it compiles the statement once per connection, binds, runs, reads the rows,
+//! and names the purpose in the error.
 //!
 //! It must never put a value into the text of a statement, nor a bound value into an error.
 
@@ -12,7 +12,7 @@ use crate::sqlite::columns::{Columns, values};
 use crate::sqlite::error::{Stored, sqlite};
 use crate::sqlite::fields::{Fields, FromFields};
 
-/// Runs a statement that returns no rows. Returns how many rows it changed.
+/// Runs a statement that returns no rows. Returns the number of changed rows.
 pub(crate) fn exec(
     connection: &Connection,
     sql: &str,
@@ -35,7 +35,7 @@ pub(crate) fn insert(
     exec(connection, sql, params_from_iter(values(row)), doing).map(drop)
 }
 
-/// The only row, or the first. That there is none is an error.
+/// The first row; an error without rows.
 pub(crate) fn one<T: for<'r> FromFields<'r>>(
     connection: &Connection,
     sql: &str,
@@ -68,7 +68,7 @@ pub(crate) fn all<T: for<'r> FromFields<'r>>(
     map(connection, sql, params, doing, |fields| fields.next())
 }
 
-/// Whether there is a row.
+/// Whether the statement returns a row.
 pub(crate) fn exists(
     connection: &Connection,
     sql: &str,
@@ -78,7 +78,8 @@ pub(crate) fn exists(
     Ok(first(connection, sql, params, doing, |_| Ok(()))?.is_some())
 }
 
-/// What `read` makes of the first row, if there is one. Unlike the result of [`optional`], a row may be read without a copy.
+/// The result of `read` for the first row, if there is one. Unlike the result of [`optional`], a row may be read without a
+/// copy.
 pub(crate) fn first<T>(
     connection: &Connection,
     sql: &str,
@@ -94,7 +95,7 @@ pub(crate) fn first<T>(
     Ok(found)
 }
 
-/// What `read` makes of every row.
+/// The results of `read` for all rows.
 pub(crate) fn map<T>(
     connection: &Connection,
     sql: &str,

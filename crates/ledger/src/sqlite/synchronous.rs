@@ -1,4 +1,4 @@
-//! How far a commit waits for the disk. It holds the setting alone, and applies it nowhere.
+//! How far a commit waits for the disk. It must never apply the setting: the writer does.
 
 /// How far a commit waits for the disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

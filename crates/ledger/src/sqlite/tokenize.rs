@@ -1,14 +1,14 @@
-//! The words of a text, for the search index and for a search. Pure.
+//! The words of a text, for the search index and for a search. Pure: it must never read the ledger.
 //!
 //! Both use these functions, so that they always agree. Scripts without spaces are indexed as pairs of characters.
 
-/// The words of a text, in lower case, one space between them, as `message_words` indexes them.
+/// The words of a text in the form that `message_words` indexes: lower case, with one space between them.
 pub(crate) fn search_words(text: &str) -> String {
     let mut words = String::with_capacity(text.len());
     for (_, run) in runs(text) {
         if run.starts_with(is_dense) {
             words.extend(pairs(run).into_iter().flat_map(|pair| [pair, " ".to_owned()]));
-            // By itself too, so that a search for one character finds the last one of a run.
+            // The last character is also a separate word, so that a search for one character finds it.
             words.extend(run.chars().last());
         } else {
             words.push_str(&run.to_lowercase());
@@ -18,7 +18,7 @@ pub(crate) fn search_words(text: &str) -> String {
     words
 }
 
-/// The terms of a search: words, and beginnings of words, each of which must be found.
+/// The terms of a search: words and prefixes, each of which must be found.
 pub(crate) struct Wanted(Vec<(String, Match)>);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ enum Match {
     Beginning,
 }
 
-/// The terms of a search for `text`; a last word before a `*` is a beginning. `None` for a text without a word.
+/// The terms of a search for `text`; a last word before a `*` is a prefix. `None` for a text without a word.
 pub(crate) fn wanted(text: &str) -> Option<Wanted> {
     let mut terms = Vec::new();
     for (_, run) in runs(text) {
@@ -57,12 +57,12 @@ impl Wanted {
         terms.collect::<Vec<_>>().join(" AND ")
     }
 
-    /// Each of them alone.
+    /// Splits the terms into searches for one term each.
     pub(crate) fn singly(self) -> impl Iterator<Item = Self> {
         self.0.into_iter().map(|term| Self(vec![term]))
     }
 
-    /// How many they are.
+    /// The number of terms.
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
@@ -72,12 +72,12 @@ impl Wanted {
         self.0.truncate(most);
     }
 
-    /// Whether all are among `words`, which [`search_words`] has cut, as FTS5 would match them.
+    /// Whether `words`, a result of [`search_words`], contain all terms, by the rules of FTS5.
     pub(crate) fn are_in(&self, words: &str) -> bool {
         self.0.iter().all(|term| is_in(words, term))
     }
 
-    /// How many of them are among `words`.
+    /// The number of terms that `words` contain.
     pub(crate) fn matched(&self, words: &str) -> usize {
         self.0.iter().filter(|term| is_in(words, term)).count()
     }
@@ -90,7 +90,7 @@ fn is_in(words: &str, (wanted, how): &(String, Match)) -> bool {
     })
 }
 
-/// The position in `text` of the first word of `query`, in bytes; 0 where only a part of a word is found.
+/// The position in `text` of the first word of `query`, in bytes; 0 if the index matched only a part of a word.
 pub(crate) fn position(text: &str, query: &str) -> usize {
     let wanted: Vec<String> = runs(query).map(|(_, run)| run.to_lowercase()).collect();
     let begins = |run: &str| {
@@ -100,7 +100,7 @@ pub(crate) fn position(text: &str, query: &str) -> usize {
     runs(text).find(|(_, run)| begins(run)).map_or(0, |(at, _)| at)
 }
 
-/// The unbroken runs of one kind of character, with their positions.
+/// The runs of characters of one kind, with their positions.
 fn runs(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut rest = 0;
     std::iter::from_fn(move || {
@@ -114,7 +114,7 @@ fn runs(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Each two characters that stand together.
+/// Each pair of adjacent characters.
 fn pairs(run: &str) -> Vec<String> {
     let characters: Vec<char> = run.chars().collect();
     characters.windows(2).map(|pair| pair.iter().collect()).collect()
@@ -124,7 +124,7 @@ fn is_word(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_alphanumeric() || c == '_';
     }
-    // Marks belong to their letter; what is left are the blocks of signs.
+    // Combining marks belong to their letter; the ranges are the blocks of signs.
     !(c.is_whitespace()
         || c.is_control()
         || matches!(c, '\u{a1}'..='\u{a9}' | '\u{ab}'..='\u{b4}' | '\u{b6}'..='\u{b9}' | '\u{bb}'..='\u{bf}'
@@ -133,7 +133,7 @@ fn is_word(c: char) -> bool {
             | '\u{ff01}'..='\u{ff0f}' | '\u{ff1a}'..='\u{ff20}' | '\u{ff3b}'..='\u{ff40}' | '\u{ff5b}'..='\u{ff65}'))
 }
 
-/// Of a script that puts no spaces between words.
+/// Whether the character is of a script without spaces between words.
 fn is_dense(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
         | '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{20000}'..='\u{3ffff}')

@@ -1,5 +1,5 @@
-//! The checksum of each row: the SQL functions that compute it, the statements that write it, the tables that have it.
-//! It must never give a damaged row a new checksum.
+//! The checksum of each row: the SQL functions that compute it, the statements that write it, the tables that it covers. It
+//! must never give a damaged row a new checksum.
 
 mod checked;
 mod sql;

@@ -1,6 +1,6 @@
 //! The text of statements that write a row together with its checksum.
 //!
-//! A table that has a checksum must be written through these alone.
+//! A table with a checksum must never be written by other statements.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::sum_functions::SEPARATOR;
 use super::tables::columns;
 use crate::sqlite::columns::{Columns, list};
 
-/// Each of `names` with the parameter of its position, as [`insert`] and [`set`] take them.
+/// Each of `names` with the parameter of its position, in the form for [`insert`] and [`set`].
 pub(crate) fn numbered(names: &str) -> Vec<(&str, String)> {
     names.split(SEPARATOR).zip(1..).map(|(name, at)| (name, format!("?{at}"))).collect()
 }
@@ -24,7 +24,7 @@ pub(crate) fn insert_all<C: Columns>(table: &str) -> String {
     insert(table, &numbered(&list::<C>()))
 }
 
-/// As [`insert`], and replaces the row that has the same key.
+/// Like [`insert`], but replaces a row with the same key.
 fn replace<V: AsRef<str>>(table: &str, row: &[(&str, V)]) -> String {
     format!("INSERT OR REPLACE INTO {table} {}", row_of(table, row))
 }
@@ -41,18 +41,18 @@ fn row_of<V: AsRef<str>>(table: &str, row: &[(&str, V)]) -> String {
     format!("({names}, row_checksum) VALUES ({values}, checksum_of('{summed}', {terms}))")
 }
 
-/// The assignments after `SET`, with that of the checksum.
+/// The assignments after `SET`, including that of the checksum.
 pub(crate) fn set<V: AsRef<str>>(changed: &[(&str, V)]) -> String {
     let (names, values) = split(changed.iter());
     let mut sql = String::new();
     for (name, value) in changed {
-        // Into a string: it cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(sql, "{name} = {}, ", value.as_ref());
     }
     sql + &format!("row_checksum = checksum_after(row_checksum, '{names}', {names}, {values})")
 }
 
-/// An expression: whether the row of `table`, which the statement calls `alias`, is as it was written.
+/// An expression that is true if the row of `table`, under its `alias` in the statement, is unaltered.
 pub(crate) fn is_whole(table: &str, alias: &str) -> String {
     let names = columns(table);
     let of = |name: &str| format!("{alias}.{name}");

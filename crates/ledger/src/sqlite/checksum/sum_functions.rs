@@ -1,8 +1,8 @@
-//! The checksum of a row: what bit rot in a page would change without SQLite's noticing.
+//! The checksum of a row: it detects bit rot in a page, which SQLite does not.
 //!
-//! It is the sum of one hash for each column, so an update changes it by what the update changes: damage that was in the
-//! row before stays visible. Two SQL functions compute it, on our own connections and nowhere else: no trigger, view or
-//! index may use them, because another SQLite does not have them.
+//! It is the sum of one hash for each column, so an update changes only the summands of its columns, and earlier damage of
+//! the row stays visible. Two SQL functions compute it, on the engine's connections only: a trigger, view or index must
+//! never use them, because another SQLite does not have them.
 
 use rusqlite::Connection;
 use rusqlite::functions::{Context, FunctionFlags};
@@ -30,7 +30,7 @@ pub(crate) fn add(connection: &Connection) -> Stored<()> {
                 expect(context, 2 + 2 * count)?;
                 let before = match context.get_raw(0) {
                     ValueRef::Integer(before) => before,
-                    // A row without a checksum is damaged, and stays so.
+                    // A row without a checksum is damaged, and stays damaged.
                     _ => return Ok(None),
                 };
                 let (old, new) = (sum(context, names, 2), sum(context, names, 2 + count));
@@ -68,14 +68,14 @@ pub(crate) fn of_values<'a>(names: &str, values: impl Iterator<Item = ValueRef<'
     columns.fold(0, |sum, (name, value)| sum.wrapping_add(column(name, value)))
 }
 
-/// What a column adds. NULL adds nothing, so that a column which a later schema adds changes no checksum.
+/// The summand of a column. It is 0 for NULL, so that a new column of a later schema changes no checksum.
 fn column(name: &str, value: ValueRef<'_>) -> i64 {
     let seed = xxh3_64(name.as_bytes());
     let hash = match value {
         ValueRef::Null => return 0,
         ValueRef::Integer(value) => xxh3_64_with_seed(&value.to_le_bytes(), seed ^ 1),
         ValueRef::Real(value) => match whole(value) {
-            // A statement may give a whole number to a column of reals.
+            // A statement may write an integer to a column of reals.
             Some(value) => xxh3_64_with_seed(&value.to_le_bytes(), seed ^ 1),
             None => xxh3_64_with_seed(&value.to_bits().to_le_bytes(), seed ^ 2),
         },
@@ -85,7 +85,7 @@ fn column(name: &str, value: ValueRef<'_>) -> i64 {
     hash.cast_signed()
 }
 
-/// The integer that a real is, where it is one that both types hold.
+/// The integer that is equal to a real, if both types represent it exactly.
 fn whole(value: f64) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]

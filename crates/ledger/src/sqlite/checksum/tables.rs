@@ -1,13 +1,14 @@
-//! Which columns of which table a row's checksum covers, and what a row is called in a report.
+//! The columns of each table that a row's checksum covers, and the name of a row in a report.
 //!
-//! What is missing here must be checked by another rule of `verify()`: a test compares this list with the schema.
+//! A column must never be missing here unless another rule of `verify()` checks it: a test compares this list with the
+//! schema.
 
 /// A table whose rows have a checksum.
 pub(crate) struct Table {
     pub(crate) name: &'static str,
-    /// The columns, as `checksum_of` takes them.
+    /// The columns, in the form for `checksum_of`.
     pub(crate) columns: &'static str,
-    /// What names a row of it: an expression.
+    /// An expression for the name of a row.
     pub(crate) subject: &'static str,
 }
 
@@ -16,7 +17,7 @@ pub(crate) fn columns(table: &str) -> &'static str {
     TABLES.iter().find(|it| it.name == table).map_or("", |it| it.columns)
 }
 
-/// Every table that has one.
+/// Every table with a checksum.
 pub(crate) const TABLES: [Table; 20] = [
     Table {
         name: "schema_meta",
@@ -31,7 +32,7 @@ pub(crate) const TABLES: [Table; 20] = [
         subject: "label",
     },
     Table {
-        // Not `has_children`, which `verify()` compares with the children.
+        // `has_children` is missing, because `verify()` compares it with the children.
         name: "turns",
         columns: "id, parent_turn_id, turn_type, status, depth, thread_tokens, session_label, run_id, started_at, \
                   completed_at, model, provider, role, toolset_name, tools_available, permissions_granted, \
@@ -67,7 +68,7 @@ pub(crate) const TABLES: [Table; 20] = [
     },
     Table { name: "run_contexts", columns: "hash, context_json", subject: "hash" },
     Table {
-        // Not the times of the heartbeat, which no reader is given.
+        // The times of the heartbeat are missing, because no reader receives them.
         name: "session_leases",
         columns: "session_label, epoch, owner, pid, pid_started, pid_space, boot_id",
         subject: "session_label",

@@ -1,7 +1,8 @@
-//! Which descriptors of this process are our SQLite's, so that those of another one on the same file are known.
+//! The descriptors of this process that belong to the engine's SQLite, so that those of another SQLite on the same file are
+//! recognised.
 //!
-//! SQLite opens files inside `sqlite3_open` and a connection's first read: what appears meanwhile is ours. Linux only:
-//! elsewhere the system lists no descriptors. It must never hold up a connection because `/proc` is missing.
+//! SQLite opens files inside `sqlite3_open` and a connection's first read: descriptors that appear meanwhile are the
+//! engine's. Linux only: other systems list no descriptors. It must never delay a connection because `/proc` is missing.
 
 use crate::sqlite::error::Stored;
 
@@ -14,29 +15,30 @@ mod list {
 
     use crate::sqlite::file::{self, FileId};
 
-    /// A descriptor by its number, and the file that it leads to.
+    /// The number of a descriptor, and its file.
     type Descriptor = (String, FileId);
 
     #[derive(Default)]
     struct Ours {
         known: HashSet<Descriptor>,
-        /// Files that were opened more than once while one connection was opened: SQLite opens each once, so that another one
-        /// came at the same moment.
+        /// Files that were opened more than once while one connection was opened: SQLite opens each once, so another library
+        /// opened it at the same time.
         doubted: HashSet<FileId>,
-        /// A connection was opened while the descriptors could not be listed: ours cannot be distinguished from others' any more.
+        /// A connection was opened while the descriptors could not be listed: the engine's descriptors can no longer be
+        /// distinguished from others.
         blind: bool,
     }
 
-    /// Held while a connection is opened, so that each new descriptor is accounted for.
+    /// Locked while a connection is opened, so that each new descriptor is attributed to it.
     static OURS: LazyLock<Mutex<Ours>> = LazyLock::new(Mutex::default);
 
-    /// The descriptors of regular files that this process may write to; `None` where they cannot be listed. Sockets and pipes
-    /// are known by their names, and skipped: those are most of them in a server.
+    /// The descriptors of regular files that this process may write to; `None` if they cannot be listed. Sockets and pipes,
+    /// the majority in a server, are recognised by their names and skipped.
     fn writable() -> Option<HashSet<Descriptor>> {
         let mut found = HashSet::new();
         for entry in fs::read_dir("/proc/self/fd").ok()?.flatten() {
             let held = entry.path();
-            // One that was closed meanwhile leads nowhere.
+            // A descriptor that was closed meanwhile has no link.
             if fs::read_link(&held).is_ok_and(|leads_to| leads_to.is_absolute())
                 && let Some(number) = entry.file_name().to_str()
                 && let Ok(Some(id)) = file::id_at(&held)
@@ -48,7 +50,8 @@ mod list {
         Some(found)
     }
 
-    /// From the flags in `/proc/self/fdinfo`: whoever only reads the bytes, a copying host for one, is no SQLite.
+    /// Reads the flags in `/proc/self/fdinfo`: a read-only descriptor, for example of a host that copies the file, is not
+    /// SQLite's.
     fn can_write(number: &str) -> Option<bool> {
         match fs::read_to_string(format!("/proc/self/fdinfo/{number}")) {
             Ok(info) => {
@@ -60,14 +63,14 @@ mod list {
         }
     }
 
-    /// Runs `open`; what it leaves open is ours.
+    /// Runs `open`, and records the descriptors that it leaves open as the engine's.
     pub(crate) fn opening<T>(open: impl FnOnce() -> T) -> T {
         let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
         let before = writable();
         let opened = open();
         match (before, writable()) {
             (Some(before), Some(now)) => {
-                // A file that nobody has open any more begins anew.
+                // The doubt about a file ends when all its descriptors are closed.
                 ours.doubted.retain(|file| before.iter().any(|(_, held)| held == file));
                 ours.known.retain(|known| now.contains(known));
                 let mut opened = HashSet::new();
@@ -83,9 +86,9 @@ mod list {
         opened
     }
 
-    /// Whether somebody else in this process may write to one of `files`.
+    /// Whether another library in this process may write to one of `files`.
     pub(crate) fn strangers(files: &[&FileId]) -> bool {
-        // A connection is being opened: what it opens is not known yet, and the next check is soon.
+        // While a connection is being opened, its descriptors are unknown; the next check follows soon.
         let Ok(mut ours) = OURS.try_lock() else { return false };
         let Some(now) = writable().filter(|_| !ours.blind) else { return false };
         ours.known.retain(|known| now.contains(known));
@@ -94,7 +97,7 @@ mod list {
     }
 }
 
-/// Opens a connection by `open`, whose descriptors are ours from then on.
+/// Opens a connection by `open`, and records its descriptors as the engine's.
 pub(crate) fn opening<T>(open: impl FnOnce() -> Stored<T>) -> Stored<T> {
     #[cfg(target_os = "linux")]
     return list::opening(open);

@@ -1,7 +1,7 @@
-//! Which file systems a ledger may be on: those whose memory all its users share.
+//! The file systems on which a ledger may be: those that only one host uses.
 //!
-//! WAL keeps its index in memory that is mapped by every process that has the file open, and its locks in the kernel. Another
-//! host sees neither: over a network both writers would find the file free. It must never refuse what it does not know.
+//! WAL has its index in memory that is mapped by every process that has the file open, and its locks in the kernel. Another
+//! host sees neither: over a network both writers would find the file unlocked. It must never refuse an unknown file system.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use crate::sqlite::error::Stored;
 #[cfg(target_os = "linux")]
 use model::{StorageError, StorageErrorKind};
 
-/// Refuses network file systems, and those that share a host's folder with a guest. Linux only; elsewhere the system does
-/// not list them cheaply, and the caller must know.
+/// Refuses network file systems, and those that share a host's folder with a guest. Linux only: other systems do not list
+/// them cheaply, so there the caller is responsible.
 #[cfg(target_os = "linux")]
 pub(crate) fn check(path: &Path) -> Stored<()> {
     let folder = path.parent().unwrap_or(path);
     let name = match list::mounted_at(folder) {
         Some(kind) if list::is_shared(&kind) => Some(kind),
-        // The list of mounts may be hidden, or its names unknown: then the number decides.
+        // If the list of mounts is hidden or its names are unknown, the number decides.
         Some(_) | None => {
             let stat = rustix::fs::statfs(folder).map_err(|error| {
                 let doing = format!("find the file system of `{}`", path.display());
@@ -51,8 +51,8 @@ mod list {
     use std::os::unix::ffi::OsStringExt;
     use std::path::{Path, PathBuf};
 
-    /// As `/proc/self/mountinfo` names them. A FUSE file system has its program's name behind a dot; one that is not here
-    /// may be as local as an encrypted folder.
+    /// The names in `/proc/self/mountinfo`. A FUSE file system has its program's name after a dot; one that is not in the
+    /// list may be local, such as an encrypted folder.
     const SHARED: &[&str] = &[
         "nfs",
         "nfs4",
@@ -97,7 +97,7 @@ mod list {
         "fuse.mfs",
     ];
 
-    /// From linux/magic.h, and of modules outside it.
+    /// The numbers from linux/magic.h and from modules outside the kernel.
     const NUMBERS: &[(u64, &str)] = &[
         (0x6969, "nfs"),
         (0x517b, "smbfs"),
@@ -127,12 +127,12 @@ mod list {
         NUMBERS.iter().find(|(number, _)| *number == magic).map(|(_, name)| *name)
     }
 
-    /// The kind of file system that `folder`, an absolute path without links, is on.
+    /// The kind of the file system with `folder`, an absolute path without links.
     pub(super) fn mounted_at(folder: &Path) -> Option<String> {
         kind_of(&std::fs::read_to_string("/proc/self/mountinfo").ok()?, folder)
     }
 
-    /// `36 35 98:0 /root /mount/point rw shared:1 - ext4 /dev/sda rw`: the innermost mount that the folder is below, and of two
+    /// `36 35 98:0 /root /mount/point rw shared:1 - ext4 /dev/sda rw`: the innermost mount above the folder; of two mounts
     /// at one point the later, which covers the other.
     pub(super) fn kind_of(mounts: &str, folder: &Path) -> Option<String> {
         let mut found: Option<(usize, &str)> = None;
@@ -151,7 +151,7 @@ mod list {
         found.map(|(_, kind)| kind.to_owned())
     }
 
-    /// Spaces and backslashes stand there as `\040` and `\134`.
+    /// Spaces and backslashes are written as `\040` and `\134`.
     fn unescape(point: &str) -> PathBuf {
         let mut bytes = Vec::with_capacity(point.len());
         let mut rest = point;
@@ -195,7 +195,7 @@ mod list {
         #[test]
         fn every_number_is_of_a_kind_that_is_refused_and_local_ones_are_not_among_them() {
             assert!(NUMBERS.iter().all(|(_, name)| is_shared(name)));
-            // ext4, tmpfs, xfs, btrfs, overlay, zfs, FUSE of whatever program.
+            // ext4, tmpfs, xfs, btrfs, overlay, zfs, any FUSE program.
             for local in [
                 0xef53,
                 0x0102_1994,

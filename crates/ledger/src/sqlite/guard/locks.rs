@@ -1,16 +1,16 @@
-//! Whether this process still has a lock on a file, by the system's own list.
+//! Whether this process still has a lock on a file, according to the system's list.
 //!
-//! When another SQLite in the process closes the file, POSIX drops the locks of both. Linux only. It must never take a lock
-//! for gone because the list changed while it was read.
+//! When another SQLite in the process closes the file, POSIX drops the locks of both. Linux only. It must never report a
+//! lock as lost because the list changed while it was read.
 
 use crate::sqlite::file::FileId;
 
-/// A list that changes while it is read may leave an entry out once, not so often.
+/// The number of reads of the list: an entry may be missing once because the list changed, but not in all of them.
 #[cfg(target_os = "linux")]
 const READS: usize = 8;
 
-/// Whether `/proc/locks` shows a lock of this process on the file; `None` where it cannot be read. The list is read piece by
-/// piece, so an entry that is missing is searched again.
+/// Whether `/proc/locks` shows a lock of this process on the file; `None` if it cannot be read. The list is read in pieces,
+/// so it is searched again for a missing entry.
 #[cfg(target_os = "linux")]
 pub(super) fn shows(file: &FileId) -> Option<bool> {
     let FileId::Inode(_, inode) = file;
@@ -28,8 +28,8 @@ pub(super) fn shows(_file: &FileId) -> Option<bool> {
     None
 }
 
-/// `12: POSIX  ADVISORY  READ 4242 fe:01:1052 128 128`. Its device is not always the one that `stat` gives, and another
-/// file of this process with the same inode would only hide a loss.
+/// `12: POSIX  ADVISORY  READ 4242 fe:01:1052 128 128`. Its device is not always that of `stat`, and another file of this
+/// process with the same inode would only hide a loss.
 #[cfg(target_os = "linux")]
 fn lists(list: &str, pid: u32, inode: u64) -> bool {
     list.lines().any(|line| {

@@ -1,5 +1,5 @@
-//! What watches the open file: that it is still at its path, that its locks are held, that no read pins its log for long.
-//! It must never open the file.
+//! The guard of the open file: it is still at its path, its locks are held, and no read pins its log for long. It must never
+//! open the file.
 
 mod descriptors;
 mod file_system;

@@ -1,4 +1,5 @@
-//! Whether the open ledger is still the file at its path, and this process's SQLite the only one on it here.
+//! Checks that the open ledger is still the file at its path, and that the engine's SQLite is the only one in this process
+//! that uses it.
 //!
 //! It is checked before and after each commit, and before each read. A fault is permanent: it refuses every later call, because
 //! the locks or the log that the connections rely on are lost. It must never open the ledger's file: closing that
@@ -16,10 +17,10 @@ use base::clock::Clock;
 use base::telemetry;
 use model::{StorageError, StorageErrorKind};
 
-/// How long another SQLite in this process may go unseen while the ledger is used.
+/// The longest time for which another SQLite in this process stays unnoticed while the ledger is used.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The watch over the file of one open ledger.
+/// The guard of the file of one open ledger.
 pub(crate) struct Guard {
     path: PathBuf,
     ledger: FileId,
@@ -33,12 +34,12 @@ pub(crate) struct Guard {
 struct Companions {
     log: Option<FileId>,
     index: Option<FileId>,
-    /// Whether the system's list of locks shows the one that each SQLite holds on the `-shm` file.
+    /// Whether the system's list shows the lock that SQLite holds on the `-shm` file.
     shows_lock: bool,
 }
 
 impl Guard {
-    /// A guard of the file `ledger` at `path`, which nobody has opened yet.
+    /// A guard of the file `ledger` at `path`, which is not open yet.
     pub(crate) fn new(path: &Path, ledger: FileId, clock: &Clock) -> Arc<Self> {
         Arc::new(Self {
             path: path.to_owned(),
@@ -50,7 +51,7 @@ impl Guard {
         })
     }
 
-    /// Takes note of the companions that the first connection has made.
+    /// Records the companions that the first connection has created.
     pub(crate) fn opened(&self) {
         let find = |suffix| file::id_at(&file::companion(&self.path, suffix)).ok().flatten();
         let (log, index) = (find("-wal"), find("-shm"));
@@ -58,10 +59,10 @@ impl Guard {
         let _ = self.companions.set(Companions { log, index, shows_lock });
     }
 
-    /// Whether the file is still the one that was opened, and ours alone in this process.
+    /// Whether the file is still the one that was opened, and only the engine uses it in this process.
     ///
     /// # Errors
-    /// `ledger_replaced`, `ledger_in_use`; the same one ever after.
+    /// `ledger_replaced`, `ledger_in_use`; every later call returns the same error.
     pub(crate) fn check(&self) -> Stored<()> {
         let found = match self.fault.get() {
             Some(fault) => return Err(fault.clone()),
@@ -79,9 +80,9 @@ impl Guard {
         self.fault.get().is_none()
     }
 
-    /// Whether the last checkpoint may be made. Not into a file that others may have written to since its log was
-    /// taken away, or beside a second SQLite. A ledger that was moved aside gets its turns, and its log is emptied, so
-    /// that it is not replayed into the file that took its path.
+    /// Whether the last checkpoint may run. It must not write to a file that others may have written since its log was
+    /// removed, nor while a second SQLite uses it. The checkpoint of a ledger that was moved is allowed: it empties the log,
+    /// which would otherwise be replayed into the new file at the path.
     pub(crate) fn may_checkpoint(&self) -> bool {
         match self.fault.get() {
             None => true,
@@ -89,7 +90,7 @@ impl Guard {
         }
     }
 
-    /// Whether the log at the path is the open ledger's: nothing else may be opened there then.
+    /// Whether the log at the path is the open ledger's: then no other file may be opened there.
     pub(crate) fn log_is_ours(&self) -> bool {
         self.companions.get().is_some_and(|companions| {
             [(&companions.log, "-wal"), (&companions.index, "-shm")].iter().all(|(id, suffix)| {
@@ -115,7 +116,7 @@ impl Guard {
     }
 
     fn compare(&self, path: &Path, id: &FileId, suffix: &str) -> Stored<()> {
-        // Where the path cannot be read, nothing is known: the descriptor still leads to the file.
+        // If the path cannot be read, there is no evidence of a fault: the descriptors are still valid.
         let Ok(there) = file::id_at(path) else { return Ok(()) };
         let how = match &there {
             Some(there) if there == id => return Ok(()),
@@ -134,7 +135,7 @@ impl Guard {
         ))
     }
 
-    /// Searches for another SQLite, unless the last search was a short time ago.
+    /// Searches for another SQLite, unless the last search was less than [`INTERVAL`] ago.
     fn search(&self) -> Stored<()> {
         let Some(companions) = self.companions.get() else { return Ok(()) };
         {

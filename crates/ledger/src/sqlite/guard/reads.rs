@@ -1,8 +1,8 @@
-//! The reads under way, and how far the log may grow while one of them pins it.
+//! The reads under way, and the bound of the log while one of them pins it.
 //!
 //! A checkpoint stops at the oldest read. A read during which the log has grown by half the bound is ended once the log
-//! is over it, so that no read of ours lets the log grow without end. It must never end a read that another process's
-//! would outlast: only its own share of the growth counts.
+//! exceeds the bound, so that no read of this process lets the log grow without limit. It must never end a read for the
+//! growth that an older read of another process causes: only the growth during the read itself counts.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ const STEPS: i32 = 10_000;
 
 /// The reads under way of one open ledger.
 pub(crate) struct Reads {
-    /// The log's size from which on reads are ended, in bytes.
+    /// The log's size in bytes above which reads are ended.
     bound: u64,
     /// Bytes written to the log since the ledger was opened.
     written: AtomicU64,
@@ -28,7 +28,7 @@ pub(crate) struct Reads {
 
 #[derive(Default)]
 struct State {
-    /// By number: the oldest first.
+    /// The reads by number, oldest first.
     under_way: BTreeMap<u64, Entry>,
     next: u64,
     /// The log's pages at the last commit.
@@ -43,7 +43,7 @@ struct Entry {
 }
 
 impl Reads {
-    /// No reads yet, for a log of at most `bound` bytes.
+    /// An empty set of reads, for a log of at most `bound` bytes.
     pub(crate) fn new(bound: u64) -> Arc<Self> {
         Arc::new(Self { bound, written: AtomicU64::new(0), state: Mutex::default() })
     }
@@ -52,11 +52,11 @@ impl Reads {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A read begins on `connection`, which may be ended until what this gives is dropped.
+    /// Begins a read on `connection`. The read may be ended until the returned value is dropped.
     pub(crate) fn begin(self: &Arc<Self>, connection: &mut Connection) -> Read {
         let ended = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&ended);
-        // Without it, a read is ended by the interrupt alone.
+        // Without the handler, only the interrupt ends the read.
         let _ = connection.progress_handler(STEPS, Some(move || flag.load(Ordering::Relaxed)));
         let began_at = self.written.load(Ordering::Relaxed);
         let interrupt = connection.get_interrupt_handle();
@@ -67,16 +67,16 @@ impl Reads {
         Read { reads: Arc::clone(self), number, ended }
     }
 
-    /// Takes note of the log's size after a commit.
+    /// Records the log's size after a commit.
     pub(crate) fn committed(&self, pages: u64, page_bytes: u64) {
         let mut state = self.lock();
-        // A log that was begun anew is written from its start.
+        // After a reset the log is written from its start.
         let more = pages.checked_sub(state.pages).unwrap_or(pages);
         state.pages = pages;
         self.written.fetch_add(more.saturating_mul(page_bytes), Ordering::Relaxed);
     }
 
-    /// Ends the oldest read that pins a log over its bound. `copied`: whether all of it is in the file already.
+    /// Ends the oldest read that pins a log over its bound. `copied`: whether the whole log was copied into the file.
     pub(crate) fn bound_log(&self, log_bytes: u64, copied: bool) {
         let mut state = self.lock();
         if log_bytes < self.bound || copied {
@@ -92,7 +92,8 @@ impl Reads {
             && written.saturating_sub(oldest.began_at) >= self.bound / 2
         {
             oldest.ended.store(true, Ordering::Relaxed);
-            // Again at each commit until the read has ended: an interrupt between two statements is lost.
+            // This repeats at each commit until the read has ended, because an interrupt between two statements has no
+            // effect.
             oldest.interrupt.interrupt();
         }
     }
@@ -119,12 +120,12 @@ impl Read {
     /// Whether the read was ended.
     ///
     /// # Errors
-    /// `read_expired` when it was.
+    /// `read_expired` if it was.
     pub(crate) fn check(&self) -> Stored<()> {
         if self.ended.load(Ordering::Relaxed) { Err(self.expired()) } else { Ok(()) }
     }
 
-    /// What came of the read: where it was ended, that is why it failed.
+    /// The outcome of the read; if it was ended, the error is `read_expired`.
     pub(crate) fn outcome<T>(&self, outcome: Stored<T>) -> Stored<T> {
         outcome.map_err(|error| self.check().err().unwrap_or(error))
     }

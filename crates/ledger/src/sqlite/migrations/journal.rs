@@ -1,7 +1,6 @@
-//! Migration 090: what open turns have written, and all events, out of their tables and into `journal`, `runs` and
-//! `event_archive`.
+//! Migration 090: moves the records of open turns and all events from their tables to `journal`, `runs` and `event_archive`.
 //!
-//! A row that is not as it was written must never get a right checksum: what is made of it is refused by its readers, as it was.
+//! An altered row must never get a right checksum: readers refuse the new row as they refused the old one.
 
 use std::sync::Arc;
 
@@ -18,12 +17,12 @@ use model::{RunEvent, RunEventKind, StorageError};
 /// Bytes of events in one piece of the archive, or in one entry.
 const PIECE: usize = 64 << 10;
 
-/// The columns of the two tables that this migration removes, as their checksums cover them.
+/// The columns that the checksums of the two removed tables cover.
 const EVENT_LOGS: &str = "turn_id, run_id, session_label, created_at, ended_at, owner, pid, pid_started, pid_space, boot_id";
 const RUN_EVENTS: &str = "log_id, seq_from, seq, message_id, events";
 const OPEN_TURNS: &str = "turn_id, epoch, expected_head, context_id, target_json, progress_json";
 
-/// Whether a row of a table that is removed is as it was written, as [`is_whole`] for those that stay.
+/// An expression that is true if a row of a removed table is unaltered, like [`is_whole`] for the other tables.
 fn was_whole(names: &str, alias: &str) -> String {
     let values: Vec<String> = names.split(", ").map(|name| format!("{alias}.{name}")).collect();
     format!("{alias}.row_checksum IS checksum_of('{names}', {})", values.join(", "))
@@ -33,7 +32,7 @@ fn failed(error: &rusqlite::Error) -> StorageError {
     step_failed(error)
 }
 
-/// Computes the checksums of rows that were written without.
+/// Computes the checksums of rows that were inserted without one.
 fn seal_rows(connection: &Connection, table: &str, rows: &str, values: impl Params) -> Stored<()> {
     let names = columns(table);
     let update =
@@ -55,7 +54,7 @@ pub(crate) fn migrate(connection: &Connection) -> Stored<()> {
     batch(connection, "DROP TABLE run_events; DROP TABLE event_logs; DROP TABLE open_turns;")
 }
 
-/// The runs that have ended keep their numbers; their events are archived.
+/// Moves the ended runs with their numbers, and archives their events.
 fn archive_ended(connection: &Connection) -> Stored<()> {
     let whole = was_whole(EVENT_LOGS, "l");
     connection
@@ -87,11 +86,11 @@ fn archive_ended(connection: &Connection) -> Stored<()> {
     Ok(())
 }
 
-/// Some events of a run.
+/// A part of the events of a run.
 struct Batch {
     events: EventBatch,
     last: u64,
-    /// False where a row of them was not as it was written, or cannot be read.
+    /// False if one of the rows was altered or cannot be read.
     is_whole: bool,
 }
 
@@ -113,7 +112,7 @@ fn add_piece(connection: &Connection, key: i64, piece: &Batch) -> Stored<()> {
         .map_err(|error| failed(&error))
 }
 
-/// Gives the events of a log to `each`, by pieces.
+/// Calls `each` with the events of a log, in pieces.
 fn for_each_batch(
     connection: &Connection,
     log: i64,
@@ -143,7 +142,7 @@ fn for_each_batch(
     if open.events.is_empty() { Ok(()) } else { each(&open) }
 }
 
-/// The events of a row of `run_events`; `None` where they cannot be read.
+/// The events of a row of `run_events`; `None` if they cannot be read.
 fn events(row: &Row<'_>) -> rusqlite::Result<Option<Vec<RunEvent>>> {
     let first = row.get::<_, i64>(0)?.cast_unsigned();
     let message: Option<Arc<str>> = row.get::<_, Option<String>>(2)?.map(Arc::from);
@@ -169,7 +168,7 @@ fn events(row: &Row<'_>) -> rusqlite::Result<Option<Vec<RunEvent>>> {
     Ok((first..).zip(lines.lines()).map(read).collect())
 }
 
-/// A run that has not ended: its turn is open, or it waits, or both are known of nobody any more.
+/// A run that has not ended: its turn is open, it waits for its session, or its process has ended.
 struct UnderWay {
     turn_id: String,
     /// Its log in `event_logs`.
@@ -228,7 +227,7 @@ fn move_run(connection: &Connection, run: &UnderWay, n: i64) -> Stored<i64> {
         )
         .map_err(|error| failed(&error))?;
     seal_rows(connection, "runs", "n = ?1 AND row_checksum IS NOT NULL", (n,))?;
-    // Its number is the id of its first entry: one without entries has none yet.
+    // The number is the id of its first entry, so a run without entries gets one.
     if next == n {
         connection
             .execute("DELETE FROM runs WHERE n = ?1", (n,))
@@ -261,7 +260,7 @@ impl Entries<'_> {
     }
 }
 
-/// What the rows of an open turn have, as entries.
+/// Converts the rows of an open turn to entries.
 fn commit_points(connection: &Connection, turn_id: &str, entries: &mut Entries<'_>) -> Stored<()> {
     let whole = [is_whole("turns", "t"), was_whole(OPEN_TURNS, "o")].join(" AND ");
     let opening = connection
@@ -333,7 +332,7 @@ fn commit_points(connection: &Connection, turn_id: &str, entries: &mut Entries<'
     )
 }
 
-/// An entry for each row of an open turn.
+/// Writes an entry for each row of an open turn.
 fn each_row(
     connection: &Connection,
     sql: &str,
@@ -396,8 +395,8 @@ fn call<'a>(row: &'a Row<'a>) -> rusqlite::Result<Record<'a>> {
     }))
 }
 
-/// The rows of open turns go. Whoever had no other child has none again; and where words of theirs are in the index, it begins
-/// anew, because the numbers of their messages are given to others.
+/// Removes the rows of open turns. A parent without other children no longer has children. If words of their messages are in
+/// the index, it is rebuilt, because other messages get their rowids.
 fn remove_open_turns(connection: &Connection) -> Stored<()> {
     let indexed: bool = connection
         .query_row(

@@ -1,4 +1,4 @@
-//! The migrations that SQL alone cannot do; the others are the `.sql` files beside this one. What was released is never edited.
+//! The migrations that need code; the others are the `.sql` files in this folder. A released migration must never be edited.
 
 pub(crate) mod journal;
 pub(crate) mod step;

@@ -1,4 +1,4 @@
-//! How a step of a migration runs its statements, and what their errors mean. It must never begin or end a transaction.
+//! Runs the statements of a migration's step, and classifies their errors. It must never begin or end a transaction.
 
 use rusqlite::{Connection, ErrorCode};
 
@@ -10,7 +10,7 @@ pub(crate) fn batch(connection: &Connection, step: &str) -> Stored<()> {
     connection.execute_batch(step).map_err(|error| step_failed(&error))
 }
 
-/// The steps are tested: one that SQLite does not understand meets tables which are not those of its version.
+/// The steps are tested: if SQLite rejects one, the tables are not those of the file's version.
 pub(crate) fn step_failed(error: &rusqlite::Error) -> StorageError {
     let is_not_understood = matches!(error, rusqlite::Error::SqlInputError { .. })
         || error.sqlite_error_code() == Some(ErrorCode::Unknown);

@@ -19,7 +19,7 @@ use crate::sqlite::guard::{Guard, Reads};
 use crate::sqlite::sql;
 use crate::sqlite::synchronous::Synchronous;
 
-/// Jobs that may wait; further callers wait until they can submit theirs.
+/// The length of the queue; callers wait while it is full.
 const QUEUE: usize = 1_024;
 /// The handle to the writer's thread.
 pub(crate) struct Writer {
@@ -29,7 +29,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread, which owns `connection` from now on.
+    /// Starts the thread, which takes ownership of `connection`.
     pub(crate) fn start(
         mut connection: Connection,
         synchronous: Synchronous,
@@ -63,7 +63,8 @@ impl Writer {
         Ok(Self { sender: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)), stopping })
     }
 
-    /// Submits work, at once where the queue has room, and returns its outcome. Dropping the future then changes nothing.
+    /// Submits work, at once unless the queue is full, and returns its outcome. Dropping the future after that does not
+    /// cancel the work.
     pub(crate) fn submit<T, F>(&self, work: F) -> impl Future<Output = Stored<T>> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -72,7 +73,8 @@ impl Writer {
         self.enqueue(work, false, None)
     }
 
-    /// As [`Writer::submit`], for work that no transaction may hold (`VACUUM`). Others wait until it has ended.
+    /// Like [`Writer::submit`], for work that cannot run inside a transaction (`VACUUM`). Other jobs wait until it has
+    /// ended.
     pub(crate) fn submit_alone<T, F>(
         &self,
         work: F,
@@ -84,7 +86,7 @@ impl Writer {
         self.enqueue(work, true, None)
     }
 
-    /// As [`Writer::submit`]; `then` is called before the caller is answered.
+    /// Like [`Writer::submit`]; `then` is called before the caller is answered.
     pub(crate) fn submit_then<T, F>(
         &self,
         work: F,
@@ -110,7 +112,7 @@ impl Writer {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (reply, answer) = oneshot::channel();
         let job: Box<dyn Job> = Box::new(Task { work, alone, outcome: None, reply, then });
-        // A job that found no room is submitted by the future.
+        // If the queue is full, the future submits the job.
         let left = match &sender {
             None => Err(closed()),
             Some(sender) => match sender.try_send(job) {
@@ -128,7 +130,8 @@ impl Writer {
         }
     }
 
-    /// Submits a job that nobody waits for. One that finds no room, or no writer, is answered as failed here.
+    /// Submits a job without a waiting caller. If the queue is full or the writer has stopped, the job is answered as failed
+    /// here.
     pub(crate) fn post(&self, job: Box<dyn Job>) {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let left = match sender {
@@ -149,7 +152,7 @@ impl Writer {
         self.stopping.store(true, Ordering::Release);
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(sender) = sender {
-            // Wakes the thread, whoever else still has a sender. Where there is no room it is awake.
+            // Wakes the thread, even if other senders still exist. If the queue is full, the thread is awake.
             let (reply, _) = oneshot::channel();
             let _ = sender.try_send(Box::new(Task {
                 work: |_: &Connection| Ok(()),
@@ -161,7 +164,7 @@ impl Writer {
         }
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // The thread catches the panics of its jobs, of whatever kind, and has none of its own.
+            // The thread catches all panics of its jobs, and does not panic otherwise.
             let _ = thread.join();
         }
     }

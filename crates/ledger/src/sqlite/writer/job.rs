@@ -12,25 +12,25 @@ use model::{StorageError, StorageErrorKind};
 
 /// Work that was submitted to the writer.
 pub(crate) trait Job: Send {
-    /// Does the work inside the transaction; may be called again after a rollback, or after it panicked. False when it
-    /// failed by itself.
+    /// Does the work inside the transaction; may be called again after a rollback, or after it panicked. False if the job
+    /// itself failed.
     fn run(&mut self, connection: &Connection) -> bool;
-    /// Whether it needs the connection to itself, outside of any transaction.
+    /// Whether it must run alone, outside of any transaction.
     fn alone(&self) -> bool {
         false
     }
     /// Answers the caller, with the transaction's failure if it had one.
     fn answer(self: Box<Self>, failure: Option<&StorageError>);
-    /// False where the commit need not wait for the disk: it survives the process then, but not a power cut.
+    /// False if the commit need not wait for the disk: then it survives the end of the process, but not a power cut.
     fn waits_for_disk(&self) -> bool {
         true
     }
 }
 
-/// Called in the writer's thread with whether a job is in the file.
+/// Receives, in the writer's thread, whether the job is in the file.
 pub(crate) type Then = Box<dyn FnOnce(bool) + Send>;
 
-/// A job with a caller who waits for its value.
+/// A job whose caller waits for its value.
 pub(super) struct Task<T, F> {
     pub(super) work: F,
     pub(super) alone: bool,
@@ -63,7 +63,7 @@ impl<T: Send, F: FnMut(&Connection) -> Stored<T> + Send> Job for Task<T, F> {
             // The caller is answered also after a panic.
             let _ = caught(|| then(outcome.is_ok()));
         }
-        // Nobody may be listening: a dropped future does not undo a commit.
+        // The caller may have dropped the future, which does not undo a commit.
         let _ = self.reply.send(outcome);
     }
 }
@@ -85,13 +85,13 @@ impl Queued {
         done.unwrap_or(false)
     }
 
-    /// A panic while a job is answered ends that answer and nothing else: its caller sees a closed channel.
+    /// A panic while a job is answered affects only that answer: its caller sees a closed channel.
     pub(super) fn answer(self, failure: Option<&StorageError>) {
         let _ = caught(|| self.job.answer(self.panicked.as_ref().or(failure)));
     }
 }
 
-/// The value of `work`, or an error where it panicked.
+/// The value of `work`, or an error if it panicked.
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Stored<T> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
         StorageError::new(

@@ -1,4 +1,5 @@
-//! The log after a commit: copied into the file, and bounded where a read prevents that. It must never run inside a transaction.
+//! The log after a commit: it is copied into the file, and bounded while a read prevents that. It must never run inside a
+//! transaction.
 
 use std::sync::Arc;
 
@@ -14,13 +15,13 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// A commit has made the log `pages` long.
+    /// Records the log's length after a commit.
     pub(super) fn committed(&self, pages: i32) {
         self.reads.committed(u64::try_from(pages).unwrap_or_default(), self.page_bytes);
     }
 
-    /// A checkpoint. One that cannot finish now (a reader, a full disk) is tried after the next commit. False where the disk
-    /// failed.
+    /// Runs a checkpoint. One that cannot finish now (a reader, a full disk) is retried after the next commit. False if the
+    /// disk failed.
     pub(super) fn checkpoint(&self, connection: &Connection) -> bool {
         let done = connection
             .wal_checkpoint_v2(Some(rusqlite::MAIN_DB), rusqlite::wal::CheckpointMode::PASSIVE);

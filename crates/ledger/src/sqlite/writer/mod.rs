@@ -1,5 +1,5 @@
-//! The one writer of a ledger: jobs, the thread that commits them in groups, and what it does about the log and the disk. It
-//! must never let a job be answered with success before its transaction is in the file.
+//! The one writer of a ledger: jobs, the thread that commits them in groups, and its handling of the log and of disk
+//! failures. It must never answer a job with success before its transaction is in the file.
 
 mod handle;
 mod job;

@@ -1,6 +1,6 @@
-//! Whether a transaction of the writer waits for the disk, and what follows when the disk has failed.
+//! Whether a transaction of the writer waits for the disk, and the recovery after a failure of the disk.
 //!
-//! It must never let a commit follow one that the disk may not have.
+//! A commit must never follow one that may not be on the disk.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::sqlite::connection::BUSY_TIMEOUT;
 use crate::sqlite::error::{Stored, sqlite};
 use crate::sqlite::synchronous::Synchronous;
 
-/// How long a transaction that no turn waits for waits for another process's lock.
+/// How long a background transaction waits for another process's lock.
 const BRIEF: Duration = Duration::from_millis(250);
 
 /// How long the next transaction waits for the disk and for other processes.
 pub(super) struct SyncMode {
     synchronous: Synchronous,
     full: bool,
-    /// A write or a sync of the log has failed: a part of it may never reach the disk, though it can be read.
+    /// A write or a sync of the log has failed: a part of it may never reach the disk, although it can be read.
     pub(super) unsure: bool,
 }
 
@@ -27,8 +27,8 @@ impl SyncMode {
         Self { synchronous, full: true, unsure: false }
     }
 
-    /// Begins the log anew after a failure: no commit may follow one that the disk may not have. The system reports a failed
-    /// sync once, and treats the pages as written from then on.
+    /// Resets the log after a failure, because a commit must not follow one that may not be on the disk. The system reports
+    /// a failed sync once, and afterwards treats the pages as written.
     pub(super) fn renew_log(&mut self, connection: &Connection) -> Stored<()> {
         if self.unsure {
             connection

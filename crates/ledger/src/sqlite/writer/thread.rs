@@ -19,7 +19,7 @@ use model::{StorageError, StorageErrorKind};
 
 /// Jobs of one transaction: more would hold the write lock too long for other processes.
 const GROUP: usize = 256;
-/// Pages in the log from which the writer checkpoints.
+/// The number of pages in the log at which the writer checkpoints.
 const CHECKPOINT_PAGES: i32 = 1_000;
 
 /// Takes jobs from the queue until the writer is stopped, and closes the log.
@@ -69,14 +69,14 @@ pub(super) fn serve(
         let _ = connection
             .wal_checkpoint_v2(Some(rusqlite::MAIN_DB), rusqlite::wal::CheckpointMode::TRUNCATE);
     } else {
-        // SQLite itself must not do it either when the connection closes.
+        // SQLite must not checkpoint either when the connection closes.
         let _ = connection
             .set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
     }
 }
 
-/// Commits the jobs together. Savepoints copy every page they touch, so they are used only when a job has failed; and
-/// where the transaction itself fails, each job is tried alone, so that one that does not fit the disk fails by itself.
+/// Commits the jobs together. Savepoints copy every page they touch, so they are used only after a job has failed. If the
+/// transaction itself fails, each job is retried alone, so that a job that does not fit on the disk fails alone.
 fn commit(connection: &Connection, mut jobs: Vec<Queued>, guard: &Guard, sync_mode: &mut SyncMode) {
     let single = jobs.len() == 1;
     let waits = jobs.iter().any(|queued| queued.job.waits_for_disk());
@@ -93,9 +93,9 @@ fn commit(connection: &Connection, mut jobs: Vec<Queued>, guard: &Guard, sync_mo
         sync_mode.unsure |= error.kind == StorageErrorKind::Io;
     }
     match end {
-        // A job that failed by itself has its own error.
+        // A job that failed itself has its own error.
         End::JobFailed => jobs.into_iter().for_each(|job| job.answer(None)),
-        // Checked once more: a commit into a file that is no longer at its path is not acknowledged.
+        // The file is checked again: a commit into a file that is no longer at its path is not acknowledged.
         End::Committed => {
             let fault = guard.check().err();
             jobs.into_iter().for_each(|job| job.answer(fault.as_ref()));
@@ -110,7 +110,7 @@ fn commit(connection: &Connection, mut jobs: Vec<Queued>, guard: &Guard, sync_mo
     }
 }
 
-/// Whether a job that fails undoes the transaction or only itself.
+/// Whether a failed job undoes the transaction or only its own changes.
 #[derive(Clone, Copy)]
 enum Isolation {
     Together,
@@ -140,7 +140,7 @@ fn transact(connection: &Connection, jobs: &mut [Queued], isolation: Isolation) 
 /// Ends a transaction that is still open.
 fn roll_back(connection: &Connection) {
     if !connection.is_autocommit() {
-        // If this fails too, SQLite has rolled back by itself, or the next BEGIN returns the error.
+        // If this fails too, SQLite has already rolled back, or the next BEGIN returns the error.
         let _ = execute(connection, "ROLLBACK");
     }
 }

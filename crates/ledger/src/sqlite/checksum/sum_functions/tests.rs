@@ -39,7 +39,7 @@ fn every_column_of_the_schema_is_covered_or_checked_otherwise() {
         .collect();
     left.sort();
     let mut elsewhere: Vec<String> = [
-        // A blob has the hash of its text for a name.
+        // The name of a blob is the hash of its text.
         "blobs.codec",
         "blobs.data",
         "blobs.hash",
@@ -49,22 +49,22 @@ fn every_column_of_the_schema_is_covered_or_checked_otherwise() {
         "journal.id",
         "journal.kind",
         "journal.run",
-        // Row numbers, which an index holds too.
+        // Rowids, which an index also contains.
         "run_contexts.id",
         "session_commands.id",
         "session_history.id",
-        // One row.
+        // The table has one row.
         "schema_meta.id",
         "search_progress.id",
-        // Compared with the children.
+        // `verify()` compares it with the children.
         "turns.has_children",
-        // Bookkeeping of the owner, which no reader is given.
+        // Times of the owner's heartbeat, which no reader receives.
         "session_leases.expires_at",
         "session_leases.heartbeat_at",
     ]
     .map(ToOwned::to_owned)
     .into();
-    // What `messages.checksum` covers.
+    // The columns that `messages.checksum` covers.
     for column in [
         "api",
         "blocks_json",
@@ -127,7 +127,7 @@ proptest! {
         damage in prop::option::of((0..8_usize, 0..3_usize, value())),
     ) {
         let connection = connection();
-        // As the table of the schema, without types.
+        // The columns of the schema's table, without types.
         let names = ["ledger_id", "created_at", "engine_version"];
         let columns = names.join(", ");
         connection.execute_batch(&format!("CREATE TABLE schema_meta ({columns}, row_checksum)")).unwrap();
@@ -151,7 +151,7 @@ proptest! {
                 }
             }
             connection.execute(&format!("UPDATE schema_meta SET {}", set(&[(names[column], "?1")])), (value,)).unwrap();
-            // What was damaged stays so, also when it is written over.
+            // A damaged row stays damaged, also after an update of the damaged column.
             prop_assert_eq!(whole(), damaged.is_none());
         }
     }
@@ -173,12 +173,12 @@ fn a_value_of_another_column_or_type_adds_something_else() {
     sums.dedup();
     assert_eq!(sums.len(), 2 * values.len());
     assert_eq!(column("a", ValueRef::Null), 0);
-    // As SQLite stores them in a column of reals.
+    // SQLite stores such integers in a column of reals.
     assert_eq!(column("a", ValueRef::Real(2.0)), column("a", ValueRef::Integer(2)));
     assert_eq!(column("a", ValueRef::Real(-0.0)), column("a", ValueRef::Real(0.0)));
 }
 
-/// Every file of the module that is no test.
+/// Every file of the crate that is not a test.
 fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut open = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
