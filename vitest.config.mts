@@ -1,36 +1,47 @@
-// Owns how the JavaScript tests run: `addon` is what every Node.js has to pass over the built addon, `once` (the default
-// for a new spec) what one of them shows for all, and `package` packs and installs it. It joins `lib/` anew;
+// Owns how the JavaScript tests run: `addon` are the specs that run on every Node.js, `once` (the default
+// for a new spec) those that run on one of them, and `package` packs and installs the addon. It joins `lib/` again;
 // it must never build the addon: `scripts/test.sh` decides which one is tested.
 import { defineConfig } from 'vitest/config'
 
 // Node itself loads the shipped files, so that a test sees the named exports which a user sees.
 const shipped = [/\/index\.js$/, /\.node$/]
 
-/** What crosses the boundary in ways that depend on the Node.js: events, callbacks, signals, promises, workers, objects of the caller. */
+/** Specs of what depends on the Node.js: events, callbacks, signals, promises, workers, objects of the caller. */
 const everyNode = [
   'docs/readme',
   'engine/abort',
   'engine/requests',
   'engine/result',
+  'engine/run-timeout',
+  'engine/steering',
+  'ledger/reads',
   'ledger/rows',
-  'node/bad-input',
+  'ledger/run-end',
+  'ledger/write-turn',
+  'node/bad-context',
+  'node/bad-messages',
+  'node/bad-options',
   'node/exports',
   'node/hostile-values',
   'node/lifecycle',
   'node/throwing-callbacks',
   'node/workers',
   'streams/callbacks',
+  'streams/readers',
   'streams/streams',
   'tools/pi-tools',
   'tools/tool-faults',
   'tools/tool-loop',
+  'tools/tool-order',
+  'tools/tool-results',
+  'tools/tool-retries',
 ].map((name) => `__test__/${name}.spec.ts`)
 
 const common = {
   environment: 'node' as const,
   // A process of its own per file: a crash of the addon fails one file, and leaks do not add up.
   pool: 'forks' as const,
-  // Most of a test is waiting: for servers, children, the disk.
+  // A test mostly waits: for servers, children, the disk.
   maxWorkers: 3,
   testTimeout: 60_000,
   hookTimeout: 60_000,

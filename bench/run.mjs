@@ -90,25 +90,25 @@ async function main() {
     ledgers: path.dirname(ledgers),
   }
   const report = `${table(results, options.wire)}\n\n${remarks(results, facts)}\n`
-  keep(report, results, facts)
+  store(report, results, facts)
   console.log(report)
 }
 
 async function measureWorkload(workload, adapters, reps, shared) {
   if (adapters.length === 0) return { summary: {}, rows: [] }
   const metric = workload.rows[0].metric
-  const told = progress(workload, metric)
+  const progressOf = progress(workload, metric)
   if (workload.id === 'w7') {
     return measureStart(
       { ...shared, work: shared.work ?? os.tmpdir(), adapters, reps: Math.max(reps, 3) },
-      told,
+      progressOf,
     )
   }
   const harness = shared.work === undefined ? measureAlone : measure
-  if (workload.id === 'w6') return measureCommits({ ...shared, reps }, told)
+  if (workload.id === 'w6') return measureCommits({ ...shared, reps }, progressOf)
   if (workload.id === 'counts') {
     const calls = (each) => harness({ ...each, workload: workload.workload }, () => {})
-    return measureCounts({ ...shared, adapters }, calls, told)
+    return measureCounts({ ...shared, adapters }, calls, progressOf)
   }
   const set = { ...workload.set, ...(options.quick ? workload.quick : {}) }
   const run = (names, settings, times) =>
@@ -120,7 +120,7 @@ async function measureWorkload(workload, adapters, reps, shared) {
         set: settings,
         reps: times,
       },
-      told(names.length * times),
+      progressOf(names.length * times),
     )
   const slow = adapters.filter((name) => workload.slow?.adapters.includes(name))
   const parts = []
@@ -133,7 +133,7 @@ async function measureWorkload(workload, adapters, reps, shared) {
   }
 }
 
-/** One line to stderr per run, so that nobody waits in the dark. */
+/** One line to stderr per run, as progress. */
 function progress(workload, metric) {
   return (total) => {
     let done = 0
@@ -147,7 +147,7 @@ function progress(workload, metric) {
   }
 }
 
-/** Why our engine cannot be measured, or undefined. Asked in a process of its own, with the Node that will run it. */
+/** Why our engine cannot be measured, or undefined. Tested in a process of its own, with the Node that will run it. */
 function loadError(node, engine) {
   const program = `if (typeof require(${JSON.stringify(engine)}).AgentEngine !== 'function') throw new Error('no AgentEngine')`
   const { status, stderr } = spawnSync(node, ['--eval', program], { encoding: 'utf8' })
@@ -160,7 +160,7 @@ function version(node) {
   return `Node ${spawnSync(node, ['--version'], { encoding: 'utf8' }).stdout.trim()}`
 }
 
-function keep(report, results, facts) {
+function store(report, results, facts) {
   const folder = path.join(BENCH, 'results')
   const name = new Date().toISOString().replaceAll(':', '-').slice(0, 19)
   fs.mkdirSync(folder, { recursive: true })

@@ -74,7 +74,7 @@ fn turn(clock: &Clock, label: &str, parent: Option<String>) -> Box<TurnEnd> {
         }),
         provider_stop_reason: None,
     };
-    let asked = |name: &str, call: &str, arguments: &str| Block::ToolCall {
+    let requested = |name: &str, call: &str, arguments: &str| Block::ToolCall {
         id: call.to_owned(),
         name: name.to_owned(),
         arguments_json: arguments.to_owned(),
@@ -89,8 +89,8 @@ fn turn(clock: &Clock, label: &str, parent: Option<String>) -> Box<TurnEnd> {
             1,
             vec![
                 Block::text(text(400)),
-                asked("read", "call_0", read),
-                asked("bash", "call_1", list),
+                requested("read", "call_0", read),
+                requested("bash", "call_1", list),
             ],
         ),
         message(

@@ -1,5 +1,5 @@
-// A chat in the terminal that remembers: a session in a ledger, steering while the model works, Ctrl-C to stop a turn.
-// It must stay small enough to read as a recipe: no option but the model's.
+// A chat in the terminal with a memory: a session in a ledger, steering while the model works, Ctrl-C to stop a turn.
+// It must stay small enough to be read as a recipe: its only option is the model.
 //
 //   ANTHROPIC_API_KEY=… node examples/chat.mjs claude-haiku-4-5
 //   node examples/chat.mjs          without a key a script answers
@@ -19,7 +19,7 @@ let run
 const waiting = []
 const lines = createInterface({ input: process.stdin, output: process.stdout, prompt: '> ' })
 
-/** Takes one turn and writes what the model says as it says it. */
+/** Runs one turn and writes the answer as it arrives. */
 async function turn(content) {
   run = engine.run({
     systemPrompt: 'You are a helpful companion in a terminal. Be brief.',
@@ -42,7 +42,7 @@ async function turn(content) {
   const { stopReason, undeliveredSteering } = await run.result
   run = undefined
   process.stdout.write(stopReason === 'aborted' ? ' [stopped]\n' : '\n')
-  // What was typed too late for this turn is the next one's question.
+  // Text that was typed too late for this turn is the next turn's question.
   waiting.unshift(...undeliveredSteering)
 }
 

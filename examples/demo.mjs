@@ -1,5 +1,5 @@
-// The main job, seen: one turn with two tools, streamed to the terminal, then read back from the ledger.
-// It must run without a key; with ANTHROPIC_API_KEY, OPENAI_API_KEY or --base-url it asks a real model instead.
+// The main use: one turn with two tools, streamed to the terminal, then read back from the ledger.
+// It must run without a key; with ANTHROPIC_API_KEY, OPENAI_API_KEY or --base-url it calls a real model instead.
 //
 //   npm run demo
 //   npm run demo -- --base-url http://127.0.0.1:11434/v1 --model qwen3
@@ -73,7 +73,7 @@ function script() {
   ])
 }
 
-/** The provider the environment offers, or the script. */
+/** The provider that the environment configures, or the script. */
 function choose() {
   if (flags['base-url']) {
     const api = flags.api ?? 'openai-chat'

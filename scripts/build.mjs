@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const args = process.argv.slice(2)
-// cargo-zigbuild and cargo-cross are started by napi itself and know nothing of the wrapper.
+// cargo-zigbuild and cargo-cross are started by napi itself and do not use the wrapper.
 const cross =
   args.includes('-x') || args.includes('--cross-compile') || args.includes('--use-cross')
 const wrapper = join(

@@ -1,5 +1,5 @@
 // Owns `index.js`, the one file of JavaScript that is published: the TypeScript of `lib/` without its types, joined in some milliseconds.
-// One file loads sooner than twenty. It must never hold code of its own, check types (tsconfig.lib.json), or hold the binary,
+// One file loads sooner than twenty. It must never contain code of its own, check types (tsconfig.lib.json), or contain the binary,
 // which is found when it is loaded.
 
 import { dirname, join } from 'node:path'

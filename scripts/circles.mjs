@@ -36,7 +36,7 @@ const imports = new Map(
 const circles = []
 const done = new Set()
 
-/** Follows the imports of a file; `path` is the way to it. */
+/** Follows the imports of a file; `path` is how it was reached. */
 function visit(file, path) {
   const at = path.indexOf(file)
   if (at >= 0) {

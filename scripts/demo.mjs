@@ -1,5 +1,5 @@
 // Owns `npm run demo` on a fresh clone: installs the development tools, builds the addon when it is missing
-// or older than its sources, then runs `examples/demo.mjs` with the arguments given. The demo itself is there.
+// or older than its sources, then runs `examples/demo.mjs` with the same arguments. The demo itself is in that file.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'

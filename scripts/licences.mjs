@@ -1,7 +1,7 @@
 // Owns the licence check: every crate in `cargo metadata` and every npm package in the lock must have a
 // licence that is allowed. The list for crates, which are in the published binary, is the one in
 // `deny.toml`; npm packages are only used for development, and may have a few more.
-// It must never ask the network: it reads what is installed.
+// It must never use the network: it reads what is installed.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -92,7 +92,7 @@ for (const lock of ['package-lock.json', 'scripts/nodes/package-lock.json']) {
       entry.name ?? path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
     const manifest = join(folder, path, 'package.json')
     const isInstalled = existsSync(join(root, manifest))
-    // The tools' binaries for other platforms: the lock holds no more of them than that they exist.
+    // The tools' binaries for other platforms: the lock contains only their names.
     if (!entry.license && entry.optional && !isInstalled) continue
     packages += 1
     const installed = isInstalled ? JSON.parse(read(manifest)).license : undefined

@@ -1,5 +1,5 @@
 // Owns that no link of a document, and no page that a source file cites, leads nowhere: relative links and anchors in `*.md`,
-// and every `docs/….md#anchor` in the sources. It must never ask a network: links with a scheme are left alone.
+// and every `docs/….md#anchor` in the sources. It must never use a network: links with a scheme are skipped.
 // Prints what does not resolve, and exits 1 if there is any.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, statSync } from 'node:fs'
@@ -19,7 +19,7 @@ const listed = execFileSync('git', ['ls-files', '-z', '-co', '--exclude-standard
 const files = listed.split('\0').filter((file) => file && existsSync(join(root, file)))
 const read = (file) => readFileSync(join(root, file), 'utf8')
 
-/** The text without fenced blocks and code spans: what stands in them is no link. Line numbers stay. */
+/** The text without fenced blocks and code spans: their content is no link. Line numbers stay. */
 const withoutCode = (text) =>
   text
     .replace(/^( *)(```+|~~~+)[^\n]*\n[\s\S]*?^\1\2[^\n]*$/gm, (block) =>

@@ -1,6 +1,6 @@
 // Owns the completeness of package-lock.json, run by `npm run lock` after a development tool was updated: names
 // each optional binary of another platform that npm left out because the package source in use does not
-// have it, for `npm ci` refuses a lock without it. It never changes an entry that npm wrote.
+// have it, because `npm ci` refuses a lock without it. It never changes an entry that npm wrote.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'

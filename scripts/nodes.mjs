@@ -1,5 +1,5 @@
 // Owns which Node.js versions the tests run on: prints one `version path` line for each, the current one
-// first. It must never put a second `node` on anybody's PATH.
+// first. It must never put a second `node` on the PATH.
 // Without the packages for this platform (they exist for Linux on x64 and arm64) it prints the current one
 // only and reports it on stderr; the release workflow runs the other platforms on their own versions.
 import { existsSync } from 'node:fs'

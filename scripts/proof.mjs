@@ -1,4 +1,4 @@
-// Owns the proofs at full size, of which a normal run has small forms: `npm run proof:NAME`, and `npm run proof` lists them.
+// Owns the proofs at full size, which a normal run does in small form: `npm run proof:NAME`, and `npm run proof` lists them.
 // It must never build an addon: what `npm run build` left in the project's root is what is proven.
 
 import { spawnSync } from 'node:child_process'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything the project promises, checked: `npm test`, which is also what `.ci/run` calls.
-# It owns the order: what is cheap and breaks often comes first, and the first failure ends it.
+# It owns the order: cheap checks that often fail come first, and the first failure ends it.
 # It must never need more than Rust, Node.js 20.19+, git and a C compiler, never ask a question, and never
 # change a committed file (what it regenerates is compared and, when it differs, left for `git diff`).
 #
@@ -27,7 +27,7 @@ step() {
   local name="$1" log="$logs/${1//[^A-Za-z0-9]/-}.log" from=$SECONDS
   shift
   printf -- '-- %s\n' "$name"
-  # Not `if ( … )`: inside a condition the shell goes on after a failed command.
+  # Not `if ( … )`: inside a condition the shell continues after a failed command.
   local status
   set +e
   (
@@ -58,7 +58,7 @@ tools() {
   fi
   node -e 'const [a, b] = process.versions.node.split(".").map(Number)
     if (a < 20 || (a === 20 && b < 19)) throw new Error(`Node.js \`${process.version}\` is too old for the test tools: install 20.19 or newer`)'
-  # The ledger tests read the file back with another SQLite. Without it they say that they skip.
+  # The ledger tests read the file back with another SQLite. Without it they report that they are skipped.
   if ! command -v sqlite3 && [ "$(id -u)" = 0 ] && command -v apt-get; then
     export DEBIAN_FRONTEND=noninteractive
     timeout 120 apt-get update -qq && timeout 120 apt-get install -y -qq --no-install-recommends sqlite3 || true
@@ -66,7 +66,7 @@ tools() {
   command -v sqlite3 || echo 'no sqlite3: the cross-check of the ledger is skipped'
 }
 
-# Installed again only when the lock changed, so that a second `npm test` starts at once.
+# Installed again only when the lock changed, so that a second `npm test` starts immediately.
 install() {
   local folder="$1" stamp="$1/node_modules/.installed"
   cmp -s "$folder/package-lock.json" "$stamp" && return 0
@@ -84,7 +84,7 @@ core_tests() {
   fi
 }
 
-# Everything that a build writes and git keeps: the same bytes must come out again.
+# Everything that a build writes and git stores: the same bytes must result again.
 generated='binding.d.ts index.d.ts types'
 remember() {
   rm -rf target/generated
@@ -116,7 +116,7 @@ step 'licences' node scripts/licences.mjs
 step 'links of the documents' node scripts/links.mjs
 step 'circles of imports' node scripts/circles.mjs
 step 'remember generated files' remember
-# Beside what is checked of the sources: its link-time optimisation is one long thread, and so is each check of the crate.
+# In parallel with the checks of the sources: its link-time optimisation is one long thread, and so is each check of the crate.
 (npm run --silent build) >"$logs/build" 2>&1 </dev/null &
 build=$!
 trap 'kill "$build" 2>/dev/null || true' EXIT

@@ -1,4 +1,4 @@
-// Makes crates/model/src/data/catalogue/models.json anew: one line per model, sorted.
+// Makes crates/model/src/data/catalogue/models.json again: one line per model, sorted.
 //
 // Owns where the facts come from: the model tables of two npm packages (MIT; read as data, never as code to copy),
 // and catalogue-overrides.json for what those lack. It must never invent a price: what a table calls 0 is unknown.
@@ -167,7 +167,7 @@ const vendorId = (id) =>
     .replaceAll('.', '-')
     .replace(/-20\d{6}$/, '')
 
-/** A cloud's table holds less of a vendor's model than the vendor's own: thinking is the model's, not the host's. */
+/** A cloud's table has less of a vendor's model than the vendor's own: thinking belongs to the model, not to the host. */
 function shareThinking(lines) {
   const own = new Map(
     lines
@@ -179,7 +179,7 @@ function shareThinking(lines) {
   }
 }
 
-/** The table clamps some windows to the price step; where a cloud's table shows more, that is the real window. */
+/** The table limits some windows to the price step; where a cloud's table shows more, that is the real window. */
 function unclamp(lines, azure) {
   const windows = new Map(azure.map((model) => [model.id, model.contextWindow]))
   for (const line of lines.filter((each) => each.provider === 'openai')) {
@@ -203,7 +203,7 @@ function shareSteps(lines) {
 
 const facts = (line) => JSON.stringify({ ...line, id: '', name: '', source: '' })
 
-/** A dated line with the content of its undated one is left to the resolution of date suffixes. */
+/** A dated line with the content of its undated one is left out: date suffixes are resolved. */
 function withoutEchoes(lines) {
   const byKey = new Map(lines.map((line) => [`${line.provider} ${line.id}`, line]))
   return lines.filter((line) => {

@@ -79,9 +79,9 @@ const textsOf = ({ body }: { body: any }): string[] =>
 describe('47 % of one fleet’s compactions had emptied the history (#114696, #120663)', () => {
   const failing: [string, Handler][] = [
     ['answers 500', failWith(500, 'broken', soon)],
-    ['says nothing', replyWith('')],
-    ['says blanks', replyWith(' \n\t ')],
-    ['says more than it was given', replyWith(`${SUMMARY} ${'and so on '.repeat(3_000)}`)],
+    ['returns no text', replyWith('')],
+    ['returns blanks', replyWith(' \n\t ')],
+    ['returns more than it received', replyWith(`${SUMMARY} ${'and so on '.repeat(3_000)}`)],
     ['refuses', sse(anthropic.start() + anthropic.text(0, 'No.') + anthropic.end('refusal'))],
     ['is cut in the middle', sse(anthropic.start() + anthropic.text(0, SUMMARY))],
   ]
@@ -192,8 +192,8 @@ test('six calls with a growing cache: usage is their sum, the context’s size i
     ),
   )
   const tools = [{ name: 'look', run: () => 'seen' }]
-  const asked = context({ model: 'large', tools, sessionLabel: 's' })
-  const result = await engine.run(asked).result
+  const requested = context({ model: 'large', tools, sessionLabel: 's' })
+  const result = await engine.run(requested).result
   const sum = (of: keyof (typeof uses)[0]) => uses.reduce((all, use) => all + use[of], 0)
   expect(result.stopReason).toBe('end_turn')
   expect(result.usage).toMatchObject({
@@ -231,9 +231,9 @@ test('consecutive user messages are joined, and none is dropped (#12029)', async
   // Three turns that were aborted before any output: their questions stay.
   for (const content of ['one', 'two', 'three']) {
     const currentMessage = { role: 'user', content } as const
-    const asked = context({ model: 'large', sessionLabel: 's', currentMessage })
+    const requested = context({ model: 'large', sessionLabel: 's', currentMessage })
     replies = [() => running.abort()]
-    const running = engine.run(asked)
+    const running = engine.run(requested)
     expect((await running.result).stopReason).toBe('aborted')
   }
   replies = []

@@ -43,10 +43,10 @@ const open = (compaction: AgentEngineOptions['compaction'] = {}) =>
     }),
   )
 
-const calls = (...asked: [string, unknown][]) =>
+const calls = (...requested: [string, unknown][]) =>
   sse(
     anthropic.calls(
-      ...asked.map(([name, input], n): [string, string, unknown] => [`c${n}`, name, input]),
+      ...requested.map(([name, input], n): [string, string, unknown] => [`c${n}`, name, input]),
     ),
   )
 
@@ -54,8 +54,10 @@ const read: AgentTool = { name: 'read', run: () => 'Shelf nine holds the amber f
 
 /** Runs one turn; returns the last tool result of its last request, if there is one. */
 async function runTurn(engine: AgentEngine, content: string, sessionLabel = 's', tools = [read]) {
-  const asked = { role: 'user', content } as const
-  const run = engine.run(context({ model: 'small', currentMessage: asked, sessionLabel, tools }))
+  const requested = { role: 'user', content } as const
+  const run = engine.run(
+    context({ model: 'small', currentMessage: requested, sessionLabel, tools }),
+  )
   const result = await run.result
   expect(result).toMatchObject({ stopReason: 'end_turn', persisted: true })
   return result
@@ -198,8 +200,8 @@ test('the tool is in every request from the first call on, after the host’s to
   expect(new Set(offered).size).toBe(1)
   const { tools } = server.seen[0]?.body ?? {}
   expect(tools.map(({ name }: { name: string }) => name)).toEqual(['read', 'recall'])
-  const asked = context({ model: 'small', tools: [] })
-  const { toolTokens } = await engine.countTokens(asked)
+  const requested = context({ model: 'small', tools: [] })
+  const { toolTokens } = await engine.countTokens(requested)
   expect(toolTokens).toBeGreaterThan(0)
   const { rows } = await engine.ledger.query('SELECT DISTINCT tools_available AS t FROM turns')
   expect(rows).toContainEqual({ t: '["read","recall"]' })
@@ -212,10 +214,10 @@ test('without the option there is no such tool, and one of that name is the host
   const { toolCalls } = await runTurn(engine, 'hi', 's', [mine])
   expect(toolCalls).toMatchObject([{ result: 'mine' }])
   const with_ = open()
-  const asked = context({ model: 'small', tools: [read, mine] })
+  const requested = context({ model: 'small', tools: [read, mine] })
   const wrong = { code: 'invalid_tool', field: 'tools[1].name' }
-  expect(() => with_.run(asked)).toThrow(expect.objectContaining(wrong))
-  expect(await refusal(with_.countTokens(asked))).toEqual(wrong)
+  expect(() => with_.run(requested)).toThrow(expect.objectContaining(wrong))
+  expect(await refusal(with_.countTokens(requested))).toEqual(wrong)
 })
 
 test('an engine without a ledger refuses the option', () => {

@@ -17,7 +17,7 @@ interface Phase {
   run: AgentRun
   late: () => unknown
   /** The maximum number of requests in the end. */
-  asked: { count: () => number; times: number }
+  requested: { count: () => number; times: number }
   attempts?: object[]
 }
 
@@ -58,7 +58,7 @@ const phases: Record<string, (file: string) => Promise<Phase>> = {
     const late = () => {
       for (const socket of sockets) socket.end('HTTP/1.1 200 OK\r\n\r\n')
     }
-    return { engine, run, late, asked: { count: () => sockets.length, times: 1 } }
+    return { engine, run, late, requested: { count: () => sockets.length, times: 1 } }
   },
 
   async 'first token'(file) {
@@ -74,7 +74,12 @@ const phases: Record<string, (file: string) => Promise<Phase>> = {
     const engine = at(server.url, file)
     const run = engine.run(context())
     await begun.wait
-    return { engine, run, late: more.open, asked: { count: () => server.seen.length, times: 1 } }
+    return {
+      engine,
+      run,
+      late: more.open,
+      requested: { count: () => server.seen.length, times: 1 },
+    }
   },
 
   async tool(file) {
@@ -93,7 +98,12 @@ const phases: Record<string, (file: string) => Promise<Phase>> = {
     const engine = at(server.url, file)
     const run = engine.run(context({ tools: [deaf] }))
     await begun.wait
-    return { engine, run, late: more.open, asked: { count: () => server.seen.length, times: 1 } }
+    return {
+      engine,
+      run,
+      late: more.open,
+      requested: { count: () => server.seen.length, times: 1 },
+    }
   },
 
   async backoff(file) {
@@ -116,12 +126,12 @@ const phases: Record<string, (file: string) => Promise<Phase>> = {
     } as const
     expect((await engine.run(context(other)).result).stopReason).toBe('end_turn')
     const attempts = [{ ok: false, status: 529 }]
-    return { engine, run, late: () => {}, asked: { count: () => times, times: 1 }, attempts }
+    return { engine, run, late: () => {}, requested: { count: () => times, times: 1 }, attempts }
   },
 
   async compaction(file) {
     const long = (what: string) => `${what} ${'lorem ipsum '.repeat(140)}`
-    const provider = scriptedProvider(['1', '2', '3', '4', '5', 'never asked'])
+    const provider = scriptedProvider(['1', '2', '3', '4', '5', 'never requested'])
     const small = scriptedProvider([{ gate: 'late', text: '## Goal\nToo late.' }])
     const [model] = models
     const engine = closing(
@@ -146,8 +156,8 @@ const phases: Record<string, (file: string) => Promise<Phase>> = {
       },
     })
     await begun.wait
-    const asked = { count: () => provider.requests.length, times: 5 }
-    return { engine, run, late: () => small.open('late'), asked }
+    const requested = { count: () => provider.requests.length, times: 5 }
+    return { engine, run, late: () => small.open('late'), requested }
   },
 }
 
@@ -174,7 +184,7 @@ test.each(Object.keys(phases))(
     const { file } = folder()
     const phase = phases[name]
     if (phase === undefined) throw new Error('no such phase')
-    const { engine, run, late, asked, attempts } = await phase(file)
+    const { engine, run, late, requested, attempts } = await phase(file)
     run.abort()
     const result = await run.result
     expect(result).toMatchObject({ stopReason: 'aborted', persisted: true })
@@ -203,7 +213,7 @@ test.each(Object.keys(phases))(
     const next = closing(new AgentEngine({ ledger: { path: file } }))
     expect(await written(next)).toEqual(before)
     expect(await next.recover()).toEqual([])
-    expect(asked.count()).toBe(asked.times)
+    expect(requested.count()).toBe(requested.times)
     if (sqlite3) expectSound(file)
   },
 )

@@ -108,12 +108,12 @@ test('a summary of a run passes its hook, is an attempt of the run, and is paid 
   const onRequest = ({ purpose, attempt, model, runId }: OutgoingRequest) => {
     seen.push(`${purpose} ${attempt} ${model} ${runId}`)
   }
-  const asked = context({
+  const requested = context({
     currentMessage: { role: 'user', content: long(6) },
     runId: 'the-run',
     onRequest,
   })
-  const result = await engine.run(asked).result
+  const result = await engine.run(requested).result
   expect(seen).toEqual(['summary 1 tiny the-run', 'run 2 test-model the-run'])
   expect(purposes(result.attempts)).toEqual(['summary ok', 'run ok'])
   const [summary, own] = result.attempts
@@ -306,10 +306,10 @@ test('a key that is refused for a count cools down, and close ends a count', asy
   })
   await engine.resetProfile('p1')
   server.use(() => {})
-  const asked = server.seen.length
+  const requested = server.seen.length
   const counting = engine.countTokens(context(), { exact: true })
   counting.catch(() => {})
-  await expect.poll(() => server.seen.length).toBe(asked + 1)
+  await expect.poll(() => server.seen.length).toBe(requested + 1)
   await engine.close()
   await expect(counting).rejects.toMatchObject({ code: 'engine_closed' })
 })

@@ -45,7 +45,7 @@ const schema = {
 }
 
 /** Every request option, in forms that both APIs have. */
-const asked = {
+const requested = {
   tools: [echo],
   toolChoice: { name: 'echo' },
   parallelToolCalls: false,
@@ -60,7 +60,7 @@ const asked = {
 
 describe('options', () => {
   test('are in the body of Anthropic Messages', async () => {
-    const { warnings } = await run(asked)
+    const { warnings } = await run(requested)
     expect(bodies()).toEqual([
       {
         model: 'test-model',
@@ -84,7 +84,7 @@ describe('options', () => {
 
   test('are in the body of Chat Completions', async () => {
     server.use(sse(chat.answer('ok')))
-    const { warnings } = await run(asked, {}, CHAT)
+    const { warnings } = await run(requested, {}, CHAT)
     expect(bodies()).toEqual([
       {
         model: 'test-model',

@@ -229,7 +229,7 @@ test('tool_use: at the iteration cap the pending call is closed without another 
   const { engine, provider } = scripted([
     { toolCalls: [{ id: 'a', name: 'add', arguments: { a: 1, b: 1 } }], usage },
     { toolCalls: [{ id: 'b', name: 'add', arguments: { a: 2, b: 2 } }], usage },
-    'never asked',
+    'never requested',
   ])
   const since = Date.now()
   const run = engine.run(context({ tools: [add], maxIterations: 2 }))
@@ -301,7 +301,7 @@ test('timeout: the result has the partial text, and the error is retryable', asy
     stopReason: 'timeout',
     error: {
       kind: 'timeout',
-      message: 'the run reached `timeoutMs`; raise it, or ask for less',
+      message: 'the run reached `timeoutMs`; raise it, or request less',
       retryable: true,
       detail: { kind: 'timeout', code: 'run_timeout' },
     },

@@ -62,11 +62,11 @@ test.skipIf(!canPreload)(
   'hours of turns with faults: none lost, duplicated or wrong, and the memory is constant (cc, Linux)',
   { timeout: (minutes / RATE) * 60_000 * 3 + 120_000 },
   async () => {
-    let asked = 0
+    let requested = 0
     let failed = 0
     const server = await serving((response, seen) => {
       server.seen.length = 0
-      const fault = ++asked % 20 === 7 ? faults[failed++ % faults.length] : undefined
+      const fault = ++requested % 20 === 7 ? faults[failed++ % faults.length] : undefined
       return (fault ?? answer(seen))(response, seen)
     })
     const child = killable('node/soak.mjs', [folder().file, server.url, String(minutes)], {
@@ -79,7 +79,9 @@ test.skipIf(!canPreload)(
     afterwards(() => child.kill())
     expect(await child.ended).toBe(null)
     const report = JSON.parse(child.lines.at(-1) ?? 'null')
-    console.log(`${minutes} minutes, ${asked} requests, ${failed} faults: ${child.lines.at(-1)}`)
+    console.log(
+      `${minutes} minutes, ${requested} requests, ${failed} faults: ${child.lines.at(-1)}`,
+    )
     expect(report.wrong).toEqual([])
     expect(report.turns).toBeGreaterThan(minutes * 5)
     expect(failed).toBeGreaterThan(minutes / 4)

@@ -37,7 +37,7 @@ describe('a key from a function', () => {
       Array(3).fill('end_turn'),
     )
     expect(requests).toEqual([{ profileId: 'p', refused: false }])
-    expect(it.asked).toEqual(Array(3).fill('m1/fn'))
+    expect(it.requested).toEqual(Array(3).fill('m1/fn'))
     expect(it.server.seen[0]?.headers['x-api-key']).toBe(key('fn'))
     await engine.run(context({ model: 'o1', provider: 'other', sessionLabel: 's4' })).result
     expect(it.server.seen.at(-1)?.headers.authorization).toBe(`Bearer ${key('tok')}`)
@@ -64,13 +64,13 @@ describe('a key from a function', () => {
     it.answers((_, name) => (name === 'one' ? failWith(401) : replyWith('ok')))
     const result = await engine.run(userTurn()).result
     expect(result.stopReason).toBe('end_turn')
-    expect(it.asked).toEqual(['m1/one', 'm1/one', 'm1/two'])
+    expect(it.requested).toEqual(['m1/one', 'm1/one', 'm1/two'])
     expect(requests).toEqual([false, true])
     // A key that is refused right after it was returned cools the profile.
     it.answers(() => failWith(401))
     const refused = await engine.run(userTurn()).result
     expect(refused.error?.kind).toBe('auth_failure')
-    expect(it.asked.slice(3)).toEqual(['m1/two', 'm1/none'])
+    expect(it.requested.slice(3)).toEqual(['m1/two', 'm1/none'])
     expect(requests).toEqual([false, true, true])
   })
 
@@ -88,7 +88,7 @@ describe('a key from a function', () => {
     const ended = engineWith([{ ...profile, id: 'ended', key: key('old'), expiresAt: Date.now() }])
     await ended.run(userTurn()).result
     await ended.run(userTurn()).result
-    expect(it.asked).toEqual(['m1/old', 'm1/new1', 'm1/new1'])
+    expect(it.requested).toEqual(['m1/old', 'm1/new1', 'm1/new1'])
     expect(requests).toEqual([{ profileId: 'ended', refused: false }])
     expect(it.server.seen.map(({ headers }) => headers.authorization)).toEqual([
       `Bearer ${key('old')}`,
@@ -109,13 +109,13 @@ describe('a key from a function', () => {
     ['gives a number', () => 7],
     ['gives two words', () => 'two words'],
     ['gives an end that is no time', () => ({ key: key('x'), expiresAt: 'soon' })],
-  ])('that %s is an auth failure: the next profile is asked', async (_, get) => {
+  ])('that %s is an auth failure: the next profile is used', async (_, get) => {
     const engine = engineWith([
       { id: 'a', provider: 'test', key: get as () => string },
       { id: 'b', provider: 'test', key: key('b') },
     ])
     expect((await engine.run(userTurn()).result).stopReason).toBe('end_turn')
-    expect(it.asked).toEqual(['m1/b'])
+    expect(it.requested).toEqual(['m1/b'])
     const alone = engineWith([{ id: 'a', provider: 'test', key: get as () => string }])
     const result = await alone.run(userTurn()).result
     expect(result.error).toMatchObject({ kind: 'auth_failure', detail: { code: 'key_callback' } })
@@ -139,16 +139,16 @@ describe('a key from a function', () => {
   })
 
   test('an aborted run does not wait for it', async () => {
-    let asked = () => {}
+    let requested = () => {}
     const waiting = new Promise<void>((resolve) => {
-      asked = resolve
+      requested = resolve
     })
     const engine = engineWith([
       {
         id: 'p',
         provider: 'test',
         key: () => {
-          asked()
+          requested()
           return new Promise<string>(() => {})
         },
       },
@@ -158,7 +158,7 @@ describe('a key from a function', () => {
     run.abort()
     expect((await run.result).stopReason).toBe('aborted')
     await engine.close()
-    expect(it.asked).toEqual([])
+    expect(it.requested).toEqual([])
   })
 
   test.each<[object, string]>([
@@ -169,7 +169,7 @@ describe('a key from a function', () => {
     [{ type: 'oauth', key: () => 'x', refresh: () => 'x' }, 'key'],
     [{ key: 'x', expiresAt: 5 }, 'expiresAt'],
     [{ key: 'x', hosted: true }, 'hosted'],
-  ])('what is wrong is refused at once: %o', (profile, field) => {
+  ])('a wrong value is refused immediately: %o', (profile, field) => {
     const profiles = [{ id: 'p', provider: 'test', ...profile }] as Profiles
     expect(() => engineWith(profiles)).toThrow(
       expect.objectContaining({ code: 'invalid_options', field: `authProfiles[0].${field}` }),
@@ -194,11 +194,11 @@ describe('the state of profiles', () => {
       { model: null, reason: 'billing' },
     ])
     await second.run(userTurn('new')).result
-    expect(it.asked).toEqual(['m1/a', 'm1/b', 'm1/b'])
+    expect(it.requested).toEqual(['m1/a', 'm1/b', 'm1/b'])
     await second.resetProfile('a')
     it.answers(() => replyWith('ok'))
     await second.run(userTurn('newer')).result
-    expect(it.asked.at(-1)).toBe('m1/a')
+    expect(it.requested.at(-1)).toBe('m1/a')
     const { rows } = await second.ledger.query(
       'SELECT * FROM auth_profile_usage WHERE profile_id = ?',
       ['a'],
@@ -212,21 +212,21 @@ describe('the state of profiles', () => {
     const ledger = { path: file }
     const first = it.engine({ ledger })
     for (const label of ['s1', 's2']) await first.run(userTurn(label)).result
-    expect(it.asked).toEqual(['m1/a', 'm1/b'])
+    expect(it.requested).toEqual(['m1/a', 'm1/b'])
     await first.close()
     // By the order alone it would be the least recently used profile.
     const second = it.engine({ ledger, compaction: { strategies: ['hard_clear'] } })
     const { turnId } = await second.run(userTurn('s2')).result
-    expect(it.asked.at(-1)).toBe('m1/b')
+    expect(it.requested.at(-1)).toBe('m1/b')
     const fork = await second.ledger.fork(turnId)
     await second.run(userTurn(fork.label)).result
-    expect(it.asked.at(-1)).toBe('m1/b')
+    expect(it.requested.at(-1)).toBe('m1/b')
     // After a compaction the profile is chosen again.
     expect(await second.compact('s2')).not.toBeNull()
     await second.close()
     const third = it.engine({ ledger })
     await third.run(userTurn('s2')).result
-    expect(it.asked.at(-1)).toBe('m1/a')
+    expect(it.requested.at(-1)).toBe('m1/a')
   })
 
   test('is shared by two processes: a profile that one was refused with, the other does not use', async () => {
@@ -244,7 +244,7 @@ describe('the state of profiles', () => {
     await right.ended
     expect(left.lines).toContain('left: a false, b true end_turn')
     expect(right.lines).toContain('right: b true end_turn')
-    expect(it.asked).toEqual(['m1/a', 'm1/b', 'm1/b'])
+    expect(it.requested).toEqual(['m1/a', 'm1/b', 'm1/b'])
   })
 
   test('windows follow the options: the ladder, and the first of billing', async () => {

@@ -42,7 +42,7 @@ const ways: Record<string, Way> = {
     times: 3,
     models: ['m1', 'm2'],
   },
-  '503 that says overloaded': {
+  '503 with the text overloaded': {
     reason: 'overloaded',
     handler: failWith(503, 'The server is overloaded', soon),
     times: 3,
@@ -107,7 +107,7 @@ describe.each([[['a', 'b']], [['a', 'b', 'c']]])('of the profiles %j', (profiles
     it.answers(() => way.handler)
     const result = await start().run(userTurn('s')).result
     const order = orderOf(way, profiles)
-    expect(it.asked).toEqual(order)
+    expect(it.requested).toEqual(order)
     expect(result).toMatchObject({ stopReason: 'error', error: { detail: { kind: way.reason } } })
     const attempts = result.attempts.map(({ model, profileId, reason }) => [
       `${model}/${profileId}`,
@@ -120,12 +120,12 @@ describe.each([[['a', 'b']], [['a', 'b', 'c']]])('of the profiles %j', (profiles
     const order = orderOf(way, profiles)
     // The answer follows one failure, two, …: the requests before it are always the same.
     for (let failures = 1; failures < order.length; failures++) {
-      it.asked.length = 0
+      it.requested.length = 0
       let left = failures
       it.answers(() => (left-- > 0 ? way.handler : replyWith('ok')))
       const run = start().run(userTurn('s'))
       const events = await readAll(run)
-      expect([failures, textOf(events), ...it.asked]).toEqual([
+      expect([failures, textOf(events), ...it.requested]).toEqual([
         failures,
         'ok',
         ...order.slice(0, failures + 1),
@@ -151,11 +151,11 @@ describe.each([[['a', 'b']], [['a', 'b', 'c']]])('of the profiles %j', (profiles
       await engine.close()
       const next = start(file)
       expect(await failures(next)).toEqual(before)
-      it.asked.length = 0
+      it.requested.length = 0
       const again = await next.run(userTurn('other')).result
       expect(again.stopReason).toBe('error')
       // A profile in cooldown gets no request, and no window has moved.
-      if (cooled.length > 0) expect(it.asked).toEqual([])
+      if (cooled.length > 0) expect(it.requested).toEqual([])
       expect((await failures(next)).map(({ windows }) => windows)).toEqual(
         before.map(({ windows }) => windows),
       )

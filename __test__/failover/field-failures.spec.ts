@@ -75,7 +75,7 @@ describe('a text that resembles an error', () => {
       { ok: true, model: 'm1' },
     ])
     healthy(await engine.profiles())
-    expect(it.asked).toEqual(['m1/a', 'o1/o', 'm1/a'])
+    expect(it.requested).toEqual(['m1/a', 'o1/o', 'm1/a'])
   })
 
   test('in a tool result, or a tool’s error, is passed to the model (#13467)', async () => {
@@ -96,7 +96,7 @@ describe('a text that resembles an error', () => {
     const { result, engine } = await runOnce({ tools, fallbacks: ['m2', 'm3'] })
     expect(result).toMatchObject({ stopReason: 'end_turn', attempts: [{ ok: true }, { ok: true }] })
     expect(result.toolCalls.map((call) => call.status)).toEqual(['completed', 'failed'])
-    expect(it.asked).toEqual(['m1/a', 'm1/a'])
+    expect(it.requested).toEqual(['m1/a', 'm1/a'])
     healthy(await engine.profiles())
   })
 
@@ -105,7 +105,7 @@ describe('a text that resembles an error', () => {
     const currentMessage = { role: 'user', content: ALARM } as const
     const { result, engine } = await runOnce({ currentMessage, fallbacks: ['m2'] })
     expect(result.error).toMatchObject({ kind: 'model_error', detail: { kind: 'format' } })
-    expect(it.asked).toEqual(['m1/a'])
+    expect(it.requested).toEqual(['m1/a'])
     healthy(await engine.profiles())
   })
 })
@@ -152,7 +152,7 @@ describe('a text with a size that is no overflow', () => {
     const result = await engine.run(contextOfM1()).result
     expect(result.error?.detail.kind).toBe(kind)
     expect(result.compaction).toBeUndefined()
-    expect(it.asked).toHaveLength(5)
+    expect(it.requested).toHaveLength(5)
     const { rows } = await engine.ledger.query('SELECT count(*) AS n FROM compactions')
     expect(rows).toEqual([{ n: 0 }])
   })
@@ -165,7 +165,7 @@ describe('a rate limit', () => {
     const { engine, result } = await runOnce({}, {})
     expect(result.error).toMatchObject({ kind: 'rate_limit', retryable: true })
     expect(result.error?.detail.retryAfterMs).toBeGreaterThan(HOUR / 2)
-    expect(it.asked).toEqual(['m1/a', 'm1/b'])
+    expect(it.requested).toEqual(['m1/a', 'm1/b'])
     for (const { windows } of await engine.profiles()) {
       if (windows.length === 0) continue
       expect(windows).toMatchObject([{ model: 'm1', reason: 'rate_limit' }])
@@ -173,7 +173,7 @@ describe('a rate limit', () => {
     }
     // The next run sends no request.
     expect((await engine.run(contextOfM1({ sessionLabel: 'next' })).result).attempts).toEqual([])
-    expect(it.asked).toHaveLength(2)
+    expect(it.requested).toHaveLength(2)
   })
 
   test('of all profiles is waited for if it is short, and leads to the next model if it is long', async () => {
@@ -182,28 +182,28 @@ describe('a rate limit', () => {
     it.answers(() => (limited++ < 2 ? short : replyWith('first')))
     const waited = await runOnce({ fallbacks: ['m2'] })
     expect(textOf(waited.events)).toBe('first')
-    expect(it.asked.every((line) => line.startsWith('m1'))).toBe(true)
-    it.asked.length = 0
+    expect(it.requested.every((line) => line.startsWith('m1'))).toBe(true)
+    it.requested.length = 0
     const long = failWith(429, 'slow', { 'retry-after': '3600' })
     it.answers((model) => (model === 'm1' ? long : replyWith('second')))
     const gone = await runOnce({ fallbacks: ['m2'], sessionLabel: 'other' })
     expect(textOf(gone.events)).toBe('second')
-    expect(it.asked).toEqual(['m1/a', 'm1/b', 'm2/a'])
+    expect(it.requested).toEqual(['m1/a', 'm1/b', 'm2/a'])
     // All are in cooldown before the first call: the next model immediately.
-    it.asked.length = 0
+    it.requested.length = 0
     const run = gone.engine.run(contextOfM1({ fallbacks: ['m2'], sessionLabel: 'third' }))
     expect(textOf(await readAll(run))).toBe('second')
-    expect(it.asked).toEqual([expect.stringMatching(/^m2\//)])
+    expect(it.requested).toEqual([expect.stringMatching(/^m2\//)])
   })
 
   test('that is repeated in its window does not extend it', async () => {
     const engine = it.engine({}, ['a'])
     const held = [gate(), gate()]
-    const asked = [gate(), gate()]
+    const requested = [gate(), gate()]
     let requests = 0
     it.answers(() => async (response, seen) => {
       const n = requests++
-      asked[n]?.open()
+      requested[n]?.open()
       await held[n]?.wait
       return failWith(
         429,
@@ -214,9 +214,9 @@ describe('a rate limit', () => {
     const windows = async () => (await engine.profiles()).find(({ id }) => id === 'a')?.windows
     // Both are under way before the first is refused.
     const first = engine.run(contextOfM1({ sessionLabel: 's1' }))
-    await asked[0]?.wait
+    await requested[0]?.wait
     const second = engine.run(contextOfM1({ sessionLabel: 's2' }))
-    await asked[1]?.wait
+    await requested[1]?.wait
     held[0]?.open()
     expect((await first.result).error?.kind).toBe('rate_limit')
     const before = await windows()
@@ -282,7 +282,7 @@ test('a timeout falls back, and a late answer of the primary causes no second re
     { from: { model: 'm1' }, to: { model: 'o1' }, reason: 'timeout' },
   ])
   expect(events.filter(({ type }) => type === 'stream_end')).toHaveLength(1)
-  expect(it.asked).toEqual(['m1/a', 'm1/a', 'm1/a', 'o1/o'])
+  expect(it.requested).toEqual(['m1/a', 'm1/a', 'm1/a', 'o1/o'])
   // Another run through the same engine and ledger follows any effect of the late answer.
   it.answers(() => chatReplyWith('next'))
   await engine.run(contextOfM1({ provider: 'other', model: 'o1' })).result

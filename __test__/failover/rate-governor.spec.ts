@@ -39,7 +39,7 @@ const until = (engine: AgentEngine, waiting: number, inFlight: number) =>
 
 /**
  * One call that learns the limits, eleven that take most of what there is (a full bucket would lose what it gains while this
- * process is too busy to read), then 64 at once over 16 sessions.
+ * process is too busy to read), then 64 in parallel over 16 sessions.
  */
 async function crowd(rateGovernor: boolean) {
   const it = await bucket(16, 800)

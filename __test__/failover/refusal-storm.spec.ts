@@ -25,13 +25,13 @@ interface Storm {
 
 /** A server in a storm; the number of requests of each run. */
 async function storm({ stormMs, size, rate, hint, limits }: Storm) {
-  const asked = new Map<string, number>()
+  const requested = new Map<string, number>()
   let began: number | undefined
   let level = size
   let at = performance.now()
   const server = await serving((response, { body }) => {
     const run = String(body.messages.at(-1).content)
-    asked.set(run, (asked.get(run) ?? 0) + 1)
+    requested.set(run, (requested.get(run) ?? 0) + 1)
     const now = performance.now()
     level = Math.min(size, level + ((now - at) * rate) / 1_000)
     at = now
@@ -47,7 +47,7 @@ async function storm({ stormMs, size, rate, hint, limits }: Storm) {
     response.writeHead(200, { 'content-type': 'text/event-stream', ...limits(level) })
     response.end(chat.answer('ok'))
   })
-  return { server, asked }
+  return { server, requested }
 }
 
 const seconds = (waitMs: number) => ({ 'retry-after': String(Math.ceil(waitMs / 1_000)) })
@@ -81,7 +81,7 @@ const STORMS: [name: string, storm: Storm][] = [
 test.each(STORMS)(
   'a thousand runs in a storm of refusals %s are all answered, with few requests each',
   async (name, of) => {
-    const { server, asked } = await storm(of)
+    const { server, requested } = await storm(of)
     const engine = closing(
       new AgentEngine({
         providers: { test: { api: 'openai-chat', baseUrl: server.url } },
@@ -99,7 +99,7 @@ test.each(STORMS)(
       ),
     )
     const results = await Promise.all(runs.map((run) => run.result))
-    const counts = [...asked.values()]
+    const counts = [...requested.values()]
     const most = Math.max(...counts)
     const ends = new Map<string, number>()
     for (const result of results) {
@@ -109,7 +109,7 @@ test.each(STORMS)(
     const summary = [...ends].map(([end, count]) => `${count} ${end}`)
     console.log(`${name}: ${server.seen.length} requests, at most ${most} a run; ${summary}`)
     expect(results.filter((result) => result.stopReason !== 'end_turn')).toEqual([])
-    expect(asked.size).toBe(RUNS)
+    expect(requested.size).toBe(RUNS)
     expect(most).toBeLessThanOrEqual(MOST)
   },
   600_000,

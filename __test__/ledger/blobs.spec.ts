@@ -81,8 +81,8 @@ describe('values over 64 KiB', () => {
       if (at === 0) continue
       expect(bare(messages.slice(0, sent[at - 1]?.length))).toEqual(bare(sent[at - 1] ?? []))
     }
-    const [asked, , answered] = bare(sent[4] ?? []) as { content: any[] }[]
-    expect(asked?.content.map((it) => it.text ?? it.source.data)).toEqual([
+    const [requested, , answered] = bare(sent[4] ?? []) as { content: any[] }[]
+    expect(requested?.content.map((it) => it.text ?? it.source.data)).toEqual([
       'read this',
       page,
       image.data,

@@ -331,10 +331,13 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
       'total_tokens is the sum of the four',
       `UPDATE turns SET output_tokens = output_tokens + 1 WHERE id = ${one}`,
     ],
-    ['what has ended says when and why', `UPDATE turns SET stop_reason = NULL WHERE id = ${one}`],
+    [
+      'an ended turn has its time and reason',
+      `UPDATE turns SET stop_reason = NULL WHERE id = ${one}`,
+    ],
     ['what has not ended is an open turn, and no other', 'DELETE FROM open_turns'],
     [
-      'a failed turn says how, and no other',
+      'a failed turn has its error, and no other',
       "UPDATE turns SET error_kind = NULL WHERE status = 'failed'",
     ],
     [
@@ -354,7 +357,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
       `UPDATE tool_calls SET status = 'running' WHERE ${last('tool_calls', "status = 'completed'")}`,
     ],
     [
-      'a call that failed says why, and no other',
+      'a failed call has its error, and no other',
       "UPDATE tool_calls SET error = NULL WHERE status = 'failed'",
     ],
     [

@@ -102,10 +102,10 @@ test('a run waits for the process that runs its session, and no longer than its 
   await first.line('waiting')
   const { engine } = scriptedEngine(['second', 'third'], { ledger: { path: file } })
   closing(engine)
-  const asked = { sessionLabel: 'shared' }
-  const late = await engine.run(context({ ...asked, timeoutMs: 200 })).result
+  const requested = { sessionLabel: 'shared' }
+  const late = await engine.run(context({ ...requested, timeoutMs: 200 })).result
   expect(late).toMatchObject({ stopReason: 'timeout', messages: [{ role: 'user' }] })
-  const waits = engine.run(context(asked))
+  const waits = engine.run(context(requested))
   first.process.stdin?.write('go on\n')
   await first.ended
   const [done] = results(first)

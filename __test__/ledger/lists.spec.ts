@@ -24,7 +24,7 @@ async function runTurn(engine: AgentEngine, content: string, changes: object = {
 }
 
 /** `role: text` of every message of the last request. */
-function asked(provider: ScriptedProvider): string[] {
+function requested(provider: ScriptedProvider): string[] {
   const request = provider.requests.at(-1)
   return (request?.messages as { role: string; blocks: any[] }[]).map(
     ({ role, blocks }) =>
@@ -267,7 +267,7 @@ describe('names of sessions', () => {
     expect(results.map(({ stopReason, persisted }) => [stopReason, persisted])).toEqual(
       runs.map(() => ['end_turn', true]),
     )
-    expect(asked(provider)).toEqual([
+    expect(requested(provider)).toEqual([
       'user: zero',
       'assistant: 0',
       'user: one',
@@ -372,7 +372,7 @@ describe('names of sessions', () => {
     const session = await ledger.fork(result.turnId, { atToolCall: first?.callId ?? '' })
     expect(session.label).toMatch(/^fork-/)
     await runTurn(engine, 'another way', { tools: [look], sessionLabel: session.label })
-    expect(asked(provider)).toEqual([
+    expect(requested(provider)).toEqual([
       'user: hi',
       'assistant: hello',
       'user: look',

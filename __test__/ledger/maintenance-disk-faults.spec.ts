@@ -221,8 +221,8 @@ test('a clock that was set back by years: threads, histories, copies and checks 
     content.slice(0, 6),
   )
   expect(contents).toEqual(['hi', 'xxxxxx', 'hi', 'second', 'hi', 'third', 'hi', 'fourth'])
-  const asked = JSON.stringify(provider.requests[1])
-  expect(asked.indexOf('second')).toBeLessThan(asked.indexOf('third'))
+  const requested = JSON.stringify(provider.requests[1])
+  expect(requested.indexOf('second')).toBeLessThan(requested.indexOf('third'))
   expect(await back.ledger.verify()).toMatchObject({ ok: true, problems: [] })
   await back.ledger.export(join(path, 'again.jsonl'))
   await back.close()

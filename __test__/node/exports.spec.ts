@@ -55,28 +55,25 @@ test.each([
   ['linux', 'x64', '@nexus/agent-engine-linux-x64-'],
   ['darwin', 'arm64', '@nexus/agent-engine-darwin-arm64'],
   ['win32', 'x64', '@nexus/agent-engine-win32-x64-msvc'],
-])(
-  'without the package of %s %s the error names it and says what to do',
-  (platform, arch, name) => {
-    const folder = mkdtempSync(join(tmpdir(), 'agent-engine-alone-'))
-    try {
-      for (const part of ['index.js', 'package.json']) {
-        cpSync(join(root, part), join(folder, part), { recursive: true })
-      }
-      const script = `
+])('without the package of %s %s the error names it and a remedy', (platform, arch, name) => {
+  const folder = mkdtempSync(join(tmpdir(), 'agent-engine-alone-'))
+  try {
+    for (const part of ['index.js', 'package.json']) {
+      cpSync(join(root, part), join(folder, part), { recursive: true })
+    }
+    const script = `
       Object.defineProperty(process, 'platform', { value: '${platform}' })
       Object.defineProperty(process, 'arch', { value: '${arch}' })
       try { require(${JSON.stringify(join(folder, 'index.js'))}) } catch (error) {
         console.log(JSON.stringify([error.name, error.code, error.message, error.cause !== undefined]))
       }`
-      const out = execFileSync(process.execPath, ['-e', script], { encoding: 'utf8' })
-      const [kind, code, message, caused] = JSON.parse(out)
-      expect([kind, code, caused]).toEqual(['AgentEngineError', 'addon_not_loaded', true])
-      expect(message).toContain(`\`${name}`)
-      expect(message).toContain('npm install --include=optional')
-      expect(message).not.toMatch(/wasm/)
-    } finally {
-      rmSync(folder, { recursive: true, force: true })
-    }
-  },
-)
+    const out = execFileSync(process.execPath, ['-e', script], { encoding: 'utf8' })
+    const [kind, code, message, caused] = JSON.parse(out)
+    expect([kind, code, caused]).toEqual(['AgentEngineError', 'addon_not_loaded', true])
+    expect(message).toContain(`\`${name}`)
+    expect(message).toContain('npm install --include=optional')
+    expect(message).not.toMatch(/wasm/)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+})

@@ -32,8 +32,8 @@ interface Packed {
 
 /** npm itself, run by this Node.js: nothing of the developer's PATH is needed. */
 function npmScript(): string {
-  const asked = process.env.npm_execpath
-  if (asked?.endsWith('npm-cli.js')) return asked
+  const requested = process.env.npm_execpath
+  if (requested?.endsWith('npm-cli.js')) return requested
   const finder = process.platform === 'win32' ? 'where' : 'which'
   const npm = execFileSync(finder, ['npm'], { encoding: 'utf8' }).split(/\r?\n/)[0] ?? ''
   const beside = join(dirname(npm), 'node_modules', 'npm', 'bin', 'npm-cli.js')

@@ -73,8 +73,8 @@ describe('the request', () => {
       options,
     )
     await runOnce({ thinkingConfig: { effort: 'low' } }, options)
-    const asked = server.seen.map(({ body }) => [body.reasoning_effort, body.temperature])
-    expect(asked).toEqual([
+    const sent = server.seen.map(({ body }) => [body.reasoning_effort, body.temperature])
+    expect(sent).toEqual([
       ['low', undefined],
       [undefined, undefined],
     ])
@@ -155,7 +155,7 @@ describe('the answer', () => {
   test.each([
     ['a content filter', [chat.text('par'), chat.finish('content_filter')], 'par'],
     ['a refusal', [chat.delta({ refusal: 'I cannot.' }), chat.finish('stop')], 'I cannot.'],
-  ])('that ends with %s is an error whose text is kept', async (_, parts, content) => {
+  ])('that ends with %s is an error whose text is in the result', async (_, parts, content) => {
     server.use(sse(...parts, chat.usage(1, 1), chat.done()))
     const { result } = await runOnce()
     expect(result).toMatchObject({
@@ -211,9 +211,9 @@ describe('the answer', () => {
     expect(result.toolCalls.map(({ params }) => params)).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }])
     const messages: { role: string; tool_call_id?: string; tool_calls?: { id: string }[] }[] =
       server.seen[1]?.body.messages
-    const asked = messages.flatMap(({ tool_calls }) => tool_calls?.map(({ id }) => id) ?? [])
-    expect(new Set(asked).size).toBe(3)
-    expect(messages.flatMap(({ tool_call_id }) => tool_call_id ?? [])).toEqual(asked)
+    const callIds = messages.flatMap(({ tool_calls }) => tool_calls?.map(({ id }) => id) ?? [])
+    expect(new Set(callIds).size).toBe(3)
+    expect(messages.flatMap(({ tool_call_id }) => tool_call_id ?? [])).toEqual(callIds)
   })
 })
 

@@ -229,8 +229,8 @@ describe('reasoning is sent back unchanged', () => {
     )
     await runOnce({ flavor: 'deepseek' }, { tools: [echo] })
     const messages: { role: string; reasoning_content?: string }[] = server.seen[2]?.body.messages
-    const asked = messages.filter(({ role }) => role === 'assistant')
-    expect(asked.map(({ reasoning_content }) => reasoning_content)).toEqual(['Hm', ''])
+    const requested = messages.filter(({ role }) => role === 'assistant')
+    expect(requested.map(({ reasoning_content }) => reasoning_content)).toEqual(['Hm', ''])
   })
 
   test('to OpenRouter with every signature and encrypted part', async () => {

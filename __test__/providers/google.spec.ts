@@ -170,7 +170,7 @@ describe('the answer', () => {
   test.each([
     ['one response', last('whole')],
     ['a list of chunks', [first, last('le')]],
-  ])('may be JSON, %s, although a stream was asked for', async (_, body) => {
+  ])('may be JSON, %s, although a stream was requested', async (_, body) => {
     server.use((response) => {
       const headers = { 'content-type': 'application/json; charset=UTF-8' }
       response.writeHead(200, headers).end(JSON.stringify(body))
@@ -200,7 +200,7 @@ describe('the answer', () => {
     ['a blocked prompt', google.blocked('SAFETY'), '', 'prompt_blocked:SAFETY'],
     ['a stop for safety', google.text('Well,') + google.finish('SAFETY'), 'Well,', 'SAFETY'],
   ])(
-    'that ends with %s is a refusal that is not asked for again',
+    'that ends with %s is a refusal that is not requested again',
     async (_, stream, text, code) => {
       server.use(sse(stream))
       const { events, result } = await runOnce()
@@ -221,7 +221,7 @@ describe('the answer', () => {
       google.parts(google.call('no', {})) + google.finish('UNEXPECTED_TOOL_CALL'),
     ],
     ['nothing', google.text('') + google.finish('STOP')],
-  ])('that is %s is asked for again, unseen', async (_, stream) => {
+  ])('that is %s is requested again, before anything is emitted', async (_, stream) => {
     server.use(sse(stream), sse(google.answer('better')))
     const { events, result } = await runOnce({ tools: [echoTool] })
     const types = ['stream_start', 'waiting', 'token', 'stream_end']
@@ -302,7 +302,7 @@ describe('an error', () => {
       'context_overflow',
     ],
     [404, 'NOT_FOUND', 'models/x is not found for API version v1beta', 'model_not_found'],
-  ])('%i %s is told by its words', async (code, word, message, kind) => {
+  ])('%i %s is classified by its text', async (code, word, message, kind) => {
     server.use(status(code, google.error(code, word, message)))
     const { result } = await runOnce()
     expect(result.error?.detail).toMatchObject({ kind, status: code })

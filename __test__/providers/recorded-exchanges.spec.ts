@@ -93,19 +93,19 @@ const DIFFERENT: Record<Folder, [name: string, field: string, why: string][]> = 
     [
       'vertexai-unary-success-empty-text-part-36d4bc',
       '*',
-      'a stop that said nothing is asked again, not taken for an answer (docs/rules/wire/google.md#finish-reasons)',
+      'a stop without content is requested again and is no answer (docs/rules/wire/google.md#finish-reasons)',
     ],
   ],
   bedrock: [
     [
       'grounds-the-answer-with-web-citations-6dc6ab',
       '*',
-      '`nova_grounding` is a tool of the provider: its block is kept whole and never run here',
+      '`nova_grounding` is a tool of the provider: its block is stored whole and never run here',
     ],
     [
       'streams-grounded-turns-3ea398',
       '*',
-      '`nova_grounding` is a tool of the provider: its block is kept whole and never run here',
+      '`nova_grounding` is a tool of the provider: its block is stored whole and never run here',
     ],
   ],
 }

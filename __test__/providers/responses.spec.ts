@@ -87,8 +87,8 @@ describe('the request', () => {
   test('requests encrypted reasoning of a reasoning model, and has no temperature', async () => {
     await runOnce({ model: 'thinker', temperature: 0.5, thinkingConfig: { effort: 'low' } })
     await runOnce({ thinkingConfig: { effort: 'low' } })
-    const asked = server.seen.map(({ body }) => [body.include, body.reasoning, body.temperature])
-    expect(asked).toEqual([
+    const sent = server.seen.map(({ body }) => [body.include, body.reasoning, body.temperature])
+    expect(sent).toEqual([
       [['reasoning.encrypted_content'], { effort: 'low', summary: 'auto' }, undefined],
       [undefined, undefined, undefined],
     ])
@@ -240,7 +240,7 @@ describe('the answer', () => {
       [],
       { kind: 'model_error', retryable: true, detail: { code: 'stream_truncated' } },
     ],
-  ])('that %s is an error whose text is kept', async (_, end, error) => {
+  ])('that %s is an error whose text is in the result', async (_, end, error) => {
     const message = responses.message('msg_1', '')
     server.use(
       sse(

@@ -335,7 +335,7 @@ describe('status codes', () => {
   })
 
   test.each([408, 409, 500, 502, 503, 504, 529])(
-    '%i is tried again, and the attempts are told',
+    '%i is tried again, and the attempts are in the result',
     async (code) => {
       server.use(status(code, body('api_error'), soon), status(code, 'nothing JSON', soon), answer)
       const { result, events } = await runOnce()
@@ -387,7 +387,7 @@ describe('status codes', () => {
   })
 
   test.each([429, 503, 529])(
-    '%i that asks for more than a minute ends as a rate limit with the wait told',
+    '%i that requests more than a minute ends as a rate limit with the wait',
     async (code) => {
       server.use(status(code, body('overloaded_error'), { 'retry-after': '120' }), answer)
       const { result } = await runOnce()
@@ -521,8 +521,8 @@ describe('events out of order', () => {
     const { result } = await runOnce({ tools: [tool] })
     expect(ran).toEqual([{ n: 1 }, { n: 2 }])
     expect(result.stopReason).toBe('end_turn')
-    const [, asked, answered] = server.seen[1]?.body.messages ?? []
-    const ids = asked.content.map(({ id }: { id: string }) => id)
+    const [, requested, answered] = server.seen[1]?.body.messages ?? []
+    const ids = requested.content.map(({ id }: { id: string }) => id)
     expect(new Set(ids).size).toBe(2)
     expect(answered.content.map((block: { tool_use_id: string }) => block.tool_use_id)).toEqual(ids)
     expect(JSON.stringify(answered.content[1])).toContain('"noted {\\"n\\":2}"')
@@ -544,8 +544,10 @@ describe('events out of order', () => {
       tools: [{ name: 'note', run: (params) => ran.push(params) }],
     })
     expect([ran, result.stopReason]).toEqual([[], 'end_turn'])
-    const [, asked, answered] = server.seen[1]?.body.messages ?? []
-    expect(asked.content).toEqual([{ type: 'tool_use', id: 'toolu_1', name: 'note', input: {} }])
+    const [, requested, answered] = server.seen[1]?.body.messages ?? []
+    expect(requested.content).toEqual([
+      { type: 'tool_use', id: 'toolu_1', name: 'note', input: {} },
+    ])
     expect(answered.content[0]).toMatchObject({ tool_use_id: 'toolu_1', is_error: true })
   })
 

@@ -86,7 +86,7 @@ test.each(stops)(
       expect(reported?.content).toMatch(/^outcome_unknown: /)
     } else {
       expect(doubtful).toMatchObject({ status: 'completed', result: `${name} ${of}` })
-      expect(service.asked).toEqual(name === 'reconcilable' ? [doubtful?.callId] : [])
+      expect(service.queried).toEqual(name === 'reconcilable' ? [doubtful?.callId] : [])
     }
     const after = await look(file)
     expect(after.listed).toEqual([])
@@ -99,14 +99,14 @@ test.each(stops)(
 test.each([
   ['after unsafe one', 'before unsafe two', ['outcome_unknown', 'outcome_unknown'], [1, undefined]],
   ['before idempotent one', 'after unsafe two', [undefined, 'outcome_unknown'], [1, 1]],
-])('killed twice, %s and %s, a turn goes on to its end', async (one, two, errors, times) => {
+])('killed twice, %s and %s, a turn continues to its end', async (one, two, errors, times) => {
   const { file } = folder()
   const service = await counting()
   let open: InterruptedTurn | undefined
   for (const stopAt of [one, two]) {
     const mode = open === undefined ? ['run', 'main'] : ['resume', open.turnId]
-    const asked = [file, service.url, ...mode, JSON.stringify({ stopAt })]
-    const child = killable('recovery/recovery.mjs', asked, skipped(open))
+    const args = [file, service.url, ...mode, JSON.stringify({ stopAt })]
+    const child = killable('recovery/recovery.mjs', args, skipped(open))
     await child.line(`at ${stopAt}`)
     child.kill()
     await child.ended
@@ -255,12 +255,12 @@ test('a turn whose session continued without it cannot be resumed, and is discar
 
 test.each(['resume', 'discard'] as const)('recovery: %s at open', async (recovery) => {
   const { file, service } = await interrupted()
-  const asked: string[] = []
+  const requested: string[] = []
   const { engine } = scriptedEngine(['two, without tools'], {
     ledger: { path: file },
     recovery,
     toolsFor: (turn) => {
-      asked.push(turn.turnId)
+      requested.push(turn.turnId)
       return {}
     },
   })
@@ -268,7 +268,7 @@ test.each(['resume', 'discard'] as const)('recovery: %s at open', async (recover
   const [only, ...more] = await engine.recovered
   expect(more).toEqual([])
   expect(only?.outcome).toBe(recovery === 'resume' ? 'resumed' : 'discarded')
-  expect(asked).toEqual(recovery === 'resume' ? [only?.turn.turnId] : [])
+  expect(requested).toEqual(recovery === 'resume' ? [only?.turn.turnId] : [])
   if (only?.outcome === 'resumed') {
     expect(await only.run.result).toMatchObject({ stopReason: 'end_turn', persisted: true })
   }

@@ -247,13 +247,13 @@ describe.each(Object.keys(sources) as Exclude<Api, 'scripted'>[])('%s', (api) =>
     const onWarning = (warning: Error) => warnings.push(`${warning.stack}`)
     process.on('warning', onWarning)
     const answers = mutations(api)
-    const asked = new Set<number>()
+    const requested = new Set<number>()
     server.use((response, seen) => {
       const [, number] = /place (\d+) end/.exec(seen.raw) ?? []
       const index = Number(number)
       const [, handler] = answers[index] ?? []
-      const first = !asked.has(index)
-      asked.add(index)
+      const first = !requested.has(index)
+      requested.add(index)
       return first && handler
         ? handler(response, seen)
         : ended(400, JSON.stringify({ error: { message: 'no more' } }))(response, seen)
@@ -311,7 +311,7 @@ describe.each(Object.keys(sources) as Exclude<Api, 'scripted'>[])('%s', (api) =>
     await new Promise((resolve) => setImmediate(resolve))
     process.off('warning', onWarning)
     expect(open.map(([file]) => file)).toContain('copy.db')
-    expect(asked.size).toBe(answers.length)
+    expect(requested.size).toBe(answers.length)
     for (const [file, bytes] of [...open, ...files()]) expectClean(file, bytes)
     expectClean('rows', JSON.stringify(lines))
     expectClean('callbacks', JSON.stringify(shown))

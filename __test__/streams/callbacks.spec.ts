@@ -192,7 +192,7 @@ test.each([
     'a callback of an agent run threw: it failed with an error that cannot be read',
   ],
   ['return a thenable that throws', oddThenable, 'a callback of an agent run threw: then boom'],
-])('callbacks that %s harm nothing and are told by one warning', async (_, callback, message) => {
+])('callbacks that %s do no harm and are reported by one warning', async (_, callback, message) => {
   const seen = callbackWarnings()
   const { engine } = scriptedEngine([
     { thinking: 'hm', text: 'abc', toolCalls: [{ name: 'slow' }], chunkSize: 1 },

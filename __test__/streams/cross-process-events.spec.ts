@@ -98,10 +98,10 @@ test('without a run under way, or after its process was killed, a command is ref
   expect(await refusal(engine.steerSession('nobody', 'x'))).toEqual({ code: 'not_running' })
   const child = await elsewhere(file)
   child.kill('SIGSTOP')
-  const asked = refusal(engine.abortSession('main'))
+  const requested = refusal(engine.abortSession('main'))
   child.kill()
   await child.ended
-  expect(await asked).toEqual({ code: 'not_running' })
+  expect(await requested).toEqual({ code: 'not_running' })
   expect(await refusal(engine.abortSession('main'))).toEqual({ code: 'not_running' })
   expect(await refusal(engine.abortSession('a\nb'))).toEqual({
     code: 'invalid_label',

@@ -82,7 +82,7 @@ test.each<[string, () => unknown]>([
   ['a Buffer of 50 MB', () => Buffer.alloc(50 * 1024 * 1024)],
   ['a typed array of 50 MB', () => new Float64Array(50 * 128 * 1024)],
   [
-    'a list that says it is endless',
+    'a list that reports itself endless',
     () =>
       new Proxy([], {
         get: (target, key) => (key === 'length' ? 2 ** 52 : Reflect.get(target, key)),

@@ -141,7 +141,7 @@ test.each<[string, PlainTool['run'], string | RegExp]>([
     /content\[0\]/,
   ],
 ])(
-  'a tool that %s: the model is told why, the tool beside it and the run go on',
+  'a tool that %s: the model gets the reason, the other tool and the run continue',
   async (_, run, why) => {
     const { result, toolResults, requests, events } = await runTools(
       [tool('broken', run), tool('sound', () => 'fine')],

@@ -146,7 +146,7 @@ test('large, deep or recursive values within the limits are accepted', async () 
     },
   }
   expect(await resultOf(tree, { v: deep(60, 1) })).toBeUndefined()
-  expect(await resultOf(tree, { v: deep(60, 'x') })).toContain('too deep to say where')
+  expect(await resultOf(tree, { v: deep(60, 'x') })).toContain('too deep to name the place')
   const unique = { type: 'object', properties: { v: { type: 'array', uniqueItems: true } } }
   const items = Array.from({ length: 50_000 }, (_, n) => [[n], `item ${n}`])
   expect(await resultOf(unique, { v: items })).toBeUndefined()

@@ -257,13 +257,16 @@ test.each<[string, string, string]>([
     JSON.stringify(Object.fromEntries(Array.from({ length: 10_001 }, (_, n) => [`k${n}`, 0]))),
     'the arguments have more than 10000 keys',
   ],
-])('%s as arguments is told to the model; the tool is not run', async (_, text, why) => {
-  const { got, refusal, params } = await check(object({}), text)
-  expect(got).toBeUndefined()
-  expect(refusal).toContain(`Validation failed for tool "t":\n  - root: ${why}`)
-  expect(refusal?.length).toBeLessThan(1_000)
-  expect(params).toEqual({})
-})
+])(
+  '%s as arguments is an error result for the model; the tool is not run',
+  async (_, text, why) => {
+    const { got, refusal, params } = await check(object({}), text)
+    expect(got).toBeUndefined()
+    expect(refusal).toContain(`Validation failed for tool "t":\n  - root: ${why}`)
+    expect(refusal?.length).toBeLessThan(1_000)
+    expect(params).toEqual({})
+  },
+)
 
 test('a lone surrogate in the arguments becomes U+FFFD', async () => {
   expect((await check(object({}), '{"s":"\\ud83d!"}')).got).toEqual({ s: '\ufffd!' })

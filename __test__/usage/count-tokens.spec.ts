@@ -67,11 +67,16 @@ describe('an estimate', () => {
       [words(50), { steps: [{ gate: 'open' }, { text: 'later' }] }],
       { ledger: { path: dir.file } },
     )
-    const asked = { systemPrompt: '', currentMessage: { role: 'user' as const, content: words(5) } }
-    await engine.run(context(asked)).result
-    const running = engine.run(context(asked))
-    expect((await engine.countTokens(context(asked))).messageTokens).toBe(5 + 50 + 5)
-    const other = await engine.countTokens(context({ ...asked, sessionLabel: 'agent:main:other' }))
+    const requested = {
+      systemPrompt: '',
+      currentMessage: { role: 'user' as const, content: words(5) },
+    }
+    await engine.run(context(requested)).result
+    const running = engine.run(context(requested))
+    expect((await engine.countTokens(context(requested))).messageTokens).toBe(5 + 50 + 5)
+    const other = await engine.countTokens(
+      context({ ...requested, sessionLabel: 'agent:main:other' }),
+    )
     expect(other.messageTokens).toBe(5)
     provider.open('open')
     await running.result

@@ -13,7 +13,7 @@ import { sseThenHold, testServer } from '../support/servers/server.js'
 const cost = { input: 1, output: 10, cacheRead: 0.5, cacheWrite: 2, cacheWrite1h: null, tiers: [] }
 /** Texts of known size: 4 characters are a token. */
 const words = (tokens: number) => 'a'.repeat(4 * tokens)
-const asked = {
+const requested = {
   systemPrompt: words(100),
   currentMessage: { role: 'user', content: words(300) },
 } as const
@@ -41,7 +41,7 @@ test.each<[string, ScriptedUsage | undefined, [number, number, boolean]]>([
   ['hidden reasoning', { inputTokens: 390, outputTokens: 9_000 }, [390, 9_000, false]],
 ])('%s reported', async (_, usage, [input, output, estimated]) => {
   const engine = start([{ text: words(60), usage }])
-  const result = await engine.run(context(asked)).result
+  const result = await engine.run(context(requested)).result
   expect(result).toMatchObject({
     usage: { inputTokens: input, outputTokens: output, totalTokens: input + output },
     usageEstimated: estimated,
@@ -62,7 +62,7 @@ test.each<[string, ScriptedUsage | undefined, [number, number, boolean]]>([
 
 test('a prompt read from the cache is no placeholder', async () => {
   const usage = { inputTokens: 3, cachedInputTokens: 390, outputTokens: 60 }
-  const result = await start([{ text: words(60), usage }]).run(context(asked)).result
+  const result = await start([{ text: words(60), usage }]).run(context(requested)).result
   expect(result).toMatchObject({ usage: { ...usage, totalTokens: 453 }, usageEstimated: false })
 })
 
@@ -77,11 +77,11 @@ test('a low count for an image is no placeholder', async () => {
 })
 
 test('an estimated cost is null without a price, and 0 for a free model', async () => {
-  const unknown = await start([{ text: words(60), usage: NOTHING }], null).run(context(asked))
+  const unknown = await start([{ text: words(60), usage: NOTHING }], null).run(context(requested))
     .result
   expect([unknown.cost, unknown.usageEstimated]).toEqual([null, true])
   const free = { ...cost, input: 0, output: 0 }
-  const nothing = await start([{ text: words(60), usage: NOTHING }], free).run(context(asked))
+  const nothing = await start([{ text: words(60), usage: NOTHING }], free).run(context(requested))
     .result
   expect([nothing.cost, nothing.usageEstimated]).toEqual([0, true])
 })
@@ -98,7 +98,7 @@ test('calls without reported usage do not exceed a budget', async () => {
   let answered = 0
   for (let n = 0; n < 12; n++) {
     const { stopReason } = await engine.run(
-      context({ ...asked, sessionLabel: `agent:main:dm:${n}` }),
+      context({ ...requested, sessionLabel: `agent:main:dm:${n}` }),
     ).result
     if (stopReason === 'end_turn') answered++
   }
@@ -118,7 +118,7 @@ test('an aborted stream has its announced prompt tokens, and its output is count
   )
   try {
     const engine = closing(engineAt(server.url, { models: [{ ...testModel, cost }] }))
-    const run = engine.run(context(asked))
+    const run = engine.run(context(requested))
     for await (const event of run) if (event.type === 'token') run.abort()
     const result = await run.result
     expect(result).toMatchObject({

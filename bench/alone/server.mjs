@@ -1,5 +1,5 @@
-// A mock model for machines without the shared bench: it streams what the model's name asks for, on loopback.
-// It must never decide by anything but the request, so that two runs get the same bytes.
+// A mock model for machines without the shared bench: it streams what the model's name describes, on loopback.
+// Its answer must depend on the request only, so that two runs get the same bytes.
 // Names: claude-mock-n<tokens>-b<bytes a token>-c1 (one write)-r<tokens/s>-t<tool rounds>-p<parallel calls>-a<argument bytes>
 
 import http from 'node:http'
@@ -17,13 +17,13 @@ process.on('disconnect', () => process.exit(0))
 
 function answer(url, body, response) {
   const chat = url.includes('/chat/completions')
-  const asked = controls(/"model":"[^"]*mock-([^"]*)"/.exec(body)?.[1] ?? '')
+  const requested = controls(/"model":"[^"]*mock-([^"]*)"/.exec(body)?.[1] ?? '')
   const results = body.split(chat ? '"role":"tool"' : '"type":"tool_result"').length - 1
-  const round = Math.floor(results / asked.p)
-  const { before, deltas, after } = (chat ? chatEvents : anthropicEvents)(asked, round)
+  const round = Math.floor(results / requested.p)
+  const { before, deltas, after } = (chat ? chatEvents : anthropicEvents)(requested, round)
   response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' })
-  if (asked.r > 0) pace(response, before, deltas, after, asked.r)
-  else if (asked.c === 1) response.end([...before, ...deltas, ...after].join(''))
+  if (requested.r > 0) pace(response, before, deltas, after, requested.r)
+  else if (requested.c === 1) response.end([...before, ...deltas, ...after].join(''))
   else {
     for (const event of [...before, ...deltas, ...after]) response.write(event)
     response.end()
@@ -31,11 +31,12 @@ function answer(url, body, response) {
 }
 
 function controls(name) {
-  const asked = { n: 1, b: 4, c: 0, r: 0, t: 0, p: 1, a: 0 }
+  const requested = { n: 1, b: 4, c: 0, r: 0, t: 0, p: 1, a: 0 }
   for (const part of name.split('-')) {
-    if (part[0] in asked && /^\d+$/.test(part.slice(1))) asked[part[0]] = Number(part.slice(1))
+    if (part[0] in requested && /^\d+$/.test(part.slice(1)))
+      requested[part[0]] = Number(part.slice(1))
   }
-  return asked
+  return requested
 }
 
 function pace(response, before, deltas, after, rate) {
@@ -51,7 +52,7 @@ function pace(response, before, deltas, after, rate) {
   next()
 }
 
-/** A space and letters that depend on the place alone. */
+/** A space and letters that depend on the position only. */
 function token(at, bytes) {
   let text = ' '
   for (let x = at; text.length < bytes; x = Math.floor(x / 26) + 7)
@@ -69,7 +70,7 @@ function calls({ p, a }, round) {
   })
 }
 
-function anthropicEvents(asked, round) {
+function anthropicEvents(requested, round) {
   const event = (type, fields) => `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`
   const delta = (index, fields) => event('content_block_delta', { index, delta: fields })
   const usage = {
@@ -90,12 +91,12 @@ function anthropicEvents(asked, round) {
   const end = (stop_reason) => [
     event('message_delta', {
       delta: { stop_reason, stop_sequence: null },
-      usage: { output_tokens: asked.n },
+      usage: { output_tokens: requested.n },
     }),
     event('message_stop', {}),
   ]
-  if (round < asked.t) {
-    const deltas = calls(asked, round).flatMap(({ index, fragments }) => {
+  if (round < requested.t) {
+    const deltas = calls(requested, round).flatMap(({ index, fragments }) => {
       const content_block = {
         type: 'tool_use',
         id: `toolu_${round}_${index}`,
@@ -113,22 +114,26 @@ function anthropicEvents(asked, round) {
     return { before, deltas, after: end('tool_use') }
   }
   before.push(event('content_block_start', { index: 0, content_block: { type: 'text', text: '' } }))
-  const deltas = Array.from({ length: asked.n }, (_, at) =>
-    delta(0, { type: 'text_delta', text: token(at, asked.b) }),
+  const deltas = Array.from({ length: requested.n }, (_, at) =>
+    delta(0, { type: 'text_delta', text: token(at, requested.b) }),
   )
   return { before, deltas, after: [event('content_block_stop', { index: 0 }), ...end('end_turn')] }
 }
 
-function chatEvents(asked, round) {
+function chatEvents(requested, round) {
   const chunk = (fields) =>
     `data: ${JSON.stringify({ id: `chat_${round}`, object: 'chat.completion.chunk', created: 1, model: 'mock', ...fields })}\n\n`
   const choice = (delta, finish_reason = null) =>
     chunk({ choices: [{ index: 0, delta, finish_reason }] })
   const before = [choice({ role: 'assistant', content: '' })]
-  const usage = { prompt_tokens: 100, completion_tokens: asked.n, total_tokens: 100 + asked.n }
+  const usage = {
+    prompt_tokens: 100,
+    completion_tokens: requested.n,
+    total_tokens: 100 + requested.n,
+  }
   const end = (reason) => [choice({}, reason), chunk({ choices: [], usage }), 'data: [DONE]\n\n']
-  if (round < asked.t) {
-    const deltas = calls(asked, round).flatMap(({ index, fragments }) => [
+  if (round < requested.t) {
+    const deltas = calls(requested, round).flatMap(({ index, fragments }) => [
       choice({
         tool_calls: [
           {
@@ -145,6 +150,8 @@ function chatEvents(asked, round) {
     ])
     return { before, deltas, after: end('tool_calls') }
   }
-  const deltas = Array.from({ length: asked.n }, (_, at) => choice({ content: token(at, asked.b) }))
+  const deltas = Array.from({ length: requested.n }, (_, at) =>
+    choice({ content: token(at, requested.b) }),
+  )
   return { before, deltas, after: end('stop') }
 }

@@ -19,19 +19,19 @@ const nothing = () => {}
 
 const workloads = {
   async w1({ n = 20_000, b = 4, c = 1 }) {
-    const ask = { model: `claude-mock-n${n}-b${b}-c${c}`, system, prompt: 'hi' }
-    await engine.stream({ ...ask, onDelta: nothing })
+    const request = { model: `claude-mock-n${n}-b${b}-c${c}`, system, prompt: 'hi' }
+    await engine.stream({ ...request, onDelta: nothing })
     let length = 0
     const onDelta = (text) => {
       length += text.length
     }
-    const { cpu, wall, wait } = await timed(() => engine.stream({ ...ask, onDelta }))
+    const { cpu, wall, wait } = await timed(() => engine.stream({ ...request, onDelta }))
     expect(length, n * b)
     return { wall_ms: wall, cpu_us_per_token: (cpu * 1000) / n, wait_ms: wait }
   },
   async w2({ calls = 500 }) {
-    const ask = { model: 'claude-mock-n1', system, prompt: 'hi' }
-    for (let i = 0; i < 50; i++) await engine.stream({ ...ask, onDelta: nothing })
+    const request = { model: 'claude-mock-n1', system, prompt: 'hi' }
+    for (let i = 0; i < 50; i++) await engine.stream({ ...request, onDelta: nothing })
     const first = []
     const { cpu, wall, wait } = await timed(async () => {
       for (let i = 0; i < calls; i++) {
@@ -39,7 +39,7 @@ const workloads = {
         const onDelta = () => {
           first[i] ??= performance.now() - began
         }
-        await engine.stream({ ...ask, onDelta })
+        await engine.stream({ ...request, onDelta })
       }
     })
     const times = { ttft_p50: at(first, 0.5), ttft_p99: at(first, 0.99) }
@@ -48,8 +48,15 @@ const workloads = {
   async w3({ rounds = 25, par = 1, argbytes = 0 }) {
     const model = `claude-mock-n4-t${rounds}-p${par}-a${argbytes}-c1`
     const once = async () => {
-      const ask = { model, system, prompt: 'go', tools, maxRounds: rounds + 5, onDelta: nothing }
-      expect((await engine.agent(ask)).toolCalls, rounds * par)
+      const request = {
+        model,
+        system,
+        prompt: 'go',
+        tools,
+        maxRounds: rounds + 5,
+        onDelta: nothing,
+      }
+      expect((await engine.agent(request)).toolCalls, rounds * par)
     }
     const times = 3
     for (let i = 0; i < times; i++) await once()
@@ -65,9 +72,9 @@ const workloads = {
     }
   },
   async w4({ streams = 200, n = 200, rate = 50 }) {
-    const ask = { model: `claude-mock-n${n}-b4-r${rate}`, system, prompt: 'hi' }
+    const request = { model: `claude-mock-n${n}-b4-r${rate}`, system, prompt: 'hi' }
     for (let i = 0; i < 20; i++) {
-      await engine.stream({ ...ask, model: 'claude-mock-n50', onDelta: nothing })
+      await engine.stream({ ...request, model: 'claude-mock-n50', onDelta: nothing })
     }
     const lag = []
     let busy = true
@@ -81,7 +88,7 @@ const workloads = {
     const { cpu, wall, wait } = await timed(() =>
       Promise.all(
         Array.from({ length: streams }, async () => {
-          const { text } = await engine.stream({ ...ask, onDelta: nothing })
+          const { text } = await engine.stream({ ...request, onDelta: nothing })
           expect(text.length, n * 4)
         }),
       ),

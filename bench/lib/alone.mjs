@@ -1,5 +1,5 @@
 // Our engine alone, for machines without the shared bench: the same figures from a server and a worker of this project.
-// It must give what `harness.measure` gives, and never be preferred to it: a figure without a peer says little.
+// It must return what `harness.measure` returns, and never be preferred to it: a figure without a peer means little.
 
 import { fork, spawn } from 'node:child_process'
 import os from 'node:os'

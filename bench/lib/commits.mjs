@@ -54,8 +54,8 @@ function program(engine, sessions, turns) {
 }
 
 /** Measures `reps` times; the same shape as the harness's: medians by adapter. */
-export function measureCommits({ reps, node, env }, told) {
-  const onRun = told(2 * reps)
+export function measureCommits({ reps, node, env }, progressOf) {
+  const onRun = progressOf(2 * reps)
   const rows = []
   for (let rep = 0; rep < reps; rep++) {
     for (const [sessions, turns] of Object.entries(TURNS)) {

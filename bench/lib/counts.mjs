@@ -51,12 +51,12 @@ export function missingTools() {
  * Measures each adapter under each tool, `run(options)` being the harness. The same shape as the harness's: figures by
  * adapter.
  */
-export async function measureCounts({ adapters, env, node, ...shared }, run, told) {
+export async function measureCounts({ adapters, env, node, ...shared }, run, progressOf) {
   const counted = adapters.filter((name) => !NATIVE.includes(name))
   const lacking = missingTools()
   const tools = TOOLS.filter(({ name }) => !lacking.includes(name))
   const folder = fs.mkdtempSync(path.join(env.NEXUS_BENCH_LEDGERS, 'counts-'))
-  const onRun = told(counted.length * tools.length * 2)
+  const onRun = progressOf(counted.length * tools.length * 2)
   const summary = Object.fromEntries(counted.map((name) => [name, {}]))
   const rows = []
   for (const adapter of counted) {

@@ -1,4 +1,4 @@
-// The shared bench in a work folder outside the project: found or copied, installed if asked, and run one workload at a time.
+// The shared bench in a work folder outside the project: found or copied, installed on request, and run one workload at a time.
 // It must never write into the folder it copies from, nor into this project.
 
 import { spawn, spawnSync } from 'node:child_process'
@@ -52,7 +52,7 @@ export function install(work) {
   fs.copyFileSync(addon, path.join(work, 'napi-floor/napi_floor.node'))
 }
 
-/** What can be measured beside us, and with which Node. */
+/** The peers that can be measured, and the Node.js that runs them. */
 export function installed(work) {
   if (work === undefined) return { adapters: new Set(), node: process.execPath, server: 'js' }
   const has = (file) => fs.existsSync(path.join(work, file))
@@ -71,7 +71,7 @@ export function installed(work) {
   }
 }
 
-/** Puts our adapters where the harness looks for them. */
+/** Copies our adapters into the harness's folder. */
 export function placeAdapters(work, bench) {
   for (const folder of ['adapters', 'lib']) {
     for (const file of fs.readdirSync(path.join(bench, folder))) {

@@ -1,5 +1,5 @@
-// Our engine as the shared harness drives it: the adapters beside this file choose what is kept and how it is read.
-// It must use the public API only, and must never tune anything a user could not.
+// Our engine as the shared harness drives it: the adapters beside this file choose what is stored and how it is read.
+// It must use the public API only, and no setting that a user does not have.
 // It is copied into the harness before a run, so it imports nothing of this project but what NEXUS_ENGINE names.
 
 import fs from 'node:fs'
@@ -7,10 +7,10 @@ import { createRequire } from 'node:module'
 import os from 'node:os'
 import path from 'node:path'
 
-/** What every adapter of ours says of itself. */
+/** The description that every adapter of ours gives of itself. */
 export const info = { kind: 'engine', wires: ['anthropic', 'chat', 'responses'], packages: null }
 
-/** Asked once: Node asks the system eighteen things for it. */
+/** Read once: Node makes eighteen system calls for it. */
 const WORKSPACE = os.tmpdir()
 const PROVIDERS = { anthropic: 'anthropic', chat: 'openai', responses: 'responses' }
 /** The longest history (20,000 messages) is about a million tokens: the window must not be what is measured. */
@@ -18,7 +18,7 @@ const WINDOW = { contextWindow: 10_000_000, maxOutputTokens: 32_000 }
 
 /**
  * The harness's engine contract over `AgentEngine`.
- * `ledger`: keep every run in a SQLite file, with the defaults or with these options. `reading`: `iterate` (for await) or `callbacks`.
+ * `ledger`: write every run to a SQLite file, with the defaults or with these options. `reading`: `iterate` (for await) or `callbacks`.
  */
 export function makeNexus({ baseURL, wire, params }, { ledger, reading }) {
   const { AgentEngine } = createRequire(import.meta.url)(process.env.NEXUS_ENGINE)
@@ -67,7 +67,7 @@ export function makeNexus({ baseURL, wire, params }, { ledger, reading }) {
     const context = contextOf(request)
     const { history } = request
     if (history?.label !== undefined) {
-      // The ledger has the history: it never crosses into JavaScript.
+      // The ledger has the history: it is never passed to JavaScript.
       await history.imported
       context.sessionLabel = history.label
     } else if (history?.length) {
@@ -88,14 +88,14 @@ export function makeNexus({ baseURL, wire, params }, { ledger, reading }) {
   }
 
   return {
-    /** Made once and untimed, as the peers convert their history there. */
+    /** Created once and untimed, because the peers convert their history there. */
     prepare(history) {
       const messages = history.map(({ role, text }) => ({ role, content: text }))
       if (!ledger) return messages
       const label = `bench:history:${process.pid}:${messages.length}:${Date.now()}`
       const base = contextOf({ model: modelsOf(params)[0], system: 'You are a test.', prompt: '-' })
       const imported = importHistory(engine, { ...base, sessionLabel: label }, messages)
-      // The harness does not wait here: the first run does, in its warm-up.
+      // The harness does not wait here: the first run waits, in its warm-up.
       imported.catch(() => {})
       return { label, imported, length: messages.length }
     },
@@ -104,7 +104,7 @@ export function makeNexus({ baseURL, wire, params }, { ledger, reading }) {
   }
 }
 
-/** The models a workload asks for; their names tell the server what to send (see the harness's worker). */
+/** The models of a workload; their names define what the server sends (see the harness's worker). */
 function modelsOf({ workload, ...set }) {
   const { n, b = 4, c = 1, rate = 50, rounds = 25, par = 1, argbytes = 0 } = set
   const names = {
@@ -124,7 +124,7 @@ function agentTool({ name, description, schema, execute }) {
     label: name,
     description,
     parameters: schema,
-    // The peers run the calls of one message side by side too.
+    // The peers run the calls of one message in parallel too.
     executionMode: 'parallel',
     async execute(_toolCallId, params) {
       return { content: [{ type: 'text', text: await execute(params) }], details: {} }
@@ -144,7 +144,7 @@ function driveCallbacks(engine, context, onDelta) {
   return engine.run(context, { onPartialReply: ({ text }) => onDelta?.(text) }).result
 }
 
-/** Writes a history as turns of two messages, one after the other, as a broker would have left it. */
+/** Writes a history as turns of two messages, one after the other, as a broker would have written it. */
 async function importHistory(engine, context, messages) {
   let parentTurnId = null
   for (let at = 0; at < messages.length; at += 2) {

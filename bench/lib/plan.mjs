@@ -4,10 +4,10 @@
 /** Our adapters: in memory, with the ledger on disk, and in memory read by callbacks. */
 export const OURS = ['nexus-mem', 'nexus-ledger', 'nexus-cb']
 
-/** Other choices of what the ledger keeps, measured only where `--adapters` names them. */
+/** Other choices of what the ledger stores, measured only where `--adapters` names them. */
 export const VARIANTS = ['nexus-silent', 'nexus-final']
 
-/** The columns of the table after ours, by what the harness calls them. `floor` stands for the row's own napi floor. */
+/** The columns of the table after ours, by their names in the harness. `floor` is the row's own napi floor. */
 export const OTHERS = [
   { title: 'napi-floor', floor: true },
   { title: 'rust-floor', adapter: 'rust-floor' },
@@ -20,9 +20,9 @@ export const OTHERS = [
 const COMMIT = 0.2
 
 /**
- * A workload: `args` go to the harness, `floor` is the napi floor it is held against, `rows` are the lines of the table.
- * A row's `floorWas` is what that floor took on the reference machine: an absolute target is scaled by how much slower it
- * is here. A target is `ratio` (times the floor), `plus` (over the floor), or `max` or `min` (absolute).
+ * A workload: `args` are passed to the harness, `floor` is the napi floor it is compared with, `rows` are the lines of the
+ * table. A row's `floorWas` is the time of that floor on the reference machine: an absolute target is scaled by how much
+ * slower it is here. A target is `ratio` (times the floor), `plus` (over the floor), or `max` or `min` (absolute).
  */
 export const PLAN = [
   {
@@ -68,7 +68,7 @@ export const PLAN = [
         floorWas: 0.26,
         targets: { 'nexus-mem': { max: 0.5 } },
       },
-      // What `server_conns` hides: a connection per call means the pool is not used. One is right.
+      // `server_conns` does not show it: a connection per call means that the pool is not used. One is right.
       { title: 'connections opened', metric: 'server_conns', targets: {} },
     ],
   },

@@ -7,7 +7,7 @@ import os from 'node:os'
 import path from 'node:path'
 
 const BARE = '(bare Node)'
-/** Any URL that is allowed without TLS: an idle engine calls nobody. */
+/** Any URL that is allowed without TLS: an idle engine calls no provider. */
 const OPTIONS = `{
   providers: { anthropic: { api: 'anthropic-messages', baseUrl: 'http://127.0.0.1:9' } },
   authProfiles: [{ id: 'a', provider: 'anthropic', type: 'api_key', key: 'k' }],
@@ -56,10 +56,10 @@ function program({ load, use = '' }) {
 }
 
 /** Measures every adapter `reps` times; the same shape as the harness's: medians by adapter. */
-export function measureStart({ work, adapters, reps, node, env }, told) {
+export function measureStart({ work, adapters, reps, node, env }, progressOf) {
   const rows = []
   const list = scripts(work, env.NEXUS_ENGINE, adapters)
-  const onRun = told(list.length * reps)
+  const onRun = progressOf(list.length * reps)
   const core = os.cpus().length > 1 ? '1' : '0'
   for (let rep = 0; rep < reps; rep++) {
     for (const [adapter, script] of rep % 2 ? [...list].reverse() : list) {

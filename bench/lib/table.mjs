@@ -1,4 +1,4 @@
-// From medians to the table: ratios to the floor, targets, verdicts, and how calm the machine was.
+// From medians to the table: ratios to the floor, targets, verdicts, and how busy the machine was.
 // It must never call a target met that the figures do not meet.
 
 import { OTHERS, OURS, VARIANTS } from './plan.mjs'
@@ -46,7 +46,7 @@ function shown(figure) {
   return figure.toFixed(figure >= 10 ? 1 : figure >= 1 ? 2 : 3)
 }
 
-/** The targets of a row in words, and what the figures say to each. */
+/** The targets of a row in words, and whether the figures meet them. */
 function verdicts(row, summary, floor) {
   const judged = Object.entries(row.targets).map(([adapter, target]) => {
     const name = adapter.replace('nexus-', '')
@@ -88,7 +88,7 @@ function times(ratio) {
   return `${ratio.toFixed(2)} ×`
 }
 
-/** What a reader must know before believing the table. */
+/** The conditions that a reader of the table must know. */
 export function remarks(
   results,
   { alone, node, server, wire, reps, missing, lacking, engineError, ledgers },

@@ -127,7 +127,7 @@ fn not_interrupted(turn_id: &str) -> StorageError {
 fn interrupted() -> AgentError {
     AgentError {
         kind: AgentErrorKind::Unknown,
-        message: "the turn was interrupted and then discarded; ask again".to_owned(),
+        message: "the turn was interrupted and then discarded; send its message again".to_owned(),
         retryable: true,
         detail: ErrorDetail {
             kind: FailureKind::Unknown,

@@ -215,7 +215,7 @@ impl ToolHost for Host {
 struct TestNotify(Signal);
 
 impl Notify for TestNotify {
-    fn ready(&self, _queue: &Arc<EventQueue>, _news: bool, _urgent: bool) {
+    fn ready(&self, _queue: &Arc<EventQueue>, _emitted: bool, _urgent: bool) {
         self.0.notify_one();
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! A tool's failure is a result for the model. It must never end a run, and this room must never know JavaScript.
 
+mod admission;
 mod arguments;
 mod cache;
 mod coerce;
 mod complexity;
 mod explain;
-mod gate;
 mod instance;
 mod meter;
 mod name_patterns;
@@ -19,8 +19,8 @@ mod set;
 mod slow_check;
 mod validator;
 
+pub(crate) use admission::{AdmissionQueue, Ticket};
 pub(crate) use cache::ToolSetCache;
-pub(crate) use gate::{Gate, Ticket};
 pub(crate) use result::{ToolAnswer, result_cap};
 pub(crate) use runtime::{
     CallRequest, Ending, First, Invocation, Limits, ReconcileFuture, Reconciled, ToolFuture,

@@ -194,11 +194,11 @@ async fn reconciled(
 ) -> Option<CallEnd> {
     let cancel = abort.child_token();
     let unwanted = cancel.clone().drop_guard();
-    let asked =
+    let reconciled =
         AssertUnwindSafe(async { host.reconcile(invocation, cancel.clone()).await }).catch_unwind();
     let known = tokio::select! {
         biased;
-        known = asked => {
+        known = reconciled => {
             unwanted.disarm();
             known.unwrap_or(Reconciled::Unknown)
         }

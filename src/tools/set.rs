@@ -23,7 +23,7 @@ const STEPS: u64 = 10_000_000;
 const TOO_LONG: &str = "checking the arguments against the tool's schema takes too long; shorter or simpler values may pass";
 const FAILED: &str = "the arguments could not be checked against the tool's schema";
 const TOO_LARGE: &str =
-    "does not match the tool's schema, and is too large or too deep to say where";
+    "does not match the tool's schema, and is too large or too deep to name the place";
 
 /// The maximum number of names listed to the model when it calls an unknown tool.
 const MAX_NAMES: usize = 64;

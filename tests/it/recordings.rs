@@ -78,7 +78,7 @@ const RESPONSES: [Otherwise; 6] = [
 const GOOGLE: [Otherwise; 1] = [(
     "vertexai-unary-success-empty-text-part-36d4bc",
     "*",
-    "a stop without content is asked again, not taken for an answer (docs/rules/wire/google.md#finish-reasons)",
+    "a stop without content is requested again and is no answer (docs/rules/wire/google.md#finish-reasons)",
 )];
 
 const BEDROCK: [Otherwise; 2] = [

@@ -50,10 +50,10 @@ const replyWith = (text, cached) =>
     { type: 'text_delta', text: text.slice(7) },
   ) +
   end('end_turn')
-const calls = (...asked) =>
+const calls = (...requested) =>
   start(1200, 600) +
   thinks(0, 'Which tool is right here?') +
-  asked
+  requested
     .map(([id, name, input], at) =>
       block(
         at + 1,

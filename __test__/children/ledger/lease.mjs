@@ -30,8 +30,8 @@ const tools = [
 ]
 function userTurn(turn) {
   const currentMessage = { role: 'user', content: `${name} ${turn}` }
-  const asked = { currentMessage, sessionLabel: 'shared', tools, timeoutMs, history }
-  return engine.run(context({ ...asked, parentTurnId: parent }))
+  const requested = { currentMessage, sessionLabel: 'shared', tools, timeoutMs, history }
+  return engine.run(context({ ...requested, parentTurnId: parent }))
 }
 
 const runs = Array.from({ length: atOnce ? Number(count) : 0 }, (_, turn) => userTurn(turn))

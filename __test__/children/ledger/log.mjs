@@ -18,8 +18,8 @@ const engine = new AgentEngine({
   contextGuard: { minWindow: 1_000 },
   compaction: { provider: 'small', model: 'tiny' },
 })
-const asked = () => context({ currentMessage: { role: 'user', content: long } })
-for (let n = 0; n < 5; n++) await engine.run(asked()).result
+const requested = () => context({ currentMessage: { role: 'user', content: long } })
+for (let n = 0; n < 5; n++) await engine.run(requested()).result
 await engine.compact('agent:main:main').catch(() => {})
-await engine.countTokens(asked(), { exact: true })
+await engine.countTokens(requested(), { exact: true })
 await engine.close()

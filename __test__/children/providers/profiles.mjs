@@ -21,8 +21,8 @@ writeSync(1, 'ready\n')
 for (const sessionLabel of JSON.parse(labels)) {
   await lines.next()
   const result = await engine.run(context({ model: 'm1', sessionLabel, timeoutMs: 20_000 })).result
-  const asked = result.attempts.map(({ profileId, ok }) => `${profileId} ${ok}`)
-  writeSync(1, `${sessionLabel}: ${asked.join(', ')} ${result.stopReason}\n`)
+  const requested = result.attempts.map(({ profileId, ok }) => `${profileId} ${ok}`)
+  writeSync(1, `${sessionLabel}: ${requested.join(', ')} ${result.stopReason}\n`)
 }
 await engine.close()
 process.exit(0)

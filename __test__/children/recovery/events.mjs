@@ -54,7 +54,7 @@ if (mode === 'run') {
   for (let turn = 0; ; turn++) {
     const run = engine.run(context({ sessionLabel: label, tools, runId: `${runId}-${turn}` }))
     for await (const event of run) print([`${runId}-${turn}`, event])
-    if (!(await run.result).persisted) throw new Error('a turn was not kept')
+    if (!(await run.result).persisted) throw new Error('a turn was not persisted')
   }
 }
 if (mode !== 'idle') {

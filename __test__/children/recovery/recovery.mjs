@@ -41,7 +41,7 @@ const tools = classes.map((name) => ({
     return `${name} ${of}`
   },
   async reconcile(idempotencyKey, { of }) {
-    const happened = (await count(`asked/${name}/${idempotencyKey}`)) === 'yes'
+    const happened = (await count(`queried/${name}/${idempotencyKey}`)) === 'yes'
     return happened ? { outcome: 'done', result: `${name} ${of}` } : { outcome: 'not_done' }
   },
 }))

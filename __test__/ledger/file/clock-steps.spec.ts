@@ -85,10 +85,10 @@ for (const [where, inLedger] of [
       const { path, file } = folder()
       const { file: clockFile, step } = clock(path)
       it.answers(() => failWith(402))
-      const asked = it.asked.length
+      const requested = it.requested.length
       const first = await process(inLedger ? file : '-', clockFile)
       expect((await first('one')).lengths).toEqual([[600_000, expect.any(Number)]])
-      expect(it.asked.length).toBe(asked + 1)
+      expect(it.requested.length).toBe(requested + 1)
       for (const [name, days] of [
         ['back', -30],
         ['on', 400],
@@ -103,7 +103,7 @@ for (const [where, inLedger] of [
         const second = await process(file, clockFile)
         expectCooling(await second(`second-${name}`), 600_000)
       }
-      expect(it.asked.length).toBe(asked + 1)
+      expect(it.requested.length).toBe(requested + 1)
     },
   )
 }

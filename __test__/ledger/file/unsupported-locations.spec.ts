@@ -74,7 +74,7 @@ describe.skipIf(!canPreload)('a ledger on a file system', () => {
 })
 
 test.skipIf(process.platform !== 'linux')(
-  'a process without descriptors gets its own code, opens the ledger when it has some, and what is open goes on (Linux)',
+  'a process without descriptors gets its own code, opens the ledger when it has some, and what is open continues to work (Linux)',
   () => {
     const { file } = folder()
     const { NODE_OPTIONS: _, ...env } = process.env

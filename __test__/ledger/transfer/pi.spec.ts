@@ -1,5 +1,5 @@
 // The sessions of pi: every version is imported, version 3 is exported, with the tree, compactions and branch summaries of pi. An
-// oracle computes the context of a session by pi's own rule. It must never share code with the import.
+// oracle (support/ledger/pi-session.ts) computes the context of a session by pi's own rule. It must never share code with the import.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,190 +7,24 @@ import { describe, expect, test } from 'vitest'
 import type { AgentEngine, ScriptedReply } from '../../../index.js'
 import { closing, folder } from '../../support/cleanup.js'
 import { context, scriptedEngine } from '../../support/engine.js'
+import {
+  assistant,
+  call,
+  type Entry,
+  header,
+  piContext,
+  randomSession,
+  text,
+  time,
+  toolResult,
+  user,
+  wholeSession,
+} from '../../support/ledger/pi-session.js'
 import { thinkingCall } from '../../support/ledger/scripted-ledger.js'
 import { refusal } from '../../support/ledger/sqlite3.js'
 
-type Entry = Record<string, any>
-
 function open(path: string, script: ScriptedReply[] = []): AgentEngine {
   return closing(scriptedEngine(script, { ledger: { path } }).engine)
-}
-
-const header = (version?: number): Entry => ({
-  type: 'session',
-  ...(version === undefined ? {} : { version }),
-  id: 'd703a1a9-1b7b-4fb1-b512-c9738b1fe617',
-  timestamp: '2025-11-20T23:33:50.805Z',
-  cwd: '/work/space',
-})
-
-const usage = {
-  input: 3,
-  output: 191,
-  cacheRead: 10,
-  cacheWrite: 1684,
-  totalTokens: 1888,
-  cost: { input: 0.1, output: 0.2, cacheRead: 0, cacheWrite: 0, total: 0.3 },
-}
-
-const time = (n: number) => new Date(1763681630000 + n * 1000).toISOString()
-const user = (content: unknown, n: number) => ({
-  role: 'user',
-  content,
-  timestamp: 1763681630000 + n,
-})
-const assistant = (content: Entry[], n: number, changes: Entry = {}) => ({
-  role: 'assistant',
-  content,
-  api: 'anthropic-messages',
-  provider: 'anthropic',
-  model: 'claude-sonnet-4-5',
-  usage,
-  stopReason: content.some(({ type }) => type === 'toolCall') ? 'toolUse' : 'stop',
-  timestamp: 1763681630000 + n,
-  ...changes,
-})
-const toolResult = (toolCallId: string, text: string, n: number, isError = false) => ({
-  role: 'toolResult',
-  toolCallId,
-  toolName: 'read',
-  content: [{ type: 'text', text }],
-  details: { lines: 3, nested: { of: [1.5, null] } },
-  isError,
-  timestamp: 1763681630000 + n,
-})
-const text = (value: string, changes: Entry = {}) => ({ type: 'text', text: value, ...changes })
-const call = (id: string, changes: Entry = {}) => ({
-  type: 'toolCall',
-  id,
-  name: 'read',
-  arguments: { path: 'a.md', limit: 5 },
-  ...changes,
-})
-
-/** A session with everything that pi writes: a tool loop, a branch, two compactions, notes, odd roles. */
-function whole(): Entry[] {
-  const message = (id: string, parentId: string | null, message: Entry, n: number) => ({
-    type: 'message',
-    id,
-    parentId,
-    timestamp: time(n),
-    message,
-  })
-  return [
-    { ...header(3), parentSession: '/old.jsonl' },
-    {
-      type: 'model_change',
-      id: '00000001',
-      parentId: null,
-      timestamp: time(0),
-      provider: 'anthropic',
-      modelId: 'm',
-    },
-    message('00000002', '00000001', user('first question', 2), 2),
-    message(
-      '00000003',
-      '00000002',
-      assistant(
-        [
-          { type: 'thinking', thinking: 'hm', thinkingSignature: 'c2ln' },
-          text('reading'),
-          call('toolu_1'),
-          call('toolu_2'),
-        ],
-        3,
-      ),
-      3,
-    ),
-    message('00000004', '00000003', toolResult('toolu_1', 'of a', 4), 4),
-    message('00000005', '00000004', toolResult('toolu_2', 'no such file', 5, true), 5),
-    message('00000006', '00000005', assistant([text('the first answer')], 6), 6),
-    {
-      type: 'label',
-      id: '00000007',
-      parentId: '00000006',
-      timestamp: time(7),
-      targetId: '00000002',
-      label: 'start',
-    },
-    message(
-      '00000008',
-      '00000007',
-      user([text('look'), { type: 'image', data: 'aGk=', mimeType: 'image/png' }], 8),
-      8,
-    ),
-    message('00000009', '00000008', assistant([text('an image')], 9), 9),
-    // Another branch, from before the image.
-    {
-      type: 'branch_summary',
-      id: '0000000a',
-      parentId: '00000006',
-      timestamp: time(10),
-      fromId: '00000009',
-      summary: 'we looked',
-    },
-    message('0000000b', '0000000a', user('the other way', 11), 11),
-    message('0000000c', '0000000b', assistant([text('the other answer')], 12), 12),
-    {
-      type: 'custom',
-      id: '0000000d',
-      parentId: '0000000c',
-      timestamp: time(13),
-      customType: 'x',
-      data: { a: 1 },
-    },
-    message(
-      '0000000e',
-      '0000000d',
-      {
-        role: 'bashExecution',
-        command: 'ls',
-        output: 'a.md',
-        exitCode: 0,
-        cancelled: false,
-        truncated: false,
-        timestamp: 14,
-      },
-      14,
-    ),
-    {
-      type: 'custom_message',
-      id: '0000000f',
-      parentId: '0000000e',
-      timestamp: time(15),
-      customType: 'x',
-      content: 'from an extension',
-      display: true,
-    },
-    message('00000010', '0000000f', assistant([text('noted')], 16), 16),
-    {
-      type: 'compaction',
-      id: '00000011',
-      parentId: '00000010',
-      timestamp: time(17),
-      summary: 'what was said',
-      firstKeptEntryId: '0000000b',
-      tokensBefore: 900,
-      details: { readFiles: ['a'] },
-    },
-    message('00000012', '00000011', user('after it', 18), 18),
-    message(
-      '00000013',
-      '00000012',
-      assistant([text('still here')], 19, {
-        stopReason: 'aborted',
-        errorMessage: 'Request was aborted',
-      }),
-      19,
-    ),
-    {
-      type: 'session_info',
-      id: '00000014',
-      parentId: '00000013',
-      timestamp: time(20),
-      name: 'A name',
-    },
-  ]
 }
 
 function write(path: string, entries: (Entry | string)[]): string {
@@ -205,41 +39,6 @@ const read = (path: string): Entry[] =>
     .split('\n')
     .map((line) => JSON.parse(line))
 
-/** The part of an entry that the model receives: its role and its text. */
-function spokenText(entry: Entry): [string, string] | null {
-  const words = (content: unknown) =>
-    typeof content === 'string'
-      ? content
-      : (content as Entry[]).map((part) => (part.type === 'text' ? part.text : '')).join('')
-  if (entry.type === 'branch_summary' && entry.summary) {
-    return ['user', `[Summary of another branch]:\n\n${entry.summary}`]
-  }
-  if (entry.type === 'custom_message') return ['user', words(entry.content)]
-  if (entry.type !== 'message') return null
-  const { role, content, command, output } = entry.message
-  if (role === 'bashExecution') return ['user', `The user ran \`${command}\`:\n\n${output}`]
-  if (role === 'toolResult') return ['tool', words(content)]
-  return [role === 'assistant' ? 'assistant' : 'user', words(content)]
-}
-
-/** The context of a session by pi's rule: the last compaction, the entries it kept, and the later ones. */
-function oracle(entries: Entry[]): [string, string][] {
-  const byId = new Map(entries.slice(1).map((entry) => [entry.id, entry]))
-  const path: Entry[] = []
-  for (let at = entries.at(-1); at !== undefined; at = byId.get(at.parentId)) path.unshift(at)
-  const last = path.findLastIndex(({ type }) => type === 'compaction')
-  const compaction = path[last]
-  const firstKept = path.findIndex(({ id }) => id === compaction?.firstKeptEntryId)
-  const spoken = (list: Entry[]) =>
-    list.map(spokenText).filter((historyTexts) => historyTexts !== null)
-  if (compaction === undefined) return spoken(path)
-  return [
-    ['user', `[Previous conversation summary]:\n\n${compaction.summary}`],
-    ...spoken(firstKept < 0 ? [] : path.slice(firstKept, last)),
-    ...spoken(path.slice(last + 1)),
-  ]
-}
-
 async function historyOf(engine: AgentEngine, label: string): Promise<[string, string][]> {
   return (await engine.ledger.history(label)).map(({ role, content }) => [role, content])
 }
@@ -248,7 +47,7 @@ describe('a session of pi', () => {
   test('has the same context as in pi, its origin, and its turns', async () => {
     const { path, file } = folder()
     const engine = open(file)
-    const from = write(join(path, 'pi.jsonl'), whole())
+    const from = write(join(path, 'pi.jsonl'), wholeSession())
     const label = `pi:${header().id}`
     expect(await engine.ledger.import(from, { format: 'pi' })).toMatchObject({
       sessions: [label],
@@ -258,7 +57,7 @@ describe('a session of pi', () => {
       problems: [],
       leftOut: {},
     })
-    expect(await historyOf(engine, label)).toEqual(oracle(whole()))
+    expect(await historyOf(engine, label)).toEqual(piContext(wholeSession()))
     expect(await engine.ledger.session(label)).toMatchObject({
       origin: 'pi',
       originSessionId: header().id,
@@ -308,22 +107,22 @@ describe('a session of pi', () => {
     const { path, file } = folder()
     const { engine, provider } = scriptedEngine(['on'], { ledger: { path: file } })
     closing(engine)
-    await engine.ledger.import(write(join(path, 'pi.jsonl'), whole()), {
+    await engine.ledger.import(write(join(path, 'pi.jsonl'), wholeSession()), {
       format: 'pi',
       session: 'mine',
     })
     const { persisted } = await engine.run(context({ sessionLabel: 'mine' })).result
     expect(persisted).toBe(true)
-    const asked = JSON.stringify(provider.requests[0])
-    for (const [, words] of oracle(whole()))
-      expect(asked).toContain(JSON.stringify(words).slice(1, -1))
-    expect(asked).not.toContain('first question')
+    const requested = JSON.stringify(provider.requests[0])
+    for (const [, words] of piContext(wholeSession()))
+      expect(requested).toContain(JSON.stringify(words).slice(1, -1))
+    expect(requested).not.toContain('first question')
   })
 
   test('is exported as it was imported, entry by entry', async () => {
     const { path, file } = folder()
     const engine = open(file)
-    const entries = whole()
+    const entries = wholeSession()
     await engine.ledger.import(write(join(path, 'in.jsonl'), entries), {
       format: 'pi',
       session: 's',
@@ -342,7 +141,7 @@ describe('a session of pi', () => {
       Object.fromEntries(list.slice(1).map((entry) => [entry.id, entry]))
     expect(byId(out)).toEqual(byId(entries))
     expect(out.at(-1)).toEqual(entries.at(-1))
-    expect(oracle(out)).toEqual(oracle(entries))
+    expect(piContext(out)).toEqual(piContext(entries))
     // Each is after its parent.
     const seen = new Set([null])
     for (const { id, parentId } of out.slice(1)) {
@@ -409,7 +208,7 @@ describe('a session of pi', () => {
     expect(first).toEqual(header(3))
     expect(hooked?.message.role).toBe('custom')
     await engine.ledger.export(join(path, 'v1-3.jsonl'), { format: 'pi', session: 'v1' })
-    expect(oracle(read(join(path, 'v1-3.jsonl'))).length).toBe(4)
+    expect(piContext(read(join(path, 'v1-3.jsonl'))).length).toBe(4)
     expect(await engine.ledger.verify()).toMatchObject({ ok: true, problems: [] })
   })
 
@@ -487,13 +286,13 @@ describe('a session of pi', () => {
       expect({ seed, problems, historyOf: await historyOf(engine, label) }).toEqual({
         seed,
         problems: [],
-        historyOf: oracle(entries),
+        historyOf: piContext(entries),
       })
       const to = join(path, `${seed}-out.jsonl`)
       await engine.ledger.export(to, { format: 'pi', session: label })
       const sorted = (list: Entry[]) => list.slice(1).sort((a, b) => (a.id < b.id ? -1 : 1))
       expect(sorted(read(to))).toEqual(sorted(entries))
-      expect({ seed, context: oracle(read(to)) }).toEqual({ seed, context: oracle(entries) })
+      expect({ seed, context: piContext(read(to)) }).toEqual({ seed, context: piContext(entries) })
     }
     expect(await engine.ledger.verify()).toMatchObject({ ok: true, problems: [] })
   })
@@ -528,7 +327,7 @@ describe('damage', () => {
   test('of any one line loses only that line', async () => {
     const { path, file } = folder()
     const engine = open(file)
-    const entries = whole()
+    const entries = wholeSession()
     for (let at = 0; at < entries.length; at++) {
       const lines: (Entry | string)[] = [...entries]
       lines[at] = JSON.stringify(entries[at]).slice(0, 30)
@@ -565,7 +364,7 @@ describe('damage', () => {
     expect(
       await refusal(ledger.import(write(join(path, 'b'), [{ ...header(), version: 4 }]), pi)),
     ).toEqual(none)
-    const from = write(join(path, 'c'), whole())
+    const from = write(join(path, 'c'), wholeSession())
     await ledger.import(from, pi)
     expect(await refusal(ledger.import(from, pi))).toEqual({ code: 'storage_constraint' })
     expect(await refusal(ledger.import(from, { ...pi, session: 'a\nb' }))).toEqual({
@@ -575,56 +374,3 @@ describe('damage', () => {
     expect(await ledger.stats()).toMatchObject({ sessions: 1 })
   })
 })
-
-/** A random tree: questions, answers, tools, notes, branches from anywhere, compactions from anywhere. */
-function randomSession(seed: number): Entry[] {
-  let state = seed * 7919
-  const pick = (below: number) => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
-    return Math.floor((state / 2 ** 32) * below)
-  }
-  const entries: Entry[] = [header(3)]
-  let leaf: string | null = null
-  const path = () => {
-    const ids: string[] = []
-    const byId = new Map(entries.slice(1).map((entry) => [entry.id, entry]))
-    for (let at = leaf; at !== null; at = byId.get(at)?.parentId ?? null) ids.push(at)
-    return ids
-  }
-  for (let n = 1; n <= 30; n++) {
-    const all = entries.slice(1).map(({ id }) => id)
-    if (all.length > 2 && pick(8) === 0) leaf = all[pick(all.length)]
-    const base: Entry = { id: n.toString(16).padStart(8, '0'), parentId: leaf, timestamp: time(n) }
-    const messageEntry = (message: Entry) => ({ type: 'message', ...base, message })
-    const kinds = [
-      () => messageEntry(user(`question ${n}`, n)),
-      () => messageEntry(user([text(`question ${n}`)], n)),
-      () => messageEntry(assistant([text(`answer ${n}`)], n)),
-      () => messageEntry(assistant([text(`asking ${n}`), call(`c${pick(3)}`)], n)),
-      () => messageEntry(toolResult(`c${pick(3)}`, `result ${n}`, n)),
-      () => ({ type: 'label', ...base, targetId: base.id, label: 'x' }),
-      () => ({ type: 'branch_summary', ...base, fromId: 'root', summary: `branch ${n}` }),
-      () => ({
-        type: 'custom_message',
-        ...base,
-        customType: 'x',
-        content: `custom ${n}`,
-        display: false,
-      }),
-      () => {
-        const above = path()
-        const firstKept = above[pick(above.length + 1)] ?? 'gone'
-        return {
-          type: 'compaction',
-          ...base,
-          summary: `summary ${n}`,
-          firstKeptEntryId: firstKept,
-          tokensBefore: n,
-        }
-      },
-    ]
-    entries.push((kinds[pick(kinds.length)] as () => Entry)())
-    leaf = base.id
-  }
-  return entries
-}

@@ -23,12 +23,12 @@ async function bare(head: string, pieces: Buffer[]) {
     sockets.add(socket)
     socket.setNoDelay(true)
     socket.on('error', () => {})
-    let asked = ''
+    let requested = ''
     const listen = async (data: Buffer) => {
-      asked += data.toString('latin1')
-      const length = /content-length: (\d+)/i.exec(asked)?.[1]
-      const end = asked.indexOf('\r\n\r\n')
-      if (end < 0 || asked.length < end + 4 + Number(length ?? 0)) return
+      requested += data.toString('latin1')
+      const length = /content-length: (\d+)/i.exec(requested)?.[1]
+      const end = requested.indexOf('\r\n\r\n')
+      if (end < 0 || requested.length < end + 4 + Number(length ?? 0)) return
       socket.off('data', listen)
       socket.write(`HTTP/1.1 200 OK\r\n${head}connection: close\r\n\r\n`)
       for (const piece of pieces) {
@@ -112,7 +112,7 @@ describe('without a content type', () => {
     ['a comment', ': keep-alive\n\n'],
     ['an id', 'id: 1\n'],
     ['all of them', '\ufeff\r\n\n: first\n\nretry: 3000\n'],
-  ])('%s may stand before the events', async (_, before) => {
+  ])('%s may come before the events', async (_, before) => {
     const body = Buffer.concat([Buffer.from(before), await bodyOf(chat.answer('hello'))])
     for (const [name, of] of CHUNKINGS) {
       const result = await runAt(await bare('', of(body)), chat.api, {})
@@ -164,7 +164,7 @@ describe('without a content type', () => {
 })
 
 test.each(['text/html', 'text/plain', 'application/octet-stream', 'text/eventstream'])(
-  'an answer that says it is `%s` is refused, whatever it begins with',
+  'an answer with the content type `%s` is refused, whatever it begins with',
   async (type) => {
     const body = await bodyOf(chat.answer('hello'))
     const result = await runAt(await bare(`content-type: ${type}\r\n`, [body]), chat.api, {})

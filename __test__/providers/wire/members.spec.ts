@@ -155,7 +155,7 @@ describe('unknown members of a block', () => {
 })
 
 describe('a cache key', () => {
-  const asked = async (api: string, provider: Record<string, unknown>, changes = {}) => {
+  const requested = async (api: string, provider: Record<string, unknown>, changes = {}) => {
     const wire = wireApis.find((it) => it.api === api)
     if (wire === undefined) throw new Error('no such API')
     const server = await serving(wire.answer('ok'))
@@ -173,25 +173,27 @@ describe('a cache key', () => {
     ['vllm', false],
     ['huggingface', false],
     [undefined, false],
-  ])('goes to the Responses of `%s`: %s', async (flavor, sent) => {
-    const { key } = await asked('openai-responses', flavor === undefined ? {} : { flavor })
+  ])('is sent to the Responses API of `%s`: %s', async (flavor, sent) => {
+    const { key } = await requested('openai-responses', flavor === undefined ? {} : { flavor })
     expect(typeof key).toBe(sent ? 'string' : 'undefined')
   })
 
   test.each(['openai-responses', 'openai-chat'])(
-    'goes where the option says, for %s',
+    'is sent where the option enables it, for %s',
     async (api) => {
-      expect((await asked(api, { promptCacheKey: true })).key).toMatch(/^nx-/)
-      expect((await asked(api, { promptCacheKey: false, flavor: 'openai' })).key).toBeUndefined()
+      expect((await requested(api, { promptCacheKey: true })).key).toMatch(/^nx-/)
+      expect(
+        (await requested(api, { promptCacheKey: false, flavor: 'openai' })).key,
+      ).toBeUndefined()
     },
   )
 
   test('of a context that is not sent is a warning', async () => {
     const mine = { promptCache: { key: 'mine' } }
-    const { key, warnings } = await asked('openai-responses', {}, mine)
+    const { key, warnings } = await requested('openai-responses', {}, mine)
     expect(key).toBeUndefined()
     expect(warnings.map((it) => it.field)).toEqual(['promptCache.key'])
-    const sent = await asked('openai-responses', { promptCacheKey: true }, mine)
+    const sent = await requested('openai-responses', { promptCacheKey: true }, mine)
     expect([sent.key, sent.warnings]).toEqual(['mine', []])
   })
 })

@@ -18,11 +18,11 @@ export const INVARIANTS: Record<string, string> = {
      WHERE ${finished} AND t.thread_tokens <> coalesce(p.thread_tokens, 0) + t.total_tokens`,
   'total_tokens is the sum of the four': `SELECT id FROM turns
      WHERE total_tokens <> input_tokens + output_tokens + cached_input_tokens + cache_write_tokens`,
-  'what has ended says when and why': `SELECT t.id FROM turns t
+  'an ended turn has its time and reason': `SELECT t.id FROM turns t
      WHERE ${finished} <> (t.completed_at IS NOT NULL) OR ${finished} <> (t.stop_reason IS NOT NULL)`,
   'what has not ended is an open turn, and no other': `SELECT t.id FROM turns t LEFT JOIN open_turns o ON o.turn_id = t.id
      WHERE (t.status = 'streaming') <> (o.turn_id IS NOT NULL)`,
-  'a failed turn says how, and no other': `SELECT id FROM turns
+  'a failed turn has its error, and no other': `SELECT id FROM turns
      WHERE (status = 'failed') <> (error_kind IS NOT NULL)`,
   'messages are numbered without a gap': `SELECT turn_id FROM messages GROUP BY turn_id
      HAVING min(sequence) <> 0 OR max(sequence) <> count(*) - 1`,
@@ -32,7 +32,7 @@ export const INVARIANTS: Record<string, string> = {
      WHERE ${finished} AND t.tool_call_count <> (SELECT count(*) FROM tool_calls c WHERE c.turn_id = t.id)`,
   'every call of a turn that has ended has ended': `SELECT c.id FROM tool_calls c JOIN turns t ON t.id = c.turn_id
      WHERE ${finished} AND (c.status NOT IN ('completed', 'failed') OR c.completed_at IS NULL)`,
-  'a call that failed says why, and no other': `SELECT id FROM tool_calls WHERE (status = 'failed') <> (error IS NOT NULL)`,
+  'a failed call has its error, and no other': `SELECT id FROM tool_calls WHERE (status = 'failed') <> (error IS NOT NULL)`,
   'every call of a turn that has ended is answered once': `SELECT t.id FROM turns t
      WHERE ${finished} AND (SELECT count(*) FROM tool_calls c WHERE c.turn_id = t.id)
        <> (SELECT count(*) FROM messages m WHERE m.turn_id = t.id AND m.role = 'tool')`,

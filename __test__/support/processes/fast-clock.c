@@ -1,7 +1,7 @@
 // Preloaded into a child: its clocks run `CLOCK_RATE` times as fast, and what it waits for is over as much sooner.
 // It must never change what a call does besides its times, nor the clock of any other process.
 //
-// Clocks go on from the moment the library was loaded. Waits are Linux's: epoll, poll, sleep, and futexes by `syscall`,
+// Clocks continue from the moment the library was loaded. Waits are Linux's: epoll, poll, sleep, and futexes by `syscall`,
 // which is how Rust's standard library waits with a limit.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -112,7 +112,7 @@ int usleep(useconds_t microseconds) {
   return nanosleep(&span, NULL);
 }
 
-// The C library's own waits are not asked through `syscall`: they count in the system's time.
+// The C library's own waits do not use `syscall`: they count in the system's time.
 int pthread_cond_clockwait(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *);
 int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                            const struct timespec *until) {

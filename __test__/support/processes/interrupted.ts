@@ -35,8 +35,8 @@ export async function resume(
   turn: InterruptedTurn,
   changes: object = {},
 ): Promise<AgentResult> {
-  const asked = [file, url, 'resume', turn.turnId, JSON.stringify(changes)]
-  const child = killable('recovery/recovery.mjs', asked, skipped(turn))
+  const args = [file, url, 'resume', turn.turnId, JSON.stringify(changes)]
+  const child = killable('recovery/recovery.mjs', args, skipped(turn))
   const line = await child.line('result ')
   await child.ended
   return JSON.parse(line.slice('result '.length))

@@ -9,18 +9,18 @@ export interface Counter {
   /** How often each key was posted, by the class of its tool. */
   effects: Map<string, Map<string, number>>
   /** The queried keys. */
-  asked: string[]
+  queried: string[]
   close(): Promise<void>
 }
 
 /** A counter on the loopback interface. */
 export async function counter(): Promise<Counter> {
   const effects = new Map<string, Map<string, number>>()
-  const asked: string[] = []
+  const queried: string[] = []
   const server = createServer((request, response) => {
     const [, first = '', second = '', third = ''] = (request.url ?? '').split('/')
-    if (first === 'asked') {
-      asked.push(third)
+    if (first === 'queried') {
+      queried.push(third)
       response.end(effects.get(second)?.has(third) ? 'yes' : 'no')
       return
     }
@@ -34,7 +34,7 @@ export async function counter(): Promise<Counter> {
   return {
     url: `http://127.0.0.1:${port}`,
     effects,
-    asked,
+    queried,
     close: () =>
       new Promise((resolve) => {
         server.closeAllConnections()

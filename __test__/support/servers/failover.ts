@@ -48,7 +48,7 @@ export const failWith = (
 export interface World {
   server: TestServer
   /** `m1/a` for each request: the model and the key's name. */
-  asked: string[]
+  requested: string[]
   /** Sets the handler. */
   answers(answer: (model: string, key: string) => Handler): void
   engine(options?: AgentEngineOptions, profiles?: string[]): AgentEngine
@@ -60,16 +60,16 @@ const nameOf = ({ headers }: Seen) => {
 }
 
 export async function world(): Promise<World> {
-  const asked: string[] = []
+  const requested: string[] = []
   let answer: (model: string, key: string) => Handler = () => replyWith('ok')
   const server = await testServer((response, seen) => {
     const [model, name] = [seen.body.model, nameOf(seen)]
-    asked.push(`${model}/${name}`)
+    requested.push(`${model}/${name}`)
     return answer(model, name)(response, seen)
   })
   return {
     server,
-    asked,
+    requested,
     answers: (next) => {
       answer = next
     },

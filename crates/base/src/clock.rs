@@ -71,8 +71,8 @@ impl Clock {
             Wall::Fixed(now) => now,
             #[cfg(any(test, feature = "testing"))]
             Wall::Following(from, since) => {
-                let gone = self.instant().saturating_duration_since(since).as_millis();
-                from.saturating_add(i64::try_from(gone).unwrap_or(i64::MAX))
+                let elapsed = self.instant().saturating_duration_since(since).as_millis();
+                from.saturating_add(i64::try_from(elapsed).unwrap_or(i64::MAX))
             }
             #[cfg(any(test, feature = "testing"))]
             Wall::Set(ref times) => times.wall.load(std::sync::atomic::Ordering::SeqCst),

@@ -15,7 +15,7 @@ pub(crate) fn malformed(what: &str) -> Failure {
     Failure::new(
         FailureKind::ServerError,
         MALFORMED_EVENT,
-        format!("the response has {what} that cannot be read; ask again"),
+        format!("the response has {what} that cannot be read; try again"),
     )
 }
 

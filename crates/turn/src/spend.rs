@@ -83,17 +83,17 @@ pub enum Refusal {
 
 /// The accounts by their keys.
 #[derive(Debug)]
-pub struct SpendBook<K> {
+pub struct SpendAccounts<K> {
     accounts: HashMap<K, Balance>,
 }
 
-impl<K> Default for SpendBook<K> {
+impl<K> Default for SpendAccounts<K> {
     fn default() -> Self {
         Self { accounts: HashMap::new() }
     }
 }
 
-impl<K: std::hash::Hash + Eq + Clone> SpendBook<K> {
+impl<K: std::hash::Hash + Eq + Clone> SpendAccounts<K> {
     /// Opens an account that has spent `before`; an open account stays as it is.
     pub fn open(&mut self, key: K, ceiling: Ceiling, before: Amount) {
         let fresh = Balance { ceiling, settled: before, reserved: Amount::NOTHING };
@@ -193,46 +193,46 @@ mod tests {
 
     #[test]
     fn a_call_over_one_ceiling_is_reserved_nowhere() {
-        let mut book = SpendBook::default();
-        book.open("wide", ceiling(None, None), Amount::NOTHING);
-        book.open("run", ceiling(Some(100), None), amount(30, 0));
-        book.open("day", ceiling(None, Some(50)), Amount::NOTHING);
+        let mut spend = SpendAccounts::default();
+        spend.open("wide", ceiling(None, None), Amount::NOTHING);
+        spend.open("run", ceiling(Some(100), None), amount(30, 0));
+        spend.open("day", ceiling(None, Some(50)), Amount::NOTHING);
         let all = ["wide", "run", "day"];
         assert_eq!(
-            book.reserve(&all, amount(71, 1)),
+            spend.reserve(&all, amount(71, 1)),
             Err((&"run", Refusal::Tokens { wanted: 71, left: 70 }))
         );
         assert_eq!(
-            book.reserve(&all, amount(70, 51)),
+            spend.reserve(&all, amount(70, 51)),
             Err((&"day", Refusal::Cost { wanted: 51, left: 50 }))
         );
         let unpriced = Amount { tokens: 1, nanos: None };
-        assert_eq!(book.reserve(&all, unpriced), Err((&"day", Refusal::NoPrice)));
-        assert!(book.balances().all(|(_, balance)| balance.reserved == Amount::NOTHING));
-        assert_eq!(book.reserve(&all, amount(70, 50)), Ok(()));
+        assert_eq!(spend.reserve(&all, unpriced), Err((&"day", Refusal::NoPrice)));
+        assert!(spend.balances().all(|(_, balance)| balance.reserved == Amount::NOTHING));
+        assert_eq!(spend.reserve(&all, amount(70, 50)), Ok(()));
         assert_eq!(
-            book.reserve(&["day"], amount(0, 1)),
+            spend.reserve(&["day"], amount(0, 1)),
             Err((&"day", Refusal::Cost { wanted: 1, left: 0 }))
         );
-        book.settle(&all, amount(70, 50), amount(10, 20));
-        assert_eq!(book.reserve(&all, amount(60, 30)), Ok(()));
+        spend.settle(&all, amount(70, 50), amount(10, 20));
+        assert_eq!(spend.reserve(&all, amount(60, 30)), Ok(()));
     }
 
     #[test]
     fn an_open_account_has_its_balance_and_one_in_use_is_not_closed() {
-        let mut book = SpendBook::default();
-        book.open(1, ceiling(Some(10), None), Amount::NOTHING);
-        book.reserve(&[1], amount(5, 0)).unwrap();
-        book.open(1, ceiling(Some(99), None), amount(9, 9));
+        let mut spend = SpendAccounts::default();
+        spend.open(1, ceiling(Some(10), None), Amount::NOTHING);
+        spend.reserve(&[1], amount(5, 0)).unwrap();
+        spend.open(1, ceiling(Some(99), None), amount(9, 9));
         assert_eq!(
-            book.reserve(&[1], amount(6, 0)),
+            spend.reserve(&[1], amount(6, 0)),
             Err((&1, Refusal::Tokens { wanted: 6, left: 5 }))
         );
-        book.close(|_| true);
-        assert!(book.is_open(&1));
-        book.settle(&[1], amount(5, 0), amount(5, 0));
-        book.close(|_| true);
-        assert!(!book.is_open(&1));
+        spend.close(|_| true);
+        assert!(spend.is_open(&1));
+        spend.settle(&[1], amount(5, 0), amount(5, 0));
+        spend.close(|_| true);
+        assert!(!spend.is_open(&1));
     }
 
     #[test]
@@ -265,13 +265,13 @@ mod tests {
                 0..60,
             ),
         ) {
-            let mut book = SpendBook::default();
-            book.open((), ceiling(tokens, money), Amount::NOTHING);
+            let mut spend = SpendAccounts::default();
+            spend.open((), ceiling(tokens, money), Amount::NOTHING);
             let mut under_way: Vec<Amount> = Vec::new();
             for act in acts {
                 match act {
                     Act::Reserve(tokens, nanos) => {
-                        if book.reserve(&[()], amount(tokens, nanos)).is_ok() {
+                        if spend.reserve(&[()], amount(tokens, nanos)).is_ok() {
                             under_way.push(amount(tokens, nanos));
                         }
                     }
@@ -281,11 +281,11 @@ mod tests {
                             worst.tokens * part / 100,
                             worst.nanos.unwrap_or_default() * part / 100,
                         );
-                        book.settle(&[()], worst, used);
+                        spend.settle(&[()], worst, used);
                     }
                     Act::Settle(..) => {}
                 }
-                let (_, balance) = book.balances().next().unwrap();
+                let (_, balance) = spend.balances().next().unwrap();
                 let held: u64 = under_way.iter().map(|it| it.tokens).sum();
                 prop_assert_eq!(balance.reserved.tokens, held);
                 if let Some(most) = tokens {

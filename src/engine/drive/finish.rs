@@ -80,10 +80,10 @@ pub(super) async fn finish(
         None => None,
     };
     let at_turn = |head: &Option<String>| head.as_ref() == Some(&run.turn_id);
-    let stands = written
+    let persisted = written
         .as_ref()
         .is_none_or(|written| written.as_ref().is_ok_and(|receipt| at_turn(&receipt.head)));
-    if let Some(chain) = cache.and_then(|cache| cache.chain).filter(|_| stands) {
+    if let Some(chain) = cache.and_then(|cache| cache.chain).filter(|_| persisted) {
         shared.chains.put(&run.context.session_label, chain);
     }
     let mut result = outcome::result(&run.context, machine, outcome, ended);

@@ -111,10 +111,10 @@ async fn run_turn(
             // Every call of a batch has ended before the next step.
             Step::AwaitTools => interrupt(active, machine, Interrupt::Abort),
             Step::Done => {
-                let goes_on = machine.outcome().is_some_and(|outcome| {
+                let continues = machine.outcome().is_some_and(|outcome| {
                     matches!(outcome.stop_reason, StopReason::EndTurn | StopReason::MaxTokens)
                 });
-                if !goes_on {
+                if !continues {
                     return Vec::new();
                 }
                 let steered = active.run.control.take_or_close();

@@ -23,7 +23,8 @@ use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{Recaller, storage_error};
 use crate::engine::state::{JournalState, Starting, needs_record};
 use crate::tools::{
-    CallRequest, Ending, First, Gate, Invocation, Limits, Prepared, Ticket, ToolHost, run_call,
+    AdmissionQueue, CallRequest, Ending, First, Invocation, Limits, Prepared, Ticket, ToolHost,
+    run_call,
 };
 use base::telemetry;
 use model::{Block, OUTCOME_UNKNOWN, RECALL, RunWarning, StorageError, ToolStatus};
@@ -36,7 +37,7 @@ const SKIPPED: &str = "Skipped due to queued user message.";
 #[derive(Default)]
 struct Admitted {
     starting: Vec<Starting>,
-    gates: Vec<oneshot::Sender<()>>,
+    starts: Vec<oneshot::Sender<()>>,
 }
 
 /// A call's result, and how many of its images no provider accepts.
@@ -68,13 +69,13 @@ pub(super) async fn run(
     let active = &driver.active;
     let control = &active.run.control;
     let skip = control.open_batch();
-    let gate = Gate::default();
+    let admissions = AdmissionQueue::default();
     let any = AtomicBool::new(false);
     let admitted = Mutex::new(Admitted::default());
     // Checked and queued in call order, which is the order of admission.
     let mut queued = Vec::with_capacity(calls.len());
     for call in &calls {
-        match active.guard(announced(active, admit(active, &gate, call))).await {
+        match active.guard(announced(active, admit(active, &admissions, call))).await {
             Ok(prepared) => queued.push((call, prepared)),
             Err(cause) => {
                 let step = interrupted(active, machine, cause, &calls);
@@ -100,7 +101,7 @@ pub(super) async fn run(
                     {
                         let mut admitted = admitted.lock().unwrap_or_else(PoisonError::into_inner);
                         admitted.starting.push(Starting { call_id: call.call_id.clone(), params });
-                        admitted.gates.push(go);
+                        admitted.starts.push(go);
                     }
                     let begins = begins.await.is_ok();
                     if begins {
@@ -136,7 +137,7 @@ pub(super) async fn run(
                     });
                 }
                 let waiting = |admitted: &Mutex<Admitted>| {
-                    !admitted.lock().unwrap_or_else(PoisonError::into_inner).gates.is_empty()
+                    !admitted.lock().unwrap_or_else(PoisonError::into_inner).starts.is_empty()
                 };
                 if due || waiting(&admitted) {
                     return Poll::Ready(Next::Quiet);
@@ -173,7 +174,7 @@ pub(super) async fn run(
                             break;
                         }
                     }
-                    JournalState::Open(recorder) if admitted.gates.is_empty() => {
+                    JournalState::Open(recorder) if admitted.starts.is_empty() => {
                         recorder.record_in_background(machine).await;
                     }
                     JournalState::Open(recorder) => {
@@ -205,11 +206,11 @@ pub(super) async fn run(
 
 /// Starts calls.
 fn begin(active: &ActiveRun, machine: &mut Machine, admitted: Admitted) {
-    for (starting, gate) in admitted.starting.into_iter().zip(admitted.gates) {
+    for (starting, start) in admitted.starting.into_iter().zip(admitted.starts) {
         let Starting { call_id, params } = starting;
         active.feed(machine, Event::ToolStarted { call_id, params });
         // Its future may have been dropped: the call was cancelled before it started.
-        let _ = gate.send(());
+        let _ = start.send(());
     }
 }
 
@@ -285,14 +286,14 @@ async fn announced<T>(active: &ActiveRun, check: impl Future<Output = T>) -> T {
 /// Checks a call and queues it.
 async fn admit(
     active: &ActiveRun,
-    gate: &Gate,
+    admissions: &AdmissionQueue,
     call: &PendingCall,
 ) -> Result<(Prepared, Ticket), String> {
     let tool_set = &active.run.tool_set;
     let prepared = tool_set.prepare(&call.tool_name, &call.arguments_json).await?;
     let mode =
         tool_set.tools().get(prepared.index).map(|tool| tool.execution_mode).unwrap_or_default();
-    Ok((prepared, gate.queue(mode)))
+    Ok((prepared, admissions.queue(mode)))
 }
 
 /// The arguments in the form of the result and the ledger.

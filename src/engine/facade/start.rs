@@ -251,8 +251,8 @@ impl Engine {
 
     /// Whether the model gets the tool `recall`.
     fn recalls(&self) -> bool {
-        let asked = self.compaction.as_ref().is_some_and(|options| options.recall);
-        self.shared.journal.is_some() && asked
+        let enabled = self.compaction.as_ref().is_some_and(|options| options.recall);
+        self.shared.journal.is_some() && enabled
     }
 
     /// Adds the engine's own tools to those of a context.

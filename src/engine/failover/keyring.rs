@@ -19,7 +19,7 @@ use model::{
 };
 use provider::{Credential, KeyProfile};
 use turn::fallback::{Candidate, Choice, Plan};
-use turn::profiles::{self, CooldownPolicy, ProfileBook};
+use turn::profiles::{self, CooldownPolicy, ProfileUsages};
 
 /// The interval at which the state of other processes is read.
 const FRESH: Duration = Duration::from_millis(500);
@@ -33,10 +33,10 @@ struct Sticky {
     uses: u64,
 }
 
-/// The profile book, in the wall time of its last read.
+/// The usages of the profiles, in the wall time of their last read.
 #[derive(Default)]
-struct BookState {
-    book: ProfileBook,
+struct UsageState {
+    usages: ProfileUsages,
     /// Both clocks at the last read: a change of their difference is a step of the wall clock.
     read_at: Option<(i64, Instant)>,
 }
@@ -44,8 +44,8 @@ struct BookState {
 /// The smallest step of the wall clock; less is drift that a time server corrects.
 const STEP_MS: i64 = 1_000;
 
-impl BookState {
-    /// Moves the book to `now`: windows last as long as on the monotonic clock, however the wall clock is set.
+impl UsageState {
+    /// Moves the usages to `now`: windows last as long as on the monotonic clock, however the wall clock is set.
     fn at(&mut self, now: i64, instant: Instant) {
         let expected = self.read_at.map(|(wall, then)| {
             let elapsed = instant.saturating_duration_since(then).as_millis();
@@ -53,20 +53,20 @@ impl BookState {
         });
         let step = expected.map_or(0, |expected| now.saturating_sub(expected));
         if step.saturating_abs() > STEP_MS {
-            self.book.values_mut().for_each(|usage| profiles::shift(usage, step));
+            self.usages.values_mut().for_each(|usage| profiles::shift(usage, step));
         }
         // Drift below a step accumulates until it is one.
         if step.saturating_abs() > STEP_MS || self.read_at.is_none() {
             self.read_at = Some((now, instant));
         }
-        self.book.values_mut().for_each(|usage| profiles::settle(usage, now));
+        self.usages.values_mut().for_each(|usage| profiles::settle(usage, now));
     }
 }
 
 /// The profiles of an engine.
 pub(crate) struct Keyring {
     profiles: Vec<(String, Arc<KeyProfile>)>,
-    book: Mutex<BookState>,
+    usages: Mutex<UsageState>,
     sticky: Mutex<Sticky>,
     /// When the store was last read; locked during the read, so that no call chooses before its end.
     read: tokio::sync::Mutex<Option<Instant>>,
@@ -87,7 +87,7 @@ impl Keyring {
     ) -> Self {
         Self {
             profiles,
-            book: Mutex::default(),
+            usages: Mutex::default(),
             sticky: Mutex::default(),
             read: tokio::sync::Mutex::default(),
             writes: AtomicU64::new(0),
@@ -97,9 +97,9 @@ impl Keyring {
         }
     }
 
-    /// The book, and the wall time at which to read it.
-    fn book(&self) -> (MutexGuard<'_, BookState>, i64) {
-        let mut state = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The usages, and the wall time at which to read them.
+    fn usages(&self) -> (MutexGuard<'_, UsageState>, i64) {
+        let mut state = self.usages.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now_ms();
         state.at(now, self.clock.instant());
         (state, now)
@@ -129,13 +129,13 @@ impl Keyring {
         let before = self.writes.load(Ordering::Acquire);
         match store.usage().await {
             Ok(rows) => {
-                let (mut state, _) = self.book();
+                let (mut state, _) = self.usages();
                 if self.writes.load(Ordering::Acquire) != before {
                     return false;
                 }
                 for (id, usage) in rows {
                     if self.profile(&id).is_some() {
-                        put(&mut state.book, id, usage);
+                        put(&mut state.usages, id, usage);
                     }
                 }
             }
@@ -151,8 +151,8 @@ impl Keyring {
         remaining: Duration,
         busy: &dyn Fn(&str) -> bool,
     ) -> Choice {
-        let (state, now) = self.book();
-        plan.choose(&state.book, now, remaining, busy)
+        let (state, now) = self.usages();
+        plan.choose(&state.usages, now, remaining, busy)
     }
 
     /// The delay before a retry with the profile in use; `None` for no retry.
@@ -164,8 +164,8 @@ impl Keyring {
         remaining: Duration,
     ) -> Option<Duration> {
         let dice = self.clock.dice();
-        let (state, now) = self.book();
-        plan.retry(failure, emitted, &state.book, now, remaining, dice)
+        let (state, now) = self.usages();
+        plan.retry(failure, emitted, &state.usages, now, remaining, dice)
     }
 
     /// Leaves the profile in use after `failure`: `plan` continues with another.
@@ -179,8 +179,8 @@ impl Keyring {
         emitted: bool,
         remaining: Duration,
     ) -> Result<(), Failure> {
-        let (state, now) = self.book();
-        plan.spent(failure, emitted, &state.book, now, remaining)
+        let (state, now) = self.usages();
+        plan.spent(failure, emitted, &state.usages, now, remaining)
     }
 
     /// The profile that a session last used.
@@ -215,8 +215,8 @@ impl Keyring {
 
     /// Records that a profile was chosen, so that others are chosen first from now on.
     pub(crate) fn picked(&self, id: &str) {
-        let (mut state, now) = self.book();
-        state.book.entry(id.to_owned()).or_default().last_used_at = Some(now);
+        let (mut state, now) = self.usages();
+        state.usages.entry(id.to_owned()).or_default().last_used_at = Some(now);
         drop(state);
         if let Some(store) = self.store.as_ref().filter(|_| self.has_others(id)) {
             // A lost order is harmless.
@@ -227,8 +227,8 @@ impl Keyring {
     /// Records an answer of a profile.
     pub(crate) fn answered(&self, id: &str) {
         let (refused, now) = {
-            let (mut state, now) = self.book();
-            let usage = state.book.entry(id.to_owned()).or_default();
+            let (mut state, now) = self.usages();
+            let usage = state.usages.entry(id.to_owned()).or_default();
             let refused = usage.refusals > 0;
             profiles::answered(usage, now);
             (refused && usage.refusals == 0, now)
@@ -245,8 +245,8 @@ impl Keyring {
         }
         let policy = self.policy;
         let now = {
-            let (mut state, now) = self.book();
-            let usage = state.book.entry(id.to_owned()).or_default();
+            let (mut state, now) = self.usages();
+            let usage = state.usages.entry(id.to_owned()).or_default();
             profiles::failed(usage, policy, model, failure, now);
             now
         };
@@ -262,7 +262,7 @@ impl Keyring {
         let written = store.change(id, change).await;
         self.writes.fetch_add(1, Ordering::AcqRel);
         match written {
-            Ok(usage) => put(&mut self.book().0.book, id.to_owned(), usage),
+            Ok(usage) => put(&mut self.usages().0.usages, id.to_owned(), usage),
             Err(error) => telemetry::storage_failed(error.kind.code()),
         }
     }
@@ -303,9 +303,9 @@ impl Keyring {
     /// The current state of every profile, read from the ledger.
     pub(crate) async fn states(&self) -> Vec<ProfileState> {
         self.read_all().await;
-        let (state, now) = self.book();
+        let (state, now) = self.usages();
         let shown = |(provider, profile): &(String, Arc<KeyProfile>)| {
-            let mut usage = state.book.get(&profile.id).cloned().unwrap_or_default();
+            let mut usage = state.usages.get(&profile.id).cloned().unwrap_or_default();
             profiles::settle(&mut usage, now);
             ProfileState {
                 id: profile.id.clone(),
@@ -333,23 +333,23 @@ impl Keyring {
         let clear = |usage: &mut ProfileUsage| {
             *usage = ProfileUsage { last_used_at: usage.last_used_at, ..ProfileUsage::default() };
         };
-        clear(self.book().0.book.entry(id.to_owned()).or_default());
+        clear(self.usages().0.usages.entry(id.to_owned()).or_default());
         if let Some(store) = &self.store {
             self.writes.fetch_add(1, Ordering::AcqRel);
             let usage = store.change(id, Box::new(clear)).await;
             self.writes.fetch_add(1, Ordering::AcqRel);
             let usage = usage?;
-            self.book().0.book.insert(id.to_owned(), usage);
+            self.usages().0.usages.insert(id.to_owned(), usage);
         }
         Ok(())
     }
 }
 
 /// Merges a profile's state from the store. Not every use is stored: the later time counts.
-fn put(book: &mut ProfileBook, id: String, mut usage: ProfileUsage) {
-    let known = book.get(&id).and_then(|known| known.last_used_at);
+fn put(usages: &mut ProfileUsages, id: String, mut usage: ProfileUsage) {
+    let known = usages.get(&id).and_then(|known| known.last_used_at);
     usage.last_used_at = usage.last_used_at.max(known);
-    book.insert(id, usage);
+    usages.insert(id, usage);
 }
 
 /// The failure of a provider whose order has no profile.

@@ -12,7 +12,7 @@ use model::{
     BudgetOptions, BudgetPer, BudgetState, Failure, FailureKind, InputError, Journal, ModelInfo,
     SessionKey, SpentBy, StorageError, TokenUsage, typed,
 };
-use turn::spend::{Amount, Ceiling, Refusal, SpendBook, dollars, nanos};
+use turn::spend::{Amount, Ceiling, Refusal, SpendAccounts, dollars, nanos};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -43,7 +43,7 @@ pub(crate) struct WorstCase {
 #[derive(Debug, Default)]
 pub(crate) struct Budgets {
     limits: Vec<BudgetOptions>,
-    book: Mutex<SpendBook<BudgetAccount>>,
+    spend: Mutex<SpendAccounts<BudgetAccount>>,
     /// Locked while earlier spending is read, so that an account is opened once.
     opening: tokio::sync::Mutex<()>,
 }
@@ -74,7 +74,7 @@ impl Hold<'_> {
 
     fn end(&mut self, used: Amount) {
         if !std::mem::replace(&mut self.settled, true) && !self.accounts.is_empty() {
-            self.budgets.book().settle(&self.accounts, self.worst, used);
+            self.budgets.spend().settle(&self.accounts, self.worst, used);
         }
     }
 }
@@ -115,14 +115,14 @@ impl Budgets {
         Ok(Self { limits, ..Self::default() })
     }
 
-    fn book(&self) -> MutexGuard<'_, SpendBook<BudgetAccount>> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn spend(&self) -> MutexGuard<'_, SpendAccounts<BudgetAccount>> {
+        self.spend.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The balance of every open account, by limit and key.
     pub(crate) fn states(&self) -> Vec<BudgetState> {
         let mut states: Vec<(BudgetAccount, BudgetState)> = self
-            .book()
+            .spend()
             .balances()
             .filter_map(|(account, balance)| {
                 let limit = self.limits.get(account.limit)?;
@@ -152,7 +152,7 @@ impl Budgets {
         if self.limits.iter().any(|limit| limit.per == BudgetPer::Run) {
             let is_run =
                 |at: usize| self.limits.get(at).is_some_and(|limit| limit.per == BudgetPer::Run);
-            self.book().close(|account| is_run(account.limit) && account.key == turn_id);
+            self.spend().close(|account| is_run(account.limit) && account.key == turn_id);
         }
     }
 
@@ -197,15 +197,15 @@ impl Budgets {
             })
             .collect();
         let is_open = || {
-            let book = self.book();
-            accounts.iter().all(|account| book.is_open(account))
+            let spend = self.spend();
+            accounts.iter().all(|account| spend.is_open(account))
         };
         if is_open() {
             return Ok(accounts);
         }
         let _opening = self.opening.lock().await;
         for account in &accounts {
-            if self.book().is_open(account) {
+            if self.spend().is_open(account) {
                 continue;
             }
             let Some(limit) = self.limits.get(account.limit) else { continue };
@@ -220,12 +220,12 @@ impl Budgets {
                 None => Default::default(),
             };
             let ceiling = Ceiling { tokens: limit.max_tokens, nanos: limit.max_cost.map(nanos) };
-            let mut book = self.book();
+            let mut spend = self.spend();
             if limit.per == BudgetPer::Day {
                 // Earlier days.
-                book.close(|other| other.limit == account.limit && other.key != account.key);
+                spend.close(|other| other.limit == account.limit && other.key != account.key);
             }
-            book.open(account.clone(), ceiling, Amount::of(before.tokens, Some(before.cost)));
+            spend.open(account.clone(), ceiling, Amount::of(before.tokens, Some(before.cost)));
         }
         Ok(accounts)
     }
@@ -252,7 +252,7 @@ impl Budgets {
         let WorstCase { prompt_tokens, answer_tokens } = worst;
         let tokens = prompt_tokens.saturating_add(answer_tokens);
         let worst = Amount::of(tokens, worst_cost(model, prompt_tokens, answer_tokens));
-        let reserved = self.book().reserve(&accounts, worst);
+        let reserved = self.spend().reserve(&accounts, worst);
         let reserved = reserved.map_err(|(account, why)| (account.limit, why));
         match reserved {
             Ok(()) => Ok(Hold { budgets: self, accounts, worst, settled: false }),

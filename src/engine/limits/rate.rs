@@ -124,7 +124,7 @@ impl RateQueue {
     fn enqueue(&self, claim: Claim, input: u64) -> (u64, Option<Arc<Notify>>) {
         let mut inner = self.lock();
         let now = self.now();
-        let id = inner.lane.ask(claim, input, now);
+        let id = inner.lane.queue(claim, input, now);
         inner.admit_ready(now);
         if inner.lane.is_out(id) {
             return (id, None);

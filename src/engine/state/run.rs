@@ -70,7 +70,7 @@ impl Run {
             header: self.header(head),
             settings: TurnSettings::new(&self.context),
             messages: vec![self.context.current_message.clone()],
-            context: self.context.kept_json(),
+            context: self.context.stored_json(),
             target: self.context.target.as_ref().map(|target| target.get().to_owned()),
         }
     }

@@ -119,7 +119,7 @@ impl Machine<'_> {
             }
             let Some(&inst) = self.program.code.get(pc as usize) else { spend() };
             pc += 1;
-            let goes_on = match inst {
+            let continues = match inst {
                 Inst::One { set, back } => self.one(set, back, &mut at),
                 Inst::Split { first, second, choice } => match self.enter(choice, at) {
                     Before::Never => {
@@ -165,7 +165,7 @@ impl Machine<'_> {
                     return true;
                 }
             };
-            if !goes_on {
+            if !continues {
                 match self.undo(base) {
                     Some(other) => (pc, at) = other,
                     None => return false,

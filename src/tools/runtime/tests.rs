@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{Barrier, Notify};
 use tokio_util::sync::CancellationToken;
 
-use super::super::Gate;
+use super::super::AdmissionQueue;
 use super::{
     CallEnd, CallRequest, Ending, First, Invocation, Limits, ToolAnswer, ToolFuture, ToolHost,
     run_call,
@@ -137,7 +137,7 @@ async fn parallel_calls_overlap_and_sequential_ones_do_not() {
         }
     }
     let host = Meet(Arc::new(Barrier::new(2)), Arc::default());
-    let gate = Gate::default();
+    let admissions = AdmissionQueue::default();
     let abort = CancellationToken::new();
     // 0 and 1 wait for each other at the barrier, so they must overlap; 3 and 4 too, but only after 2.
     let modes = [
@@ -151,9 +151,14 @@ async fn parallel_calls_overlap_and_sequential_ones_do_not() {
         .into_iter()
         .enumerate()
         .map(|(n, mode)| {
-            run_call(&host, first_run(invocation(n)), LIMITS, gate.queue(mode), &abort, async {
-                true
-            })
+            run_call(
+                &host,
+                first_run(invocation(n)),
+                LIMITS,
+                admissions.queue(mode),
+                &abort,
+                async { true },
+            )
         })
         .collect();
     // Awaited in reverse: the order of the queue decides about admission, not the order of the polls.
@@ -166,10 +171,10 @@ async fn parallel_calls_overlap_and_sequential_ones_do_not() {
 #[tokio::test(start_paused = true)]
 async fn a_timeout_cancels_the_token_and_does_not_wait_for_the_host() {
     let host = Script { acts: vec![Act::Hang, Act::Answer(1)], ..Script::default() };
-    let gate = Gate::default();
+    let admissions = AdmissionQueue::default();
     let abort = CancellationToken::new();
-    let hung = gate.queue(ExecutionMode::Sequential);
-    let next = gate.queue(ExecutionMode::Sequential);
+    let hung = admissions.queue(ExecutionMode::Sequential);
+    let next = admissions.queue(ExecutionMode::Sequential);
     let (first, second) = tokio::join!(
         run_call(&host, first_run(invocation(0)), LIMITS, hung, &abort, async { true }),
         run_call(&host, first_run(invocation(1)), LIMITS, next, &abort, async { true }),
@@ -196,14 +201,14 @@ async fn the_host_is_notified_of_a_timeout_an_abort_and_a_dropped_call_but_not_o
     }
     let tokens = Arc::new(Mutex::new(Vec::new()));
     let host = Watch(Arc::clone(&tokens));
-    let gate = Gate::default();
+    let admissions = AdmissionQueue::default();
     let abort = CancellationToken::new();
     let call = |n, abort| {
         run_call(
             &host,
             first_run(invocation(n)),
             LIMITS,
-            gate.queue(ExecutionMode::Parallel),
+            admissions.queue(ExecutionMode::Parallel),
             abort,
             async { true },
         )
@@ -227,7 +232,7 @@ async fn the_host_is_notified_of_a_timeout_an_abort_and_a_dropped_call_but_not_o
 #[tokio::test(start_paused = true)]
 async fn the_deadline_of_the_run_bounds_a_tool_without_a_limit_and_is_never_retried() {
     let host = Script { acts: vec![Act::Hang], ..Script::default() };
-    let gate = Gate::default();
+    let admissions = AdmissionQueue::default();
     let limits = Limits {
         timeout: None,
         deadline: Some(Clock::default().instant() + Duration::from_secs(3)),
@@ -235,8 +240,8 @@ async fn the_deadline_of_the_run_bounds_a_tool_without_a_limit_and_is_never_retr
         ..LIMITS
     };
     let abort = CancellationToken::new();
-    let ticket = gate.queue(ExecutionMode::Sequential);
-    let waiting = gate.queue(ExecutionMode::Sequential);
+    let ticket = admissions.queue(ExecutionMode::Sequential);
+    let waiting = admissions.queue(ExecutionMode::Sequential);
     let (end, late) = tokio::join!(
         run_call(&host, first_run(invocation(0)), limits, ticket, &abort, async { true }),
         run_call(&host, first_run(invocation(0)), limits, waiting, &abort, async {
@@ -254,11 +259,11 @@ async fn the_deadline_of_the_run_bounds_a_tool_without_a_limit_and_is_never_retr
 #[tokio::test(start_paused = true)]
 async fn an_abort_returns_immediately_and_starts_no_other_call() {
     let host = Script { acts: vec![Act::Hang, Act::Answer(0)], ..Script::default() };
-    let gate = Gate::default();
+    let admissions = AdmissionQueue::default();
     let abort = CancellationToken::new();
     let started = Notify::new();
-    let running = gate.queue(ExecutionMode::Sequential);
-    let waiting = gate.queue(ExecutionMode::Sequential);
+    let running = admissions.queue(ExecutionMode::Sequential);
+    let waiting = admissions.queue(ExecutionMode::Sequential);
     let (first, second, ()) = tokio::join!(
         run_call(&host, first_run(invocation(0)), LIMITS, running, &abort, async {
             started.notify_one();
@@ -312,7 +317,7 @@ async fn only_declared_tools_are_retried_with_the_same_key() {
         let limits = Limits::of(&tool(replay), Some(Duration::from_secs(9)), None, None);
         assert_eq!(limits.timeout, Some(Duration::from_millis(50)));
         let starts = AtomicUsize::new(0);
-        let ticket = Gate::default().queue(ExecutionMode::Sequential);
+        let ticket = AdmissionQueue::default().queue(ExecutionMode::Sequential);
         let start = async {
             starts.fetch_add(1, Ordering::SeqCst);
             true
@@ -328,7 +333,7 @@ async fn only_declared_tools_are_retried_with_the_same_key() {
 fn a_call_can_move_between_threads() {
     fn is_send<T: Send>(_: &T) {}
     let (host, abort) = (Script::default(), CancellationToken::new());
-    let ticket = Gate::default().queue(ExecutionMode::Parallel);
+    let ticket = AdmissionQueue::default().queue(ExecutionMode::Parallel);
     is_send(&run_call(&host, first_run(invocation(0)), LIMITS, ticket, &abort, async { true }));
 }
 
@@ -358,11 +363,11 @@ proptest! {
         let (acts, modes): (Vec<_>, Vec<_>) = script.into_iter().unzip();
         let host = Script { acts: acts.clone(), ..Script::default() };
         let abort = CancellationToken::new();
-        let gate = Gate::default();
+        let admissions = AdmissionQueue::default();
         let starts = Mutex::new(Vec::new());
         let ends: Vec<CallEnd> = run_async(async {
             let calls: Vec<_> = modes.iter().enumerate().map(|(n, &mode)| {
-                let ticket = gate.queue(mode);
+                let ticket = admissions.queue(mode);
                 let (host, starts, modes) = (&host, &starts, &modes);
                 let abort = &abort;
                 async move {

@@ -280,7 +280,7 @@ fn references_cannot_multiply_the_work() {
     let wide = format!("[{}]", vec!["\"x\""; 9_000].join(","));
     assert!(set.prepared("t", &nested(5, &wide)).is_err());
     let refusal = set.prepared("t", &nested(60, "\"x\"")).unwrap_err();
-    assert!(refusal.contains("too deep to say where"), "{refusal}");
+    assert!(refusal.contains("too deep to name the place"), "{refusal}");
 
     let doubling = |levels: usize| {
         let mut defs = serde_json::Map::new();

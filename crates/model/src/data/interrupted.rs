@@ -197,7 +197,7 @@ impl AssembledContext {
     /// The context that a resumption needs: JSON that [`crate::parse_context`] reads once the run's own fields (its id,
     /// session and message) are added. Without history and headers: those may be long, or secret.
     #[must_use]
-    pub fn kept_json(&self) -> String {
+    pub fn stored_json(&self) -> String {
         let request = &self.request;
         let stored = StoredContext {
             system_prompt: &self.system_prompt,
@@ -262,7 +262,7 @@ impl OpenTurn {
     ) -> Result<String, serde_json::Error> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct Asked<'a> {
+        struct ResumedMessage<'a> {
             role: &'a str,
             content: &'a str,
         }
@@ -271,7 +271,10 @@ impl OpenTurn {
         put("sessionLabel", to_raw_value(&self.session_label)?);
         put("sourceEventId", to_raw_value(&self.source_event_id)?);
         // A placeholder: the turn's own message is among its messages.
-        put("currentMessage", to_raw_value(&Asked { role: "user", content: "(resumed)" })?);
+        put(
+            "currentMessage",
+            to_raw_value(&ResumedMessage { role: "user", content: "(resumed)" })?,
+        );
         if let Some(target) = &self.target {
             put("target", RawValue::from_string(target.clone())?);
         }

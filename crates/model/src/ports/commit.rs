@@ -89,7 +89,7 @@ pub struct TurnOpening {
     pub settings: TurnSettings,
     /// The user's messages.
     pub messages: Vec<Message>,
-    /// What a later [`crate::Journal::reopen`] needs of its context: see [`AssembledContext::kept_json`].
+    /// The part of its context that a later [`crate::Journal::reopen`] needs: see [`AssembledContext::stored_json`].
     pub context: String,
     /// Where its answer goes: JSON.
     pub target: Option<String>,

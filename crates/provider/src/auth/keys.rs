@@ -21,7 +21,7 @@ const MARGIN_MS: i64 = 60_000;
 /// The time limit of the host's callback.
 const HOST_LIMIT: Duration = Duration::from_secs(60);
 /// The maximum characters of a host's error in a message.
-const TOLD: usize = 300;
+const REASON_LENGTH: usize = 300;
 
 /// A key as the host returns it.
 pub struct HostKey {
@@ -121,12 +121,12 @@ impl KeyProfile {
             state.uses = state.uses.saturating_add(1);
             return Ok(credential);
         }
-        let asked = hosted.host.key(hosted.index, state.refused);
-        let given = match tokio::time::timeout(HOST_LIMIT, asked).await {
+        let answer = hosted.host.key(hosted.index, state.refused);
+        let given = match tokio::time::timeout(HOST_LIMIT, answer).await {
             Ok(Ok(given)) => given,
             Ok(Err(why)) => {
                 let old = state.credential.as_ref().map(|old| old.secret.expose_secret());
-                let why = clip(&redact(&why, old.as_slice()), TOLD);
+                let why = clip(&redact(&why, old.as_slice()), REASON_LENGTH);
                 return Err(self.failed(&format!("failed: {why}")));
             }
             Err(_) => {

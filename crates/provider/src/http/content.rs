@@ -44,7 +44,7 @@ pub(super) fn check_encoding(response: &Response, origin: &str) -> Result<(), Fa
     if encodings.all(|value| value.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Ok(());
     }
-    let message = format!("`{origin}` answers with a content encoding that was not asked for");
+    let message = format!("`{origin}` answers with a content encoding that was not requested");
     let failure = final_failure(FailureKind::ServerError, "content_encoding", message);
     Err(Failure { status: Some(response.status().as_u16()), ..failure })
 }

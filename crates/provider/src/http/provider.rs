@@ -138,7 +138,7 @@ impl HttpProvider {
     }
 
     /// Requests a count of tokens. `None` from a server without that path.
-    async fn ask_count(
+    async fn request_count(
         &self,
         request: &ModelRequest,
         credential: Option<&Credential>,
@@ -364,7 +364,7 @@ impl Provider for HttpProvider {
         credential: Option<&'a Credential>,
     ) -> Counted<'a> {
         Box::pin(async move {
-            let outcome = self.ask_count(request, credential).await;
+            let outcome = self.request_count(request, credential).await;
             outcome.map_err(|failure| without_keys(failure, &self.keys(request, credential)))
         })
     }

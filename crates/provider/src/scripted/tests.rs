@@ -55,7 +55,7 @@ impl DeltaSink for Received {
     }
 }
 
-async fn ask(provider: &ScriptedProvider) -> (Result<Completion, Failure>, String) {
+async fn stream_text(provider: &ScriptedProvider) -> (Result<Completion, Failure>, String) {
     let mut received = Received::default();
     let outcome = provider.stream(&request(), None, &mut received).await;
     (outcome, received.0)
@@ -76,7 +76,10 @@ async fn the_parts_of_a_reply_come_in_a_fixed_order() {
     );
     let expected = "scripted_1/m think0[<hm>~sig] text1[<hé><ll><o>] add2(call_1)[<{\"><a\"><:1><}>] \
                     raw3(x)[<{\"><a>] usage 3+4";
-    assert_eq!(ask(&provider).await, (done(Stop::ToolUse, "tool_use"), expected.to_owned()));
+    assert_eq!(
+        stream_text(&provider).await,
+        (done(Stop::ToolUse, "tool_use"), expected.to_owned())
+    );
 }
 
 #[tokio::test]
@@ -88,14 +91,17 @@ async fn steps_stay_in_order_and_texts_in_a_row_are_one_block() {
         ]}]"#,
     );
     let expected = "scripted_1/m text0[<a> usage 1+0<b>] think1[<c>] t2(call_1)[<{}>] text3[<d>]";
-    assert_eq!(ask(&provider).await, (done(Stop::MaxTokens, "max_tokens"), expected.to_owned()));
+    assert_eq!(
+        stream_text(&provider).await,
+        (done(Stop::MaxTokens, "max_tokens"), expected.to_owned())
+    );
 }
 
 #[tokio::test]
 async fn replies_are_used_once_each_unless_they_repeat() {
     let once = provider(r#"["one"]"#);
-    assert_eq!(ask(&once).await.0, done(Stop::EndTurn, "end_turn"));
-    let failure = ask(&once).await.0.unwrap_err();
+    assert_eq!(stream_text(&once).await.0, done(Stop::EndTurn, "end_turn"));
+    let failure = stream_text(&once).await.0.unwrap_err();
     assert_eq!(
         (failure.code.as_deref(), failure.message.as_str(), failure.should_retry),
         (Some("script_exhausted"), "the script has `1` replies and this was call `2`", Some(false))
@@ -103,7 +109,7 @@ async fn replies_are_used_once_each_unless_they_repeat() {
     let again = provider(r#"{"replies": ["one", "two"], "repeat": true}"#);
     let mut received = Vec::new();
     for _ in 0..3 {
-        received.push(ask(&again).await.1);
+        received.push(stream_text(&again).await.1);
     }
     let expected =
         ["scripted_1/m text0[<one>]", "scripted_2/m text0[<two>]", "scripted_3/m text0[<one>]"];
@@ -119,15 +125,18 @@ async fn failures_come_before_or_after_text_with_their_kind_status_and_wait() {
             {"steps": [{"text": "cut"}, {"truncate": true}]}
         ]"#,
     );
-    let (outcome, received) = ask(&provider).await;
+    let (outcome, received) = stream_text(&provider).await;
     let failure = outcome.unwrap_err();
     assert_eq!(
         (failure.kind, failure.status, failure.retry_after, received.as_str()),
         (FailureKind::RateLimit, Some(429), Some(Duration::from_millis(70)), "scripted_1/m")
     );
     let expected = Failure::new(FailureKind::Network, "reset", "the script fails here");
-    assert_eq!(ask(&provider).await, (Err(expected), "scripted_2/m text0[<half>".to_owned()));
-    let (outcome, received) = ask(&provider).await;
+    assert_eq!(
+        stream_text(&provider).await,
+        (Err(expected), "scripted_2/m text0[<half>".to_owned())
+    );
+    let (outcome, received) = stream_text(&provider).await;
     assert_eq!(outcome.unwrap_err().code.as_deref(), Some("stream_truncated"));
     assert_eq!(received, "scripted_3/m text0[<cut>");
 }
@@ -142,23 +151,23 @@ async fn a_gate_waits_until_it_is_opened_and_a_delay_takes_its_time() {
         tokio::time::sleep(Duration::from_millis(700)).await;
         provider.open_gate("g");
     };
-    let ((outcome, _), ()) = tokio::join!(ask(&provider), open);
+    let ((outcome, _), ()) = tokio::join!(stream_text(&provider), open);
     assert_eq!(outcome, done(Stop::EndTurn, "end_turn"));
     assert_eq!(start.elapsed(), Duration::from_millis(5700));
     // An open gate stays open.
-    assert_eq!(ask(&provider).await.1, "scripted_2/m text0[<b>]");
+    assert_eq!(stream_text(&provider).await.1, "scripted_2/m text0[<b>]");
 }
 
 #[tokio::test]
 async fn every_request_is_recorded_and_the_record_is_bounded() {
     let provider = provider(r#"{"replies": ["x"], "repeat": true}"#);
-    ask(&provider).await.0.unwrap();
+    stream_text(&provider).await.0.unwrap();
     assert_eq!(
         provider.requests_json(),
         r#"[{"model":"m","system":"be brief","messages":[{"a":1},2,3],"tools":[],"maxTokens":16}]"#
     );
     for _ in 0..1_100 {
-        ask(&provider).await.0.unwrap();
+        stream_text(&provider).await.0.unwrap();
     }
     let recorded: Vec<serde_json::Value> = serde_json::from_str(&provider.requests_json()).unwrap();
     assert_eq!(recorded.len(), 1_000);

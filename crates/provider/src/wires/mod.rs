@@ -38,7 +38,7 @@ mod tests {
     use crate::wires::responses::ResponsesWire;
     use crate::{ModelRequest, Wire};
 
-    fn asked(wire: &dyn Wire) -> (String, Value) {
+    fn requested(wire: &dyn Wire) -> (String, Value) {
         let request = ModelRequest {
             model: "m-1".to_owned(),
             system: "Be brief.".to_owned(),
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn a_count_has_the_apis_own_form_and_only_the_prompt() {
         let google = GoogleWire::new(GooglePath::default());
-        let (path, body) = asked(&google);
+        let (path, body) = requested(&google);
         assert!(path.ends_with("/models/m-1:countTokens"), "{path}");
         let system = json!({"parts": [{"text": "Be brief."}]});
         let messages = json!([{"x": 1}, {"x": 2}]);
@@ -66,7 +66,7 @@ mod tests {
         );
         assert_eq!(google.counted(b"{\"totalTokens\":31,\"x\":1}"), Some(31));
         assert_eq!(
-            asked(&ResponsesWire::default()),
+            requested(&ResponsesWire::default()),
             (
                 "/responses/input_tokens".to_owned(),
                 json!({"model": "m-1", "instructions": "Be brief.", "input": messages}),

@@ -8,7 +8,7 @@ use std::ops::Range;
 use model::{Message, Role};
 
 /// The minimum number of turns that stay.
-const LEAST_KEPT: usize = 3;
+const MIN_TURNS: usize = 3;
 
 /// The size of a turn or a group, in tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub fn cut(turns: &[Size], groups: &[Size], fixed: u64, target: u64, limit: u64)
         sum(tail, truncate).saturating_add(sum(groups, truncate)).saturating_sub(fixed)
     };
     let most = (0..=turns.len()).rev().find(|retain| weight(*retain, false) <= target);
-    let least = LEAST_KEPT.min(turns.len());
+    let least = MIN_TURNS.min(turns.len());
     let chosen = match most {
         Some(retain) if retain >= least => Some((retain, false)),
         _ if weight(least, false) <= limit => Some((least, false)),

@@ -7,16 +7,16 @@ mod budget;
 mod chunk;
 mod cut;
 mod facts;
-mod gate;
 mod prompt;
+mod quality;
 mod serialise;
 
 pub use budget::{Budget, Guard, GuardVerdict, Trigger, share};
 pub use chunk::{Part, chunks};
 pub use cut::{Cut, Size, cut, groups};
 pub use facts::Facts;
-pub use gate::{Flaw, Judged, judge};
 pub use prompt::{Task, instructions, merge_request, request, retry_request};
+pub use quality::{Flaw, Judged, judge};
 pub use serialise::{parts, truncate_results};
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The prompts of the summariser. They are part of the behaviour: a change here changes every summary.
 
 use super::chunk::Part;
-use super::gate::{Flaw, SECTIONS};
+use super::quality::{Flaw, SECTIONS};
 
 /// The input of a summary.
 #[derive(Debug, Clone, Copy)]

@@ -106,8 +106,8 @@ fn middle_cut(text: &str, limit: usize) -> String {
 }
 
 /// Characters that remain of a truncated result's beginning, and of its end.
-const KEPT_HEAD: usize = 1_500;
-const KEPT_TAIL: usize = 1_500;
+const HEAD_LENGTH: usize = 1_500;
+const TAIL_LENGTH: usize = 1_500;
 
 /// A message with truncated tool results; the ledger stores them whole. Idempotent.
 pub fn truncate_results(message: &Message) -> Message {
@@ -136,11 +136,11 @@ fn shortened(block: &Block) -> Block {
     match block {
         Block::Text { text, .. } => {
             // The limit includes the marker, so that a truncated text is never truncated again.
-            const MOST: usize = KEPT_HEAD + KEPT_TAIL + 64;
+            const MOST: usize = HEAD_LENGTH + TAIL_LENGTH + 64;
             if text.chars().count() <= MOST {
                 return block.clone();
             }
-            Block::text(middle_cut(text, KEPT_HEAD + KEPT_TAIL))
+            Block::text(middle_cut(text, HEAD_LENGTH + TAIL_LENGTH))
         }
         Block::Image { .. } => Block::text("[An image was left out.]"),
         Block::Thinking { .. }

@@ -103,7 +103,7 @@ fn an_unfinished_walk_has_the_parent_of_its_compaction() {
     assert_eq!((walk.wanted(), walk.before_compaction()), (Some(Wanted::Cut("s")), Some("b")));
 }
 
-fn said(id: &str, role: Role) -> Message {
+fn message(id: &str, role: Role) -> Message {
     Message {
         id: id.to_owned(),
         role,
@@ -118,11 +118,11 @@ fn said(id: &str, role: Role) -> Message {
 #[test]
 fn the_ids_of_answers_decide_which_messages_are_before_a_compaction() {
     let turn = [
-        said("q", Role::User),
-        said("01", Role::Assistant),
-        said("t", Role::Tool),
-        said("05", Role::Assistant),
-        said("u", Role::Tool),
+        message("q", Role::User),
+        message("01", Role::Assistant),
+        message("t", Role::Tool),
+        message("05", Role::Assistant),
+        message("u", Role::Tool),
     ];
     for (compaction, expected) in [("00", 0), ("03", 3), ("09", 5), ("0000000", 0)] {
         assert_eq!(messages_before(&turn, compaction), expected, "{compaction}");

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::plan::{Candidate, Choice, Pause, Plan, duration};
-use crate::profiles::{self, ProfileBook, ProfileCandidate, order};
+use crate::profiles::{self, ProfileCandidate, ProfileUsages, order};
 use model::{Failure, FailureKind, ProfileWindow};
 
 /// The longest wait for a profile where no other model is usable.
@@ -30,7 +30,7 @@ impl Plan {
     #[must_use]
     pub fn choose(
         &self,
-        book: &ProfileBook,
+        usages: &ProfileUsages,
         now: i64,
         remaining: Duration,
         busy: &dyn Fn(&str) -> bool,
@@ -43,12 +43,12 @@ impl Plan {
             let reason = self.last.as_ref().map_or(FailureKind::Unknown, |last| last.kind);
             return self.next(reason).unwrap_or_else(|| Choice::Fail(self.exhausted()));
         }
-        if let Some(usable) = self.pick(candidate, book, now, busy) {
+        if let Some(usable) = self.pick(candidate, usages, now, busy) {
             return usable;
         }
-        let soonest = self.soonest(candidate, book, now);
+        let soonest = self.soonest(candidate, usages, now);
         let next = self.next(self.reason(soonest.as_ref()));
-        let elsewhere = self.has_usable(book, now);
+        let elsewhere = self.has_usable(usages, now);
         let (longest, waited, most) = if elsewhere {
             (self.max_wait, self.waits, 1)
         } else {
@@ -71,7 +71,7 @@ impl Plan {
                 profile: (!found.id.is_empty()).then(|| found.id.to_owned()),
             }),
             (None, Some(next)) => next,
-            (None, None) => Choice::Fail(self.cooling(candidate, book, now)),
+            (None, None) => Choice::Fail(self.cooling(candidate, usages, now)),
         }
     }
 
@@ -85,7 +85,7 @@ impl Plan {
     fn pick(
         &self,
         candidate: &Candidate,
-        book: &ProfileBook,
+        usages: &ProfileUsages,
         now: i64,
         busy: &dyn Fn(&str) -> bool,
     ) -> Option<Choice> {
@@ -95,7 +95,7 @@ impl Plan {
             return (free && !through("")).then_some(Choice::Use(None));
         }
         let free = |profile: &ProfileCandidate| {
-            !through(&profile.id) && window(book, &profile.id, &candidate.model, now).is_none()
+            !through(&profile.id) && window(usages, &profile.id, &candidate.model, now).is_none()
         };
         let in_use = self.current.as_ref().and_then(|current| {
             candidate.profiles.iter().find(|profile| profile.id == *current && free(profile))
@@ -103,7 +103,7 @@ impl Plan {
         in_use
             .or_else(|| {
                 let ordered =
-                    order(&candidate.profiles, candidate.explicit, book, &candidate.model, now);
+                    order(&candidate.profiles, candidate.explicit, usages, &candidate.model, now);
                 let mut usable = ordered.into_iter().filter(|profile| free(profile));
                 let first = usable.next()?;
                 // In order, but a profile whose rate limits admit the call now comes first.
@@ -115,10 +115,10 @@ impl Plan {
     }
 
     /// Whether a later model of the chain is usable now.
-    pub(super) fn has_usable(&self, book: &ProfileBook, now: i64) -> bool {
+    pub(super) fn has_usable(&self, usages: &ProfileUsages, now: i64) -> bool {
         self.ahead().any(|(_, candidate)| {
             let free =
-                |it: &ProfileCandidate| window(book, &it.id, &candidate.model, now).is_none();
+                |it: &ProfileCandidate| window(usages, &it.id, &candidate.model, now).is_none();
             candidate.missing.is_none()
                 && (candidate.profiles.is_empty() || candidate.profiles.iter().any(free))
         })
@@ -128,7 +128,7 @@ impl Plan {
     fn soonest<'a>(
         &self,
         candidate: &'a Candidate,
-        book: &ProfileBook,
+        usages: &ProfileUsages,
         now: i64,
     ) -> Option<Cooling<'a>> {
         // A limit that has ended in the meantime needs no wait: the call continues immediately.
@@ -150,7 +150,7 @@ impl Plan {
             .iter()
             .filter_map(|profile| {
                 let id = profile.id.as_str();
-                match window(book, id, &candidate.model, now) {
+                match window(usages, id, &candidate.model, now) {
                     Some(found) => Some(Cooling {
                         id,
                         reason: found.reason,
@@ -192,11 +192,11 @@ impl Plan {
     }
 
     /// The error of a model with all profiles in cooldown: the last failure, where that is the cause; else `profiles_cooling`.
-    fn cooling(&self, candidate: &Candidate, book: &ProfileBook, now: i64) -> Failure {
+    fn cooling(&self, candidate: &Candidate, usages: &ProfileUsages, now: i64) -> Failure {
         let windows: Vec<ProfileWindow> = candidate
             .profiles
             .iter()
-            .filter_map(|profile| window(book, &profile.id, &candidate.model, now).cloned())
+            .filter_map(|profile| window(usages, &profile.id, &candidate.model, now).cloned())
             .collect();
         let refused = |window: &ProfileWindow| profiles::refuses_key(window.reason);
         let passing = windows.iter().filter(|window| !refused(window)).map(|it| it.until).min();
@@ -222,6 +222,11 @@ impl Plan {
     }
 }
 
-fn window<'a>(book: &'a ProfileBook, id: &str, model: &str, now: i64) -> Option<&'a ProfileWindow> {
-    profiles::cooled(book.get(id)?, model, now)
+fn window<'a>(
+    usages: &'a ProfileUsages,
+    id: &str,
+    model: &str,
+    now: i64,
+) -> Option<&'a ProfileWindow> {
+    profiles::cooled(usages.get(id)?, model, now)
 }

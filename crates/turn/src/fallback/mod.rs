@@ -1,6 +1,6 @@
 //! The plan of one run's calls: which model, which of its profiles, when to wait, when to fail.
 //!
-//! Pure: the caller passes the time and the profile book. It must never return to a model it has left, use a profile more
+//! Pure: the caller passes the time and the usages of the profiles. It must never return to a model it has left, use a profile more
 //! than three times for one answer, or continue once a token was emitted.
 
 mod choice;

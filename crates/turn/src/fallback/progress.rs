@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::choice::MOST_REQUESTS;
 use super::plan::{Choice, Plan, duration};
-use crate::profiles::{self, ProfileBook};
+use crate::profiles::{self, ProfileUsages};
 use crate::retry;
 use model::{Failure, FailureKind};
 
@@ -92,7 +92,7 @@ impl Plan {
         &mut self,
         failure: &Failure,
         emitted: bool,
-        book: &ProfileBook,
+        usages: &ProfileUsages,
         now: i64,
         remaining: Duration,
         dice: f64,
@@ -110,16 +110,16 @@ impl Plan {
         let delay = retry::delay(failure, facts)?;
         // A pause that the provider requests is not waited for where another model is usable meanwhile.
         let long = failure.retry_after.is_some() && delay > duration(self.max_wait);
-        (!long || !self.has_usable(book, now)).then_some(delay)
+        (!long || !self.has_usable(usages, now)).then_some(delay)
     }
 
-    /// Records that the profile in use failed for this call; the book already has its failure. Ok where the plan continues,
+    /// Records that the profile in use failed for this call; the usages already contain its failure. Ok where the plan continues,
     /// otherwise the error of the run.
     pub fn spent(
         &mut self,
         failure: &Failure,
         emitted: bool,
-        book: &ProfileBook,
+        usages: &ProfileUsages,
         now: i64,
         remaining: Duration,
     ) -> Result<(), Failure> {
@@ -174,7 +174,7 @@ impl Plan {
                 self.tried.insert(current, failure.kind);
             }
         }
-        match self.choose(book, now, remaining, &|_| false) {
+        match self.choose(usages, now, remaining, &|_| false) {
             Choice::Use(_) | Choice::Wait(_) | Choice::Switch { .. } => Ok(()),
             Choice::Fail(failure) => Err(failure),
         }

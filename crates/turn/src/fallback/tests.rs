@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::profiles::{self, CooldownPolicy, ProfileBook, ProfileCandidate, failed};
+use crate::profiles::{self, CooldownPolicy, ProfileCandidate, ProfileUsages, failed};
 use crate::retry;
 use model::{AuthType, Failure, FailureKind};
 
@@ -27,7 +27,7 @@ fn candidates(profiles: usize) -> Vec<Candidate> {
 
 /// One call of a run: its attempts and waits, and how it ended.
 struct World {
-    book: ProfileBook,
+    usages: ProfileUsages,
     now: i64,
     remaining: Duration,
     log: Vec<String>,
@@ -36,7 +36,7 @@ struct World {
 impl World {
     fn new() -> Self {
         Self {
-            book: ProfileBook::new(),
+            usages: ProfileUsages::new(),
             now: 1_000_000,
             remaining: Duration::from_secs(3_600),
             log: Vec::new(),
@@ -49,7 +49,7 @@ impl World {
         mut answer: impl FnMut(&str, &str) -> Option<Failure>,
     ) -> Result<(), Failure> {
         for _ in 0..1_000 {
-            let profile = match plan.choose(&self.book, self.now, self.remaining, &|_| false) {
+            let profile = match plan.choose(&self.usages, self.now, self.remaining, &|_| false) {
                 Choice::Use(profile) => profile,
                 Choice::Wait(Pause { length: wait, .. }) => {
                     self.log.push(format!("wait {}", wait.as_millis()));
@@ -68,7 +68,7 @@ impl World {
             let model = plan.candidates[plan.at].model.clone();
             let name = profile.clone().unwrap_or_default();
             if let Some(profile) = &profile {
-                let usage = self.book.get(profile).cloned().unwrap_or_default();
+                let usage = self.usages.get(profile).cloned().unwrap_or_default();
                 assert!(profiles::cooled(&usage, &model, self.now).is_none(), "it is left alone");
             }
             self.log.push(format!("{model}/{name}"));
@@ -77,14 +77,14 @@ impl World {
                 return Ok(());
             };
             let failure = retry::judged(&failure).into_owned();
-            if plan.retry(&failure, false, &self.book, self.now, self.remaining, 0.5).is_some() {
+            if plan.retry(&failure, false, &self.usages, self.now, self.remaining, 0.5).is_some() {
                 continue;
             }
             if let Some(profile) = profile {
-                let usage = self.book.entry(profile).or_default();
+                let usage = self.usages.entry(profile).or_default();
                 failed(usage, CooldownPolicy::default(), &model, &failure, self.now);
             }
-            plan.spent(&failure, false, &self.book, self.now, self.remaining)?;
+            plan.spent(&failure, false, &self.usages, self.now, self.remaining)?;
         }
         panic!("it does not end: {:?}", self.log);
     }
@@ -275,8 +275,8 @@ fn nothing_is_retried_once_a_token_was_emitted() {
     plan.using(Some("p1"));
     let failure = failure(FailureKind::Network);
     let remaining = Duration::from_secs(60);
-    assert_eq!(plan.retry(&failure, true, &ProfileBook::new(), 0, remaining, 0.5), None);
-    assert_eq!(plan.spent(&failure, true, &ProfileBook::new(), 0, remaining), Err(failure));
+    assert_eq!(plan.retry(&failure, true, &ProfileUsages::new(), 0, remaining, 0.5), None);
+    assert_eq!(plan.spent(&failure, true, &ProfileUsages::new(), 0, remaining), Err(failure));
 }
 
 #[test]
@@ -289,8 +289,8 @@ fn failed_calls_of_a_run_have_a_ceiling() {
             plan.using(None);
             failed += 1;
             let remaining = Duration::from_secs(600);
-            if plan.retry(&failure, false, &ProfileBook::new(), 0, remaining, 0.5).is_none() {
-                assert!(plan.spent(&failure, false, &ProfileBook::new(), 0, remaining).is_err());
+            if plan.retry(&failure, false, &ProfileUsages::new(), 0, remaining, 0.5).is_none() {
+                assert!(plan.spent(&failure, false, &ProfileUsages::new(), 0, remaining).is_err());
                 break;
             }
             // As if the call had been answered in between: only the run's own ceiling remains.
@@ -380,7 +380,7 @@ fn a_fallback_that_cools_down_is_not_chosen_before_the_wait() {
         from: 0,
         until: world.now + 600_000,
     };
-    world.book.entry("p1".to_owned()).or_default().windows.push(window);
+    world.usages.entry("p1".to_owned()).or_default().windows.push(window);
     let mut plan = Plan::new(candidates(1).into_iter().take(2).collect(), None);
     let mut limits = 1;
     let refusal =
@@ -421,9 +421,9 @@ proptest! {
 
 #[test]
 fn a_busy_profile_is_chosen_last_unless_it_is_the_sessions() {
-    let (book, time) = (ProfileBook::new(), Duration::from_secs(60));
+    let (usages, time) = (ProfileUsages::new(), Duration::from_secs(60));
     let busy = |id: &str| id == "p1";
-    let chosen = |plan: &Plan, busy: &dyn Fn(&str) -> bool| plan.choose(&book, 0, time, busy);
+    let chosen = |plan: &Plan, busy: &dyn Fn(&str) -> bool| plan.choose(&usages, 0, time, busy);
     let used = |id: &str| Choice::Use(Some(id.to_owned()));
     assert_eq!(chosen(&Plan::new(candidates(2), None), &busy), used("p2"));
     assert_eq!(chosen(&Plan::new(candidates(2), Some("p1".to_owned())), &busy), used("p1"));

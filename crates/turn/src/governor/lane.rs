@@ -94,7 +94,7 @@ impl Lane {
     }
 
     /// Queues a call of `input` tokens, and returns its number.
-    pub fn ask(&mut self, claim: impl Into<Claim>, input: u64, now: i64) -> u64 {
+    pub fn queue(&mut self, claim: impl Into<Claim>, input: u64, now: i64) -> u64 {
         self.ids = self.ids.wrapping_add(1);
         let id = self.ids;
         self.waiting.push(Waiting {

@@ -9,7 +9,7 @@ use super::call::Waiting;
 use super::lane::YIELDING;
 use super::{Claim, Lane, Next, Priority};
 use crate::fallback::{Candidate, Choice, Plan};
-use crate::profiles::{CooldownPolicy, ProfileBook, ProfileCandidate, failed};
+use crate::profiles::{CooldownPolicy, ProfileCandidate, ProfileUsages, failed};
 use model::{AuthType, Failure, FailureKind, RateLimits};
 
 const TIME: i64 = 3_600_000;
@@ -31,7 +31,7 @@ enum Happens {
     Waited(usize),
     Arrive(u64),
     Answer(u64, Option<i64>),
-    Look,
+    Check,
 }
 
 struct World {
@@ -40,7 +40,7 @@ struct World {
     level: i64,
     filled: i64,
     lane: Lane,
-    book: ProfileBook,
+    usages: ProfileUsages,
     plans: Vec<Plan>,
     requests: Vec<u32>,
     answered: usize,
@@ -66,7 +66,7 @@ impl World {
             level: server.size * 1_000,
             filled: 0,
             lane: Lane::new(Duration::from_secs(60)),
-            book: ProfileBook::new(),
+            usages: ProfileUsages::new(),
             plans: vec![Plan::new(vec![candidate], None); runs],
             requests: vec![0; runs],
             answered: 0,
@@ -111,12 +111,12 @@ impl World {
 
     fn choose(&mut self, run: usize, now: i64) -> Result<(), Failure> {
         let left = Duration::from_millis((TIME - now).unsigned_abs());
-        match self.plans[run].choose(&self.book, now, left, &|_| false) {
+        match self.plans[run].choose(&self.usages, now, left, &|_| false) {
             Choice::Use(profile) => {
                 self.plans[run].using(profile.as_deref());
                 let last = self.plans[run].is_last_request();
                 let claim = Claim { priority: Priority::Interactive, last };
-                let id = self.lane.ask(claim, 1, now);
+                let id = self.lane.queue(claim, 1, now);
                 self.calls.insert(id, run);
             }
             Choice::Wait(pause) => {
@@ -147,8 +147,8 @@ impl World {
         self.lane.refused(Some(wait), now);
         self.lane.ended(id, None, now);
         let left = Duration::from_millis((TIME - now).unsigned_abs());
-        assert_eq!(self.plans[run].retry(&failure, false, &self.book, now, left, 0.5), None);
-        let usage = self.book.entry("a".to_owned()).or_default();
+        assert_eq!(self.plans[run].retry(&failure, false, &self.usages, now, left, 0.5), None);
+        let usage = self.usages.entry("a".to_owned()).or_default();
         failed(usage, CooldownPolicy::default(), "m", &failure, now);
         if !self.lane.is_briefly_closed(now) {
             for id in self.lane.dismiss() {
@@ -156,7 +156,7 @@ impl World {
                 self.at(now + late, Happens::Choose(self.calls[&id]));
             }
         }
-        self.plans[run].spent(&failure, false, &self.book, now, left)?;
+        self.plans[run].spent(&failure, false, &self.usages, now, left)?;
         self.choose(run, now)
     }
 
@@ -177,7 +177,7 @@ impl World {
                 Next::Wait(_, until) => {
                     assert!(until > now);
                     if self.look.replace(until) != Some(until) {
-                        self.at(until, Happens::Look);
+                        self.at(until, Happens::Check);
                     }
                     return;
                 }
@@ -203,7 +203,7 @@ impl World {
                     self.at(now + late, Happens::Answer(id, refused));
                 }
                 Happens::Answer(id, refused) => self.answer(id, refused, now)?,
-                Happens::Look => {}
+                Happens::Check => {}
             }
             self.pump(now);
             if self.answered == self.plans.len() {

@@ -56,21 +56,21 @@ impl Bucket {
 
 #[derive(Debug, Clone, Copy)]
 enum Happens {
-    Ask(u64, Priority),
+    Queue(u64, Priority),
     Arrive(u64, u64),
     Answer(u64, bool, RateLimits),
     End(u64, u64),
-    Look,
+    Check,
 }
 
 /// Sends every admitted call, and returns the time of the next check.
 fn pump(lane: &mut Lane, now: i64) -> (Vec<u64>, Option<i64>) {
-    let mut gone = Vec::new();
+    let mut sent = Vec::new();
     loop {
         match lane.next(now) {
-            Next::Go(id) => gone.push(id),
-            Next::Wait(_, until) => return (gone, Some(until)),
-            Next::Idle => return (gone, None),
+            Next::Go(id) => sent.push(id),
+            Next::Wait(_, until) => return (sent, Some(until)),
+            Next::Idle => return (sent, None),
         }
     }
 }
@@ -84,7 +84,7 @@ fn requests(remaining: u64, limit: u64, reset_ms: u64) -> RateLimits {
 /// A lane with `remaining` of `limit` requests, after one call answered at 0.
 fn lane(remaining: u64, limit: u64, reset_ms: u64) -> Lane {
     let mut lane = Lane::new(PATIENCE);
-    let id = lane.ask(Priority::Interactive, 10, 0);
+    let id = lane.queue(Priority::Interactive, 10, 0);
     assert_eq!(lane.next(0), Next::Go(id));
     lane.answered(id, true, &requests(remaining, limit, reset_ms), 0);
     lane.ended(id, Some((10, 0)), 0);
@@ -111,20 +111,20 @@ proptest! {
         let mut order = 0..;
         let mut at = 10_000;
         // The first call is sent alone and reports the limits.
-        plan.insert((0, order.next().unwrap()), Happens::Ask(0, Priority::Interactive));
+        plan.insert((0, order.next().unwrap()), Happens::Queue(0, Priority::Interactive));
         let mut sent: BTreeMap<u64, usize> = BTreeMap::new();
         for (position, (gap, .., priority)) in calls.iter().enumerate() {
             at += gap / 10;
             let position = u64::try_from(position).unwrap();
-            plan.insert((at, order.next().unwrap()), Happens::Ask(position, *priority));
+            plan.insert((at, order.next().unwrap()), Happens::Queue(position, *priority));
         }
         let mut arrived = 0;
         while let Some(((now, _), what)) = plan.pop_first() {
             let call = |id: u64, sent: &BTreeMap<u64, usize>| calls[sent[&id]];
             match what {
-                Happens::Ask(position, priority) => {
+                Happens::Queue(position, priority) => {
                     let position = usize::try_from(position).unwrap();
-                    let id = lane.ask(priority, calls[position].1, now);
+                    let id = lane.queue(priority, calls[position].1, now);
                     sent.insert(id, position);
                 }
                 Happens::Arrive(id, cost) => {
@@ -146,17 +146,17 @@ proptest! {
                     plan.insert((then, order.next().unwrap()), Happens::End(id, call(id, &sent).1));
                 }
                 Happens::End(id, input) => lane.ended(id, Some((input, call(id, &sent).4)), now),
-                Happens::Look => {}
+                Happens::Check => {}
             }
-            let (gone, until) = pump(&mut lane, now);
-            for id in gone {
+            let (admitted, until) = pump(&mut lane, now);
+            for id in admitted {
                 let (_, cost, delay, ..) = call(id, &sent);
                 plan.insert((now + delay, order.next().unwrap()), Happens::Arrive(id, cost));
             }
             if let Some(until) = until {
                 prop_assert!(until > now);
-                if !plan.values().any(|it| matches!(it, Happens::Look)) || until < now + 1_000 {
-                    plan.insert((until, order.next().unwrap()), Happens::Look);
+                if !plan.values().any(|it| matches!(it, Happens::Check)) || until < now + 1_000 {
+                    plan.insert((until, order.next().unwrap()), Happens::Check);
                 }
             }
         }
@@ -193,7 +193,7 @@ proptest! {
         loop {
             // Two arrive for each that is sent.
             for (position, priority) in crowd.by_ref().take(2) {
-                queued.insert(lane.ask(priority, 1, now), position);
+                queued.insert(lane.queue(priority, 1, now), position);
             }
             match lane.next(now) {
                 Next::Go(id) => {
@@ -232,7 +232,7 @@ proptest! {
         let patience = i64::try_from(PATIENCE.as_millis()).unwrap();
         let mut now = 0;
         for _ in 0..20 {
-            let id = lane.ask(Priority::Compaction, input, now);
+            let id = lane.queue(Priority::Compaction, input, now);
             let queued = now;
             while let Next::Wait(_, until) = lane.next(now) {
                 prop_assert!(until > now);
@@ -249,7 +249,7 @@ proptest! {
 fn a_call_without_limits_is_sent_immediately() {
     let mut lane = Lane::new(PATIENCE);
     for _ in 0..1_000 {
-        let id = lane.ask(Priority::Worker, u64::MAX, 7);
+        let id = lane.queue(Priority::Worker, u64::MAX, 7);
         assert_eq!(lane.next(7), Next::Go(id));
     }
     assert_eq!((lane.next(7), lane.is_busy(1, 7)), (Next::Idle, false));
@@ -260,7 +260,7 @@ fn calls_are_ordered_by_priority_and_then_by_arrival() {
     let mut lane = lane(0, 10, 10_000);
     let [summary, worker, first, second] =
         [Priority::Compaction, Priority::Worker, Priority::Interactive, Priority::Interactive]
-            .map(|priority| lane.ask(priority, 1, 1));
+            .map(|priority| lane.queue(priority, 1, 1));
     let mut order = Vec::new();
     let mut now = 1;
     while order.len() < 4 {
@@ -276,7 +276,7 @@ fn calls_are_ordered_by_priority_and_then_by_arrival() {
 #[test]
 fn a_cancelled_call_costs_nothing() {
     let mut lane = lane(1, 10, 60_000);
-    let [first, second] = [1, 1].map(|input| lane.ask(Priority::Interactive, input, 1));
+    let [first, second] = [1, 1].map(|input| lane.queue(Priority::Interactive, input, 1));
     assert_eq!(pump(&mut lane, 1).0, [first]);
     lane.withdrawn(first, 2);
     assert_eq!(pump(&mut lane, 2).0, [second]);
@@ -287,25 +287,25 @@ fn a_cancelled_call_costs_nothing() {
 #[test]
 fn after_a_refusal_one_call_is_sent_and_then_more_with_each_answer() {
     let mut lane = Lane::new(PATIENCE);
-    let refused = lane.ask(Priority::Interactive, 1, 0);
+    let refused = lane.queue(Priority::Interactive, 1, 0);
     assert_eq!(pump(&mut lane, 0).0, [refused]);
     lane.answered(refused, false, &RateLimits::default(), 10);
     lane.refused(Some(Duration::from_secs(2)), 10);
     lane.ended(refused, None, 10);
     for _ in 0..40 {
-        lane.ask(Priority::Interactive, 1, 11);
+        lane.queue(Priority::Interactive, 1, 11);
     }
     assert_eq!(pump(&mut lane, 11), (Vec::new(), Some(2_010)));
     let mut rounds = Vec::new();
     let mut now = 2_010;
     loop {
-        let (gone, _) = pump(&mut lane, now);
-        if gone.is_empty() {
+        let (sent, _) = pump(&mut lane, now);
+        if sent.is_empty() {
             break;
         }
-        rounds.push(gone.len());
+        rounds.push(sent.len());
         now += 100;
-        for id in gone {
+        for id in sent {
             lane.answered(id, true, &RateLimits::default(), now);
             lane.ended(id, Some((1, 1)), now);
         }
@@ -313,20 +313,20 @@ fn after_a_refusal_one_call_is_sent_and_then_more_with_each_answer() {
     assert_eq!(rounds, [1, 2, 4, 8, 16, 9]);
     // Enough calls were answered, but those that were refused with them may still return: the lane probes for a while.
     let settled = 2_010 + SETTLING;
-    for (at, goes) in [(now, 41), (settled, 1)] {
-        for _ in 0..goes {
-            lane.ask(Priority::Interactive, 1, at);
+    for (at, expected) in [(now, 41), (settled, 1)] {
+        for _ in 0..expected {
+            lane.queue(Priority::Interactive, 1, at);
         }
-        let (gone, _) = pump(&mut lane, at);
-        assert_eq!(gone.len(), goes);
-        for id in gone {
+        let (sent, _) = pump(&mut lane, at);
+        assert_eq!(sent.len(), expected);
+        for id in sent {
             lane.answered(id, true, &RateLimits::default(), at);
             lane.ended(id, Some((1, 1)), at);
         }
     }
     let now = settled;
     for _ in 0..100 {
-        lane.ask(Priority::Interactive, 1, now);
+        lane.queue(Priority::Interactive, 1, now);
     }
     assert_eq!(pump(&mut lane, now).0.len(), 100);
 }
@@ -335,7 +335,7 @@ fn after_a_refusal_one_call_is_sent_and_then_more_with_each_answer() {
 fn after_a_failed_probe_the_next_call_probes_and_a_second_refusal_closes_the_lane_again() {
     let mut lane = Lane::new(PATIENCE);
     lane.refused(Some(Duration::from_secs(1)), 0);
-    let [one, two, three] = [1, 1, 1].map(|input| lane.ask(Priority::Interactive, input, 0));
+    let [one, two, three] = [1, 1, 1].map(|input| lane.queue(Priority::Interactive, input, 0));
     assert_eq!(pump(&mut lane, 1_000).0, [one]);
     lane.ended(one, None, 1_100);
     assert_eq!(pump(&mut lane, 1_100).0, [two]);
@@ -350,7 +350,7 @@ fn after_a_failed_probe_the_next_call_probes_and_a_second_refusal_closes_the_lan
 fn a_wait_over_a_minute_is_left_to_the_profiles_cooldown() {
     let mut lane = Lane::new(PATIENCE);
     lane.refused(Some(Duration::from_secs(61)), 0);
-    let id = lane.ask(Priority::Interactive, 1, 0);
+    let id = lane.queue(Priority::Interactive, 1, 0);
     assert_eq!(pump(&mut lane, 0).0, [id]);
 }
 
@@ -358,15 +358,15 @@ fn a_wait_over_a_minute_is_left_to_the_profiles_cooldown() {
 fn headers_that_an_answer_proves_wrong_are_ignored() {
     // Nothing remains, and the refill takes hours.
     let mut lane = lane(0, 1, 36_000_000);
-    let one = lane.ask(Priority::Interactive, 1, 0);
+    let one = lane.queue(Priority::Interactive, 1, 0);
     assert_eq!(pump(&mut lane, 0), (Vec::new(), Some(60_000)));
     assert_eq!(pump(&mut lane, 60_000).0, [one]);
     lane.answered(one, true, &requests(0, 1, 36_000_000), 60_100);
-    let two = lane.ask(Priority::Interactive, 1, 60_200);
+    let two = lane.queue(Priority::Interactive, 1, 60_200);
     assert_eq!(pump(&mut lane, 60_200).0, [two]);
     // Not forever.
     lane.answered(two, true, &requests(0, 1, 36_000_000), 60_100 + DISTRUST);
-    let last = lane.ask(Priority::Interactive, 1, 60_100 + DISTRUST);
+    let last = lane.queue(Priority::Interactive, 1, 60_100 + DISTRUST);
     assert!(pump(&mut lane, 60_100 + DISTRUST).0.is_empty());
     assert!(lane.is_waiting(last));
 }
@@ -375,7 +375,7 @@ fn headers_that_an_answer_proves_wrong_are_ignored() {
 fn at_the_reset_the_limit_is_full_apart_from_later_calls() {
     // The refill rate of a bucket of one is unknown.
     let mut lane = lane(0, 1, 700);
-    let [first, second] = [1, 1].map(|input| lane.ask(Priority::Interactive, input, 0));
+    let [first, second] = [1, 1].map(|input| lane.queue(Priority::Interactive, input, 0));
     assert_eq!(pump(&mut lane, 0).1, Some(701));
     assert_eq!(pump(&mut lane, 701), (vec![first], Some(60_701)));
     lane.answered(first, true, &requests(0, 1, 700), 800);
@@ -386,12 +386,12 @@ fn at_the_reset_the_limit_is_full_apart_from_later_calls() {
 #[test]
 fn a_reset_in_the_past_leaves_the_usual_pace() {
     let mut lane = Lane::new(PATIENCE);
-    let id = lane.ask(Priority::Interactive, 10, 0);
+    let id = lane.queue(Priority::Interactive, 10, 0);
     assert_eq!(pump(&mut lane, 0).0, [id]);
     let reported = RateLimit { limit: Some(60), remaining: 0, reset_ms: None, slack_ms: 1 };
     let reported = RateLimits { requests: Some(reported), ..RateLimits::default() };
     lane.answered(id, true, &reported, 0);
-    lane.ask(Priority::Interactive, 10, 0);
+    lane.queue(Priority::Interactive, 10, 0);
     assert_eq!(pump(&mut lane, 0).1, Some(1_000));
 }
 
@@ -405,14 +405,14 @@ fn a_lone_refusal_changes_neither_the_width_nor_the_pace() {
     let mut left = 300;
     for _ in 0..20 {
         for _ in 0..left.min(100) {
-            lane.ask(Priority::Interactive, 1, now);
+            lane.queue(Priority::Interactive, 1, now);
         }
-        let (gone, until) = pump(&mut lane, now);
-        if gone.is_empty() {
+        let (sent, until) = pump(&mut lane, now);
+        if sent.is_empty() {
             now = until.unwrap();
         }
         lane.dismiss();
-        for id in gone {
+        for id in sent {
             turn += 1;
             let well = turn % 20 != 7;
             lane.answered(id, well, &RateLimits::default(), now + 5);
@@ -436,7 +436,7 @@ fn a_lone_refusal_changes_neither_the_width_nor_the_pace() {
 #[test]
 fn limits_that_only_refusals_report_end_with_a_served_call() {
     let mut lane = Lane::new(PATIENCE);
-    let [one, two] = [1, 1].map(|input| lane.ask(Priority::Interactive, input, 0));
+    let [one, two] = [1, 1].map(|input| lane.queue(Priority::Interactive, input, 0));
     assert_eq!(pump(&mut lane, 0).0, [one, two]);
     lane.answered(one, false, &requests(0, 1, 36_000_000), 10);
     lane.refused(Some(Duration::from_secs(1)), 10);
@@ -445,7 +445,7 @@ fn limits_that_only_refusals_report_end_with_a_served_call() {
     lane.answered(two, true, &RateLimits::default(), 20);
     lane.ended(two, Some((1, 1)), 20);
     assert_eq!(lane.limits(20), [None; KINDS]);
-    let three = lane.ask(Priority::Interactive, 1, 20);
+    let three = lane.queue(Priority::Interactive, 1, 20);
     assert_eq!(pump(&mut lane, 20), (Vec::new(), Some(1_010)));
     assert_eq!(pump(&mut lane, 1_010).0, [three]);
 }

@@ -64,7 +64,7 @@ impl Machine {
     }
 
     fn steered(&mut self, texts: Vec<String>, tick: &mut Tick<'_>) {
-        let goes_on = match &self.state {
+        let continues = match &self.state {
             State::Ready => true,
             // A message that arrived during the last answer continues the same turn; otherwise it would be lost.
             State::Finished(outcome) => {
@@ -74,7 +74,7 @@ impl Machine {
             }
             State::Waiting(_) | State::Tools => false,
         };
-        if !goes_on || texts.is_empty() {
+        if !continues || texts.is_empty() {
             return;
         }
         for text in texts {
@@ -110,7 +110,7 @@ impl Machine {
                 self.close_calls("interrupted", tick);
                 let error = AgentError {
                     kind: AgentErrorKind::Timeout,
-                    message: "the run reached `timeoutMs`; raise it, or ask for less".to_owned(),
+                    message: "the run reached `timeoutMs`; raise it, or request less".to_owned(),
                     retryable: true,
                     detail: ErrorDetail {
                         kind: FailureKind::Timeout,

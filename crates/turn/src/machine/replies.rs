@@ -16,7 +16,7 @@ const MALFORMED_CALL: &str =
     "the model wrote a tool call that its provider could not read; try again";
 
 /// The delay before a malformed tool call is requested again.
-const ASK_AGAIN: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// How often `pause_turn` is continued (docs/rules/turns-and-streams.md#iteration-limit, docs/rules/wire/usage.md#stops).
 const MAX_CONTINUATIONS: u32 = 8;
@@ -107,7 +107,7 @@ impl Machine {
         if stop == Stop::MalformedToolCall && !self.requested_again && !is_shown(&reply.blocks) {
             self.requested_again = true;
             let failure = Failure::new(FailureKind::ServerError, &stop_raw, MALFORMED_CALL);
-            self.attempt_failed(&failure, Some(reply), Some(ASK_AGAIN), tick);
+            self.attempt_failed(&failure, Some(reply), Some(RETRY_DELAY), tick);
             return;
         }
         self.requested_again = false;

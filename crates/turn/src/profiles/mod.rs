@@ -214,14 +214,14 @@ pub struct ProfileCandidate {
 }
 
 /// The states of all profiles, by name.
-pub type ProfileBook = BTreeMap<String, ProfileUsage>;
+pub type ProfileUsages = BTreeMap<String, ProfileUsage>;
 
 /// The candidates in the order of use. `explicit`: in the host's order, with those in cooldown last, soonest first;
 /// otherwise by type, then the least recently used first.
 pub(crate) fn order<'a>(
     candidates: &'a [ProfileCandidate],
     explicit: bool,
-    book: &ProfileBook,
+    usages: &ProfileUsages,
     model: &str,
     now: i64,
 ) -> Vec<&'a ProfileCandidate> {
@@ -233,7 +233,7 @@ pub(crate) fn order<'a>(
     let mut ordered: Vec<&ProfileCandidate> = candidates.iter().collect();
     // Stable: equal ones stay in the given order.
     ordered.sort_by_key(|candidate| {
-        let usage = book.get(&candidate.id);
+        let usage = usages.get(&candidate.id);
         let until = usage.and_then(|usage| cooled(usage, model, now)).map(|window| window.until);
         // Never used before used, older before newer.
         let last = usage.and_then(|usage| usage.last_used_at);

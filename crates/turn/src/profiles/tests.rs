@@ -1,4 +1,4 @@
-//! The rules of the profile book, on a clock that the tests set: scopes, ladders, windows, order.
+//! The rules of the profiles' usages, on a clock that the tests set: scopes, ladders, windows, order.
 
 use std::time::Duration;
 
@@ -149,19 +149,19 @@ fn the_order_is_the_hosts_or_by_type_and_age_with_cooled_profiles_last() {
         of("oauth", AuthType::Oauth),
         of("key-3", AuthType::ApiKey),
     ];
-    let mut book = ProfileBook::new();
-    let ids = |explicit: bool, book: &ProfileBook| -> Vec<String> {
-        order(&all, explicit, book, "m", 100).into_iter().map(|it| it.id.clone()).collect()
+    let mut usages = ProfileUsages::new();
+    let ids = |explicit: bool, usages: &ProfileUsages| -> Vec<String> {
+        order(&all, explicit, usages, "m", 100).into_iter().map(|it| it.id.clone()).collect()
     };
-    assert_eq!(ids(false, &book), ["oauth", "token", "key-1", "key-2", "key-3"]);
-    answered(book.entry("key-1".to_owned()).or_default(), 20);
-    answered(book.entry("key-2".to_owned()).or_default(), 10);
-    assert_eq!(ids(false, &book), ["oauth", "token", "key-3", "key-2", "key-1"]);
-    assert_eq!(ids(true, &book), ["key-1", "token", "key-2", "oauth", "key-3"]);
-    fail(book.entry("oauth".to_owned()).or_default(), "m", FailureKind::RateLimit, 50);
-    fail(book.entry("key-1".to_owned()).or_default(), "m", FailureKind::RateLimit, 40);
-    assert_eq!(ids(false, &book), ["token", "key-3", "key-2", "key-1", "oauth"]);
-    assert_eq!(ids(true, &book), ["token", "key-2", "key-3", "key-1", "oauth"]);
+    assert_eq!(ids(false, &usages), ["oauth", "token", "key-1", "key-2", "key-3"]);
+    answered(usages.entry("key-1".to_owned()).or_default(), 20);
+    answered(usages.entry("key-2".to_owned()).or_default(), 10);
+    assert_eq!(ids(false, &usages), ["oauth", "token", "key-3", "key-2", "key-1"]);
+    assert_eq!(ids(true, &usages), ["key-1", "token", "key-2", "oauth", "key-3"]);
+    fail(usages.entry("oauth".to_owned()).or_default(), "m", FailureKind::RateLimit, 50);
+    fail(usages.entry("key-1".to_owned()).or_default(), "m", FailureKind::RateLimit, 40);
+    assert_eq!(ids(false, &usages), ["token", "key-3", "key-2", "key-1", "oauth"]);
+    assert_eq!(ids(true, &usages), ["token", "key-2", "key-3", "key-1", "oauth"]);
 }
 
 proptest! {

@@ -55,7 +55,7 @@ enum Last {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Thinking {
     /// It is present, or its turn has ended.
-    Kept,
+    Present,
     /// A compaction came after it.
     Edited,
     /// Another model wrote the answer.
@@ -206,9 +206,9 @@ impl Projector {
     fn push(&mut self, out: &mut Vec<Message>, piece: Piece, message: Message) {
         let own = self.target.wrote(message.provenance.as_ref());
         let ends_loop = match (self.last, message.role) {
-            (Last::Results { thinking }, Role::User) => thinking != Thinking::Kept,
+            (Last::Results { thinking }, Role::User) => thinking != Thinking::Present,
             (Last::Results { thinking }, Role::Assistant) => match thinking {
-                Thinking::Kept => false,
+                Thinking::Present => false,
                 Thinking::Edited => own && !piece.is_edited(),
                 Thinking::Foreign => own,
             },
@@ -239,7 +239,7 @@ impl Projector {
                 thinking: match (own, piece.is_edited()) {
                     (false, _) => Thinking::Foreign,
                     (true, true) => Thinking::Edited,
-                    (true, false) => Thinking::Kept,
+                    (true, false) => Thinking::Present,
                 },
             },
             (Role::Tool, Last::Answer { thinking, .. } | Last::Results { thinking }) => {

@@ -183,7 +183,7 @@ fn a_batch_is_bounded_in_bytes_and_a_longer_record_is_delivered_alone() {
     let mut queues = vec![Arc::clone(&short), long];
     let mut got = Vec::new();
     for round in 0.. {
-        assert!(round < 20, "the long record is never handed out");
+        assert!(round < 20, "the long record is never delivered");
         // There is always a small record beside the large one, from a queue that the hub adds again.
         short.delta(RecordKind::Token, "s");
         if !queues.iter().any(|queue| queue.run == 2) {

@@ -16,8 +16,9 @@ fn governor() -> Arc<Governor> {
 }
 
 fn reported(remaining: u64, limit: u64, reset_ms: u64) -> RateLimits {
-    let said = RateLimit { limit: Some(limit), remaining, reset_ms: Some(reset_ms), slack_ms: 1 };
-    RateLimits { requests: Some(said), ..RateLimits::default() }
+    let limit_of =
+        RateLimit { limit: Some(limit), remaining, reset_ms: Some(reset_ms), slack_ms: 1 };
+    RateLimits { requests: Some(limit_of), ..RateLimits::default() }
 }
 
 /// A governor with a limit of ten requests that is used up and full again in ten seconds.

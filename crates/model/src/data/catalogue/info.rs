@@ -113,11 +113,15 @@ pub struct CostTier {
 const ASSUMED_OUTPUT_TOKENS: u64 = 8_192;
 
 impl ModelInfo {
-    /// The thinking setting to send where the host requested `asked` and caps the answer at `max_tokens`: one that the model
+    /// The thinking setting to send where the host requests `requested` and caps the answer at `max_tokens`: one that the model
     /// supports, or none.
     #[must_use]
-    pub fn thinking_for(&self, asked: &ThinkingConfig, max_tokens: u64) -> Option<ThinkingConfig> {
-        thinking::fit(asked, self.thinking.as_ref(), max_tokens)
+    pub fn thinking_for(
+        &self,
+        requested: &ThinkingConfig,
+        max_tokens: u64,
+    ) -> Option<ThinkingConfig> {
+        thinking::fit(requested, self.thinking.as_ref(), max_tokens)
     }
 
     /// The entry of an unknown model with the window that the host declared: text only, no thinking, no price.

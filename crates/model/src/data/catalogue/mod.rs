@@ -138,8 +138,8 @@ impl Catalogue {
     pub fn resolve_for(&self, provider: &str, api: Api, id: &str) -> Option<Resolution> {
         self.resolve(provider, id).or_else(|| {
             let model = self.smallest(api, |name| same_model(name, id)).or_else(|| {
-                let asked = Name::of(last_part(id)).base;
-                self.smallest(api, |name| alike(Name::of(last_part(name)).base, asked))
+                let requested = Name::of(last_part(id)).base;
+                self.smallest(api, |name| alike(Name::of(last_part(name)).base, requested))
             })?;
             let model =
                 ModelInfo { provider: provider.to_owned(), cost: None, ..ModelInfo::clone(model) };
@@ -172,8 +172,8 @@ fn names_of(model: &ModelInfo) -> impl Iterator<Item = &str> {
     std::iter::once(model.id.as_str()).chain(model.aliases.iter().map(String::as_str))
 }
 
-fn same_model(name: &str, asked: &str) -> bool {
-    alike(name, asked) || alike(last_part(name), last_part(asked))
+fn same_model(name: &str, requested: &str) -> bool {
+    alike(name, requested) || alike(last_part(name), last_part(requested))
 }
 
 fn by_alias<'a>(models: &'a [Arc<ModelInfo>], id: &str) -> Option<&'a Arc<ModelInfo>> {
@@ -183,15 +183,15 @@ fn by_alias<'a>(models: &'a [Arc<ModelInfo>], id: &str) -> Option<&'a Arc<ModelI
 /// The undated model for a dated name, the newest snapshot for an undated one. A snapshot of another day has the limits
 /// but not the price, and so does any model under a router's tag.
 fn by_suffix(models: &[Arc<ModelInfo>], id: &str) -> Option<Resolution> {
-    let asked = Name::of(id);
+    let requested = Name::of(id);
     let (model, date) = models
         .iter()
         .flat_map(|model| names_of(model).map(move |name| (model, Name::of(name))))
-        .filter(|(_, name)| name.base == asked.base && !name.routed)
+        .filter(|(_, name)| name.base == requested.base && !name.routed)
         .map(|(model, name)| (model, name.date))
-        .max_by_key(|(_, date)| (*date == asked.date, date.is_none(), *date))?;
-    let other_day = asked.date.is_some() && date.is_some() && date != asked.date;
-    let model = if asked.routed || other_day {
+        .max_by_key(|(_, date)| (*date == requested.date, date.is_none(), *date))?;
+    let other_day = requested.date.is_some() && date.is_some() && date != requested.date;
+    let model = if requested.routed || other_day {
         Arc::new(ModelInfo { cost: None, ..ModelInfo::clone(model) })
     } else {
         Arc::clone(model)

@@ -302,7 +302,7 @@ fn an_unknown_provider_gets_the_facts_of_its_api_without_a_price() {
             .map(|found| found.model.id.clone()),
         Some("anthropic/claude-opus-4.6".into())
     );
-    for (asked, id) in [
+    for (requested, id) in [
         ("gpt-5", "gpt-5"),
         ("gpt-5-2025-08-07", "gpt-5"),
         ("openai/gpt-5", "gpt-5"),
@@ -310,7 +310,7 @@ fn an_unknown_provider_gets_the_facts_of_its_api_without_a_price() {
         ("meta-llama/Llama-3.3-70B-Instruct", "llama-3.3-70b-instruct"),
         ("gpt-oss:20b", "gpt-oss-20b"),
     ] {
-        let found = catalogue.resolve_for("mine", Api::OpenaiChat, asked).expect("a model");
+        let found = catalogue.resolve_for("mine", Api::OpenaiChat, requested).expect("a model");
         let name = last_part(&found.model.id);
         assert_eq!((found.matched, name, &found.model.cost), (Matched::OtherProvider, id, &None));
     }

@@ -36,13 +36,13 @@ fn may_be_disabled() -> bool {
 
 /// The setting for a model with `capability` and an answer capped at `max_tokens`; `None` to send none.
 pub(super) fn fit(
-    asked: &ThinkingConfig,
+    requested: &ThinkingConfig,
     capability: Option<&ThinkingCapability>,
     max_tokens: u64,
 ) -> Option<ThinkingConfig> {
     let fitted = match capability {
-        None => asked.clone(),
-        Some(capability) => by_capability(asked, capability)?,
+        None => requested.clone(),
+        Some(capability) => by_capability(requested, capability)?,
     };
     let by_budget = fitted.mode == Some(ThinkingMode::Enabled)
         || (fitted.mode.is_none() && fitted.budget_tokens.is_some());
@@ -60,41 +60,45 @@ pub(super) fn fit(
 }
 
 fn by_capability(
-    asked: &ThinkingConfig,
+    requested: &ThinkingConfig,
     capability: &ThinkingCapability,
 ) -> Option<ThinkingConfig> {
-    let off = asked.mode == Some(ThinkingMode::Disabled)
-        || (asked.mode.is_none() && asked.effort == Some(ThinkingEffort::None));
+    let off = requested.mode == Some(ThinkingMode::Disabled)
+        || (requested.mode.is_none() && requested.effort == Some(ThinkingEffort::None));
     if off {
-        return capability.can_disable.then(|| asked.clone());
+        return capability.can_disable.then(|| requested.clone());
     }
-    let effort = asked.effort.and_then(|effort| nearest(effort, &capability.efforts));
+    let effort = requested.effort.and_then(|effort| nearest(effort, &capability.efforts));
     let adaptive =
         ThinkingConfig { mode: Some(ThinkingMode::Adaptive), budget_tokens: None, effort };
     let budget = || ThinkingConfig {
         mode: Some(ThinkingMode::Enabled),
         budget_tokens: Some(
-            asked.budget_tokens.unwrap_or_else(|| asked.effort.unwrap_or(USUAL_EFFORT).budget()),
+            requested
+                .budget_tokens
+                .unwrap_or_else(|| requested.effort.unwrap_or(USUAL_EFFORT).budget()),
         ),
         effort,
     };
-    let wants_budget = asked.mode == Some(ThinkingMode::Enabled)
-        || (asked.mode.is_none() && asked.budget_tokens.is_some());
-    let wants_effort = asked.mode.is_none() && asked.budget_tokens.is_none();
+    let budget_requested = requested.mode == Some(ThinkingMode::Enabled)
+        || (requested.mode.is_none() && requested.budget_tokens.is_some());
+    let effort_open = requested.mode.is_none() && requested.budget_tokens.is_none();
     Some(match (capability.budget, capability.adaptive) {
-        (true, _) if wants_budget => budget(),
-        (false, true) if wants_budget => adaptive,
-        (true, false) if !wants_effort || (asked.effort.is_some() && effort.is_none()) => budget(),
-        (_, true) if !wants_effort => adaptive,
+        (true, _) if budget_requested => budget(),
+        (false, true) if budget_requested => adaptive,
+        (true, false) if !effort_open || (requested.effort.is_some() && effort.is_none()) => {
+            budget()
+        }
+        (_, true) if !effort_open => adaptive,
         // An API with efforts only: its wire converts a budget into one.
-        _ => ThinkingConfig { effort, ..asked.clone() },
+        _ => ThinkingConfig { effort, ..requested.clone() },
     })
 }
 
 /// The highest supported effort that is not above the requested one, else the lowest that thinks.
-fn nearest(asked: ThinkingEffort, on_offer: &[ThinkingEffort]) -> Option<ThinkingEffort> {
+fn nearest(requested: ThinkingEffort, on_offer: &[ThinkingEffort]) -> Option<ThinkingEffort> {
     let thinks = || on_offer.iter().copied().filter(|effort| *effort != ThinkingEffort::None);
-    thinks().filter(|effort| *effort <= asked).max().or_else(|| thinks().min())
+    thinks().filter(|effort| *effort <= requested).max().or_else(|| thinks().min())
 }
 
 #[cfg(test)]
@@ -120,7 +124,7 @@ mod tests {
         let enabled = config(Some(M::Enabled), Some(4_096), None);
         let adaptive = config(Some(M::Adaptive), None, Some(E::Xhigh));
         let effort = config(None, None, Some(E::Medium));
-        let fit = |asked: &ThinkingConfig, capability| fit(asked, Some(capability), 20_000);
+        let fit = |requested: &ThinkingConfig, capability| fit(requested, Some(capability), 20_000);
         assert_eq!(fit(&enabled, &new), Some(config(Some(M::Adaptive), None, None)));
         assert_eq!(fit(&enabled, &old), Some(enabled.clone()));
         assert_eq!(fit(&enabled, &both), Some(enabled.clone()));
@@ -145,9 +149,9 @@ mod tests {
 
     #[test]
     fn a_budget_leaves_room_for_the_answer_of_an_unknown_model_too() {
-        let asked = config(Some(M::Enabled), Some(10_000), None);
-        assert_eq!(fit(&asked, None, 4_000), Some(config(Some(M::Enabled), Some(3_999), None)));
-        assert_eq!(fit(&asked, None, 1_024), None);
+        let requested = config(Some(M::Enabled), Some(10_000), None);
+        assert_eq!(fit(&requested, None, 4_000), Some(config(Some(M::Enabled), Some(3_999), None)));
+        assert_eq!(fit(&requested, None, 1_024), None);
         assert_eq!(
             fit(&config(None, Some(1), None), None, 4_000),
             Some(config(None, Some(1_024), None))

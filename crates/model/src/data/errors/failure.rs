@@ -44,8 +44,8 @@ impl Failure {
     /// The public error of this failure.
     #[must_use]
     pub fn to_agent_error(&self) -> AgentError {
-        let asked = self.retry_after.map(|wait| (wait, RetryAfterSource::Provider));
-        let wait = asked.or(self.cooldown.map(|wait| (wait, RetryAfterSource::Cooldown)));
+        let requested = self.retry_after.map(|wait| (wait, RetryAfterSource::Provider));
+        let wait = requested.or(self.cooldown.map(|wait| (wait, RetryAfterSource::Cooldown)));
         AgentError {
             kind: self.kind.agent_kind(),
             message: self.message.clone(),

@@ -20,7 +20,7 @@ const PRELUDE: usize = 12;
 /// A frame without headers and payload: its prelude and its checksum.
 const LEAST: usize = PRELUDE + 4;
 /// A buffer larger than this is freed after its frame.
-const KEPT_CAPACITY: usize = 1 << 20;
+const REUSED_CAPACITY: usize = 1 << 20;
 
 /// One whole frame with valid checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl FrameParser {
                 };
                 let flow = self.take(frame, on_frame)?;
                 partial.clear();
-                if partial.capacity() <= KEPT_CAPACITY {
+                if partial.capacity() <= REUSED_CAPACITY {
                     self.partial = partial;
                 }
                 flow
@@ -183,7 +183,7 @@ fn damaged() -> Failure {
     Failure::new(
         FailureKind::Network,
         "frame_damaged",
-        "a checksum of the response is wrong, so its bytes were changed on their way; ask again",
+        "a checksum of the response is wrong, so its bytes were changed on their way; try again",
     )
 }
 

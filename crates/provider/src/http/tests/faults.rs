@@ -8,8 +8,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use super::server::{
-    Captured, KEY, STREAM, Server, WHOLE, ask, chat, chunked, completion, credential, fails,
-    provider, read_request, request, unbounded,
+    Captured, KEY, STREAM, Server, WHOLE, chat, chunked, completion, credential, fails, provider,
+    read_request, request, stream_text, unbounded,
 };
 use crate::{Api, Provider as _};
 use model::FailureKind::{self, Network, ServerError};
@@ -144,8 +144,8 @@ async fn a_reset_in_the_middle_of_an_event_is_a_network_failure() {
         }
         seen.notify_one();
     };
-    let asked = provider.stream(&request, Some(&credential), &mut sink);
-    let (outcome, ()) = tokio::join!(asked, watch);
+    let requested = provider.stream(&request, Some(&credential), &mut sink);
+    let (outcome, ()) = tokio::join!(requested, watch);
     let failure = outcome.unwrap_err();
     assert_eq!((failure.kind, failure.code.as_deref()), (Network, Some("reset")));
 }
@@ -174,7 +174,7 @@ async fn a_cut_between_chunks_or_in_one_is_a_truncated_stream() {
 async fn a_cut_after_the_terminal_event_is_success() {
     let server =
         Server::answering(chunked("event: text\ndata: hi\n\nevent: last\ndata: x\n\n")).await;
-    assert_eq!(ask(&chat(&server, "")).await, (Ok(completion()), "hi".to_owned()));
+    assert_eq!(stream_text(&chat(&server, "")).await, (Ok(completion()), "hi".to_owned()));
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn a_page_or_nothing_instead_of_a_stream_is_an_error() {
     let binary = "HTTP/1.1 200 OK\r\ncontent-type: image/png\r\nconnection: close\r\n\r\n\0\u{1}";
     for bytes in [page, empty, binary] {
         let server = Server::answering(bytes).await;
-        let (outcome, text) = ask(&chat(&server, "")).await;
+        let (outcome, text) = stream_text(&chat(&server, "")).await;
         let failure = outcome.unwrap_err();
         assert_eq!(
             (failure.kind, failure.status, text.as_str()),
@@ -198,7 +198,7 @@ async fn a_page_or_nothing_instead_of_a_stream_is_an_error() {
 async fn a_json_answer_is_read_whole() {
     let bytes = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
     let server = Server::answering(bytes).await;
-    assert_eq!(ask(&chat(&server, "")).await, (Ok(completion()), "{}".to_owned()));
+    assert_eq!(stream_text(&chat(&server, "")).await, (Ok(completion()), "{}".to_owned()));
 }
 
 #[tokio::test]
@@ -219,7 +219,7 @@ async fn a_content_encoding_is_refused_at_the_headers() {
     assert_eq!(fails(&chat(&server, "")).await, expected);
     let plain = format!("{STREAM}content-encoding: identity\r\nconnection: close\r\n\r\n{WHOLE}");
     let server = Server::answering(plain).await;
-    assert_eq!(ask(&chat(&server, "")).await, (Ok(completion()), "hello".to_owned()));
+    assert_eq!(stream_text(&chat(&server, "")).await, (Ok(completion()), "hello".to_owned()));
 }
 
 #[tokio::test]
@@ -254,7 +254,7 @@ async fn one_endless_event_is_cut_at_16_mib_and_the_socket_closed() {
         while socket.write_all(&piece).await.is_ok() {}
     })
     .await;
-    let (outcome, text) = ask(&chat(&server, "")).await;
+    let (outcome, text) = stream_text(&chat(&server, "")).await;
     let failure = outcome.unwrap_err();
     assert_eq!((failure.code.as_deref(), text.as_str()), (Some("event_too_large"), ""));
 }
@@ -268,7 +268,7 @@ async fn an_endless_stream_is_cut_at_the_total_cap() {
         while socket.write_all(event.as_bytes()).await.is_ok() {}
     })
     .await;
-    let (outcome, _) = ask(&chat(&server, "")).await;
+    let (outcome, _) = stream_text(&chat(&server, "")).await;
     assert_eq!(outcome.unwrap_err().code.as_deref(), Some("stream_too_large"));
 }
 
@@ -302,7 +302,7 @@ async fn an_error_whose_body_never_ends_is_classified_by_its_status() {
         // From here on the clock moves to the next timer whenever no task has work.
         tokio::time::pause();
     };
-    let ((outcome, _), ()) = tokio::join!(ask(&provider), later);
+    let ((outcome, _), ()) = tokio::join!(stream_text(&provider), later);
     assert_eq!(outcome.unwrap_err().status, Some(503));
 }
 
@@ -310,15 +310,15 @@ async fn an_error_whose_body_never_ends_is_classified_by_its_status() {
 async fn dropping_the_attempt_closes_the_socket() {
     for head in ["", &unbounded("event: text\ndata: hel\n\n")] {
         let head = head.to_owned();
-        let (asked, closed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let (tell_asked, tell_closed) = (Arc::clone(&asked), Arc::clone(&closed));
+        let (requested, closed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (notify_requested, notify_closed) = (Arc::clone(&requested), Arc::clone(&closed));
         let server = Server::start(move |mut socket| {
-            let (head, asked, closed) =
-                (head.clone(), Arc::clone(&tell_asked), Arc::clone(&tell_closed));
+            let (head, requested, closed) =
+                (head.clone(), Arc::clone(&notify_requested), Arc::clone(&notify_closed));
             async move {
                 read_request(&mut socket).await;
                 socket.write_all(head.as_bytes()).await.unwrap();
-                asked.notify_one();
+                requested.notify_one();
                 let end = socket.read(&mut [0; 64]).await;
                 assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
                 closed.notify_one();
@@ -327,8 +327,8 @@ async fn dropping_the_attempt_closes_the_socket() {
         .await;
         let provider = chat(&server, "");
         tokio::select! {
-            _ = ask(&provider) => panic!("the server never ends its answer"),
-            () = asked.notified() => {}
+            _ = stream_text(&provider) => panic!("the server never ends its answer"),
+            () = requested.notified() => {}
         }
         closed.notified().await;
     }

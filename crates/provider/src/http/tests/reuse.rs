@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
 
-use super::server::{Server, WHOLE, ask, chat, chunked, completion, read_request};
+use super::server::{Server, WHOLE, chat, chunked, completion, read_request, stream_text};
 
 #[tokio::test]
 async fn sequential_calls_share_a_connection() {
@@ -18,7 +18,7 @@ async fn sequential_calls_share_a_connection() {
     .await;
     let provider = chat(&server, "");
     for _ in 0..5 {
-        assert_eq!(ask(&provider).await, (Ok(completion()), "hello".to_owned()));
+        assert_eq!(stream_text(&provider).await, (Ok(completion()), "hello".to_owned()));
         settle().await;
     }
     assert_eq!(server.connections(), 1);
@@ -43,7 +43,7 @@ async fn a_late_end_of_an_answer_neither_delays_the_result_nor_closes_the_connec
     let provider = chat(&server, "");
     for _ in 0..3 {
         // The result was returned before the answer has ended.
-        assert_eq!(ask(&provider).await, (Ok(completion()), "hello".to_owned()));
+        assert_eq!(stream_text(&provider).await, (Ok(completion()), "hello".to_owned()));
         answered.notify_one();
         ended.notified().await;
         settle().await;

@@ -248,7 +248,7 @@ pub(super) fn request() -> ModelRequest {
 }
 
 /// One attempt: its outcome and the received text.
-pub(super) async fn ask(provider: &HttpProvider) -> (Result<Completion, Failure>, String) {
+pub(super) async fn stream_text(provider: &HttpProvider) -> (Result<Completion, Failure>, String) {
     let mut sink = Captured::default();
     let outcome = provider.stream(&request(), Some(&credential()), &mut sink).await;
     let text = sink.text.lock().unwrap().clone();
@@ -259,7 +259,7 @@ pub(super) async fn ask(provider: &HttpProvider) -> (Result<Completion, Failure>
 pub(super) type Told = (FailureKind, String, Option<u16>, Option<bool>, String);
 
 pub(super) async fn fails(provider: &HttpProvider) -> Told {
-    let (outcome, text) = ask(provider).await;
+    let (outcome, text) = stream_text(provider).await;
     let failure = outcome.expect_err("a failure");
     for shown in [failure.to_string(), format!("{failure:?}")] {
         assert!(!shown.contains(KEY), "{shown}");

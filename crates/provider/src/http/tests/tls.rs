@@ -9,7 +9,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::AsyncWriteExt as _;
 use tokio_rustls::TlsAcceptor;
 
-use super::server::{Server, WHOLE, ask, completion, fails, provider, read_request, unbounded};
+use super::server::{
+    Server, WHOLE, completion, fails, provider, read_request, stream_text, unbounded,
+};
 use crate::Api;
 use model::FailureKind;
 
@@ -90,7 +92,7 @@ async fn a_named_authority_is_trusted_over_tls_1_2_and_1_3() {
         [&[&rustls::version::TLS12], &[&rustls::version::TLS13]];
     for versions in VERSIONS {
         let server = https(versions).await;
-        assert_eq!(ask(&trusting(&server, "localhost")).await.0, Ok(completion()));
+        assert_eq!(stream_text(&trusting(&server, "localhost")).await.0, Ok(completion()));
     }
 }
 
@@ -116,7 +118,7 @@ async fn http_2_is_used_where_offered_and_calls_share_its_connection() {
     .await;
     let provider = trusting(&server, "localhost");
     for _ in 0..3 {
-        assert_eq!(ask(&provider).await, (Ok(completion()), "hello".to_owned()));
+        assert_eq!(stream_text(&provider).await, (Ok(completion()), "hello".to_owned()));
     }
     assert_eq!(server.connections(), 1);
 }

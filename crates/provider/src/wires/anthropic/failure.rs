@@ -36,7 +36,7 @@ pub(super) fn truncated() -> Failure {
     Failure::new(
         FailureKind::Network,
         "stream_truncated",
-        "the response ended before its `message_stop`; ask again",
+        "the response ended before its `message_stop`; try again",
     )
 }
 
@@ -45,7 +45,7 @@ pub(super) fn spliced() -> Failure {
     Failure::new(
         FailureKind::Network,
         "stream_spliced",
-        "a second message began before the first had ended; ask again",
+        "a second message began before the first had ended; try again",
     )
 }
 

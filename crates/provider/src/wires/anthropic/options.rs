@@ -25,10 +25,10 @@ pub(super) fn breakpoint(request: &ModelRequest) -> Option<&'static [u8]> {
 
 /// Whether the request has thinking on. The API refuses it beside a choice that forces a call.
 pub(super) fn thinks(request: &ModelRequest) -> bool {
-    !request.forces_tool && request.thinking.as_ref().is_some_and(asks_to_think)
+    !request.forces_tool && request.thinking.as_ref().is_some_and(enables_thinking)
 }
 
-fn asks_to_think(config: &ThinkingConfig) -> bool {
+fn enables_thinking(config: &ThinkingConfig) -> bool {
     match config.mode {
         Some(ThinkingMode::Enabled | ThinkingMode::Adaptive) => true,
         Some(ThinkingMode::Disabled) => false,
@@ -143,7 +143,7 @@ pub(super) fn unsupported(request: &ModelRequest) -> Vec<RunWarning> {
     if request.forces_tool && !request.has_tools() {
         warn("toolChoice", "there is no tool to choose");
     }
-    if request.forces_tool && request.thinking.as_ref().is_some_and(asks_to_think) {
+    if request.forces_tool && request.thinking.as_ref().is_some_and(enables_thinking) {
         warn("thinkingConfig", "Anthropic Messages refuses it where `toolChoice` forces a call");
     }
     if request.temperature.is_some() && thinks(request) {

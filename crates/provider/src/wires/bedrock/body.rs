@@ -346,8 +346,8 @@ fn is_off(config: &ThinkingConfig) -> bool {
 
 /// One of the three efforts, for models without others; a budget in tokens by its size.
 fn effort_of_three(config: &ThinkingConfig) -> &'static str {
-    let asked = config.effort.or(config.budget_tokens.map(ThinkingEffort::of_budget));
-    asked.unwrap_or(ThinkingEffort::Medium).of_three().as_str()
+    let requested = config.effort.or(config.budget_tokens.map(ThinkingEffort::of_budget));
+    requested.unwrap_or(ThinkingEffort::Medium).of_three().as_str()
 }
 
 fn write_value(out: &mut Vec<u8>, value: impl serde::Serialize) {

@@ -64,7 +64,7 @@ impl Decoder for ConverseDecoder {
             return Err(Failure::new(
                 FailureKind::Network,
                 "stream_truncated",
-                "the response ended before its `messageStop`; ask again",
+                "the response ended before its `messageStop`; try again",
             ));
         };
         self.blocks.decide(sink);
@@ -134,7 +134,7 @@ impl ConverseDecoder {
             return Err(Failure::new(
                 FailureKind::Network,
                 "stream_spliced",
-                "a second message began before the first had ended; ask again",
+                "a second message began before the first had ended; try again",
             ));
         }
         if !std::mem::replace(&mut self.started, true) && !self.blocks.any_begun() {

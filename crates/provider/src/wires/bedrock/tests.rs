@@ -14,13 +14,13 @@ use super::decode::ConverseDecoder;
 
 /// A decoded response, and its visible deltas.
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct Decoded {
     accumulator: Accumulator,
     text: String,
     reasoning: String,
 }
 
-impl DeltaSink for Heard {
+impl DeltaSink for Decoded {
     fn delta(&mut self, delta: Delta<'_>) {
         match &delta {
             Delta::Text { text, .. } => self.text.push_str(text),
@@ -33,9 +33,9 @@ impl DeltaSink for Heard {
 
 pub(super) type Outcome = (Accumulated, Result<Completion, Failure>);
 
-fn ended(heard: Heard, ended: Result<Completion, Failure>) -> Outcome {
-    let (text, reasoning) = (heard.text, heard.reasoning);
-    let accumulated = heard.accumulator.finish();
+fn ended(decoded: Decoded, ended: Result<Completion, Failure>) -> Outcome {
+    let (text, reasoning) = (decoded.text, decoded.reasoning);
+    let accumulated = decoded.accumulator.finish();
     // The shown text equals the stored one.
     assert_eq!(joined(&accumulated, "text"), text);
     assert_eq!(joined(&accumulated, "thinking"), reasoning);
@@ -55,32 +55,32 @@ pub(super) fn joined(accumulated: &Accumulated, kind: &str) -> String {
 
 /// Decodes bytes as the transport does, in these chunks.
 pub(super) fn read<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
-    let mut heard = Heard::default();
+    let mut decoded = Decoded::default();
     let mut reader =
         StreamReader::framed(Framing::AwsEventStream, Box::new(ConverseDecoder::default()));
     for chunk in chunks {
-        match reader.feed(chunk, &mut heard) {
+        match reader.feed(chunk, &mut decoded) {
             Ok(Flow::More) => {}
             Ok(Flow::End) => break,
-            Err(failure) => return ended(heard, Err(failure)),
+            Err(failure) => return ended(decoded, Err(failure)),
         }
     }
-    let completion = reader.end(&mut heard);
-    ended(heard, completion)
+    let completion = reader.end(&mut decoded);
+    ended(decoded, completion)
 }
 
 /// Decodes events: names and payloads.
 pub(super) fn stream(events: &[(&str, &str)]) -> Outcome {
-    let mut heard = Heard::default();
+    let mut decoded = Decoded::default();
     let events = events.iter().map(|(name, payload)| (*name, payload.as_bytes()));
-    let completion = recorded::decode(ConverseDecoder::default(), events, &mut heard);
-    ended(heard, completion)
+    let completion = recorded::decode(ConverseDecoder::default(), events, &mut decoded);
+    ended(decoded, completion)
 }
 
 pub(super) fn unary(body: &[u8]) -> Outcome {
-    let mut heard = Heard::default();
-    let completion = ConverseDecoder::default().unary(body, &mut heard);
-    ended(heard, completion)
+    let mut decoded = Decoded::default();
+    let completion = ConverseDecoder::default().unary(body, &mut decoded);
+    ended(decoded, completion)
 }
 
 /// The offsets at which the frames of a whole stream end, with the name of each.

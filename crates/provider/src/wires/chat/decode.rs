@@ -76,14 +76,14 @@ impl Decoder for ChatDecoder {
             return Err(Failure::new(
                 FailureKind::Network,
                 "stream_truncated",
-                "the stream ended before the provider's `finish_reason`; ask again",
+                "the stream ended before the provider's `finish_reason`; try again",
             ));
         }
         if !self.answered {
             return Err(Failure::new(
                 FailureKind::ServerError,
                 "empty_response",
-                "the provider ended its response without an answer; ask again",
+                "the provider ended its response without an answer; try again",
             ));
         }
         let stop_raw = self.finish.clone().unwrap_or_default();

@@ -41,7 +41,7 @@ pub(super) fn read<T>(data: &[u8], take: impl FnOnce(Chunk<'_>) -> T) -> Result<
         FailureKind::ServerError,
         MALFORMED,
         format!(
-            "the provider sent `{}` bytes that are no chat completion (line {}, column {}); ask again",
+            "the provider sent `{}` bytes that are no chat completion (line {}, column {}); try again",
             data.len(),
             first.line(),
             first.column()

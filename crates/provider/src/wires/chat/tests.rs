@@ -11,15 +11,15 @@ use super::decode::ChatDecoder;
 
 /// A decoded response, built from its deltas.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub(super) struct Heard {
+pub(super) struct Decoded {
     pub(super) response_id: String,
     pub(super) model: String,
-    pub(super) blocks: Vec<HeardBlock>,
+    pub(super) blocks: Vec<DecodedBlock>,
     pub(super) usage: Option<ReportedUsage>,
 }
 
 #[derive(Debug, Default, Clone, PartialEq)]
-pub(super) struct HeardBlock {
+pub(super) struct DecodedBlock {
     pub(super) kind: &'static str,
     pub(super) id: String,
     pub(super) name: String,
@@ -28,12 +28,12 @@ pub(super) struct HeardBlock {
     pub(super) closed: bool,
 }
 
-impl Heard {
+impl Decoded {
     pub(super) fn joined(&self, kind: &str) -> String {
         self.of(kind).map(|block| block.text.as_str()).collect()
     }
 
-    pub(super) fn of(&self, kind: &str) -> impl Iterator<Item = &HeardBlock> {
+    pub(super) fn of(&self, kind: &str) -> impl Iterator<Item = &DecodedBlock> {
         self.blocks.iter().filter(move |block| block.kind == kind)
     }
 
@@ -47,14 +47,14 @@ impl Heard {
             .collect()
     }
 
-    fn open(&mut self, index: u32) -> &mut HeardBlock {
+    fn open(&mut self, index: u32) -> &mut DecodedBlock {
         let block = self.blocks.get_mut(index as usize).expect("a delta for a block never begun");
         assert!(!block.closed, "a delta for a closed block");
         block
     }
 }
 
-impl DeltaSink for Heard {
+impl DeltaSink for Decoded {
     fn delta(&mut self, delta: Delta<'_>) {
         match delta {
             Delta::Started { response_id, model } => {
@@ -72,11 +72,11 @@ impl DeltaSink for Heard {
                         panic!("chat has no such block")
                     }
                 };
-                self.blocks.push(HeardBlock {
+                self.blocks.push(DecodedBlock {
                     kind,
                     id: id.to_owned(),
                     name: name.to_owned(),
-                    ..HeardBlock::default()
+                    ..DecodedBlock::default()
                 });
             }
             Delta::Text { index, text } | Delta::Thinking { index, text } => {
@@ -105,20 +105,20 @@ impl DeltaSink for Heard {
 /// Feeds events as the transport does: until the decoder has ended, then the end.
 pub(super) fn decode<'a>(
     events: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-) -> (Heard, Result<Completion, Failure>) {
-    let mut heard = Heard::default();
-    let ended = recorded::decode(ChatDecoder::default(), events, &mut heard);
-    (heard, ended)
+) -> (Decoded, Result<Completion, Failure>) {
+    let mut decoded = Decoded::default();
+    let ended = recorded::decode(ChatDecoder::default(), events, &mut decoded);
+    (decoded, ended)
 }
 
 /// Feeds the `data` of events without names.
-pub(super) fn stream(data: &[&str]) -> (Heard, Result<Completion, Failure>) {
+pub(super) fn stream(data: &[&str]) -> (Decoded, Result<Completion, Failure>) {
     decode(data.iter().map(|data| ("", data.as_bytes())))
 }
 
 /// Decodes a whole body.
-pub(super) fn unary(body: &[u8]) -> (Heard, Result<Completion, Failure>) {
-    let mut heard = Heard::default();
-    let ended = ChatDecoder::default().unary(body, &mut heard);
-    (heard, ended)
+pub(super) fn unary(body: &[u8]) -> (Decoded, Result<Completion, Failure>) {
+    let mut decoded = Decoded::default();
+    let ended = ChatDecoder::default().unary(body, &mut decoded);
+    (decoded, ended)
 }

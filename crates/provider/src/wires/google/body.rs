@@ -90,9 +90,9 @@ fn tail(request: &ModelRequest, vertex: bool) -> Bytes {
         options.stop_sequences.iter().for_each(|text| write_string(list.item(), text));
         out.push(b']');
     }
-    if let Some(asked) = &request.thinking {
+    if let Some(requested) = &request.thinking {
         out.extend_from_slice(b",\"thinkingConfig\":");
-        out.extend_from_slice(thinking::config(&request.model, asked).as_bytes());
+        out.extend_from_slice(thinking::config(&request.model, requested).as_bytes());
     }
     if let Some(format) = &options.response_format {
         out.extend_from_slice(b",\"responseMimeType\":\"application/json\"");

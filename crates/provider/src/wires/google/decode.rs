@@ -80,7 +80,7 @@ impl Decoder for GoogleDecoder {
             return Err(Failure::new(
                 FailureKind::ServerError,
                 "empty_response",
-                "the provider ended its response without an answer; ask again",
+                "the provider ended its response without an answer; try again",
             ));
         }
         if !self.ended {
@@ -278,20 +278,20 @@ impl GoogleDecoder {
     ) {
         let name = call.name.as_str();
         let pieces = call.partial_args.as_deref().unwrap_or_default();
-        let goes_on = call.will_continue == Some(true);
+        let continues = call.will_continue == Some(true);
         let args = call.args.map(RawValue::get);
         if name.is_empty() && args.is_none() {
             // A fragment of the open call; without one it is dropped.
             if let Some(partial) = &mut self.partial {
                 sink.withheld(partial.block, partial.take(pieces));
             }
-            if !goes_on {
+            if !continues {
                 self.finish_partial(sink);
             }
             return;
         }
         let whole = args.unwrap_or("{}");
-        let in_pieces = args.is_none() && (goes_on || !pieces.is_empty());
+        let in_pieces = args.is_none() && (continues || !pieces.is_empty());
         let given = call.id.as_str();
         if !in_pieces && self.calls.is_repeated(given, name, whole) {
             return;
@@ -315,7 +315,7 @@ impl GoogleDecoder {
             let mut partial = Partial::new(index);
             sink.withheld(index, partial.take(pieces));
             self.partial = Some(partial);
-            if !goes_on {
+            if !continues {
                 self.finish_partial(sink);
             }
         } else {

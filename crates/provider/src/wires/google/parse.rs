@@ -43,7 +43,7 @@ pub(super) fn read(
         FailureKind::ServerError,
         MALFORMED_EVENT,
         format!(
-            "the provider sent `{}` bytes that are no response (line {}, column {}); ask again",
+            "the provider sent `{}` bytes that are no response (line {}, column {}); try again",
             data.len(),
             first.line(),
             first.column()
@@ -70,6 +70,6 @@ pub(super) fn truncated() -> Failure {
     Failure::new(
         FailureKind::Network,
         "stream_truncated",
-        "the response ended before the provider's `finishReason`; ask again",
+        "the response ended before the provider's `finishReason`; try again",
     )
 }

@@ -11,15 +11,15 @@ use crate::{BlockStart, Completion, Decoder, Delta, DeltaSink, Failure, Reported
 
 /// A decoded response, built from its deltas.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub(super) struct Heard {
+pub(super) struct Decoded {
     pub(super) response_id: String,
     pub(super) model: String,
-    pub(super) blocks: Vec<HeardBlock>,
+    pub(super) blocks: Vec<DecodedBlock>,
     pub(super) usage: Option<ReportedUsage>,
 }
 
 #[derive(Debug, Default, Clone, PartialEq)]
-pub(super) struct HeardBlock {
+pub(super) struct DecodedBlock {
     pub(super) kind: &'static str,
     pub(super) id: String,
     pub(super) name: String,
@@ -28,7 +28,7 @@ pub(super) struct HeardBlock {
     pub(super) closed: bool,
 }
 
-impl HeardBlock {
+impl DecodedBlock {
     /// The signature of the part, wherever it is stored.
     pub(super) fn signature(&self) -> Option<String> {
         let of = |json: &str| {
@@ -43,18 +43,18 @@ impl HeardBlock {
     }
 }
 
-impl Heard {
+impl Decoded {
     pub(super) fn joined(&self, kind: &str) -> String {
         self.of(kind).map(|block| block.text.as_str()).collect()
     }
 
-    pub(super) fn of(&self, kind: &str) -> impl Iterator<Item = &HeardBlock> {
+    pub(super) fn of(&self, kind: &str) -> impl Iterator<Item = &DecodedBlock> {
         self.blocks.iter().filter(move |block| block.kind == kind)
     }
 
     /// Each block in a line: `kind text`, `call id name arguments`, a signature after `^`, and `…` if it did not close.
     pub(super) fn lines(&self) -> Vec<String> {
-        let line = |block: &HeardBlock| {
+        let line = |block: &DecodedBlock| {
             let mut line = match block.kind {
                 "call" => format!("call {} {} {}", block.id, block.name, block.text),
                 kind => format!("{kind} {}", block.text),
@@ -70,14 +70,14 @@ impl Heard {
         self.blocks.iter().map(line).collect()
     }
 
-    fn open(&mut self, index: u32) -> &mut HeardBlock {
+    fn open(&mut self, index: u32) -> &mut DecodedBlock {
         let block = self.blocks.get_mut(index as usize).expect("a delta for a block never begun");
         assert!(!block.closed, "a delta for a closed block");
         block
     }
 }
 
-impl DeltaSink for Heard {
+impl DeltaSink for Decoded {
     fn delta(&mut self, delta: Delta<'_>) {
         match delta {
             Delta::Started { response_id, model } => {
@@ -94,12 +94,12 @@ impl DeltaSink for Heard {
                     BlockStart::Opaque { raw_json } => ("opaque", "", "", raw_json),
                     BlockStart::RedactedThinking { .. } => panic!("the API has no such block"),
                 };
-                self.blocks.push(HeardBlock {
+                self.blocks.push(DecodedBlock {
                     kind,
                     id: id.to_owned(),
                     name: name.to_owned(),
                     text: text.to_owned(),
-                    ..HeardBlock::default()
+                    ..DecodedBlock::default()
                 });
             }
             Delta::Text { index, text } | Delta::Thinking { index, text } => {
@@ -122,20 +122,20 @@ impl DeltaSink for Heard {
 /// Feeds events as the transport does: until the decoder has ended, then the end.
 pub(super) fn decode<'a>(
     events: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-) -> (Heard, Result<Completion, Failure>) {
-    let mut heard = Heard::default();
-    let ended = recorded::decode(GoogleDecoder::default(), events, &mut heard);
-    (heard, ended)
+) -> (Decoded, Result<Completion, Failure>) {
+    let mut decoded = Decoded::default();
+    let ended = recorded::decode(GoogleDecoder::default(), events, &mut decoded);
+    (decoded, ended)
 }
 
 /// Feeds the `data` of events without names.
-pub(super) fn stream(data: &[&str]) -> (Heard, Result<Completion, Failure>) {
+pub(super) fn stream(data: &[&str]) -> (Decoded, Result<Completion, Failure>) {
     decode(data.iter().map(|data| ("", data.as_bytes())))
 }
 
 /// Decodes a whole body.
-pub(super) fn unary(body: &[u8]) -> (Heard, Result<Completion, Failure>) {
-    let mut heard = Heard::default();
-    let ended = GoogleDecoder::default().unary(body, &mut heard);
-    (heard, ended)
+pub(super) fn unary(body: &[u8]) -> (Decoded, Result<Completion, Failure>) {
+    let mut decoded = Decoded::default();
+    let ended = GoogleDecoder::default().unary(body, &mut decoded);
+    (decoded, ended)
 }

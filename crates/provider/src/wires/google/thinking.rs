@@ -9,11 +9,11 @@ const BUDGETS: &[(&str, u64)] =
     &[("gemini-2.5-pro", 32_768), ("gemini-2", 24_576), ("gemini-1", 24_576)];
 
 /// `thinkingConfig`, as JSON text.
-pub(super) fn config(model: &str, asked: &ThinkingConfig) -> String {
+pub(super) fn config(model: &str, requested: &ThinkingConfig) -> String {
     let name = model.rsplit('/').next().unwrap_or(model);
     let most = BUDGETS.iter().find(|(start, _)| name.starts_with(start)).map(|(_, most)| *most);
-    let off = asked.mode == Some(ThinkingMode::Disabled)
-        || (asked.mode.is_none() && asked.effort == Some(ThinkingEffort::None));
+    let off = requested.mode == Some(ThinkingMode::Disabled)
+        || (requested.mode.is_none() && requested.effort == Some(ThinkingEffort::None));
     if off {
         return match most {
             Some(_) => r#"{"includeThoughts":false,"thinkingBudget":0}"#.to_owned(),
@@ -23,7 +23,7 @@ pub(super) fn config(model: &str, asked: &ThinkingConfig) -> String {
     }
     match most {
         Some(most) => {
-            match asked.budget_tokens.or_else(|| asked.effort.map(ThinkingEffort::budget)) {
+            match requested.budget_tokens.or_else(|| requested.effort.map(ThinkingEffort::budget)) {
                 Some(budget) => {
                     format!(r#"{{"includeThoughts":true,"thinkingBudget":{}}}"#, budget.min(most))
                 }
@@ -32,7 +32,10 @@ pub(super) fn config(model: &str, asked: &ThinkingConfig) -> String {
             }
         }
         None => {
-            match asked.effort.or(asked.budget_tokens.map(ThinkingEffort::of_budget)).map(level_of)
+            match requested
+                .effort
+                .or(requested.budget_tokens.map(ThinkingEffort::of_budget))
+                .map(level_of)
             {
                 Some(level) => format!(r#"{{"includeThoughts":true,"thinkingLevel":"{level}"}}"#),
                 None => r#"{"includeThoughts":true}"#.to_owned(),
@@ -56,37 +59,37 @@ mod tests {
     use ThinkingEffort as E;
     use ThinkingMode as M;
 
-    fn asked(mode: Option<M>, budget_tokens: Option<u64>, effort: Option<E>) -> ThinkingConfig {
+    fn requested(mode: Option<M>, budget_tokens: Option<u64>, effort: Option<E>) -> ThinkingConfig {
         ThinkingConfig { mode, budget_tokens, effort }
     }
 
     #[test]
     fn models_with_budgets_get_a_budget_and_models_with_levels_a_level() {
         let cases = [
-            (asked(Some(M::Enabled), Some(4_096), None), 4_096, "MEDIUM"),
-            (asked(None, Some(1_024), None), 1_024, "LOW"),
-            (asked(None, None, Some(E::Minimal)), 1_024, "MINIMAL"),
-            (asked(None, None, Some(E::Low)), 2_048, "LOW"),
-            (asked(None, None, Some(E::Medium)), 8_192, "MEDIUM"),
-            (asked(Some(M::Enabled), Some(90_000), Some(E::Max)), 24_576, "HIGH"),
+            (requested(Some(M::Enabled), Some(4_096), None), 4_096, "MEDIUM"),
+            (requested(None, Some(1_024), None), 1_024, "LOW"),
+            (requested(None, None, Some(E::Minimal)), 1_024, "MINIMAL"),
+            (requested(None, None, Some(E::Low)), 2_048, "LOW"),
+            (requested(None, None, Some(E::Medium)), 8_192, "MEDIUM"),
+            (requested(Some(M::Enabled), Some(90_000), Some(E::Max)), 24_576, "HIGH"),
         ];
-        for (asked, budget, level) in cases {
+        for (requested, budget, level) in cases {
             assert_eq!(
-                config("gemini-2.5-flash", &asked),
+                config("gemini-2.5-flash", &requested),
                 format!(r#"{{"includeThoughts":true,"thinkingBudget":{budget}}}"#)
             );
             assert_eq!(
-                config("models/gemini-3-pro-preview", &asked),
+                config("models/gemini-3-pro-preview", &requested),
                 format!(r#"{{"includeThoughts":true,"thinkingLevel":"{level}"}}"#)
             );
         }
-        let most = asked(None, None, Some(E::Max));
+        let most = requested(None, None, Some(E::Max));
         assert!(config("gemini-2.5-pro", &most).ends_with(":32768}"));
     }
 
     #[test]
     fn an_adaptive_model_gets_no_budget() {
-        let adaptive = asked(Some(M::Adaptive), None, None);
+        let adaptive = requested(Some(M::Adaptive), None, None);
         assert_eq!(
             config("gemini-2.5-pro", &adaptive),
             r#"{"includeThoughts":true,"thinkingBudget":-1}"#
@@ -96,7 +99,9 @@ mod tests {
 
     #[test]
     fn thinking_is_switched_off_by_a_budget_of_zero() {
-        for off in [asked(Some(M::Disabled), Some(1), None), asked(None, None, Some(E::None))] {
+        for off in
+            [requested(Some(M::Disabled), Some(1), None), requested(None, None, Some(E::None))]
+        {
             let by_budget = r#"{"includeThoughts":false,"thinkingBudget":0}"#;
             assert_eq!(config("gemini-2.5-flash", &off), by_budget);
             assert_eq!(config("gemini-3-flash", &off), r#"{"includeThoughts":false}"#);

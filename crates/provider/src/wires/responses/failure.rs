@@ -27,7 +27,7 @@ pub(super) fn truncated() -> Failure {
     Failure::new(
         FailureKind::Network,
         "stream_truncated",
-        "the response ended before its `response.completed`; ask again",
+        "the response ended before its `response.completed`; try again",
     )
 }
 
@@ -36,7 +36,7 @@ pub(super) fn spliced() -> Failure {
     Failure::new(
         FailureKind::Network,
         "stream_spliced",
-        "a second response began before the first had ended; ask again",
+        "a second response began before the first had ended; try again",
     )
 }
 
@@ -45,7 +45,7 @@ pub(super) fn inconsistent() -> Failure {
     Failure::new(
         FailureKind::Network,
         "stream_inconsistent",
-        "the fragments of a tool call do not add up to the call; ask again",
+        "the fragments of a tool call do not add up to the call; try again",
     )
 }
 
@@ -68,6 +68,6 @@ pub(super) fn unfinished(status: &str) -> Failure {
     Failure::new(
         FailureKind::ServerError,
         "response_unfinished",
-        format!("the response has the status `{status}` and no answer; ask again"),
+        format!("the response has the status `{status}` and no answer; try again"),
     )
 }

@@ -154,19 +154,19 @@ fn impossible_options_are_left_out() {
         ..RequestOptions::default()
     };
     let thinking = ThinkingConfig { effort: Some(ThinkingEffort::High), ..Default::default() };
-    let asked = ModelRequest {
+    let requested = ModelRequest {
         temperature: Some(f64::NAN),
         thinking: Some(thinking),
         options: options.into(),
         ..request()
     };
-    assert_eq!(changes(&asked), json!({}));
+    assert_eq!(changes(&requested), json!({}));
     let json_object = RequestOptions {
         response_format: Some(ResponseFormat::JsonObject),
         ..RequestOptions::default()
     };
-    let asked = ModelRequest { options: json_object.into(), ..request() };
-    assert_eq!(changes(&asked), json!({"text": {"format": {"type": "json_object"}}}));
+    let requested = ModelRequest { options: json_object.into(), ..request() };
+    assert_eq!(changes(&requested), json!({"text": {"format": {"type": "json_object"}}}));
 }
 
 #[test]
@@ -414,9 +414,9 @@ fn a_completed_response_with_a_call_that_was_never_finished_runs_nothing() {
     });
     let mut events = stream_of(&[item], true);
     events.remove(3);
-    let (heard, outcome) = replay(&events);
+    let (decoded, outcome) = replay(&events);
     assert_eq!(outcome.map(|completion| completion.stop), Ok(Stop::MalformedToolCall));
-    assert!(matches!(heard.blocks.as_slice(), [Block::ToolCall { incomplete: true, .. }]));
+    assert!(matches!(decoded.blocks.as_slice(), [Block::ToolCall { incomplete: true, .. }]));
 }
 
 #[test]
@@ -503,9 +503,9 @@ proptest! {
 
     #[test]
     fn a_decoded_answer_is_sent_back_whole(output in any_output(), with_deltas in any::<bool>()) {
-        let (heard, outcome) = replay(&stream_of(&output, with_deltas));
+        let (decoded, outcome) = replay(&stream_of(&output, with_deltas));
         prop_assert!(outcome.is_ok(), "{outcome:?}");
-        let sent = items(&[message(Role::Assistant, heard.blocks)]);
+        let sent = items(&[message(Role::Assistant, decoded.blocks)]);
         let expected: Vec<Value> = output
             .into_iter()
             .map(|mut item| {

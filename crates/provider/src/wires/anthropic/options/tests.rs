@@ -359,11 +359,11 @@ fn a_count_has_the_prompt_and_no_setting_of_the_answer() {
         ..RequestOptions::default()
     };
     let request = ModelRequest { temperature: Some(0.5), ..request(options) };
-    let asked = |server| {
+    let requested = |server| {
         let call = AnthropicWire::new(server).count(&request).unwrap();
         (call.path, serde_json::from_slice::<Value>(&call.body.concat()).unwrap())
     };
-    let (path, body) = asked(AnthropicServer::Anthropic);
+    let (path, body) = requested(AnthropicServer::Anthropic);
     let user = |text: &str| json!({"type": "text", "text": text});
     let expected = json!({
         "model": "claude-x",
@@ -379,7 +379,7 @@ fn a_count_has_the_prompt_and_no_setting_of_the_answer() {
         ],
     });
     assert_eq!((path.as_str(), &body), ("/v1/messages/count_tokens", &expected));
-    let (path, body) = asked(AnthropicServer::Vertex);
+    let (path, body) = requested(AnthropicServer::Vertex);
     assert_eq!(path, "/publishers/anthropic/models/count-tokens:rawPredict");
     assert_eq!(
         (&body["model"], &body["anthropic_version"]),

@@ -63,9 +63,9 @@ fn a_whole_answer_has_its_blocks_usage_and_stop() {
         TOOLS,
         USAGE,
     ];
-    let (heard, ended) = stream(&events);
+    let (decoded, ended) = stream(&events);
     assert_eq!(
-        heard.blocks,
+        decoded.blocks,
         [
             thinking("hm", Some("c2ln")),
             Block::text("On it."),
@@ -81,7 +81,7 @@ fn a_whole_answer_has_its_blocks_usage_and_stop() {
         cache_write_hour: 0,
         reasoning: None,
     };
-    assert_eq!(heard.usage, Some(usage));
+    assert_eq!(decoded.usage, Some(usage));
     let completion = ended.unwrap();
     assert_eq!((completion.stop, completion.stop_raw.as_str()), (Stop::ToolUse, "tool_use"));
 }
@@ -130,11 +130,11 @@ fn a_provider_run_tool_is_stored_whole_and_is_no_call_of_the_context() {
         END,
         USAGE,
     ];
-    let (heard, ended) = stream(&events);
+    let (decoded, ended) = stream(&events);
     let opaque = |json: &str| Block::Opaque { raw_json: json.to_owned() };
     let citation = r#"{"location":{"web":{"domain":"a"}}}"#;
     assert_eq!(
-        heard.blocks,
+        decoded.blocks,
         [
             opaque(
                 r#"{"toolUse":{"name":"nova_grounding","toolUseId":"s1","type":"server_tool_use","input":{"query":"q"}}}"#
@@ -173,9 +173,9 @@ fn a_whole_body_is_read_as_its_stream_would_be() {
         {"citationsContent":{"citations":[{"title":"b"}]}},
         {"toolUse":{"toolUseId":"t1","name":"read","input":{"a": 1}}}
     ]}},"stopReason":"tool_use","usage":{"inputTokens":1,"outputTokens":2,"totalTokens":3}}"#;
-    let (heard, ended) = unary(body.as_bytes());
+    let (decoded, ended) = unary(body.as_bytes());
     assert_eq!(
-        heard.blocks,
+        decoded.blocks,
         [
             thinking("hm", Some("c2ln")),
             Block::RedactedThinking { data: "RW4=".to_owned(), provider_data: None },
@@ -191,7 +191,7 @@ fn a_whole_body_is_read_as_its_stream_would_be() {
         ]
     );
     assert_eq!(ended.unwrap().stop, Stop::ToolUse);
-    assert_eq!(heard.usage.map(|usage| (usage.input, usage.output)), Some((1, 2)));
+    assert_eq!(decoded.usage.map(|usage| (usage.input, usage.output)), Some((1, 2)));
 }
 
 #[test]
@@ -251,10 +251,10 @@ fn the_stop_is_the_end_and_usage_may_follow_it() {
     let with = |more: &[(&'static str, &'static str)]| {
         let mut events = answer_events.to_vec();
         events.extend_from_slice(more);
-        let (heard, ended) = stream(&events);
-        assert_eq!(joined(&heard, "text"), "hi");
+        let (decoded, ended) = stream(&events);
+        assert_eq!(joined(&decoded, "text"), "hi");
         (
-            heard.usage.map(|usage| usage.output),
+            decoded.usage.map(|usage| usage.output),
             ended.map_err(|failure| failure.code.unwrap()).map(|it| it.stop),
         )
     };
@@ -289,9 +289,9 @@ fn unknown_repeated_and_reordered_events_lose_and_duplicate_nothing() {
         TOOLS,
         USAGE,
     ];
-    let (heard, ended) = stream(&events);
+    let (decoded, ended) = stream(&events);
     assert_eq!(
-        (heard.blocks, ended.unwrap().stop),
+        (decoded.blocks, ended.unwrap().stop),
         (vec![call("t1", "read", "{}", false)], Stop::ToolUse)
     );
 }
@@ -326,16 +326,16 @@ fn a_call_without_its_start_or_its_end_is_incomplete() {
 #[test]
 fn a_second_answer_in_the_same_stream_is_never_joined_to_the_first() {
     let text = delta(0, r#"{"text":"hi"}"#);
-    let (heard, ended) = stream(&[START, ("contentBlockDelta", &text), START]);
-    assert_eq!(joined(&heard, "text"), "hi");
+    let (decoded, ended) = stream(&[START, ("contentBlockDelta", &text), START]);
+    assert_eq!(joined(&decoded, "text"), "hi");
     assert_eq!(ended.unwrap_err().code.as_deref(), Some("stream_spliced"));
 }
 
 #[test]
 fn lone_surrogates_are_repaired_and_an_invalid_known_event_fails() {
     let text = delta(0, r#"{"text":"a\ud83d"}"#);
-    let (heard, _) = stream(&[START, ("contentBlockDelta", &text), END]);
-    assert_eq!(joined(&heard, "text"), "a\u{fffd}");
+    let (decoded, _) = stream(&[START, ("contentBlockDelta", &text), END]);
+    assert_eq!(joined(&decoded, "text"), "a\u{fffd}");
     for broken in ["", "{", r#"{"contentBlockIndex":"x"}"#, r#"{"delta":{"text":5}}"#] {
         let failure = stream(&[START, ("contentBlockDelta", broken), END]).1.unwrap_err();
         assert_eq!(failure.code.as_deref(), Some("malformed_event"), "{broken}");
@@ -355,8 +355,8 @@ fn an_exception_in_the_stream_ends_it_with_its_kind_and_the_earlier_content_stay
             event("contentBlockDelta", &delta(0, r#"{"text":"hi"}"#)),
             frame(&headers, payload.as_bytes()),
         ];
-        let (heard, ended) = read(bytes.concat().chunks(5));
-        assert_eq!(joined(&heard, "text"), "hi");
+        let (decoded, ended) = read(bytes.concat().chunks(5));
+        assert_eq!(joined(&decoded, "text"), "hi");
         let failure = ended.unwrap_err();
         (failure.kind, failure.code.unwrap(), failure.message)
     };

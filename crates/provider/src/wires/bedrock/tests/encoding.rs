@@ -198,9 +198,9 @@ fn an_answer_is_sent_back_unchanged() {
         "output": {"message": {"role": "assistant", "content": content}},
         "stopReason": "tool_use",
     });
-    let (heard, _) = unary(answer.to_string().as_bytes());
+    let (decoded, _) = unary(answer.to_string().as_bytes());
     assert_eq!(
-        messages(&[message(Role::Assistant, heard.blocks)]),
+        messages(&[message(Role::Assistant, decoded.blocks)]),
         json!([{"role": "assistant", "content": content}])
     );
 }
@@ -309,7 +309,7 @@ fn cache_points_are_where_a_model_supports_them() {
 
 #[test]
 fn thinking_is_requested_in_each_makers_own_fields() {
-    let asked = |model: &str, mode, budget_tokens, effort| {
+    let requested = |model: &str, mode, budget_tokens, effort| {
         let given = ModelRequest {
             temperature: Some(1.0),
             thinking: Some(ThinkingConfig { mode, budget_tokens, effort }),
@@ -325,37 +325,42 @@ fn thinking_is_requested_in_each_makers_own_fields() {
     let capped = json!({"maxTokens": 64});
     let usual = json!({"maxTokens": 64, "temperature": 1.0});
     assert_eq!(
-        asked(CLAUDE, enabled, Some(2_048), None),
+        requested(CLAUDE, enabled, Some(2_048), None),
         json!([{"thinking": {"type": "enabled", "budget_tokens": 2048}}, null, capped])
     );
     assert_eq!(
-        asked(CLAUDE, adaptive, None, max),
+        requested(CLAUDE, adaptive, None, max),
         json!([{"thinking": {"type": "adaptive"}}, {"effort": "max"}, capped])
     );
     assert_eq!(
-        asked(CLAUDE, off, None, max),
+        requested(CLAUDE, off, None, max),
         json!([{"thinking": {"type": "disabled"}}, {"effort": "high"}, usual])
     );
     assert_eq!(
-        asked("arn:aws:bedrock:us-east-1:1:application-inference-profile/x", adaptive, None, None),
+        requested(
+            "arn:aws:bedrock:us-east-1:1:application-inference-profile/x",
+            adaptive,
+            None,
+            None
+        ),
         json!([{"thinking": {"type": "adaptive"}}, null, capped])
     );
     assert_eq!(
-        asked(NOVA, None, Some(2_000), None),
+        requested(NOVA, None, Some(2_000), None),
         json!([{"reasoningConfig": {"type": "enabled", "maxReasoningEffort": "low"}}, null, usual])
     );
     assert_eq!(
-        asked(NOVA, None, None, max),
+        requested(NOVA, None, None, max),
         json!([{"reasoningConfig": {"type": "enabled", "maxReasoningEffort": "high"}}, null, {}])
     );
     assert_eq!(
-        asked("openai.gpt-oss-120b-1:0", None, None, Some(ThinkingEffort::Medium)),
+        requested("openai.gpt-oss-120b-1:0", None, None, Some(ThinkingEffort::Medium)),
         json!([{"reasoning_effort": "medium"}, null, usual])
     );
     for model in [LLAMA, NOVA, "openai.gpt-oss-120b-1:0"] {
-        assert_eq!(asked(model, off, None, None), json!([null, null, usual]));
+        assert_eq!(requested(model, off, None, None), json!([null, null, usual]));
     }
-    assert_eq!(asked(LLAMA, enabled, Some(2_048), max), json!([null, null, usual]));
+    assert_eq!(requested(LLAMA, enabled, Some(2_048), max), json!([null, null, usual]));
 }
 
 #[test]

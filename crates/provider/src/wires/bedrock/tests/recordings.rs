@@ -45,7 +45,7 @@ fn stop_agrees(expected: &Value, stop: Stop) -> bool {
 }
 
 fn differences(case: &Case, outcome: &Outcome) -> Vec<String> {
-    let (heard, ended) = outcome;
+    let (decoded, ended) = outcome;
     let expected = &case.expected;
     let mut wrong = Vec::new();
     let mut check = |field: &str, ours: Value, theirs: Value| {
@@ -53,11 +53,11 @@ fn differences(case: &Case, outcome: &Outcome) -> Vec<String> {
             wrong.push(format!("{field}: ours {ours}, recorded {theirs}"));
         }
     };
-    check("text", joined(heard, "text").into(), expected["text"].clone());
-    check("reasoning", joined(heard, "thinking").into(), expected["reasoning"].clone());
+    check("text", joined(decoded, "text").into(), expected["text"].clone());
+    check("reasoning", joined(decoded, "thinking").into(), expected["reasoning"].clone());
     let mut server_tools = 0;
     let mut calls = Vec::new();
-    for block in &heard.blocks {
+    for block in &decoded.blocks {
         match block {
             Block::ToolCall { id, name, arguments_json, incomplete, .. } => {
                 assert!(!incomplete, "{}", case.name);
@@ -73,7 +73,7 @@ fn differences(case: &Case, outcome: &Outcome) -> Vec<String> {
     check("tool_calls", calls.into(), recorded.collect::<Vec<_>>().into());
     check("server_tools", server_tools.into(), expected["server_tools"].clone());
     check("opaque", opaque(outcome), expected["opaque"].clone());
-    let usage = heard.usage.map(|usage| {
+    let usage = decoded.usage.map(|usage| {
         json!([usage.input, usage.cached, usage.cache_write, usage.output, usage.reasoning])
     });
     let recorded = &expected["usage"];
@@ -190,7 +190,7 @@ fn a_stream_cut_anywhere_before_its_end_is_never_a_success_and_closes_no_cut_cal
         let cuts_of = |end: &usize| [*end - 1, *end, *end + 1, *end + 12, *end + 40];
         let ends = std::iter::once(&1).chain(frames.iter().map(|(_, end)| end));
         for at in ends.flat_map(cuts_of).filter(|at| *at < case.body.len()) {
-            let (heard, ended) = read([&case.body[..at]]);
+            let (decoded, ended) = read([&case.body[..at]]);
             cuts += 1;
             if at >= end {
                 assert!(ended.is_ok(), "{} at {at}: {ended:?}", case.name);
@@ -203,7 +203,7 @@ fn a_stream_cut_anywhere_before_its_end_is_never_a_success_and_closes_no_cut_cal
             );
             let stops =
                 frames.iter().filter(|(name, end)| name == "contentBlockStop" && *end <= at);
-            let closed = heard
+            let closed = decoded
                 .blocks
                 .iter()
                 .filter(|block| matches!(block, Block::ToolCall { incomplete: false, .. }));

@@ -5,22 +5,22 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Heard, decode, stream, unary};
+use super::{Decoded, decode, stream, unary};
 use crate::{Completion, Failure, ReportedUsage, Stop, recorded};
 use model::FailureKind;
 
-fn summary(heard: &Heard, ended: &Result<Completion, Failure>) -> Value {
+fn summary(decoded: &Decoded, ended: &Result<Completion, Failure>) -> Value {
     let mut out = json!({
-        "text": heard.joined("text"),
-        "reasoning": heard.joined("thinking"),
-        "calls": heard.calls(),
+        "text": decoded.joined("text"),
+        "reasoning": decoded.joined("thinking"),
+        "calls": decoded.calls(),
     });
-    let data: Vec<&str> = heard.of("thinking").map(|block| block.data.as_str()).collect();
+    let data: Vec<&str> = decoded.of("thinking").map(|block| block.data.as_str()).collect();
     match ended {
         Ok(completion) => {
             out["stop"] = format!("{:?}", completion.stop).into();
             out["stop_raw"] = completion.stop_raw.clone().into();
-            out["usage"] = heard.usage.map_or(Value::Null, |usage| {
+            out["usage"] = decoded.usage.map_or(Value::Null, |usage| {
                 json!([usage.input, usage.cached, usage.cache_write, usage.output, usage.reasoning])
             });
             if !data.is_empty() {
@@ -36,13 +36,13 @@ fn summary(heard: &Heard, ended: &Result<Completion, Failure>) -> Value {
 fn the_projects_own_streams_are_decoded() {
     let fixtures = recorded::fixtures("chat");
     for fixture in &fixtures {
-        let (heard, ended) = if fixture.is_stream {
+        let (decoded, ended) = if fixture.is_stream {
             let events = recorded::events(&fixture.body);
             decode(events.iter().map(|(name, data)| (name.as_str(), data.as_slice())))
         } else {
             unary(&fixture.body)
         };
-        assert_eq!(summary(&heard, &ended), fixture.expected, "{}", fixture.name);
+        assert_eq!(summary(&decoded, &ended), fixture.expected, "{}", fixture.name);
     }
     assert!(fixtures.len() >= 16, "only {} fixtures", fixtures.len());
 }
@@ -55,8 +55,8 @@ fn calls(pieces: &[Value], finish: &str) -> (Vec<String>, Stop) {
         .collect();
     data.push(json!({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}).to_string());
     let data: Vec<&str> = data.iter().map(String::as_str).collect();
-    let (heard, ended) = stream(&data);
-    (heard.calls(), ended.unwrap().stop)
+    let (decoded, ended) = stream(&data);
+    (decoded.calls(), ended.unwrap().stop)
 }
 
 #[test]
@@ -163,48 +163,48 @@ fn tool_calls_are_distinguished_over_the_numberings_of_all_servers() {
 
 #[test]
 fn a_legacy_function_call_is_a_call_without_an_id() {
-    let (heard, ended) = stream(&[
+    let (decoded, ended) = stream(&[
         r#"{"choices":[{"delta":{"function_call":{"name":"a","arguments":"{"}}}]}"#,
         r#"{"choices":[{"delta":{"function_call":{"arguments":"}"}}}]}"#,
         r#"{"choices":[{"delta":{},"finish_reason":"function_call"}]}"#,
     ]);
-    assert_eq!((heard.calls(), ended.unwrap().stop), (vec![" a {}".to_owned()], Stop::ToolUse));
+    assert_eq!((decoded.calls(), ended.unwrap().stop), (vec![" a {}".to_owned()], Stop::ToolUse));
 }
 
 #[test]
 fn a_calls_own_extra_content_is_stored_verbatim() {
-    let (heard, _) = stream(&[
+    let (decoded, _) = stream(&[
         r#"{"choices":[{"delta":{"tool_calls":[{"id":"1","function":{"name":"a","arguments":"{}"},"extra_content":{"google":{"thought_signature":"s/+=" }}}]}}]}"#,
     ]);
-    let data: Vec<&str> = heard.of("call").map(|call| call.data.as_str()).collect();
+    let data: Vec<&str> = decoded.of("call").map(|call| call.data.as_str()).collect();
     assert_eq!(data, [r#"{"extra_content":{"google":{"thought_signature":"s/+=" }}}"#]);
 }
 
 #[test]
 fn content_may_be_mistrals_list_of_parts() {
-    let (heard, ended) = stream(&[
+    let (decoded, ended) = stream(&[
         r#"{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm"}]}]}}]}"#,
         r#"{"choices":[{"delta":{"content":[{"type":"text","text":"Yes"}]},"finish_reason":"stop"}]}"#,
     ]);
     assert_eq!(
-        (heard.joined("thinking"), heard.joined("text"), ended.unwrap().stop),
+        (decoded.joined("thinking"), decoded.joined("text"), ended.unwrap().stop),
         ("Hm".to_owned(), "Yes".to_owned(), Stop::EndTurn)
     );
 }
 
 #[test]
 fn only_choice_0_counts() {
-    let (heard, ended) = stream(&[
+    let (decoded, ended) = stream(&[
         r#"{"choices":[{"index":1,"delta":{"content":"B"}}]}"#,
         r#"{"choices":[{"index":1,"delta":{"content":"B"},"finish_reason":"stop"},{"index":0,"delta":{"content":"A"}}]}"#,
     ]);
-    assert_eq!(heard.joined("text"), "A");
+    assert_eq!(decoded.joined("text"), "A");
     assert_eq!(ended.unwrap_err().code.as_deref(), Some("stream_truncated"));
 }
 
 #[test]
 fn json_that_javascript_accepts_and_serde_refuses_is_repaired() {
-    let (heard, ended) = decode([
+    let (decoded, ended) = decode([
         ("", br#"{"choices":[{"delta":{"content":"a\ud83d b\\ud83d \ud83d\ude00"}}]}"#.as_slice()),
         ("", b"{\"choices\":[{\"delta\":{\"content\":\" \xff!\"}}]}".as_slice()),
         (
@@ -213,7 +213,7 @@ fn json_that_javascript_accepts_and_serde_refuses_is_repaired() {
                 .as_slice(),
         ),
     ]);
-    assert_eq!(heard.joined("text"), "a\u{fffd} b\\ud83d 😀 \u{fffd}!.");
+    assert_eq!(decoded.joined("text"), "a\u{fffd} b\\ud83d 😀 \u{fffd}!.");
     assert_eq!(ended.unwrap().stop, Stop::EndTurn);
 }
 
@@ -259,34 +259,34 @@ fn invalid_bytes_are_a_typed_failure_and_nothing_is_skipped_silently() {
 
 #[test]
 fn an_error_after_the_finish_reason_does_not_undo_the_answer() {
-    let (heard, ended) = stream(&[
+    let (decoded, ended) = stream(&[
         r#"{"choices":[{"delta":{"content":"A"},"finish_reason":"stop"}]}"#,
         r#"{"error":{"message":"usage service down"}}"#,
         "[DONE]",
         "never read",
     ]);
-    assert_eq!((heard.joined("text"), ended.unwrap().stop), ("A".to_owned(), Stop::EndTurn));
+    assert_eq!((decoded.joined("text"), ended.unwrap().stop), ("A".to_owned(), Stop::EndTurn));
 }
 
 #[test]
 fn no_later_finish_reason_makes_a_cut_answer_whole() {
-    let (heard, ended) = stream(&[
+    let (decoded, ended) = stream(&[
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"1","function":{"name":"a","arguments":"{\"x\":"}}]},"finish_reason":"length"}]}"#,
         r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#,
     ]);
     assert_eq!(
-        (heard.calls(), ended.unwrap().stop),
+        (decoded.calls(), ended.unwrap().stop),
         (vec!["1 a {\"x\":…".to_owned()], Stop::MaxTokens)
     );
 }
 
 #[test]
 fn done_without_a_reason_closes_only_whole_calls() {
-    let (heard, ended) = stream(&[
+    let (decoded, ended) = stream(&[
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"1","function":{"name":"a","arguments":"{}"}},{"index":1,"id":"2","function":{"name":"b","arguments":"{\"x"}}]}}]}"#,
         "[DONE]",
     ]);
-    assert_eq!(heard.calls(), ["1 a {}", "2 b {\"x…"]);
+    assert_eq!(decoded.calls(), ["1 a {}", "2 b {\"x…"]);
     assert_eq!(ended.unwrap().stop, Stop::Other);
 }
 

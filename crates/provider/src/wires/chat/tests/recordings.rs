@@ -3,13 +3,13 @@
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{Heard, decode, unary};
+use super::{Decoded, decode, unary};
 use crate::classify::http_failure;
 use crate::recorded::{self, Case, Event};
 use crate::{Completion, Failure, Stop};
 use model::FailureKind;
 
-fn feed(events: &[Event]) -> (Heard, Result<Completion, Failure>) {
+fn feed(events: &[Event]) -> (Decoded, Result<Completion, Failure>) {
     decode(events.iter().map(|(name, data)| (name.as_str(), data.as_slice())))
 }
 
@@ -18,9 +18,9 @@ fn is_stream(case: &Case) -> bool {
 }
 
 /// Signatures and encrypted parts, in order, by their digest.
-fn opaque(heard: &Heard) -> Vec<Value> {
+fn opaque(decoded: &Decoded) -> Vec<Value> {
     let mut found = Vec::new();
-    for block in heard.of("thinking") {
+    for block in decoded.of("thinking") {
         let Ok(data) = serde_json::from_str::<Value>(&block.data) else { continue };
         for detail in data["reasoning_details"].as_array().into_iter().flatten() {
             for kind in ["signature", "data"] {
@@ -56,7 +56,7 @@ fn stop_agrees(expected: &Value, stop: Stop) -> bool {
     }
 }
 
-fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) -> Vec<String> {
+fn differences(case: &Case, decoded: &Decoded, ended: &Result<Completion, Failure>) -> Vec<String> {
     let expected = &case.expected;
     let skipped =
         |field: &str| expected["ambiguous"].as_array().unwrap().iter().any(|name| name == field);
@@ -68,10 +68,10 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
     };
     let text = |field: &str| expected[field].as_str().unwrap_or_default().to_owned();
     // A refusal is shown as text.
-    check("text", heard.joined("text").into(), (text("text") + &text("refusal")).into());
-    check("reasoning", heard.joined("thinking").into(), text("reasoning").into());
+    check("text", decoded.joined("text").into(), (text("text") + &text("refusal")).into());
+    check("reasoning", decoded.joined("thinking").into(), text("reasoning").into());
     let calls: Vec<Value> =
-        heard.of("call").map(|call| serde_json::json!([call.id, call.name, call.text])).collect();
+        decoded.of("call").map(|call| serde_json::json!([call.id, call.name, call.text])).collect();
     let recorded_calls: Vec<Value> = expected["tool_calls"]
         .as_array()
         .unwrap()
@@ -82,8 +82,8 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
         })
         .collect();
     check("tool_calls", calls.into(), recorded_calls.into());
-    check("opaque", opaque(heard).into(), expected["opaque"].clone());
-    if let Some(usage) = heard.usage {
+    check("opaque", opaque(decoded).into(), expected["opaque"].clone());
+    if let Some(usage) = decoded.usage {
         let number = |value: Option<u64>| value.map_or(Value::Null, Value::from);
         let ours = serde_json::json!([
             usage.input,
@@ -105,10 +105,10 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
         check("usage", Value::Null, expected["usage"].clone());
     }
     if expected["response_id"].is_string() {
-        check("response_id", heard.response_id.clone().into(), expected["response_id"].clone());
+        check("response_id", decoded.response_id.clone().into(), expected["response_id"].clone());
     }
     if expected["model"].is_string() {
-        check("model", heard.model.clone().into(), expected["model"].clone());
+        check("model", decoded.model.clone().into(), expected["model"].clone());
     }
     let is_error = !expected["error"].is_null() || expected["complete"] == false;
     match ended {
@@ -124,8 +124,8 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
                 );
             }
             // A call that may have been cut never closes; every other call does.
-            let last = heard.of("call").count().wrapping_sub(1);
-            for (position, call) in heard.of("call").enumerate() {
+            let last = decoded.of("call").count().wrapping_sub(1);
+            for (position, call) in decoded.of("call").enumerate() {
                 let may_be_cut = completion.stop == Stop::MaxTokens && position == last;
                 check("closed", call.closed.into(), (!may_be_cut).into());
             }
@@ -172,10 +172,10 @@ fn every_recorded_response_is_decoded_as_expected() {
     let mut answered = 0;
     for case in cases.iter().filter(|case| case.status() == 200) {
         answered += 1;
-        let (heard, ended) =
+        let (decoded, ended) =
             if is_stream(case) { feed(&recorded::events(&case.body)) } else { unary(&case.body) };
         let (known, unknown): (Vec<_>, Vec<_>) =
-            differences(case, &heard, &ended).into_iter().partition(|difference| {
+            differences(case, &decoded, &ended).into_iter().partition(|difference| {
                 DIFFERENT.iter().any(|(name, field, _)| {
                     case.name.ends_with(name) && difference.starts_with(&format!("{field}:"))
                 })
@@ -248,13 +248,13 @@ fn a_stream_cut_before_its_end_is_never_a_success_and_closes_no_block() {
         };
         let end = events.iter().position(|(_, data)| ends(data)).unwrap_or(events.len());
         for length in 0..=end {
-            let (heard, ended) = feed(&events[..length]);
+            let (decoded, ended) = feed(&events[..length]);
             let failure = ended.expect_err(&case.name);
             assert_eq!(
                 (failure.kind, failure.code.as_deref()),
                 (FailureKind::Network, Some("stream_truncated"))
             );
-            assert!(heard.blocks.iter().all(|block| !block.closed), "{}", case.name);
+            assert!(decoded.blocks.iter().all(|block| !block.closed), "{}", case.name);
             cuts += 1;
         }
     }

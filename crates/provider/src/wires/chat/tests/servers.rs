@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ChatDecoder, Heard, unary};
+use super::{ChatDecoder, Decoded, unary};
 use crate::classify::http_failure;
 use crate::framing::sse::StreamReader;
 use crate::{Api, Completion, Failure, Flow};
@@ -22,39 +22,41 @@ enum Answer {
 
 use Answer::{Body, Error, Stream};
 
-fn streamed(bytes: &str) -> (Heard, Result<Completion, Failure>) {
-    let mut heard = Heard::default();
+fn streamed(bytes: &str) -> (Decoded, Result<Completion, Failure>) {
+    let mut decoded = Decoded::default();
     let mut reader = StreamReader::new(Box::new(ChatDecoder::default()));
-    match reader.feed(bytes.as_bytes(), &mut heard) {
+    match reader.feed(bytes.as_bytes(), &mut decoded) {
         Ok(Flow::More | Flow::End) => {
-            let ended = reader.end(&mut heard);
-            (heard, ended)
+            let ended = reader.end(&mut decoded);
+            (decoded, ended)
         }
-        Err(failure) => (heard, Err(failure)),
+        Err(failure) => (decoded, Err(failure)),
     }
 }
 
 /// The fields that are present: calls, texts, usage `[input, cached, output]`, and the stop or the failure.
 fn summary(answer: &Answer) -> Value {
-    let (heard, ended) = match answer {
+    let (decoded, ended) = match answer {
         Stream(bytes) => streamed(bytes),
         Body(body) => unary(body.as_bytes()),
         Error(status, body) => {
             let none = |_: &str| None;
             let failure = http_failure(Api::OpenaiChat, *status, &none, None, body.as_bytes(), 0);
-            (Heard::default(), Err(failure))
+            (Decoded::default(), Err(failure))
         }
     };
     let mut out = json!({});
-    for (name, text) in [("text", heard.joined("text")), ("reasoning", heard.joined("thinking"))] {
+    for (name, text) in
+        [("text", decoded.joined("text")), ("reasoning", decoded.joined("thinking"))]
+    {
         if !text.is_empty() {
             out[name] = text.into();
         }
     }
-    if !heard.calls().is_empty() {
-        out["calls"] = json!(heard.calls());
+    if !decoded.calls().is_empty() {
+        out["calls"] = json!(decoded.calls());
     }
-    if let Some(usage) = heard.usage {
+    if let Some(usage) = decoded.usage {
         out["usage"] = json!([usage.input, usage.cached, usage.output]);
     }
     match ended {

@@ -5,17 +5,17 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Heard, decode, stream, unary};
+use super::{Decoded, decode, stream, unary};
 use crate::{Completion, Failure, ReportedUsage, Stop, recorded};
 use model::FailureKind;
 
-fn summary(heard: &Heard, ended: &Result<Completion, Failure>) -> Value {
-    let mut out = json!({ "blocks": heard.lines() });
+fn summary(decoded: &Decoded, ended: &Result<Completion, Failure>) -> Value {
+    let mut out = json!({ "blocks": decoded.lines() });
     match ended {
         Ok(completion) => {
             out["stop"] = format!("{:?}", completion.stop).into();
             out["stop_raw"] = completion.stop_raw.clone().into();
-            out["usage"] = heard.usage.map_or(Value::Null, |usage| {
+            out["usage"] = decoded.usage.map_or(Value::Null, |usage| {
                 json!([usage.input, usage.cached, usage.cache_write, usage.output, usage.reasoning])
             });
         }
@@ -28,19 +28,19 @@ fn summary(heard: &Heard, ended: &Result<Completion, Failure>) -> Value {
 fn the_projects_own_streams_are_decoded() {
     let fixtures = recorded::fixtures("google");
     for fixture in &fixtures {
-        let (heard, ended) = if fixture.is_stream {
+        let (decoded, ended) = if fixture.is_stream {
             let events = recorded::events(&fixture.body);
             decode(events.iter().map(|(name, data)| (name.as_str(), data.as_slice())))
         } else {
             unary(&fixture.body)
         };
-        assert_eq!(summary(&heard, &ended), fixture.expected, "{}", fixture.name);
+        assert_eq!(summary(&decoded, &ended), fixture.expected, "{}", fixture.name);
     }
     assert!(fixtures.len() >= 12, "only {} fixtures", fixtures.len());
 }
 
 /// A stream of one chunk per list of parts, ended by `finish`.
-fn parts(chunks: &[Value], finish: &str) -> (Heard, Result<Completion, Failure>) {
+fn parts(chunks: &[Value], finish: &str) -> (Decoded, Result<Completion, Failure>) {
     let mut data: Vec<String> = chunks
         .iter()
         .map(|parts| {
@@ -54,9 +54,9 @@ fn parts(chunks: &[Value], finish: &str) -> (Heard, Result<Completion, Failure>)
 }
 
 fn lines(chunks: &[Value]) -> Vec<String> {
-    let (heard, ended) = parts(chunks, "STOP");
+    let (decoded, ended) = parts(chunks, "STOP");
     ended.unwrap();
-    heard.lines()
+    decoded.lines()
 }
 
 #[test]
@@ -86,9 +86,9 @@ fn calls_have_unique_ids_and_retain_their_signature_and_their_bytes() {
         r#"{"responseId":"r_1","candidates":[{"content":{"parts":[{"functionCall":{"name":"a","args":{"n": 1.50, "s":"é"}},"thoughtSignature":"s"}]}}]}"#,
         r#"{"candidates":[{"content":{"parts":[{"functionCall":{"name":"a","args":{}}},{"functionCall":{"id":"x","name":"b"}},{"functionCall":{"id":"x","name":"c"}}]},"finishReason":"STOP"}]}"#,
     ];
-    let (heard, ended) = stream(&calls);
+    let (decoded, ended) = stream(&calls);
     assert_eq!(
-        heard.lines(),
+        decoded.lines(),
         [
             r#"call callr1x1 a {"n": 1.50, "s":"é"} ^s"#,
             "call callr1x2 a {}",
@@ -119,8 +119,8 @@ fn arguments_in_pieces_are_joined_and_a_call_without_its_end_is_never_whole() {
     assert_eq!(lines(&whole), [r#"call callr1x1 w {"a":[{"b":"xy"}]}"#]);
     let closed = [begin.clone(), middle.clone(), piece(json!({}))];
     assert_eq!(lines(&closed), [r#"call callr1x1 w {"a":[{"b":"x"}]}"#]);
-    let (heard, ended) = parts(&[begin, middle], "STOP");
-    assert_eq!(heard.lines(), ["call callr1x1 w …"]);
+    let (decoded, ended) = parts(&[begin, middle], "STOP");
+    assert_eq!(decoded.lines(), ["call callr1x1 w …"]);
     assert_eq!(ended.unwrap().stop, Stop::MalformedToolCall);
 }
 
@@ -130,10 +130,10 @@ fn an_unknown_part_is_stored_unchanged() {
     let chunk = format!(
         r#"{{"candidates":[{{"content":{{"parts":[{raw},{{"toolCall":{{"x":1e400}}}},{{}}]}},"finishReason":"STOP"}}]}}"#
     );
-    let (heard, ended) = stream(&[&chunk]);
+    let (decoded, ended) = stream(&[&chunk]);
     assert_eq!(ended.unwrap().stop, Stop::EndTurn);
     assert_eq!(
-        heard.lines(),
+        decoded.lines(),
         [format!("opaque {raw}"), r#"opaque {"toolCall":{"x":1e400}}"#.to_owned()]
     );
 }
@@ -227,8 +227,8 @@ fn only_the_first_candidate_counts() {
         { "index": 1, "content": { "parts": [{ "text": "second" }] }, "finishReason": "SAFETY" },
         { "index": 0, "content": { "parts": [{ "text": "first" }] }, "finishReason": "STOP" },
     ] });
-    let (heard, ended) = stream(&[&chunk.to_string()]);
-    assert_eq!((heard.joined("text").as_str(), ended.unwrap().stop), ("first", Stop::EndTurn));
+    let (decoded, ended) = stream(&[&chunk.to_string()]);
+    assert_eq!((decoded.joined("text").as_str(), ended.unwrap().stop), ("first", Stop::EndTurn));
 }
 
 #[test]
@@ -261,8 +261,8 @@ fn usage_is_cumulative_and_counts_no_token_twice() {
     let chunk = |n: u64| {
         json!({ "usageMetadata": { "promptTokenCount": 5, "candidatesTokenCount": n }, "candidates": [{ "content": { "parts": [{ "text": "x" }] }, "finishReason": "STOP" }] }).to_string()
     };
-    let (heard, _) = stream(&[&chunk(1), &chunk(4), r#"{"usageMetadata":{"trafficType":"x"}}"#]);
-    assert_eq!(heard.usage, reported(5, 4, 0, None));
+    let (decoded, _) = stream(&[&chunk(1), &chunk(4), r#"{"usageMetadata":{"trafficType":"x"}}"#]);
+    assert_eq!(decoded.usage, reported(5, 4, 0, None));
 }
 
 #[test]
@@ -304,11 +304,11 @@ proptest! {
         let streams = STREAMS.map(own);
         let events: Vec<_> = picks.iter().map(|(stream, index)| index.get(&streams[*stream])).collect();
         // The sink checks that every delta has its open block.
-        let (heard, ended) = decode(events.iter().map(|(name, data)| (name.as_str(), data.as_slice())));
+        let (decoded, ended) = decode(events.iter().map(|(name, data)| (name.as_str(), data.as_slice())));
         let saw_end = events.iter().any(|(_, data)| String::from_utf8_lossy(data).contains("finishReason"));
         prop_assert!(saw_end || ended.is_err());
-        prop_assert!(ended.is_ok() || heard.of("call").all(|call| !call.closed));
-        let mut ids: Vec<&str> = heard.of("call").map(|call| call.id.as_str()).collect();
+        prop_assert!(ended.is_ok() || decoded.of("call").all(|call| !call.closed));
+        let mut ids: Vec<&str> = decoded.of("call").map(|call| call.id.as_str()).collect();
         let count = ids.len();
         ids.sort_unstable();
         ids.dedup();

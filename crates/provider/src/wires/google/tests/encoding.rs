@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Heard, HeardBlock, stream};
+use super::{Decoded, DecodedBlock, stream};
 use crate::wires::google::{GooglePath, GoogleWire};
 use crate::{ModelRequest, Wire};
 use model::samples::{message, result_of, user};
@@ -290,9 +290,9 @@ fn a_call_begins_with_the_bytes_of_the_call_before() {
 }
 
 /// The blocks of a response, as the engine stores them.
-fn stored_blocks(heard: &Heard) -> Vec<Block> {
-    let data = |block: &HeardBlock| (!block.data.is_empty()).then(|| block.data.clone());
-    let stored = |block: &HeardBlock| match block.kind {
+fn stored_blocks(decoded: &Decoded) -> Vec<Block> {
+    let data = |block: &DecodedBlock| (!block.data.is_empty()).then(|| block.data.clone());
+    let stored = |block: &DecodedBlock| match block.kind {
         "text" => Block::Text { text: block.text.clone(), provider_data: data(block) },
         "thinking" => Block::Thinking {
             thinking: block.text.clone(),
@@ -308,7 +308,7 @@ fn stored_blocks(heard: &Heard) -> Vec<Block> {
         },
         _ => Block::Opaque { raw_json: block.text.clone() },
     };
-    heard.blocks.iter().map(stored).collect()
+    decoded.blocks.iter().map(stored).collect()
 }
 
 #[test]
@@ -338,8 +338,8 @@ fn an_answer_is_sent_back_in_its_own_parts() {
         .collect();
     pieces.push(json!({ "candidates": [{ "finishReason": "STOP" }] }).to_string());
     let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
-    for heard in [stream(&[&whole.to_string()]).0, stream(&pieces).0] {
-        let again = encoded(&[message(Role::Assistant, stored_blocks(&heard))]);
+    for decoded in [stream(&[&whole.to_string()]).0, stream(&pieces).0] {
+        let again = encoded(&[message(Role::Assistant, stored_blocks(&decoded))]);
         assert_eq!(again, json!([{ "role": "model", "parts": parts }]));
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Heard, decode, unary};
+use super::{Decoded, decode, unary};
 use crate::classify::http_failure;
 use crate::framing::sse::StreamReader;
 use crate::recorded::{self, Case, Event};
@@ -17,29 +17,29 @@ fn is_stream(case: &Case) -> bool {
         && !case.body.trim_ascii_start().starts_with(b"{")
 }
 
-fn feed(events: &[Event]) -> (Heard, Result<Completion, Failure>) {
+fn feed(events: &[Event]) -> (Decoded, Result<Completion, Failure>) {
     decode(events.iter().map(|(name, data)| (name.as_str(), data.as_slice())))
 }
 
-fn replay(case: &Case) -> (Heard, Result<Completion, Failure>) {
+fn replay(case: &Case) -> (Decoded, Result<Completion, Failure>) {
     if is_stream(case) { feed(&recorded::events(&case.body)) } else { unary(&case.body) }
 }
 
 /// Through the engine's own event parser, in the given chunks.
 fn replay_bytes<'a>(
     chunks: impl IntoIterator<Item = &'a [u8]>,
-) -> (Heard, Result<Completion, Failure>) {
-    let mut heard = Heard::default();
+) -> (Decoded, Result<Completion, Failure>) {
+    let mut decoded = Decoded::default();
     let mut reader = StreamReader::new(GoogleWire::default().decoder());
     for chunk in chunks {
-        match reader.feed(chunk, &mut heard) {
+        match reader.feed(chunk, &mut decoded) {
             Ok(Flow::More) => {}
             Ok(Flow::End) => break,
-            Err(failure) => return (heard, Err(failure)),
+            Err(failure) => return (decoded, Err(failure)),
         }
     }
-    let ended = reader.end(&mut heard);
-    (heard, ended)
+    let ended = reader.end(&mut decoded);
+    (decoded, ended)
 }
 
 fn answered() -> Option<Vec<Case>> {
@@ -52,12 +52,12 @@ fn streams() -> Option<Vec<Case>> {
 }
 
 /// The signatures, in order, by their digest.
-fn opaque(heard: &Heard) -> Vec<Value> {
+fn opaque(decoded: &Decoded) -> Vec<Value> {
     let digest = |value: String| {
         let hex: String = Sha256::digest(&value).iter().map(|b| format!("{b:02x}")).collect();
         json!({"kind": "thought_signature", "length": value.chars().count(), "sha256": hex})
     };
-    heard.blocks.iter().filter_map(super::HeardBlock::signature).map(digest).collect()
+    decoded.blocks.iter().filter_map(super::DecodedBlock::signature).map(digest).collect()
 }
 
 fn stop_name(stop: Stop) -> &'static str {
@@ -74,7 +74,7 @@ fn stop_name(stop: Stop) -> &'static str {
     }
 }
 
-fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) -> Vec<String> {
+fn differences(case: &Case, decoded: &Decoded, ended: &Result<Completion, Failure>) -> Vec<String> {
     let expected = &case.expected;
     let skipped =
         |field: &str| expected["ambiguous"].as_array().unwrap().iter().any(|name| name == field);
@@ -84,10 +84,10 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
             wrong.push(format!("{field}: ours {ours}, recorded {theirs}"));
         }
     };
-    check("text", heard.joined("text").into(), expected["text"].clone());
-    check("reasoning", heard.joined("thinking").into(), expected["reasoning"].clone());
+    check("text", decoded.joined("text").into(), expected["text"].clone());
+    check("reasoning", decoded.joined("thinking").into(), expected["reasoning"].clone());
     let recorded = expected["tool_calls"].as_array().unwrap();
-    let calls: Vec<Value> = heard
+    let calls: Vec<Value> = decoded
         .of("call")
         .enumerate()
         .map(|(position, call)| {
@@ -101,13 +101,13 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
     let recorded: Vec<Value> =
         recorded.iter().map(|call| json!([call["id"], call["name"], call["arguments"]])).collect();
     check("tool_calls", calls.into(), recorded.into());
-    check("opaque", opaque(heard).into(), expected["opaque"].clone());
-    let server_tools = heard
+    check("opaque", opaque(decoded).into(), expected["opaque"].clone());
+    let server_tools = decoded
         .of("opaque")
         .filter(|block| serde_json::from_str::<Value>(&block.text).unwrap().get("text").is_none())
         .count();
     check("server_tools", server_tools.into(), expected["server_tools"].clone());
-    let usage = heard.usage.map_or(Value::Null, |usage| {
+    let usage = decoded.usage.map_or(Value::Null, |usage| {
         json!([usage.input, usage.cached, usage.cache_write, usage.output, usage.reasoning])
     });
     let recorded = &expected["usage"];
@@ -126,7 +126,7 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
         ])
     };
     check("usage", usage, theirs);
-    for (field, ours) in [("response_id", &heard.response_id), ("model", &heard.model)] {
+    for (field, ours) in [("response_id", &decoded.response_id), ("model", &decoded.model)] {
         check(field, ours.as_str().into(), expected[field].as_str().unwrap_or_default().into());
     }
     match ended {
@@ -142,7 +142,7 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
                 stop_name(completion.stop).into(),
                 expected["stop_reason"].clone(),
             );
-            for block in &heard.blocks {
+            for block in &decoded.blocks {
                 check("closed", block.closed.into(), true.into());
             }
         }
@@ -164,7 +164,7 @@ fn differences(case: &Case, heard: &Heard, ended: &Result<Completion, Failure>) 
 const DIFFERENT: &[(&str, &str, &str)] = &[(
     "vertexai-unary-success-empty-text-part-36d4bc",
     "complete",
-    "a stop without any content is asked again, not shown as an answer (docs/rules/wire/google.md#finish-reasons)",
+    "a stop without any content is requested again, not shown as an answer (docs/rules/wire/google.md#finish-reasons)",
 )];
 
 #[test]
@@ -173,9 +173,9 @@ fn every_recorded_response_is_decoded_as_expected() {
     let mut wrong = Vec::new();
     let mut agree = 0;
     for case in &cases {
-        let (heard, ended) = replay(case);
+        let (decoded, ended) = replay(case);
         let (known, unknown): (Vec<_>, Vec<_>) =
-            differences(case, &heard, &ended).into_iter().partition(|difference| {
+            differences(case, &decoded, &ended).into_iter().partition(|difference| {
                 DIFFERENT.iter().any(|(name, field, _)| {
                     case.name.ends_with(name) && difference.starts_with(&format!("{field}:"))
                 })
@@ -269,7 +269,7 @@ fn a_stream_cut_anywhere_before_its_end_is_never_a_success_and_closes_no_call() 
             .unwrap_or(text.len());
         let step = (end / 400).max(1);
         for length in (0..end).step_by(step) {
-            let (heard, ended) = replay_bytes([&case.body[..length]]);
+            let (decoded, ended) = replay_bytes([&case.body[..length]]);
             let failure = ended.expect_err(&case.name);
             if !case.expected["error"].is_null() || case.expected["complete"] == false {
                 continue;
@@ -280,7 +280,7 @@ fn a_stream_cut_anywhere_before_its_end_is_never_a_success_and_closes_no_call() 
                 "{} cut at {length}",
                 case.name
             );
-            assert!(heard.of("call").all(|call| !call.closed), "{} cut at {length}", case.name);
+            assert!(decoded.of("call").all(|call| !call.closed), "{} cut at {length}", case.name);
             cuts += 1;
         }
         assert!(recorded::events(&case.body).iter().any(|(_, data)| ends(data)) || end > 0);

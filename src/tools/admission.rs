@@ -16,17 +16,17 @@ const PERMITS: u32 = 1 << 16;
 
 /// One per run. Cheap to create.
 #[derive(Debug, Clone)]
-pub(crate) struct Gate {
+pub(crate) struct AdmissionQueue {
     permits: Arc<Semaphore>,
 }
 
-impl Default for Gate {
+impl Default for AdmissionQueue {
     fn default() -> Self {
         Self { permits: Arc::new(Semaphore::new(usize::try_from(PERMITS).unwrap_or(1))) }
     }
 }
 
-impl Gate {
+impl AdmissionQueue {
     /// Queues a call. The order of these calls is the order of admission, regardless of the order in which the tickets are
     /// awaited. Dropping a ticket returns its permits.
     #[must_use]
@@ -63,17 +63,17 @@ impl Ticket {
 mod tests {
     use futures_util::FutureExt;
 
-    use super::Gate;
+    use super::AdmissionQueue;
     use model::ExecutionMode::{Parallel, Sequential};
 
     #[test]
     fn a_dropped_ticket_and_a_finished_call_admit_the_next_in_order() {
-        let gate = Gate::default();
-        let first = gate.queue(Sequential).admitted().now_or_never().flatten();
+        let admissions = AdmissionQueue::default();
+        let first = admissions.queue(Sequential).admitted().now_or_never().flatten();
         assert!(first.is_some());
-        let withdrawn = gate.queue(Sequential);
-        let third = gate.queue(Parallel).admitted();
-        let mut fourth = Box::pin(gate.queue(Sequential).admitted());
+        let withdrawn = admissions.queue(Sequential);
+        let third = admissions.queue(Parallel).admitted();
+        let mut fourth = Box::pin(admissions.queue(Sequential).admitted());
         drop(withdrawn);
         assert!((&mut fourth).now_or_never().is_none(), "the first runs");
         drop(first);
