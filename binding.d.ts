@@ -16,10 +16,14 @@ export declare class NativeEngine {
   /** `options` is the JSON of `AgentEngineOptions`; `keys` the number under which its key functions are asked. */
   constructor(hub: NativeHub, options: string, keys: number)
   /**
-   * Starts run number `run`; `context` is the JSON of an `AssembledContext`. `aborted`: its signal is aborted already.
-   * `hooked`: it has an `onRequest`. The caller drains the hub before it gives up the thread, whether this throws or not: the start of a run costs no wake.
+   * Starts run number `run`; `context` is the JSON of an `AssembledContext`, whose history begins with `known`. `aborted`: its
+   * signal is aborted already. `hooked`: it has an `onRequest`. Returns the number of the whole history, 0 for none; null where
+   * `known` is not there any more: then nothing was started, and the whole history is to be sent. The caller drains the
+   * hub before it gives up the thread, whether this throws or not: the start of a run costs no wake.
    */
-  run(run: number, context: string, aborted: boolean, hooked: boolean): void
+  run(run: number, context: string, known: KnownHistory | undefined | null, aborted: boolean, hooked: boolean): number | null
+  /** A history of this number is not named again. */
+  forgetHistory(number: number): void
   /** The models of the catalogue that `filter`, the JSON of a `ModelFilter`, lets through: a JSON array. */
   models(filter: string): string
   /** What the budgets stand at: a JSON array of `BudgetState`. */
@@ -28,9 +32,9 @@ export declare class NativeEngine {
   limits(): string
   /**
    * Counts the tokens that a context would send, and answers request `id`. What is wrong with the context is thrown.
-   * `hooked`: it has an `onRequest`.
+   * `hooked`: it has an `onRequest`. `known` and what is returned are those of [`Self::run`].
    */
-  countTokens(id: number, context: string, exact: boolean, hooked: boolean): void
+  countTokens(id: number, context: string, known: KnownHistory | undefined | null, exact: boolean, hooked: boolean): number | null
   /** Answers question `number` for a key: the key and when it ends, or why there is none. */
   answerKey(number: number, key?: string | undefined | null, expiresAt?: number | undefined | null, error?: string | undefined | null): void
   /** Answers `onRequest` for a compaction or a count: as [`super::hub::NativeHub::answer_request`] does for a run. */
@@ -47,7 +51,7 @@ export declare class NativeEngine {
   watch(id: number, args: string): void
   /** Nobody waits for the page of request `id` any more. */
   leave(id: number): void
-  /** The number of the newest kept event of a turn; answers request `id`. */
+  /** The number of the newest stored event of a turn; answers request `id`. */
   lastEvent(id: number, turn: string): void
   /** Aborts the run of a session, or, with a message, steers it; answers request `id`. */
   command(id: number, args: string): void
@@ -61,10 +65,10 @@ export declare class NativeEngine {
   static parseSessionKey(label: string): string
   /** Lists the interrupted turns as a JSON array; answers request `id`. */
   recover(id: number): void
-  /** The kept context of an interrupted turn as JSON; answers request `id`. */
+  /** The stored context of an interrupted turn as JSON; answers request `id`. */
   interruptedContext(id: number, turn: string): void
-  /** Goes on with an interrupted turn as run number `run`, after its event `told`; otherwise as `run`. */
-  resume(run: number, turn: string, told: number, context: string, aborted: boolean, hooked: boolean): void
+  /** Resumes an interrupted turn as run number `run`; otherwise as `run`. */
+  resume(run: number, from: ResumePoint, context: string, known: KnownHistory | undefined | null, aborted: boolean, hooked: boolean): number | null
   /** Closes an interrupted turn as failed; answers request `id`. */
   discard(id: number, turn: string): void
 }
@@ -91,7 +95,7 @@ export declare class NativeHub {
   isCompacting(run: number): boolean
   /** The reader has consumed `count` events of a run that does not merge. */
   consumed(run: number, count: number): void
-  /** Nobody reads the run's deltas any more; they are not kept, and its socket does not wait. */
+  /** Nobody reads the run's deltas any more; they are dropped, and its socket does not wait. */
   release(run: number): void
   /** Answers one execution of a tool: `{"content":[blocks],"resultJson":text?,"isError":bool}`. */
   answerTool(run: number, execution: number, answer: string): void
@@ -99,4 +103,26 @@ export declare class NativeHub {
   answerRequest(run: number, number: number, body?: string | undefined | null, error?: string | undefined | null): void
   /** Reads what can be read of a damaged ledger into a fresh one; answers request `id`. */
   salvage(id: number, damaged: string, fresh: string): void
+}
+
+/**
+ * The beginning of a history, which crossed before.
+ * @internal
+ */
+export interface KnownHistory {
+  /** The number of the history that it is the beginning of; 0 for an empty one. */
+  number: number
+  /** So many of its messages. */
+  length: number
+}
+
+/**
+ * Where an interrupted turn goes on.
+ * @internal
+ */
+export interface ResumePoint {
+  /** Its id. */
+  turn: string
+  /** The number of its newest stored event; 0 for none. */
+  lastEvent: number
 }

@@ -22,6 +22,7 @@ const everyNode = [
   'node/bad-messages',
   'node/bad-options',
   'node/exports',
+  'node/given-histories',
   'node/hostile-values',
   'node/lifecycle',
   'node/throwing-callbacks',

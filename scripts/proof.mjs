@@ -64,6 +64,12 @@ const proofs = {
     env: { HOSTILE_CASES: '20000' },
     command: spec('node/hostile-values', 'addon'),
   },
+  'given-histories': {
+    about:
+      '100,000 sequences of edits of a given history, each call as an engine that never saw it',
+    env: { GIVEN_SEQUENCES: '100000' },
+    command: spec('node/given-histories', 'addon'),
+  },
   flips: {
     about: '1,000 changed bytes in live values of a ledger, each of which `verify()` finds',
     env: { FLIPS: '1000' },

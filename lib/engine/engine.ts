@@ -1,7 +1,7 @@
 // The engine as its caller holds it: options in, runs out, one close.
 // It must never let a wrong option or context get further than this call.
 
-import type { NativeEngine } from '../../binding.d.ts'
+import type { KnownHistory, NativeEngine } from '../../binding.d.ts'
 import type {
   AgentEngineCallbacks,
   AgentEngineOptions,
@@ -26,8 +26,9 @@ import { Ledger } from '../ledger/ledger.ts'
 import * as addon from '../native/addon.ts'
 import * as hub from '../native/hub.ts'
 import { requestWithHook } from '../native/request-hook.ts'
-import { contextJson, readCallbacks, readContext } from '../run/context.ts'
+import { readCallbacks, readContext } from '../run/context.ts'
 import { abortSession, attach, steerSession } from '../run/follow.ts'
+import { GivenHistories } from '../run/given-histories.ts'
 import { AgentRun } from '../run/run.ts'
 import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
@@ -38,8 +39,18 @@ import { readOptions } from './options.ts'
 import { readResumption, recoverAtOpen } from './recovery.ts'
 import { ScriptedProvider } from './scripted-provider.ts'
 
+/** Starts native run `number` with a context; null where the beginning of its history is not known any more. */
+type Start = (
+  number: number,
+  json: string,
+  known: KnownHistory | undefined,
+  aborted: boolean,
+  hooked: boolean,
+) => number | null
+
 class AgentEngine implements Declared {
   #native: NativeEngine
+  #given = new GivenHistories((number) => this.#native.forgetHistory(number))
   #onRequest: OnRequest | undefined
   #closing: Promise<void> | undefined
   #ledger: Ledger | undefined
@@ -86,19 +97,19 @@ class AgentEngine implements Declared {
   }
 
   run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun {
-    return this.#begin(context, readCallbacks(callbacks), (number, json, aborted, hooked) =>
-      this.#native.run(number, json, aborted, hooked),
+    return this.#begin(context, readCallbacks(callbacks), (number, json, known, aborted, hooked) =>
+      this.#native.run(number, json, known, aborted, hooked),
     )
   }
 
   #begin(
     context: unknown,
     callbacks: AgentEngineCallbacks,
-    start: (number: number, json: string, aborted: boolean, hooked: boolean) => void,
+    start: Start,
     drain?: () => void,
   ): AgentRun {
     const { fields, tools, signal, onRequest = this.#onRequest } = readContext(context)
-    const json = contextJson(fields)
+    const crossing = this.#given.prepare(fields)
     const run = new AgentRun({
       tools,
       callbacks,
@@ -109,7 +120,7 @@ class AgentEngine implements Declared {
     })
     const hooked = onRequest !== undefined
     const native = (number: number, aborted: boolean) =>
-      guarded(() => start(number, json, aborted, hooked))
+      crossing((json, known) => guarded(() => start(number, json, known, aborted, hooked)))
     return run.begin(native, drain)
   }
 
@@ -136,9 +147,9 @@ class AgentEngine implements Declared {
       throw refusal('invalid_options', 'exact', 'is not true or false')
     }
     const { fields, onRequest = this.#onRequest } = readContext(context)
-    const json = contextJson(fields)
+    const crossing = this.#given.prepare(fields)
     return requestWithHook(this.#native, onRequest, (id, hooked) =>
-      this.#native.countTokens(id, json, exact, hooked),
+      crossing((json, known) => this.#native.countTokens(id, json, known, exact, hooked)),
     )
   }
 
@@ -168,8 +179,9 @@ class AgentEngine implements Declared {
     const { callbacks, fields } = readResumption(turnId, options)
     const persisted = await hub.request<Fields>((id) => this.#native.interruptedContext(id, turnId))
     const lastEvent = await hub.request<number>((id) => this.#native.lastEvent(id, turnId))
-    const start = (number: number, json: string, aborted: boolean, hooked: boolean) =>
-      this.#native.resume(number, turnId, lastEvent, json, aborted, hooked)
+    const from = { turn: turnId, lastEvent }
+    const start: Start = (number, json, known, aborted, hooked) =>
+      this.#native.resume(number, from, json, known, aborted, hooked)
     return this.#begin({ ...persisted, ...fields }, callbacks, start, hub.drainLater)
   }
 
@@ -195,6 +207,7 @@ class AgentEngine implements Declared {
   }
 
   close(): Promise<void> {
+    this.#given.clear()
     this.#closing ??= hub
       .request<void>((id) => this.#native.close(id))
       .finally(() => hub.removeKeySource(this.#keys))

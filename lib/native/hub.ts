@@ -32,8 +32,8 @@ interface Waiting {
   holds: boolean
 }
 
-/** Asks for the key of a profile: the question's number, the profile's index, and whether its last key was refused. */
-type KeySource = (number: number, index: number, refused: boolean) => void
+/** Requests the key of a profile: the request's number, the profile's index, and whether its last key was refused. */
+type KeySource = (number: number, profile: number, refused: boolean) => void
 
 /** Calls `onRequest` for one request that the native side is about to send. */
 type Hook = (number: number, request: OutgoingRequest) => void
@@ -49,7 +49,7 @@ type Reply = Answer & {
   id: number
   keys?: number
   number: number
-  place: number
+  profile: number
   refused: boolean
   hook?: number
   request: OutgoingRequest
@@ -159,7 +159,7 @@ function deliver(
 
 /** Fails the run whose record is lost, or, for number 0, every open request. */
 function failLost(number: number): void {
-  const error = new Error('its records could not be handed out')
+  const error = new Error('its records could not be read')
   if (number !== 0) {
     runs.get(number)?.fail(error)
     return
@@ -241,9 +241,9 @@ function dispatch(json: string): void {
     settle(id, { error: { code: 'internal', message } })
     return
   }
-  const { id, keys, number, place: index, refused, hook, request } = reply
+  const { id, keys, number, profile, refused, hook, request } = reply
   if (hook !== undefined) hooks.get(hook)?.(number, request)
-  else if (keys !== undefined) keySources.get(keys)?.(number, index, refused)
+  else if (keys !== undefined) keySources.get(keys)?.(number, profile, refused)
   else settle(id, reply)
 }
 

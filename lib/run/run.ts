@@ -1,5 +1,5 @@
 // One run as its caller holds it: an async iterator of stream events, a result, a stream handle.
-// It must never lose an event, hand one out twice, or let a throw of the caller's code reach the process.
+// It must never lose an event, deliver one twice, or let a throw of the caller's code reach the process.
 
 import type { NativeHub } from '../../binding.d.ts'
 import type {

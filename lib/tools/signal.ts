@@ -49,7 +49,7 @@ const guarded = Object.create(AbortSignal.prototype, {
   },
 })
 
-/** The listener that is registered in place of the caller's: always the same one, so that it can be removed. */
+/** The listener that is registered instead of the caller's: always the same one, so that it can be removed. */
 function shielded(signal: AbortSignal, given: unknown): unknown {
   const registration = registrations.get(signal)
   if (registration === undefined || !isListener(given)) return given

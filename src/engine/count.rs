@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call::{Dismissed, Ending, HookHost, ModelCall, PromptSize, call, request};
-use super::context::{Conversation, tools_tokens};
+use super::context::{Conversation, GivenConversations, tools_tokens};
 use super::failover::{FailoverOptions, blame, candidate};
 use super::limits::priority_of;
 use super::providers::ProviderEntry;
@@ -15,18 +15,18 @@ use super::state::{Bounds, ModelTarget, RequestTemplate};
 use crate::tools::ToolSet;
 use base::error::EngineError;
 use model::{
-    AssembledContext, CallPurpose, Failure, FailureKind, HistoryTurn, Journal, Message, ModelInfo,
-    StorageError, TokenCount,
+    AssembledContext, CallPurpose, Failure, FailureKind, GivenHistory, HistoryTurn, Journal,
+    ModelInfo, StorageError, TokenCount,
 };
 use provider::ModelRequest;
 use turn::fallback::Candidate;
 use turn::machine::Interrupt;
-use turn::transcript::Projector;
+use turn::prune::Pruned;
 use turn::{estimate, retry};
 
 /// The history before the current message.
 enum Before {
-    FromHost(Vec<Message>),
+    FromHost(GivenHistory),
     Turns(Vec<HistoryTurn>),
 }
 
@@ -74,8 +74,8 @@ pub(crate) async fn count(
     let tools = tool_set.tools();
     let system_tokens = ratio.apply(estimate::text_tokens(&context.system_prompt));
     let tool_tokens = ratio.apply(tools_tokens(tools, context));
-    let messages = messages_tokens(Projector::new(target.transcript()), &before, context);
-    let message_tokens = ratio.apply(messages);
+    let conversation = conversation(&shared.given, &before, context, target);
+    let message_tokens = ratio.apply(conversation.tokens());
     let estimated = TokenCount {
         tokens: system_tokens.saturating_add(tool_tokens).saturating_add(message_tokens),
         exact: false,
@@ -88,15 +88,6 @@ pub(crate) async fn count(
     if !exact {
         return Ok(estimated);
     }
-    let provider = target.provider.as_ref();
-    let mut conversation = Conversation::new(target.transcript());
-    match &before {
-        Before::FromHost(messages) => conversation.push_flat(messages, provider),
-        Before::Turns(turns) => {
-            turns.iter().for_each(|turn| conversation.push_turn(turn, provider));
-        }
-    }
-    conversation.push_current(std::slice::from_ref(&context.current_message), provider);
     conversation.sendable().map_err(|error| error.to_failure())?;
     let request = request(template, context, tools, target, &conversation, false);
     Ok(match count_exactly(&shared, &parts, request).await? {
@@ -163,7 +154,7 @@ async fn before(
     if let Some(history) = &context.history {
         return Ok(Before::FromHost(history.clone()));
     }
-    let Some(journal) = journal else { return Ok(Before::FromHost(Vec::new())) };
+    let Some(journal) = journal else { return Ok(Before::FromHost(GivenHistory::default())) };
     let label = &journal.session_named(&context.session_label).await?;
     let mut history = journal.history(label, None, None).await?;
     if history.head.is_none()
@@ -175,14 +166,24 @@ async fn before(
     Ok(Before::Turns(history.turns))
 }
 
-fn messages_tokens(mut projector: Projector, before: &Before, context: &AssembledContext) -> u64 {
-    let tokens = |messages: Vec<Message>| estimate::message_tokens(&messages);
-    let history: u64 = match before {
-        Before::FromHost(messages) => tokens(projector.project_flat(messages)),
+/// The conversation that the first call of a run would send.
+fn conversation(
+    given: &GivenConversations,
+    before: &Before,
+    context: &AssembledContext,
+    target: &ModelTarget,
+) -> Conversation {
+    let provider = target.provider.as_ref();
+    let mut conversation = match before {
+        Before::FromHost(history) => {
+            given.conversation(history, &target.transcript(), provider, &Pruned::new())
+        }
         Before::Turns(turns) => {
-            turns.iter().map(|turn| tokens(projector.project_history(turn))).sum()
+            let mut conversation = Conversation::new(target.transcript());
+            turns.iter().for_each(|turn| conversation.push_turn(turn, provider));
+            conversation
         }
     };
-    let current = std::slice::from_ref(&context.current_message);
-    history.saturating_add(tokens(projector.project_current(current)))
+    conversation.push_current(std::slice::from_ref(&context.current_message), provider);
+    conversation
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::context::{CacheChainStore, Calibrations, ContextGuard, PrefixCache};
+use super::context::{
+    CacheChainStore, Calibrations, ContextGuard, GivenConversations, PrefixCache,
+};
 use super::failover::Keyring;
 use super::limits::{Budgets, Governor};
 use super::state::SessionLanes;
@@ -32,6 +34,7 @@ pub(crate) struct EngineShared {
     pub(crate) lanes: SessionLanes,
     pub(crate) prefixes: PrefixCache,
     pub(crate) chains: CacheChainStore,
+    pub(crate) given: GivenConversations,
     pub(crate) calibrations: Calibrations,
     pub(crate) guard: ContextGuard,
     pub(crate) budgets: Budgets,

@@ -1,6 +1,6 @@
 //! The native engine: options in, runs out, one close.
 //!
-//! It builds the parts and hands over JSON text. It must never hold up the JavaScript thread: what waits is answered
+//! It builds the parts and passes JSON text on. It must never block the JavaScript thread: what waits is answered
 //! through the hub.
 
 use std::collections::HashMap;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::answers::RequestAnswers;
 use super::backend;
 use super::errors::js_error;
+use super::given_histories::{CrossingContext, GivenHistories, KnownHistory};
 use super::hub::{HubCore, NativeHub, RunEntry};
 use super::key_host::{JsKeyHost, KeyAnswers};
 use super::options::{JournalName, Options};
@@ -26,8 +27,8 @@ use base::config::Environment;
 use base::error::{EngineError, ErrorCode};
 use base::telemetry;
 use model::{
-    AssembledContext, Catalogue, Defaults, InputError, LedgerPorts, ModelDeclaration, ModelFilter,
-    ModelInfo, input_error, parse_context, repair_surrogates, typed,
+    Catalogue, InputError, LedgerPorts, ModelDeclaration, ModelFilter, ModelInfo, input_error,
+    typed,
 };
 use napi::Result;
 use napi_derive::napi;
@@ -45,12 +46,13 @@ pub struct NativeEngine {
     tasks: Tasks,
     pub(super) ledger: Option<LedgerPorts>,
     scripted: HashMap<String, Arc<ScriptedProvider>>,
-    clock: Clock,
+    pub(super) clock: Clock,
     pub(super) compactions: Compactions,
     pub(super) followers: Followers,
     keys: Arc<KeyAnswers>,
     /// Requests of compactions and counts to `onRequest`.
     request_hooks: Arc<RequestAnswers>,
+    pub(super) given: GivenHistories,
 }
 
 impl NativeEngine {
@@ -176,20 +178,8 @@ impl NativeEngine {
             followers: followers(),
             keys: answers,
             request_hooks: Arc::default(),
+            given: GivenHistories::default(),
         })
-    }
-
-    /// Reads a context. A lone surrogate half, which JavaScript strings may hold, becomes U+FFFD.
-    pub(super) fn context(&self, json: &str) -> std::result::Result<AssembledContext, EngineError> {
-        let repaired = repair_surrogates(json.as_bytes());
-        let json = std::str::from_utf8(&repaired).unwrap_or(json);
-        self.with_defaults(|defaults| parse_context(json, defaults)).map_err(EngineError::context)
-    }
-
-    /// Reads what a host handed in, with ids and times of the engine's clock for those that it left out.
-    pub(super) fn with_defaults<T>(&self, read: impl FnOnce(&mut Defaults<'_>) -> T) -> T {
-        let mut new_id = || self.clock.new_id();
-        read(&mut Defaults { new_id: &mut new_id, now_ms: self.clock.now_ms() })
     }
 
     /// The host that inspects the requests of JavaScript's request `id`, where it has an `onRequest`.
@@ -209,16 +199,17 @@ impl NativeEngine {
         self.tasks.spawn(async move { reply(&hub, id, work.await) });
     }
 
-    /// Starts a run, of a new turn or of one that was interrupted.
+    /// Starts a run, of a new turn or of one that was interrupted. Returns the number of its history; `None` where the
+    /// beginning of the history is not there any more, and nothing was started.
     pub(super) fn start(
         &self,
         run: u32,
         resumed: Option<(String, u64)>,
-        context: &str,
+        crossing: &CrossingContext,
         aborted: bool,
         hooked: bool,
-    ) -> std::result::Result<(), EngineError> {
-        let context = self.context(context)?;
+    ) -> std::result::Result<Option<u32>, EngineError> {
+        let Some((context, history)) = self.read(crossing)? else { return Ok(None) };
         let notify = Arc::clone(&self.hub) as Arc<dyn Notify>;
         let queue = EventQueue::new(run, context.coalesce, notify);
         let answers = Arc::new(ToolAnswers::default());
@@ -231,7 +222,7 @@ impl NativeEngine {
         });
         let control = Arc::new(RunControl::default());
         if aborted {
-            // Before the run's task exists, so that it asks nobody.
+            // Before the run's task exists, so that it calls no model.
             control.abort();
         }
         let (host, events, handle) = (Arc::new(host), Arc::clone(&queue), Arc::clone(&control));
@@ -244,7 +235,7 @@ impl NativeEngine {
             }
         }
         self.hub.add_run(run, RunEntry { queue, control, answers, request_hooks });
-        Ok(())
+        Ok(Some(self.store_history(history)))
     }
 }
 
@@ -256,12 +247,28 @@ impl NativeEngine {
         Self::build(hub, &options, keys).map_err(|error| js_error(&error))
     }
 
-    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`. `aborted`: its signal is aborted already.
-    /// `hooked`: it has an `onRequest`. The caller drains the hub before it gives up the thread, whether this throws or not: the start of a run costs no wake.
+    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`, whose history begins with `known`. `aborted`: its
+    /// signal is aborted already. `hooked`: it has an `onRequest`. Returns the number of the whole history, 0 for none; null where
+    /// `known` is not there any more: then nothing was started, and the whole history is to be sent. The caller drains the
+    /// hub before it gives up the thread, whether this throws or not: the start of a run costs no wake.
     #[napi(catch_unwind)]
-    pub fn run(&self, run: u32, context: String, aborted: bool, hooked: bool) -> Result<()> {
+    pub fn run(
+        &self,
+        run: u32,
+        context: String,
+        known: Option<KnownHistory>,
+        aborted: bool,
+        hooked: bool,
+    ) -> Result<Option<u32>> {
         self.hub.expect_drain();
-        self.start(run, None, &context, aborted, hooked).map_err(|error| js_error(&error))
+        let crossing = CrossingContext { json: context, known };
+        self.start(run, None, &crossing, aborted, hooked).map_err(|error| js_error(&error))
+    }
+
+    /// A history of this number is not named again.
+    #[napi(catch_unwind)]
+    pub fn forget_history(&self, number: u32) {
+        self.given.forget(number);
     }
 
     /// The models of the catalogue that `filter`, the JSON of a `ModelFilter`, lets through: a JSON array.
@@ -291,20 +298,28 @@ impl NativeEngine {
     }
 
     /// Counts the tokens that a context would send, and answers request `id`. What is wrong with the context is thrown.
-    /// `hooked`: it has an `onRequest`.
+    /// `hooked`: it has an `onRequest`. `known` and what is returned are those of [`Self::run`].
     #[napi(catch_unwind)]
-    pub fn count_tokens(&self, id: u32, context: String, exact: bool, hooked: bool) -> Result<()> {
+    pub fn count_tokens(
+        &self,
+        id: u32,
+        context: String,
+        known: Option<KnownHistory>,
+        exact: bool,
+        hooked: bool,
+    ) -> Result<Option<u32>> {
+        let crossing = CrossingContext { json: context, known };
+        let read = self.read(&crossing).map_err(|error| js_error(&error))?;
+        let Some((context, history)) = read else { return Ok(None) };
         let host = self.request_host(id, hooked);
-        let counting = self
-            .context(&context)
-            .and_then(|context| self.engine.count_tokens(context, exact, host))
-            .map_err(|error| js_error(&error))?;
+        let counting =
+            self.engine.count_tokens(context, exact, host).map_err(|error| js_error(&error))?;
         let hub = Arc::clone(&self.hub);
         self.tasks.spawn(async move {
             let counted = counting.await.and_then(|count| json(&count));
             reply(&hub, id, counted);
         });
-        Ok(())
+        Ok(Some(self.store_history(history)))
     }
 
     /// Answers question `number` for a key: the key and when it ends, or why there is none.
@@ -358,6 +373,7 @@ impl NativeEngine {
         engine.refuse_runs();
         // What was asked of the ledger before is answered first. The task that waits for it is not one of them.
         let (asked, followers) = (self.tasks.clone(), Arc::clone(&self.followers));
+        self.given.clear();
         self.tasks.sibling().spawn(async move {
             engine.close().await;
             end_all(&followers);

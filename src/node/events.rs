@@ -93,7 +93,7 @@ impl NativeEngine {
         }
     }
 
-    /// The number of the newest kept event of a turn; answers request `id`.
+    /// The number of the newest stored event of a turn; answers request `id`.
     #[napi(catch_unwind)]
     pub fn last_event(&self, id: u32, turn: String) -> Result<()> {
         let ledger = self.known_ledger().map_err(|error| js_error(&error))?;

@@ -313,7 +313,7 @@ impl NativeHub {
         }
     }
 
-    /// Nobody reads the run's deltas any more; they are not kept, and its socket does not wait.
+    /// Nobody reads the run's deltas any more; they are dropped, and its socket does not wait.
     #[napi(catch_unwind)]
     pub fn release(&self, run: u32) {
         self.core.release(run);

@@ -18,7 +18,7 @@ struct Question {
     /// The engine's number in its environment.
     keys: u32,
     number: u32,
-    place: u32,
+    profile: u32,
     refused: bool,
 }
 
@@ -43,11 +43,11 @@ impl Drop for Asked {
 }
 
 impl KeyHost for JsKeyHost {
-    fn key(&self, place: u32, refused: bool) -> KeyFuture {
+    fn key(&self, profile: u32, refused: bool) -> KeyFuture {
         let (number, answer) = self.answers.expect();
         let asked = Asked { answers: Arc::clone(&self.answers), number };
         if let Some(hub) = self.hub.upgrade() {
-            let question = Question { keys: self.keys, number, place, refused };
+            let question = Question { keys: self.keys, number, profile, refused };
             hub.reply(&serde_json::to_string(&question).unwrap_or_default());
         }
         Box::pin(async move {

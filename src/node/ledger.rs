@@ -18,8 +18,8 @@ use super::hub::NativeHub;
 use super::reply::{json, reply};
 use base::error::{EngineError, ErrorCode};
 use model::{
-    InputError, LedgerFormat, LedgerPorts, QueryLimits, StorageError, StorageErrorKind, Supported,
-    parse_result, repair_surrogates, session_label,
+    GivenHistory, InputError, LedgerFormat, LedgerPorts, QueryLimits, StorageError,
+    StorageErrorKind, Supported, parse_result, repair_surrogates, session_label,
 };
 
 #[derive(Deserialize)]
@@ -187,7 +187,7 @@ impl NativeEngine {
         args: &str,
     ) -> std::result::Result<(), EngineError> {
         let WriteTurn { context, result } = arguments(args)?;
-        let context = self.context(context.get())?;
+        let context = self.context(context.get(), GivenHistory::default())?;
         let turn = self
             .with_defaults(|defaults| parse_result(&context, result.get(), defaults))
             .map_err(EngineError::context)?;

@@ -6,9 +6,11 @@
 mod answers;
 mod backend;
 mod compaction;
+mod contexts;
 mod engine;
 mod errors;
 mod events;
+mod given_histories;
 mod hub;
 mod key_host;
 mod ledger;

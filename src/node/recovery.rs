@@ -1,4 +1,4 @@
-//! Interrupted turns for JavaScript: listing, going on, closing.
+//! Interrupted turns for JavaScript: listing, resuming, closing.
 //!
 //! It must never decide what becomes of a turn, or read on the JavaScript thread.
 
@@ -9,7 +9,18 @@ use napi_derive::napi;
 
 use super::engine::NativeEngine;
 use super::errors::js_error;
+use super::given_histories::{CrossingContext, KnownHistory};
 use super::reply::json;
+
+/// Where an interrupted turn goes on.
+/// @internal
+#[napi(object)]
+pub struct ResumePoint {
+    /// Its id.
+    pub turn: String,
+    /// The number of its newest stored event; 0 for none.
+    pub last_event: u32,
+}
 
 #[napi]
 impl NativeEngine {
@@ -20,27 +31,28 @@ impl NativeEngine {
         self.answer(id, async move { json(&engine.recover().await?) });
     }
 
-    /// The kept context of an interrupted turn as JSON; answers request `id`.
+    /// The stored context of an interrupted turn as JSON; answers request `id`.
     #[napi(catch_unwind)]
     pub fn interrupted_context(&self, id: u32, turn: String) {
         let engine = Arc::clone(self.engine());
         self.answer(id, async move { engine.interrupted_context(&turn).await });
     }
 
-    /// Goes on with an interrupted turn as run number `run`, after its event `told`; otherwise as `run`.
+    /// Resumes an interrupted turn as run number `run`; otherwise as `run`.
     #[napi(catch_unwind)]
     pub fn resume(
         &self,
         run: u32,
-        turn: String,
-        told: u32,
+        from: ResumePoint,
         context: String,
+        known: Option<KnownHistory>,
         aborted: bool,
         hooked: bool,
-    ) -> Result<()> {
+    ) -> Result<Option<u32>> {
         self.hub().expect_drain();
-        let resumed = Some((turn, u64::from(told)));
-        self.start(run, resumed, &context, aborted, hooked).map_err(|error| js_error(&error))
+        let resumed = Some((from.turn, u64::from(from.last_event)));
+        let crossing = CrossingContext { json: context, known };
+        self.start(run, resumed, &crossing, aborted, hooked).map_err(|error| js_error(&error))
     }
 
     /// Closes an interrupted turn as failed; answers request `id`.

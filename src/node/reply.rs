@@ -25,7 +25,7 @@ pub(super) fn reply(hub: &Arc<HubCore>, id: u32, answer: Answer) {
     let json = match answer {
         Ok(value) if value.len() > RECORD_BYTES => {
             let message = format!(
-                "the answer is `{}` bytes long, and at most `{RECORD_BYTES}` can be handed out; ask for less at once",
+                "the answer is `{}` bytes long, and at most `{RECORD_BYTES}` can cross at once; ask for less",
                 value.len()
             );
             let error = EngineError::new(ErrorCode::ResultTooLarge, message);

@@ -30,8 +30,9 @@ pub use data::errors::error::{
 };
 pub use data::errors::failure::Failure;
 pub use data::event::{AgentPhase, StreamEvent, ToolStatus};
+pub use data::given_history::GivenHistory;
 pub use data::image::is_base64;
-pub use data::input::context::{parse_context, session_label};
+pub use data::input::context::{continue_context, parse_context, session_label};
 pub use data::input::field::{InputError, input_error, one_line, optional, required, typed};
 pub use data::input::json::repair_surrogates;
 pub use data::input::json::repair_text;

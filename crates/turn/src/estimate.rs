@@ -53,8 +53,8 @@ pub fn uncertain_tokens(blocks: &[Block]) -> u64 {
 
 /// Tokens of messages, as the model sees them.
 #[must_use]
-pub fn message_tokens(messages: &[Message]) -> u64 {
-    messages.iter().fold(0, |sum, message| sum.saturating_add(block_tokens(&message.blocks)))
+pub fn message_tokens<'a>(messages: impl IntoIterator<Item = &'a Message>) -> u64 {
+    messages.into_iter().fold(0, |sum, message| sum.saturating_add(block_tokens(&message.blocks)))
 }
 
 fn count(n: usize) -> u64 {

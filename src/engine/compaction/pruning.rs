@@ -105,7 +105,7 @@ pub(crate) async fn prune(
     let provider = run.target.provider.as_ref();
     let base = base_of(input.summary.as_ref());
     let mut conversation = Conversation::pruned(run.target.transcript(), base, pruned);
-    conversation.push_flat(run.context.history.as_deref().unwrap_or_default(), provider);
+    conversation.push_flat(run.context.given_messages(), provider);
     for turn in input.summary.iter().chain(&input.turns) {
         conversation.push_turn(turn, provider);
     }

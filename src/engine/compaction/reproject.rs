@@ -78,7 +78,9 @@ pub(super) fn projected(
     let whole = |messages: &[Message]| -> Vec<Message> {
         messages.iter().map(|message| session.size.projected(message)).collect()
     };
-    conversation.push_flat(&whole(run.context.history.as_deref().unwrap_or_default()), provider);
+    let given: Vec<Message> =
+        run.context.given_messages().map(|message| session.size.projected(message)).collect();
+    conversation.push_flat(&given, provider);
     for turn in input.summary.iter().chain(&input.turns) {
         let turn = HistoryTurn { messages: whole(&turn.messages), ..turn.clone() };
         conversation.push_turn(&turn, provider);

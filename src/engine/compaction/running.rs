@@ -175,12 +175,11 @@ fn fixed(active: &ActiveRun, session: &mut Session, question: &[Message]) -> u64
     /// The maximum estimate of a summary before it exists.
     const SUMMARY: u64 = 2_000;
     let summary = SUMMARY.min(share(active.window_budget().available(), 10));
-    let history = run.context.history.as_deref().unwrap_or_default();
     session
         .size
         .overhead(&run.context, run.tool_set.tools())
         .saturating_add(estimate::message_tokens(question))
-        .saturating_add(estimate::message_tokens(history))
+        .saturating_add(estimate::message_tokens(run.context.given_messages()))
         .saturating_add(summary)
 }
 

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use super::conversation::Conversation;
-use super::recent::Recent;
 use crate::engine::state::{ModelTarget, Run};
+use base::recent::Recent;
 use model::{AssembledContext, CacheChain, CacheTtl, Journal, StorageError};
 use turn::machine::Reply;
 use turn::prefix;

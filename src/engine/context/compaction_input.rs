@@ -74,8 +74,7 @@ impl CompactionInput {
     pub(crate) fn projected(&self, run: &Run, current: &[Message]) -> Vec<Message> {
         let mut projector = Projector::new(run.target.transcript());
         let mut projected = Vec::new();
-        let given = run.context.history.as_deref().unwrap_or_default();
-        join(&mut projected, projector.project_flat(given));
+        join(&mut projected, projector.project_flat(run.context.given_messages()));
         for turn in self.summary.iter().chain(&self.turns) {
             join(&mut projected, projector.project_history(turn));
         }

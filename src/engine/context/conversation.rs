@@ -87,7 +87,7 @@ impl Conversation {
         self.links.iter().copied().chain(open).collect()
     }
 
-    /// Whether it asks something, and so may be sent.
+    /// Whether it ends with something to answer, and so may be sent.
     pub(crate) fn sendable(&self) -> Result<(), TranscriptError> {
         self.projector.sendable()
     }
@@ -119,9 +119,40 @@ impl Conversation {
     }
 
     /// Appends a history without turns, as a host gives it.
-    pub(crate) fn push_flat(&mut self, messages: &[Message], provider: &dyn Provider) {
+    pub(crate) fn push_flat<'a>(
+        &mut self,
+        messages: impl IntoIterator<Item = &'a Message>,
+        provider: &dyn Provider,
+    ) {
         let projected = self.projector.project_flat(messages);
         self.append(projected, provider);
+    }
+
+    /// As [`Self::push_flat`], of the rest of a history that was split where [`Self::can_be_split`] says so, before an
+    /// answer. False where nothing of that answer is sent: then the parts are not the whole, and nothing was appended.
+    pub(crate) fn push_rest<'a>(
+        &mut self,
+        messages: impl IntoIterator<Item = &'a Message>,
+        provider: &dyn Provider,
+    ) -> bool {
+        let projected = self.projector.project_flat(messages);
+        let whole = projected.first().is_some_and(|first| first.role == Role::Assistant);
+        if whole {
+            self.append(projected, provider);
+        }
+        whole
+    }
+
+    /// Whether it ends with a user's message. A history that is split there, before an answer, is projected, counted and
+    /// encoded as one that is not: no call waits for its result, no fixed line closes the part, and no message is merged
+    /// across the border.
+    pub(crate) fn can_be_split(&self) -> bool {
+        self.open.iter().any(|message| message.role == Role::User)
+    }
+
+    /// The target that it is projected for.
+    pub(crate) fn target(&self) -> &Target {
+        self.projector.target()
     }
 
     /// Appends messages of the running turn.

@@ -3,8 +3,8 @@
 //! It must never answer for a head it has not seen: the caller reads from the ledger what is new since the cached head.
 
 use super::conversation::Conversation;
-use super::recent::Recent;
 use crate::engine::state::Run;
+use base::recent::Recent;
 use model::Api;
 
 /// Bytes of all sessions together.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::cache_chain::{CacheChainStore, pruned_by, who};
 use super::cache_watch::CacheWatch;
 use super::conversation::Conversation;
+use super::given_conversations::GivenConversations;
 use super::prefix_cache::{PrefixCache, PrefixKey};
 use super::size::ContextSize;
 use super::summary_turn::base_of;
@@ -44,6 +45,7 @@ pub(crate) struct SessionReader<'a> {
     pub(crate) journal: Option<&'a Arc<dyn Journal>>,
     pub(crate) prefixes: &'a PrefixCache,
     pub(crate) chains: &'a CacheChainStore,
+    pub(crate) given: &'a GivenConversations,
 }
 
 impl SessionReader<'_> {
@@ -52,7 +54,7 @@ impl SessionReader<'_> {
         let Some(journal) = self.journal else {
             let chain = self.chains.get(&run.context.session_label);
             let parent = run.context.parent_turn_id.clone();
-            let conversation = given(run, chain.as_deref());
+            let conversation = self.given(run, chain.as_deref());
             return Ok(Session::new(conversation, SessionHead::new(None, parent), chain));
         };
         let label = &run.context.session_label;
@@ -64,7 +66,7 @@ impl SessionReader<'_> {
                 journal.history(label, parent.as_deref(), None).await?;
             }
             let chain = self.chains.last(journal, label, head.as_deref()).await?;
-            let conversation = given(run, chain.as_deref());
+            let conversation = self.given(run, chain.as_deref());
             return Ok(Session::new(conversation, SessionHead::new(head, parent), chain));
         }
         let cached = self.prefixes.take(&PrefixKey::of(run));
@@ -95,15 +97,18 @@ impl SessionReader<'_> {
         }
         Ok(Session::new(conversation, SessionHead::new(head, parent), chain))
     }
-}
 
-/// The conversation of a history that the host gave.
-fn given(run: &Run, chain: Option<&CacheChain>) -> Conversation {
-    let pruned = pruned_by(chain, who(&run.target), 0);
-    let mut conversation = Conversation::pruned(run.target.transcript(), 0, pruned);
-    let history = run.context.history.as_deref().unwrap_or_default();
-    conversation.push_flat(history, run.target.provider.as_ref());
-    conversation
+    /// The conversation of a history that the host gave.
+    fn given(&self, run: &Run, chain: Option<&CacheChain>) -> Conversation {
+        let pruned = pruned_by(chain, who(&run.target), 0);
+        match &run.context.history {
+            Some(history) => {
+                let (target, provider) = (run.target.transcript(), run.target.provider.as_ref());
+                self.given.conversation(history, &target, provider, &pruned)
+            }
+            None => Conversation::pruned(run.target.transcript(), 0, pruned),
+        }
+    }
 }
 
 /// The turn this one follows: the session's head, which a given parent must agree with (docs/rules/sessions-and-ledger.md#pointer-write).

@@ -158,7 +158,7 @@ pub(crate) fn without_margin(tokens: u64) -> u64 {
     share(tokens, 100 * 100 / MARGIN)
 }
 
-/// The tokens of an answer that a call asks for.
+/// The most tokens of an answer that a call requests.
 pub(crate) fn max_tokens(context: &AssembledContext, model: &ModelInfo) -> u64 {
     /// The cap where the host names none: long answers are rare, and the reservation counts against limits.
     const DEFAULT_CAP: u64 = 32_000;

@@ -40,6 +40,7 @@ impl Driver {
             journal: shared.journal.as_ref(),
             prefixes: &shared.prefixes,
             chains: &shared.chains,
+            given: &shared.given,
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::compaction::{
     CompactionOptions, ManualCompaction, ManualParts, PruningOptions, compact_session,
 };
-use super::super::context::{CacheChainStore, Calibrations, PrefixCache};
+use super::super::context::{CacheChainStore, Calibrations, GivenConversations, PrefixCache};
 use super::super::failover::{FailoverOptions, Keyring};
 use super::super::limits::Governor;
 use super::super::parts::EngineParts;
@@ -66,6 +66,7 @@ impl Engine {
                 mode: parts.journal_mode,
                 prefixes: PrefixCache::default(),
                 chains: CacheChainStore::default(),
+                given: GivenConversations::default(),
                 guard: parts.guard,
                 budgets: parts.budgets,
                 closing: CancellationToken::new(),
@@ -163,6 +164,7 @@ impl Engine {
     pub(crate) async fn close(&self) {
         self.refuse_runs();
         self.tasks.finished().await;
+        self.shared.given.clear();
     }
 
     /// Closes unused connections. Later requests open new ones.

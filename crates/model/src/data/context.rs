@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{Message, ModelName, RequestOptions, ToolDefinition};
+use crate::{GivenHistory, Message, ModelName, RequestOptions, ToolDefinition};
 
 /// The role of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,13 +154,20 @@ pub struct TokenBudget {
     pub remaining: Option<u64>,
 }
 
+impl AssembledContext {
+    /// The messages of the history that the host passed; none without one.
+    pub fn given_messages(&self) -> impl Iterator<Item = &Message> + Clone {
+        self.history.iter().flat_map(GivenHistory::iter)
+    }
+}
+
 /// A parsed and checked context. Built by [`crate::parse_context`] only.
 #[derive(Debug, Clone)]
 pub struct AssembledContext {
     /// Layer 1.
     pub system_prompt: String,
     /// Layer 2, where the host passed it; otherwise the ledger's.
-    pub history: Option<Vec<Message>>,
+    pub history: Option<GivenHistory>,
     /// Layer 3.
     pub current_message: Message,
     /// The tools on offer.

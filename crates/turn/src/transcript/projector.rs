@@ -90,6 +90,11 @@ impl Projector {
         }
     }
 
+    /// Whom the transcript is for.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
     /// Checks that the transcript may be sent now (docs/rules/projection.md#refusal-to-send).
     ///
     /// # Errors
@@ -151,17 +156,24 @@ impl Projector {
     }
 
     /// Adds a host's history, which has no turn borders.
-    pub fn project_flat(&mut self, messages: &[Message]) -> Vec<Message> {
+    pub fn project_flat<'a>(
+        &mut self,
+        messages: impl IntoIterator<Item = &'a Message>,
+    ) -> Vec<Message> {
         self.project(Piece::Completed { edited: false }, messages)
     }
 
-    fn project(&mut self, piece: Piece, messages: &[Message]) -> Vec<Message> {
-        let mut out = Vec::with_capacity(messages.len());
+    fn project<'a>(
+        &mut self,
+        piece: Piece,
+        messages: impl IntoIterator<Item = &'a Message>,
+    ) -> Vec<Message> {
         let dropped = &mut self.dropped;
-        let clean = messages
-            .iter()
+        let clean: Vec<Message> = messages
+            .into_iter()
             .flat_map(|message| clean::message(&self.target, piece, message, dropped))
             .collect();
+        let mut out = Vec::with_capacity(clean.len());
         for message in self.pairs.repair(&self.target, clean, piece, &mut self.dropped) {
             self.push(&mut out, piece, message);
         }

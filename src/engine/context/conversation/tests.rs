@@ -1,4 +1,4 @@
-//! Keeping pieces must never show: the bytes of a request are those of the whole transcript encoded at once, and the
+//! That pieces are reused must never show: the bytes of a request are those of the whole transcript encoded at once, and the
 //! request of call n begins the request of call n+1.
 
 use bytes::Bytes;
@@ -15,6 +15,10 @@ struct Encoder(Box<dyn Wire>);
 impl Provider for Encoder {
     fn api(&self) -> Api {
         self.0.api()
+    }
+
+    fn transcript_rules(&self) -> TranscriptRules {
+        self.0.transcript_rules()
     }
 
     fn encode_messages(&self, messages: &[Message]) -> Bytes {
@@ -131,15 +135,15 @@ proptest! {
                 conversation.push_current(&current[from..to], &encoder);
                 from = to;
                 let request = join_pieces(&conversation.pieces(&encoder));
-                let kept = join_pieces(&conversation.pieces);
+                let closed = join_pieces(&conversation.pieces);
                 if let (Some((back, _)), true) = (conversation.earlier, from > 2) {
                     // The call before ended there.
-                    prop_assert_eq!(&kept[..kept.len() - back], &sent);
+                    prop_assert_eq!(&closed[..closed.len() - back], &sent);
                 }
                 prop_assert!(conversation.sendable().is_ok());
                 // Anthropic's open message may grow at its end; all before its closing bracket stays.
-                let kept = sent.strip_suffix("]}").unwrap_or(&sent);
-                prop_assert!(request.starts_with(kept), "{kept}\n{request}");
+                let stays = sent.strip_suffix("]}").unwrap_or(&sent);
+                prop_assert!(request.starts_with(stays), "{stays}\n{request}");
                 sent = request;
             }
             let whole = encoder.encode_messages(&project_all(target(api), &turns, &current));
@@ -153,7 +157,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn a_turn_that_was_compacted_under_way_is_told_later_as_it_was_from_there_on(
+    fn a_turn_that_was_compacted_under_way_is_projected_later_as_it_was_from_there_on(
         rounds in 1..5u8,
         at in 0..5u8,
         text in any::<u8>(),
@@ -173,8 +177,8 @@ proptest! {
             let mut later = Conversation::new(target(api));
             later.push_turn(&summary, &encoder);
             later.push_turn(&HistoryTurn { edited_messages, ..whole }, &encoder);
-            let told = join_pieces(&later.pieces(&encoder));
-            prop_assert!(told.starts_with(&sent), "{sent}\n{told}");
+            let projected = join_pieces(&later.pieces(&encoder));
+            prop_assert!(projected.starts_with(&sent), "{sent}\n{projected}");
             prop_assert!(later.links().starts_with(&running.links()));
         }
     }

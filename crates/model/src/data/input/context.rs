@@ -11,13 +11,14 @@ use crate::data::input::field::{
     InputError, Parsed, missing, non_empty, one_line, optional, optional_id, positive, required,
     value,
 };
-use crate::data::input::message::{Defaults, message, parse_history};
+use crate::data::input::history::continue_history;
+use crate::data::input::message::{Defaults, message};
 use crate::data::input::quote::quoted;
 use crate::data::input::raw_context::RawContext;
 use crate::data::input::request::{parse_tools, request_options};
 use crate::{
-    AgentRole, AssembledContext, Block, Message, Role, ThinkingConfig, TokenBudget, ToolChoice,
-    is_base64,
+    AgentRole, AssembledContext, Block, GivenHistory, Message, Role, ThinkingConfig, TokenBudget,
+    ToolChoice, is_base64,
 };
 
 /// The longest session label in bytes (docs/rules/sessions-and-ledger.md#labels).
@@ -31,6 +32,18 @@ const MAX_TIMEOUT_MS: u64 = 30 * 24 * 3_600_000;
 /// # Errors
 /// The first field that is missing or wrong, by its path.
 pub fn parse_context(json: &str, defaults: &mut Defaults<'_>) -> Parsed<AssembledContext> {
+    continue_context(json, GivenHistory::default(), defaults)
+}
+
+/// As [`parse_context`], for a context whose `history` continues `before`. Paths count from the beginning of both.
+///
+/// # Errors
+/// The first field that is missing or wrong, by its path.
+pub fn continue_context(
+    json: &str,
+    before: GivenHistory,
+    defaults: &mut Defaults<'_>,
+) -> Parsed<AssembledContext> {
     let raw: RawContext<'_> = serde_json::from_str(json)
         .map_err(|error| InputError::new("context", format!("not a context object: {error}")))?;
     let timeout_ms: u64 = required("timeoutMs", raw.timeout_ms)?;
@@ -40,7 +53,7 @@ pub fn parse_context(json: &str, defaults: &mut Defaults<'_>) -> Parsed<Assemble
             format!("`{timeout_ms}` is not a limit; pass 1 to {MAX_TIMEOUT_MS} milliseconds"),
         ));
     }
-    let history = raw.history.map(|raw| parse_history(raw, defaults)).transpose()?;
+    let history = raw.history.map(|raw| continue_history(raw, before, defaults)).transpose()?;
     let current = raw.current_message.ok_or_else(|| missing("currentMessage"))?;
     let mut current_message =
         message("currentMessage", &value("currentMessage", current)?, defaults)?;

@@ -5,7 +5,7 @@
 use serde_json::{Value, value::RawValue};
 
 use crate::data::input::block::block;
-use crate::data::input::field::{InputError, Parsed, missing, typed, value};
+use crate::data::input::field::{InputError, Parsed, missing, typed};
 use crate::data::input::json_value::{checked_text, flag, optional_text, text, unix_ms};
 use crate::data::input::quote::quoted;
 use crate::{AgentMessage, Block, Message, Provenance, Role};
@@ -34,21 +34,6 @@ pub fn parse_message(path: &str, json: &str, defaults: &mut Defaults<'_>) -> Par
 /// The first message that is wrong, by its path.
 pub fn parse_agent_message(path: &str, json: &RawValue) -> Parsed<AgentMessage> {
     typed(path, json)
-}
-
-pub(super) fn parse_history(raw: &RawValue, defaults: &mut Defaults<'_>) -> Parsed<Vec<Message>> {
-    let items: Vec<&RawValue> = serde_json::from_str(raw.get())
-        .map_err(|_| InputError::new("history", "is not an array of messages"))?;
-    items
-        .into_iter()
-        .enumerate()
-        .map(|(index, raw)| {
-            let path = format!("history[{index}]");
-            let mut message = message(&path, &value(&path, raw)?, defaults)?;
-            message.sequence = u32::try_from(index).unwrap_or(u32::MAX);
-            Ok(message)
-        })
-        .collect()
 }
 
 pub(super) fn message(path: &str, value: &Value, defaults: &mut Defaults<'_>) -> Parsed<Message> {
@@ -137,7 +122,7 @@ fn provenance(fields: &serde_json::Map<String, Value>) -> Option<Provenance> {
 }
 
 /// Checks that a message of this role may have the block. Otherwise no provider accepts it, and it would be lost.
-fn allowed_in(path: &str, role: Role, block: Block) -> Parsed<Block> {
+pub(super) fn allowed_in(path: &str, role: Role, block: Block) -> Parsed<Block> {
     let refused = match (&block, role) {
         (
             Block::ToolCall { .. } | Block::Thinking { .. } | Block::RedactedThinking { .. },

@@ -3,9 +3,11 @@
 pub(crate) mod block;
 pub(crate) mod context;
 pub(crate) mod field;
+mod history;
 pub(crate) mod json;
 pub(crate) mod json_value;
 pub(crate) mod message;
+mod plain;
 pub(crate) mod quote;
 pub(crate) mod raw_context;
 pub(crate) mod request;

@@ -151,7 +151,7 @@ fn shown() -> impl Strategy<Value = Block> {
     prop_oneof![5 => texts().prop_map(Block::text), 1 => images()]
 }
 
-/// Thinking as the writer's API keeps it.
+/// Thinking as the writer's API has it.
 fn thinking(writer: usize) -> impl Strategy<Value = Block> {
     (prop::bool::weighted(0.85), any::<bool>(), odd()).prop_map(move |(signed, empty, odd)| {
         let thinking =
@@ -352,7 +352,7 @@ fn said() -> impl Strategy<Value = Message> {
     prop_oneof![
         4 => prop::collection::vec(shown(), 0..4).prop_map(|blocks| message(Role::User, blocks)),
         1 => prop::collection::vec(shown(), 0..3).prop_map(|blocks| message(Role::System, blocks)),
-        // Results inside a message of the user, as some hosts keep them.
+        // Results inside a message of the user, as some hosts have them.
         1 => (ids().prop_flat_map(result_block), shown())
             .prop_map(|(result, more)| message(Role::User, vec![result, more])),
     ]
@@ -411,8 +411,8 @@ pub(super) fn conversed(target: usize) -> impl Strategy<Value = Conversed> {
     let mut writers: Vec<usize> = (0..WRITERS.len()).collect();
     writers.extend([target; 12]);
     let turns = prop::collection::vec((statuses(), messages(&writers)), 0..5);
-    // How many of the turns a compaction kept; 0 is no compaction.
-    (turns, messages(&writers), 0..6usize, said()).prop_map(|(turns, current, kept, last)| {
+    // How many of the turns a compaction left as they were; 0 is no compaction.
+    (turns, messages(&writers), 0..6usize, said()).prop_map(|(turns, current, left, last)| {
         let mut n = 0;
         let mut out = Vec::new();
         let mut add = |status, edited, mut messages: Vec<Message>| {
@@ -425,16 +425,16 @@ pub(super) fn conversed(target: usize) -> impl Strategy<Value = Conversed> {
                 messages,
             });
         };
-        if kept > 0 {
+        if left > 0 {
             let summary = Block::text("[Previous conversation summary]: much was said");
             add(TurnStatus::Completed, false, vec![message(Role::User, vec![summary])]);
         }
-        for (place, (status, messages)) in turns.into_iter().enumerate() {
-            add(status, place + 1 < kept, messages);
+        for (index, (status, messages)) in turns.into_iter().enumerate() {
+            add(status, index + 1 < left, messages);
         }
         let mut current = current;
         // Most runs begin with somebody who asks.
-        if kept != 3 {
+        if left != 3 {
             current.insert(0, Message { role: Role::User, ..last });
         }
         mark(&mut current, &mut n);

@@ -1,4 +1,4 @@
-//! The proof of the projection (issue 3): random histories, projected and encoded for every API, against a strict validator
+//! The proof of the projection: random histories, projected and encoded for every API, against a strict validator
 //! of each, which was written from docs/rules/wire and sees only the body.
 //!
 //! `PROJECTION_CASES=100000 cargo test --profile fast --no-default-features --lib proof::` is the whole of it (nextest ends a
@@ -8,6 +8,7 @@ mod anthropic;
 mod bedrock;
 mod chat;
 mod check;
+mod given;
 mod google;
 mod histories;
 mod responses;
@@ -144,7 +145,7 @@ fn cuts(target: &Target, current: &[Message]) -> Vec<usize> {
         }
     };
     let mut cuts = Vec::new();
-    for (place, message) in current.iter().enumerate() {
+    for (index, message) in current.iter().enumerate() {
         let own = message
             .provenance
             .as_ref()
@@ -152,8 +153,8 @@ fn cuts(target: &Target, current: &[Message]) -> Vec<usize> {
         let waited = !waiting.is_empty();
         follow(message, &mut waiting);
         let goes_on = !waited || waiting.is_empty();
-        if own && place > 0 && message.blocks.iter().any(usable) && goes_on {
-            cuts.push(place);
+        if own && index > 0 && message.blocks.iter().any(usable) && goes_on {
+            cuts.push(index);
         }
     }
     cuts
@@ -192,9 +193,9 @@ fn answered(messages: &[Message]) -> Vec<&Block> {
         }
         for block in &message.blocks {
             if let Block::ToolResult { tool_call_id, .. } = block
-                && let Some(place) = asked.iter().position(|id| id == tool_call_id)
+                && let Some(index) = asked.iter().position(|id| id == tool_call_id)
             {
-                asked.remove(place);
+                asked.remove(index);
                 found.push(block);
             }
         }
@@ -259,9 +260,9 @@ fn prove(server: &Server, case: &Conversed, tally: &Tally) -> Verdict {
     }
     let again = Projector::new(target.clone()).project_current(&whole);
     if again != whole {
-        let place = whole.iter().zip(&again).position(|(a, b)| a != b).unwrap_or(0);
+        let index = whole.iter().zip(&again).position(|(a, b)| a != b).unwrap_or(0);
         let near =
-            |it: &[Message]| format!("{:#?}", &it[place.min(it.len())..it.len().min(place + 2)]);
+            |it: &[Message]| format!("{:#?}", &it[index.min(it.len())..it.len().min(index + 2)]);
         return fail("not idempotent", &format!("{}\nbecame\n{}", near(&whole), near(&again)));
     }
 
@@ -285,8 +286,8 @@ fn prove(server: &Server, case: &Conversed, tally: &Tally) -> Verdict {
             Err(error) => return fail(&error, &body),
         };
         // Call n+1 begins with call n; its last message may have grown.
-        let kept = sent.len().saturating_sub(1);
-        if parsed.len() < kept || parsed[..kept] != sent[..kept] {
+        let closed = sent.len().saturating_sub(1);
+        if parsed.len() < closed || parsed[..closed] != sent[..closed] {
             return fail("the request before is no prefix", &body);
         }
         sent = parsed;
@@ -377,15 +378,20 @@ fn accounted(target: &Target, case: &Conversed, whole: &[Message]) -> Verdict {
     projector.project_current(&case.current);
     let Dropped { thinking, opaque, calls, results, .. } = projector.dropped();
     let given = kinds(turns(case).flatten());
-    let mut told = kinds(whole.iter());
+    let mut projected = kinds(whole.iter());
     // A call without a result gets one that says so.
     let answered: usize = turns(case).map(|turn| answered(turn).len()).sum();
-    told[3] = answered;
-    let counted = [told[0] + thinking, told[1] + opaque, told[2] + calls, told[3] + results];
+    projected[3] = answered;
+    let counted = [
+        projected[0] + thinking,
+        projected[1] + opaque,
+        projected[2] + calls,
+        projected[3] + results,
+    ];
     if given == counted {
         Ok(())
     } else {
-        Err(format!("given {given:?}, told {told:?}, dropped {:?}", projector.dropped()))
+        Err(format!("given {given:?}, projected {projected:?}, dropped {:?}", projector.dropped()))
     }
 }
 

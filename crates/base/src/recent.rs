@@ -1,4 +1,4 @@
-//! A map of a bounded number of entries and bytes, which drops the oldest first.
+//! A map of a bounded number of entries and bytes, which drops the oldest first: what caches are made of.
 //!
 //! It must never hold more than its bounds.
 
@@ -20,7 +20,7 @@ struct Inner<K, V> {
 }
 
 /// A bounded map. The entry that was put in first is dropped first.
-pub(super) struct Recent<K, V> {
+pub struct Recent<K, V> {
     inner: Mutex<Inner<K, V>>,
     most: usize,
     most_bytes: usize,
@@ -28,7 +28,8 @@ pub(super) struct Recent<K, V> {
 
 impl<K: Clone + Eq + Hash, V> Recent<K, V> {
     /// At most so many entries, of so many bytes together.
-    pub(super) fn new(most: usize, most_bytes: usize) -> Self {
+    #[must_use]
+    pub fn new(most: usize, most_bytes: usize) -> Self {
         let inner = Inner { entries: HashMap::new(), bytes: 0, clock: 0 };
         Self { inner: Mutex::new(inner), most, most_bytes }
     }
@@ -37,7 +38,8 @@ impl<K: Clone + Eq + Hash, V> Recent<K, V> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<V>
+    /// The value of an entry. It stays as old as it was.
+    pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
         V: Clone,
@@ -45,13 +47,20 @@ impl<K: Clone + Eq + Hash, V> Recent<K, V> {
         self.lock().entries.get(key).map(|entry| entry.value.clone())
     }
 
+    /// Drops all entries.
+    pub fn clear(&self) {
+        let mut inner = self.lock();
+        inner.entries.clear();
+        inner.bytes = 0;
+    }
+
     /// Takes an entry out.
-    pub(super) fn take(&self, key: &K) -> Option<V> {
+    pub fn take(&self, key: &K) -> Option<V> {
         self.lock().remove(key)
     }
 
     /// Replaces an entry. One that is larger than the bound of all together is not stored.
-    pub(super) fn put(&self, key: K, value: V, bytes: usize) {
+    pub fn put(&self, key: K, value: V, bytes: usize) {
         let mut inner = self.lock();
         inner.remove(&key);
         if bytes > self.most_bytes {
@@ -83,7 +92,7 @@ mod tests {
     use super::Recent;
 
     #[test]
-    fn the_oldest_goes_first_by_number_and_by_bytes_and_what_is_too_large_is_not_kept() {
+    fn the_oldest_goes_first_by_number_and_by_bytes_and_what_is_too_large_is_not_stored() {
         let recent = Recent::new(2, 10);
         for (key, bytes) in [("a", 4), ("b", 4), ("a", 2), ("c", 2)] {
             recent.put(key, key, bytes);
@@ -96,5 +105,8 @@ mod tests {
         assert_eq!(recent.take(&"c"), Some("c"));
         recent.put("e", "e", 10);
         assert_eq!(recent.get(&"e"), Some("e"), "what was taken out takes no room");
+        recent.clear();
+        recent.put("f", "f", 10);
+        assert_eq!((recent.get(&"e"), recent.get(&"f")), (None, Some("f")));
     }
 }

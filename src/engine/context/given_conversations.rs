@@ -1,0 +1,157 @@
+//! The encoded conversations of histories that hosts give, so that the unchanged beginning of one is projected and encoded
+//! once.
+//!
+//! A stored conversation ends before an answer that follows a user's message: continued from there, it is the conversation
+//! of the whole history (`Conversation::can_be_split`). It must never be used for a history that does not have the very same
+//! messages up to that point, nor for another model or other pruned results.
+
+use std::sync::Arc;
+
+use super::conversation::Conversation;
+use base::recent::Recent;
+use model::{Api, GivenHistory, Message, Role};
+use provider::Provider;
+use turn::prune::Pruned;
+use turn::transcript::Target;
+
+/// Bytes of all stored conversations and their histories.
+const MAX_BYTES: usize = 64 << 20;
+
+/// The histories that share their first message, for one model.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    /// Where the first message is in memory. The stored history holds it there.
+    first: usize,
+    api: Api,
+    provider: String,
+    model: String,
+    /// So many results are pruned: a count of tokens prunes none, and must not replace what a run has stored.
+    pruned: usize,
+}
+
+/// A conversation, and the history that it is of.
+struct Beginning {
+    history: GivenHistory,
+    conversation: Conversation,
+}
+
+/// Conversations by what they are of, the oldest dropped first.
+pub(crate) struct GivenConversations(Recent<Key, Arc<Beginning>>);
+
+impl Default for GivenConversations {
+    fn default() -> Self {
+        Self(Recent::new(usize::MAX, MAX_BYTES))
+    }
+}
+
+impl GivenConversations {
+    /// The conversation of a given history, with these of its results pruned.
+    pub(crate) fn conversation(
+        &self,
+        history: &GivenHistory,
+        target: &Target,
+        provider: &dyn Provider,
+        pruned: &Pruned,
+    ) -> Conversation {
+        let new = || Conversation::pruned(target.clone(), 0, pruned.clone());
+        let Some(first) = history.address() else { return new() };
+        let key = Key {
+            first,
+            api: target.api,
+            provider: target.provider.clone(),
+            model: target.model.clone(),
+            pruned: pruned.len(),
+        };
+        let stored = self.0.get(&key).filter(|stored| {
+            let Beginning { history: before, conversation } = stored.as_ref();
+            let next = history.get(before.len());
+            conversation.pruning() == pruned
+                && conversation.target() == target
+                && history.shared_with(before) == before.len()
+                // A result that came now would belong to a call of the beginning.
+                && next.is_some_and(Message::is_assistant)
+        });
+        let continued = match &stored {
+            Some(stored) => self.continued(&key, stored, history, provider),
+            None => {
+                let empty = Beginning { history: GivenHistory::default(), conversation: new() };
+                self.continued(&key, &empty, history, provider)
+            }
+        };
+        continued.unwrap_or_else(|| {
+            let mut conversation = new();
+            conversation.push_flat(history.iter(), provider);
+            conversation
+        })
+    }
+
+    /// Drops all of them.
+    pub(crate) fn clear(&self) {
+        self.0.clear();
+    }
+
+    /// The conversation of `history`, which begins as `beginning` does; a longer beginning of it is stored. `None` where
+    /// the parts are not the whole.
+    fn continued(
+        &self,
+        key: &Key,
+        beginning: &Beginning,
+        history: &GivenHistory,
+        provider: &dyn Provider,
+    ) -> Option<Conversation> {
+        let from = beginning.history.len();
+        if let Some(at) = last_border(history, from)
+            && let Some(conversation) = self.split(key, beginning, history, at, provider)
+        {
+            return Some(conversation);
+        }
+        let mut conversation = beginning.conversation.clone();
+        push(&mut conversation, from, history.from(from), provider).then_some(conversation)
+    }
+
+    /// As [`Self::continued`], by way of the beginning that ends at `at`, which is stored. `None` where it cannot end there.
+    fn split(
+        &self,
+        key: &Key,
+        beginning: &Beginning,
+        history: &GivenHistory,
+        at: usize,
+        provider: &dyn Provider,
+    ) -> Option<Conversation> {
+        let from = beginning.history.len();
+        let mut conversation = beginning.conversation.clone();
+        let pushed = push(&mut conversation, from, history.from(from).take(at - from), provider);
+        if !pushed || !conversation.can_be_split() {
+            return None;
+        }
+        let longer = Beginning { history: history.prefix(at)?, conversation: conversation.clone() };
+        if !conversation.push_rest(history.from(at), provider) {
+            return None;
+        }
+        let bytes = longer.conversation.size() + longer.history.bytes();
+        self.0.put(key.clone(), Arc::new(longer), bytes);
+        Some(conversation)
+    }
+}
+
+/// Appends the messages of a history from an index on.
+fn push<'a>(
+    conversation: &mut Conversation,
+    from: usize,
+    messages: impl Iterator<Item = &'a Message>,
+    provider: &dyn Provider,
+) -> bool {
+    if from > 0 {
+        return conversation.push_rest(messages, provider);
+    }
+    conversation.push_flat(messages, provider);
+    true
+}
+
+/// The last index after `from` at which an answer follows a user's message.
+fn last_border(history: &GivenHistory, from: usize) -> Option<usize> {
+    let role = |index: usize| history.get(index).map(|message| message.role);
+    (from + 1..history.len())
+        .rev()
+        .find(|&at| role(at) == Some(Role::Assistant) && role(at - 1) == Some(Role::User))
+}
