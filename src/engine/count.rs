@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call::{Dismissed, Ending, HookHost, ModelCall, PromptSize, call, request};
-use super::context::{Conversation, GivenConversations, tools_tokens};
+use super::context::{Conversation, GivenConversations, convert, message_bytes, tools_tokens};
 use super::failover::{FailoverOptions, blame, candidate};
 use super::limits::priority_of;
 use super::providers::ProviderEntry;
@@ -74,7 +74,7 @@ pub(crate) async fn count(
     let tools = tool_set.tools();
     let system_tokens = ratio.apply(estimate::text_tokens(&context.system_prompt));
     let tool_tokens = ratio.apply(tools_tokens(tools, context));
-    let conversation = conversation(&shared.given, &before, context, target);
+    let conversation = conversation(&shared.given, before, context, target).await;
     let message_tokens = ratio.apply(conversation.tokens());
     let estimated = TokenCount {
         tokens: system_tokens.saturating_add(tool_tokens).saturating_add(message_tokens),
@@ -167,23 +167,28 @@ async fn before(
 }
 
 /// The conversation that the first call of a run would send.
-fn conversation(
+async fn conversation(
     given: &GivenConversations,
-    before: &Before,
+    before: Before,
     context: &AssembledContext,
     target: &ModelTarget,
 ) -> Conversation {
-    let provider = target.provider.as_ref();
+    let (transcript, provider) = (target.transcript(), Arc::clone(&target.provider));
     let mut conversation = match before {
         Before::FromHost(history) => {
-            given.conversation(history, &target.transcript(), provider, &Pruned::new())
+            given.prepare(&history, transcript, provider, Pruned::new()).await
         }
         Before::Turns(turns) => {
-            let mut conversation = Conversation::new(target.transcript());
-            turns.iter().for_each(|turn| conversation.push_turn(turn, provider));
-            conversation
+            let bytes = message_bytes(turns.iter().flat_map(|turn| &turn.messages));
+            convert(bytes, move || {
+                let mut conversation = Conversation::new(transcript);
+                turns.iter().for_each(|turn| conversation.push_turn(turn, provider.as_ref()));
+                conversation
+            })
+            .await
         }
     };
-    conversation.push_current(std::slice::from_ref(&context.current_message), provider);
+    let current = std::slice::from_ref(&context.current_message);
+    conversation.push_current(current, target.provider.as_ref());
     conversation
 }

@@ -1,6 +1,7 @@
 //! Whole runs with the scripted provider, without JavaScript: every end, every abort point, the order of the events.
 
 mod failover;
+mod long_histories;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -227,6 +228,36 @@ struct Rig {
     host: Arc<Host>,
 }
 
+fn scripted(script: &Value) -> ScriptedProvider {
+    let script: Script = serde_json::from_value(script.clone()).unwrap();
+    ScriptedProvider::new(script)
+}
+
+/// An engine with the provider `test`.
+fn engine(entry: ProviderEntry, journal: Option<Arc<dyn Journal>>, clock: Clock) -> Engine {
+    let declared = serde_json::from_value(
+        json!([{ "provider": "test", "id": "m", "contextWindow": 100_000 }]),
+    )
+    .unwrap();
+    Engine::new(EngineParts {
+        providers: HashMap::from([("test".to_owned(), entry)]),
+        catalogue: Catalogue::with_declared(declared).unwrap(),
+        journal,
+        journal_mode: JournalMode::Full,
+        clock,
+        tasks: Tasks::on(Handle::current()),
+        tool_timeout_ms: None,
+        compaction: Some(CompactionOptions::default()),
+        pruning: None,
+        guard: ContextGuard::default(),
+        budgets: Budgets::default(),
+        failover: FailoverOptions::default(),
+        governor: Some(GovernorOptions { max_wait: Duration::from_secs(60) }),
+        profiles: None,
+        ratios: None,
+    })
+}
+
 struct Started {
     control: Arc<RunControl>,
     queue: Arc<EventQueue>,
@@ -240,32 +271,11 @@ impl Rig {
     }
 
     fn with(script: &Value, clock: Clock, keys: ProviderKeys) -> Self {
-        let script: Script = serde_json::from_value(script.clone()).unwrap();
-        let provider = Arc::new(ScriptedProvider::new(script));
-        let journal = Arc::new(Memory::default());
+        let provider = Arc::new(scripted(script));
         let entry = ProviderEntry { provider: Arc::clone(&provider) as Arc<dyn Provider>, keys };
-        let declared = serde_json::from_value(
-            json!([{ "provider": "test", "id": "m", "contextWindow": 100_000 }]),
-        )
-        .unwrap();
-        let engine = Engine::new(EngineParts {
-            providers: HashMap::from([("test".to_owned(), entry)]),
-            catalogue: Catalogue::with_declared(declared).unwrap(),
-            journal: Some(Arc::clone(&journal) as Arc<dyn Journal>),
-            journal_mode: JournalMode::Full,
-            clock,
-            tasks: Tasks::on(Handle::current()),
-            tool_timeout_ms: None,
-            compaction: Some(CompactionOptions::default()),
-            pruning: None,
-            guard: ContextGuard::default(),
-            budgets: Budgets::default(),
-            failover: FailoverOptions::default(),
-            governor: Some(GovernorOptions { max_wait: Duration::from_secs(60) }),
-            profiles: None,
-            ratios: None,
-        });
-        Self { engine, provider, journal, host: Arc::default() }
+        let journal = Arc::new(Memory::default());
+        let stored = Some(Arc::clone(&journal) as Arc<dyn Journal>);
+        Self { engine: engine(entry, stored, clock), provider, journal, host: Arc::default() }
     }
 
     /// Waits until the provider has received this many requests.
@@ -280,28 +290,33 @@ impl Rig {
     }
 
     fn start(&self, changes: &Value) -> Started {
-        let tool = |name: &str, mode: &str| json!({ "name": name, "parameters": { "type": "object" }, "executionMode": mode });
-        let mut context = json!({
-            "systemPrompt": "s", "currentMessage": { "role": "user", "content": "hi" },
-            "tools": [tool("echo", "sequential"), tool("hang", "parallel"), tool("fail", "parallel")],
-            "model": "m", "provider": "test", "timeoutMs": 60_000, "runId": "r", "sessionLabel": "s",
-            "role": "unified", "toolsetName": "t", "permissionsGranted": [], "workspacePath": "/",
-        });
-        for (key, value) in changes.as_object().unwrap() {
-            context[key] = value.clone();
-        }
-        let clock = Clock::default();
-        let mut new_id = || clock.new_id();
-        let context =
-            parse_context(&context.to_string(), &mut Defaults { new_id: &mut new_id, now_ms: 0 })
-                .unwrap();
-        let notify = Arc::new(TestNotify::default());
-        let queue = EventQueue::new(1, true, Arc::clone(&notify) as Arc<dyn Notify>);
-        let host = Arc::clone(&self.host) as Arc<dyn ToolHost>;
-        let control = Arc::new(RunControl::default());
-        self.engine.start(context, host, Arc::clone(&queue), Arc::clone(&control), None).unwrap();
-        Started { control, queue, notify, seen: Vec::new() }
+        start(&self.engine, &self.host, changes)
     }
+}
+
+/// Starts a run of a context with these changes.
+fn start(engine: &Engine, host: &Arc<Host>, changes: &Value) -> Started {
+    let tool = |name: &str, mode: &str| json!({ "name": name, "parameters": { "type": "object" }, "executionMode": mode });
+    let mut context = json!({
+        "systemPrompt": "s", "currentMessage": { "role": "user", "content": "hi" },
+        "tools": [tool("echo", "sequential"), tool("hang", "parallel"), tool("fail", "parallel")],
+        "model": "m", "provider": "test", "timeoutMs": 60_000, "runId": "r", "sessionLabel": "s",
+        "role": "unified", "toolsetName": "t", "permissionsGranted": [], "workspacePath": "/",
+    });
+    for (key, value) in changes.as_object().unwrap() {
+        context[key] = value.clone();
+    }
+    let clock = Clock::default();
+    let mut new_id = || clock.new_id();
+    let context =
+        parse_context(&context.to_string(), &mut Defaults { new_id: &mut new_id, now_ms: 0 })
+            .unwrap();
+    let notify = Arc::new(TestNotify::default());
+    let queue = EventQueue::new(1, true, Arc::clone(&notify) as Arc<dyn Notify>);
+    let host = Arc::clone(host) as Arc<dyn ToolHost>;
+    let control = Arc::new(RunControl::default());
+    engine.start(context, host, Arc::clone(&queue), Arc::clone(&control), None).unwrap();
+    Started { control, queue, notify, seen: Vec::new() }
 }
 
 impl Started {

@@ -5,7 +5,7 @@ import { writeSync } from 'node:fs'
 import { context, scripted } from '../common.mjs'
 
 const [file, url, mode, turnId, changes = '{}'] = process.argv.slice(2)
-const { replies, rounds = 2, stopAt, leaseMs, timeoutMs = 60_000 } = JSON.parse(changes)
+const { replies, rounds = 2, stopAt, leaseMs, timeoutMs = 60_000, history } = JSON.parse(changes)
 
 /** In one write, so that a kill never leaves a partial line. */
 const print = (line) => writeSync(1, `${line}\n`)
@@ -52,7 +52,7 @@ const { engine } = scripted(script.slice(skip), { ledger: { path: file, leaseMs 
 const run =
   mode === 'resume'
     ? await engine.resume(turnId, { tools })
-    : engine.run(context({ tools, timeoutMs, sessionLabel: turnId ?? 'main' }))
+    : engine.run(context({ tools, timeoutMs, history, sessionLabel: turnId ?? 'main' }))
 run.stream.onEvent((event) => {
   if (event.type === 'stream_start') print('at stream_start')
   if (event.type === 'stream_end') print(`at stream_end ${event.final}`)

@@ -121,8 +121,8 @@ pub(crate) async fn recover(
     }
     session.size.truncate = Some(least);
     let before = session.conversation.tokens();
-    let input = read_input(active, session).await?;
-    rebuild(&active.run, machine, session, &input);
+    let mut input = read_input(active, session).await?;
+    rebuild(&active.run, machine, session, &mut input).await;
     let is_smaller = session.conversation.tokens() < before;
     Ok(if is_smaller { Compacted::Done } else { Compacted::Nothing })
 }

@@ -3,13 +3,15 @@
 //! `turn/prune` decides which results. It is in memory only: the ledger's messages stay whole. It must never prune a prefix
 //! that a provider may still have in its cache; a pruned result stays pruned until the cache is cold again.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::errors::warning;
 use super::reproject::read_input;
 use crate::engine::active_run::ActiveRun;
-use crate::engine::context::{Conversation, PrefixKey, Session, base_of, cache_ttl_ms};
+use crate::engine::context::{Conversation, PrefixKey, Session, base_of, cache_ttl_ms, convert};
 use crate::engine::state::{RunUsage, Unfinished};
 use model::{InputError, typed};
 use turn::compact::share;
@@ -97,18 +99,25 @@ pub(crate) async fn prune(
         Ok(input) => input,
         Err(unfinished) => return not_pruned(unfinished, usage),
     };
-    let whole = input.projected(run, machine.messages());
-    let pruned = decide(&whole, overhead, window, shares);
-    if pruned == *session.conversation.pruning() {
-        return Ok(());
-    }
-    let provider = run.target.provider.as_ref();
-    let base = base_of(input.summary.as_ref());
-    let mut conversation = Conversation::pruned(run.target.transcript(), base, pruned);
-    conversation.push_flat(run.context.given_messages(), provider);
-    for turn in input.summary.iter().chain(&input.turns) {
-        conversation.push_turn(turn, provider);
-    }
+    let given = run.context.history.clone().unwrap_or_default();
+    let (target, provider) = (run.target.transcript(), Arc::clone(&run.target.provider));
+    let (current, before) = (machine.messages().to_vec(), session.conversation.pruning().clone());
+    let bytes = given.bytes().saturating_add(input.bytes());
+    let pruning = convert(bytes, move || {
+        let whole = input.projected(target.clone(), &given, &current);
+        let pruned = decide(&whole, overhead, window, shares);
+        if pruned == before {
+            return None;
+        }
+        let base = base_of(input.summary.as_ref());
+        let mut conversation = Conversation::pruned(target, base, pruned);
+        conversation.push_flat(given.iter(), provider.as_ref());
+        for turn in input.summary.iter().chain(&input.turns) {
+            conversation.push_turn(turn, provider.as_ref());
+        }
+        Some(conversation)
+    });
+    let Some(mut conversation) = active.guard(pruning).await? else { return Ok(()) };
     if let Some(head) = &session.head.expected_head
         && run.context.history.is_none()
     {
@@ -116,7 +125,7 @@ pub(crate) async fn prune(
         shared.prefixes.put(PrefixKey::of(run), head.clone(), conversation.clone());
     }
     conversation.turn_begins();
-    conversation.push_current(machine.messages(), provider);
+    conversation.push_current(machine.messages(), run.target.provider.as_ref());
     session.conversation = conversation;
     session.size.pruned();
     session.watch.explained = true;

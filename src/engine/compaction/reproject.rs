@@ -3,9 +3,12 @@
 //! It must never change a stored message.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::engine::active_run::ActiveRun;
-use crate::engine::context::{CompactionInput, Conversation, InputPosition, Session, base_of};
+use crate::engine::context::{
+    CompactionInput, Conversation, InputPosition, Session, base_of, convert,
+};
 use crate::engine::state::{Run, Unfinished};
 use model::{HistoryTurn, Message};
 use turn::compact::groups;
@@ -49,47 +52,53 @@ pub(crate) async fn reproject(
     machine: &Machine,
     session: &mut Session,
 ) -> Result<(), Unfinished> {
-    let input = read_input(active, session).await?;
-    rebuild(&active.run, machine, session, &input);
+    let mut input = read_input(active, session).await?;
+    rebuild(&active.run, machine, session, &mut input).await;
     Ok(())
 }
 
 /// Replaces the session's conversation by a new projection.
-pub(super) fn rebuild(
+pub(super) async fn rebuild(
     run: &Run,
     machine: &Machine,
     session: &mut Session,
-    input: &CompactionInput,
+    input: &mut CompactionInput,
 ) {
-    session.conversation = projected(run, machine, session, input);
+    session.conversation = projected(run, machine, session, input).await;
     session.size.reprojected();
 }
 
 /// The new conversation.
-pub(super) fn projected(
+pub(super) async fn projected(
     run: &Run,
     machine: &Machine,
-    session: &Session,
-    input: &CompactionInput,
+    session: &mut Session,
+    input: &mut CompactionInput,
 ) -> Conversation {
-    let provider = run.target.provider.as_ref();
-    let base = base_of(input.summary.as_ref());
-    let mut conversation = Conversation::pruned(run.target.transcript(), base, Pruned::new());
-    let whole = |messages: &[Message]| -> Vec<Message> {
-        messages.iter().map(|message| session.size.projected(message)).collect()
-    };
-    let given: Vec<Message> =
-        run.context.given_messages().map(|message| session.size.projected(message)).collect();
-    conversation.push_flat(&given, provider);
-    for turn in input.summary.iter().chain(&input.turns) {
-        let turn = HistoryTurn { messages: whole(&turn.messages), ..turn.clone() };
-        conversation.push_turn(&turn, provider);
-    }
+    let truncation = session.size.truncation();
+    let given = run.context.history.clone().unwrap_or_default();
+    let (target, provider) = (run.target.transcript(), Arc::clone(&run.target.provider));
+    // Where it takes long, another thread has it meanwhile.
+    let read = std::mem::take(input);
+    let bytes = given.bytes().saturating_add(read.bytes());
+    let (read, mut conversation) = convert(bytes, move || {
+        let base = base_of(read.summary.as_ref());
+        let mut conversation = Conversation::pruned(target, base, Pruned::new());
+        conversation.push_flat(&truncation.of(given.iter()), provider.as_ref());
+        for turn in read.summary.iter().chain(&read.turns) {
+            let turn = HistoryTurn { messages: truncation.of(&turn.messages), ..turn.clone() };
+            conversation.push_turn(&turn, provider.as_ref());
+        }
+        (read, conversation)
+    })
+    .await;
+    *input = read;
     conversation.turn_begins();
     let RunningTurn { question, groups } = RunningTurn::of(machine, session);
-    let question = whole(question);
+    let question = truncation.of(question);
     let first = groups.first().map_or(machine.messages().len(), |range| range.start);
-    let rest = whole(machine.messages().get(first..).unwrap_or_default());
+    let rest = truncation.of(machine.messages().get(first..).unwrap_or_default());
+    let provider = run.target.provider.as_ref();
     if rest.is_empty() {
         conversation.push_current(&question, provider);
     } else {

@@ -76,7 +76,7 @@ pub(super) async fn compact_running(
         let first = groups.first().map_or(0, |range| range.start);
         let current = summarised.map_or(&[][..], |last| slice(machine, &(first..last.end)));
         if cut.turns == 0 && current.is_empty() {
-            rebuild(run, machine, session, &input);
+            rebuild(run, machine, session, &mut input).await;
             let now = session.size.estimate(&session.conversation);
             if now <= limit && now < before {
                 return Ok(Compacted::Done);
@@ -142,7 +142,7 @@ pub(super) async fn compact_running(
             compaction_type: strategy.as_str().to_owned(),
         };
         // The new size is computed before the compaction is written; the run's conversation is replaced after.
-        let after = projected(run, machine, session, &input);
+        let after = projected(run, machine, session, &mut input).await;
         let overhead = session.size.overhead(&run.context, run.tool_set.tools());
         result.tokens_after = session.size.ratio.apply(overhead.saturating_add(after.tokens()));
         let step = WrittenCompaction { id: &id, result: &result, usage: &used };

@@ -4,11 +4,14 @@
 
 use std::sync::Arc;
 
+use super::conversion::message_bytes;
 use super::session::Session;
 use super::summary_turn::summary_turn;
 use crate::engine::state::{Run, Unfinished};
-use model::{Block, HistoryTurn, Journal, Message, StorageError, summary_of, summary_text};
-use turn::transcript::{Projector, join};
+use model::{
+    Block, GivenHistory, HistoryTurn, Journal, Message, StorageError, summary_of, summary_text,
+};
+use turn::transcript::{Projector, Target, join};
 
 /// Where a run's session ends.
 #[derive(Debug, Clone, Copy)]
@@ -70,11 +73,23 @@ impl CompactionInput {
         Some(summary_of(text).to_owned())
     }
 
-    /// The whole conversation of a run as its model reads it, with unpruned results; `current` is the running turn.
-    pub(crate) fn projected(&self, run: &Run, current: &[Message]) -> Vec<Message> {
-        let mut projector = Projector::new(run.target.transcript());
+    /// The bytes of its messages, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let turns = self.summary.iter().chain(&self.turns);
+        message_bytes(turns.flat_map(|turn| &turn.messages))
+    }
+
+    /// The whole conversation of a run as its model reads it, after what the host gave, with unpruned results; `current` is
+    /// the running turn.
+    pub(crate) fn projected(
+        &self,
+        target: Target,
+        given: &GivenHistory,
+        current: &[Message],
+    ) -> Vec<Message> {
+        let mut projector = Projector::new(target);
         let mut projected = Vec::new();
-        join(&mut projected, projector.project_flat(run.context.given_messages()));
+        join(&mut projected, projector.project_flat(given.iter()));
         for turn in self.summary.iter().chain(&self.turns) {
             join(&mut projected, projector.project_history(turn));
         }

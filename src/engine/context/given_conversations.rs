@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use super::conversation::Conversation;
+use super::conversion::convert;
 use base::recent::Recent;
 use model::{Api, GivenHistory, Message, Role};
 use provider::Provider;
@@ -29,24 +30,54 @@ struct Key {
     pruned: usize,
 }
 
+impl Key {
+    /// The key of a history; `None` for an empty one.
+    fn of(history: &GivenHistory, target: &Target, pruned: &Pruned) -> Option<Self> {
+        Some(Self {
+            first: history.address()?,
+            api: target.api,
+            provider: target.provider.clone(),
+            model: target.model.clone(),
+            pruned: pruned.len(),
+        })
+    }
+}
+
 /// A conversation, and the history that it is of.
 struct Beginning {
     history: GivenHistory,
     conversation: Conversation,
 }
 
-/// Conversations by what they are of, the oldest dropped first.
-pub(crate) struct GivenConversations(Recent<Key, Arc<Beginning>>);
+/// Conversations by what they are of, the oldest dropped first. A clone has the same ones.
+#[derive(Clone)]
+pub(crate) struct GivenConversations(Arc<Recent<Key, Arc<Beginning>>>);
 
 impl Default for GivenConversations {
     fn default() -> Self {
-        Self(Recent::new(usize::MAX, MAX_BYTES))
+        Self(Arc::new(Recent::new(usize::MAX, MAX_BYTES)))
     }
 }
 
 impl GivenConversations {
+    /// As [`Self::conversation`], on a blocking thread where much of the history is to be encoded.
+    pub(crate) async fn prepare(
+        &self,
+        history: &GivenHistory,
+        target: Target,
+        provider: Arc<dyn Provider>,
+        pruned: Pruned,
+    ) -> Conversation {
+        let stored = self.stored(history, &target, &pruned);
+        let bytes = history.bytes_after(stored.map_or(0, |stored| stored.history.len()));
+        let (conversations, history) = (self.clone(), history.clone());
+        let work =
+            move || conversations.conversation(&history, &target, provider.as_ref(), &pruned);
+        convert(bytes, work).await
+    }
+
     /// The conversation of a given history, with these of its results pruned.
-    pub(crate) fn conversation(
+    pub(super) fn conversation(
         &self,
         history: &GivenHistory,
         target: &Target,
@@ -54,24 +85,8 @@ impl GivenConversations {
         pruned: &Pruned,
     ) -> Conversation {
         let new = || Conversation::pruned(target.clone(), 0, pruned.clone());
-        let Some(first) = history.address() else { return new() };
-        let key = Key {
-            first,
-            api: target.api,
-            provider: target.provider.clone(),
-            model: target.model.clone(),
-            pruned: pruned.len(),
-        };
-        let stored = self.0.get(&key).filter(|stored| {
-            let Beginning { history: before, conversation } = stored.as_ref();
-            let next = history.get(before.len());
-            conversation.pruning() == pruned
-                && conversation.target() == target
-                && history.shared_with(before) == before.len()
-                // A result that came now would belong to a call of the beginning.
-                && next.is_some_and(Message::is_assistant)
-        });
-        let continued = match &stored {
+        let Some(key) = Key::of(history, target, pruned) else { return new() };
+        let continued = match &self.stored(history, target, pruned) {
             Some(stored) => self.continued(&key, stored, history, provider),
             None => {
                 let empty = Beginning { history: GivenHistory::default(), conversation: new() };
@@ -82,6 +97,24 @@ impl GivenConversations {
             let mut conversation = new();
             conversation.push_flat(history.iter(), provider);
             conversation
+        })
+    }
+
+    /// The stored beginning that the conversation of a history continues.
+    fn stored(
+        &self,
+        history: &GivenHistory,
+        target: &Target,
+        pruned: &Pruned,
+    ) -> Option<Arc<Beginning>> {
+        self.0.get(&Key::of(history, target, pruned)?).filter(|stored| {
+            let Beginning { history: before, conversation } = stored.as_ref();
+            let next = history.get(before.len());
+            conversation.pruning() == pruned
+                && conversation.target() == target
+                && history.shared_with(before) == before.len()
+                // A result that came now would belong to a call of the beginning.
+                && next.is_some_and(Message::is_assistant)
         })
     }
 

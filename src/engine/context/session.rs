@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::cache_chain::{CacheChainStore, pruned_by, who};
 use super::cache_watch::CacheWatch;
 use super::conversation::Conversation;
+use super::conversion::{convert, message_bytes};
 use super::given_conversations::GivenConversations;
 use super::prefix_cache::{PrefixCache, PrefixKey};
 use super::size::ContextSize;
@@ -54,7 +55,7 @@ impl SessionReader<'_> {
         let Some(journal) = self.journal else {
             let chain = self.chains.get(&run.context.session_label);
             let parent = run.context.parent_turn_id.clone();
-            let conversation = self.given(run, chain.as_deref());
+            let conversation = self.given(run, chain.as_deref()).await;
             return Ok(Session::new(conversation, SessionHead::new(None, parent), chain));
         };
         let label = &run.context.session_label;
@@ -66,7 +67,7 @@ impl SessionReader<'_> {
                 journal.history(label, parent.as_deref(), None).await?;
             }
             let chain = self.chains.last(journal, label, head.as_deref()).await?;
-            let conversation = self.given(run, chain.as_deref());
+            let conversation = self.given(run, chain.as_deref()).await;
             return Ok(Session::new(conversation, SessionHead::new(head, parent), chain));
         }
         let cached = self.prefixes.take(&PrefixKey::of(run));
@@ -88,9 +89,15 @@ impl SessionReader<'_> {
                 Conversation::pruned(run.target.transcript(), base, pruned)
             }
         };
-        for turn in &history.turns {
-            conversation.push_turn(turn, run.target.provider.as_ref());
-        }
+        let (turns, provider) = (history.turns, Arc::clone(&run.target.provider));
+        let bytes = message_bytes(turns.iter().flat_map(|turn| &turn.messages));
+        let conversation = convert(bytes, move || {
+            for turn in &turns {
+                conversation.push_turn(turn, provider.as_ref());
+            }
+            conversation
+        })
+        .await;
         if let Some(head) = &head {
             // Cached without this run's own messages: the next run reads those from the ledger.
             self.prefixes.put(PrefixKey::of(run), head.clone(), conversation.clone());
@@ -99,12 +106,12 @@ impl SessionReader<'_> {
     }
 
     /// The conversation of a history that the host gave.
-    fn given(&self, run: &Run, chain: Option<&CacheChain>) -> Conversation {
+    async fn given(&self, run: &Run, chain: Option<&CacheChain>) -> Conversation {
         let pruned = pruned_by(chain, who(&run.target), 0);
         match &run.context.history {
             Some(history) => {
-                let (target, provider) = (run.target.transcript(), run.target.provider.as_ref());
-                self.given.conversation(history, &target, provider, &pruned)
+                let (target, provider) = (run.target.transcript(), &run.target.provider);
+                self.given.prepare(history, target, Arc::clone(provider), pruned).await
             }
             None => Conversation::pruned(run.target.transcript(), 0, pruned),
         }

@@ -139,9 +139,24 @@ impl ContextSize {
         self.needed(conversation).max(self.sum(conversation, MARGIN, Ratio::UNKNOWN))
     }
 
-    /// A message as it is projected: whole, or with its large tool results cut short.
-    pub(crate) fn projected(&self, message: &Message) -> Message {
-        match self.truncate {
+    /// How messages are projected: whole, or with their large tool results cut short.
+    pub(crate) fn truncation(&self) -> Truncation {
+        Truncation(self.truncate)
+    }
+}
+
+/// How the messages of a projection are truncated.
+#[derive(Clone, Copy)]
+pub(crate) struct Truncation(Option<u64>);
+
+impl Truncation {
+    /// The messages, with the results truncated that are too large.
+    pub(crate) fn of<'a>(self, messages: impl IntoIterator<Item = &'a Message>) -> Vec<Message> {
+        messages.into_iter().map(|message| self.message(message)).collect()
+    }
+
+    fn message(self, message: &Message) -> Message {
+        match self.0 {
             Some(least)
                 if message.role == Role::Tool
                     && estimate::block_tokens(&message.blocks) >= least =>

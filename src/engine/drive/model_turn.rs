@@ -9,7 +9,9 @@ use crate::engine::call::{
     Called, Dismissed, Ending, ModelCall, PromptSize, call, request, run_hook, unsupported,
 };
 use crate::engine::compaction::{Compacted, compaction_failure, make_room, prune, recover};
-use crate::engine::context::{AnsweredCall, CompactionInput, Conversation, InputPosition, Session};
+use crate::engine::context::{
+    AnsweredCall, CompactionInput, Conversation, InputPosition, Session, convert,
+};
 use crate::engine::limits::{RateKey, priority_of};
 use crate::engine::state::{RunUsage, Unfinished};
 use base::telemetry;
@@ -228,9 +230,15 @@ async fn report_break(
         let input = CompactionInput::read(&active.run, journal, position, now).await;
         // If the history cannot be read now, the id is null; the index is still set.
         if let Ok(input) = input {
-            let messages = input.projected(&active.run, machine.messages());
-            let at = usize::try_from(at).unwrap_or(usize::MAX);
-            broken.message_id = messages.get(at).map(|message| message.id.clone());
+            let given = active.run.context.history.clone().unwrap_or_default();
+            let (target, current) = (active.run.target.transcript(), machine.messages().to_vec());
+            let bytes = given.bytes().saturating_add(input.bytes());
+            broken.message_id = convert(bytes, move || {
+                let messages = input.projected(target, &given, &current);
+                let message = messages.get(usize::try_from(at).ok()?)?;
+                Some(message.id.clone())
+            })
+            .await;
         }
     }
     telemetry::cache_broke(&active.run.turn_id, &broken);

@@ -50,7 +50,7 @@ impl GivenHistory {
         if rest > 0 {
             chunks.push(self.chunks.get(full)?.get(..rest)?.into());
         }
-        let bytes = self.bytes.checked_div(self.len).unwrap_or_default().saturating_mul(len);
+        let bytes = self.bytes.saturating_sub(self.bytes_after(len));
         Some(Self { chunks, len, bytes })
     }
 
@@ -70,6 +70,13 @@ impl GivenHistory {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// About what its messages from an index on take in memory.
+    #[must_use]
+    pub fn bytes_after(&self, index: usize) -> usize {
+        let each = self.bytes.checked_div(self.len).unwrap_or_default();
+        each.saturating_mul(self.len.saturating_sub(index))
     }
 
     /// The message at an index.
