@@ -312,7 +312,11 @@ fn start(engine: &Engine, host: &Arc<Host>, changes: &Value) -> Started {
         parse_context(&context.to_string(), &mut Defaults { new_id: &mut new_id, now_ms: 0 })
             .unwrap();
     let notify = Arc::new(TestNotify::default());
-    let queue = EventQueue::new(1, true, Arc::clone(&notify) as Arc<dyn Notify>);
+    let queue = EventQueue::new(
+        1,
+        Delivery { coalesce: true, phases: true },
+        Arc::clone(&notify) as Arc<dyn Notify>,
+    );
     let host = Arc::clone(host) as Arc<dyn ToolHost>;
     let control = Arc::new(RunControl::default());
     engine.start(context, host, Arc::clone(&queue), Arc::clone(&control), None).unwrap();

@@ -16,11 +16,12 @@ use super::options::{JournalName, Options};
 use super::pending::{Compactions, Followers, end_all, followers};
 use super::reply::{Answer, json, reply};
 use super::request_host::{Asker, JsRequestHost};
+use super::run_flags::RunFlags;
 use super::tool_host::{JsToolHost, ToolAnswers};
 use crate::engine::{
-    Budgets, CompactionOptions, ContextGuard, Engine, EngineParts, EventQueue, FailoverOptions,
-    GovernorOptions, JournalMode, Notify, ProviderEntry, PruningOptions, RunControl, RunHandles,
-    Tasks,
+    Budgets, CompactionOptions, ContextGuard, Delivery, Engine, EngineParts, EventQueue,
+    FailoverOptions, GovernorOptions, JournalMode, Notify, ProviderEntry, PruningOptions,
+    RunControl, RunHandles, Tasks,
 };
 use base::clock::Clock;
 use base::config::Environment;
@@ -206,22 +207,22 @@ impl NativeEngine {
         run: u32,
         resumed: Option<(String, u64)>,
         crossing: &CrossingContext,
-        aborted: bool,
-        hooked: bool,
+        flags: RunFlags,
     ) -> std::result::Result<Option<u32>, EngineError> {
         let Some((context, history)) = self.read(crossing)? else { return Ok(None) };
         let notify = Arc::clone(&self.hub) as Arc<dyn Notify>;
-        let queue = EventQueue::new(run, context.coalesce, notify);
+        let delivery = Delivery { coalesce: context.coalesce, phases: flags.phases() };
+        let queue = EventQueue::new(run, delivery, notify);
         let answers = Arc::new(ToolAnswers::default());
         let host = JsToolHost { queue: Arc::clone(&queue), answers: Arc::clone(&answers) };
         let request_hooks = Arc::new(RequestAnswers::default());
-        let hook = hooked.then(|| {
+        let hook = flags.hooked().then(|| {
             let asker = Asker::Run(Arc::clone(&queue));
             Arc::new(JsRequestHost { asker, answers: Arc::clone(&request_hooks) })
                 as Arc<dyn RequestHost>
         });
         let control = Arc::new(RunControl::default());
-        if aborted {
+        if flags.aborted() {
             // Before the run's task exists, so that it calls no model.
             control.abort();
         }
@@ -247,8 +248,8 @@ impl NativeEngine {
         Self::build(hub, &options, keys).map_err(|error| js_error(&error))
     }
 
-    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`, whose history begins with `known`. `aborted`: its
-    /// signal is aborted already. `hooked`: it has an `onRequest`. Returns the number of the whole history, 0 for none; null where
+    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`, whose history begins with `known`; `flags` are
+    /// [`RunFlags`]. Returns the number of the whole history, 0 for none; null where
     /// `known` is not there any more: then nothing was started, and the whole history is to be sent. The caller drains the
     /// hub before it gives up the thread, whether this throws or not: the start of a run costs no wake.
     #[napi(catch_unwind)]
@@ -257,12 +258,11 @@ impl NativeEngine {
         run: u32,
         context: String,
         known: Option<KnownHistory>,
-        aborted: bool,
-        hooked: bool,
+        flags: u32,
     ) -> Result<Option<u32>> {
         self.hub.expect_drain();
         let crossing = CrossingContext { json: context, known };
-        self.start(run, None, &crossing, aborted, hooked).map_err(|error| js_error(&error))
+        self.start(run, None, &crossing, RunFlags(flags)).map_err(|error| js_error(&error))
     }
 
     /// A history of this number is not named again.

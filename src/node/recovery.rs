@@ -11,6 +11,7 @@ use super::engine::NativeEngine;
 use super::errors::js_error;
 use super::given_histories::{CrossingContext, KnownHistory};
 use super::reply::json;
+use super::run_flags::RunFlags;
 
 /// Where an interrupted turn goes on.
 /// @internal
@@ -46,13 +47,12 @@ impl NativeEngine {
         from: ResumePoint,
         context: String,
         known: Option<KnownHistory>,
-        aborted: bool,
-        hooked: bool,
+        flags: u32,
     ) -> Result<Option<u32>> {
         self.hub().expect_drain();
         let resumed = Some((from.turn, u64::from(from.last_event)));
         let crossing = CrossingContext { json: context, known };
-        self.start(run, resumed, &crossing, aborted, hooked).map_err(|error| js_error(&error))
+        self.start(run, resumed, &crossing, RunFlags(flags)).map_err(|error| js_error(&error))
     }
 
     /// Closes an interrupted turn as failed; answers request `id`.

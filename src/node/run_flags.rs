@@ -1,0 +1,22 @@
+//! What JavaScript says of a run beside its context, in one number. It must have the bits of `lib/run/run-flags.ts`.
+
+/// The flags of a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RunFlags(pub(super) u32);
+
+impl RunFlags {
+    /// Its signal is aborted already.
+    pub(super) fn aborted(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// It has an `onRequest`.
+    pub(super) fn hooked(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    /// It has an `onAgentEvent`.
+    pub(super) fn phases(self) -> bool {
+        self.0 & 4 != 0
+    }
+}
