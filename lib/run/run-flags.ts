@@ -1,4 +1,4 @@
-// What the native side must know of a run beside its context, in one number. It must have the bits of `src/node/run_flags.rs`.
+// The flags of a run that do not belong to its context, as one number. The bits must equal those of `src/node/run_flags.rs`.
 
 /** Its signal is aborted already. */
 const ABORTED = 1

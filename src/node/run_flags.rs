@@ -1,4 +1,4 @@
-//! What JavaScript says of a run beside its context, in one number. It must have the bits of `lib/run/run-flags.ts`.
+//! The flags of a run that do not belong to its context, as one number. The bits must equal those of `lib/run/run-flags.ts`.
 
 /// The flags of a run.
 #[derive(Debug, Clone, Copy)]
