@@ -41,13 +41,34 @@ impl NativeEngine {
     }
 
     /// Stores the history of a context that was accepted; 0 where there is none to be stored.
-    pub(super) fn store_history(&self, history: Option<GivenHistory>) -> u32 {
-        history.filter(|it| !it.is_empty()).map_or(0, |history| self.given.store(history))
+    pub(super) fn store_history(&self, history: Option<GivenHistory>) -> i64 {
+        history.map_or(0, |history| self.given.store(history))
     }
 
     /// Reads what a host passes, with ids and times of the engine's clock for those that it left out.
     pub(super) fn with_defaults<T>(&self, read: impl FnOnce(&mut Defaults<'_>) -> T) -> T {
         let mut new_id = || self.clock.new_id();
         read(&mut Defaults { new_id: &mut new_id, now_ms: self.clock.now_ms() })
+    }
+}
+
+/// The flags of a run that do not belong to its context, as one number; the bits of `lib/run/run-flags.ts`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RunFlags(pub(super) u32);
+
+impl RunFlags {
+    /// Its signal is aborted already.
+    pub(super) fn aborted(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// It has an `onRequest`.
+    pub(super) fn hooked(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    /// It has an `onAgentEvent`.
+    pub(super) fn phases(self) -> bool {
+        self.0 & 4 != 0
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::answers::RequestAnswers;
 use super::backend;
+use super::contexts::RunFlags;
 use super::errors::js_error;
 use super::given_histories::{CrossingContext, GivenHistories, KnownHistory};
 use super::hub::{HubCore, NativeHub, RunEntry};
@@ -16,7 +17,6 @@ use super::options::{JournalName, Options};
 use super::pending::{Compactions, Followers, end_all, followers};
 use super::reply::{Answer, json, reply};
 use super::request_host::{Asker, JsRequestHost};
-use super::run_flags::RunFlags;
 use super::tool_host::{JsToolHost, ToolAnswers};
 use crate::engine::{
     Budgets, CompactionOptions, ContextGuard, Delivery, Engine, EngineParts, EventQueue,
@@ -208,7 +208,7 @@ impl NativeEngine {
         resumed: Option<(String, u64)>,
         crossing: &CrossingContext,
         flags: RunFlags,
-    ) -> std::result::Result<Option<u32>, EngineError> {
+    ) -> std::result::Result<Option<i64>, EngineError> {
         let Some((context, history)) = self.read(crossing)? else { return Ok(None) };
         let notify = Arc::clone(&self.hub) as Arc<dyn Notify>;
         let delivery = Delivery { coalesce: context.coalesce, phases: flags.phases() };
@@ -259,7 +259,7 @@ impl NativeEngine {
         context: String,
         known: Option<KnownHistory>,
         flags: u32,
-    ) -> Result<Option<u32>> {
+    ) -> Result<Option<i64>> {
         self.hub.expect_drain();
         let crossing = CrossingContext { json: context, known };
         self.start(run, None, &crossing, RunFlags(flags)).map_err(|error| js_error(&error))
@@ -267,7 +267,7 @@ impl NativeEngine {
 
     /// A history of this number is not named again.
     #[napi(catch_unwind)]
-    pub fn forget_history(&self, number: u32) {
+    pub fn forget_history(&self, number: i64) {
         self.given.forget(number);
     }
 
@@ -307,7 +307,7 @@ impl NativeEngine {
         known: Option<KnownHistory>,
         exact: bool,
         hooked: bool,
-    ) -> Result<Option<u32>> {
+    ) -> Result<Option<i64>> {
         let crossing = CrossingContext { json: context, known };
         let read = self.read(&crossing).map_err(|error| js_error(&error))?;
         let Some((context, history)) = read else { return Ok(None) };

@@ -21,5 +21,4 @@ mod reading;
 mod recovery;
 mod reply;
 mod request_host;
-mod run_flags;
 mod tool_host;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use napi::Result;
 use napi_derive::napi;
 
+use super::contexts::RunFlags;
 use super::engine::NativeEngine;
 use super::errors::js_error;
 use super::given_histories::{CrossingContext, KnownHistory};
 use super::reply::json;
-use super::run_flags::RunFlags;
 
 /// The position from which an interrupted turn is resumed.
 /// @internal
@@ -48,7 +48,7 @@ impl NativeEngine {
         context: String,
         known: Option<KnownHistory>,
         flags: u32,
-    ) -> Result<Option<u32>> {
+    ) -> Result<Option<i64>> {
         self.hub().expect_drain();
         let resumed = Some((from.turn, u64::from(from.last_event)));
         let crossing = CrossingContext { json: context, known };
