@@ -177,7 +177,10 @@ impl Journal for Ledger {
     fn commit(&self, turn: Box<TurnEnd>) -> PortFuture<'static, CommitReceipt> {
         let clock = self.clock.clone();
         let leased = turn.epoch.map(|_| turn.header.session_label.clone());
-        let retention = self.core().ok().and_then(|core| core.retention.clone());
+        let retention = self
+            .core()
+            .ok()
+            .and_then(|core| Some(core.runs.to_check(core.retention.as_ref()?)));
         let trims = Arc::new(AtomicBool::new(false));
         let expired = Arc::clone(&trims);
         let submitted =
