@@ -120,12 +120,11 @@ pub(crate) fn session_after(
     // Of all sessions: the next page looks at no run again that this one has passed.
     let newest = run_rows::newest(connection)?.max(before);
     // A session has one run at a time: those that have ended came before the one that has not.
-    let (ended, open): (Vec<RunRow>, Vec<RunRow>) =
-        found
-            .into_iter()
-            .filter(|run| run.keeps_events)
-            .filter(|run| first || run.n > before || seen.contains_key(&run.n))
-            .partition(RunRow::has_ended);
+    let (ended, open): (Vec<RunRow>, Vec<RunRow>) = found
+        .into_iter()
+        .filter(|run| run.keeps_events)
+        .filter(|run| first || run.n > before || seen.contains_key(&run.n))
+        .partition(RunRow::has_ended);
     let mut page = SessionPage { cursor: Cursor(newest, Vec::new()), events: Vec::new() };
     let mut full = false;
     for run in ended.into_iter().chain(open) {
