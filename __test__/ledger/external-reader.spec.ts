@@ -371,7 +371,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
       `DELETE FROM messages WHERE ${last('messages', "role = 'tool'")}`,
     ],
     [
-      'a call stands in an answer of its turn',
+      'a call belongs to an answer of its turn',
       `UPDATE tool_calls SET message_id = 'x' WHERE ${last('tool_calls')}`,
     ],
     [
@@ -438,8 +438,8 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     ],
     ['a status of no kind', "UPDATE turns SET status = 'done'", /CHECK/],
     ['a role of no kind', "UPDATE messages SET role = 'nobody'", /CHECK/],
-    ['two messages at one place', 'UPDATE messages SET sequence = 0', /UNIQUE/],
-    ['two calls at one place', 'UPDATE tool_calls SET sequence = 0', /UNIQUE/],
+    ['two messages at one position', 'UPDATE messages SET sequence = 0', /UNIQUE/],
+    ['two calls at one position', 'UPDATE tool_calls SET sequence = 0', /UNIQUE/],
     [
       'a call of a message of another turn',
       "UPDATE tool_calls SET message_id = 'a'",

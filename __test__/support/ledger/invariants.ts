@@ -38,7 +38,7 @@ export const INVARIANTS: Record<string, string> = {
   'every call of a turn that has ended is answered once': `SELECT t.id FROM turns t
      WHERE ${finished} AND (SELECT count(*) FROM tool_calls c WHERE c.turn_id = t.id)
        <> (SELECT count(*) FROM messages m WHERE m.turn_id = t.id AND m.role = 'tool')`,
-  'a call stands in an answer of its turn': `SELECT c.id FROM tool_calls c LEFT JOIN messages m
+  'a call belongs to an answer of its turn': `SELECT c.id FROM tool_calls c LEFT JOIN messages m
      ON m.turn_id = c.turn_id AND m.id = c.message_id WHERE m.role IS NOT 'assistant'`,
   'the ids of questions are messages of the user': `SELECT t.id FROM turns t, json_each(t.query_message_ids) q
      LEFT JOIN messages m ON m.turn_id = t.id AND m.id = q.value WHERE m.role IS NOT 'user'`,

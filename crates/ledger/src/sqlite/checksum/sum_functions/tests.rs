@@ -178,7 +178,7 @@ fn a_value_of_another_column_or_type_adds_something_else() {
     assert_eq!(column("a", ValueRef::Real(-0.0)), column("a", ValueRef::Real(0.0)));
 }
 
-/// Every file of the room that is no test.
+/// Every file of the module that is no test.
 fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut open = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
