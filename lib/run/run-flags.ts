@@ -1,4 +1,4 @@
-// The flags of a run that do not belong to its context, as one number. The bits must equal those of `src/node/contexts.rs`.
+// The flags of a run that do not belong to its context, as one number. The bits must equal those of `src/node/given_histories.rs`.
 
 /** Its signal is aborted already. */
 const ABORTED = 1

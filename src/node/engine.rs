@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use super::answers::RequestAnswers;
 use super::backend;
-use super::contexts::RunFlags;
 use super::errors::js_error;
-use super::given_histories::{CrossingContext, GivenHistories, KnownHistory};
+use super::given_histories::{CrossingContext, GivenHistories, KnownHistory, RunFlags};
 use super::hub::{HubCore, NativeHub, RunEntry};
 use super::key_host::{JsKeyHost, KeyAnswers};
 use super::options::{JournalName, Options};

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use napi::Result;
 use napi_derive::napi;
 
-use super::contexts::RunFlags;
 use super::engine::NativeEngine;
 use super::errors::js_error;
-use super::given_histories::{CrossingContext, KnownHistory};
+use super::given_histories::{CrossingContext, KnownHistory, RunFlags};
 use super::reply::json;
 
 /// The position from which an interrupted turn is resumed.
