@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use crate::journal_rows::archive_rows::{self, Sweep};
 use crate::sqlite::writer::{Job, Writer};
-use model::StorageError;
+use model::{Retention, StorageError};
 
 /// Number of ended turns after which a slice starts.
 const TURNS: u64 = 64;
@@ -31,7 +31,14 @@ impl Archive {
         }
     }
 
-    /// Archives ended runs, a slice at a time.
+    /// What a turn that ends now has to check of `retention`. Counting many runs takes time, and is done for some turns together.
+    pub(crate) fn to_check(&self, retention: &Retention) -> Retention {
+        let is_due = self.ended.load(Ordering::Relaxed) == 0;
+        let turns = retention.turns.filter(|turns| is_due || u64::from(*turns) <= TURNS);
+        Retention { age: retention.age, turns }
+    }
+
+    /// Archives what has ended, a slice at a time.
     pub(crate) fn begin(self: &Arc<Self>, writer: &Arc<Writer>) {
         self.ended.store(0, Ordering::Relaxed);
         writer.post(Box::new(self.slice(writer, false)));

@@ -97,7 +97,20 @@ impl Ledger {
         })
     }
 
-    /// Runs a job of the writer, submitted when it is awaited.
+    /// As [`Ledger::read_small`], of one statement, which is a consistent view by itself.
+    pub(crate) fn read_row<T: Send + 'static>(
+        &self,
+        mut read: impl FnMut(&Connection) -> Stored<T> + Send + 'static,
+    ) -> PortFuture<'_, T> {
+        Box::pin(async move {
+            self.core()?
+                .readers
+                .run_small(move |connection: &mut Connection| read(connection))
+                .await
+        })
+    }
+
+    /// One job of the writer, submitted when it is awaited.
     pub(crate) fn write<T: Send + 'static>(
         &self,
         mut work: impl FnMut(&Connection, &Claim) -> Stored<T> + Send + 'static,
