@@ -31,14 +31,15 @@ impl Archive {
         }
     }
 
-    /// What a turn that ends now has to check of `retention`. Counting many runs takes time, and is done for some turns together.
+    /// The part of `retention` that the end of a turn has to check now. Counting many runs takes time, so that is done once
+    /// for several turns.
     pub(crate) fn to_check(&self, retention: &Retention) -> Retention {
         let is_due = self.ended.load(Ordering::Relaxed) == 0;
         let turns = retention.turns.filter(|turns| is_due || u64::from(*turns) <= TURNS);
         Retention { age: retention.age, turns }
     }
 
-    /// Archives what has ended, a slice at a time.
+    /// Archives ended runs, a slice at a time.
     pub(crate) fn begin(self: &Arc<Self>, writer: &Arc<Writer>) {
         self.ended.store(0, Ordering::Relaxed);
         writer.post(Box::new(self.slice(writer, false)));

@@ -118,9 +118,9 @@ pub(crate) fn session_after(
     } else {
         run_rows::of_session(connection, label, oldest)?
     };
-    // Of all sessions: the next page looks at no run again that this one has passed.
+    // The newest run of all sessions: the next page reads no run again that precedes it.
     let newest = run_rows::newest(connection)?.max(before);
-    // A session has one run at a time: those that have ended came before the one that has not.
+    // A session has one run at a time: the ended runs precede the open one.
     let (ended, open): (Vec<RunRow>, Vec<RunRow>) = found
         .into_iter()
         .filter(|run| run.keeps_events)

@@ -166,7 +166,7 @@ impl Runs {
         self.archive.to_check(retention)
     }
 
-    /// Has the events archived of runs that have ended, also of processes that are gone.
+    /// Submits the archiving of ended runs, also of processes that have ended.
     pub(crate) fn archive_ended(&self) {
         self.archive.begin(&self.writer);
     }

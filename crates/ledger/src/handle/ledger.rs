@@ -97,7 +97,7 @@ impl Ledger {
         })
     }
 
-    /// As [`Ledger::read_small`], of one statement, which is a consistent view by itself.
+    /// Like [`Ledger::read_small`], for a single statement, which needs no transaction for a consistent view.
     pub(crate) fn read_row<T: Send + 'static>(
         &self,
         mut read: impl FnMut(&Connection) -> Stored<T> + Send + 'static,
@@ -110,7 +110,7 @@ impl Ledger {
         })
     }
 
-    /// One job of the writer, submitted when it is awaited.
+    /// Runs a job of the writer, submitted when it is awaited.
     pub(crate) fn write<T: Send + 'static>(
         &self,
         mut work: impl FnMut(&Connection, &Claim) -> Stored<T> + Send + 'static,

@@ -170,13 +170,13 @@ fn delete_swept(connection: &Connection, sweep: &mut Sweep) -> Stored<bool> {
     Ok(end.is_some())
 }
 
-/// Runs expire in the order they began in, so that no index of their ends is needed.
+/// Runs expire in the order of their beginnings, so that no index of their ends is needed.
 pub(crate) const OLDEST: &str = "SELECT turn_id, ended_at FROM runs WHERE n > 0 AND ended_at IS NOT NULL \
      AND keeps_events = 1 ORDER BY n LIMIT 1";
 pub(crate) const EXCESS: &str = "SELECT 1 FROM runs WHERE n > 0 AND ended_at IS NOT NULL AND keeps_events = 1 \
      ORDER BY n DESC LIMIT 1 OFFSET ?1";
 
-/// The turn of the oldest run that has ended, where its events are not to be stored any longer.
+/// The turn of the oldest ended run, if its events have expired.
 pub(crate) fn expired(
     connection: &Connection,
     retention: &Retention,

@@ -31,9 +31,9 @@ pub(crate) struct RunRow {
     pub(crate) context_id: Option<i64>,
     pub(crate) keeps_events: bool,
     last_entry: Option<i64>,
-    /// Whether something of it is in the journal alone.
+    /// Whether a part of it is only in the journal.
     in_journal: bool,
-    /// Who runs it while no lease says so.
+    /// The process that runs it while it has no lease.
     pub(crate) owner: Option<Owner>,
 }
 
@@ -93,7 +93,7 @@ pub(crate) static OPEN_OF_SESSION: LazyLock<String> = LazyLock::new(|| {
     format!("{} AND session_label = ?1 AND ended_at IS NULL ORDER BY n", *IN_JOURNAL)
 });
 pub(crate) const NEWEST: &str = "SELECT coalesce(max(n), 0) FROM runs";
-/// Those whose turns are open.
+/// The runs whose turns are open.
 pub(crate) static OPEN: LazyLock<String> = LazyLock::new(|| {
     format!("{} AND ended_at IS NULL AND epoch IS NOT NULL ORDER BY turn_id", *IN_JOURNAL)
 });
@@ -141,7 +141,7 @@ pub(crate) fn of_session(connection: &Connection, label: &str, from: i64) -> Sto
     sql::map(connection, &OF_SESSION, (label, from), READING, read)
 }
 
-/// The runs of a session that have not ended.
+/// The open runs of a session.
 pub(crate) fn open_of_session(connection: &Connection, label: &str) -> Stored<Vec<RunRow>> {
     let read = |fields: &mut Fields<'_>| Ok(fields.next::<CheckedRun>()?.run);
     sql::map(connection, &OPEN_OF_SESSION, (label,), READING, read)

@@ -35,7 +35,7 @@ pub(crate) fn session_history(
     history_at(connection, pointers::visible_head(connection, label)?, at, known)
 }
 
-/// The history of the session with this head, or of the turn `at`.
+/// The history of a session with this head, or of the turn `at`.
 fn history_at(
     connection: &Connection,
     session: Option<Option<String>>,

@@ -103,8 +103,8 @@ impl<'r> Column<'r> for &'r [u8] {
     }
 }
 
-/// SQLite's integers are signed. A count beyond them is a provider's mistake, and is stored as the largest there is; a negative
-/// one was never stored.
+/// SQLite's integers are signed. A larger count is a provider's mistake, and is stored as the largest integer; a negative
+/// one is never stored.
 impl Column<'_> for u64 {
     fn load(row: &Row<'_>, at: usize) -> rusqlite::Result<Self> {
         let stored: i64 = row.get(at)?;
