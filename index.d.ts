@@ -3301,11 +3301,11 @@ bytesBefore: number,
 bytesAfter: number, };
 
 /**
- * What `salvageLedger(damaged, fresh)` could save.
+ * The result of `salvageLedger(damaged, fresh)`.
  */
 export type LedgerSalvage = { 
 /**
- * Where the fresh ledger stands, with links and folders resolved.
+ * The path of the fresh ledger, with links and folders resolved.
  */
 path: string, 
 /**
@@ -3313,7 +3313,7 @@ path: string,
  */
 pages: number, 
 /**
- * Rows that a page counts in its header, and that cannot be read.
+ * Rows that the header of a page counts and that cannot be read.
  */
 lostRows: number, 
 /**
@@ -3325,7 +3325,7 @@ sessions: number,
  */
 turns: number, 
 /**
- * Messages that were saved, each as it was written.
+ * Messages that were saved, each unaltered.
  */
 messages: number, 
 /**
@@ -3333,11 +3333,11 @@ messages: number,
  */
 toolCalls: number, 
 /**
- * What is known to be lost, or was put together anew; at most 1,000 entries. `line` is null.
+ * What was lost or reconstructed; at most 1,000 entries. `line` is null.
  */
 problems: Array<TransferProblem>, 
 /**
- * True when there is more than `problems` names.
+ * True when there are more problems than `problems` contains.
  */
 truncated: boolean, };
 
